@@ -39,7 +39,7 @@ pub mod maps {
     pub const COUNTERS: &str = "counters";
     /// The only value, per CPU: a [`crate::Counters`], of neighbour discovery.
     pub const COUNTERS_V6: &str = "counters_v6";
-    /// [`crate::heard_slot`] → the ARP frames that the program has seen in a segment, per CPU.
+    /// [`crate::heard_slot`] → the frames of ARP and neighbour discovery in a segment that the program has seen, per CPU.
     pub const HEARD: &str = "heard";
     /// Slot → [`crate::VipCounters`], per CPU.
     pub const VIP_COUNTERS: &str = "vip_counters";
@@ -240,7 +240,7 @@ pub enum Proof {
     Unproven = 0,
     /// The program has counted frames of the segment.
     Proven = 1,
-    /// The kernel receives ARP frames that the program does not count.
+    /// The kernel receives frames that the program does not count.
     Blind = 2,
     /// The program counts frames, and the kernel receives requests that it should have answered.
     Bypassed = 3,

@@ -15,9 +15,9 @@ pub const EVENT_INTERVAL_NS: u64 = 100_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]
 pub enum EventKind {
-    /// A stranger's ARP claim was dropped.
+    /// A stranger's claim was dropped.
     Conflict = 1,
-    /// A peer claims a VIP that this node holds; the ARP claim was dropped.
+    /// A peer claims a VIP that this node holds; the claim was dropped.
     Contested = 2,
     /// A peer announced another node's VIP, or the successor of a handover has taken over.
     Moved = 3,
@@ -209,7 +209,7 @@ pub struct Offender {
     pub first_ns: u64,
     /// The time of the last claim.
     pub last_ns: u64,
-    /// The number of ARP claims.
+    /// The number of claims.
     pub claims: u64,
     /// The kind of the last claim.
     pub kind: EventKind,

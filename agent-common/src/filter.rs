@@ -1,4 +1,4 @@
-//! A bitmap in front of the look-up by spa. Most senders are no VIP, and
+//! A bitmap in front of the look-up of a claimed address. Most senders are no VIP, and
 //! one bit shows that without a hash look-up.
 
 /// The number of bits. 128 KiB stay in the second-level cache beside 65,536 entries.

@@ -251,7 +251,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     interfaces.into_iter().map(|(_, interface)| interface).collect()
 }
 
-/// Returns the IPv4 addresses of the DNS servers in a text like `/etc/resolv.conf` (resolv.conf(5)).
+/// Returns the addresses of the DNS servers in a text like `/etc/resolv.conf` (resolv.conf(5)).
 pub fn name_servers(text: &str) -> BTreeSet<IpAddr> {
     let value = |line: &str| {
         let mut words = line.split_whitespace();

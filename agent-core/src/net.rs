@@ -47,12 +47,14 @@ pub struct Interface {
     /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
     /// filters where the kernel has no tcx. None if they could not be read.
     pub tc_programs: Option<Vec<u32>>,
-    /// Its IPv4 addresses with their prefix lengths.
+    /// Its addresses of both families with their prefix lengths, without link-local ones of IPv6.
     pub addresses: Vec<IpNet>,
-    /// Those of them that the agent has bound, by their label.
+    /// Those of them that the agent has bound, by their label or protocol.
     pub ours: BTreeSet<IpAddr>,
     /// A link-local IPv6 address of it that no other host has.
     pub link_local: Option<Ipv6Addr>,
+    /// Those of its addresses that another host may have, or has: the kernel still asks, or was told.
+    pub doubtful: BTreeSet<IpAddr>,
 }
 
 /// Reason why an interface does not answer for a VIP, regardless of the maps.
@@ -156,6 +158,7 @@ impl Interface {
             addresses: Vec::new(),
             ours: BTreeSet::new(),
             link_local: None,
+            doubtful: BTreeSet::new(),
         }
     }
 
@@ -187,7 +190,7 @@ impl Interface {
         let link_local = self.link_local.filter(|_| address.is_ipv6()).map(IpAddr::from);
         link_local.or_else(|| {
             let mut near = self.foreign_addresses().filter(|net| net.contains(&address));
-            near.find(|net| !is_vip(net.addr())).map(|net| net.addr())
+            near.find(|net| !is_vip(net.addr()) && !self.doubtful.contains(&net.addr())).map(|net| net.addr())
         })
     }
 

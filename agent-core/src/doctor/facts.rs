@@ -34,7 +34,7 @@ pub struct Facts {
     pub wanted: Vec<InterfacePattern>,
     /// Interfaces, addresses and routes.
     pub network: Fact<NetView>,
-    /// The IPv4 addresses with their labels.
+    /// The addresses, with their labels and protocols.
     pub bound: Fact<Vec<Bound>>,
     /// The joined groups of neighbour solicitations that have the agent's mark.
     pub memberships: Fact<BTreeSet<Membership>>,

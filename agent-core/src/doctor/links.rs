@@ -210,7 +210,7 @@ fn proof(seen: &Seen<'_>) -> Check {
         Proof::Proven => Check::green(NAME, "the program counts the frames of this segment"),
         Proof::Unproven => Check::not_applicable(
             NAME,
-            "unproven: neither the program nor the agent has heard ARP here, and no gateway, peer or neighbour has answered",
+            "unproven: neither the program nor the agent has heard a frame of ARP or neighbour discovery here, and no gateway, peer or neighbour has answered",
         ),
         Proof::Blind => Check::red(
             NAME,
@@ -222,7 +222,7 @@ fn proof(seen: &Seen<'_>) -> Check {
         ),
         Proof::Bypassed => Check::red(
             NAME,
-            "blind: the program counts ARP frames, but requests for VIPs get past it to the kernel",
+            "blind: the program counts frames, but requests for VIPs get past it to the kernel",
             format!(
                 "another program takes some of its frames (bpftool net show dev {}): stop it, or set another `attach` (--attach)",
                 seen.interface.name

@@ -108,7 +108,7 @@ pub enum Change {
         conflicts: f64,
         /// Requests dropped.
         suppressed: f64,
-        /// ARP frames, whatever became of them.
+        /// Frames of ARP and neighbour discovery, whatever became of them.
         frames: f64,
     },
     /// The pins can no longer be read. Watching goes on.
@@ -288,7 +288,7 @@ impl fmt::Display for Change {
                 let rate = |rate: &f64| PerSecond(*rate);
                 write!(
                     f,
-                    "rates     answered {}/s, conflicts {}/s, suppressed {}/s, ARP frames {}/s",
+                    "rates     answered {}/s, conflicts {}/s, suppressed {}/s, frames {}/s",
                     rate(answered),
                     rate(conflicts),
                     rate(suppressed),

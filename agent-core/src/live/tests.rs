@@ -132,7 +132,7 @@ fn the_first_reading_is_reported_whole_and_a_quiet_interval_by_its_rates_alone()
     );
     assert_eq!(
         lines(Some(&first), &status(101)),
-        ["rates     answered 0/s, conflicts 0/s, suppressed 0/s, ARP frames 0/s"]
+        ["rates     answered 0/s, conflicts 0/s, suppressed 0/s, frames 0/s"]
     );
 }
 

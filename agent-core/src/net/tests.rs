@@ -26,5 +26,7 @@ fn a_question_comes_from_an_own_address_near_the_other_one_and_never_from_a_vip(
         let source = interface.source_for(ip(address), |own| vips.contains(&own));
         assert_eq!(source, expected.map(ip), "{what}");
     }
+    let doubtful = Interface { doubtful: BTreeSet::from([ip("2001:db8::2")]), ..global.clone() };
+    assert_eq!(doubtful.source_for(ip("2001:db8::1"), |own| vips.contains(&own)), None, "still asked for");
     assert_eq!(global.source_for(ip("192.0.2.1"), |_| true), None, "all its addresses are VIPs");
 }

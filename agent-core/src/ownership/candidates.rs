@@ -106,9 +106,9 @@ impl Nodes {
             .preferred
             .as_ref()
             .is_none_or(|selector| labels.is_some_and(|labels| selector.matches(labels)));
-        let leader = demand.leader_of(vip);
-        let is_beside = leader.is_some_and(|leader| self.leading(leader) == Some(name));
-        let weight = weight(name.as_str(), address::octets(leader.unwrap_or(vip)));
+        let mut before = demand.together.iter().take_while(|other| **other != vip);
+        let is_beside = before.find_map(|leader| self.leading(*leader)) == Some(name);
+        let weight = weight(name.as_str(), address::octets(*demand.together.first().unwrap_or(&vip)));
         (candidate.soft.is_some(), !is_preferred, !is_beside, Reverse(weight), name)
     }
 

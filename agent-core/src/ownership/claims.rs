@@ -78,15 +78,11 @@ impl Subject<'_> {
     /// Has the VIPs that follow this one evaluated, if its holder has changed.
     pub(super) fn lead(&mut self) {
         let together = self.vip.demand.as_ref().map_or(&[][..], |demand| &demand.together);
-        let (holder, followers) = match together.split_first() {
-            Some((leader, followers)) if *leader == self.address => {
-                let claim = self.vip.claim.record.as_ref();
-                (claim.and_then(|claim| claim.state.holder()).map(|holder| &holder.node), followers)
-            }
-            Some(_) | None => (None, &[][..]),
-        };
+        let followers = together.iter().skip_while(|vip| **vip != self.address).skip(1);
+        let claim = self.vip.claim.record.as_ref().filter(|_| followers.clone().next().is_some());
+        let holder = claim.and_then(|claim| claim.state.holder()).map(|holder| &holder.node);
         if self.nodes.lead(self.address, holder) {
-            self.queue.add_all(followers.iter().copied());
+            self.queue.add_all(followers.copied());
         }
     }
 

@@ -44,7 +44,7 @@ impl Nodes {
         Self { settings, own, members: BTreeMap::new(), claimed: BTreeMap::new(), leaders: BTreeMap::new() }
     }
 
-    /// Returns the node that holds the leader of a VIP.
+    /// Returns the node that holds a VIP which others follow.
     pub(super) fn leading(&self, leader: IpAddr) -> Option<&NodeName> {
         self.leaders.get(&leader)
     }

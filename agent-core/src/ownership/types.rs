@@ -66,16 +66,9 @@ pub struct Demand {
     pub interfaces: Vec<InterfacePattern>,
     /// True if the VIP is taken without a probe, although its address may be in use.
     pub force: bool,
-    /// All VIPs of the owner, in their order, if they stay on one node; else empty. The first leads: the
-    /// others follow it.
+    /// All VIPs of the owner, in their order, if they stay on one node; else empty. The first that a
+    /// node holds leads: those behind it follow.
     pub together: Vec<IpAddr>,
-}
-
-impl Demand {
-    /// Returns the VIP that a VIP follows.
-    pub(super) fn leader_of(&self, vip: IpAddr) -> Option<IpAddr> {
-        self.together.first().copied().filter(|leader| *leader != vip)
-    }
 }
 
 /// An event.

@@ -10,7 +10,8 @@ mod tests;
 /// Parses an address that a host can have: in any of its spellings, or as the name of its
 /// `VirtualIP` object. Fails for any other address or text.
 pub(super) fn address(text: &str) -> Result<IpAddr, String> {
-    let Some(address) = text.parse().ok().or_else(|| vip_named(text)) else {
+    let parsed = text.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+    let Some(address) = parsed.or_else(|| vip_named(text)) else {
         return Err("it is no address such as 192.0.2.10 or 2001:db8::10".to_owned());
     };
     let what = if address.is_unspecified() {

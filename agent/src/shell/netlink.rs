@@ -88,7 +88,8 @@ pub enum NetlinkError {
 pub struct Changed {
     /// True if notifications were lost.
     pub overrun: bool,
-    /// Interfaces that were taken down. An observation need not show it: they may be up again.
+    /// Interfaces that were taken down, or lost their carrier. An observation need not show it: they
+    /// may be up again.
     pub downs: BTreeSet<u32>,
     /// Failovers that were notified.
     pub notices: BTreeSet<Notice>,
@@ -136,6 +137,9 @@ impl Netlink {
                         continue;
                     }
                     IpAddr::V4(_) | IpAddr::V6(_) => interface.addresses.push(address.net),
+                }
+                if address.is_doubtful {
+                    interface.doubtful.insert(address.net.addr());
                 }
                 if bind::is_ours(&address) {
                     interface.ours.insert(address.net.addr());
@@ -225,7 +229,9 @@ async fn all_addresses() -> Result<Vec<Address>, NetlinkError> {
         let mut request = AddressMessage::default();
         request.header.family = family;
         let found = dump("addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await?;
-        addresses.extend(found.into_iter().flatten());
+        // A kernel without IPv6 (`ipv6.disable=1`) answers for IPv6 with what it has.
+        let is_asked = |address: &Address| address.net.addr().is_ipv6() == (family == AddressFamily::Inet6);
+        addresses.extend(found.into_iter().flatten().filter(is_asked));
     }
     Ok(addresses)
 }

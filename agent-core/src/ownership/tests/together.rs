@@ -48,6 +48,19 @@ fn a_vip_without_a_leader_stays() {
 }
 
 #[test]
+fn without_a_holder_of_the_first_the_next_one_leads() {
+    // No node holds the first: it is refused, say.
+    let absent: IpAddr = "192.0.2.1".parse().expect("an address");
+    let together = || Demand { together: vec![absent, VIP, FOLLOWER], ..together() };
+    let mut world = holding_both();
+    world.tell(Event::Demand(VIP, Some(together())));
+    world.tell(Event::Demand(FOLLOWER, Some(together())));
+    move_the_leader(&mut world);
+    let lines = world.timeline(STABLE_FOR + REST);
+    assert!(lines.iter().any(|line| line.contains("offered to b1 by a1")), "the other follows: {lines:?}");
+}
+
+#[test]
 fn vips_that_stay_together_have_one_order_of_nodes() {
     let order = |vip: IpAddr, demand: &Demand| {
         let world = World::living("a", &["b", "c", "d", "e"]);

@@ -22,6 +22,7 @@ fn commands_take_every_spelling_of_an_address_and_the_name_of_its_object() {
     let v6 = "2001:db8::10";
     for (text, address) in [
         ("192.0.2.10", "192.0.2.10"),
+        ("::ffff:192.0.2.10", "192.0.2.10"),
         (v6, v6),
         ("2001:DB8:0:0::0010", v6),
         ("2001:db8::0.0.0.16", v6),

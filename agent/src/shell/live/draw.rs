@@ -141,7 +141,7 @@ fn frame_line(screen: &Screen<'_>) -> Line<'static> {
         .filter(|(name, _)| *name != "unrelated")
         .map(|(name, rate)| format!("{name} {rate}"))
         .collect();
-    let rates = if rates.is_empty() { "no ARP".to_owned() } else { rates.join("  ") };
+    let rates = if rates.is_empty() { "no frames".to_owned() } else { rates.join("  ") };
     Line::from(vec![Span::styled("frames/s: ", BOLD), Span::raw(rates)])
 }
 

@@ -374,7 +374,7 @@ impl Page<'_> {
         });
         self.values(
             "link_proof",
-            "1 for the finding whether the program sees the ARP frames of an interface",
+            "1 for the finding whether the program sees the frames of an interface",
             proofs,
         )
     }

@@ -368,6 +368,7 @@ fn an_interface_that_was_down_for_a_moment_is_named() {
         while downs.is_empty() {
             downs = netlink.changed().await.expect("a notification").downs;
         }
-        assert_eq!(downs, BTreeSet::from([lan.index("v0").await]));
+        // The other end has lost its carrier.
+        assert!(downs.contains(&lan.index("v0").await), "{downs:?}");
     });
 }

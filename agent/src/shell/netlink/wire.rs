@@ -109,6 +109,9 @@ pub(crate) struct Address {
     pub(crate) label: String,
     /// `IFA_PROTO`: the number of the program that has added it; 0 for none, and before Linux 5.18.
     pub(crate) protocol: u8,
+    /// True if another host may have it, or has it: the kernel has not ended its detection of
+    /// duplicates, or has found one.
+    pub(crate) is_doubtful: bool,
 }
 
 /// An entry of the kernel's list of neighbour proxies.
@@ -222,6 +225,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         addresses: Vec::new(),
         ours: BTreeSet::new(),
         link_local: None,
+        doubtful: BTreeSet::new(),
     })
 }
 
@@ -305,7 +309,7 @@ pub(super) fn address(payload: &[u8]) -> Result<Option<Address>, Malformed> {
     let local = local.or(only).ok_or(Malformed::Missing { what, index, attribute: "IFA_LOCAL" })?;
     let net = IpNet::new(local, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
     let is_left_out = is_of_one_link(local) && (is_doubtful || !is_link_local(local));
-    Ok((!is_left_out).then_some(Address { index, net, label, protocol }))
+    Ok((!is_left_out).then_some(Address { index, net, label, protocol, is_doubtful }))
 }
 
 /// Returns the interface and the address of the neighbour that an `RTM_NEWNEIGH` message describes.
@@ -416,10 +420,11 @@ pub(super) fn notices(datagram: &[u8]) -> impl Iterator<Item = Notice> {
     })
 }
 
-/// Returns the interfaces that a notification says are administratively down.
+/// Returns the interfaces that a notification says are administratively down, or without a carrier.
 pub(super) fn downs(datagram: &[u8]) -> impl Iterator<Item = u32> {
     messages(datagram).filter(|message| message.kind == libc::RTM_NEWLINK).filter_map(|message| {
-        let is_up = has(u32_at(message.payload, 8)?, libc::IFF_UP);
+        let flags = u32_at(message.payload, 8)?;
+        let is_up = has(flags, libc::IFF_UP) && has(flags, libc::IFF_LOWER_UP);
         u32_at(message.payload, 4).filter(|_| !is_up)
     })
 }

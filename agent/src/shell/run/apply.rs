@@ -87,7 +87,7 @@ impl<S: Source> EventLoop<S> {
             let listed: BTreeSet<IpAddr> = self.source.wanted(&self.config).map(|vip| vip.address).collect();
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
-        self.hearing.on_entries(&observed.entries, &self.held_back);
+        self.hearing.on_entries(&observed.entries, &self.probed());
         if let Err(error) = self.read_groups().await {
             failures.insert(chain(&error));
         }
@@ -404,12 +404,12 @@ impl<S: Source> EventLoop<S> {
                 }
                 maps.put_entry(key, entry)?;
                 self.slots.insert(entry.slot);
-                self.hearing.on_entry(key, Some(entry), self.held_back.contains(key));
+                self.hearing.on_entry(key, Some(entry), self.is_probed(key));
                 self.entry_changed(*key, observed.entries.get(key), Some(entry), &cause.to_string())?;
             }
             Action::RemoveEntry { key, cause } => {
                 maps.remove_entry(key)?;
-                self.hearing.on_entry(key, None, self.held_back.contains(key));
+                self.hearing.on_entry(key, None, self.is_probed(key));
                 if let Some(entry) = observed.entries.get(key) {
                     self.slots.remove(entry.slot);
                 }

@@ -24,7 +24,8 @@ use crate::shell::{
 /// The longest time for changes at once, and the time until the next ones. The more groups there
 /// are, the longer the kernel takes for each.
 const SHARE: Duration = Duration::from_millis(20);
-/// Time after which the kernel has forgotten the memberships of an interface that was taken down.
+/// Time after which the kernel has forgotten the memberships of an interface that was taken down;
+/// some kernels forget them with the carrier too.
 const FORGETTING: Duration = Duration::from_millis(100);
 
 /// The memberships, and the times at which they are looked after.
@@ -63,10 +64,15 @@ impl Hearing {
         } else {
             self.ahead.remove(&vip);
         }
+        self.on_changed(now);
+    }
+
+    /// Takes in that the memberships may be others than those that are wanted.
+    pub(super) fn on_changed(&mut self, now: Monotonic) {
         self.change_due = Some(now);
     }
 
-    /// Takes in that an interface has been taken down.
+    /// Takes in that an interface has been taken down, or has lost its carrier.
     pub(super) fn on_down(&mut self, now: Monotonic) {
         self.read_due = Some(now + FORGETTING);
     }
@@ -79,20 +85,22 @@ impl Hearing {
     pub(super) fn problems(&self, view: &NetView) -> impl Iterator<Item = String> {
         let mut refused: BTreeMap<_, Vec<Command>> = BTreeMap::new();
         for (command, error) in self.groups.refused() {
-            refused.entry((command.membership().ifindex, error)).or_default().push(command);
+            let is_join = matches!(command, Command::Join(_));
+            refused.entry((command.membership().ifindex, is_join, error)).or_default().push(command);
         }
-        let words = |((ifindex, error), commands): ((u32, &str), Vec<Command>)| {
+        let words = |((ifindex, is_join, error), commands): ((u32, bool, &str), Vec<Command>)| {
             let interface = view.name_of(ifindex);
             let group = commands[0].membership().group;
             let more = match commands.len() - 1 {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            match commands[0] {
-                Command::Join(_) => format!(
+            if is_join {
+                format!(
                     "solicitations to {group}{more} may not reach {interface}: failed to join the group: {error}"
-                ),
-                Command::Leave(_) => format!("failed to leave {group}{more} on {interface}: {error}"),
+                )
+            } else {
+                format!("failed to leave {group}{more} on {interface}: {error}")
             }
         };
         refused.into_iter().map(words).collect::<Vec<_>>().into_iter()

@@ -158,6 +158,7 @@ fn an_address_is_the_local_one_of_a_point_to_point_pair() {
         &[attribute(1, &[198, 51, 100, 9]), attribute(2, &[192, 0, 2, 1]), attribute(3, b"vipward\0")],
     );
     let expected = Address {
+        is_doubtful: false,
         index: 3,
         net: "192.0.2.1/32".parse().expect("an address"),
         label: "vipward".to_owned(),

@@ -139,7 +139,8 @@ impl EventLoop<Cluster> {
         for (ifindex, _) in self.plane.attached() {
             let key = VipKey::new(ifindex, vip);
             let entry = self.plane.maps().entry(&key)?;
-            self.hearing.on_entry(&key, entry.as_ref(), self.held_back.contains(&key));
+            let is_probed = self.is_probed(&key);
+            self.hearing.on_entry(&key, entry.as_ref(), is_probed);
         }
         Ok(())
     }

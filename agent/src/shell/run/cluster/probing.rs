@@ -18,7 +18,8 @@ impl EventLoop<Cluster> {
     /// Starts probing a VIP's address, often or rarely while it is in use.
     pub(super) fn begin_probing(&mut self, vip: IpAddr, often: bool) -> Result<(), RunError> {
         let Some(key) = self.key_of(vip) else { return Ok(()) };
-        self.tell_prober(probing::Event::Wanted { key, often })
+        self.tell_prober(probing::Event::Wanted { key, often })?;
+        self.hear_probed(key)
     }
 
     /// Stops probing a VIP's address.
