@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use vipward_tests::agent::{Agent, LogLine};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::family::Family;
@@ -57,7 +57,7 @@ impl fmt::Display for Claim {
 }
 
 /// An attack: its name, its steps to win this address, and its expected report.
-type Attack = (&'static str, fn(&Scene, Ipv4Addr) -> Result<()>, Claim);
+type Attack = (&'static str, fn(&Scene, IpAddr) -> Result<()>, Claim);
 
 const ATTACKS: &[Attack] = &[
     ("the kernel of a host that has it too asks the node", rogue_kernel_asks, Claim::by_rogue("request")),
@@ -65,35 +65,93 @@ const ATTACKS: &[Attack] = &[
     ("iputils arping -A", |scene, vip| iputils(scene, "-A", vip), Claim::by_rogue("reply")),
     ("Habets arping -U", |scene, vip| habets(scene, &["-U"], vip), Claim::by_rogue("request")),
     ("Habets arping -U -P", |scene, vip| habets(scene, &["-U", "-P"], vip), Claim::by_rogue("reply")),
-    ("scapy: unicast reply", |scene, vip| scapy(scene, (1, 2), vip), FORGERY_REPLY),
-    ("scapy: unicast request", |scene, vip| scapy(scene, (1, 1), vip), FORGERY_REQUEST),
-    ("scapy: reply with htype 6", |scene, vip| scapy(scene, (6, 2), vip), FORGERY_REPLY),
-    ("scapy: request with htype 6", |scene, vip| scapy(scene, (6, 1), vip), FORGERY_REQUEST),
+    ("scapy: unicast reply", |scene, vip| scapy(scene, (1, 2), vip), forgery("reply")),
+    ("scapy: unicast request", |scene, vip| scapy(scene, (1, 1), vip), forgery("request")),
+    ("scapy: reply with htype 6", |scene, vip| scapy(scene, (6, 2), vip), forgery("reply")),
+    ("scapy: request with htype 6", |scene, vip| scapy(scene, (6, 1), vip), forgery("request")),
 ];
-const FORGERY_REPLY: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "reply" };
-const FORGERY_REQUEST: Claim = Claim { mac: FORGED, eth_source: ROGUE, oper: "request" };
+/// Attacks of neighbour discovery, as scapy sends them.
+const DISCOVERIES: &[Attack] = &[
+    (
+        "unsolicited advertisement to all",
+        |scene, vip| {
+            scapy_6(scene, "IPv6(src=VIP, dst='ff02::1') / ICMPv6ND_NA(tgt=VIP, R=0, S=0, O=1) / TARGET", vip)
+        },
+        forgery("advertisement"),
+    ),
+    (
+        "unsolicited advertisement to the node alone",
+        |scene, vip| {
+            scapy_6(
+                scene,
+                "IPv6(src=VIP, dst='2001:db8::2') / ICMPv6ND_NA(tgt=VIP, R=0, S=0, O=1) / TARGET",
+                vip,
+            )
+        },
+        forgery("advertisement"),
+    ),
+    (
+        "solicited advertisement by another address",
+        |scene, vip| {
+            scapy_6(
+                scene,
+                "IPv6(src='2001:db8::3', dst='2001:db8::2') / ICMPv6ND_NA(tgt=VIP, R=0, S=1, O=1) / TARGET",
+                vip,
+            )
+        },
+        forgery("advertisement"),
+    ),
+    (
+        "solicitation in the VIP's name",
+        |scene, vip| {
+            scapy_6(
+                scene,
+                "IPv6(src=VIP, dst='ff02::1:ff00:2') / ICMPv6ND_NS(tgt='2001:db8::2') / SOURCE",
+                vip,
+            )
+        },
+        forgery("solicitation"),
+    ),
+    (
+        "unicast solicitation in the VIP's name",
+        |scene, vip| {
+            scapy_6(scene, "IPv6(src=VIP, dst='2001:db8::2') / ICMPv6ND_NS(tgt='2001:db8::2') / SOURCE", vip)
+        },
+        forgery("solicitation"),
+    ),
+    (
+        "router solicitation in the VIP's name",
+        |scene, vip| scapy_6(scene, "IPv6(src=VIP, dst='ff02::2') / ICMPv6ND_RS() / SOURCE", vip),
+        forgery("router solicitation"),
+    ),
+];
 
-/// Returns the VIP of a row of [`ATTACKS`]. Each row has its
-/// own, so that its report has its own line.
-fn vip_of(row: usize) -> Result<Ipv4Addr> {
-    Ok(ip(u8::try_from(20 + row)?))
+/// Returns the report of a forged frame of the rogue.
+const fn forgery(oper: &'static str) -> Claim {
+    Claim { mac: FORGED, eth_source: ROGUE, oper }
 }
 
-fn rogue_kernel_asks(scene: &Scene, vip: Ipv4Addr) -> Result<()> {
+/// Returns the VIP of a row of the attacks. Each row has its
+/// own, so that its report has its own line.
+fn vip_of(family: Family, row: usize) -> Result<IpAddr> {
+    Ok(family.ip(u8::try_from(20 + row)?))
+}
+
+fn rogue_kernel_asks(scene: &Scene, vip: IpAddr) -> Result<()> {
     scene.rogue.flush_neighbours("eth0")?;
     send_datagram(&scene.rogue, vip, ip(2))?;
     // Its request has been sent. The fate of the datagram depends on the neighbour entry.
     Ok(())
 }
 
-fn iputils(scene: &Scene, form: &str, vip: Ipv4Addr) -> Result<()> {
+fn iputils(scene: &Scene, form: &str, vip: IpAddr) -> Result<()> {
     let vip = vip.to_string();
     let mut arping = scene.rogue.command(tools::arping()?);
     arping.args([form, "-c", "1", "-w", "5", "-I", "eth0", "-s", &vip, &vip]);
     output_of(arping).map(drop)
 }
 
-fn habets(scene: &Scene, form: &[&str], vip: Ipv4Addr) -> Result<()> {
+fn habets(scene: &Scene, form: &[&str], vip: IpAddr) -> Result<()> {
     let vip = vip.to_string();
     let mut arping = scene.rogue.command(tools::habets_arping()?);
     arping.args(form).args(["-c", "1", "-W", "0.05", "-i", "eth0", "-S", &vip, &vip]);
@@ -108,7 +166,7 @@ fn habets(scene: &Scene, form: &[&str], vip: Ipv4Addr) -> Result<()> {
     Ok(())
 }
 
-fn scapy(scene: &Scene, (htype, oper): (u8, u8), vip: Ipv4Addr) -> Result<()> {
+fn scapy(scene: &Scene, (htype, oper): (u8, u8), vip: IpAddr) -> Result<()> {
     let program = format!(
         "from scapy.layers.l2 import ARP, Ether\n\
          from scapy.packet import Raw\n\
@@ -122,101 +180,6 @@ fn scapy(scene: &Scene, (htype, oper): (u8, u8), vip: Ipv4Addr) -> Result<()> {
     python.args(["-c", &program]);
     output_of(python).map(drop)
 }
-
-/// Makes a scene in which the node's entries have the MAC `CLIENT`, and the rogue's kernel has
-/// every address that it will claim.
-fn battlefield(name: &str) -> Result<Scene> {
-    let scene = Scene::new(name)?;
-    // Without a lock time every effective claim takes effect.
-    scene.node.set_sysctl("net/ipv4/neigh/eth0/locktime", "0")?;
-    for row in 0..ATTACKS.len() {
-        scene.rogue.add_address("eth0", Ipv4Net::new(vip_of(row)?, 32)?)?;
-    }
-    Ok(scene)
-}
-
-/// Returns the node's MAC for `vip` after an attack on a valid entry.
-fn belief_after(scene: &Scene, wire: &Wire, attack: &Attack, vip: Ipv4Addr) -> Result<Option<Mac>> {
-    scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
-    // This is at least one tick of the kernel's clock, so that the entry is old.
-    thread::sleep(Duration::from_millis(20));
-    let (description, attack, _) = attack;
-    attack(scene, vip).context(*description)?;
-    wait_until_heard(wire, ip(2))?;
-    belief(&scene.node, vip)
-}
-
-/// Makes all attacks without and then with an agent that has `entry` for each VIP.
-fn withstands_all_attacks(name: &str, entry: fn(Ipv4Addr) -> String) -> Result<()> {
-    let scene = battlefield(name)?;
-    let wire = Wire::open(&scene.rogue, "eth0")?;
-    for (row, attack) in ATTACKS.iter().enumerate() {
-        let (description, _, claim) = attack;
-        let believed = belief_after(&scene, &wire, attack, vip_of(row)?)?;
-        assert_eq!(believed, Some(claim.mac), "{description}: it must succeed without the agent");
-    }
-
-    let entries: Vec<_> = (0..ATTACKS.len()).map(|row| Ok(entry(vip_of(row)?))).collect::<Result<_>>()?;
-    let mut agent = scene.agent(&format!("vips: [{}]", entries.join(", ")))?;
-    for (row, attack) in ATTACKS.iter().enumerate() {
-        let (description, _, claim) = attack;
-        let vip = vip_of(row)?;
-        assert_eq!(belief_after(&scene, &wire, attack, vip)?, Some(CLIENT), "{description}");
-        let what = format!("{claim} on {vip} ({description})");
-        let line = agent.wait_for_log(PATIENCE, &what, |line| claim.is_told_by(line, vip))?;
-        assert_eq!(line.level(), "WARN", "{line}");
-        assert!(vip_status(&agent, vip, "eth0")?["conflicts"].as_u64() >= Some(1), "{description}");
-    }
-    Ok(())
-}
-
-#[test]
-fn no_attack_moves_a_guarded_address() -> Result<()> {
-    withstands_all_attacks("guarded", |vip| format!("{{address: {vip}, mac: '{CLIENT}'}}"))
-}
-
-#[test]
-fn no_attack_moves_a_held_vip() -> Result<()> {
-    // The rival has the addresses already.
-    withstands_all_attacks("held", |vip| format!("{{address: {vip}, force: true}}"))
-}
-
-/// An attack of neighbour discovery, as scapy sends it: its name, its frame above Ethernet, and the
-/// message in the report.
-type Discovery = (&'static str, &'static str, &'static str);
-
-const DISCOVERIES: &[Discovery] = &[
-    (
-        "unsolicited advertisement to all",
-        "IPv6(src=VIP, dst='ff02::1') / ICMPv6ND_NA(tgt=VIP, R=0, S=0, O=1) / TARGET",
-        "advertisement",
-    ),
-    (
-        "unsolicited advertisement to the node alone",
-        "IPv6(src=VIP, dst='2001:db8::2') / ICMPv6ND_NA(tgt=VIP, R=0, S=0, O=1) / TARGET",
-        "advertisement",
-    ),
-    (
-        "solicited advertisement by another address",
-        "IPv6(src='2001:db8::3', dst='2001:db8::2') / ICMPv6ND_NA(tgt=VIP, R=0, S=1, O=1) / TARGET",
-        "advertisement",
-    ),
-    (
-        "solicitation in the VIP's name",
-        "IPv6(src=VIP, dst='ff02::1:ff00:2') / ICMPv6ND_NS(tgt='2001:db8::2') / SOURCE",
-        "solicitation",
-    ),
-    (
-        "unicast solicitation in the VIP's name",
-        "IPv6(src=VIP, dst='2001:db8::2') / ICMPv6ND_NS(tgt='2001:db8::2') / SOURCE",
-        "solicitation",
-    ),
-    (
-        "router solicitation in the VIP's name",
-        "IPv6(src=VIP, dst='ff02::2') / ICMPv6ND_RS() / SOURCE",
-        "router solicitation",
-    ),
-];
 
 fn scapy_6(scene: &Scene, layers: &str, vip: IpAddr) -> Result<()> {
     let program = format!(
@@ -233,47 +196,82 @@ fn scapy_6(scene: &Scene, layers: &str, vip: IpAddr) -> Result<()> {
     output_of(python).map(drop)
 }
 
-/// Makes an attack on a valid entry. Returns the node's MAC for `vip` after it.
-fn belief_after_discovery(scene: &Scene, wire: &Wire, layers: &str, vip: IpAddr) -> Result<Option<Mac>> {
+/// Makes a scene in which the node's entries have the MAC `CLIENT`, and every attack can succeed.
+fn battlefield(family: Family, name: &str) -> Result<Scene> {
+    let scene = Scene::new_in(family, name)?;
+    match family {
+        Family::V4 => {
+            // Without a lock time every effective claim takes effect.
+            scene.node.set_sysctl("net/ipv4/neigh/eth0/locktime", "0")?;
+            // The rogue's kernel has every address that it will claim.
+            for row in 0..ATTACKS.len() {
+                scene.rogue.add_address("eth0", IpNet::from(vip_of(family, row)?))?;
+            }
+        }
+        // A kernel reads router solicitations as a router only.
+        Family::V6 => scene.node.set_sysctl("net/ipv6/conf/eth0/forwarding", "1")?,
+    }
+    Ok(scene)
+}
+
+/// Returns the node's MAC for `vip` after an attack on a valid entry.
+fn belief_after(scene: &Scene, wire: &Wire, attack: &Attack, vip: IpAddr) -> Result<Option<Mac>> {
     scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
-    scapy_6(scene, layers, vip)?;
+    // This is at least one tick of the kernel's clock, so that the entry is old.
+    thread::sleep(Duration::from_millis(20));
+    let (description, attack, _) = attack;
+    attack(scene, vip).context(*description)?;
     wait_until_heard(wire, ip(2))?;
     belief(&scene.node, vip)
 }
 
-/// Makes all attacks without and then with an agent that has `entry` for each VIP.
-fn withstands_all_discoveries(name: &str, entry: fn(IpAddr) -> String) -> Result<()> {
-    let scene = Scene::new_in(Family::V6, name)?;
-    // A kernel reads router solicitations as a router only.
-    scene.node.set_sysctl("net/ipv6/conf/eth0/forwarding", "1")?;
+/// Makes all attacks of a family without and then with an agent that has `entry` for each VIP.
+fn withstands_all(family: Family, name: &str, entry: fn(IpAddr) -> String) -> Result<()> {
+    let attacks = match family {
+        Family::V4 => ATTACKS,
+        Family::V6 => DISCOVERIES,
+    };
+    let scene = battlefield(family, name)?;
     let wire = Wire::open(&scene.rogue, "eth0")?;
-    let vip_of = |row: usize| -> Result<IpAddr> { Ok(Family::V6.ip(u8::try_from(20 + row)?)) };
-    for (row, (description, layers, _)) in DISCOVERIES.iter().enumerate() {
-        let believed = belief_after_discovery(&scene, &wire, layers, vip_of(row)?)?;
-        assert_eq!(believed, Some(FORGED), "{description}: it must succeed without the agent");
+    for (row, attack) in attacks.iter().enumerate() {
+        let (description, _, claim) = attack;
+        let believed = belief_after(&scene, &wire, attack, vip_of(family, row)?)?;
+        assert_eq!(believed, Some(claim.mac), "{description}: it must succeed without the agent");
     }
-    let entries: Vec<_> = (0..DISCOVERIES.len()).map(|row| Ok(entry(vip_of(row)?))).collect::<Result<_>>()?;
-    let mut agent = scene.agent(&format!("vips: [{}]", entries.join(", ")))?;
-    for (row, (description, layers, oper)) in DISCOVERIES.iter().enumerate() {
-        let vip = vip_of(row)?;
-        let believed = belief_after_discovery(&scene, &wire, layers, vip)?;
-        assert_eq!(believed, Some(CLIENT), "{description}");
-        let claim = Claim { mac: FORGED, eth_source: ROGUE, oper };
+
+    let entries = (0..attacks.len()).map(|row| Ok(entry(vip_of(family, row)?)));
+    let mut agent = scene.agent(&format!("vips: [{}]", entries.collect::<Result<Vec<_>>>()?.join(", ")))?;
+    for (row, attack) in attacks.iter().enumerate() {
+        let (description, _, claim) = attack;
+        let vip = vip_of(family, row)?;
+        assert_eq!(belief_after(&scene, &wire, attack, vip)?, Some(CLIENT), "{description}");
         let what = format!("{claim} on {vip} ({description})");
-        agent.wait_for_log(PATIENCE, &what, |line| claim.is_told_by(line, vip))?;
+        let line = agent.wait_for_log(PATIENCE, &what, |line| claim.is_told_by(line, vip))?;
+        assert_eq!(line.level(), "WARN", "{line}");
         assert!(vip_status(&agent, vip, "eth0")?["conflicts"].as_u64() >= Some(1), "{description}");
     }
     Ok(())
 }
 
 #[test]
+fn no_attack_moves_a_guarded_address() -> Result<()> {
+    withstands_all(Family::V4, "guarded", |vip| format!("{{address: {vip}, mac: '{CLIENT}'}}"))
+}
+
+#[test]
+fn no_attack_moves_a_held_vip() -> Result<()> {
+    // The rival has the addresses already.
+    withstands_all(Family::V4, "held", |vip| format!("{{address: {vip}, force: true}}"))
+}
+
+#[test]
 fn no_attack_by_neighbour_discovery_moves_a_guarded_address() -> Result<()> {
-    withstands_all_discoveries("guarded-six", |vip| format!("{{address: '{vip}', mac: '{CLIENT}'}}"))
+    withstands_all(Family::V6, "guarded-six", |vip| format!("{{address: '{vip}', mac: '{CLIENT}'}}"))
 }
 
 #[test]
 fn no_attack_by_neighbour_discovery_moves_a_held_vip() -> Result<()> {
-    withstands_all_discoveries("held-six", |vip| format!("{{address: '{vip}'}}"))
+    withstands_all(Family::V6, "held-six", |vip| format!("{{address: '{vip}'}}"))
 }
 
 #[test]
@@ -323,7 +321,8 @@ fn a_flood_of_claims_is_dropped_counted_and_reported_once() -> Result<()> {
     let status = vip_status(&agent, VIP, "eth0")?;
     assert_eq!((&status["conflicts"], &status["role"]), (&CLAIMS.into(), &"held".into()), "{status}");
     assert_eq!(belief(&scene.node, VIP)?, Some(CLIENT));
-    let told = agent.wait_for_log(PATIENCE, "the conflict", |line| FORGERY_REQUEST.is_told_by(line, VIP))?;
+    let told =
+        agent.wait_for_log(PATIENCE, "the conflict", |line| forgery("request").is_told_by(line, VIP))?;
     assert!(told.has("holder", NODE), "{told}");
 
     // This claim of another MAC comes later than the kernel's interval between
