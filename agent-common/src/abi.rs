@@ -39,7 +39,8 @@ pub mod maps {
     pub const COUNTERS: &str = "counters";
     /// The only value, per CPU: a [`crate::Counters`], of neighbour discovery.
     pub const COUNTERS_V6: &str = "counters_v6";
-    /// [`crate::heard_slot`] → the frames of ARP and neighbour discovery in a segment that the program has seen, per CPU.
+    /// [`crate::heard_slot`] → the frames of ARP and neighbour discovery that the program has seen in a
+    /// segment, per CPU.
     pub const HEARD: &str = "heard";
     /// Slot → [`crate::VipCounters`], per CPU.
     pub const VIP_COUNTERS: &str = "vip_counters";

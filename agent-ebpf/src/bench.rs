@@ -50,7 +50,7 @@ struct Places {
     checksum: Option<usize>,
 }
 
-/// What differs from the template, in wire order.
+/// The words that differ from the template, in wire order.
 enum Change {
     Nothing,
     Request { asker: u16, vip: u16 },

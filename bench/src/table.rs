@@ -127,7 +127,7 @@ pub(super) struct Ask {
     pub(super) intruders: Option<Intruders>,
 }
 
-/// Who asks for what.
+/// The askers, and the VIPs that they ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Crowd {
     pub(super) family: Family,

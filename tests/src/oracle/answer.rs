@@ -1,4 +1,4 @@
-//! What is sent in the place of a frame: an answer, or the announcement of a VIP.
+//! Frames that are sent in the place of another one: answers, and announcements of VIPs.
 
 use super::{
     Oracle, Outcome, Protocol, Seen, arp, nd,

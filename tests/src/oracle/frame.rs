@@ -1,4 +1,4 @@
-//! What frames of both protocols have in common: tags, and what they claim and ask for.
+//! The common parts of frames of both protocols: tags, claims and questions.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::{
     world::{Addr, Mac},
 };
 
-/// What a frame claims and asks for.
+/// The claims and the question of a frame.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the frame, read by itself")]
 pub(super) struct Question {
     /// Ethernet destination.

@@ -1,5 +1,4 @@
-//! What a card's filter and the kernel's groups do for neighbour discovery on this driver and kernel:
-//! solicitations reach the program with and without its agent.
+//! Solicitations pass the card's filter with this driver and kernel, with and without the agent.
 
 use std::net::IpAddr;
 

@@ -333,7 +333,8 @@ impl Maps {
         sum(&self.counters_v6, names::COUNTERS_V6)
     }
 
-    /// Returns the frames of ARP and neighbour discovery that the program has counted in a segment, summed over the CPUs.
+    /// Returns the frames of ARP and neighbour discovery that the program has counted in a segment,
+    /// summed over the CPUs.
     pub fn heard(&self, ifindex: u32) -> Result<u64, BpfError> {
         let values = self.heard.get(&heard_slot(ifindex), 0).map_err(failed("read", names::HEARD))?;
         Ok(values.iter().fold(0, |sum, cpu| sum.wrapping_add(*cpu)))

@@ -58,8 +58,8 @@ pub enum Seen {
     Service(Box<ServiceRecord>),
     /// A Service is gone.
     ServiceGone(ServiceName),
-    /// An `EndpointSlice` of a Service was listed, or it changed. Only those with addresses are
-    /// reported.
+    /// An `EndpointSlice` of a Service was listed, or it changed. Only those of an IP
+    /// family are reported.
     Slice(EndpointsRecord),
     /// An `EndpointSlice` is gone.
     SliceGone {

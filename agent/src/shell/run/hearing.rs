@@ -9,7 +9,7 @@ use std::{
 use tracing::{debug, warn};
 use vipward_common::{Role, VipEntry, VipKey};
 use vipward_core::{
-    groups::{Command, Groups},
+    groups::{Command, Group, Groups},
     net::NetView,
     time::Monotonic,
 };
@@ -57,19 +57,13 @@ impl Hearing {
         }
     }
 
-    /// Takes in whether this node is the first that would take a VIP. The entry must follow.
-    pub(super) fn on_successor(&mut self, vip: IpAddr, hears: bool, now: Monotonic) {
+    /// Takes in whether this node is the first that would take a VIP. The entries must follow.
+    pub(super) fn on_successor(&mut self, vip: IpAddr, hears: bool) {
         if hears {
             self.ahead.insert(vip);
         } else {
             self.ahead.remove(&vip);
         }
-        self.on_changed(now);
-    }
-
-    /// Takes in that the memberships may be others than those that are wanted.
-    pub(super) fn on_changed(&mut self, now: Monotonic) {
-        self.change_due = Some(now);
     }
 
     /// Takes in that an interface has been taken down, or has lost its carrier.
@@ -83,15 +77,16 @@ impl Hearing {
 
     /// Returns the changes that the kernel refuses, in words.
     pub(super) fn problems(&self, view: &NetView) -> impl Iterator<Item = String> {
-        let mut refused: BTreeMap<_, Vec<Command>> = BTreeMap::new();
+        let mut refused: BTreeMap<_, Vec<Group>> = BTreeMap::new();
         for (command, error) in self.groups.refused() {
             let is_join = matches!(command, Command::Join(_));
-            refused.entry((command.membership().ifindex, is_join, error)).or_default().push(command);
+            let membership = command.membership();
+            refused.entry((membership.ifindex, is_join, error)).or_default().push(membership.group);
         }
-        let words = |((ifindex, is_join, error), commands): ((u32, bool, &str), Vec<Command>)| {
+        let words = |((ifindex, is_join, error), groups): ((u32, bool, &str), Vec<Group>)| {
             let interface = view.name_of(ifindex);
-            let group = commands[0].membership().group;
-            let more = match commands.len() - 1 {
+            let group = groups[0];
+            let more = match groups.len() - 1 {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
@@ -112,6 +107,18 @@ impl<S: Source> EventLoop<S> {
     pub(super) async fn read_groups(&mut self) -> Result<(), GroupsError> {
         self.hearing.read_due = None;
         self.hearing.groups.on_observed(groups::observe().await?);
+        Ok(())
+    }
+
+    /// Hears the questions for a VIP, or no longer, as its entry, its probes and the succession need it.
+    /// Another host may probe for the same address (RFC 4862, 5.4.2).
+    pub(super) fn hear_questions(&mut self, key: VipKey) -> Result<(), RunError> {
+        if key.addr.is_ipv6() {
+            let entry = self.plane.maps().entry(&key)?;
+            let is_probed = self.is_probed(&key);
+            self.hearing.on_entry(&key, entry.as_ref(), is_probed);
+            self.hearing.change_due = Some(now()?);
+        }
         Ok(())
     }
 

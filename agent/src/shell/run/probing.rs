@@ -179,22 +179,10 @@ impl<S: Source> EventLoop<S> {
         self.held_back.iter().copied().chain(self.prober.all_asked()).collect()
     }
 
-    /// Hears the questions for a VIP, or no longer, as its entry and its probes need it. Another host
-    /// may probe for the same address (RFC 4862, 5.4.2).
-    pub(super) fn hear_probed(&mut self, key: VipKey) -> Result<(), RunError> {
-        if key.addr.is_ipv6() {
-            let entry = self.plane.maps().entry(&key)?;
-            let is_probed = self.is_probed(&key);
-            self.hearing.on_entry(&key, entry.as_ref(), is_probed);
-            self.hearing.on_changed(now()?);
-        }
-        Ok(())
-    }
-
     /// Stops probing an address. A conflict with its user no longer concerns this node.
     pub(super) fn stop_asking(&mut self, key: VipKey) -> Result<(), RunError> {
         self.tell_prober(probing::Event::Forget(key))?;
-        self.hear_probed(key)?;
+        self.hear_questions(key)?;
         if self.conflicts.about(&key).is_some_and(|conflict| conflict.what == What::InUse) {
             self.tell_conflicts(conflict::Event::Forgotten(key))?;
         }

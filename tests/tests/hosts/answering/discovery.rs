@@ -1,4 +1,4 @@
-//! What only neighbour discovery has: hosts that look for duplicates, optimistic ones, addresses with
+//! Cases that only neighbour discovery has: hosts that look for duplicates, optimistic ones, addresses with
 //! several spellings, and nodes without an address of IPv6.
 
 use std::net::{IpAddr, Ipv6Addr};

@@ -135,14 +135,9 @@ impl EventLoop<Cluster> {
 
     /// Hears the questions for a VIP of another node, or no longer.
     fn hear_ahead(&mut self, vip: IpAddr, hears: bool) -> Result<(), RunError> {
-        self.hearing.on_successor(vip, hears, now()?);
-        for (ifindex, _) in self.plane.attached() {
-            let key = VipKey::new(ifindex, vip);
-            let entry = self.plane.maps().entry(&key)?;
-            let is_probed = self.is_probed(&key);
-            self.hearing.on_entry(&key, entry.as_ref(), is_probed);
-        }
-        Ok(())
+        self.hearing.on_successor(vip, hears);
+        let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
+        attached.into_iter().try_for_each(|ifindex| self.hear_questions(VipKey::new(ifindex, vip)))
     }
 
     /// Announces a VIP once more, if this node holds it.

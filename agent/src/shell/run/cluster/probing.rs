@@ -19,7 +19,7 @@ impl EventLoop<Cluster> {
     pub(super) fn begin_probing(&mut self, vip: IpAddr, often: bool) -> Result<(), RunError> {
         let Some(key) = self.key_of(vip) else { return Ok(()) };
         self.tell_prober(probing::Event::Wanted { key, often })?;
-        self.hear_probed(key)
+        self.hear_questions(key)
     }
 
     /// Stops probing a VIP's address.
