@@ -186,30 +186,19 @@ impl Lab<'_> {
             nic: boot.nic,
             console: &console,
         };
-        let watch = Stopwatch::start();
-        let (mut up, mut rows) = (None, Vec::new());
-        tally.begin(&format!("vm {name}"));
-        let ended = machine.run(SILENCE, |line| {
-            if line == guest::UP {
-                up = Some(watch.seconds());
-            } else if let Some(row) = line.strip_prefix(guest::ROW) {
-                rows.push(row.to_owned());
-            } else {
-                println!("{line}");
-                tally.line(line);
-            }
-        });
-        tally.finish();
-        match ended {
-            Ok(code) => process::step(&format!(
-                "{name}: up after {:.0} s, done after {:.0} s, exit code {code}",
-                up.unwrap_or_default(),
-                watch.seconds()
-            )),
-            // The other machines run all the same.
-            Err(error) => eprintln!("{name}: {error:#}"),
+        let mut heard = hear(&machine, &name);
+        if heard.ended.is_err() && machine.died_of_emulation() {
+            process::step(&format!("{name}: its kernel died of the emulator's int3 fault; booting it again"));
+            heard = hear(&machine, &name);
         }
-        rows.iter().try_for_each(|row| results.take(row))
+        tally.begin(&format!("vm {name}"));
+        heard.lines.iter().for_each(|line| tally.line(line));
+        tally.finish();
+        // The other machines run all the same.
+        if let Err(error) = &heard.ended {
+            eprintln!("{name}: {error:#}");
+        }
+        heard.rows.iter().try_for_each(|row| results.take(row))
     }
 
     /// Puts the first process, the tests and what they need into a machine.
@@ -268,6 +257,34 @@ impl Lab<'_> {
         let releases = releases.collect::<Result<Vec<_>>>()?;
         Ok(format!("Measured {} in QEMU {qemu}; {}.", date.trim(), releases.join(", ")))
     }
+}
+
+/// What a machine has printed, and its exit code.
+struct Heard {
+    ended: Result<i32>,
+    lines: Vec<String>,
+    rows: Vec<String>,
+}
+
+/// Runs a machine, and prints its lines.
+fn hear(machine: &Machine<'_>, name: &str) -> Heard {
+    let watch = Stopwatch::start();
+    let (mut up, mut lines, mut rows) = (0.0, Vec::new(), Vec::new());
+    let ended = machine.run(SILENCE, |line| {
+        if line == guest::UP {
+            up = watch.seconds();
+        } else if let Some(row) = line.strip_prefix(guest::ROW) {
+            rows.push(row.to_owned());
+        } else {
+            println!("{line}");
+            lines.push(line.to_owned());
+        }
+    });
+    if let Ok(code) = ended {
+        let done = watch.seconds();
+        process::step(&format!("{name}: up after {up:.0} s, done after {done:.0} s, exit code {code}"));
+    }
+    Heard { ended, lines, rows }
 }
 
 /// One boot.

@@ -153,6 +153,17 @@ impl Machine<'_> {
         code.with_context(|| format!("the machine ended before its tests{}", self.last_messages()))
     }
 
+    /// Returns true if the kernel died of a breakpoint that it had taken away already.
+    ///
+    /// The kernel puts an `int3` over an instruction while it changes it, and takes it away when all
+    /// CPUs have seen that. QEMU emulates each CPU in a thread of its own, and one may still run the
+    /// breakpoint of a translation that is outdated. No CPU does that.
+    pub(super) fn died_of_emulation(&self) -> bool {
+        let messages = fs::read(self.console).unwrap_or_default();
+        self.accelerator == Accelerator::Tcg
+            && String::from_utf8_lossy(&messages).lines().any(|line| line.contains("int3: 0000 [#1]"))
+    }
+
     /// Returns the command. The tests in the machine talk to QEMU's monitor through a port.
     fn command(&self, monitor: &UnixStream, port: &UnixStream) -> Command {
         let mut qemu = Command::new(program(self.arch));
