@@ -12,6 +12,8 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 
+use crate::pools::Reservation;
+
 pub use self::selector::{Selector, SelectorError};
 
 macro_rules! shared_text {
@@ -313,17 +315,24 @@ pub struct ClaimRecord {
     pub move_to: Option<NodeName>,
     /// True if an admin has the VIP taken even if its address is in use.
     pub force: bool,
+    /// True if an admin wants the reservation of its address given up.
+    pub release: bool,
     /// Its remarks for people.
     pub note: ClaimNote,
+    /// The Service that a controller has reserved its address for. The agents let such an object be.
+    pub reservation: Option<Box<Reservation>>,
 }
 
 impl ClaimRecord {
     /// Returns true if another record differs at most in the
     /// version. Then only fields outside the records have changed.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let Self { vip, version: _, epoch, state, deleting, move_to, force, note } = self;
-        (*vip, *epoch, *deleting, *force) == (other.vip, other.epoch, other.deleting, other.force)
-            && (state, move_to, note) == (&other.state, &other.move_to, &other.note)
+        let Self { vip, version: _, epoch, state, deleting, move_to, force, release, note, reservation } =
+            self;
+        (*vip, *epoch, *deleting) == (other.vip, other.epoch, other.deleting)
+            && (*force, *release) == (other.force, other.release)
+            && (state, move_to, note, reservation)
+                == (&other.state, &other.move_to, &other.note, &other.reservation)
     }
 }
 

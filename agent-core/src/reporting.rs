@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     cluster::{NodeName, ServiceName},
-    services::{Problem, SeenBy},
+    services::{Problem, Role, SeenBy},
     time::Monotonic,
 };
 
@@ -108,11 +108,16 @@ impl Reporting {
 /// Returns true if the node `own` is to report a problem. Returns none while the `alive` nodes are
 /// unknown. `claimed_by` are the nodes that the claims on the Service's VIPs name.
 pub fn is_responsible<'a>(
+    role: Role,
     own: &NodeName,
     problem: &'a Problem,
     claimed_by: impl IntoIterator<Item = &'a NodeName>,
     alive: &'a BTreeSet<NodeName>,
 ) -> Option<bool> {
+    // The controller sees what all nodes see.
+    if role == Role::Announcer && problem.seen_by() != SeenBy::This {
+        return Some(false);
+    }
     let first = alive.first()?;
     let best = match problem.seen_by() {
         SeenBy::This => return Some(true),

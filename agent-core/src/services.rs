@@ -5,6 +5,7 @@
 //! on those that share a VIP with it. docs/SERVICES.md has the rules.
 
 mod account;
+mod allocating;
 mod endpoints;
 mod hands;
 mod ingress;
@@ -42,7 +43,7 @@ pub use self::{
         OtherController, Port, Protocol, ServiceRecord, StatusOwner,
     },
     refusal::Refusal,
-    types::{Command, DEFAULT_CLASS, Event, MOST_ADDRESSES, Settings},
+    types::{Command, DEFAULT_CLASS, Event, MOST_ADDRESSES, Role, Settings},
 };
 use self::{
     endpoints::Endpoints,
@@ -56,7 +57,11 @@ use self::{
     standing::Standing,
     telling::tell_change,
 };
-use crate::{cluster::ServiceName, ownership::Demand};
+use crate::{
+    cluster::ServiceName,
+    ownership::Demand,
+    pools::{self, Allocator, Lack},
+};
 
 /// A Service in the index, with its effects.
 #[derive(Debug)]
@@ -65,6 +70,9 @@ struct ServiceEntry {
     reading: Reading,
     selection: Selection,
     wanted: Vec<Wanted>,
+    /// The addresses that the pools give it, and what they do not give it.
+    given: Vec<IpAddr>,
+    lacks: Vec<Lack>,
     /// The addresses of `wanted` that belong in its status.
     for_status: Vec<IpAddr>,
     problems: Vec<Problem>,
@@ -123,11 +131,16 @@ pub struct Services {
     turns: BTreeMap<ServiceName, Turns>,
     /// Services that were served and now have another type, with their uids.
     let_go: BTreeMap<ServiceName, Arc<str>>,
+    /// The pools and reservations. Only the controller has some.
+    allocator: Allocator,
+    /// The addresses that Services name, while the pools begin.
+    named_at_start: BTreeSet<IpAddr>,
 }
 
 impl Services {
     /// Starts without a Service.
     pub fn start(settings: Settings) -> Self {
+        let allocator = Allocator::start(settings.most_vips);
         Self {
             settings,
             synced: false,
@@ -143,6 +156,8 @@ impl Services {
             touched: Touched::default(),
             turns: BTreeMap::new(),
             let_go: BTreeMap::new(),
+            allocator,
+            named_at_start: BTreeSet::new(),
         }
     }
 
@@ -171,12 +186,18 @@ impl Services {
                 self.touch_vips_of(&changed);
             }
             Event::Namespace { name, labels, share_with } => {
+                self.allocate(
+                    || pools::Event::Namespace { name: Arc::clone(&name), labels: labels.clone() },
+                    &mut commands,
+                );
                 let selector = self.settings.namespace_selector.as_ref();
                 let matches = selector.is_some_and(|selector| selector.matches(&labels));
                 self.put_namespace(&name, matches);
                 self.put_consents(name, share_with);
             }
             Event::NamespaceGone(name) => {
+                let labels = BTreeMap::new();
+                self.allocate(|| pools::Event::Namespace { name: Arc::clone(&name), labels }, &mut commands);
                 self.put_namespace(&name, false);
                 self.put_consents(name, BTreeSet::new());
             }
@@ -204,13 +225,26 @@ impl Services {
                 let changed = self.reserved.put_api(&addresses);
                 self.touch_wanted(&changed);
             }
-            Event::Claim { vip, was_held, force, services } => {
+            Event::Claim { vip, was_held, force, services, reservation, release } => {
+                let named = || services.clone();
+                let object = || pools::Event::Object {
+                    vip,
+                    reservation: reservation.map(|it| *it),
+                    release,
+                    services: named(),
+                };
+                self.allocate(object, &mut commands);
                 let services = services.into();
                 self.put_claim(vip, Standing { is_held: was_held, is_forced: force, services });
             }
-            Event::ClaimGone(vip) => self.put_claim(vip, Standing::default()),
+            Event::ClaimGone(vip) => {
+                self.put_claim(vip, Standing::default());
+                self.allocate(|| pools::Event::ObjectGone(vip), &mut commands);
+            }
+            Event::Pools(event) => self.allocate(|| event, &mut commands),
             Event::Held { vip, here } => self.put_held(vip, here),
             Event::Synced => {
+                self.begin_allocating(&mut commands);
                 self.synced = true;
                 listed = true;
                 self.touched.statuses.extend(self.entries.keys().cloned());
@@ -220,6 +254,11 @@ impl Services {
             self.look_again(listed, &mut commands);
         }
         commands
+    }
+
+    /// Returns what this process does about Services.
+    pub fn role(&self) -> Role {
+        self.settings.role
     }
 
     /// Returns the uid of a Service. Events about the Service refer to it.
@@ -255,6 +294,8 @@ impl Services {
                     reading: Reading::default(),
                     selection: Err(Unselected::NotLoadBalancer),
                     wanted: Vec::new(),
+                    given: Vec::new(),
+                    lacks: Vec::new(),
                     for_status: Vec::new(),
                     problems: Vec::new(),
                     duty: None,
@@ -268,6 +309,7 @@ impl Services {
 
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         let Some(entry) = self.entries.remove(name) else { return };
+        self.allocate(|| pools::Event::Withdrawn(name.clone()), commands);
         self.turns.remove(name);
         // A Service that left by its class has been reported already.
         if entry.was_ours && entry.selection != Err(Unselected::Class) {
@@ -303,9 +345,15 @@ impl Services {
 
     /// Evaluates everything that was touched: first Services, then their VIPs, then the statuses.
     fn look_again(&mut self, listed: bool, commands: &mut Vec<Command>) {
-        let touched = std::mem::take(&mut self.touched);
-        for name in &touched.services {
-            self.assess(name, commands);
+        let mut touched = std::mem::take(&mut self.touched);
+        let mut services = touched.services.clone();
+        // The pools may give one Service what another one has left.
+        while !services.is_empty() {
+            for name in &services {
+                self.assess(name, commands);
+            }
+            services = std::mem::take(&mut self.touched.services);
+            touched.services.extend(services.iter().cloned());
         }
         let mut vips = touched.vips;
         let mut next = std::mem::take(&mut self.touched.vips);
@@ -331,17 +379,26 @@ impl Services {
         }
     }
 
-    /// Evaluates the addresses that a Service wants.
-    fn assess(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
-        // A touched Service may be gone by now.
-        let Some(entry) = self.entries.get_mut(name) else { return };
-        let mut problems = entry.reading.update(&entry.record);
+    /// Parses a Service's fields, and decides if it is served. Returns the problems of its values.
+    fn read(&mut self, name: &ServiceName) -> Option<Vec<Problem>> {
+        let entry = self.entries.get_mut(name)?;
+        let problems = entry.reading.update(&entry.record);
         let namespace =
             self.settings.namespace_selector.is_none() || self.namespaces.contains(&name.namespace);
         entry.selection =
             selection::select(&entry.record, entry.reading.is_ignored(), namespace, &self.settings);
+        Some(problems)
+    }
+
+    /// Evaluates the addresses that a Service wants.
+    fn assess(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
+        // A touched Service may be gone by now.
+        let Some(mut problems) = self.read(name) else { return };
+        self.ask_pools(name, commands);
+        let Some(entry) = self.entries.get_mut(name) else { return };
         let wish = if entry.selection.is_ok() {
-            entry.reading.wish(&entry.record, &self.settings)
+            problems.extend(entry.lacks.iter().cloned().map(Problem::Lacking));
+            entry.reading.wish(&entry.record, &entry.given, &self.settings)
         } else {
             // Problems of a Service that is not served are not reported.
             problems.clear();

@@ -1,10 +1,12 @@
 //! The command line and its help.
 
 mod address;
+mod controller;
 mod doctor;
 mod explain;
 mod kubernetes;
 mod plugin;
+mod pools;
 mod watch;
 mod who_has;
 
@@ -20,12 +22,14 @@ use thiserror::Error;
 use vipward_common::{DEFAULT_MAX_VIPS, PIN_DIR};
 
 pub use self::{
+    controller::ControllerArgs,
     doctor::DoctorArgs,
     explain::ExplainArgs,
     kubernetes::{
         ApiArgs, AttachArg, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs,
     },
     plugin::{CalledAs, complete},
+    pools::{PoolsArgs, ReleaseArgs},
     watch::{LinesArg, WatchArgs},
     who_has::{ReportFormat, WhoHasArgs},
 };
@@ -79,9 +83,23 @@ pub enum Command {
     /// everything is withdrawn and unpinned.
     #[command(after_long_help = kubernetes::HELP)]
     Kubernetes(Box<KubernetesArgs>),
+    /// Give out the addresses of VIPPools to a cluster's LoadBalancer Services, and write their
+    /// statuses, until told to stop. It needs no privileges and no node.
+    ///
+    /// Several may run: one leads, by a Lease. What is announced goes on without any.
+    Controller(Box<ControllerArgs>),
     /// Move a VIP of a cluster to another node, by handover: no request goes unanswered.
     Move(MoveArgs),
-    /// Print the definition of VirtualIP objects, for `kubectl apply`.
+    /// Show a cluster's pools of addresses: which are used, kept and free, and by whom.
+    ///
+    /// It needs no controller that runs.
+    Pools(PoolsArgs),
+    /// Free an address that is kept for a deleted Service, or have the Service that has it get
+    /// another one first.
+    ///
+    /// A Service that asks for the address by name keeps it. The controller releases it.
+    Release(ReleaseArgs),
+    /// Print the definitions of VirtualIP and VIPPool objects, for `kubectl apply`.
     Crd,
     /// Show what the kernel has: interfaces, VIPs, counters, the fence. Works without a running
     /// agent.

@@ -20,18 +20,23 @@ use tracing_subscriber::{
 };
 use vipward::{
     cli::{
-        AgentArgs, CalledAs, Cli, Command, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg, LogFormat,
-        MoveArgs, Output, PinArgs, RecordArgs, ReportFormat, StatusArgs, WatchArgs, WhoHasArgs, complete,
+        AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg,
+        LogFormat, MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs,
+        WatchArgs, WhoHasArgs, complete,
     },
     shell::{
         bind,
         bpf::{self, Pins},
         cluster_status::ClusterTables,
+        controller,
         doctor::{self as examination, Report},
         explain, groups,
-        kube::{ConnectError, Moved, Mover, crd_yaml, is_redundant, read_overview},
+        kube::{
+            ConnectError, Moved, Mover, Released, Releaser, crd_yaml, is_redundant, read_overview, read_pools,
+        },
         live::{self, Lines, Watching},
         netlink::Netlink,
+        pool_tables::PoolTables,
         preflight::{PinDirError, PinDirLock, PreflightError},
         run::{self, RunError},
         segment,
@@ -67,7 +72,10 @@ fn main() -> ExitCode {
         Command::Agent(args) if args.check => check(&args),
         Command::Agent(args) => agent(args),
         Command::Kubernetes(args) => kubernetes(*args),
+        Command::Controller(args) => controller(*args),
         Command::Move(args) => runtime().and_then(|runtime| runtime.block_on(move_vip(&args))),
+        Command::Pools(args) => show_pools(&args),
+        Command::Release(args) => runtime().and_then(|runtime| runtime.block_on(release(&args))),
         Command::Crd => show(&crd_yaml()),
         Command::Status(args) => show_status(&args, called),
         Command::Doctor(args) => return ended(doctor(args, called)),
@@ -157,6 +165,11 @@ fn kubernetes(args: KubernetesArgs) -> anyhow::Result<()> {
     runtime()?.block_on(run::kubernetes(args)).map_err(Into::into)
 }
 
+fn controller(args: ControllerArgs) -> anyhow::Result<()> {
+    let _writer = start_logging(args.log_format);
+    runtime()?.block_on(controller::run(args)).map_err(Into::into)
+}
+
 /// Asks for a handover, and reports its progress until the VIP is where it is wanted.
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
     let mover = Mover::connect(&args.access.access(kubeconfig_at_home)).await?;
@@ -173,6 +186,53 @@ async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
         ),
     }
     Ok(())
+}
+
+/// Asks for the release of an address, and waits until it is released.
+async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
+    let vip = args.address;
+    let releaser = Releaser::connect(&args.access.access(kubeconfig_at_home)).await?;
+    let reservation = releaser.ask(vip).await?;
+    let service = &reservation.service;
+    if reservation.kept.is_some() {
+        println!("{vip} is kept for Service {service}, which is gone; asked to free it");
+    } else {
+        println!("{vip} is reserved for Service {service}; asked to give it another address");
+    }
+    match releaser.wait(vip, &reservation, args.timeout).await? {
+        Released::Done { next, others } => {
+            let now = next.map_or_else(|| "free".to_owned(), |next| format!("reserved for Service {next}"));
+            let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+            let has = if others.is_empty() {
+                String::new()
+            } else {
+                format!("; Service {service} has {}", others.join(" and "))
+            };
+            println!("{vip} is {now} now{has}");
+        }
+        Released::Withdrawn => bail!("Service {service} has {vip}, and the wish to release it is gone"),
+        Released::NotYet => bail!(
+            "{vip} is still reserved for Service {service} after {}: no pool gives the Service another address (`kubectl describe \
+             service`, `vipward pools`), or no controller runs; the wish stays (to take it back: kubectl annotate virtualip {} \
+             vipward.io/release-)",
+            humantime::format_duration(args.timeout),
+            object_name(vip)
+        ),
+    }
+    Ok(())
+}
+
+/// Prints the pools.
+fn show_pools(args: &PoolsArgs) -> anyhow::Result<()> {
+    let mut list = runtime()?.block_on(read_pools(&args.access.access(kubeconfig_at_home)))?;
+    if let Some(pool) = &args.pool {
+        let only = list.only(pool);
+        list = only.with_context(|| {
+            format!("there is no VIPPool {pool:?}; `vipward pools` lists those that there are")
+        })?;
+    }
+    let addresses = args.addresses || args.pool.is_some();
+    print_as(args.output, &list, &PoolTables { list: &list, addresses })
 }
 
 fn kubeconfig_at_home() -> Option<PathBuf> {

@@ -281,6 +281,8 @@ impl Api {
                     state: write.state.clone(),
                     deleting,
                     move_to: None,
+                    release: false,
+                    reservation: None,
                     force: false,
                     note: write.note.clone(),
                 }))

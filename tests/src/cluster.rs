@@ -81,6 +81,7 @@
 
 pub mod admin;
 pub mod api;
+mod controllers;
 pub mod forwarder;
 mod install;
 mod members;
@@ -88,7 +89,7 @@ mod objects;
 mod tenants;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
@@ -100,6 +101,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 pub use members::Member;
 pub use objects::{Endpoint, EventNote, ServiceSpec};
@@ -111,12 +113,14 @@ use crate::bpffs::Bpffs;
 use crate::family::Family;
 use crate::interrupt;
 use crate::lan::{Host, Lan, Nic};
+use crate::process::Process;
 use crate::scene::{ip, net};
 
 use admin::{Admin, Kind, Object};
 use api::{ClusterApi, Saved};
+use controllers::{MOST_CONTROLLERS, controller_name};
 use forwarder::{Cut, Forwarder};
-use install::{ACCOUNT, Installation};
+use install::{ACCOUNT, CONTROLLER, Installation};
 
 /// Interface on the segment of the VIPs.
 pub const SEGMENT: &str = "eth0";
@@ -239,6 +243,8 @@ impl ClusterOptions {
 #[derive(Debug)]
 pub struct Cluster {
     members: Vec<Member>,
+    /// The controllers that were started, by number.
+    controllers: BTreeMap<u8, (Process, NamedTempFile)>,
     options: ClusterOptions,
     /// Client whose kernel sends datagrams to VIPs.
     pub client: Host,
@@ -323,11 +329,14 @@ impl Cluster {
             let prefix = format!("vw-{name}-{}-{number}", std::process::id());
             (Installation::apart(&prefix), prefix.clone(), format!("{prefix}-"))
         } else {
-            let users = (1..=MOST_NODES).map(|number| api.user("", ACCOUNT, &NodeId(number).to_string()));
-            (Installation::plain(users.collect()), "apps".to_owned(), String::new())
+            let user = |account, name: String| (account, api.user("", account, &name));
+            let agents = (1..=MOST_NODES).map(|number| user(ACCOUNT, NodeId(number).to_string()));
+            let controllers = (1..=MOST_CONTROLLERS).map(|number| user(CONTROLLER, controller_name(number)));
+            (Installation::plain(agents.chain(controllers).collect()), "apps".to_owned(), String::new())
         };
         let mut cluster = Self {
             members: Vec::new(),
+            controllers: BTreeMap::new(),
             options,
             client,
             observer,
@@ -492,6 +501,9 @@ impl Cluster {
             let log = member.agent().map(|agent| agent.log_tail(LOG_TAIL));
             let log = log.unwrap_or_else(|| "it was never started".to_owned());
             text.extend([format!("=== log of {}\n", member.id), log, "\n".to_owned()]);
+        }
+        for (number, (process, _)) in &self.controllers {
+            text.extend([format!("=== log of controller {number}\n{}\n", process.transcript())]);
         }
         for (what, listed) in [("VirtualIPs", self.virtual_ips()), ("Leases", self.leases())] {
             text.extend(["=== ", what, "\n"]);

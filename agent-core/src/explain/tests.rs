@@ -147,6 +147,8 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
             state: ClaimState::Held(holder("n1", N1)),
             deleting: false,
             move_to: None,
+            reservation: None,
+            release: false,
             force: false,
             note: ClaimNote::default(),
         }),

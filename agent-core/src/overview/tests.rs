@@ -45,6 +45,8 @@ fn claim(last: u8, state: ClaimState, since: Option<&str>) -> ShownClaim {
             state,
             deleting: false,
             move_to: None,
+            reservation: None,
+            release: false,
             force: false,
             note,
         },

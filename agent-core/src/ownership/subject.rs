@@ -161,7 +161,16 @@ impl Subject<'_> {
         self.command(Command::WriteClaim(write));
     }
 
+    /// Deletes a claim that no Service wants. One with a reserved address is released instead, unless
+    /// somebody has deleted it.
     pub(super) fn delete(&mut self, claim: &ClaimRecord) {
+        if claim.reservation.is_some() && !claim.deleting {
+            if claim.state != ClaimState::Released {
+                let note = self.note("no Service wants it", None);
+                self.write(Busy::Free, claim.epoch, ClaimState::Released, note);
+            }
+            return;
+        }
         self.vip.requests.busy = Some(Busy::Delete);
         self.command(Command::DeleteClaim { vip: self.address, expected: claim.version.clone() });
     }

@@ -56,7 +56,7 @@ impl Services {
     fn mention(&self, name: &ServiceName, entry: &ServiceEntry, address: IpAddr) -> Option<Mention> {
         let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
         let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
-        let would_want = || place_in(&entry.reading.wish(&entry.record, &self.settings).wanted);
+        let would_want = || place_in(&entry.reading.wish(&entry.record, &entry.given, &self.settings).wanted);
         let is_in_status = || entry.record.ingress.iter().any(|ingress| ingress.ip == Some(address));
         let place = place_in(&entry.wanted).or_else(|| unserved.as_ref().and_then(|_| would_want()));
         let place = place.or_else(|| is_in_status().then_some(Place::Status));
@@ -69,6 +69,7 @@ impl Services {
             | Problem::OtherController { .. }
             | Problem::HandedOver { .. }
             | Problem::TooManyAddresses { .. }
+            | Problem::Lacking(_)
             | Problem::ForceElsewhere => place.is_some(),
             Problem::Refused { .. }
             | Problem::Disputed { .. }

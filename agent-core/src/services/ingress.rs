@@ -10,7 +10,7 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
-    Command, Services, Unselected, Vip,
+    Command, Role, Services, Unselected, Vip,
     records::{ServiceRecord, StatusOwner},
 };
 use crate::{cluster::ServiceName, ownership::Demand};
@@ -61,8 +61,13 @@ impl Services {
         // A Service of another class may belong to another
         // installation, which clears its own statuses.
         let orphans = listed && entry.selection != Err(Unselected::Class);
-        let duty = due.filter(|due| {
-            entry.duty.as_ref() == Some(due) || is_ours(due, &entry.record, &self.held, orphans)
+        let duty = due.filter(|due| match self.settings.role {
+            Role::Alone => {
+                entry.duty.as_ref() == Some(due) || is_ours(due, &entry.record, &self.held, orphans)
+            }
+            Role::Announcer => false,
+            // A Service that has left for another class has given its addresses back.
+            Role::Controller => entry.selection != Err(Unselected::Class) || entry.was_ours,
         });
         if entry.duty == duty {
             return;

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     cluster::{NodeName, SelectorError, ServiceName},
     config::FaultKind,
+    pools::Lack,
 };
 
 /// Largest number of addresses that a message lists.
@@ -127,6 +128,9 @@ pub enum Problem {
          sets it on the VirtualIP: kubectl annotate virtualip NAME vipward.io/force=true"
     )]
     ForceElsewhere,
+    /// Something that the pools do not give it.
+    #[error(transparent)]
+    Lacking(Lack),
     /// More addresses than a Service may have.
     #[error(
         "it asks for {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
@@ -252,6 +256,7 @@ impl Problem {
             Self::Refused { .. }
             | Self::Disputed { .. }
             | Self::ForceElsewhere
+            | Self::Lacking(_)
             | Self::Malformed { .. }
             | Self::OtherManager { .. }
             | Self::SharedStatus { .. }

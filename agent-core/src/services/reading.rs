@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use super::{
-    Settings, hands,
+    Role, Settings, hands,
     place::Place,
     problem::{Malformed, Problem},
     records::{IpMode, ServiceRecord, StatusOwner},
@@ -113,17 +113,25 @@ impl Reading {
         &self.limits
     }
 
-    /// Returns the addresses that the Service wants if it is served.
-    pub(super) fn wish(&self, record: &ServiceRecord, settings: &Settings) -> Wish {
+    /// Returns the addresses that the Service asks for by name.
+    pub(super) fn asked(&self) -> &[IpAddr] {
+        self.asked.as_ref().map_or(&[], |asked| &asked.addresses)
+    }
+
+    /// Returns the addresses that the Service wants if it is served. `given` has those that the
+    /// controller's pools give it.
+    pub(super) fn wish(&self, record: &ServiceRecord, given: &[IpAddr], settings: &Settings) -> Wish {
         let mut wish = Wish::default();
-        match record.status_owner() {
-            StatusOwner::Nobody | StatusOwner::Vipward => {
-                if let Some(Asked { place, addresses }) = &self.asked {
-                    wish.add(addresses, *place, settings);
-                    wish.for_status = wish.wanted.iter().map(|wanted| wanted.vip).collect();
-                }
+        let place = self.asked.as_ref().map(|asked| asked.place);
+        match (record.status_owner(), settings.role) {
+            (_, Role::Announcer) => wish.add(&status_vips(record), Place::Status, settings),
+            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Alone) => {
+                wish.add_for_status(self.asked(), place.unwrap_or(Place::Status), settings);
             }
-            StatusOwner::Other(_) => {
+            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Controller) => {
+                wish.add_for_status(given, place.unwrap_or(Place::Pool), settings);
+            }
+            (StatusOwner::Other(_), Role::Alone | Role::Controller) => {
                 wish.add(&status_vips(record), Place::Status, settings);
                 wish.problems.extend(self.disagreement(record, settings));
             }
@@ -165,6 +173,12 @@ impl Wish {
         }
     }
 
+    /// Adds addresses that belong in the status.
+    fn add_for_status(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
+        self.add(addresses, place, settings);
+        self.for_status = self.wanted.iter().map(|wanted| wanted.vip).collect();
+    }
+
     /// Returns the problem of more addresses than the limit.
     fn excess(&self, settings: &Settings) -> Option<Problem> {
         let (asked, limit) = (self.asked.len(), settings.most_addresses);
@@ -179,6 +193,15 @@ fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
         IpMode::Proxy => false,
     });
     vips.filter_map(|ingress| ingress.ip).collect()
+}
+
+impl ServiceRecord {
+    /// Returns the place where the Service asks for the address by name.
+    pub fn asks_for(&self, vip: IpAddr) -> Option<Place> {
+        let mut reading = Reading::default();
+        reading.update_asked(self, &mut Vec::new());
+        reading.asked.filter(|asked| asked.addresses.contains(&vip)).map(|asked| asked.place)
+    }
 }
 
 /// Returns the first place that asks for addresses, and its text.

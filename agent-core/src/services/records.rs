@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use crate::{
     cluster::{NodeName, ServiceName, Version},
     net::{Interface, NetView},
+    pools::Family,
 };
 
 /// The field manager of this agent's writes into Services.
@@ -41,6 +42,10 @@ pub struct ServiceRecord {
     pub class: Option<Arc<str>>,
     /// Its annotations that Vipward knows.
     pub annotations: Annotations,
+    /// `spec.ipFamilies`.
+    pub families: Vec<Family>,
+    /// True if `spec.ipFamilyPolicy` is `RequireDualStack`.
+    pub needs_all_families: bool,
     /// `spec.loadBalancerIP`.
     pub load_balancer_ip: Option<Box<str>>,
     /// `spec.externalIPs`. They may be left empty unless
@@ -76,6 +81,8 @@ impl ServiceRecord {
             cluster_ips: Vec::new(),
             class: None,
             annotations: Annotations::default(),
+            families: vec![Family::V4],
+            needs_all_families: false,
             load_balancer_ip: None,
             external_ips: Vec::new(),
             ingress: Vec::new(),
@@ -186,6 +193,10 @@ annotations! {
     kube_vip_addresses = "kube-vip.io/loadbalancerIPs",
     /// The same for `MetalLB`.
     metallb_addresses = "metallb.io/loadBalancerIPs",
+    /// The pool that its addresses are from.
+    pool = "vipward.io/pool",
+    /// The same for `MetalLB`.
+    metallb_pool = "metallb.io/address-pool",
     /// A label selector: nodes that come first.
     preferred_nodes = "vipward.io/preferred-nodes",
     /// A label selector: the only nodes that may hold the VIPs.

@@ -1,5 +1,6 @@
 mod account;
 mod addresses;
+mod controller;
 mod endpoints;
 mod hands;
 mod incremental;
@@ -22,6 +23,8 @@ struct World {
     demands: BTreeMap<IpAddr, Demand>,
     problems: Vec<(ServiceName, Problem)>,
     duties: BTreeMap<ServiceName, Command>,
+    /// Commands about reservations that are yet to be carried out.
+    reserving: Vec<pools::ReservationWrite>,
 }
 
 impl World {
@@ -33,6 +36,7 @@ impl World {
             demands: BTreeMap::new(),
             problems: Vec::new(),
             duties: BTreeMap::new(),
+            reserving: Vec::new(),
         };
         let interfaces = vec![interface(&["192.0.2.0/24", "2001:db8::/64"])];
         world.tell(Event::NodeInterfaces { node: "node-z".into(), interfaces });
@@ -77,6 +81,7 @@ impl World {
                 Command::LeaveIngress { service } => {
                     self.duties.remove(&service).expect("a duty that was reported before");
                 }
+                Command::Reserve(write) => self.reserving.push(write),
                 Command::Report { service, problem } => {
                     let told = (service, problem);
                     assert!(!self.problems.contains(&told), "reported again: {told:?}");
@@ -101,7 +106,14 @@ impl World {
     }
 
     fn claim(&mut self, vip: &str, was_held: bool, force: bool) -> Vec<Command> {
-        self.tell(Event::Claim { vip: ip(vip), was_held, force, services: Vec::new() })
+        self.tell(Event::Claim {
+            vip: ip(vip),
+            was_held,
+            force,
+            services: Vec::new(),
+            reservation: None,
+            release: false,
+        })
     }
 
     fn node(&mut self, node: &str, addresses: &[&str]) {

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     cluster::{NodeInterface, NodeName, Selector, ServiceName},
     ownership::Demand,
+    pools::{self, Reservation, ReservationWrite},
 };
 
 /// The served class of Services by default.
@@ -49,6 +50,21 @@ pub struct Settings {
     pub most_vips: Option<usize>,
     /// True if a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
     pub withdraw_without_endpoints: bool,
+    /// What this process does about Services.
+    pub role: Role,
+}
+
+/// What a process does about Services.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Role {
+    /// An agent where no controller runs: it reads what Services ask for, and writes the statuses of
+    /// those whose VIPs it holds.
+    #[default]
+    Alone,
+    /// An agent beside a controller: it announces what the statuses name.
+    Announcer,
+    /// The controller: it gives out addresses of the pools, and writes every status.
+    Controller,
 }
 
 impl Default for Settings {
@@ -65,6 +81,7 @@ impl Default for Settings {
             most_addresses: MOST_ADDRESSES,
             most_vips: None,
             withdraw_without_endpoints: false,
+            role: Role::Alone,
         }
     }
 }
@@ -136,6 +153,10 @@ pub enum Event {
         force: bool,
         /// The Services that have it, the longest first.
         services: Vec<ServiceName>,
+        /// The Service that its address is reserved for.
+        reservation: Option<Box<Reservation>>,
+        /// True if an admin wants that reservation given up.
+        release: bool,
     },
     /// The claim of a VIP is gone.
     ClaimGone(IpAddr),
@@ -146,6 +167,8 @@ pub enum Event {
         /// True if this node holds it.
         here: bool,
     },
+    /// An event of the pools. Only the controller has them.
+    Pools(pools::Event),
     /// Everything has been listed, and this host observed. No command comes before the first of
     /// these events. Each new list is followed by another one.
     Synced,
@@ -170,6 +193,8 @@ pub enum Command {
         /// The Service.
         service: ServiceName,
     },
+    /// Write the reservation of an address. [`pools::Event::Answered`] follows.
+    Reserve(ReservationWrite),
     /// Leave a Service's status alone. It is right, or the task of another node or controller.
     LeaveIngress {
         /// The Service.

@@ -144,6 +144,10 @@ pub struct ServiceArgs {
     /// Cluster.
     #[arg(long)]
     pub withdraw_without_endpoints: bool,
+    /// A controller runs (vipward controller): announce what the statuses of Services name, and
+    /// leave what Services ask for to it.
+    #[arg(long)]
+    pub with_controller: bool,
     /// Let nodes with the label node.kubernetes.io/exclude-from-external-load-balancers hold VIPs
     /// too.
     #[arg(long)]
@@ -165,6 +169,7 @@ impl ServiceArgs {
             most_addresses: self.max_addresses,
             most_vips: self.max_vips_per_namespace,
             withdraw_without_endpoints: self.withdraw_without_endpoints,
+            role: if self.with_controller { services::Role::Announcer } else { services::Role::Alone },
         }
     }
 }

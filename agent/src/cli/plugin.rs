@@ -9,11 +9,11 @@ use super::Cli;
 
 /// The text after `kubectl vip --help`.
 const HELP: &str = "\
-This is vipward under the name of a kubectl plugin. `status`, `explain` and `move` go to the API server, of the context that
---context names. `who-has` asks the segments of the machine that it runs on, and so does `explain` at its end; `watch` and
-`doctor` look at that machine, which is to be a node.";
+This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools` and `release` go to the API server,
+of the context that --context names. `who-has` asks the segments of the machine that it runs on, and so does `explain` at
+its end; `watch` and `doctor` look at that machine, which is to be a node.";
 /// The subcommands that only a service manager, a DaemonSet or an installation calls.
-const NOT_FOR_A_DESK: [&str; 4] = ["agent", "kubernetes", "unload", "completions"];
+const NOT_FOR_A_DESK: [&str; 5] = ["agent", "kubernetes", "controller", "unload", "completions"];
 /// The end of an answer to kubectl's question for completions:
 /// complete no file names (cobra's `NoFileComp`).
 const NO_FILES: &str = ":4";
@@ -116,7 +116,7 @@ mod tests {
             .collect();
         assert!(missing.is_empty(), "{missing:?} in {rows:#?}");
         // Each goes to the cluster that is named, in the same words.
-        for name in ["status", "explain", "move"] {
+        for name in ["status", "explain", "move", "pools", "release"] {
             let command = plugin.find_subcommand(name).expect("it is offered");
             let has = |option: &str| command.get_arguments().any(|it| it.get_long() == Some(option));
             assert!(has("kubeconfig") && has("context"), "{name}");

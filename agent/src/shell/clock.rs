@@ -1,6 +1,6 @@
 //! The monotonic clocks that the agent and the program share.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::time::{ClockId, clock_getres, clock_gettime};
 
@@ -17,6 +17,12 @@ pub fn monotonic_ns() -> nix::Result<u64> {
 /// Returns the largest lag of the coarse clock.
 pub fn coarse_tick() -> nix::Result<Duration> {
     Ok(Duration::from(clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)?))
+}
+
+/// Returns the wall clock, in seconds since 1970. Only what is kept for a time follows it.
+pub fn unix_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn read(clock: ClockId) -> nix::Result<u64> {

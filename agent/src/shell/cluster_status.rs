@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use comfy_table::Table;
 use vipward_core::overview::Overview;
 
-use super::tables::{or_dash, table, yes};
+use super::tables::{or_dash, print, table, yes};
 
 /// The tables of an overview.
 pub struct ClusterTables<'a>(pub &'a Overview);
@@ -76,8 +75,4 @@ impl fmt::Display for ClusterTables<'_> {
         }
         Ok(())
     }
-}
-
-fn print(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
-    table.to_string().lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))
 }

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
-use vipward_core::{explain::Explanation, overview::Overview, pinned::Status, who_has};
+use vipward_core::{explain::Explanation, overview::Overview, pinned::Status, pools::PoolList, who_has};
 
 use super::{doctor::Report, live::Line};
 
@@ -24,8 +24,8 @@ Generated from the code: `VIPWARD_WRITE_DOCS=1 cargo test -p vipward --lib docum
 
 Every key is always there. A key without a value is `null`, where its description says so. Keys and values may be
 added; until 1.0 a minor version may change others, and [CHANGELOG.md](../CHANGELOG.md) says so. Texts without a list of
-values, such as `says`, `found`, `remedy` and `notes`, are for people, and may change at any time. `status` and `doctor`
-print the same as YAML with `-o yaml`.
+values, such as `says`, `found`, `remedy` and `notes`, are for people, and may change at any time. `status`, `pools`
+and `doctor` print the same as YAML with `-o yaml`.
 
 MACs are written as `02:00:00:00:00:01`, IPv4 addresses as `192.0.2.10`. Keys that end in `_seconds` or contain
 `_seconds_` are in seconds. The examples are shortened.
@@ -207,6 +207,7 @@ fn page() -> String {
         section::<Report>("vipward doctor", &samples::doctor()),
         section::<Status>("vipward status", &samples::status()),
         section::<Overview>("vipward status --cluster", &samples::cluster()),
+        section::<PoolList>("vipward pools", &samples::pools()),
         watch(),
     ]
     .concat()

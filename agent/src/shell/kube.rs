@@ -7,6 +7,7 @@
 //! bounded channel. No module here decides who holds a VIP.
 
 mod alarm;
+mod ballots;
 mod call;
 mod claims;
 mod connect;
@@ -22,9 +23,11 @@ mod meta;
 mod mover;
 mod objects;
 mod overview;
+mod pool_statuses;
 mod read_error;
 mod reader;
 mod recorder;
+mod releaser;
 mod requests;
 mod resource;
 mod seen;
@@ -33,9 +36,11 @@ mod termination;
 #[cfg(test)]
 mod testing;
 mod text;
+mod vip_pool;
 mod virtual_ip;
 
 pub use self::{
+    ballots::Candidate,
     call::MANAGER,
     claims::ClaimError,
     connect::{Access, ConnectError, Limits, Server, is_redundant},
@@ -44,17 +49,19 @@ pub use self::{
     ingress::IngressError,
     mover::{MoveError, Moved, Mover},
     objects::Reading,
-    overview::{OverviewError, read_overview},
+    overview::{OverviewError, read_overview, read_pools},
+    pool_statuses::PoolStatuses,
     read_error::{ReadError, Verb},
     reader::Reader,
     recorder::Recorder,
-    requests::{Reply, Requests},
+    releaser::{ReleaseError, Released, Releaser},
+    requests::{Found, Reply, Requests},
     resource::Resource,
     seen::Seen,
     shared::Kube,
     termination::{Surroundings, find_reason},
     virtual_ip::{
-        Condition, FINALIZER, MOVE_TO, OfferedBy, Truth, VirtualIP, VirtualIpSpec, VirtualIpStatus, crd_yaml,
-        definition,
+        Condition, FINALIZER, MOVE_TO, OfferedBy, ReservationSpec, Truth, VirtualIP, VirtualIpSpec,
+        VirtualIpStatus, crd_yaml, definition,
     },
 };

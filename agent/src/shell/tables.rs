@@ -1,5 +1,7 @@
 //! The style of tables for people.
 
+use std::fmt;
+
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 
 use vipward_core::answering::Part;
@@ -8,6 +10,11 @@ pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     table
+}
+
+/// Prints a table without spaces at the ends of its lines.
+pub(super) fn print(f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
+    table.to_string().lines().try_for_each(|line| writeln!(f, "{}", line.trim_end()))
 }
 
 pub(super) fn yes(yes: bool) -> String {

@@ -11,9 +11,10 @@ use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::{
     cluster::{NodeInterface, NodeName, ServiceName, Version},
+    pools::Family,
     services::{
         Annotations, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController,
-        Port, Protocol, ServiceRecord, Settings,
+        Port, Protocol, Role, ServiceRecord, Settings,
     },
 };
 
@@ -198,6 +199,7 @@ impl Input {
             most_addresses: if has(5) { 2 } else { 16 },
             most_vips: has(6).then_some(2),
             withdraw_without_endpoints: has(7),
+            role: Role::Alone,
             ..Settings::default()
         }
     }
@@ -212,6 +214,8 @@ impl Service {
         let [nodes, preferred_nodes, interface, force] = self.limits.each_ref().map(Text::read);
         let share = [None, Some("key"), Some(" key "), Some("other"), Some(" ")][usize::from(self.share % 5)];
         let annotations = Annotations {
+            pool: None,
+            metallb_pool: None,
             addresses,
             kube_vip_addresses,
             metallb_addresses,
@@ -248,6 +252,8 @@ impl Service {
                 _ => None,
             },
             annotations,
+            families: vec![Family::V4],
+            needs_all_families: false,
             load_balancer_ip: spec,
             external_ips: ips(&self.external),
             ingress: self.ingress.iter().map(entry).collect(),
@@ -311,6 +317,8 @@ impl Step {
                 was_held: *was_held,
                 force: *force,
                 services: services.iter().map(|name| service(*name)).collect(),
+                reservation: None,
+                release: false,
             },
             Self::ClaimGone { vip } => Event::ClaimGone(v4(*vip)),
             Self::Held { vip, here } => Event::Held { vip: v4(*vip), here: *here },

@@ -180,7 +180,8 @@ impl Oracle {
             Event::ClaimGone(vip) => _ = self.claims.remove(vip),
             Event::Held { vip, here: true } => _ = self.held.insert(*vip),
             Event::Synced => self.synced = true,
-            Event::Held { here: false, .. } | Event::Slice(_) | Event::SliceGone { .. } => {}
+            Event::Held { here: false, .. } | Event::Slice(_) | Event::SliceGone { .. } | Event::Pools(_) => {
+            }
         }
     }
 
@@ -197,6 +198,7 @@ impl Oracle {
                 self.written.remove(&service);
             }
             Command::Report { .. } | Command::ProblemOver { .. } => {}
+            Command::Reserve(write) => panic!("an agent alone reserves no address: {write:?}"),
         }
     }
 

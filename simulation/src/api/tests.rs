@@ -94,6 +94,8 @@ fn a_restored_store_has_its_earlier_contents_and_uses_no_version_twice() {
         state: ClaimState::Released,
         deleting: false,
         move_to: None,
+        release: false,
+        reservation: None,
         force: false,
         note: ClaimNote::default(),
     });

@@ -111,7 +111,17 @@ impl World {
                     services.clear();
                 }
                 let vip = record.vip;
-                self.tell_index(node, vec![Served::Claim { vip, was_held, force: false, services }]);
+                self.tell_index(
+                    node,
+                    vec![Served::Claim {
+                        vip,
+                        was_held,
+                        force: false,
+                        services,
+                        reservation: None,
+                        release: false,
+                    }],
+                );
             }
             Event::ClaimGone(vip) => self.tell_index(node, vec![Served::ClaimGone(*vip)]),
             Event::Synced
@@ -155,7 +165,8 @@ impl World {
                 Command::ClearIngress { .. }
                 | Command::LeaveIngress { .. }
                 | Command::Report { .. }
-                | Command::ProblemOver { .. } => {}
+                | Command::ProblemOver { .. }
+                | Command::Reserve(_) => {}
             }
         }
         for (service, addresses) in written {

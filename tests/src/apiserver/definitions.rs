@@ -50,6 +50,10 @@ struct Validation {
     schema: Schema,
 }
 
+fn has_status(version: &Version) -> bool {
+    version.subresources == json!({"status": {}})
+}
+
 fn read(definition: &Value) -> Result<(Spec, Version), Refusal> {
     let mut spec = Spec::deserialize(&definition["spec"])
         .map_err(|error| Refusal::Unserved(format!("this definition: {error}").into()))?;
@@ -57,13 +61,13 @@ fn read(definition: &Value) -> Result<(Spec, Version), Refusal> {
     match version {
         Some(version)
             if spec.versions.is_empty()
-                && version.subresources.is_null()
+                && (version.subresources.is_null() || has_status(&version))
                 && version.additional_printer_columns.iter().all(Column::is_plain) =>
         {
             Ok((spec, version))
         }
         Some(_) | None => Err(Refusal::Unserved(
-            "a definition of several versions, with subresources, or with columns that are no plain fields"
+            "a definition of several versions, with a subresource scale, or with columns that are no plain fields"
                 .into(),
         )),
     }
@@ -83,6 +87,7 @@ pub(super) fn name(definition: &Value) -> (&str, &str) {
 /// Returns the resource of `definition`, with its objects in `table`.
 pub(super) fn resource(definition: &Value, table: Arc<Table>) -> Result<Resource, Refusal> {
     let (Spec { group, names, scope, .. }, version) = read(definition)?;
+    let has_status = has_status(&version);
     Ok(Resource {
         group,
         version: version.name,
@@ -90,7 +95,7 @@ pub(super) fn resource(definition: &Value, table: Arc<Table>) -> Result<Resource
         kind: names.kind,
         short_names: names.short,
         namespaced: scope == "Namespaced",
-        has_status: false,
+        has_status,
         rules: Rules::Custom(Box::new(version.schema.schema)),
         columns: version.additional_printer_columns,
         table,

@@ -1,7 +1,8 @@
 //! Permissions: roles and bindings, evaluated anew for every request.
 //!
 //! A binding counts for the users that it names. It has no effect for service accounts and groups:
-//! this server's users are neither. Aggregated roles and `resourceNames` grant nothing.
+//! this server's users are neither. Aggregated roles grant nothing. As
+//! the creation of an object has no name, a rule with `resourceNames` allows none.
 
 use serde_json::Value;
 
@@ -62,7 +63,7 @@ fn rule_allows(rule: &Value, action: &Action) -> bool {
     has("verbs", action.verb.as_str())
         && has("apiGroups", &action.group)
         && has("resources", &action.qualified_resource())
-        && items(&rule["resourceNames"]).is_empty()
+        && (items(&rule["resourceNames"]).is_empty() || has("resourceNames", &action.name))
 }
 
 fn items(value: &Value) -> &[Value] {

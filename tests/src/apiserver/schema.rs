@@ -1,6 +1,6 @@
 //! The schema of a definition: the fields that it drops, fills in and refuses.
 //!
-//! It supports the parts of the specification that the definition of `VirtualIP` uses. A definition
+//! It supports the parts of the specification that the definitions of Vipward use. A definition
 //! with any other part is refused. Rules in CEL are evaluated about the whole object.
 
 use std::collections::BTreeMap;
@@ -22,6 +22,10 @@ pub(super) struct Schema {
     nullable: bool,
     properties: BTreeMap<String, Schema>,
     items: Option<Box<Schema>>,
+    min_items: usize,
+    max_items: Option<usize>,
+    /// The schema of the values of a map.
+    additional_properties: Option<Box<Schema>>,
     required: Vec<String>,
     default: Option<Value>,
     #[serde(rename = "enum")]
@@ -29,6 +33,7 @@ pub(super) struct Schema {
     #[serde(deserialize_with = "pattern")]
     pattern: Option<Regex>,
     minimum: Option<f64>,
+    maximum: Option<f64>,
     min_length: usize,
     max_length: Option<usize>,
     #[serde(rename = "x-kubernetes-validations")]
@@ -116,6 +121,10 @@ impl Schema {
     }
 
     fn conform_fields(&self, map: &mut Map<String, Value>) {
+        if let Some(schema) = &self.additional_properties {
+            map.values_mut().for_each(|value| schema.conform_value(value));
+            return;
+        }
         map.retain(|name, value| {
             self.properties.get(name).is_some_and(|field| field.nullable || !value.is_null())
         });
@@ -175,6 +184,15 @@ impl Schema {
         match value {
             Value::Object(map) => self.check_fields(map, path, faults),
             Value::Array(values) => {
+                let (count, least) = (values.len(), self.min_items);
+                if count < least {
+                    let why = format!("should have at least {least} items");
+                    faults.push(Fault::new(path, format!("Invalid value: {count}: {path} in body {why}")));
+                }
+                if let Some(most) = self.max_items.filter(|most| count > *most) {
+                    faults
+                        .push(Fault::new(path, format!("Too many: {count}: must have at most {most} items")));
+                }
                 for (number, value) in values.iter().enumerate() {
                     if let Some(schema) = &self.items {
                         schema.check(value, &format!("{path}[{number}]"), faults);
@@ -190,6 +208,9 @@ impl Schema {
         for name in self.required.iter().filter(|name| !map.contains_key(*name)) {
             faults.push(Fault::required(join(name)));
         }
+        if let Some(schema) = &self.additional_properties {
+            map.iter().for_each(|(name, value)| schema.check(value, &join(name), faults));
+        }
         for (name, field) in &self.properties {
             if let Some(value) = map.get(name) {
                 field.check(value, &join(name), faults);
@@ -202,6 +223,9 @@ impl Schema {
         let number = value.as_f64();
         if let Some(minimum) = self.minimum.filter(|minimum| number.is_some_and(|number| number < *minimum)) {
             return Some(format!("should be greater than or equal to {minimum}"));
+        }
+        if let Some(maximum) = self.maximum.filter(|maximum| number.is_some_and(|number| number > *maximum)) {
+            return Some(format!("should be less than or equal to {maximum}"));
         }
         let text = value.as_str()?;
         if let Some(pattern) = self.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {

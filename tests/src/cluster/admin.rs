@@ -87,8 +87,10 @@ impl Kind {
         Self::admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings");
     /// vipward.io/v1alpha1
     pub const VIRTUAL_IP: Self = Self::new("vipward.io", "v1alpha1", "VirtualIP", "virtualips", false);
+    /// vipward.io/v1alpha1
+    pub const POOL: Self = Self::new("vipward.io", "v1alpha1", "VIPPool", "vippools", false);
 
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
@@ -107,6 +109,7 @@ impl Kind {
         Self::ADMISSION_POLICY,
         Self::ADMISSION_BINDING,
         Self::VIRTUAL_IP,
+        Self::POOL,
     ];
 
     const fn new(

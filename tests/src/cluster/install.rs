@@ -16,6 +16,8 @@ use super::admin::{Admin, Kind, Object};
 const NAMESPACE: &str = "vipward-system";
 /// Service account of the agents.
 pub(super) const ACCOUNT: &str = "vipward";
+/// Service account of the controller.
+pub(super) const CONTROLLER: &str = "vipward-controller";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// Time for the API server to serve a definition.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(20);
@@ -27,13 +29,13 @@ pub(super) struct Installation {
     pub namespace: String,
     /// Prefix of cluster-wide roles and bindings, on an API server that others use.
     pub prefix: Option<String>,
-    /// Users who also get the rights of the service account.
-    pub users: Vec<String>,
+    /// Users who also get the rights of a service account, each with that account.
+    pub users: Vec<(&'static str, String)>,
 }
 
 impl Installation {
     /// Returns the names in the manifests.
-    pub(super) fn plain(users: Vec<String>) -> Self {
+    pub(super) fn plain(users: Vec<(&'static str, String)>) -> Self {
         Self { namespace: NAMESPACE.to_owned(), prefix: None, users }
     }
 
@@ -51,7 +53,7 @@ impl Installation {
     /// `VirtualIP` stays. An API server in this process has no admission policies.
     pub(super) fn apply(&self, admin: &Admin) -> Result<Vec<Object>> {
         let mut made = Vec::new();
-        for manifest in self.adapted(&base_manifests()?)? {
+        for manifest in self.adapted(&manifests()?)? {
             let object = Object::of(&manifest)?;
             admin.put(&manifest)?;
             if object.kind == Kind::DEFINITION {
@@ -112,26 +114,28 @@ impl Installation {
         manifest
     }
 
-    /// Adds the users to each binding of the service account.
+    /// Adds the users to each binding of their service account.
     fn add_users(&self, manifest: &mut Value) {
-        let account = json!({"kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.namespace});
-        if let Some(Value::Array(subjects)) = manifest.get_mut("subjects")
-            && subjects.contains(&account)
-        {
-            let users = self.users.iter();
-            subjects.extend(users.map(|user| json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": user})));
+        let Some(Value::Array(subjects)) = manifest.get_mut("subjects") else { return };
+        for (account, user) in &self.users {
+            let account = json!({"kind": "ServiceAccount", "name": account, "namespace": self.namespace});
+            if subjects.contains(&account) {
+                subjects.push(json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": user}));
+            }
         }
     }
 }
 
-/// Returns every document of the base's manifests.
-fn base_manifests() -> Result<Vec<Value>> {
-    let directory = base_directory();
+/// Returns every document of the manifests: of the base, and of the controller.
+fn manifests() -> Result<Vec<Value>> {
     let mut files = Vec::new();
-    let listed =
-        fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
-    for entry in listed {
-        files.push(entry?.path());
+    for directory in ["base", "overlays/controller"] {
+        let directory = manifests_directory().join(directory);
+        let listed =
+            fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
+        for entry in listed {
+            files.push(entry?.path());
+        }
     }
     files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
@@ -145,8 +149,8 @@ fn base_manifests() -> Result<Vec<Value>> {
     Ok(manifests)
 }
 
-fn base_directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes/base")
+fn manifests_directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes")
 }
 
 fn replace_text(value: &mut Value, from: &str, to: &str) {

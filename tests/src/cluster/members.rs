@@ -172,15 +172,19 @@ impl Cluster {
         self.member(id)?.host.run(|| work(&Admin::new(kubeconfig)?))
     }
 
-    /// Runs `vipward move` on the first node with power, with the rights of the administrator.
-    /// `vip` is what the command is given. Returns the exit code and the output.
+    /// Runs `vipward move`. `vip` is what the command is given. Returns the exit code and the output.
     pub fn vipward_move(&self, vip: impl fmt::Display, to: &str) -> Result<(Option<i32>, String)> {
+        self.vipward(&["move", &vip.to_string(), "--to", to, "--timeout", "15s"])
+    }
+
+    /// Runs `vipward` on the first node with power, with the rights of the administrator. Returns the
+    /// exit code and the output.
+    pub fn vipward(&self, args: &[&str]) -> Result<(Option<i32>, String)> {
         let member = self.members.iter().find(|member| member.powered).context("no node has power")?;
         let kubeconfig = NamedTempFile::new().context("failed to make a kubeconfig")?;
         fs::write(kubeconfig.path(), self.api.kubeconfig_of_admin(self.forwarder.address())?)?;
         let mut command = member.host.command(Agent::default_binary());
-        command.args(["move", &vip.to_string(), "--to", to, "--timeout", "15s", "--kubeconfig"]);
-        command.arg(kubeconfig.path());
+        command.args(args).arg("--kubeconfig").arg(kubeconfig.path());
         let mut process = Process::spawn(command, &SpawnOptions::default())?;
         let status = process.wait(PATIENCE)?;
         Ok((status.code(), process.transcript()))

@@ -222,9 +222,9 @@ async fn until<T>(
 
 /// Starts to read, and waits until everything is listed.
 async fn reading(kube: &Kube) -> Result<(Reader, mpsc::Receiver<Seen>, Vec<Seen>)> {
-    let (reader, mut seen) = Reader::start(kube, Reading::default())?;
+    let (reader, mut seen) = Reader::start(kube, Resource::OF_AGENT, Reading::default())?;
     let mut told = Vec::new();
-    let mut missing = Resource::ALL.len();
+    let mut missing = Resource::OF_AGENT.len();
     until(&mut seen, "all lists", |next| {
         told.push(next.clone());
         missing -= usize::from(matches!(next, Seen::Synced(_)));

@@ -74,13 +74,13 @@ fn usage_and_help_are_those_of_kubectl_vip() -> Result<()> {
             line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split_whitespace().next()
         })
         .collect();
-    for name in ["status", "who-has", "explain", "move", "watch", "doctor"] {
+    for name in ["status", "who-has", "explain", "move", "pools", "release", "watch", "doctor"] {
         assert!(commands.contains(&name), "{name} in {commands:?}");
     }
-    for name in ["agent", "kubernetes", "unload"] {
+    for name in ["agent", "kubernetes", "controller", "unload"] {
         assert!(!commands.contains(&name), "{name} in {commands:?}");
     }
-    for command in ["status", "who-has", "explain", "move", "watch", "doctor"] {
+    for command in ["status", "who-has", "explain", "move", "pools", "release", "watch", "doctor"] {
         let help = printed(plugin.command(&[command, "--help"]))?;
         assert!(help.contains(&format!("Usage: kubectl vip {command}")), "{help}");
     }

@@ -19,6 +19,7 @@ mod local;
 mod outages;
 mod permitted;
 mod planned;
+mod pools;
 mod restarts;
 mod restores;
 mod rivals;

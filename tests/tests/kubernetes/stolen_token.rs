@@ -232,8 +232,8 @@ fn a_stolen_token_claims_nothing_for_others_makes_no_wishes_and_deletes_no_other
             [
                 ("a claim for another", create(claim(&new)), FOR_ITSELF),
                 ("a later claim for another", merge(vip, json!({"spec": later})), FOR_ITSELF),
-                ("force", merge(vip, force), Some("agents set neither")),
-                ("move-to", merge(vip, move_to), Some("agents set neither")),
+                ("force", merge(vip, force), Some("agents set none of")),
+                ("move-to", merge(vip, move_to), Some("agents set none of")),
                 ("a deletion", delete(vip), Some("may not be deleted")),
                 ("the removal of its finalizer", merge(vip, bare), Some("keeps its finalizer")),
                 ("an owner that does not exist", merge(vip, owned), Some("give a claim no owner")),

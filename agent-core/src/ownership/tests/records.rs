@@ -149,6 +149,8 @@ pub(in crate::ownership) fn claim_record(vip: IpAddr) -> ClaimRecord {
         state: ClaimState::Blank,
         deleting: false,
         move_to: None,
+        reservation: None,
+        release: false,
         force: false,
         note: ClaimNote { services: demand().services, cause: "a test".to_owned(), trouble: None },
     }

@@ -23,7 +23,7 @@ impl Cluster {
                 self.services.remove(name);
                 return;
             }
-            Event::Synced => return,
+            Event::Synced | Event::Pools(_) => return,
             Event::NodeGone(node) => {
                 self.others.remove(&format!("node {node}"));
                 self.others.remove(&format!("interfaces {node}"));
@@ -181,6 +181,8 @@ fn event() -> impl Strategy<Value = Event> {
                 was_held,
                 force,
                 services: services.into_iter().map(named).collect(),
+                reservation: None,
+                release: false,
             }
         ),
         1 => vip().prop_map(|vip| Event::ClaimGone(ip(vip))),
@@ -236,7 +238,7 @@ proptest! {
         let has_past = |known: &Vip| known.was_held || !known.former.is_empty();
         let claim = |(vip, known): (&IpAddr, &Vip)| {
             let force = world.services.claims.get(vip).is_some_and(|standing| standing.is_forced);
-            Event::Claim { vip: *vip, was_held: known.was_held, force, services: known.former.to_vec() }
+            Event::Claim { vip: *vip, was_held: known.was_held, force, services: known.former.to_vec(), reservation: None, release: false }
         };
         let vips = world.services.vips.iter().map(|(vip, known)| (vip, &**known));
         let with_past = vips.filter(|(_, known)| has_past(known));
@@ -282,6 +284,7 @@ proptest! {
                 }
                 Command::Demand(..)
                 | Command::LeaveIngress { .. }
+                | Command::Reserve(_)
                 | Command::Report { .. }
                 | Command::ProblemOver { .. } => prop_assert!(false, "no duty: {:?}", duty),
             }

@@ -74,6 +74,8 @@ fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
         was_held: true,
         force: false,
         services: services.iter().map(|name| named(name)).collect(),
+        reservation: None,
+        release: false,
     };
     let mut world = World::new();
     // An older Service asks for the address when another one has it.
@@ -121,6 +123,8 @@ fn a_guest_inherits_neither_the_vip_nor_its_standing() {
         was_held: true,
         force: false,
         services: services.iter().map(|name| named(name)).collect(),
+        reservation: None,
+        release: false,
     };
     let mut world = two_tenants(["team", "team"], &["y"]);
     world.tell(claimed(&["x/web", "y/web"]));
@@ -149,8 +153,14 @@ fn a_guest_decides_about_the_nodes_only_if_no_service_of_the_owners_namespace_ca
 
 #[test]
 fn a_service_that_is_deleted_and_created_again_finds_its_vip_free() {
-    let claimed =
-        |services: Vec<ServiceName>| Event::Claim { vip: ip(VIP), was_held: true, force: false, services };
+    let claimed = |services: Vec<ServiceName>| Event::Claim {
+        vip: ip(VIP),
+        was_held: true,
+        force: false,
+        services,
+        reservation: None,
+        release: false,
+    };
     let mut world = World::new();
     world.put(on_vip("x/web").created(5));
     world.tell(claimed(vec![named("x/web")]));

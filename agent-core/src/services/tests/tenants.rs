@@ -200,7 +200,14 @@ fn events(common: &Common, alone: &World) -> Vec<Event> {
         Common::Own(index, own) => events_of_own(*index, own).into(),
         Common::Held(vip, here) => vec![Event::Held { vip: ip(vip), here: *here }],
         Common::Claim(vip) => {
-            vec![Event::Claim { vip: ip(vip), was_held: true, force: false, services: recorded(vip) }]
+            vec![Event::Claim {
+                vip: ip(vip),
+                was_held: true,
+                force: false,
+                services: recorded(vip),
+                reservation: None,
+                release: false,
+            }]
         }
         Common::ClaimGone(vip) => vec![Event::ClaimGone(ip(vip))],
         Common::Listed => vec![Event::Synced],

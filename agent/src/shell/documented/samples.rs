@@ -12,6 +12,7 @@ use vipward_core::{
     net::InterfaceFault,
     overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
     pinned::{State, Status},
+    pools::{AddressRow, FamilyRow, PoolList, PoolRow},
     who_has::{self, Latency, Relation, Row, Seen},
 };
 
@@ -151,4 +152,41 @@ pub(super) fn watch() -> [Change; 4] {
         Change::Answering { vip: VIP, interface: text("eth0"), silent_because },
         Change::Rates { answered: 12.0, conflicts: 0.0, suppressed: 0.5, frames: 40.0 },
     ]
+}
+
+pub(super) fn pools() -> PoolList {
+    PoolList {
+        pools: vec![PoolRow {
+            pool: text("lan"),
+            addresses: vec![text("192.0.2.8/29")],
+            families: vec![FamilyRow {
+                family: text("IPv4"),
+                used: text("1"),
+                kept: text("1"),
+                free: text("4"),
+                total: text("6"),
+            }],
+            auto_assign: true,
+            priority: 0,
+            problem: None,
+        }],
+        addresses: vec![
+            AddressRow {
+                address: IpAddr::from([192, 0, 2, 9]),
+                service: text("apps/old"),
+                pool: Some(text("lan")),
+                in_pool: true,
+                kept_until: Some(text("2026-10-18T08:15:00Z")),
+                releasing: false,
+            },
+            AddressRow {
+                address: VIP,
+                service: text("apps/web"),
+                pool: Some(text("lan")),
+                in_pool: true,
+                kept_until: None,
+                releasing: false,
+            },
+        ],
+    }
 }

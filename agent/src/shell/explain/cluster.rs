@@ -54,10 +54,10 @@ pub(super) async fn look(
     // No node has an empty name, so every Lease belongs to another node.
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
     let reading = Reading { service_labels: options.services.service_selector.is_some() };
-    let (_reader, mut seen) = Reader::start(&kube, reading)?;
+    let (_reader, mut seen) = Reader::start(&kube, Resource::OF_AGENT, reading)?;
     let mut world = World::new(options, &server, view)?;
     let deadline = Instant::now() + LISTING;
-    while world.listed.len() < Resource::ALL.len() {
+    while world.listed.len() < Resource::OF_AGENT.len() {
         match next(&mut seen, deadline).await {
             Some(Seen::Unreadable { resource, error }) if !resource.is_optional() => {
                 return Ok(Look::Failed(format!("{resource}: {}", chain(&*error))));
@@ -154,6 +154,8 @@ impl World {
             }
             Seen::Claim(_)
             | Seen::ClaimGone(_)
+            | Seen::Pool(_)
+            | Seen::PoolGone(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
             | Seen::ServiceCidr { .. }

@@ -61,6 +61,15 @@ impl Collection {
         self.call("patch", self.url.patch(&escaped(name), &params, &Patch::Merge(patch)))
     }
 
+    /// Returns a merge patch of the status.
+    pub(super) fn merge_status(&self, name: &str, patch: &Value) -> Call {
+        let params = PatchParams::apply(MANAGER);
+        self.call(
+            "patch",
+            self.url.patch_subresource("status", &escaped(name), &params, &Patch::Merge(patch)),
+        )
+    }
+
     /// Returns a server-side apply of the status. Fields of other managers stay.
     pub(super) fn apply_status(&self, name: &str, object: &Value) -> Call {
         let (params, patch) = (PatchParams::apply(MANAGER), Patch::Apply(object));

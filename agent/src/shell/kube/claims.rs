@@ -12,5 +12,5 @@ pub use self::reading::ClaimError;
 pub(super) use self::{
     known::{Known, KnownClaims},
     reading::read,
-    writing::{creation, is_kept_by_others, letting_go, patch, showing},
+    writing::{creation, is_kept_by_others, letting_go, patch, reservation, reserving, showing},
 };

@@ -1,6 +1,6 @@
 //! Turns readings into events of the core, for the agent and for `vipward explain`.
 
-use vipward_core::{cluster::Epoch, ownership::Event as Owned, services::Event as Served};
+use vipward_core::{cluster::Epoch, ownership::Event as Owned, pools, services::Event as Served};
 
 use super::Seen;
 
@@ -21,7 +21,8 @@ impl Seen {
             Self::Claim(record) => {
                 let was_held = record.epoch > Epoch(0) || record.state.holder().is_some();
                 let (vip, force, services) = (record.vip, record.force, record.note.services.clone());
-                let claim = Served::Claim { vip, was_held, force, services };
+                let (reservation, release) = (record.reservation.clone(), record.release);
+                let claim = Served::Claim { vip, was_held, force, services, reservation, release };
                 (Some(Owned::Claim(record)), Some(claim))
             }
             Self::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), Some(Served::ClaimGone(vip))),
@@ -40,6 +41,8 @@ impl Seen {
             Self::Slice(record) => (None, Some(Served::Slice(record))),
             Self::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
             Self::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
+            Self::Pool(record) => (None, Some(Served::Pools(pools::Event::Pool(record)))),
+            Self::PoolGone(name) => (None, Some(Served::Pools(pools::Event::PoolGone(name)))),
             Self::Synced(_) | Self::Unreadable { .. } | Self::Readable { .. } => (None, None),
         }
     }

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use vipward_core::{
     cluster::{NodeName, NodeRecord, ServiceName, Version, object_name, vip_named},
+    pools::{Family, PoolRecord},
     services::{
         Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, Protocol,
         ServiceRecord,
@@ -28,6 +29,7 @@ use super::{
     resource::Resource,
     seen::Seen,
     shared::Kube,
+    vip_pool::{self, VipPoolSpec},
 };
 
 #[cfg(test)]
@@ -101,7 +103,11 @@ pub(super) fn parse(
     reading: Reading,
 ) -> Result<Parsed, ObjectError> {
     let parsed = match resource {
-        Resource::Services => service(serde_json::from_str(object)?, reading),
+        Resource::Services => {
+            let record = service(serde_json::from_str(object)?, reading);
+            let (name, version) = (record.name.to_string().into(), record.version.to_string());
+            Parsed::new(name, version, Seen::Service(Box::new(record)))
+        }
         Resource::EndpointSlices => slice(serde_json::from_str(object)?),
         Resource::Nodes => node(serde_json::from_str(object)?),
         Resource::Namespaces => namespace(serde_json::from_str(object)?),
@@ -112,6 +118,7 @@ pub(super) fn parse(
             let version = record.version.to_string();
             Parsed::new(object_name(record.vip).into(), version, Seen::Claim(record))
         }
+        Resource::VipPools => pool(serde_json::from_str(object)?),
         Resource::Leases => {
             let leases::Read { record, known, is_ours } = leases::read(object)?;
             if is_ours {
@@ -147,6 +154,7 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
             kube.claims.forget(vip);
             Seen::ClaimGone(vip)
         }
+        Resource::VipPools => Seen::PoolGone(name.into()),
         Resource::Leases => {
             let node = NodeName::from(in_namespace()?.1);
             kube.leases.forget(&node);
@@ -184,6 +192,8 @@ struct ServiceSpec {
     #[serde(rename = "externalIPs")]
     external_ips: Option<Vec<String>>,
     external_traffic_policy: Option<String>,
+    ip_families: Option<Vec<String>>,
+    ip_family_policy: Option<String>,
     ports: Option<Vec<ServicePort>>,
 }
 
@@ -193,10 +203,15 @@ struct ServiceStatus {
     load_balancer: LoadBalancerStatus,
 }
 
-fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Parsed {
+/// Reads a Service.
+pub(super) fn read_service(object: &str) -> Result<ServiceRecord, serde_json::Error> {
+    Ok(service(serde_json::from_str(object)?, Reading::default()))
+}
+
+fn service(Service { metadata, spec, status }: Service, reading: Reading) -> ServiceRecord {
     let name = ServiceName { namespace: namespace_of(&metadata), name: metadata.name.as_str().into() };
     let (status_manager, status_shared) = status_manager(&metadata);
-    let record = ServiceRecord {
+    ServiceRecord {
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
         created: metadata.created(),
@@ -204,6 +219,11 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
         cluster_ips: spec.cluster_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         load_balancer: spec.kind == "LoadBalancer",
         class: spec.load_balancer_class.map(Into::into),
+        families: families(
+            spec.ip_families.as_deref().unwrap_or_default(),
+            spec.cluster_ips.as_deref().unwrap_or_default(),
+        ),
+        needs_all_families: spec.ip_family_policy.as_deref() == Some("RequireDualStack"),
         load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
         external_ips: spec.external_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
@@ -215,9 +235,28 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Par
         deleting: metadata.is_deleting(),
         name,
         labels: metadata.labels.filter(|_| reading.service_labels).unwrap_or_default(),
-    };
-    let name = record.name.to_string().into();
-    Parsed::new(name, metadata.resource_version, Seen::Service(Box::new(record)))
+    }
+}
+
+/// Reads a pool.
+pub(super) fn read_pool(object: &str) -> Result<PoolRecord, serde_json::Error> {
+    let Pool { metadata, spec } = serde_json::from_str(object)?;
+    Ok(vip_pool::record(&metadata, spec))
+}
+
+/// Returns the families of a Service. An API server without `spec.ipFamilies` has the families of
+/// the cluster IPs; one without any has IPv4.
+fn families(named: &[String], cluster_ips: &[String]) -> Vec<Family> {
+    let mut families: Vec<Family> = named
+        .iter()
+        .filter_map(|name| [Family::V4, Family::V6].into_iter().find(|family| family.name() == name))
+        .collect();
+    if families.is_empty() {
+        let addresses = cluster_ips.iter().filter_map(|ip| ip.parse().ok());
+        families.extend(addresses.map(Family::of));
+    }
+    families.dedup();
+    if families.is_empty() { vec![Family::V4] } else { families }
 }
 
 /// Returns the manager that has written the addresses, and true if the agents have written some
@@ -361,6 +400,17 @@ fn namespace(Bare { metadata }: Bare) -> Parsed {
     let share_with = listed.filter(|name| !name.is_empty()).map(Into::into).collect();
     let seen = Seen::Namespace { name, labels: metadata.labels.unwrap_or_default(), share_with };
     Parsed::new(metadata.name.into(), metadata.resource_version, seen)
+}
+
+#[derive(Deserialize)]
+struct Pool {
+    metadata: Meta,
+    spec: VipPoolSpec,
+}
+
+fn pool(Pool { metadata, spec }: Pool) -> Parsed {
+    let record = vip_pool::record(&metadata, spec);
+    Parsed::new(metadata.name.into(), metadata.resource_version, Seen::Pool(Box::new(record)))
 }
 
 #[derive(Deserialize)]

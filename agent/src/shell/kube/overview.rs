@@ -1,4 +1,5 @@
 //! `vipward status --cluster`: reads claims and Leases, and watches the Leases for changes.
+//! `vipward pools`: reads pools and claims.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,6 +11,7 @@ use tokio::time::sleep;
 use vipward_core::{
     cluster::LeaseRecord,
     overview::{Observed, Overview, ShownClaim, overview},
+    pools::{self, PoolList},
     time::Monotonic,
 };
 
@@ -18,7 +20,7 @@ use super::{
     connect::{Access, ConnectError, Limits, Server},
     error::RequestError,
     http::Connections,
-    leases,
+    leases, objects,
     resource::Resource,
 };
 use crate::shell::clock;
@@ -34,12 +36,14 @@ pub enum OverviewError {
     /// The API server was not found.
     #[error("failed to find the cluster")]
     Connect(#[from] ConnectError),
-    /// The cluster does not know `VirtualIP`.
+    /// The cluster does not know the type.
     #[error(
-        "the cluster has no VirtualIP objects: Vipward is not installed there (kubectl apply -k deploy/kubernetes/base), or \
+        "the cluster does not know {resource}: Vipward is not installed there (kubectl apply -k deploy/kubernetes/base), or \
          the kubeconfig {} leads to another cluster", kubeconfig.display()
     )]
     NotInstalled {
+        /// The type.
+        resource: Resource,
         /// The kubeconfig in use.
         kubeconfig: PathBuf,
     },
@@ -96,13 +100,7 @@ pub async fn read_overview(
 ) -> Result<Overview, OverviewError> {
     let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
     let connections = Connections::open(&Server::find(access, limits).await?)?;
-    let claims = match list(&connections, Resource::VirtualIps, "").await {
-        Err(OverviewError::List { source, .. }) if source.is_unknown_type() => {
-            let kubeconfig = access.kubeconfig.clone().unwrap_or_else(|| "(the Pod's)".into());
-            return Err(OverviewError::NotInstalled { kubeconfig });
-        }
-        text => read_claims(&text?)?,
-    };
+    let claims = read_claims(&list_ours(&connections, Resource::VirtualIps, access).await?)?;
     let mut observed = Observed::default();
     let began = now()?;
     loop {
@@ -114,6 +112,35 @@ pub async fn read_overview(
             return Ok(overview(&claims, &observed, seen_at));
         }
         sleep(left.min(LOOK)).await;
+    }
+}
+
+/// Reads the pools and the reserved addresses.
+pub async fn read_pools(access: &Access) -> Result<PoolList, OverviewError> {
+    let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
+    let connections = Connections::open(&Server::find(access, limits).await?)?;
+    let (pools, claims) = (Resource::VipPools, Resource::VirtualIps);
+    let pools_text = list_ours(&connections, pools, access).await?;
+    let claims = read_claims(&list_ours(&connections, claims, access).await?)?;
+    let claims: Vec<_> = claims.into_iter().map(|claim| claim.record).collect();
+    // The definition lets no other objects pass.
+    let records =
+        items(pools, &pools_text)?.into_iter().filter_map(|pool| objects::read_pool(pool.get()).ok());
+    Ok(pools::list(records, &claims))
+}
+
+/// Lists objects of a type of Vipward's.
+async fn list_ours(
+    connections: &Connections,
+    resource: Resource,
+    access: &Access,
+) -> Result<String, OverviewError> {
+    match list(connections, resource, "").await {
+        Err(OverviewError::List { source, .. }) if source.is_unknown_type() => {
+            let kubeconfig = access.kubeconfig.clone().unwrap_or_else(|| "(the Pod's)".into());
+            Err(OverviewError::NotInstalled { resource, kubeconfig })
+        }
+        text => text,
     }
 }
 

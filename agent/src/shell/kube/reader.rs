@@ -93,11 +93,15 @@ impl Reader {
     /// The receiver must be emptied, or reading stops. It has each type's objects first, then
     /// [`Seen::Synced`], then changes. After a gap in the changes, it has the objects again, and
     /// the vanished ones, before the next [`Seen::Synced`].
-    pub fn start(kube: &Kube, reading: Reading) -> Result<(Self, mpsc::Receiver<Seen>), ConnectError> {
+    pub fn start(
+        kube: &Kube,
+        resources: &[Resource],
+        reading: Reading,
+    ) -> Result<(Self, mpsc::Receiver<Seen>), ConnectError> {
         let (seen, receiver) = mpsc::channel(QUEUE);
         let connections = Arc::new(Connections::open(&kube.server)?);
         let mut tasks = JoinSet::new();
-        for resource in Resource::ALL {
+        for resource in resources.iter().copied() {
             let one = One {
                 resource,
                 kube: kube.clone(),
@@ -310,7 +314,8 @@ impl One {
                 | Resource::Nodes
                 | Resource::Namespaces
                 | Resource::ServiceCidrs
-                | Resource::VirtualIps => end,
+                | Resource::VirtualIps
+                | Resource::VipPools => end,
             };
             let event = tokio::select! {
                 event = timeout_at(deadline, events.next()) => event,

@@ -19,10 +19,11 @@ use tokio::{sync::mpsc, task::JoinSet};
 use vipward_core::{
     cluster::{NodeName, ServiceName, Version},
     ownership::{ClaimWrite, LeaseWrite},
+    pools::ReservationWrite,
     shown::Finding,
 };
 
-pub use self::reply::Reply;
+pub use self::reply::{Found, Reply};
 use self::{
     claiming::ClaimJob,
     leasing::{LeaseJob, Renewer},
@@ -66,6 +67,7 @@ pub struct Requests {
     own: Queue<(), LeaseJob>,
     leases: Queue<NodeName, LeaseJob>,
     claims: Queue<IpAddr, ClaimJob>,
+    reservations: Queue<IpAddr, Box<ReservationWrite>>,
     findings: Queue<IpAddr, ShowJob>,
     ingresses: Queue<ServiceName, IngressJob>,
     /// The API server's load, as the requests about claims show it.
@@ -102,6 +104,13 @@ impl Requests {
         let work = async move |(_pending, job)| Some(Reply::Ownership(worker.claim(job).await));
         tasks.spawn(lane::run(jobs, limit, can_wait, work, replies.clone()));
 
+        let (reservations, jobs) = mpsc::unbounded_channel();
+        let worker = Worker::open(kube, limits.request())?;
+        let of_reservations = worker.load();
+        let work = async move |(_pending, write)| Some(worker.reserve(write).await);
+        let limit = move || Limit::of(of_reservations.limit());
+        tasks.spawn(lane::run(jobs, limit, |_| false, work, replies.clone()));
+
         let (findings, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
         let work = async move |(_pending, job)| Some(worker.show(job).await);
@@ -118,7 +127,19 @@ impl Requests {
 
         let node = kube.node.clone();
         let pending = kube.server.requests().clone();
-        Ok((Self { node, pending, own, leases, claims, findings, ingresses, load, _tasks: tasks }, receiver))
+        let requests = Self {
+            node,
+            pending,
+            own,
+            leases,
+            claims,
+            reservations,
+            findings,
+            ingresses,
+            load,
+            _tasks: tasks,
+        };
+        Ok((requests, receiver))
     }
 
     /// Writes a Lease; [`LeaseWritten`](vipward_core::ownership::Event::LeaseWritten) follows.
@@ -166,6 +187,11 @@ impl Requests {
     /// claim changes but its version.
     pub fn show(&self, vip: IpAddr, finding: Finding) {
         let _ = self.findings.send((vip, (self.pending.wait(Lane::Conditions), (vip, finding))));
+    }
+
+    /// Writes the reservation of an address; [`Reply::Reserved`] follows.
+    pub fn reserve(&self, write: ReservationWrite) {
+        let _ = self.reservations.send((write.vip, (self.pending.wait(Lane::Claims), Box::new(write))));
     }
 
     fn claim(&self, vip: IpAddr, job: ClaimJob) {

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
     networking::v1::ServiceCIDR,
 };
 
-use super::{call::Collection, virtual_ip::VirtualIP};
+use super::{call::Collection, vip_pool::VIPPool, virtual_ip::VirtualIP};
 
 /// A type of object that is listed and watched.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -28,11 +28,24 @@ pub enum Resource {
     VirtualIps,
     /// `leases.coordination.k8s.io`, in the agents' namespace.
     Leases,
+    /// `vippools.vipward.io`.
+    VipPools,
 }
 
 impl Resource {
-    /// All types.
-    pub const ALL: [Self; 7] = [
+    /// The types that the controller reads.
+    pub const OF_CONTROLLER: &[Self] = &[
+        Self::VipPools,
+        Self::VirtualIps,
+        Self::Leases,
+        Self::Nodes,
+        Self::Namespaces,
+        Self::ServiceCidrs,
+        Self::Services,
+        Self::EndpointSlices,
+    ];
+    /// The types that the agents read.
+    pub const OF_AGENT: &[Self] = &[
         Self::Leases,
         Self::VirtualIps,
         Self::Nodes,
@@ -57,6 +70,7 @@ impl Resource {
             Self::ServiceCidrs => Collection::of::<ServiceCIDR>(None),
             Self::VirtualIps => Collection::of::<VirtualIP>(None),
             Self::Leases => Collection::of::<Lease>(Some(namespace)),
+            Self::VipPools => Collection::of::<VIPPool>(None),
         }
     }
 }
@@ -71,6 +85,7 @@ impl fmt::Display for Resource {
             Self::ServiceCidrs => "servicecidrs.networking.k8s.io",
             Self::VirtualIps => "virtualips.vipward.io",
             Self::Leases => "leases.coordination.k8s.io",
+            Self::VipPools => "vippools.vipward.io",
         })
     }
 }

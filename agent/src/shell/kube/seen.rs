@@ -9,6 +9,7 @@ use std::{
 use ipnet::IpNet;
 use vipward_core::{
     cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
+    pools::PoolRecord,
     services::{EndpointsRecord, ServiceRecord},
 };
 
@@ -68,6 +69,10 @@ pub enum Seen {
         /// Its name there.
         slice: Arc<str>,
     },
+    /// A pool was listed, or it changed.
+    Pool(Box<PoolRecord>),
+    /// A pool is gone.
+    PoolGone(Arc<str>),
     /// The addresses of all API servers: the endpoints of `default/kubernetes`.
     ApiEndpoints(BTreeSet<IpAddr>),
     /// The end of a list: all objects of the type were reported, and all that had vanished.

@@ -4,7 +4,10 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
-use vipward_core::{cluster::NodeName, unanswered::Unanswered};
+use vipward_core::{
+    cluster::{NodeName, Version},
+    unanswered::Unanswered,
+};
 
 use super::{
     alarm::Alarm, call::Collection, claims::KnownClaims, connect::Server, crowd::Crowd, leases::KnownLeases,
@@ -71,6 +74,11 @@ impl Kube {
     /// Returns the uid of the VIP's claim, in its last known state.
     pub fn claim_uid(&self, vip: IpAddr) -> Option<Arc<str>> {
         self.claims.latest(vip)?.uid.map(Into::into)
+    }
+
+    /// Returns the version of the VIP's claim, in its last known state.
+    pub fn claim_version(&self, vip: IpAddr) -> Option<Version> {
+        Some(self.claims.latest(vip)?.version)
     }
 
     /// Waits while very many claims are written, at most until that has gone on for 30 seconds. A VIP

@@ -7,6 +7,8 @@ use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::vip_pool;
+
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +18,11 @@ pub const FINALIZER: &str = "vipward.io/claim";
 pub const MOVE_TO: &str = "vipward.io/move-to";
 /// The annotation by which an admin has a VIP taken even if its address is in use.
 pub const FORCE: &str = "vipward.io/force";
+/// The annotation by which an admin has the reservation of an address given up.
+pub const RELEASE: &str = "vipward.io/release";
+
+/// The `keptUntil` of an address that is kept for ever.
+pub const FOREVER: &str = "forever";
 
 /// What the nodes agree on about a VIP: its claim.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, PartialEq, Eq, Debug, Default)]
@@ -28,7 +35,7 @@ pub const FORCE: &str = "vipward.io/force";
     shortname = "vip",
     status = "VirtualIpStatus",
     derive = "PartialEq",
-    doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the address, of IPv6 with all eight groups of four digits, joined by a hyphen. Vipward's agents write it, and put right what is edited by hand; to move a VIP, annotate it with vipward.io/move-to: NODE. To have one taken although another host uses its address, annotate it with vipward.io/force: true.",
+    doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the address, of IPv6 with all eight groups of four digits, joined by a hyphen. Vipward's agents write it, and put right what is edited by hand; to move a VIP, annotate it with vipward.io/move-to: NODE. To have one taken although another host uses its address, annotate it with vipward.io/force: true. To have the controller give up the reservation of its address, annotate it with vipward.io/release: true.",
     label("app.kubernetes.io/name", "vipward"),
     label("app.kubernetes.io/component", "agent"),
     printcolumn(
@@ -164,6 +171,26 @@ pub struct VirtualIpSpec {
     /// Why it is where it is.
     #[serde(default)]
     pub cause: String,
+    /// The Service that its address is reserved for. The controller writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<ReservationSpec>,
+}
+
+/// The Service that an address is reserved for.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationSpec {
+    /// The Service: `namespace/name`.
+    #[schemars(regex(pattern = r"^[^/]+/[^/]+$"), length(max = 317))]
+    pub service: String,
+    /// The `VIPPool` that the address is from. Without one, the Service asked for an address of no pool.
+    #[schemars(length(min = 1, max = 253))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Set when the Service is gone: until when the address is kept for another one of its name, or `forever`.
+    #[schemars(length(min = 1, max = 64))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<String>,
 }
 
 /// The node that hands a VIP over.
@@ -240,7 +267,11 @@ pub fn definition() -> CustomResourceDefinition {
     definition
 }
 
-/// [`definition`] as YAML: the same text for the same type, ready for `kubectl apply -f`.
+/// Returns the definitions of all types as YAML, ready for `kubectl apply -f`. The text is the same
+/// for the same types.
 pub fn crd_yaml() -> String {
-    serde_saphyr::to_string(&definition()).expect("invariant: nothing in a definition is beyond YAML")
+    let yaml = |definition: &CustomResourceDefinition| {
+        serde_saphyr::to_string(definition).expect("invariant: nothing in a definition is beyond YAML")
+    };
+    format!("{}---\n{}", yaml(&definition()), yaml(&vip_pool::definition()))
 }

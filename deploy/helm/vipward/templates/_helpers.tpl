@@ -31,6 +31,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{- /* The flags that say which Services and addresses count, from the values below `agent`: the controller has them too. */}}
+{{- define "vipward.services" -}}
+{{- include "vipward.flag" (list "load-balancer-class" .loadBalancerClass) }}
+{{- include "vipward.switch" (list "class-only" .classOnly) }}
+{{- include "vipward.flags" (list "namespace" .namespaces) }}
+{{- include "vipward.flag" (list "namespace-selector" .namespaceSelector) }}
+{{- include "vipward.flag" (list "service-selector" .serviceSelector) }}
+{{- include "vipward.switch" (list "external-ips" .externalIPs) }}
+{{- include "vipward.flags" (list "allow-address" .allowAddresses) }}
+{{- include "vipward.flags" (list "refuse-address" .refuseAddresses) }}
+{{- include "vipward.flag" (list "max-addresses" .maxAddresses) }}
+{{- include "vipward.flag" (list "max-vips-per-namespace" .maxVipsPerNamespace) }}
+{{- include "vipward.switch" (list "withdraw-without-endpoints" .withdrawWithoutEndpoints) }}
+{{- end }}
+
 {{- /* Text if the cluster serves what policies.yaml needs, and its tokens name their nodes. */}}
 {{- define "vipward.policies" -}}
 {{- $served := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}

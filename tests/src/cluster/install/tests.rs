@@ -69,7 +69,7 @@ fn beside_other_installations_everything_has_names_of_its_own() -> Result<()> {
 
 #[test]
 fn users_alone_join_the_service_account() -> Result<()> {
-    let installation = Installation::plain(vec!["vipward@n1".to_owned()]);
+    let installation = Installation::plain(vec![(ACCOUNT, "vipward@n1".to_owned())]);
     let adapted = installation.adapted(&manifests())?;
     let user = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "vipward@n1"});
     assert_eq!(adapted[4]["subjects"][1], user);

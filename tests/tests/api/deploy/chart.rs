@@ -8,11 +8,24 @@ use serde_json::Value;
 use super::{NAMESPACE, documents, flags_of_the_agent, in_checkout, parse, read};
 
 const CHART: &str = "deploy/helm/vipward";
-const TEMPLATES: [&str; 6] =
-    ["_helpers.tpl", "NOTES.txt", "daemonset.yaml", "flowschemas.yaml", "policies.yaml", "rbac.yaml"];
+const TEMPLATES: [&str; 8] = [
+    "_helpers.tpl",
+    "NOTES.txt",
+    "controller.yaml",
+    "daemonset.yaml",
+    "flowschemas.yaml",
+    "policies.yaml",
+    "pools.yaml",
+    "rbac.yaml",
+];
 
 fn template(name: &str) -> Result<String> {
     read(&in_checkout(CHART).join("templates").join(name))
+}
+
+/// Returns the templates with the agent's flags.
+fn flags() -> Result<String> {
+    Ok(template("daemonset.yaml")? + &template("_helpers.tpl")?)
 }
 
 fn values() -> Result<Value> {
@@ -63,9 +76,9 @@ fn every_value_is_used_and_every_value_that_is_used_exists() -> Result<()> {
         let pointer = word.unwrap_or_default().replace('.', "/");
         assert!(values.pointer(&pointer).is_some(), "no value {pointer}");
     }
-    for (at, _) in template("daemonset.yaml")?.match_indices("(list \"") {
-        let template = template("daemonset.yaml")?;
-        let value = template[at..].split(" .").nth(1).and_then(|rest| rest.split(')').next());
+    let flags = flags()?;
+    for (at, _) in flags.match_indices("(list \"") {
+        let value = flags[at..].split(" .").nth(1).and_then(|rest| rest.split(')').next());
         let value = value.context("a flag without a value")?;
         assert!(values["agent"].get(value).is_some(), "no value agent.{value}");
     }
@@ -96,16 +109,18 @@ fn the_schema_describes_every_value_and_nothing_else() -> Result<()> {
 
 #[test]
 fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()> {
-    let template = template("daemonset.yaml")?;
-    let passed: BTreeSet<_> = template
+    let flags = flags()?;
+    let passed: BTreeSet<_> = flags
         .match_indices("(list \"")
-        .filter_map(|(at, found)| template[at + found.len()..].split('"').next().map(str::to_owned))
+        .filter_map(|(at, found)| flags[at + found.len()..].split('"').next().map(str::to_owned))
         .collect();
     let mut known = flags_of_the_agent()?;
     // These come from the pod's environment and from the service account.
     for own in ["node-name", "pod-name", "pod-address", "lease-namespace", "kubeconfig"] {
         known.remove(own);
     }
+    // The value `controller.enabled` sets it.
+    known.remove("with-controller");
     // The directory is the mounted one, and the image has no other object.
     for own in ["pin-dir", "ebpf-object", "help", "version"] {
         known.remove(own);
@@ -122,6 +137,21 @@ fn switched(name: &str, condition: &str) -> Result<String> {
     Ok(inner.with_context(|| format!("{name} is not switched by {condition}"))?.to_owned())
 }
 
+/// Returns a template for an installation without a controller.
+fn alone(template: &str) -> Result<String> {
+    let mut alone = template.to_owned();
+    for (condition, is_met) in
+        [("if .Values.controller.enabled", false), ("if not .Values.controller.enabled", true)]
+    {
+        while let Some((before, rest)) = alone.split_once(&format!("{{{{- {condition} }}}}\n")) {
+            let (within, after) = rest.split_once("{{- end }}\n").context("a condition without an end")?;
+            let within = if is_met { within } else { "" };
+            alone = [before, within, after].map(|part| part.trim_end_matches(' ')).concat();
+        }
+    }
+    Ok(alone)
+}
+
 /// Expands the constructs of these templates, so that no helm is needed.
 #[test]
 fn the_chart_grants_and_forbids_what_the_base_does_and_with_the_same_priority() -> Result<()> {
@@ -131,7 +161,7 @@ fn the_chart_grants_and_forbids_what_the_base_does_and_with_the_same_priority() 
         ("flowschemas.yaml", switched("flowschemas.yaml", ".Values.flowSchemas")?),
         ("policies.yaml", switched("policies.yaml", "include \"vipward.policies\" .")?),
     ] {
-        let template = template
+        let template = alone(&template)?
             .replace("{{- include \"vipward.labels\" . | nindent 4 }}", "app.kubernetes.io/name: vipward")
             .replace("{{ .Release.Namespace }}", NAMESPACE);
         assert!(!template.contains("{{"), "{template}");

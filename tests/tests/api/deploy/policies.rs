@@ -1,10 +1,11 @@
-//! The admission policies of the base: tables of legal and illegal writes, by the rules of
+//! The admission policies: tables of legal and illegal writes, by the rules of
 //! docs/SECURITY.md.
 
 mod claims;
 mod engine;
 mod leases;
 mod others;
+mod reservations;
 
 use anyhow::{Context, Result};
 use serde_json::Value;

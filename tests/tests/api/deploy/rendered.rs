@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use vipward_tests::process::output_of;
 
@@ -112,16 +112,17 @@ fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
 
 #[test]
 fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
-    for (directory, values) in [
-        ("base", "{}"),
-        ("overlays/least-privilege", "leastPrivilege: true"),
-        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}"),
+    for (directory, values, count) in [
+        ("base", "{}", 18),
+        ("overlays/least-privilege", "leastPrivilege: true", 18),
+        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 18),
+        ("overlays/controller", "controller: {enabled: true}", 27),
     ] {
         let Some(kustomized) = kustomize(&in_checkout("deploy/kubernetes").join(directory)) else {
             return Ok(());
         };
         let kustomized = objects(&kustomized?)?;
-        assert_eq!(kustomized.len(), 17, "{directory}: {:?}", kustomized.keys());
+        assert_eq!(kustomized.len(), count, "{directory}: {:?}", kustomized.keys());
         let Some(helm) = helm() else { return Ok(()) };
         let charted = objects(&helm.template(values)?)?;
         let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
@@ -184,6 +185,33 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
 }
 
 #[test]
+fn the_chart_makes_the_pools_and_refuses_them_without_a_controller() -> Result<()> {
+    let Some(helm) = helm() else { return Ok(()) };
+    let pools = "pools: [{name: lan, spec: {addresses: [192.0.2.0/28], priority: 10}}, {name: wan, spec: {addresses: [2001:db8::10]}}]";
+    let rendered = objects(&helm.template(&format!("controller: {{enabled: true}}\n{pools}"))?)?;
+    let spec = |name: &str| rendered.get(&format!("\"VIPPool\" null/\"{name}\"")).map(|pool| &pool["spec"]);
+    assert_eq!(spec("lan"), Some(&json!({"addresses": ["192.0.2.0/28"], "priority": 10})));
+    assert_eq!(spec("wan"), Some(&json!({"addresses": ["2001:db8::10"]})));
+    let refused = helm.template(pools).err().context("pools without a controller were taken")?;
+    assert!(format!("{refused:#}").contains("pools need controller.enabled: true"), "{refused:#}");
+    Ok(())
+}
+
+#[test]
+fn the_controller_serves_the_services_that_the_agents_serve() -> Result<()> {
+    let Some(helm) = helm() else { return Ok(()) };
+    let values = "controller: {enabled: true}\nagent: {classOnly: true, namespaces: [a], allowAddresses: [192.0.2.0/24], margin: 1s}";
+    let rendered = objects(&helm.template(values)?)?;
+    let deployment =
+        rendered.values().find(|object| object["kind"] == "Deployment").context("no Deployment")?;
+    let args = strings(&deployment["spec"]["template"]["spec"]["containers"][0]["args"])?;
+    let expected =
+        ["controller", "--log-format=json", "--class-only", "--namespace=a", "--allow-address=192.0.2.0/24"];
+    assert_eq!(args, expected);
+    Ok(())
+}
+
+#[test]
 fn the_chart_refuses_values_that_it_would_not_use_and_a_cpu_limit() -> Result<()> {
     let Some(helm) = helm() else { return Ok(()) };
     for (value, named) in [
@@ -194,6 +222,8 @@ fn the_chart_refuses_values_that_it_would_not_use_and_a_cpu_limit() -> Result<()
         ("agent: {refuseAddresses: [10.0.0.0]}", "refuseAddresses"),
         ("leastprivilege: true", "leastprivilege"),
         ("resources: {limits: {cpu: 100m}}", "resources.limits"),
+        ("controller: {replicas: 0}", "replicas"),
+        ("pools: [{name: lan}]", "spec"),
     ] {
         let refused = helm.template(value).err().with_context(|| format!("{value} was taken"))?;
         assert!(format!("{refused:#}").contains(named), "{value}: {refused:#}");

@@ -118,7 +118,7 @@ async fn an_api_server_that_goes_away_and_comes_back_costs_no_list() -> Result<(
 #[tokio::test]
 async fn a_definition_that_is_missing_is_named_with_its_manifest_and_waited_for() -> Result<()> {
     let scene = Scene::without_definition().await?;
-    let (_reader, mut seen) = Reader::start(&scene.kube, Reading::default())?;
+    let (_reader, mut seen) = Reader::start(&scene.kube, Resource::OF_AGENT, Reading::default())?;
     let text = until(&mut seen, "trouble", |seen| match seen {
         Seen::Unreadable { resource: Resource::VirtualIps, error } => Some(error.to_string()),
         _ => None,
@@ -177,7 +177,7 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
     let scene = Scene::new().await?;
     scene.server.add_user("poor", "somebody");
     let (kube, _kubeconfig) = way(&scene.server.url(), "poor", "a").await?;
-    let (_reader, mut seen) = Reader::start(&kube, Reading::default())?;
+    let (_reader, mut seen) = Reader::start(&kube, Resource::OF_AGENT, Reading::default())?;
     let mut told = 0;
     until(&mut seen, "trouble with all", |seen| match seen {
         Seen::Unreadable { resource, error } => {
@@ -185,7 +185,7 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
             assert!(matches!(**error, ReadError::Forbidden { .. }), "{text}");
             assert!(text.contains(&format!("not allowed to list {resource}")), "{text}");
             told += 1;
-            (told == Resource::ALL.len()).then_some(())
+            (told == Resource::OF_AGENT.len()).then_some(())
         }
         // The agents go on without it.
         Seen::Synced(Resource::ServiceCidrs) => None,

@@ -9,6 +9,7 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
     cluster::{Epoch, NodeName, Version},
+    pools::Reservation,
     unanswered::Unanswered,
 };
 
@@ -25,6 +26,8 @@ pub(in super::super) struct Known {
     pub(super) epoch: Epoch,
     /// The nodes that the claim names: the holder, and in an offer the node that offers.
     pub(super) nodes: Box<[NodeName]>,
+    /// The Service that the address is reserved for.
+    pub(in super::super) reservation: Option<Box<Reservation>>,
     /// All finalizers, unless the agents' is the only one.
     pub(super) finalizers: Option<Box<[String]>>,
     pub(super) held: Option<(Truth, Timestamp)>,
@@ -43,6 +46,13 @@ pub(super) struct Reason {
     pub(super) word: String,
     /// The condition's message, for people.
     pub(super) message: String,
+}
+
+impl Known {
+    /// Returns true if the claim names a node.
+    pub(in super::super) fn names_nodes(&self) -> bool {
+        !self.nodes.is_empty()
+    }
 }
 
 impl Reason {

@@ -2,11 +2,13 @@
 
 use std::net::IpAddr;
 
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use thiserror::Error;
-use vipward_core::cluster::{
-    ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Session, Version, vip_named,
+use vipward_core::{
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Session, Version, vip_named},
+    pools::Reservation,
 };
 
 use super::{
@@ -16,7 +18,10 @@ use super::{
 use crate::shell::kube::{
     meta::Meta,
     text,
-    virtual_ip::{Condition, FINALIZER, FORCE, MOVE_TO, OfferedBy, Truth, VirtualIpSpec, VirtualIpStatus},
+    virtual_ip::{
+        Condition, FINALIZER, FORCE, FOREVER, MOVE_TO, OfferedBy, RELEASE, ReservationSpec, Truth,
+        VirtualIpSpec, VirtualIpStatus,
+    },
 };
 
 /// Reason why an object is no claim.
@@ -86,6 +91,7 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
     // A claim that was edited by hand may name a node without its session.
     let giver = spec.offered_by.as_ref().map(|giver| giver.node.as_str());
     let nodes = spec.holder.as_deref().into_iter().chain(giver).map(NodeName::from).collect();
+    let reservation = spec.reservation.as_ref().and_then(reservation).map(Box::new);
     let note = ClaimNote {
         services: text::split_services(&spec.services),
         cause: spec.cause,
@@ -110,6 +116,7 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
         uid: metadata.uid.clone(),
         epoch,
         nodes,
+        reservation: reservation.clone(),
         finalizers: foreign(metadata.finalizers.as_deref().unwrap_or_default()),
         held: since(HELD),
         unanswered,
@@ -119,8 +126,11 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
     };
     let deleting = metadata.is_deleting();
     let move_to = metadata.annotation(MOVE_TO).filter(|node| !node.is_empty()).map(NodeName::from);
-    let force = metadata.annotation(FORCE) == Some("true");
-    Ok((ClaimRecord { vip, version, epoch, state, deleting, move_to, force, note }, known))
+    let is_wished = |wish| metadata.annotation(wish) == Some("true");
+    let (force, release) = (is_wished(FORCE), is_wished(RELEASE));
+    let record =
+        ClaimRecord { vip, version, epoch, state, deleting, move_to, force, release, note, reservation };
+    Ok((record, known))
 }
 
 /// Returns the conditions of an object.
@@ -146,6 +156,17 @@ fn state(spec: &VirtualIpSpec, vip: IpAddr) -> ClaimState {
         (true | false, Some(_) | None, Some(_) | None) => None,
     };
     state.filter(|_| spec.address == vip.to_string()).unwrap_or(ClaimState::Blank)
+}
+
+/// Returns a reservation. One of another form reserves the address for nobody.
+fn reservation(spec: &ReservationSpec) -> Option<Reservation> {
+    let [service] = &text::split_services(&spec.service)[..] else { return None };
+    let kept = spec.kept_until.as_deref().map(|until| match until {
+        FOREVER => None,
+        // An unreadable time frees nothing.
+        time => time.parse::<Timestamp>().ok().map(Timestamp::as_second),
+    });
+    Some(Reservation { service: service.clone(), pool: spec.pool.as_deref().map(Into::into), kept })
 }
 
 fn holder(spec: &VirtualIpSpec) -> Option<Holder> {

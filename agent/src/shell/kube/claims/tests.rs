@@ -7,6 +7,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, ServiceName, Session},
     ownership::{ClaimWrite, Expected},
+    pools::Reservation,
     shown::Finding,
     unanswered::Unanswered,
 };
@@ -15,7 +16,7 @@ use super::*;
 use crate::shell::kube::{
     testing::merge,
     text,
-    virtual_ip::{FINALIZER, MOVE_TO},
+    virtual_ip::{FINALIZER, MOVE_TO, RELEASE},
 };
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
@@ -183,6 +184,32 @@ fn the_wish_of_an_operator_is_read_and_cleared_by_the_next_write() {
     assert_eq!(record.move_to, Some("b".into()));
 
     merge(&mut object, &patch(&held, &known, at(1)));
+    assert_eq!(object["metadata"]["annotations"], serde_json::json!({"example.com/note": "stays"}));
+}
+
+#[test]
+fn the_wish_to_release_goes_with_the_reservation_and_not_before() {
+    let service = ServiceName { namespace: "apps".into(), name: "web".into() };
+    let reserved = Reservation { service, pool: Some("lan".into()), kept: None };
+    let mut object = reserving(VIP, &reserved, at(0));
+    object["metadata"]["resourceVersion"] = "1".into();
+    object["metadata"]["annotations"] = serde_json::json!({RELEASE: "true", "example.com/note": "stays"});
+    let (record, known) = read(&object.to_string()).expect("a claim");
+    assert_eq!((record.release, record.reservation.as_deref()), (true, Some(&reserved)));
+
+    let kept = Reservation { kept: Some(Some(1_700_000_000)), ..reserved };
+    merge(&mut object, &reservation(Some(&kept), &known));
+    let (record, known) = read(&object.to_string()).expect("a claim");
+    assert_eq!((record.release, record.reservation.as_deref()), (true, Some(&kept)));
+
+    // An agent's write leaves it, too.
+    merge(&mut object, &patch(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), &known, at(1)));
+    let (record, known) = read(&object.to_string()).expect("a claim");
+    assert!(record.release && record.reservation.is_some());
+
+    merge(&mut object, &reservation(None, &known));
+    let (record, _) = read(&object.to_string()).expect("a claim");
+    assert_eq!((record.release, record.reservation), (false, None));
     assert_eq!(object["metadata"]["annotations"], serde_json::json!({"example.com/note": "stays"}));
 }
 

@@ -5,11 +5,14 @@
 //! labels, annotations and finalizers of others stay. A `null` removes a field. The list of
 //! finalizers cannot be patched in part: [`Known`] has it, unless the agents' is the only one.
 
+use std::net::IpAddr;
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{ClaimRecord, ClaimState, NodeName, object_name},
-    ownership::ClaimWrite,
+    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, NodeName, object_name},
+    ownership::{ClaimWrite, Expected},
+    pools::Reservation,
     shown::{Before, Finding, Kept},
 };
 
@@ -22,7 +25,7 @@ use crate::shell::kube::{
     call::MANAGER,
     meta::MANAGED_BY,
     text,
-    virtual_ip::{FINALIZER, MOVE_TO, OfferedBy, Truth},
+    virtual_ip::{FINALIZER, FOREVER, MOVE_TO, OfferedBy, RELEASE, ReservationSpec, Truth},
 };
 
 /// Returns the object that creates a claim.
@@ -53,6 +56,48 @@ pub(in super::super) fn patch(write: &ClaimWrite, known: &Known, now: Timestamp)
         patch["metadata"]["finalizers"] = all.collect();
     }
     patch
+}
+
+/// Returns the object that reserves an address which has none.
+pub(in super::super) fn reserving(vip: IpAddr, reservation: &Reservation, now: Timestamp) -> Value {
+    let note = ClaimNote {
+        services: vec![reservation.service.clone()],
+        cause: "its address is reserved".to_owned(),
+        trouble: None,
+    };
+    let (expected, epoch, state) = (Expected::Absent, Epoch(0), ClaimState::Released);
+    let mut object = creation(&ClaimWrite { vip, expected, epoch, state, note, can_wait: true }, now);
+    object["spec"]["reservation"] = reservation_spec(reservation);
+    object
+}
+
+/// Returns the patch that writes a reservation over the known object, or removes it with the wish to
+/// release it.
+pub(in super::super) fn reservation(reservation: Option<&Reservation>, known: &Known) -> Value {
+    let mut metadata = json!({"resourceVersion": known.version.as_str()});
+    if reservation.is_none() {
+        metadata["annotations"] = json!({(RELEASE): null});
+    }
+    // A merge would leave the fields of the reservation before.
+    let mut spec = reservation.map_or(Value::Null, reservation_spec);
+    if let Value::Object(fields) = &mut spec {
+        for field in ["pool", "keptUntil"] {
+            fields.entry(field).or_insert(Value::Null);
+        }
+    }
+    json!({"metadata": metadata, "spec": {"reservation": spec}})
+}
+
+fn reservation_spec(reservation: &Reservation) -> Value {
+    let kept_until = |kept: Option<i64>| {
+        let time = kept.and_then(|seconds| Timestamp::from_second(seconds).ok());
+        time.map_or_else(|| FOREVER.to_owned(), text::time)
+    };
+    json!(ReservationSpec {
+        service: reservation.service.to_string(),
+        pool: reservation.pool.as_deref().map(str::to_owned),
+        kept_until: reservation.kept.map(kept_until),
+    })
 }
 
 /// Returns the patch by which the agent of `node` removes the agents' finalizer. It also releases a

@@ -10,12 +10,13 @@ use kube::api::{DeleteParams, Preconditions};
 use tokio::time::Instant;
 use vipward_core::{
     cluster::{ClaimRecord, Version, object_name},
-    ownership::{ClaimWrite, Event, Expected, Outcome},
+    ownership::{ClaimWrite, Event, Expected as ExpectedClaim, Outcome},
+    pools::{Expected, ReservationWrite},
     shown::Finding,
 };
 
 use super::{
-    reply::Reply,
+    reply::{Found, Reply},
     worker::{Worker, outcome},
 };
 use crate::shell::kube::{
@@ -71,11 +72,11 @@ impl Worker {
 
     async fn write_claim(&self, write: &ClaimWrite, deadline: Instant) -> Result<ClaimRecord, Failure> {
         let (call, creating) = match &write.expected {
-            Expected::Absent => {
+            ExpectedClaim::Absent => {
                 self.check_absent(write.vip, deadline).await?;
                 (self.claims().create(&claims::creation(write, text::wall_clock())), true)
             }
-            Expected::At(version) => {
+            ExpectedClaim::At(version) => {
                 let known = self.known_at(write.vip, version, deadline).await?;
                 let patch = claims::patch(write, &known, text::wall_clock());
                 (self.claims().merge(&object_name(write.vip), &patch), false)
@@ -137,6 +138,52 @@ impl Worker {
         }
         let (_, known, _) = self.read_claim(vip, deadline).await?;
         if known.version == *version { Ok(known) } else { Err(Failure::Conflict) }
+    }
+
+    /// Writes the reservation of an address. After a conflict, reads its object.
+    pub(super) async fn reserve(&self, write: Box<ReservationWrite>) -> Reply {
+        let deadline = self.deadline();
+        let result = self.try_to_reserve(&write, deadline).await;
+        let found = if result.as_ref().is_err_and(|failure| failure.is_conflict() || failure.is_status(404)) {
+            match self.read_claim(write.vip, deadline).await {
+                Ok((record, _, _)) => Some(Found(Some(Box::new(record)))),
+                Err(failure) if failure.is_status(404) => Some(Found(None)),
+                Err(_) => None,
+            }
+        } else {
+            None
+        };
+        Reply::Reserved { write, outcome: Failure::outcome(result), found }
+    }
+
+    async fn try_to_reserve(
+        &self,
+        write: &ReservationWrite,
+        deadline: Instant,
+    ) -> Result<Option<Box<ClaimRecord>>, Failure> {
+        let ReservationWrite { vip, expected, reservation } = write;
+        let known = self.kube.claims.latest(*vip);
+        let call = match (&known, expected, reservation) {
+            (None, Expected::Absent, Some(reservation)) => {
+                self.claims().create(&claims::reserving(*vip, reservation, text::wall_clock()))
+            }
+            (Some(known), Expected::Present(before), _)
+                if known.reservation.as_deref() == before.as_ref() =>
+            {
+                // The agents delete an object that names a node.
+                if reservation.is_none() && !known.names_nodes() {
+                    self.delete_claim(*vip, &known.version, deadline).await?;
+                    return Ok(None);
+                }
+                self.claims().merge(&object_name(*vip), &claims::reservation(reservation.as_ref(), known))
+            }
+            (Some(_), ..) | (None, Expected::Present(_), _) | (None, Expected::Absent, None) => {
+                return Err(Failure::Conflict);
+            }
+        };
+        let object = self.ask_about(*vip, call, deadline).await;
+        let object = object.map_err(|error| Failure::Request { error, creating: known.is_none() })?;
+        Ok(Some(Box::new(self.learn(&object)?.0)))
     }
 
     async fn read_claim(

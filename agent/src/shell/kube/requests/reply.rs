@@ -5,10 +5,15 @@ use std::net::IpAddr;
 use vipward_core::{
     cluster::{ClaimRecord, ServiceName},
     ownership::{Event, Outcome},
+    pools::ReservationWrite,
     shown::Finding,
 };
 
 use crate::shell::kube::ingress::IngressError;
+
+/// An address's object as it was read. None: there is none.
+#[derive(Debug)]
+pub struct Found(pub Option<Box<ClaimRecord>>);
 
 /// The outcome of a request.
 #[derive(Debug)]
@@ -23,6 +28,15 @@ pub enum Reply {
         finding: Finding,
         /// The outcome.
         outcome: Outcome<ClaimRecord>,
+    },
+    /// The outcome of writing the reservation of an address.
+    Reserved {
+        /// The write.
+        write: Box<ReservationWrite>,
+        /// The outcome: the object now, or none if there is none any more.
+        outcome: Outcome<Option<Box<ClaimRecord>>>,
+        /// The object as it was read after a conflict.
+        found: Option<Found>,
     },
     /// The outcome of writing or clearing the status of a Service.
     Ingress {

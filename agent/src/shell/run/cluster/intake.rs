@@ -71,6 +71,8 @@ impl EventLoop<Cluster> {
                     source.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now);
                     source.messages.ingress(&service, &result, now);
                 }
+                // Only the controller reserves addresses.
+                Some(Reply::Reserved { .. }) => {}
                 None => break,
             }
             next = self.source.replies.try_recv().ok();
@@ -104,7 +106,9 @@ impl EventLoop<Cluster> {
             | Seen::Service(_)
             | Seen::ServiceGone(_)
             | Seen::Slice(_)
-            | Seen::SliceGone { .. } => {}
+            | Seen::SliceGone { .. }
+            | Seen::Pool(_)
+            | Seen::PoolGone(_) => {}
         }
         let (owned, served) = seen.into_events();
         let mut commands = owned.map(|event| source.engine.on_event(event, now)).unwrap_or_default();
@@ -119,7 +123,7 @@ impl EventLoop<Cluster> {
     fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
         let source = &mut self.source;
         source.listed.insert(resource);
-        if source.listed.len() < Resource::ALL.len() {
+        if source.listed.len() < Resource::OF_AGENT.len() {
             return Vec::new();
         }
         let told = source.services.on_event(services::Event::Synced);
@@ -150,6 +154,8 @@ impl EventLoop<Cluster> {
                 services::Command::ClearIngress { service } => {
                     source.statuses.begin(service, None, now);
                 }
+                // Only the controller reserves addresses.
+                services::Command::Reserve(_) => {}
                 services::Command::LeaveIngress { service } => {
                     source.statuses.leave(&service);
                     source.messages.ingress_left(&service);

@@ -139,7 +139,7 @@ impl Messages {
             let alive = engine.alive(now);
             let is_responsible = |service: &ServiceName, problem: &Problem| {
                 let claimed_by = services.vips(service).filter_map(|vip| engine.claimed_by(vip));
-                reporting::is_responsible(&self.node, problem, claimed_by, &alive)
+                reporting::is_responsible(services.role(), &self.node, problem, claimed_by, &alive)
             };
             for (service, problem) in self.reporting.due(is_responsible, now) {
                 let uid = services.uid(&service).cloned();

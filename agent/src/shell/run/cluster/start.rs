@@ -20,7 +20,7 @@ use crate::{
     cli::KubernetesArgs,
     shell::{
         bpf::Loader,
-        kube::{Access, Kube, Limits, Reader, Reading, Requests, Server},
+        kube::{Access, Kube, Limits, Reader, Reading, Requests, Resource, Server},
     },
 };
 
@@ -88,7 +88,7 @@ pub(super) async fn start(
     let (api, api_address) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
     let reading = Reading { service_labels: args.services.service_selector.is_some() };
-    let (reader, seen) = Reader::start(&kube, reading)?;
+    let (reader, seen) = Reader::start(&kube, Resource::OF_AGENT, reading)?;
     let (requests, replies) = Requests::start(&kube)?;
 
     let config = host_config(args, &settings);

@@ -167,7 +167,7 @@ fn findings_may_be_shown_and_notes_of_others_may_not_be_changed() -> Result<()> 
 
 #[test]
 fn the_wishes_of_people_may_be_fulfilled_and_not_made() -> Result<()> {
-    const REFUSED: Option<&str> = Some("agents set neither vipward.io/force nor vipward.io/move-to");
+    const REFUSED: Option<&str> = Some("agents set none of vipward.io/force, move-to and release");
     let wish = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
     let wished = |name: &str, patch: &Value| {
         let before = patched(&claim(Held("a"), 3), &wish(name, json!("true")));
@@ -175,9 +175,11 @@ fn the_wishes_of_people_may_be_fulfilled_and_not_made() -> Result<()> {
     };
     let (force, move_to) = ("vipward.io/force", "vipward.io/move-to");
     let create = |name| write(None, Some(patched(&claim(Held("a"), 1), &wish(name, json!("true")))));
-    let rows: [Row; 12] = [
+    let rows: [Row; 14] = [
         ("move-to is set", change(Held("a"), &wish(move_to, json!("b"))), REFUSED),
         ("force is set", change(Held("a"), &wish(force, json!("true"))), REFUSED),
+        ("release is set", change(Held("a"), &wish("vipward.io/release", json!("true"))), REFUSED),
+        ("a claim is created with release", create("vipward.io/release"), REFUSED),
         ("force is set on another's", change(Held("b"), &wish(force, json!("true"))), REFUSED),
         ("a claim is created with force", create(force), REFUSED),
         ("a claim is created with move-to", create(move_to), REFUSED),
@@ -253,6 +255,54 @@ fn no_other_finalizer_and_no_owner_is_added_or_removed() -> Result<()> {
         ("a claim is created with another", write(None, Some(kept.clone())), FOREIGN),
         ("an owner is given, who does not exist", change(Held("b"), &owner), OWNER),
         ("a claim is created with an owner", write(None, Some(patched(&claim(Held("a"), 1), &owner))), OWNER),
+    ];
+    check(&rows)
+}
+
+#[test]
+fn a_reserved_address_is_the_controllers_matter() -> Result<()> {
+    const REFUSED: Option<&str> = Some("only the controller reserves addresses and frees them");
+    let reservation = |service: &str| json!({"spec": {"reservation": {"service": service, "pool": "lan"}}});
+    let reserved = |state| patched(&claim(state, 3), &reservation("apps/web"));
+    let over = |before: State, after: &Value| write(Some(reserved(before)), Some(after.clone()));
+    let with = |state, patch: Value| patched(&reserved(state), &patch);
+    let lets_go = json!({"metadata": {"finalizers": null}});
+    let rows: [Row; 12] = [
+        ("a VIP with one is taken", over(Released, &reserved(Held("a"))), None),
+        (
+            "it is offered",
+            over(
+                Held("a"),
+                &patched(&reserved(Offered { to: "b", by: "a" }), &json!({"spec": {"epoch": 4}})),
+            ),
+            None,
+        ),
+        ("it is released", over(Held("a"), &reserved(Released)), None),
+        (
+            "the finalizer of one that people delete is removed",
+            over(Released, &with(Released, lets_go)),
+            None,
+        ),
+        (
+            "a null is none",
+            change(Held("a"), &json!({"spec": {"cause": "because", "reservation": null}})),
+            None,
+        ),
+        ("an address is reserved", change(Held("a"), &reservation("apps/web")), REFUSED),
+        ("by the creation of its claim", write(None, Some(reserved(Held("a")))), REFUSED),
+        (
+            "it is given to another Service",
+            over(Held("a"), &with(Held("a"), reservation("apps/evil"))),
+            REFUSED,
+        ),
+        (
+            "it is kept for ever",
+            over(Held("a"), &with(Held("a"), json!({"spec": {"reservation": {"keptUntil": "forever"}}}))),
+            REFUSED,
+        ),
+        ("it is freed", over(Held("a"), &claim(Held("a"), 3)), REFUSED),
+        ("it is freed with the VIP", over(Held("a"), &claim(Released, 3)), REFUSED),
+        ("its object is deleted", write(Some(reserved(Released)), None), REFUSED),
     ];
     check(&rows)
 }

@@ -1,4 +1,4 @@
-//! Evaluates the admission policies of the base as an API server does, as far as they go.
+//! Evaluates the admission policies as an API server does, as far as they go.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::super::{documents, in_checkout, strings};
 
+/// User name of the controller.
+pub(super) const CONTROLLER: &str = "system:serviceaccount:vipward-system:vipward-controller";
 /// User name of the agents.
 const AGENTS: &str = "system:serviceaccount:vipward-system:vipward";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
@@ -67,7 +69,7 @@ struct Policy {
     validations: Vec<(Program, String)>,
 }
 
-/// All policies of the base.
+/// All policies of the base and of the controller.
 pub(super) struct Policies {
     env: Arc<Env>,
     policies: Vec<Policy>,
@@ -79,7 +81,10 @@ impl Policies {
         let mut env = Env::stdlib();
         // Kubernetes has this extension since 1.25.
         env.add_extension(extensions::strings).map_err(|error| anyhow!("{error:?}"))?;
-        let objects = documents(&in_checkout("deploy/kubernetes/base/policies.yaml"))?;
+        let files = ["base", "overlays/controller"].map(|directory| {
+            documents(&in_checkout("deploy/kubernetes").join(directory).join("policies.yaml"))
+        });
+        let objects = files.into_iter().collect::<Result<Vec<_>>>()?.concat();
         let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
         let bound: Vec<_> = of_kind("ValidatingAdmissionPolicyBinding")
             .filter(|binding| binding["spec"]["validationActions"] == json!(["Deny"]))

@@ -7,7 +7,7 @@ fn only_a_write_that_delays_no_answer_can_wait() {
     let vip = IpAddr::from([192, 0, 2, 1]);
     let write = |can_wait| ClaimWrite {
         vip,
-        expected: Expected::Absent,
+        expected: ExpectedClaim::Absent,
         epoch: Epoch(2),
         state: ClaimState::Released,
         note: ClaimNote::default(),

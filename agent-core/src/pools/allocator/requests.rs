@@ -1,0 +1,75 @@
+//! What Services ask for, and who waits for what.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use super::Family;
+use crate::cluster::ServiceName;
+
+/// What a Service asks of the pools.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Request {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The families of which it asks one address each, in its order.
+    pub families: Vec<Family>,
+    /// True if it is to have an address of each, false if one of them will do.
+    pub needs_all: bool,
+    /// The pool that it names.
+    pub pool: Option<Arc<str>>,
+    /// The addresses that it asks for. If there are some, they are all that it gets.
+    pub addresses: Vec<IpAddr>,
+    /// The addresses that Vipward has written into its status.
+    pub status: Vec<IpAddr>,
+    /// True if another controller gives it its addresses. It keeps those that are reserved for it,
+    /// and gets no others.
+    pub is_elsewhere: bool,
+}
+
+/// The Services that wait for an address.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    by_family: BTreeSet<(Family, ServiceName)>,
+    by_address: BTreeSet<(IpAddr, ServiceName)>,
+    addresses: BTreeMap<ServiceName, BTreeSet<IpAddr>>,
+}
+
+impl Waiting {
+    /// Notes a Service that waits for any address of a family.
+    pub(super) fn add(&mut self, service: ServiceName, family: Family) {
+        self.by_family.insert((family, service));
+    }
+
+    /// Notes a Service that waits for a certain address, or shares it.
+    pub(super) fn add_address(&mut self, service: ServiceName, vip: IpAddr) {
+        self.by_address.insert((vip, service.clone()));
+        self.addresses.entry(service).or_default().insert(vip);
+    }
+
+    /// Forgets what a Service waits for.
+    pub(super) fn remove(&mut self, service: &ServiceName) {
+        for family in [Family::V4, Family::V6] {
+            self.by_family.remove(&(family, service.clone()));
+        }
+        for vip in self.addresses.remove(service).unwrap_or_default() {
+            self.by_address.remove(&(vip, service.clone()));
+        }
+    }
+
+    /// Returns the Services that may get an address which has become free.
+    pub(super) fn of(&self, vip: IpAddr) -> impl Iterator<Item = ServiceName> {
+        let family = Family::of(vip);
+        let any = self.by_family.iter().filter(move |(wanted, _)| *wanted == family);
+        any.map(|(_, service)| service.clone()).chain(self.for_address(vip).cloned())
+    }
+
+    /// Returns the Services that wait for a certain address, or share it.
+    pub(super) fn for_address(&self, vip: IpAddr) -> impl Iterator<Item = &ServiceName> {
+        let first = ServiceName { namespace: "".into(), name: "".into() };
+        let from = self.by_address.range((vip, first)..);
+        from.take_while(move |(wanted, _)| *wanted == vip).map(|(_, service)| service)
+    }
+}

@@ -1,0 +1,350 @@
+//! One pool: its rules, and the faults of its values.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use thiserror::Error;
+
+use super::{
+    Family,
+    range::{AddressRange, RangeError, number},
+};
+use crate::cluster::{Selector, SelectorError, ServiceName};
+
+/// Largest number of ranges of a pool.
+pub const MOST_RANGES: usize = 256;
+
+/// Largest number of addresses that one search looks at. A network that may not be used can be large.
+const MOST_TRIED: usize = 65_536;
+
+/// How long an address stays reserved for a Service of the same name after its deletion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Keep {
+    /// It is free at once.
+    #[default]
+    Not,
+    /// It is reserved for this time.
+    For(Duration),
+    /// It is reserved until the pool says otherwise, or an admin releases it.
+    Forever,
+}
+
+/// Which free address of a pool is given out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Choice {
+    /// The lowest.
+    #[default]
+    First,
+    /// One that depends on the Service's name, or the next free one.
+    Spread,
+}
+
+/// Which Services may share an address of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sharing {
+    /// None: each address has one Service.
+    Never,
+    /// Services of one namespace.
+    Namespace,
+    /// Services of one namespace, and of others with the same key by consent.
+    #[default]
+    Key,
+}
+
+/// A pool as its object describes it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of its own of the object")]
+pub struct PoolRecord {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The time of its creation, in seconds since 1970.
+    pub created: i64,
+    /// True if it is being deleted.
+    pub deleting: bool,
+    /// Networks, ranges and single addresses.
+    pub addresses: Vec<Box<str>>,
+    /// True if a network is read although the address has bits behind its prefix.
+    pub lenient: bool,
+    /// True if Services get addresses that do not name the pool.
+    pub auto_assign: bool,
+    /// The pools with lower numbers come first.
+    pub priority: i32,
+    /// A selector for Services, as text.
+    pub service_selector: Option<Box<str>>,
+    /// A selector for their namespaces, as text.
+    pub namespace_selector: Option<Box<str>>,
+    /// The namespaces. If empty, and there is no selector: all.
+    pub namespaces: BTreeSet<Arc<str>>,
+    /// Addresses that are never given out.
+    pub avoid: Vec<Box<str>>,
+    /// True if the first address of each network, and in IPv4 the last, are given out too.
+    pub use_ends: bool,
+    /// Who may share.
+    pub sharing: Sharing,
+    /// How long addresses stay reserved, as text.
+    pub keep: Option<Box<str>>,
+    /// Which address is given out.
+    pub choice: Choice,
+}
+
+/// A fault in a pool's value, with the field.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{field}: {why}")]
+pub struct PoolFault {
+    /// The field's path below `spec`.
+    pub field: String,
+    /// The fault.
+    pub why: PoolFaultKind,
+}
+
+/// What is wrong with a value.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum PoolFaultKind {
+    /// No range.
+    #[error(transparent)]
+    Range(#[from] RangeError),
+    /// No selector.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// No duration.
+    #[error("{text:?} is no time to keep an address for; write 0s, a duration such as 24h, or forever")]
+    Keep {
+        /// The text.
+        text: String,
+    },
+    /// Two ranges of one pool with the same address.
+    #[error("{range} has addresses of {other} too; write each address once")]
+    Twice {
+        /// The later range.
+        range: AddressRange,
+        /// The earlier one.
+        other: AddressRange,
+    },
+    /// More ranges than a pool may have.
+    #[error(
+        "there are {count} ranges, and a pool may have {MOST_RANGES}; write networks, or make a second pool"
+    )]
+    TooMany {
+        /// Their number.
+        count: usize,
+    },
+    /// No range at all.
+    #[error("it has no usable address; write at least one network, range or address")]
+    Empty,
+}
+
+/// A pool whose values were read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pool {
+    /// Its record.
+    pub record: PoolRecord,
+    ranges: Vec<AddressRange>,
+    /// The addresses that it gives out.
+    spans: Vec<Span>,
+    service_selector: Option<Selector>,
+    namespace_selector: Option<Selector>,
+    /// How long its addresses are kept.
+    pub keep: Keep,
+    /// False if a selector could not be read: then it gives no address, for it might give it to a
+    /// Service that is not to have it.
+    is_usable: bool,
+}
+
+impl Pool {
+    /// Reads a record. A range with a fault is left out, and a selector with a fault shuts the pool.
+    pub fn read(record: PoolRecord) -> (Self, Vec<PoolFault>) {
+        let mut faults = Vec::new();
+        let count = record.addresses.len();
+        if count > MOST_RANGES {
+            push(&mut faults, "addresses".to_owned(), PoolFaultKind::TooMany { count });
+        }
+        let ranges = sound("addresses", &record.addresses, record.lenient, &mut faults);
+        let ranges = apart(ranges, &mut faults);
+        let avoid = sound("avoid.addresses", &record.avoid, record.lenient, &mut faults);
+        let spans = spans(&ranges, &avoid, record.use_ends);
+        if ranges.is_empty() && faults.is_empty() {
+            push(&mut faults, "addresses".to_owned(), PoolFaultKind::Empty);
+        }
+        let before = faults.len();
+        let mut selector = |field: &str, text: &Option<Box<str>>| match text.as_deref().map(str::parse) {
+            None => None,
+            Some(Ok(selector)) => Some(selector),
+            Some(Err(why)) => {
+                let why: SelectorError = why;
+                push(&mut faults, field.to_owned(), why.into());
+                None
+            }
+        };
+        let service_selector = selector("serviceSelector", &record.service_selector);
+        let namespace_selector = selector("namespaceSelector", &record.namespace_selector);
+        let is_usable = faults.len() == before;
+        let keep = record.keep.as_deref().map_or(Some(Keep::Not), keep).unwrap_or_else(|| {
+            let text = record.keep.as_deref().unwrap_or_default().to_owned();
+            push(&mut faults, "keep".to_owned(), PoolFaultKind::Keep { text });
+            // What cannot be read frees no address.
+            Keep::Forever
+        });
+        let pool = Self { record, ranges, spans, service_selector, namespace_selector, keep, is_usable };
+        (pool, faults)
+    }
+
+    /// Returns true if the pool has the address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.ranges.iter().any(|range| range.contains(address))
+    }
+
+    /// Returns its ranges, in order.
+    pub fn ranges(&self) -> &[AddressRange] {
+        &self.ranges
+    }
+
+    /// Returns an address that is in both pools.
+    pub fn overlap(&self, other: &Self) -> Option<AddressRange> {
+        let mut ours = self.ranges.iter();
+        ours.find(|range| other.ranges.iter().any(|theirs| theirs.overlaps(range))).copied()
+    }
+
+    /// Returns true if a Service may have an address of the pool.
+    pub fn serves(
+        &self,
+        service: &ServiceName,
+        labels: &BTreeMap<String, String>,
+        namespace_labels: &BTreeMap<String, String>,
+    ) -> bool {
+        let listed = &self.record.namespaces;
+        let is_listed = listed.contains(&service.namespace);
+        let by_label = self.namespace_selector.as_ref().map(|selector| selector.matches(namespace_labels));
+        let in_namespace = match by_label {
+            Some(matches) => matches || is_listed,
+            None => listed.is_empty() || is_listed,
+        };
+        let labelled = self.service_selector.as_ref().is_none_or(|selector| selector.matches(labels));
+        self.is_usable && !self.record.deleting && in_namespace && labelled
+    }
+
+    /// Returns the number of addresses of a family that it can give out.
+    pub fn total(&self, family: Family) -> u128 {
+        let of_family = self.free_spans(family).map(|span| (span.last - span.first).saturating_add(1));
+        of_family.fold(0, u128::saturating_add)
+    }
+
+    /// Returns the first address of a family that `is_free`, of the next [`MOST_TRIED`] from the address with number `start` on,
+    /// and then from the pool's first.
+    pub(super) fn find(
+        &self,
+        family: Family,
+        start: u128,
+        is_free: impl Fn(IpAddr) -> bool,
+    ) -> Option<IpAddr> {
+        let from = |first: u128| {
+            let spans = self.free_spans(family).filter(move |span| span.last >= first);
+            spans
+                .flat_map(move |span| span.first.max(first)..=span.last)
+                .map(move |number| family.address(number))
+        };
+        let before = from(0).take_while(|address| number(*address) < start);
+        from(start).chain(before).take(MOST_TRIED).find(|address| is_free(*address))
+    }
+
+    /// Returns the number at which a search for a Service's address begins.
+    pub(super) fn start(&self, family: Family, seed: u64) -> u128 {
+        let total = self.total(family);
+        let mut position = match self.record.choice {
+            Choice::First => 0,
+            Choice::Spread => u128::from(seed).checked_rem(total).unwrap_or_default(),
+        };
+        for span in self.free_spans(family) {
+            let len = (span.last - span.first).saturating_add(1);
+            if position < len {
+                return span.first + position;
+            }
+            position -= len;
+        }
+        0
+    }
+
+    fn free_spans(&self, family: Family) -> impl Iterator<Item = Span> {
+        self.spans.iter().filter(move |span| span.family == family).copied()
+    }
+}
+
+/// Addresses by number, from the first to the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Span {
+    family: Family,
+    first: u128,
+    last: u128,
+}
+
+impl From<&AddressRange> for Span {
+    fn from(range: &AddressRange) -> Self {
+        Self { family: range.family(), first: number(range.first()), last: number(range.last()) }
+    }
+}
+
+impl Span {
+    /// Returns what is left without the addresses of `other`.
+    fn without(self, other: Self) -> impl Iterator<Item = Self> {
+        let is_apart = self.family != other.family || self.first > other.last || other.first > self.last;
+        let before = (self.first < other.first && !is_apart).then(|| Self { last: other.first - 1, ..self });
+        let after = (other.last < self.last && !is_apart).then(|| Self { first: other.last + 1, ..self });
+        [is_apart.then_some(self), before, after].into_iter().flatten()
+    }
+}
+
+/// Returns the addresses that a pool gives out: those of its ranges without those to avoid.
+fn spans(ranges: &[AddressRange], avoid: &[AddressRange], use_ends: bool) -> Vec<Span> {
+    let ends = ranges.iter().flat_map(AddressRange::ends).filter(|_| !use_ends);
+    let end = |address| Span { family: Family::of(address), first: number(address), last: number(address) };
+    let avoided = avoid.iter().map(Span::from).chain(ends.map(end));
+    let all = ranges.iter().map(Span::from).collect();
+    let without =
+        |spans: Vec<Span>, avoided| spans.into_iter().flat_map(|span: Span| span.without(avoided)).collect();
+    avoided.fold(all, without)
+}
+
+/// Reads ranges. Those with a fault are left out.
+fn sound(field: &str, texts: &[Box<str>], lenient: bool, faults: &mut Vec<PoolFault>) -> Vec<AddressRange> {
+    let mut ranges = Vec::new();
+    for (position, text) in texts.iter().take(MOST_RANGES).enumerate() {
+        let range = if lenient { AddressRange::of_network(text) } else { text.parse() };
+        match range {
+            Ok(range) => ranges.push(range),
+            Err(why) => push(faults, format!("{field}[{position}]"), why.into()),
+        }
+    }
+    ranges
+}
+
+/// Returns the ranges without those that have an address of an earlier one.
+fn apart(ranges: Vec<AddressRange>, faults: &mut Vec<PoolFault>) -> Vec<AddressRange> {
+    let mut apart: Vec<AddressRange> = Vec::new();
+    for range in ranges {
+        match apart.iter().find(|other| other.overlaps(&range)) {
+            Some(other) => {
+                push(faults, "addresses".to_owned(), PoolFaultKind::Twice { range, other: *other });
+            }
+            None => apart.push(range),
+        }
+    }
+    apart.sort_unstable();
+    apart
+}
+
+fn keep(text: &str) -> Option<Keep> {
+    match text.trim() {
+        "forever" => Some(Keep::Forever),
+        text => match humantime::parse_duration(text).ok()? {
+            Duration::ZERO => Some(Keep::Not),
+            time => Some(Keep::For(time)),
+        },
+    }
+}
+
+fn push(faults: &mut Vec<PoolFault>, field: String, why: PoolFaultKind) {
+    faults.push(PoolFault { field, why });
+}

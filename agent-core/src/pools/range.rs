@@ -1,0 +1,163 @@
+//! Ranges of addresses, as a pool's text has them.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use ipnet::IpNet;
+use thiserror::Error;
+
+use super::Family;
+use crate::address::NeverAVip;
+
+/// Addresses from a first one to a last one, both included, of one family. None of the two is an
+/// address that can never be a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct AddressRange {
+    first: IpAddr,
+    last: IpAddr,
+    /// True if it was written as a network of more than two addresses.
+    is_subnet: bool,
+}
+
+/// Reason why a text is no range.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RangeError {
+    /// No address, network or range.
+    #[error(
+        "{text:?} is no address, network or range; write 192.0.2.10, 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
+    )]
+    Unreadable {
+        /// The text.
+        text: String,
+    },
+    /// A network with bits behind its prefix.
+    #[error("{text:?} is an address in {net}; write {net} for the whole network, or the address alone")]
+    HostBits {
+        /// The text.
+        text: String,
+        /// Its network.
+        net: IpNet,
+    },
+    /// Ends of two families.
+    #[error("{text:?} begins with an address of one family and ends with one of the other; write two ranges")]
+    TwoFamilies {
+        /// The text.
+        text: String,
+    },
+    /// An end before the beginning.
+    #[error("{text:?} ends before it begins; swap its two addresses")]
+    Backwards {
+        /// The text.
+        text: String,
+    },
+    /// An end that can never be a VIP.
+    #[error("{text:?} has {address}, {why}; choose addresses from the segment's subnet")]
+    NeverAVip {
+        /// The text.
+        text: String,
+        /// The address.
+        address: IpAddr,
+        /// The reason.
+        why: NeverAVip,
+    },
+}
+
+impl AddressRange {
+    /// Returns the family of its addresses.
+    pub fn family(&self) -> Family {
+        Family::of(self.first)
+    }
+
+    /// Returns true if the range has the address.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        (self.first..=self.last).contains(&address) && Family::of(address) == self.family()
+    }
+
+    /// Returns true if both ranges have an address.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.family() == other.family() && self.first <= other.last && other.first <= self.last
+    }
+
+    /// Returns the first address.
+    pub fn first(&self) -> IpAddr {
+        self.first
+    }
+
+    /// Returns the last address.
+    pub fn last(&self) -> IpAddr {
+        self.last
+    }
+
+    /// Returns the addresses of the subnet, if it was written as one, that no host has: the first,
+    /// and in IPv4 the last.
+    pub(super) fn ends(&self) -> impl Iterator<Item = IpAddr> {
+        let last = matches!(self.family(), Family::V4).then_some(self.last);
+        [Some(self.first), last].into_iter().flatten().filter(|_| self.is_subnet)
+    }
+
+    /// Reads a network as its writer's tools read it: bits behind the prefix have no effect.
+    pub fn of_network(text: &str) -> Result<Self, RangeError> {
+        match text.trim().parse::<IpNet>() {
+            Ok(net) => Self::of_net(text.trim(), net.trunc()),
+            Err(_) => text.parse(),
+        }
+    }
+
+    fn of_net(text: &str, net: IpNet) -> Result<Self, RangeError> {
+        let is_subnet = net.prefix_len() + 1 < net.max_prefix_len();
+        Self::between(text, net.network(), net.broadcast(), is_subnet)
+    }
+
+    fn between(text: &str, first: IpAddr, last: IpAddr, is_subnet: bool) -> Result<Self, RangeError> {
+        let text = || text.to_owned();
+        if Family::of(first) != Family::of(last) {
+            return Err(RangeError::TwoFamilies { text: text() });
+        }
+        if last < first {
+            return Err(RangeError::Backwards { text: text() });
+        }
+        let never = |address| NeverAVip::of(address).map(|why| (address, why));
+        match never(first).or_else(|| never(last)) {
+            Some((address, why)) => Err(RangeError::NeverAVip { text: text(), address, why }),
+            None => Ok(Self { first, last, is_subnet }),
+        }
+    }
+}
+
+impl FromStr for AddressRange {
+    type Err = RangeError;
+
+    fn from_str(text: &str) -> Result<Self, RangeError> {
+        let text = text.trim();
+        let unreadable = || RangeError::Unreadable { text: text.to_owned() };
+        if let Some((first, last)) = text.split_once('-') {
+            let address = |part: &str| part.trim().parse::<IpAddr>().map_err(|_| unreadable());
+            return Self::between(text, address(first)?, address(last)?, false);
+        }
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Self::between(text, address, address, false);
+        }
+        let net: IpNet = text.parse().map_err(|_| unreadable())?;
+        if net.addr() != net.network() {
+            return Err(RangeError::HostBits { text: text.to_owned(), net: net.trunc() });
+        }
+        Self::of_net(text, net)
+    }
+}
+
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
+    }
+}
+
+/// Returns the address as a number.
+pub(super) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().into(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}

@@ -1,0 +1,340 @@
+use super::{super::*, *};
+
+/// No address.
+const NONE: [IpAddr; 0] = [];
+
+fn v4() -> Request {
+    Request { families: vec![Family::V4], ..Request::default() }
+}
+
+fn dual(needs_all: bool) -> Request {
+    Request { families: vec![Family::V4, Family::V6], needs_all, ..Request::default() }
+}
+
+fn for_addresses(addresses: &[&str]) -> Request {
+    Request { addresses: addresses.iter().map(|text| ip(text)).collect(), ..v4() }
+}
+
+fn from_pool(name: &str) -> Request {
+    Request { pool: Some(name.into()), ..v4() }
+}
+
+#[test]
+fn the_first_free_address_of_the_pool_is_given() {
+    let mut world = World::new([pool("a", &["192.0.2.0/29"])]);
+    world.around.refused.insert(ip("192.0.2.2"));
+    world.around.wanted.insert(ip("192.0.2.3"));
+    assert_eq!(world.ask("one", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("two", v4()), [ip("192.0.2.4")]);
+    world.tell(Event::Withdrawn(service("one")));
+    assert_eq!(world.ask("three", v4()), [ip("192.0.2.1")]);
+}
+
+#[test]
+fn a_spread_pool_gives_a_service_the_same_address_again() {
+    let spread = PoolRecord { choice: Choice::Spread, ..pool("a", &["192.0.2.0/24"]) };
+    let given = |names: &[&str]| {
+        let mut world = World::new([spread.clone()]);
+        names.iter().map(|name| world.ask(name, v4())).collect::<Vec<_>>()
+    };
+    let (one, again) = (given(&["web", "api"]), given(&["web"]));
+    assert_eq!(one[0], again[0]);
+    assert_ne!(one[0], one[1]);
+    let full = PoolRecord { choice: Choice::Spread, ..pool("a", &["192.0.2.1-192.0.2.4"]) };
+    let mut world = World::new([full]);
+    let mut all: Vec<_> = ["a", "b", "c", "d"].iter().flat_map(|name| world.ask(name, v4())).collect();
+    all.sort_unstable();
+    assert_eq!(all, ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"].map(ip));
+    assert_eq!(world.ask("e", v4()), NONE);
+}
+
+#[test]
+fn the_lowest_number_comes_first_and_then_the_least_used_part() {
+    let small = PoolRecord { priority: 5, ..pool("small", &["192.0.2.1-192.0.2.2"]) };
+    let large = PoolRecord { priority: 5, ..pool("large", &["192.0.2.11-192.0.2.18"]) };
+    let last = PoolRecord { priority: 9, ..pool("last", &["192.0.2.31-192.0.2.38"]) };
+    let by_name = PoolRecord { auto_assign: false, ..pool("by-name", &["192.0.2.41"]) };
+    let mut world = World::new([small, large, last, by_name]);
+    let given: Vec<_> = (0..12).flat_map(|number| world.ask(&format!("s{number:02}"), v4())).collect();
+    // 0/8 = 0/2: by name; then 0/2; then 1/8 < 1/2, up to 4/8 = 1/2; and so on.
+    let expected = [11, 1, 12, 13, 14, 15, 2, 16, 17, 18, 31, 32].map(|last| IpAddr::from([192, 0, 2, last]));
+    assert_eq!(given, expected);
+    assert_eq!(world.ask("named", from_pool("by-name")), [ip("192.0.2.41")]);
+    assert_eq!(world.ask("late", from_pool("by-name")), NONE);
+    let lack = "no IPv4 address is free in VIPPool by-name; add addresses to one of them, or release some (vipward pools)";
+    assert_eq!(world.lacks("late"), [lack]);
+    world.tell(Event::Withdrawn(service("named")));
+    assert_eq!(world.has("late"), [ip("192.0.2.41")]);
+}
+
+#[test]
+fn each_family_has_an_address_and_one_will_do_where_it_may() {
+    let mut world = World::new([pool("four", &["192.0.2.1"]), pool("six", &["2001:db8::1-2001:db8::2"])]);
+    assert_eq!(world.ask("one", dual(true)), [ip("192.0.2.1"), ip("2001:db8::1")]);
+    assert_eq!(world.ask("two", dual(false)), [ip("2001:db8::2")]);
+    assert_eq!(world.ask("three", dual(true)), NONE);
+    assert_eq!(world.lacks("three").len(), 2);
+}
+
+#[test]
+fn a_pool_serves_only_the_namespaces_and_labels_that_it_selects() {
+    let labels = |text: &str| BTreeMap::from([("team".to_owned(), text.to_owned())]);
+    let team = PoolRecord {
+        namespace_selector: Some("team=a".into()),
+        namespaces: BTreeSet::from(["extra".into()]),
+        service_selector: Some("public".into()),
+        ..pool("team", &["192.0.2.0/28"])
+    };
+    let mut world = World::new([team]);
+    world.tell(Event::Namespace { name: "one".into(), labels: labels("a") });
+    world.tell(Event::Namespace { name: "two".into(), labels: labels("b") });
+    let public = || Request { labels: BTreeMap::from([("public".to_owned(), String::new())]), ..v4() };
+    assert_eq!(world.ask("one/web", public()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("extra/web", public()), [ip("192.0.2.2")]);
+    assert_eq!(world.ask("one/private", v4()), NONE);
+    assert_eq!(world.ask("two/web", public()), NONE);
+    assert_eq!(world.ask("two/named", Request { pool: Some("team".into()), ..public() }), NONE);
+    assert!(world.lacks("two/named")[0].starts_with("VIPPool team is not for this Service"));
+    let asked = Request { addresses: vec![ip("192.0.2.9")], ..public() };
+    assert_eq!(world.ask("two/asks", asked), NONE);
+    assert!(world.lacks("two/asks")[0].starts_with("192.0.2.9 belongs to VIPPool team"));
+    world.tell(Event::Namespace { name: "two".into(), labels: labels("a") });
+    assert_eq!(world.has("two/asks"), [ip("192.0.2.9")]);
+}
+
+#[test]
+fn a_pool_that_shrinks_or_goes_takes_no_address_from_a_service() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.4"])]);
+    assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
+    world.tell(Event::Pool(Box::new(pool("a", &["192.0.2.3-192.0.2.4"]))));
+    assert_eq!(world.has("web"), [ip("192.0.2.1")]);
+    assert_eq!(
+        world.lacks("web"),
+        [
+            "it keeps 192.0.2.1, which VIPPool a would not give it any more; to get another one: vipward release 192.0.2.1"
+        ]
+    );
+    world.tell(Event::PoolGone("a".into()));
+    assert_eq!(world.has("web"), [ip("192.0.2.1")]);
+    world.tell(Event::Pool(Box::new(pool("b", &["192.0.2.21"]))));
+    // The Service asks for another pool, and moves.
+    assert_eq!(world.ask("web", from_pool("b")), [ip("192.0.2.21")]);
+    assert_eq!(world.store.objects.len(), 1);
+}
+
+#[test]
+fn a_later_pool_with_addresses_of_an_earlier_one_gives_out_nothing() {
+    let at = |created, record: PoolRecord| PoolRecord { created, ..record };
+    let mut world =
+        World::new([at(2, pool("a-late", &["192.0.2.4-192.0.2.6"])), at(1, pool("b-early", &["192.0.2.4"]))]);
+    assert_eq!(world.ask("one", v4()), [ip("192.0.2.4")]);
+    assert_eq!(world.ask("two", v4()), NONE);
+    let overlaps: Vec<_> =
+        world.allocator.pools().map(|(pool, state)| (pool.record.name.to_string(), state.overlap)).collect();
+    assert_eq!(overlaps[0].1.as_ref().expect("they overlap").0.as_ref(), "b-early");
+    assert_eq!(overlaps[1].1, None);
+    world.tell(Event::PoolGone("b-early".into()));
+    assert_eq!(world.has("two"), [ip("192.0.2.5")]);
+}
+
+#[test]
+fn an_address_is_kept_for_a_service_of_the_same_name() {
+    let keeping = |keep: &str| PoolRecord { keep: Some(keep.into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
+    let mut world = World::new([keeping("1h")]);
+    world.tell(Event::Time(1_000));
+    assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
+    world.tell(Event::Withdrawn(service("web")));
+    assert_eq!(world.allocator.next_expiry(), Some(4_600));
+    assert_eq!(world.ask("api", v4()), [ip("192.0.2.2")]);
+    assert_eq!(world.ask("other", v4()), NONE);
+    assert_eq!(world.ask("wants", for_addresses(&["192.0.2.1"])), NONE);
+    assert!(world.lacks("wants")[0].contains("reserved for Service default/web, which was deleted"));
+    assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.allocator.next_expiry(), None);
+    world.tell(Event::Withdrawn(service("wants")));
+    world.tell(Event::Withdrawn(service("web")));
+    world.tell(Event::Time(4_599));
+    assert_eq!(world.has("other"), NONE);
+    world.tell(Event::Time(4_600));
+    assert_eq!(world.has("other"), [ip("192.0.2.1")]);
+    world.tell(Event::Pool(Box::new(keeping("forever"))));
+    world.tell(Event::Withdrawn(service("other")));
+    world.tell(Event::Time(i64::MAX));
+    assert_eq!(world.ask("late", v4()), NONE);
+    // The pool says otherwise.
+    world.tell(Event::Pool(Box::new(keeping("0s"))));
+    assert_eq!(world.has("late"), [ip("192.0.2.1")]);
+}
+
+#[test]
+fn a_requested_address_is_reserved_and_goes_first() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.4"])]);
+    assert_eq!(
+        world.ask("web", for_addresses(&["192.0.2.1", "198.51.100.7"])),
+        [ip("192.0.2.1"), ip("198.51.100.7")]
+    );
+    assert_eq!(world.ask("api", v4()), [ip("192.0.2.2")]);
+    assert_eq!(world.ask("web", for_addresses(&["198.51.100.7"])), [ip("198.51.100.7")]);
+    assert_eq!(world.ask("more", v4()), [ip("192.0.2.1")]);
+    let pools: Vec<_> =
+        world.allocator.reservations().map(|(vip, reservation)| (vip, reservation.pool.is_some())).collect();
+    assert_eq!(pools, [(ip("192.0.2.1"), true), (ip("192.0.2.2"), true), (ip("198.51.100.7"), false)]);
+}
+
+#[test]
+fn sharing_is_what_the_pool_says() {
+    for (sharing, of_namespace, of_another) in
+        [(Sharing::Never, false, false), (Sharing::Namespace, true, false), (Sharing::Key, true, true)]
+    {
+        let mut world = World::new([PoolRecord { sharing, ..pool("a", &["192.0.2.1"]) }]);
+        assert_eq!(world.ask("owner", v4()), [ip("192.0.2.1")]);
+        let shares = |has: Vec<IpAddr>| !has.is_empty();
+        assert_eq!(shares(world.ask("guest", for_addresses(&["192.0.2.1"]))), of_namespace, "{sharing:?}");
+        assert_eq!(
+            shares(world.ask("other/guest", for_addresses(&["192.0.2.1"]))),
+            of_another,
+            "{sharing:?}"
+        );
+        // When the owner goes, one that asked for the address has it.
+        world.tell(Event::Withdrawn(service("owner")));
+        assert_eq!(world.has("guest"), [ip("192.0.2.1")], "{sharing:?}");
+    }
+}
+
+#[test]
+fn a_kept_address_that_is_shared_goes_to_the_one_that_shares_it() {
+    let keeping = PoolRecord { keep: Some("1h".into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
+    let mut world = World::new([keeping]);
+    assert_eq!(world.ask("owner", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("guest", for_addresses(&["192.0.2.1"])), [ip("192.0.2.1")]);
+    world.tell(Event::Withdrawn(service("owner")));
+    assert_eq!(world.has("guest"), [ip("192.0.2.1")]);
+    assert_eq!(world.allocator.next_expiry(), None);
+    world.tell(Event::Synced);
+    assert_eq!(world.has("guest"), [ip("192.0.2.1")]);
+}
+
+#[test]
+fn a_service_gives_nothing_up_for_an_address_that_it_does_not_get() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.3"])]);
+    assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
+    let never = PoolRecord { sharing: Sharing::Never, ..pool("a", &["192.0.2.1-192.0.2.3"]) };
+    world.tell(Event::Pool(Box::new(never)));
+    assert_eq!(world.ask("other", v4()), [ip("192.0.2.2")]);
+    assert_eq!(world.ask("web", for_addresses(&["192.0.2.2"])), [ip("192.0.2.1")]);
+    assert_eq!(world.lacks("web").len(), 1);
+    world.tell(Event::Withdrawn(service("other")));
+    assert_eq!(world.has("web"), [ip("192.0.2.2")]);
+    assert_eq!(world.store.objects.len(), 1);
+}
+
+#[test]
+fn an_address_that_vipward_wrote_into_the_status_is_adopted() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+    let served = Request { status: vec![ip("192.0.2.7")], ..v4() };
+    assert_eq!(world.ask("old", served), [ip("192.0.2.7")]);
+    // Another Service has it by now.
+    let served = Request { status: vec![ip("192.0.2.7")], ..v4() };
+    assert_eq!(world.ask("late", served), [ip("192.0.2.1")]);
+}
+
+#[test]
+fn a_service_of_another_controller_keeps_its_reservation_and_gets_no_other() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+    assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
+    let elsewhere = || Request { is_elsewhere: true, ..v4() };
+    assert_eq!(world.ask("web", elsewhere()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("new", elsewhere()), NONE);
+    assert_eq!(world.store.objects.len(), 1);
+}
+
+#[test]
+fn a_claim_without_a_reservation_is_not_given_to_others() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.2"])]);
+    world.store.objects.insert(ip("192.0.2.1"), None);
+    world.tell(Event::Object {
+        vip: ip("192.0.2.1"),
+        reservation: None,
+        release: false,
+        services: vec![service("web")],
+    });
+    assert_eq!(world.ask("api", v4()), [ip("192.0.2.2")]);
+    assert_eq!(world.ask("web", for_addresses(&["192.0.2.1"])), [ip("192.0.2.1")]);
+    assert!(world.allocator.reservations().any(|(vip, _)| vip == ip("192.0.2.1")));
+}
+
+#[test]
+fn a_released_address_goes_once_its_service_has_another_one() {
+    /// What the Service asks for, the pool's addresses after the change, and what it has then.
+    type Row<'a> = (&'a str, Request, &'a [&'a str], &'a [&'a str], &'a str);
+    let named = for_addresses(&["192.0.2.1"]);
+    let elsewhere = Request { is_elsewhere: true, ..v4() };
+    let rows: [Row; 6] = [
+        ("the pool has another one", v4(), &["192.0.2.1-192.0.2.2"], &["192.0.2.2"], ""),
+        ("the pool has shrunk", v4(), &["192.0.2.7"], &["192.0.2.7"], ""),
+        ("the pool is used up", v4(), &["192.0.2.1"], &["192.0.2.1"], "no IPv4 address is free in VIPPool a"),
+        ("it asks for the pool by name", from_pool("a"), &["192.0.2.1-192.0.2.2"], &["192.0.2.2"], ""),
+        (
+            "it asks for the address by name",
+            named,
+            &["192.0.2.1-192.0.2.2"],
+            &["192.0.2.1"],
+            "it keeps 192.0.2.1, which an admin wants released, since it asks for that address by name",
+        ),
+        ("another controller gives it addresses", elsewhere, &["192.0.2.1-192.0.2.2"], &[], ""),
+    ];
+    for (what, request, addresses, has, lack) in rows {
+        let mut world = World::new([pool("a", &["192.0.2.1"])]);
+        assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")], "{what}");
+        world.ask("web", request);
+        world.tell(Event::Pool(Box::new(pool("a", addresses))));
+        world.release(ip("192.0.2.1"));
+        let has: Vec<_> = has.iter().map(|text| ip(text)).collect();
+        assert_eq!(world.store.objects.keys().copied().collect::<Vec<_>>(), has, "{what}");
+        if !has.is_empty() {
+            assert_eq!(world.has("web"), has, "{what}");
+        }
+        let lacks = world.lacks("web");
+        assert!(lacks.len() <= 1 && lacks.concat().starts_with(lack), "{what}: {lacks:?}");
+        assert_eq!(lacks.is_empty(), lack.is_empty(), "{what}: {lacks:?}");
+    }
+}
+
+#[test]
+fn a_service_whose_address_is_to_be_released_waits_for_a_free_one() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.2"])]);
+    assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("api", v4()), [ip("192.0.2.2")]);
+    world.release(ip("192.0.2.1"));
+    assert_eq!(world.has("web"), [ip("192.0.2.1")]);
+    world.tell(Event::Withdrawn(service("api")));
+    assert_eq!(world.has("web"), [ip("192.0.2.2")]);
+    assert_eq!(world.store.objects.len(), 1);
+    assert_eq!(world.lacks("web"), Vec::<String>::new());
+}
+
+#[test]
+fn a_kept_address_that_is_released_is_free_and_goes_to_one_that_waits() {
+    let mut world = World::new([PoolRecord { keep: Some("forever".into()), ..pool("a", &["192.0.2.1"]) }]);
+    assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
+    world.tell(Event::Withdrawn(service("web")));
+    assert_eq!(world.ask("api", v4()), NONE);
+    world.release(ip("192.0.2.1"));
+    assert_eq!(world.has("api"), [ip("192.0.2.1")]);
+    assert_eq!(world.store.wishes, BTreeSet::new());
+    // A Service that goes while its address is to be released keeps none.
+    world.release(ip("192.0.2.1"));
+    world.tell(Event::Withdrawn(service("api")));
+    assert_eq!(world.store.objects.len(), 0);
+}
+
+#[test]
+fn a_shared_address_that_is_released_goes_to_one_that_asks_for_it() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.2"])]);
+    assert_eq!(world.ask("owner", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("guest", for_addresses(&["192.0.2.1"])), [ip("192.0.2.1")]);
+    world.release(ip("192.0.2.1"));
+    assert_eq!(world.has("owner"), [ip("192.0.2.2")]);
+    assert_eq!(world.has("guest"), [ip("192.0.2.1")]);
+    assert_eq!(world.store.objects.len(), 2);
+}

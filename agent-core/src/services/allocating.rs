@@ -1,0 +1,112 @@
+//! The controller's addresses: what Services ask of the pools, and what they are given.
+
+use std::net::IpAddr;
+
+use super::{
+    Command, Role, ServiceEntry, Services,
+    records::{Annotations, StatusOwner},
+    reserved::{Reserved, Verdict},
+    standing::Standing,
+    types::Settings,
+};
+use crate::{
+    cluster::ServiceName,
+    pools::{self, Allocator, Request, Surroundings},
+};
+
+/// What the Services know of addresses, without the pools.
+struct Known<'a> {
+    reserved: &'a Reserved,
+    settings: &'a Settings,
+    is_wanted: &'a dyn Fn(IpAddr) -> bool,
+}
+
+impl Surroundings for Known<'_> {
+    fn refuses(&self, vip: IpAddr) -> bool {
+        let verdict = self.reserved.judge(vip, self.settings, &Standing::default());
+        matches!(verdict, Verdict::Refused(_))
+    }
+
+    fn is_free(&self, vip: IpAddr) -> bool {
+        !(self.is_wanted)(vip) && !self.refuses(vip)
+    }
+}
+
+impl Services {
+    /// Returns the pools and reservations.
+    pub fn allocator(&self) -> &Allocator {
+        &self.allocator
+    }
+
+    /// Passes an event to the pools, if this process has them.
+    pub(super) fn allocate(&mut self, event: impl FnOnce() -> pools::Event, commands: &mut Vec<Command>) {
+        if self.settings.role != Role::Controller {
+            return;
+        }
+        let is_wanted = |vip| self.vips.contains_key(&vip) || self.named_at_start.contains(&vip);
+        let known = Known { reserved: &self.reserved, settings: &self.settings, is_wanted: &is_wanted };
+        for command in self.allocator.on_event(event(), &known) {
+            match command {
+                pools::Command::Write(write) => commands.push(Command::Reserve(write)),
+                pools::Command::Assign { service, addresses, lacks } => {
+                    if let Some(entry) = self.entries.get_mut(&service) {
+                        (entry.given, entry.lacks) = (addresses, lacks);
+                        self.touched.services.insert(service);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has the pools begin, with all requests: a reservation without a request is given up.
+    pub(super) fn begin_allocating(&mut self, commands: &mut Vec<Command>) {
+        if self.settings.role != Role::Controller {
+            return;
+        }
+        for name in self.entries.keys().cloned().collect::<Vec<_>>() {
+            self.read(&name);
+            self.ask_pools(&name, commands);
+        }
+        // The VIPs are not known yet, and no address that a Service names is given to another.
+        let named = |entry: &ServiceEntry| {
+            let status = entry.record.ingress.iter().filter_map(|ingress| ingress.ip);
+            let others = entry.reading.asked().iter().chain(&entry.record.external_ips).copied();
+            status.chain(others).collect::<Vec<_>>()
+        };
+        self.named_at_start = self.entries.values().flat_map(|entry| named(entry)).collect();
+        self.allocate(|| pools::Event::Synced, commands);
+        self.named_at_start.clear();
+    }
+
+    /// Tells the pools what a Service asks for.
+    pub(super) fn ask_pools(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
+        let Some(entry) = self.entries.get(name).filter(|_| self.settings.role == Role::Controller) else {
+            return;
+        };
+        if entry.selection.is_err() {
+            return self.allocate(|| pools::Event::Withdrawn(name.clone()), commands);
+        }
+        let record = &entry.record;
+        let (status, is_elsewhere) = match record.status_owner() {
+            StatusOwner::Nobody => (Vec::new(), false),
+            StatusOwner::Vipward => (record.ingress.iter().filter_map(|ingress| ingress.ip).collect(), false),
+            StatusOwner::Other(_) => (Vec::new(), true),
+        };
+        let request = Request {
+            labels: record.labels.clone(),
+            families: record.families.clone(),
+            needs_all: record.needs_all_families,
+            pool: named_pool(&record.annotations).map(Into::into),
+            // One Service must not take whole pools.
+            addresses: entry.reading.asked().iter().copied().take(self.settings.most_addresses).collect(),
+            status,
+            is_elsewhere,
+        };
+        self.allocate(|| pools::Event::Request(name.clone(), Box::new(request)), commands);
+    }
+}
+
+fn named_pool(annotations: &Annotations) -> Option<&str> {
+    let named = [&annotations.pool, &annotations.metallb_pool];
+    named.into_iter().find_map(|pool| pool.as_deref().map(str::trim).filter(|pool| !pool.is_empty()))
+}

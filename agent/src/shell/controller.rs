@@ -1,0 +1,346 @@
+//! `vipward controller`: gives out the addresses of the pools, writes the statuses of Services, and
+//! reports their problems.
+//!
+//! One task decides. A candidate that does not lead reads and writes nothing but the Lease. A leader
+//! that has lost the Lease ends, and its Pod begins anew as a candidate.
+
+mod telling;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::IpAddr,
+    time::Duration,
+};
+
+use nix::unistd::gethostname;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until},
+};
+use tracing::{info, warn};
+use vipward_core::{
+    cluster::{ClaimRecord, NodeName, ServiceName},
+    ownership::Outcome,
+    pools,
+    retrying::Writes,
+    services::{self, Event, Role, Services},
+    time::Monotonic,
+};
+
+use self::telling::Telling;
+use super::{
+    causes::chain,
+    clock,
+    kube::{
+        Access, Candidate, ConnectError, Found, Kube, Limits, PoolStatuses, Reader, Reading, Reply, Requests,
+        Resource, Seen, Server,
+    },
+};
+use crate::cli::ControllerArgs;
+
+/// Number of readings that are taken in before anything is written.
+const BATCH: usize = 256;
+/// The time between two writes of a pool's status, and the longest time without a look at the clock.
+const PACE: Duration = Duration::from_secs(1);
+/// How often the time until the next attempt of a reservation is doubled: up to a minute.
+const MOST_DOUBLED: u32 = 6;
+/// The part of the lease after which the leader renews it.
+const RENEWALS: u32 = 5;
+
+/// Reason why the controller could not start, or ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// An API server that cannot be found or used.
+    #[error("no way to the API server")]
+    Connect(#[from] ConnectError),
+    /// The lead is another's now.
+    #[error("another controller leads now, or the API server did not answer in time: beginning anew")]
+    Deposed,
+    /// A system call failed.
+    #[error("failed to {operation}")]
+    System {
+        /// The operation.
+        operation: &'static str,
+        /// The kernel's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn system(operation: &'static str) -> impl FnOnce(io::Error) -> ControllerError {
+    move |source| ControllerError::System { operation, source }
+}
+
+fn now() -> Result<Monotonic, ControllerError> {
+    let now_ns = clock::monotonic_ns().map_err(io::Error::from).map_err(system("read the clock"))?;
+    Ok(Monotonic::from_nanos(now_ns))
+}
+
+/// Runs until SIGTERM or SIGINT, or until another controller leads.
+pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
+    let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
+    // Two processes of one Pod have names of their own too.
+    let name = format!("{}_{:08x}", host.to_string_lossy(), fastrand::u32(..));
+    let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
+    let lease = args.leader_lease;
+    let server = Server::find(&access, Limits { lease, margin: Duration::ZERO }).await?;
+    let api = server.url();
+    let kube = Kube::new(server, NodeName::from(name.as_str()), &args.api.lease_namespace);
+    let mut candidate = Candidate::start(&kube, name.clone(), lease)?;
+    let mut term = signal(SignalKind::terminate()).map_err(system("wait for signals"))?;
+    let mut int = signal(SignalKind::interrupt()).map_err(system("wait for signals"))?;
+    info!(name, %api, "controller is running as a candidate");
+    let stopped = async {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    };
+    tokio::pin!(stopped);
+    let mut troubled = false;
+    loop {
+        let begun = now()?;
+        match candidate.run_for_it(begun).await {
+            Ok(()) => troubled = false,
+            Err(error) if !std::mem::replace(&mut troubled, true) => {
+                warn!(problem = chain(&error), "the leader's Lease cannot be read or written; trying again");
+            }
+            Err(_) => {}
+        }
+        if candidate.leads(now()?) {
+            break;
+        }
+        tokio::select! {
+            () = sleep(lease / RENEWALS) => {}
+            () = &mut stopped => return Ok(()),
+        }
+    }
+    info!("controller leads");
+    let mut leader = Leader::start(&args, &kube)?;
+    let led = tokio::select! {
+        led = leader.lead(&mut candidate, lease) => led,
+        () = &mut stopped => Ok(()),
+    };
+    candidate.step_down(now()?).await;
+    led
+}
+
+/// What the leader knows, and what it has under way.
+struct Leader {
+    kube: Kube,
+    services: Services,
+    seen: mpsc::Receiver<Seen>,
+    _reader: Reader,
+    requests: Requests,
+    replies: mpsc::Receiver<Reply>,
+    statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
+    pools: PoolStatuses,
+    telling: Telling,
+    listed: BTreeSet<Resource>,
+    /// The second that the pools were told last.
+    told: i64,
+    /// Reservations that the API server did not answer for, with the time of the next attempt.
+    again: BTreeMap<Monotonic, Vec<pools::ReservationWrite>>,
+    /// How often the reservation of an address has failed.
+    failures: BTreeMap<IpAddr, u32>,
+}
+
+impl Leader {
+    fn start(args: &ControllerArgs, kube: &Kube) -> Result<Self, ControllerError> {
+        let reading = Reading { service_labels: true };
+        let (reader, seen) = Reader::start(kube, Resource::OF_CONTROLLER, reading)?;
+        let (requests, replies) = Requests::start(kube)?;
+        let settings = services::Settings { role: Role::Controller, ..args.services.settings() };
+        Ok(Self {
+            services: Services::start(settings),
+            seen,
+            _reader: reader,
+            requests,
+            replies,
+            statuses: Writes::default(),
+            pools: PoolStatuses::start(kube)?,
+            telling: Telling::start(kube, now()?)?,
+            listed: BTreeSet::new(),
+            told: 0,
+            again: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            kube: kube.clone(),
+        })
+    }
+
+    /// Decides until the lead is lost.
+    async fn lead(&mut self, candidate: &mut Candidate, lease: Duration) -> Result<(), ControllerError> {
+        let mut renew = Instant::now() + lease / RENEWALS;
+        loop {
+            if !candidate.leads(now()?) {
+                return Err(ControllerError::Deposed);
+            }
+            let wake = renew.min(Instant::now() + PACE);
+            tokio::select! {
+                () = sleep_until(wake) => {}
+                Some(seen) = self.seen.recv() => self.on_seen(seen)?,
+                Some(reply) = self.replies.recv() => self.on_replies(reply)?,
+                outcome = self.telling.event_written() => self.telling.on_event_written(outcome, now()?),
+            }
+            if renew <= Instant::now() {
+                // A renewal that fails is tried again while the lease lasts.
+                if let Err(error) = candidate.run_for_it(now()?).await {
+                    warn!(problem = chain(&error), "the leader's Lease is not renewed; trying again");
+                }
+                renew = Instant::now() + lease / RENEWALS;
+            }
+            self.on_time()?;
+        }
+    }
+
+    /// Takes in the waiting readings.
+    fn on_seen(&mut self, first: Seen) -> Result<(), ControllerError> {
+        let mut next = Some(first);
+        for _ in 0..BATCH {
+            let Some(seen) = next else { break };
+            match &seen {
+                Seen::Synced(resource) => self.on_listed(*resource)?,
+                Seen::Unreadable { resource, error } => {
+                    warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
+                }
+                Seen::Readable { resource } => info!(%resource, "read from the API server again"),
+                _ => {}
+            }
+            if let (_, Some(event)) = seen.into_events() {
+                self.decide(event)?;
+            }
+            next = self.seen.try_recv().ok();
+        }
+        Ok(())
+    }
+
+    fn on_listed(&mut self, resource: Resource) -> Result<(), ControllerError> {
+        self.listed.insert(resource);
+        if self.listed.len() < Resource::OF_CONTROLLER.len() {
+            return Ok(());
+        }
+        self.decide(Event::Pools(pools::Event::Time(clock::unix_seconds())))?;
+        self.decide(Event::Synced)
+    }
+
+    fn on_replies(&mut self, first: Reply) -> Result<(), ControllerError> {
+        let mut next = Some(first);
+        for _ in 0..BATCH {
+            let Some(reply) = next else { break };
+            match reply {
+                Reply::Ingress { service, result } => {
+                    self.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now()?);
+                    self.telling.ingress(&service, &result);
+                }
+                Reply::Reserved { write, outcome, found } => self.on_reserved(*write, outcome, found)?,
+                // The controller holds no VIP.
+                Reply::Ownership(_) | Reply::Shown { .. } => {}
+            }
+            next = self.replies.try_recv().ok();
+        }
+        Ok(())
+    }
+
+    fn on_reserved(
+        &mut self,
+        write: pools::ReservationWrite,
+        outcome: Outcome<Option<Box<ClaimRecord>>>,
+        found: Option<Found>,
+    ) -> Result<(), ControllerError> {
+        let vip = write.vip;
+        // The watch may have told newer news already.
+        let latest = self.kube.claim_version(vip);
+        let learn = |record: Option<Box<ClaimRecord>>| match record {
+            Some(record) if latest.as_ref() == Some(&record.version) => Seen::Claim(*record).into_events().1,
+            None if latest.is_none() => Some(Event::ClaimGone(vip)),
+            Some(_) | None => None,
+        };
+        let known = match (outcome, found) {
+            (Outcome::Done(record), _) | (_, Some(Found(record))) => learn(record),
+            (outcome, None) => {
+                let failures = self.failures.entry(vip).or_default();
+                if *failures == 0 {
+                    Telling::unreserved(vip, &outcome);
+                }
+                let pause = PACE * 2_u32.pow((*failures).min(MOST_DOUBLED));
+                *failures += 1;
+                self.again.entry(now()? + pause).or_default().push(write);
+                return Ok(());
+            }
+        };
+        if self.failures.remove(&vip).is_some() {
+            info!(%vip, "the API server takes the reservation again");
+        }
+        if let Some(event) = known {
+            self.decide(event)?;
+        }
+        self.decide(Event::Pools(pools::Event::Answered(vip)))
+    }
+
+    fn decide(&mut self, event: Event) -> Result<(), ControllerError> {
+        let commands = self.services.on_event(event);
+        self.carry_out(commands)
+    }
+
+    fn carry_out(&mut self, commands: Vec<services::Command>) -> Result<(), ControllerError> {
+        let now = now()?;
+        for command in commands {
+            match command {
+                // The agents decide who holds a VIP.
+                services::Command::Demand(..) => {}
+                services::Command::Reserve(write) => self.requests.reserve(write),
+                services::Command::WriteIngress { service, addresses } => {
+                    self.statuses.begin(service, Some(addresses), now);
+                }
+                services::Command::ClearIngress { service } => self.statuses.begin(service, None, now),
+                services::Command::LeaveIngress { service } => {
+                    self.statuses.leave(&service);
+                    self.telling.ingress_left(&service);
+                }
+                services::Command::Report { service, problem } => {
+                    self.telling.problem(service, problem, now);
+                }
+                services::Command::ProblemOver { service, problem } => {
+                    self.telling.problem_over(&service, &problem);
+                }
+            }
+        }
+        self.write_statuses_due(now);
+        Ok(())
+    }
+
+    fn write_statuses_due(&mut self, now: Monotonic) {
+        for (service, addresses) in self.statuses.due(now) {
+            match addresses {
+                Some(addresses) => self.requests.write_ingress(service, addresses),
+                None => self.requests.clear_ingress(service),
+            }
+        }
+    }
+
+    /// Does what is due by the clock.
+    fn on_time(&mut self) -> Result<(), ControllerError> {
+        let (at, seconds) = (now()?, clock::unix_seconds());
+        let later = self.again.split_off(&(at + Duration::from_nanos(1)));
+        for write in std::mem::replace(&mut self.again, later).into_values().flatten() {
+            self.requests.reserve(write);
+        }
+        // What is kept for a time is kept from now on.
+        let is_another_second = std::mem::replace(&mut self.told, seconds) != seconds;
+        if is_another_second {
+            self.decide(Event::Pools(pools::Event::Time(seconds)))?;
+        }
+        if self.services.next_deadline().is_some_and(|deadline| deadline <= at) {
+            let commands = self.services.on_time(at);
+            self.carry_out(commands)?;
+        }
+        self.write_statuses_due(at);
+        self.telling.on_time(&self.services, at);
+        if is_another_second && self.listed.len() == Resource::OF_CONTROLLER.len() {
+            self.pools.show(self.services.allocator());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The statuses of pools.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::{Value, json};
+use tokio::{sync::mpsc, task::JoinSet};
+use tracing::debug;
+use vipward_core::pools::{Allocator, Counts, Family, Pool, PoolFault, PoolState};
+
+use super::{
+    call::{Call, Collection},
+    connect::ConnectError,
+    http::Connections,
+    shared::Kube,
+    text,
+    vip_pool::{FamilyCounts, VIPPool, VipPoolStatus},
+    virtual_ip::{Condition, Truth},
+};
+use crate::shell::causes::chain;
+
+/// A writer of the pools' statuses that runs until it is dropped.
+pub struct PoolStatuses {
+    /// What each pool shows, or is about to.
+    shown: BTreeMap<Arc<str>, VipPoolStatus>,
+    jobs: mpsc::UnboundedSender<(Arc<str>, VipPoolStatus)>,
+    failed: mpsc::UnboundedReceiver<Arc<str>>,
+    _tasks: JoinSet<()>,
+}
+
+impl PoolStatuses {
+    /// Starts a task; needs a tokio runtime.
+    pub fn start(kube: &Kube) -> Result<Self, ConnectError> {
+        let (jobs, mut waiting) = mpsc::unbounded_channel::<(Arc<str>, VipPoolStatus)>();
+        let (failures, failed) = mpsc::unbounded_channel();
+        let connections = Connections::open(&kube.server)?;
+        let limit = kube.server.limits().request();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            while let Some((pool, status)) = waiting.recv().await {
+                let result = connections.ask(call(&pool, &status), limit).await;
+                let Err(error) = result else { continue };
+                debug!(%pool, problem = chain(&error), "the pool's status is not written; trying again");
+                if failures.send(pool).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { shown: BTreeMap::new(), jobs, failed, _tasks: tasks })
+    }
+
+    /// Shows what has changed since the last time.
+    pub fn show(&mut self, allocator: &Allocator) {
+        while let Ok(pool) = self.failed.try_recv() {
+            self.shown.remove(&pool);
+        }
+        let mut left = std::mem::take(&mut self.shown);
+        for (pool, state) in allocator.pools() {
+            let name = Arc::clone(&pool.record.name);
+            let mut status = status(pool, &state, allocator.faults(&name));
+            let shown = match left.remove(&name) {
+                Some(shown) if says_the_same(&shown, &status) => shown,
+                before => {
+                    keep_times(&mut status, before.as_ref());
+                    // The task ends only when this value is dropped.
+                    let _ = self.jobs.send((Arc::clone(&name), status.clone()));
+                    status
+                }
+            };
+            self.shown.insert(name, shown);
+        }
+    }
+}
+
+/// The condition's type.
+const USABLE: &str = "Usable";
+
+/// Returns what is to be shown of a pool.
+fn status(pool: &Pool, state: &PoolState, faults: &[PoolFault]) -> VipPoolStatus {
+    let counts = |counts: &Counts| FamilyCounts {
+        total: counts.total.to_string(),
+        allocated: counts.allocated.to_string(),
+        kept: counts.kept.to_string(),
+        available: counts.available().to_string(),
+    };
+    let each = |of: &dyn Fn(&Counts) -> String| {
+        let is_only_one = state.counts.len() == 1;
+        let one = |(family, counts): (&Family, &Counts)| match of(counts) {
+            text if is_only_one => text,
+            text => format!("{} {text}", family.name()),
+        };
+        state.counts.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let (status, reason, message) = condition(state, faults);
+    VipPoolStatus {
+        addresses: pool.record.addresses.iter().map(|text| text.trim()).collect::<Vec<_>>().join(", "),
+        used: each(&|counts| format!("{}/{}", counts.allocated + counts.kept, counts.total)),
+        free: each(&|counts| counts.available().to_string()),
+        families: state.counts.iter().map(|(family, of)| (family.name().to_owned(), counts(of))).collect(),
+        usable: if status == Truth::True { "yes" } else { "no" }.to_owned(),
+        problem: (!message.is_empty()).then(|| text::message(&message).to_owned()),
+        conditions: vec![Condition {
+            kind: USABLE.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message: text::message(&message).to_owned(),
+            last_transition_time: text::time(text::wall_clock()),
+        }],
+    }
+}
+
+fn condition(state: &PoolState, faults: &[PoolFault]) -> (Truth, &'static str, String) {
+    match state.problem(faults) {
+        None => (Truth::True, "AllUsable", String::new()),
+        Some(message) if state.overlap.is_some() => (Truth::False, "Overlaps", message),
+        Some(message) => (Truth::False, "Malformed", message),
+    }
+}
+
+/// Keeps the time of a condition that is as it was.
+fn keep_times(status: &mut VipPoolStatus, before: Option<&VipPoolStatus>) {
+    let before = before.map_or(&[][..], |before| &before.conditions);
+    for condition in &mut status.conditions {
+        let same = before.iter().find(|it| it.kind == condition.kind && it.status == condition.status);
+        if let Some(same) = same {
+            condition.last_transition_time.clone_from(&same.last_transition_time);
+        }
+    }
+}
+
+/// Returns true if both say the same, whenever it began.
+fn says_the_same(one: &VipPoolStatus, other: &VipPoolStatus) -> bool {
+    let timeless = |status: &VipPoolStatus| {
+        let mut status = status.clone();
+        status.conditions.iter_mut().for_each(|condition| condition.last_transition_time.clear());
+        status
+    };
+    timeless(one) == timeless(other)
+}
+
+/// Returns the request that shows a status. Absent fields are removed.
+fn call(pool: &Arc<str>, status: &VipPoolStatus) -> Call {
+    let mut status = json!(status);
+    for family in [Family::V4, Family::V6] {
+        if status["families"][family.name()].is_null() {
+            status["families"][family.name()] = Value::Null;
+        }
+    }
+    if let Value::Object(fields) = &mut status {
+        fields.entry("problem").or_insert(Value::Null);
+    }
+    Collection::of::<VIPPool>(None).merge_status(pool, &json!({"status": status}))
+}

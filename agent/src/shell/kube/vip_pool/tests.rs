@@ -1,0 +1,26 @@
+use super::*;
+
+fn read(spec: &str) -> PoolRecord {
+    let spec: VipPoolSpec = serde_saphyr::from_str(spec).expect("a spec");
+    record(&Meta { name: "lan".to_owned(), ..Meta::default() }, spec)
+}
+
+#[test]
+fn three_lines_are_a_pool() {
+    let record = read("addresses: [192.0.2.0/28]");
+    assert_eq!(record.addresses, ["192.0.2.0/28".into()]);
+    assert!(record.auto_assign && !record.use_ends);
+    assert_eq!(
+        (record.sharing, record.choice, record.keep.as_deref()),
+        (Sharing::Key, Choice::First, Some("0s"))
+    );
+}
+
+#[test]
+fn selectors_are_those_of_kubectl() {
+    let record = read(
+        "{addresses: [192.0.2.1], serviceSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: In, values: \
+         [d, e]}, {key: f, operator: Exists}, {key: g, operator: DoesNotExist}, {key: h, operator: NotIn, values: [i]}]}}",
+    );
+    assert_eq!(record.service_selector.as_deref(), Some("a=b,c in (d,e),f,!g,h notin (i)"));
+}

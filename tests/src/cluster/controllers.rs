@@ -1,0 +1,78 @@
+//! The controllers of a cluster, each in a host of the management network.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use super::admin::{Kind, Object};
+use super::install::CONTROLLER;
+use super::{Cluster, N1, PATIENCE};
+use crate::agent::Agent;
+use crate::process::Process;
+
+/// Most controllers of a cluster.
+pub(super) const MOST_CONTROLLERS: u8 = 3;
+
+/// Returns the name of a controller, by its number from 1.
+pub(super) fn controller_name(number: u8) -> String {
+    format!("c{number}")
+}
+
+impl Cluster {
+    /// Starts a controller, as its Pod would, on the host of the first node.
+    pub fn start_controller(&mut self, number: u8, args: &[&str]) -> Result<()> {
+        ensure!((1..=MOST_CONTROLLERS).contains(&number), "there are {MOST_CONTROLLERS} controllers");
+        ensure!(!self.controllers.contains_key(&number), "controller {number} runs already");
+        let name = controller_name(number);
+        let (address, namespace) = (self.forwarder.address(), self.installation.namespace.clone());
+        let kubeconfig = self.api.kubeconfig(address, &namespace, CONTROLLER, &name, &self.pod(N1))?;
+        let file = NamedTempFile::new().context("failed to make a file")?;
+        fs::write(&file, kubeconfig).context("failed to write a kubeconfig")?;
+        let mut command = self.member(N1)?.host.command(Agent::default_binary());
+        command.arg("controller").arg("--kubeconfig").arg(file.path());
+        command.args(["--lease-namespace", &namespace]).args(args);
+        let process = self.member(N1)?.host.spawn(command)?;
+        self.controllers.insert(number, (process, file));
+        Ok(())
+    }
+
+    /// Returns a controller that was started.
+    pub fn controller(&mut self, number: u8) -> Result<&mut Process> {
+        self.controllers
+            .get_mut(&number)
+            .map(|(process, _)| process)
+            .with_context(|| format!("controller {number} was not started"))
+    }
+
+    /// Ends a controller with SIGKILL.
+    pub fn kill_controller(&mut self, number: u8) -> Result<()> {
+        self.controllers
+            .remove(&number)
+            .map(drop)
+            .with_context(|| format!("controller {number} was not started"))
+    }
+
+    /// Creates or changes a pool. It is removed with the cluster.
+    pub fn put_pool(&mut self, name: &str, spec: &Value) -> Result<()> {
+        self.make(&json!({
+            "apiVersion": Kind::POOL.api_version(),
+            "kind": Kind::POOL.name(),
+            "metadata": {"name": name},
+            "spec": spec,
+        }))
+    }
+
+    /// Waits until the pool's status has this text at a pointer, such as `/status/free`.
+    pub fn wait_for_pool(&self, name: &str, pointer: &str, text: &str) -> Result<()> {
+        let object = Object::cluster_scoped(Kind::POOL, name);
+        let what = format!("{pointer} to have {text:?}");
+        self.admin().wait_for(PATIENCE, &object, &what, |pool| {
+            pool.and_then(|pool| pool.pointer(pointer))
+                .and_then(|value| value.as_str())
+                .is_some_and(|value| value.contains(text))
+        })?;
+        Ok(())
+    }
+}
