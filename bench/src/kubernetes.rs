@@ -13,6 +13,7 @@ mod death;
 mod health;
 mod objects;
 mod pins;
+pub(crate) mod pools;
 pub(crate) mod rest;
 mod scene;
 mod starts;

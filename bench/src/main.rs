@@ -82,6 +82,13 @@ enum What {
         #[arg(long)]
         services: Option<u32>,
     },
+    /// Ten thousand Services that ask a pool for an address at once, beside a bare client, and then one
+    /// after the other; the memory of the controller
+    Pools {
+        /// Number of Services
+        #[arg(long)]
+        services: Option<u32>,
+    },
     /// Vipward beside keepalived, ucarp and the kernel: crash, move, kill, flood, askers and forged
     /// claims; takes about thirteen minutes
     ///
@@ -98,6 +105,7 @@ fn main() -> ExitCode {
         Some(What::Failover) => failover::run(&options),
         Some(What::Rest) => rest::run(&options),
         Some(What::Kubernetes { services }) => kubernetes::run(&options, services),
+        Some(What::Pools { services }) => kubernetes::pools::run(&options, services),
         Some(What::Peers(args)) => peers::run(&options, &args),
     });
     match measured {

@@ -88,6 +88,7 @@ pub(super) enum Group {
     LostPins,
     Death,
     AgentMemory,
+    Pools,
 }
 
 impl Group {
@@ -115,6 +116,7 @@ impl Group {
             Self::AgentMemory => {
                 "peak resident memory of an agent (VmHWM), the largest of all agents and lives"
             }
+            Self::Pools => "addresses that the controller gives out of a pool",
         }
     }
 }

@@ -12,7 +12,7 @@ use vipward_tests::cluster::NodeId;
 use vipward_tests::cluster::admin::Object;
 
 /// Numbers of requests at a time. The fastest run counts.
-const AT_ONCE: [usize; 3] = [4, 12, 32];
+pub(super) const AT_ONCE: [usize; 3] = [4, 12, 32];
 /// Number of claims with which each of them is tried first, if there are many.
 const TRIED: usize = 1_000;
 /// Requests at a time for what is not measured.
@@ -59,13 +59,18 @@ fn bodies(scene: &Scene, node: NodeId) -> Result<Vec<Value>> {
     let mut bodies = Vec::new();
     for mut claim in scene.claims()? {
         claim["spec"]["holder"] = scene.cluster.node_name(node).into();
-        if let Value::Object(metadata) = &mut claim["metadata"] {
-            metadata.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
-        }
-        bodies.push(claim);
+        bodies.push(manifest(claim));
     }
     remove(scene, &bodies)?;
     Ok(bodies)
+}
+
+/// Returns the manifest that creates an object again.
+pub(super) fn manifest(mut object: Value) -> Value {
+    if let Value::Object(metadata) = &mut object["metadata"] {
+        metadata.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
+    }
+    object
 }
 
 /// Returns the time that a client with the rights of the node's agent takes to create claims.

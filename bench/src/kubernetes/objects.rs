@@ -28,11 +28,23 @@ pub(super) fn name(number: u32) -> String {
     format!("shop-frontend-{number:05}")
 }
 
+/// Returns a Service that names a VIP.
+pub(super) fn service(number: u32, namespace: &str, vip: Ipv4Addr) -> Value {
+    let mut service = service_without_vip(number, namespace);
+    match Source::of(number) {
+        Source::Status => service["status"] = status(vip),
+        Source::Annotation => {
+            service["metadata"]["annotations"]["vipward.io/addresses"] = json!(vip.to_string());
+        }
+    }
+    service
+}
+
 /// Returns a Service as a package manager installs it. Its managed
 /// fields are those that the API server keeps of this writer.
-pub(super) fn service(number: u32, namespace: &str, vip: Ipv4Addr) -> Value {
+pub(super) fn service_without_vip(number: u32, namespace: &str) -> Value {
     let name = name(number);
-    let mut service = json!({
+    json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
@@ -73,14 +85,7 @@ pub(super) fn service(number: u32, namespace: &str, vip: Ipv4Addr) -> Value {
                 {"name": "metrics", "protocol": "TCP", "port": 9_090, "targetPort": "metrics"},
             ],
         },
-    });
-    match Source::of(number) {
-        Source::Status => service["status"] = status(vip),
-        Source::Annotation => {
-            service["metadata"]["annotations"]["vipward.io/addresses"] = json!(vip.to_string());
-        }
-    }
-    service
+    })
 }
 
 /// Returns a status that names one VIP.
