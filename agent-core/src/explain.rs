@@ -1,10 +1,12 @@
 //! Explanation why an address is answered for, or is not: a chain of steps from the
-//! Service that wants the address to the host that answers.
+//! Service that wants the address to the host that answers. That of a Service begins before: with
+//! what it asks for, and which addresses it has.
 //!
 //! A step is broken if no later step can be right. Operators should look at the first broken step.
 
 mod cluster;
 mod host;
+mod service;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,9 +21,9 @@ use vipward_common::MacAddr;
 
 use super::{
     attaching::{Attach, Mode},
-    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord},
+    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
     pinned::State,
-    services::Account,
+    services::{Account, ServiceAccount},
     who_has,
 };
 
@@ -57,6 +59,27 @@ pub struct Facts {
     pub segment: Look<who_has::Report>,
     /// The unicast MACs of this host.
     pub own: BTreeSet<MacAddr>,
+}
+
+/// The facts about a Service.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServiceFacts {
+    /// Its name.
+    pub service: ServiceName,
+    /// What the objects of the API server say of it. None if there is no such Service.
+    pub account: Look<Option<ServiceAccount>>,
+    /// The namespace of the controller.
+    pub namespace: String,
+}
+
+impl ServiceFacts {
+    /// Returns the addresses that are to be explained after the Service.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        match &self.account {
+            Look::Seen(Some(account)) => service::addresses(account),
+            Look::Seen(None) | Look::Not(_) | Look::Failed(_) => Vec::new(),
+        }
+    }
 }
 
 /// The objects of the API server that concern an address.
@@ -171,6 +194,12 @@ pub enum Link {
     Cluster,
     /// A Service that is served wants the address.
     Service,
+    /// The Service asks for addresses.
+    Request,
+    /// The pools give it addresses.
+    Pool,
+    /// Its status names them.
+    Status,
     /// The address may be announced.
     Address,
     /// A node can hold it.
@@ -201,6 +230,9 @@ impl Link {
         match self {
             Self::Cluster => "cluster",
             Self::Service => "service",
+            Self::Request => "request",
+            Self::Pool => "pool",
+            Self::Status => "status",
             Self::Address => "address",
             Self::Candidates => "candidates",
             Self::Claim => "claim",
@@ -274,15 +306,44 @@ pub struct Explanation {
     pub steps: Vec<Step>,
 }
 
+/// A Service's chain, and then those of its addresses.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct ServiceExplanation {
+    /// The Service: its namespace and name.
+    pub service: String,
+    /// The first broken step, or `null` when none is broken.
+    pub broken: Option<Link>,
+    /// What to do about that step, or `null` when none is broken.
+    pub remedy: Option<String>,
+    /// The steps, from the Service to its status.
+    pub steps: Vec<Step>,
+    /// The chains of its addresses: those that it has, and those that it asks for.
+    pub addresses: Vec<Explanation>,
+}
+
+/// Returns the chain of steps for a Service. `addresses` has the facts of
+/// [`ServiceFacts::addresses`].
+pub fn explain_service(facts: &ServiceFacts, addresses: &[Facts]) -> ServiceExplanation {
+    let steps = service::steps(facts);
+    let addresses: Vec<_> = addresses.iter().map(explain).collect();
+    let own = broken(&steps);
+    let of_addresses = addresses.iter().find_map(|one| Some((one.broken?, one.remedy.clone())));
+    let (broken, remedy) = own.or(of_addresses).unzip();
+    let service = facts.service.to_string();
+    ServiceExplanation { service, broken, remedy: remedy.flatten(), steps, addresses }
+}
+
+/// Returns the first broken step, and what to do about it.
+fn broken(steps: &[Step]) -> Option<(Link, Option<String>)> {
+    let step = steps.iter().find(|step| step.verdict == Verdict::Broken)?;
+    Some((step.link, step.remedy.clone()))
+}
+
 /// Returns the chain of steps for these facts.
 pub fn explain(facts: &Facts) -> Explanation {
     let mut steps = match (&facts.cluster, &facts.config) {
         (Look::Seen(cluster), _) => cluster::steps(cluster, facts.address, &answering(facts)),
-        (Look::Failed(why), _) => vec![Step::broken(
-            Link::Cluster,
-            format!("the API server cannot be read: {why}"),
-            "mend the way to it, or give another --kubeconfig; what is held is answered on meanwhile",
-        )],
+        (Look::Failed(why), _) => vec![unreadable(why)],
         (Look::Not(why), Look::Not(_)) => vec![Step::unseen(Link::Cluster, why.clone())],
         (Look::Not(_), Look::Seen(_) | Look::Failed(_)) => Vec::new(),
     };
@@ -291,14 +352,23 @@ pub fn explain(facts: &Facts) -> Explanation {
     }
     steps.extend(host::steps(facts));
     steps.push(host::segment(facts));
-    let broken = steps.iter().find(|step| step.verdict == Verdict::Broken);
+    let (broken, remedy) = broken(&steps).unzip();
     Explanation {
         address: facts.address,
-        broken: broken.map(|step| step.link),
-        remedy: broken.and_then(|step| step.remedy.clone()),
+        broken,
+        remedy: remedy.flatten(),
         attached: host::attachment(facts),
         steps,
     }
+}
+
+/// Returns the step for an API server that cannot be read.
+fn unreadable(why: &str) -> Step {
+    Step::broken(
+        Link::Cluster,
+        format!("the API server cannot be read: {why}"),
+        "mend the way to it, or give another --kubeconfig; what is held is answered on meanwhile",
+    )
 }
 
 /// Returns the strangers that answer on the segment. A stranger is a MAC that

@@ -15,8 +15,8 @@ use std::net::IpAddr;
 
 pub use self::{
     allocator::{
-        Allocator, Command, Counts, Event, Expected, Lack, PoolState, Request, Reservation, ReservationWrite,
-        Surroundings,
+        Allocator, Command, Counts, Event, Expected, Fit, Lack, PoolState, Prospect, Request, Reservation,
+        ReservationWrite, Surroundings,
     },
     listing::{AddressRow, FamilyRow, PoolList, PoolRow, list},
     pool::{Choice, Keep, MOST_RANGES, Pool, PoolFault, PoolFaultKind, PoolRecord, Sharing},

@@ -35,7 +35,7 @@ use std::{
 use ipnet::IpNet;
 
 pub use self::{
-    account::{Account, Mention, Unserved},
+    account::{Account, Asking, Mention, ServiceAccount, Unserved},
     place::Place,
     problem::{Malformed, Problem, SeenBy, WayOut},
     records::{

@@ -24,7 +24,7 @@ use vipward_common::{DEFAULT_MAX_VIPS, PIN_DIR};
 pub use self::{
     controller::ControllerArgs,
     doctor::DoctorArgs,
-    explain::ExplainArgs,
+    explain::{ExplainArgs, Subject},
     kubernetes::{
         ApiArgs, AttachArg, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs,
     },

@@ -22,7 +22,7 @@ use vipward::{
     cli::{
         AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg,
         LogFormat, MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs,
-        WatchArgs, WhoHasArgs, complete,
+        Subject, WatchArgs, WhoHasArgs, complete,
     },
     shell::{
         bind,
@@ -46,8 +46,13 @@ use vipward::{
     },
 };
 use vipward_core::{
-    cluster::object_name, config::ConfigError, doctor, explain::explain, groups::Membership,
-    ownership::SettingsError, who_has::Verdict,
+    cluster::object_name,
+    config::ConfigError,
+    doctor,
+    explain::{explain, explain_service},
+    groups::Membership,
+    ownership::SettingsError,
+    who_has::Verdict,
 };
 
 const FAILED: u8 = 1;
@@ -84,7 +89,7 @@ fn main() -> ExitCode {
             return ended(runtime().and_then(|runtime| runtime.block_on(who_has(&args))));
         }
         Command::Explain(args) => {
-            return ended(runtime().and_then(|runtime| runtime.block_on(explain_address(&args))));
+            return ended(runtime().and_then(|runtime| runtime.block_on(explain_subject(&args))));
         }
         Command::Unload(args) => runtime().and_then(|runtime| runtime.block_on(unload(&args))),
         Command::Completions { shell } => {
@@ -330,11 +335,10 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
 
 /// Examines the chain from the Service to the answer. Reports on
 /// stderr what it waits for, if that takes long.
-async fn explain_address(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+async fn explain_subject(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     // A named context belongs to a kubeconfig, and so to a cluster.
     let is_clusters = args.config.is_none() || args.access.context.is_some();
     let options = explain::Options {
-        address: args.address,
         interface: args.interface.clone(),
         access: args.access.access(|| if is_clusters { kubeconfig_at_home() } else { None }),
         lease_namespace: args.lease_namespace.clone(),
@@ -343,13 +347,26 @@ async fn explain_address(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         config: args.config.clone(),
         pin_dir: args.pins.pin_dir.clone(),
     };
-    let facts = explain::gather(&options, |what| eprintln!("{what}")).await?;
-    let explanation = explain(&facts);
+    let progress = |what: &str| eprintln!("{what}");
+    let colours = Colours::of_stdout();
+    let (text, json, broken) = match &args.subject {
+        Subject::Address(address) => {
+            let explanation = explain(&explain::gather(&options, *address, progress).await?);
+            let text = explain::render(&explanation, colours);
+            (text, serde_json::to_string_pretty(&explanation)?, explanation.broken)
+        }
+        Subject::Service(service) => {
+            let (facts, addresses) = explain::gather_service(&options, service, progress).await?;
+            let explanation = explain_service(&facts, &addresses);
+            let text = explain::render_service(&explanation, colours);
+            (text, serde_json::to_string_pretty(&explanation)?, explanation.broken)
+        }
+    };
     match args.output {
-        ReportFormat::Table => show(&explain::render(&explanation, Colours::of_stdout()))?,
-        ReportFormat::Json => show(&(serde_json::to_string_pretty(&explanation)? + "\n"))?,
+        ReportFormat::Table => show(&text)?,
+        ReportFormat::Json => show(&(json + "\n"))?,
     }
-    Ok(if explanation.broken.is_some() { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
+    Ok(if broken.is_some() { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
 /// Prints to a reader that may close the pipe before the end (`vipward status | head`).

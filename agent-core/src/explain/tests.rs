@@ -4,6 +4,7 @@ mod doubtful;
 mod elsewhere;
 mod host;
 mod segment;
+mod service;
 
 use std::net::Ipv4Addr;
 

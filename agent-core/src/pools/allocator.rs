@@ -9,6 +9,7 @@ mod requests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     net::IpAddr,
     sync::Arc,
 };
@@ -197,6 +198,57 @@ pub enum Lack {
     },
 }
 
+/// What a pool is to a Service that asks for an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Prospect {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// Whether it may give the Service an address.
+    pub fit: Fit,
+    /// The pools with lower numbers come first.
+    pub priority: i32,
+    /// Its addresses of each family.
+    pub counts: BTreeMap<Family, Counts>,
+}
+
+/// Whether a pool may give a Service an address, or the first reason why not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fit {
+    /// It may.
+    Serves,
+    /// Only Services that name it get its addresses.
+    NotAutomatic,
+    /// The Service names another pool.
+    OtherNamed,
+    /// Its namespaces and selectors leave the Service out, it is being deleted, or one of them cannot
+    /// be read.
+    NotFor,
+    /// An older pool has some of its addresses.
+    Overlaps,
+}
+
+impl fmt::Display for Prospect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pool, fit, priority, counts } = self;
+        write!(f, "VIPPool {pool}: ")?;
+        f.write_str(match fit {
+            Fit::Serves => {
+                let free = |(family, counts): (&Family, &Counts)| {
+                    format!(", {} of {} {} addresses are free", counts.available(), counts.total, family.name())
+                };
+                let free: String = counts.iter().map(free).collect();
+                return write!(f, "serves it with priority {priority}{free}");
+            }
+            Fit::NotAutomatic => "only Services that name it get its addresses (autoAssign: false)",
+            Fit::OtherNamed => "the Service names another one",
+            Fit::NotFor => {
+                "its namespaces or selectors leave the Service out, it is being deleted, or one of them cannot be read"
+            }
+            Fit::Overlaps => "gives out nothing, since an older pool has some of its addresses",
+        })
+    }
+}
+
 /// The Services' requests, the pools, and the reservations.
 #[derive(Debug, Default)]
 pub struct Allocator {
@@ -330,6 +382,33 @@ impl Allocator {
     /// Returns the reservations, by address.
     pub fn reservations(&self) -> impl Iterator<Item = (IpAddr, &Reservation)> {
         self.book.reservations()
+    }
+
+    /// Returns what each pool is to a Service that asks for an address, those that come first in front.
+    pub fn prospects(&self, service: &ServiceName) -> Vec<Prospect> {
+        let Some(request) = self.requests.get(service) else { return Vec::new() };
+        let prospect = |(pool, state): (&Pool, PoolState)| {
+            let fit = if state.overlap.is_some() {
+                Fit::Overlaps
+            } else if request.pool.as_ref().is_some_and(|named| *named != pool.record.name) {
+                Fit::OtherNamed
+            } else if !self.serves(pool, service, request) {
+                Fit::NotFor
+            } else if request.pool.is_none() && !pool.record.auto_assign {
+                Fit::NotAutomatic
+            } else {
+                Fit::Serves
+            };
+            let Pool { record: PoolRecord { name, priority, .. }, .. } = pool;
+            Prospect { pool: Arc::clone(name), fit, priority: *priority, counts: state.counts }
+        };
+        let mut prospects: Vec<_> = self.pools.states().map(prospect).collect();
+        let family = request.families.first().copied().unwrap_or(Family::V4);
+        prospects.sort_by_key(|prospect| {
+            let rank = self.pools.get(&prospect.pool).map(|pool| self.pools.rank(pool, family));
+            (prospect.fit, rank)
+        });
+        prospects
     }
 
     fn touch(&mut self, vip: IpAddr, before: Option<ServiceName>) {

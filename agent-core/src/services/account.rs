@@ -1,12 +1,15 @@
-//! Description of one address from the Services' view, for `explain`.
+//! Description of one address from the Services' view, and of one Service, for `explain`.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{
-    Demand, Place, Problem, Refusal, ServiceEntry, ServiceRecord, Services, Settings, reading::Wanted,
-    selection::Unselected,
+    Demand, Place, Problem, Refusal, ServiceEntry, ServiceRecord, Services, Settings, StatusOwner,
+    allocating::named_pool, reading::Wanted, selection::Unselected,
 };
-use crate::cluster::ServiceName;
+use crate::{
+    cluster::ServiceName,
+    pools::{Family, Lack, Prospect, Reservation},
+};
 
 /// Address from the Services' view.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -41,7 +44,67 @@ pub struct Unserved {
     pub remedy: String,
 }
 
+/// Service from the controller's view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceAccount {
+    /// Reason why it is not served.
+    pub unserved: Option<Unserved>,
+    /// What it asks for.
+    pub request: Asking,
+    /// The addresses that are reserved for it or shared with it, in its order, with their reservations.
+    pub given: Vec<(IpAddr, Option<Reservation>)>,
+    /// What it does not get.
+    pub lacks: Vec<Lack>,
+    /// What each pool is to it, those that come first in front.
+    pub prospects: Vec<Prospect>,
+    /// The addresses in its status.
+    pub status: Vec<IpAddr>,
+    /// The field manager of the status. None if it is not known.
+    pub manager: Option<Arc<str>>,
+    /// True if the status has addresses, and another controller has written them.
+    pub is_elsewhere: bool,
+    /// Its other addresses: those of `spec.externalIPs`, if they are served.
+    pub external: Vec<IpAddr>,
+    /// Its problems.
+    pub problems: Vec<Problem>,
+}
+
+/// What a Service asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Asking {
+    /// These addresses and no others.
+    Addresses(Place, Vec<IpAddr>),
+    /// An address of each family, from the pool that it names or from any.
+    Families(Vec<Family>, Option<Box<str>>),
+}
+
 impl Services {
+    /// Returns the account of a Service, if there is one of that name.
+    pub fn account_of(&self, service: &ServiceName) -> Option<ServiceAccount> {
+        let entry = self.entries.get(service)?;
+        let record = &entry.record;
+        let request = match entry.reading.asked_at() {
+            Some((place, addresses)) => Asking::Addresses(place, addresses.to_vec()),
+            None => {
+                Asking::Families(record.families.clone(), named_pool(&record.annotations).map(Into::into))
+            }
+        };
+        let reservations: BTreeMap<_, _> = self.allocator.reservations().collect();
+        let status: Vec<_> = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
+        Some(ServiceAccount {
+            unserved: entry.selection.err().map(|why| unserved(why, record, &self.settings)),
+            request,
+            given: entry.given.iter().map(|vip| (*vip, reservations.get(vip).copied().cloned())).collect(),
+            lacks: entry.lacks.clone(),
+            prospects: self.allocator.prospects(service),
+            status,
+            manager: record.status_manager.clone(),
+            is_elsewhere: matches!(record.status_owner(), StatusOwner::Other(_)),
+            external: if self.settings.external_ips { record.external_ips.clone() } else { Vec::new() },
+            problems: entry.problems.clone(),
+        })
+    }
+
     /// Returns the account of `address`.
     pub fn account(&self, address: IpAddr) -> Account {
         let vip = self.vips.get(&address);

@@ -106,7 +106,8 @@ impl Services {
     }
 }
 
-fn named_pool(annotations: &Annotations) -> Option<&str> {
+/// Returns the pool that the annotations name.
+pub(super) fn named_pool(annotations: &Annotations) -> Option<&str> {
     let named = [&annotations.pool, &annotations.metallb_pool];
     named.into_iter().find_map(|pool| pool.as_deref().map(str::trim).filter(|pool| !pool.is_empty()))
 }

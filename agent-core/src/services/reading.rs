@@ -118,6 +118,11 @@ impl Reading {
         self.asked.as_ref().map_or(&[], |asked| &asked.addresses)
     }
 
+    /// Returns these addresses and their place, if there is one.
+    pub(super) fn asked_at(&self) -> Option<(Place, &[IpAddr])> {
+        self.asked.as_ref().map(|asked| (asked.place, asked.addresses.as_slice()))
+    }
+
     /// Returns the addresses that the Service wants if it is served. `given` has those that the
     /// controller's pools give it.
     pub(super) fn wish(&self, record: &ServiceRecord, given: &[IpAddr], settings: &Settings) -> Wish {

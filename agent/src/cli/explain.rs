@@ -5,11 +5,16 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::Args;
 
 use super::{AccessArgs, PinArgs, ReportFormat, ServiceArgs, address::address};
+use crate::shell::explain::NamedService;
+
+#[cfg(test)]
+mod tests;
 
 /// The text after `vipward explain --help`.
 const HELP: &str = "\
 In a cluster, from anywhere with a kubeconfig; on the node that holds the VIP it sees the most:
 
+  vipward explain apps/web --kubeconfig ~/.kube/config
   vipward explain 192.0.2.10 --kubeconfig ~/.kube/config
 
 Beside a standalone agent:
@@ -24,9 +29,9 @@ Exit codes: 0 nothing that was looked at is broken, 8 a step is broken, 1 it fai
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
 pub struct ExplainArgs {
-    /// The address to explain, or the name of its VirtualIP.
-    #[arg(value_parser = address)]
-    pub address: IpAddr,
+    /// What to explain: an address, the name of its VirtualIP, or a Service, as NAMESPACE/NAME or NAME.
+    #[arg(value_name = "ADDRESS|SERVICE", value_parser = subject)]
+    pub subject: Subject,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,
@@ -50,4 +55,39 @@ pub struct ExplainArgs {
     /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
+}
+
+/// What to explain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// An address.
+    Address(IpAddr),
+    /// A Service, and then its addresses.
+    Service(NamedService),
+}
+
+/// Reads an address, or a Service's name. Fails for any other text.
+fn subject(text: &str) -> Result<Subject, String> {
+    let why = match address(text) {
+        Ok(address) => return Ok(Subject::Address(address)),
+        Err(why) if text.parse::<IpAddr>().is_ok() => return Err(why),
+        Err(why) => why,
+    };
+    let (namespace, name) = match text.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, text),
+    };
+    // A Service is named as a host in DNS is (RFC 1035), and begins with a letter.
+    let is_label = |text: &str| {
+        text.len() <= 63
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    };
+    let begins_well = name.starts_with(|first: char| first.is_ascii_lowercase());
+    if begins_well && is_label(name) && namespace.is_none_or(|it| !it.is_empty() && is_label(it)) {
+        return Ok(Subject::Service(NamedService {
+            namespace: namespace.map(Into::into),
+            name: name.into(),
+        }));
+    }
+    Err(format!("{why}, nor a Service such as apps/web"))
 }

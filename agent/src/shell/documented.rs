@@ -10,7 +10,13 @@ use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
-use vipward_core::{explain::Explanation, overview::Overview, pinned::Status, pools::PoolList, who_has};
+use vipward_core::{
+    explain::{Explanation, ServiceExplanation},
+    overview::Overview,
+    pinned::Status,
+    pools::PoolList,
+    who_has,
+};
 
 use super::{doctor::Report, live::Line};
 
@@ -203,7 +209,8 @@ fn page() -> String {
     [
         HEAD.to_owned(),
         section::<who_has::Report>("vipward who-has", &samples::who_has()),
-        section::<Explanation>("vipward explain", &samples::explain()),
+        section::<Explanation>("vipward explain ADDRESS", &samples::explain()),
+        section::<ServiceExplanation>("vipward explain SERVICE", &samples::explain_service()),
         section::<Report>("vipward doctor", &samples::doctor()),
         section::<Status>("vipward status", &samples::status()),
         section::<Overview>("vipward status --cluster", &samples::cluster()),

@@ -1,19 +1,22 @@
-//! `vipward explain`: gathers the facts about an address from the API server, the pins and the
-//! segment.
+//! `vipward explain`: gathers the facts about an address, or a Service and its addresses, from the API
+//! server, the pins and the segment.
 
 mod cluster;
 mod host;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt::Write as _, net::IpAddr, path::PathBuf, time::Duration};
+use std::{fmt::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use thiserror::Error;
 use vipward_core::{
-    explain::{Explanation, Facts, Link, Look, Verdict},
+    cluster::ServiceName,
+    explain::{Explanation, Facts, Link, Look, ServiceExplanation, ServiceFacts, Step, Verdict},
+    net::NetView,
     services,
 };
 
+use self::cluster::World;
 use super::{
     bpf::BpfError,
     causes::chain,
@@ -27,11 +30,9 @@ use super::{
 const QUESTIONS: u32 = 2;
 const ANSWERS: Duration = Duration::from_millis(500);
 
-/// The address to explain, and the sources of facts.
+/// The sources of facts.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address.
-    pub address: IpAddr,
     /// The interface to ask the segment through; by default the one whose subnet contains the
     /// address.
     pub interface: Option<String>,
@@ -47,6 +48,15 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The pin directory of an agent that may run here.
     pub pin_dir: PathBuf,
+}
+
+/// A Service as an operator names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedService {
+    /// Its namespace; by default that of the kubeconfig's context.
+    pub namespace: Option<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
 }
 
 /// The reason why nothing can be explained.
@@ -66,13 +76,58 @@ pub enum ExplainError {
     Clock(#[from] nix::Error),
 }
 
-/// Gathers the facts. Calls `progress` before each long step.
-pub async fn gather(options: &Options, mut progress: impl FnMut(&str)) -> Result<Facts, ExplainError> {
+/// Gathers the facts about an address. Calls `progress` before each long step.
+pub async fn gather(
+    options: &Options,
+    address: IpAddr,
+    mut progress: impl FnMut(&str),
+) -> Result<Facts, ExplainError> {
     let view = Netlink::connect()?.observe().await?;
-    let cluster = cluster::look(options, &view, &mut progress).await?;
-    let (config, listed) = host::config(options, &view);
+    let world = cluster::look(options, &view, &mut progress).await?;
+    about(options, &view, &world, address).await
+}
+
+/// Gathers the facts about a Service and its addresses. Calls `progress` before each long step.
+pub async fn gather_service(
+    options: &Options,
+    service: &NamedService,
+    mut progress: impl FnMut(&str),
+) -> Result<(ServiceFacts, Vec<Facts>), ExplainError> {
+    let view = Netlink::connect()?.observe().await?;
+    let world = cluster::look(options, &view, &mut progress).await?;
+    let namespace = match (&service.namespace, &world) {
+        (Some(namespace), _) => Arc::clone(namespace),
+        (None, Look::Seen(world)) => Arc::clone(&world.namespace),
+        (None, Look::Not(_) | Look::Failed(_)) => "default".into(),
+    };
+    let service = ServiceName { namespace, name: Arc::clone(&service.name) };
+    let account = match &world {
+        Look::Seen(world) => Look::Seen(world.service(&service)),
+        Look::Not(why) => Look::Not(why.clone()),
+        Look::Failed(why) => Look::Failed(why.clone()),
+    };
+    let facts = ServiceFacts { service, account, namespace: options.lease_namespace.clone() };
+    let mut addresses = Vec::new();
+    for address in facts.addresses() {
+        addresses.push(about(options, &view, &world, address).await?);
+    }
+    Ok((facts, addresses))
+}
+
+async fn about(
+    options: &Options,
+    view: &NetView,
+    world: &Look<World>,
+    address: IpAddr,
+) -> Result<Facts, ExplainError> {
+    let cluster = match world {
+        Look::Seen(world) => Look::Seen(world.cluster(address, options)?),
+        Look::Not(why) => Look::Not(why.clone()),
+        Look::Failed(why) => Look::Failed(why.clone()),
+    };
+    let (config, listed) = host::config(options, address, view);
     let asked = who_has::Options {
-        address: options.address,
+        address,
         interface: options.interface.clone().or(listed),
         count: QUESTIONS,
         timeout: ANSWERS,
@@ -82,23 +137,44 @@ pub async fn gather(options: &Options, mut progress: impl FnMut(&str)) -> Result
         Ok(report) => Look::Seen(report),
         Err(error) => Look::Not(format!("the segment was not asked: {}", chain(&error))),
     };
-    let pins = host::pins(options, &view);
+    let pins = host::pins(options, view);
     Ok(Facts {
-        address: options.address,
+        address,
         cluster,
         config,
-        native: host::native(&pins, options.address),
+        native: host::native(&pins, address),
         pins,
         segment,
         own: view.macs(),
     })
 }
 
+/// Returns the explanation of a Service as text for people.
+pub fn render_service(explanation: &ServiceExplanation, colours: Colours) -> String {
+    let mut text = format!("{}\n\n", explanation.service);
+    steps(&mut text, &explanation.steps, colours);
+    for address in &explanation.addresses {
+        let _ = write!(text, "\n{}\n\n", address.address);
+        steps(&mut text, &address.steps, colours);
+    }
+    let all = explanation.addresses.iter().flat_map(|address| &address.steps);
+    let all = explanation.steps.iter().chain(all);
+    conclusion(&mut text, explanation.broken, explanation.remedy.as_deref(), all, colours);
+    text
+}
+
 /// Returns the explanation as text for people.
 pub fn render(explanation: &Explanation, colours: Colours) -> String {
     let mut text = format!("{}\n\n", explanation.address);
+    steps(&mut text, &explanation.steps, colours);
+    let Explanation { broken, remedy, steps, .. } = explanation;
+    conclusion(&mut text, *broken, remedy.as_deref(), steps.iter(), colours);
+    text
+}
+
+fn steps(text: &mut String, steps: &[Step], colours: Colours) {
     let indent = " ".repeat(" not seen  candidates  ".len());
-    for step in &explanation.steps {
+    for step in steps {
         let verdict = format!("{:8}", step.verdict.to_string());
         let verdict = match step.verdict {
             Verdict::Good => colours.good(&verdict),
@@ -116,20 +192,24 @@ pub fn render(explanation: &Explanation, colours: Colours) -> String {
             let _ = writeln!(text, "{indent}to do: {remedy}");
         }
     }
-    text.push('\n');
-    match (explanation.broken, &explanation.remedy) {
-        (Some(link), remedy) => {
-            let _ = writeln!(text, "{}", colours.bad(&format!("The first broken step: {}", link.name())));
-            let _ = writeln!(text, "What to do: {}", remedy.as_deref().unwrap_or("see above"));
-        }
-        (None, _) if is_seen(explanation) => {
-            let _ = writeln!(text, "Nothing that was looked at is broken.");
-        }
-        (None, _) => text.push_str("Nothing could be looked at.\n"),
-    }
-    text
 }
 
-fn is_seen(explanation: &Explanation) -> bool {
-    explanation.steps.iter().any(|step| step.verdict != Verdict::Unseen && step.link != Link::Cluster)
+fn conclusion<'a>(
+    text: &mut String,
+    broken: Option<Link>,
+    remedy: Option<&str>,
+    mut steps: impl Iterator<Item = &'a Step>,
+    colours: Colours,
+) {
+    text.push('\n');
+    match broken {
+        Some(link) => {
+            let _ = writeln!(text, "{}", colours.bad(&format!("The first broken step: {}", link.name())));
+            let _ = writeln!(text, "What to do: {}", remedy.unwrap_or("see above"));
+        }
+        None if steps.any(|step| step.verdict != Verdict::Unseen && step.link != Link::Cluster) => {
+            text.push_str("Nothing that was looked at is broken.\n");
+        }
+        None => text.push_str("Nothing could be looked at.\n"),
+    }
 }

@@ -53,6 +53,17 @@ fn a_pool_that_is_wrong_or_used_up_says_so_and_takes_nothing_away() -> Result<()
         cluster.wait_until_held(ip(70))?;
         cluster.create_service(&ServiceSpec::without_address("more"))?;
         cluster.wait_for_event("more", &["no IPv4 address is free in VIPPool lan"])?;
+        let explain = |name: &str| {
+            let service = format!("{}/{name}", cluster.namespace());
+            cluster.vipward(&["explain", &service, "--lease-namespace", cluster.system_namespace()])
+        };
+        let (code, text) = explain("more")?;
+        assert_eq!(code, Some(8), "{text}");
+        assert!(text.contains("BROKEN    pool        no IPv4 address is free in VIPPool lan"), "{text}");
+        let (_, text) = explain("web")?;
+        for part in ["192.0.2.70 of VIPPool lan is reserved for", "it names 192.0.2.70", "candidates  "] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
         cluster.put_pool("lan", &json!({"addresses": ["192.0.2.80"]}))?;
         cluster.wait_for_ingress("more", ip(80))?;
         cluster

@@ -31,6 +31,39 @@ fn the_first_free_address_of_the_pool_is_given() {
 }
 
 #[test]
+fn each_pool_says_what_it_is_to_a_service() {
+    let by_name = PoolRecord { auto_assign: false, ..pool("by-name", &["192.0.2.41"]) };
+    let elsewhere = PoolRecord { namespaces: ["shop".into()].into(), ..pool("elsewhere", &["192.0.2.51"]) };
+    let second = PoolRecord { priority: 3, ..pool("second", &["192.0.2.61"]) };
+    let younger = PoolRecord { created: 1, ..pool("younger", &["192.0.2.1"]) };
+    let first = pool("the-first", &["192.0.2.1-192.0.2.4"]);
+    let mut world = World::new([by_name, elsewhere, second, younger, first]);
+    world.ask("web", v4());
+    let fits = |name: &str| {
+        let prospects = world.allocator.prospects(&service(name));
+        prospects.iter().map(|one| (one.pool.to_string(), one.fit)).collect::<Vec<_>>()
+    };
+    let rows =
+        |rows: &[(&str, Fit)]| rows.iter().map(|(name, fit)| ((*name).to_owned(), *fit)).collect::<Vec<_>>();
+    assert_eq!(
+        fits("web"),
+        rows(&[
+            ("the-first", Fit::Serves),
+            ("second", Fit::Serves),
+            ("by-name", Fit::NotAutomatic),
+            ("elsewhere", Fit::NotFor),
+            ("younger", Fit::Overlaps),
+        ])
+    );
+    assert_eq!(fits("unknown"), []);
+    let text = world.allocator.prospects(&service("web"))[0].to_string();
+    assert_eq!(text, "VIPPool the-first: serves it with priority 0, 3 of 4 IPv4 addresses are free");
+    world.ask("api", from_pool("by-name"));
+    let named: Vec<_> = world.allocator.prospects(&service("api")).into_iter().map(|one| one.fit).collect();
+    assert_eq!(named, [Fit::Serves, Fit::OtherNamed, Fit::OtherNamed, Fit::OtherNamed, Fit::Overlaps]);
+}
+
+#[test]
 fn a_spread_pool_gives_a_service_the_same_address_again() {
     let spread = PoolRecord { choice: Choice::Spread, ..pool("a", &["192.0.2.0/24"]) };
     let given = |names: &[&str]| {

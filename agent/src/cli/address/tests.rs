@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Subject};
 
 /// Returns the address that each command understands, or what it says.
 fn understood(text: &str) -> [Result<IpAddr, String>; 3] {
@@ -11,7 +11,10 @@ fn understood(text: &str) -> [Result<IpAddr, String>; 3] {
         match parsed.map_err(|error| error.to_string())?.command {
             Command::Move(args) => Ok(args.address),
             Command::WhoHas(args) => Ok(args.address),
-            Command::Explain(args) => Ok(args.address),
+            Command::Explain(args) => match args.subject {
+                Subject::Address(address) => Ok(address),
+                Subject::Service(service) => panic!("{service:?}"),
+            },
             other => panic!("{other:?}"),
         }
     })
@@ -36,7 +39,7 @@ fn commands_take_every_spelling_of_an_address_and_the_name_of_its_object() {
 #[test]
 fn commands_refuse_what_no_host_answers_for() {
     for (text, part) in [
-        ("web", "no address such as"),
+        ("Web", "no address such as"),
         ("192.0.2.10/32", "no address such as"),
         ("2001-db8-0-0-0-0-0-10", "no address such as"),
         ("fe80::1%eth0", "no address such as"),

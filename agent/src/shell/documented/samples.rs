@@ -7,7 +7,7 @@ use vipward_core::{
     answering::{Part, Silence},
     attaching::Mode,
     doctor::{self, Check},
-    explain::{Attached, Explanation, Link, Step, Verdict},
+    explain::{Attached, Explanation, Link, ServiceExplanation, Step, Verdict},
     live::Change,
     net::InterfaceFault,
     overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
@@ -77,6 +77,26 @@ pub(super) fn explain() -> Explanation {
         remedy: Some(remedy),
         attached: Some(Attached { interface: text("eth0"), mode: Mode::Tc, because: Some(because) }),
         steps: vec![step],
+    }
+}
+
+pub(super) fn explain_service() -> ServiceExplanation {
+    let remedy = text("do what the reason says; the address then comes by itself");
+    let step = Step {
+        link: Link::Pool,
+        verdict: Verdict::Broken,
+        says: text(
+            "no IPv4 address is free in VIPPool lan; add addresses to one of them, or release some (vipward pools)",
+        ),
+        details: vec![text("VIPPool lan: serves it with priority 0, 0 of 30 IPv4 addresses are free")],
+        remedy: Some(remedy.clone()),
+    };
+    ServiceExplanation {
+        service: text("apps/web"),
+        broken: Some(Link::Pool),
+        remedy: Some(remedy),
+        steps: vec![step],
+        addresses: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,10 +13,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use vipward_core::{
-    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord},
+    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
     explain::{Cluster, LeaseSeen, Look},
     net::NetView,
-    services::{self, Services},
+    services::{self, Role, ServiceAccount, Services},
     time::Monotonic,
 };
 
@@ -37,12 +38,12 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// Limits of every request.
 const LIMITS: Limits = Limits { lease: Duration::from_secs(10), margin: Duration::ZERO };
 
-/// Returns what the API server stores about the address.
+/// Reads what the API server stores.
 pub(super) async fn look(
     options: &Options,
     view: &NetView,
     progress: &mut impl FnMut(&str),
-) -> Result<Look<Cluster>, ExplainError> {
+) -> Result<Look<World>, ExplainError> {
     let server = match Server::find(&options.access, LIMITS).await {
         Ok(server) => server,
         Err(ConnectError::NotInCluster(_)) => {
@@ -53,11 +54,11 @@ pub(super) async fn look(
     };
     // No node has an empty name, so every Lease belongs to another node.
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
-    let reading = Reading { service_labels: options.services.service_selector.is_some() };
-    let (_reader, mut seen) = Reader::start(&kube, Resource::OF_AGENT, reading)?;
-    let mut world = World::new(options, &server, view)?;
+    let (_reader, mut seen) =
+        Reader::start(&kube, Resource::OF_CONTROLLER, Reading { service_labels: true })?;
+    let mut world = World::new(options, &server, kube, view)?;
     let deadline = Instant::now() + LISTING;
-    while world.listed.len() < Resource::OF_AGENT.len() {
+    while world.listed.len() < Resource::OF_CONTROLLER.len() {
         match next(&mut seen, deadline).await {
             Some(Seen::Unreadable { resource, error }) if !resource.is_optional() => {
                 return Ok(Look::Failed(format!("{resource}: {}", chain(&*error))));
@@ -75,8 +76,7 @@ pub(super) async fn look(
             Some(seen) => world.take_in(seen)?,
         }
     }
-    let unanswered = kube.unanswered(options.address);
-    Ok(Look::Seen(Cluster { unanswered, ..world.facts(options)? }))
+    Ok(Look::Seen(world))
 }
 
 async fn next(seen: &mut mpsc::Receiver<Seen>, deadline: Instant) -> Option<Seen> {
@@ -102,18 +102,25 @@ impl Watched {
 }
 
 /// The objects that have been read so far.
-struct World {
+pub(super) struct World {
     services: Services,
     nodes: BTreeMap<NodeName, NodeRecord>,
     leases: BTreeMap<NodeName, Watched>,
-    claim: Option<ClaimRecord>,
+    claims: BTreeMap<IpAddr, ClaimRecord>,
     listed: BTreeSet<Resource>,
-    address: IpAddr,
+    kube: Kube,
+    /// The namespace of a Service that is named without one.
+    pub(super) namespace: Arc<str>,
 }
 
 impl World {
-    fn new(options: &Options, server: &Server, view: &NetView) -> Result<Self, ExplainError> {
-        let mut services = Services::start(options.services.clone());
+    fn new(options: &Options, server: &Server, kube: Kube, view: &NetView) -> Result<Self, ExplainError> {
+        // What a Service asks for is the controller's to say, if there is one.
+        let role = match options.services.role {
+            Role::Alone => Role::Alone,
+            Role::Announcer | Role::Controller => Role::Controller,
+        };
+        let mut services = Services::start(services::Settings { role, ..options.services.clone() });
         let api = server.address().into_iter().collect();
         services.on_event(services::Event::ApiEndpoints(api));
         // The addresses that this host refuses matter only if an agent runs here.
@@ -128,9 +135,10 @@ impl World {
             services,
             nodes: BTreeMap::new(),
             leases: BTreeMap::new(),
-            claim: None,
+            claims: BTreeMap::new(),
             listed: BTreeSet::new(),
-            address: options.address,
+            kube,
+            namespace: server.default_namespace().into(),
         })
     }
 
@@ -144,17 +152,19 @@ impl World {
             Seen::LeaseGone(node) => {
                 self.leases.remove(node);
             }
-            Seen::Claim(record) if record.vip == self.address => self.claim = Some(record.clone()),
-            Seen::ClaimGone(vip) if *vip == self.address => self.claim = None,
+            Seen::Claim(record) => {
+                self.claims.insert(record.vip, record.clone());
+            }
+            Seen::ClaimGone(vip) => {
+                self.claims.remove(vip);
+            }
             Seen::Node { record, .. } => {
                 self.nodes.insert(record.name.clone(), record.clone());
             }
             Seen::NodeGone(node) => {
                 self.nodes.remove(node);
             }
-            Seen::Claim(_)
-            | Seen::ClaimGone(_)
-            | Seen::Pool(_)
+            Seen::Pool(_)
             | Seen::PoolGone(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
@@ -190,22 +200,26 @@ impl World {
         Ok(open.map(Watched::until).filter(|until| *until > now).max())
     }
 
-    fn facts(mut self, options: &Options) -> nix::Result<Cluster> {
+    /// Returns what concerns an address.
+    pub(super) fn cluster(&self, address: IpAddr, options: &Options) -> nix::Result<Cluster> {
         let now = now()?;
-        let account = self.services.account(options.address);
-        let seen = |lease: Watched| LeaseSeen {
-            watched: now.saturating_since(lease.since),
-            renewed: lease.renewed,
-            record: lease.record,
+        let seen = |(node, lease): (&NodeName, &Watched)| {
+            let watched = now.saturating_since(lease.since);
+            (node.clone(), LeaseSeen { watched, renewed: lease.renewed, record: lease.record.clone() })
         };
         Ok(Cluster {
-            nodes: self.nodes,
+            nodes: self.nodes.clone(),
             honour_exclude_label: options.honour_exclude_label,
-            claim: self.claim.take(),
-            unanswered: None,
-            leases: self.leases.into_iter().map(|(node, lease)| (node, seen(lease))).collect(),
-            account,
+            claim: self.claims.get(&address).cloned(),
+            unanswered: self.kube.unanswered(address),
+            leases: self.leases.iter().map(seen).collect(),
+            account: self.services.account(address),
             namespace: options.lease_namespace.clone(),
         })
+    }
+
+    /// Returns what concerns a Service, if it exists.
+    pub(super) fn service(&self, name: &ServiceName) -> Option<ServiceAccount> {
+        self.services.account_of(name)
     }
 }

@@ -19,7 +19,7 @@ use crate::shell::{
 };
 
 /// Returns what the agent's file says, and the interface of the address.
-pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option<String>) {
+pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Look<Listed>, Option<String>) {
     let Some(path) = &options.config else {
         return (Look::Not("no file was given (--config)".to_owned()), None);
     };
@@ -29,14 +29,14 @@ pub(super) fn config(options: &Options, view: &NetView) -> (Look<Listed>, Option
     };
     let file = path.display().to_string();
     // The VIP is placed alone, so that every problem concerns it.
-    config.vips.retain(|vip| vip.address == options.address);
+    config.vips.retain(|vip| vip.address == address);
     let Some(vip) = config.vips.first() else {
         return (Look::Seen(Listed { file, attach: config.attach, vip: None }), None);
     };
     let (interface, problems) = place(&config, view);
     let bind = vip.bind.as_ref().map(|bind| {
         let on = view.by_name(bind.as_str());
-        let there = on.is_some_and(|on| on.addresses.iter().any(|net| net.addr() == options.address));
+        let there = on.is_some_and(|on| on.addresses.iter().any(|net| net.addr() == address));
         (bind.as_str().to_owned(), there)
     });
     let listed = ListedVip { guarded: vip.mac, interface: interface.clone(), problems, bind };

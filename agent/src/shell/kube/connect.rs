@@ -220,6 +220,11 @@ impl Server {
         format!("{scheme}://{}:{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
     }
 
+    /// Returns the namespace of the kubeconfig's context.
+    pub fn default_namespace(&self) -> &str {
+        &self.config.default_namespace
+    }
+
     /// Returns the address, if the URL has an address and no name.
     pub fn address(&self) -> Option<IpAddr> {
         self.config.cluster_url.host()?.trim_matches(['[', ']']).parse().ok()

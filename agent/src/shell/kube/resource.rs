@@ -57,7 +57,7 @@ impl Resource {
 
     /// Returns true if the agents can do without the type: the API server may not know it.
     pub fn is_optional(self) -> bool {
-        self == Self::ServiceCidrs
+        matches!(self, Self::ServiceCidrs | Self::VipPools)
     }
 
     /// Returns all objects of the type; of Leases, those in `namespace`.

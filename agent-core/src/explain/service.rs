@@ -1,0 +1,146 @@
+//! Steps of a Service: what it asks for, what the pools give it, and what its status says.
+
+use std::net::IpAddr;
+
+use super::{Link, Look, ServiceFacts, Step, unreadable};
+use crate::{
+    pools::Reservation,
+    services::{Asking, FIELD_MANAGER, Problem, ServiceAccount},
+};
+
+/// Returns the steps.
+pub(super) fn steps(facts: &ServiceFacts) -> Vec<Step> {
+    let name = &facts.service;
+    let account = match &facts.account {
+        Look::Seen(Some(account)) => account,
+        Look::Seen(None) => {
+            let remedy = format!("look at kubectl -n {} get services", name.namespace);
+            return vec![Step::broken(Link::Service, format!("there is no Service {name}"), remedy)];
+        }
+        Look::Failed(why) => return vec![unreadable(why)],
+        Look::Not(why) => {
+            let remedy = "give a kubeconfig, or explain an address";
+            return vec![Step::broken(Link::Cluster, why.clone(), remedy)];
+        }
+    };
+    if let Some(why) = &account.unserved {
+        let says = format!("{name} is not served: {}", why.why);
+        return vec![Step::broken(Link::Service, says, why.remedy.clone())];
+    }
+    let mut steps = vec![
+        Step::good(Link::Service, format!("{name} is of type LoadBalancer and served")),
+        request(account),
+    ];
+    if !account.is_elsewhere {
+        steps.push(pool(account, &facts.namespace));
+    }
+    steps.push(status(account, &facts.namespace));
+    steps
+}
+
+fn request(account: &ServiceAccount) -> Step {
+    let says = match &account.request {
+        Asking::Addresses(place, addresses) => format!("it asks for {} ({place})", list(addresses)),
+        Asking::Families(families, pool) => {
+            let families: Vec<_> = families.iter().map(|family| format!("an {}", family.name())).collect();
+            let pool = match pool {
+                Some(pool) => format!("VIPPool {pool}, which an annotation names"),
+                None => "any VIPPool".to_owned(),
+            };
+            format!("it asks for {} address of {pool}", families.join(" and "))
+        }
+    };
+    // What the pools do not give has a step of its own.
+    let problems = account.problems.iter().filter(|problem| !matches!(problem, Problem::Lacking(_)));
+    let problems: Vec<_> = problems.map(ToString::to_string).collect();
+    if problems.is_empty() {
+        return Step::good(Link::Request, says);
+    }
+    Step::doubtful(Link::Request, says, "do what is said of each problem").with(problems)
+}
+
+fn pool(account: &ServiceAccount, namespace: &str) -> Step {
+    let given = account.given.iter().map(|(vip, reservation)| origin(*vip, reservation.as_ref()));
+    let given: Vec<_> = given.collect();
+    let mut details: Vec<_> = account.prospects.iter().map(ToString::to_string).collect();
+    if matches!(account.request, Asking::Addresses(..)) {
+        details.clear();
+    }
+    if let Some((first, others)) = account.lacks.split_first() {
+        let others = others.iter().map(ToString::to_string);
+        let details = given.into_iter().chain(others).chain(details).collect();
+        let remedy = "do what the reason says; the address then comes by itself";
+        return Step::broken(Link::Pool, first.to_string(), remedy).with(details);
+    }
+    if !given.is_empty() {
+        return Step::good(Link::Pool, given.join("; ")).with(details);
+    }
+    if account.prospects.is_empty() && matches!(account.request, Asking::Families(..)) {
+        return Step::broken(
+            Link::Pool,
+            "it has no address: there is no VIPPool, and no other controller has written its status",
+            "create a VIPPool, or name an address in the annotation vipward.io/addresses",
+        );
+    }
+    let remedy = format!(
+        "the controller reserves one within seconds; if it does not, see whether it runs: kubectl -n {namespace} get \
+         lease vipward-controller, and its log"
+    );
+    Step::broken(Link::Pool, "no address is reserved for it yet", remedy).with(details)
+}
+
+/// Says where an address comes from.
+fn origin(vip: IpAddr, reservation: Option<&Reservation>) -> String {
+    match reservation {
+        None => format!("{vip} is not reserved"),
+        Some(Reservation { service, pool, .. }) => {
+            let pool = pool.as_ref().map_or_else(|| "no pool".to_owned(), |pool| format!("VIPPool {pool}"));
+            format!("{vip} of {pool} is reserved for {service}")
+        }
+    }
+}
+
+fn status(account: &ServiceAccount, namespace: &str) -> Step {
+    let written = list(&account.status);
+    if account.is_elsewhere {
+        let who = account.manager.as_deref().unwrap_or("another controller");
+        return Step::good(Link::Status, format!("{who} has written {written}, which goes first"));
+    }
+    if account.given.is_empty() && account.status.is_empty() {
+        return Step::unseen(Link::Status, "there is no address that it could name");
+    }
+    let missing: Vec<_> =
+        account.given.iter().map(|(vip, _)| *vip).filter(|vip| !account.status.contains(vip)).collect();
+    if missing.is_empty() {
+        return Step::good(Link::Status, format!("it names {written}, written by {FIELD_MANAGER}"));
+    }
+    Step::broken(
+        Link::Status,
+        format!("it does not name {} yet", list(&missing)),
+        format!(
+            "the controller writes it within seconds, unless the address is refused (see below); if not, see its log: \
+             kubectl -n {namespace} logs deployment/vipward-controller"
+        ),
+    )
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the addresses to explain after the Service: what it has, what its status says, and what it
+/// asks for.
+pub(super) fn addresses(account: &ServiceAccount) -> Vec<IpAddr> {
+    let given = account.given.iter().map(|(vip, _)| *vip);
+    let asked = match &account.request {
+        Asking::Addresses(_, addresses) => addresses.as_slice(),
+        Asking::Families(..) => &[],
+    };
+    let mut all = Vec::new();
+    for vip in given.chain([&*account.status, asked, &*account.external].into_iter().flatten().copied()) {
+        if !all.contains(&vip) {
+            all.push(vip);
+        }
+    }
+    all
+}
