@@ -7,6 +7,7 @@
 mod account;
 mod allocating;
 mod endpoints;
+mod grants;
 mod hands;
 mod ingress;
 mod namespaces;
@@ -47,6 +48,7 @@ pub use self::{
 };
 use self::{
     endpoints::Endpoints,
+    grants::Grants,
     hands::Turns,
     ingress::Duty,
     quota::Quotas,
@@ -70,7 +72,7 @@ struct ServiceEntry {
     reading: Reading,
     selection: Selection,
     wanted: Vec<Wanted>,
-    /// The addresses that the pools give it, and what they do not give it.
+    /// The addresses that the pools give or gave it, and what they do not give it.
     given: Vec<IpAddr>,
     lacks: Vec<Lack>,
     /// The addresses of `wanted` that belong in its status.
@@ -131,6 +133,8 @@ pub struct Services {
     turns: BTreeMap<ServiceName, Turns>,
     /// Services that were served and now have another type, with their uids.
     let_go: BTreeMap<ServiceName, Arc<str>>,
+    /// The reservations, for an agent alone.
+    grants: Grants,
     /// The pools and reservations. Only the controller has some.
     allocator: Allocator,
     /// The addresses that Services name, while the pools begin.
@@ -156,6 +160,7 @@ impl Services {
             touched: Touched::default(),
             turns: BTreeMap::new(),
             let_go: BTreeMap::new(),
+            grants: Grants::default(),
             allocator,
             named_at_start: BTreeSet::new(),
         }
@@ -226,6 +231,7 @@ impl Services {
                 self.touch_wanted(&changed);
             }
             Event::Claim { vip, was_held, force, services, reservation, release } => {
+                self.put_grant(vip, reservation.as_deref());
                 let named = || services.clone();
                 let object = || pools::Event::Object {
                     vip,
@@ -238,6 +244,7 @@ impl Services {
                 self.put_claim(vip, Standing { is_held: was_held, is_forced: force, services });
             }
             Event::ClaimGone(vip) => {
+                self.put_grant(vip, None);
                 self.put_claim(vip, Standing::default());
                 self.allocate(|| pools::Event::ObjectGone(vip), &mut commands);
             }
@@ -264,6 +271,11 @@ impl Services {
     /// Returns the uid of a Service. Events about the Service refer to it.
     pub fn uid(&self, service: &ServiceName) -> Option<&Arc<str>> {
         self.entries.get(service).map(|entry| &entry.record.uid)
+    }
+
+    /// Returns the number of Services that the pools do not give what they ask for.
+    pub fn lacking(&self) -> usize {
+        self.entries.values().filter(|entry| !entry.lacks.is_empty()).count()
     }
 
     /// Returns the VIPs that a Service wants.
@@ -395,6 +407,7 @@ impl Services {
         // A touched Service may be gone by now.
         let Some(mut problems) = self.read(name) else { return };
         self.ask_pools(name, commands);
+        self.grant(name);
         let Some(entry) = self.entries.get_mut(name) else { return };
         let wish = if entry.selection.is_ok() {
             problems.extend(entry.lacks.iter().cloned().map(Problem::Lacking));

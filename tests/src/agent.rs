@@ -171,6 +171,11 @@ impl Agent {
         Ok(binary)
     }
 
+    /// Replaces the further arguments, for the next start.
+    pub fn set_args(&mut self, args: Vec<String>) {
+        self.options.args = args;
+    }
+
     /// Starts the agent again after its end, with the same configuration, pins and log.
     pub fn restart(&mut self) -> Result<()> {
         ensure!(!self.is_running()?, "the agent on {} is still running", self.host.name());

@@ -188,6 +188,8 @@ pub struct ClusterOptions {
     pub api_in_process: bool,
     /// True if the agents are started.
     pub start_agents: bool,
+    /// True if the agents leave the statuses to a controller. The scenario starts it.
+    pub with_controller: bool,
     /// Further arguments of every agent, besides the times below.
     pub args: Vec<String>,
     /// Further environment variables of every agent.
@@ -208,6 +210,7 @@ impl Default for ClusterOptions {
             nodes: 3,
             api_in_process: false,
             start_agents: true,
+            with_controller: false,
             args: Vec::new(),
             env: Vec::new(),
             binary: None,
@@ -235,7 +238,8 @@ impl ClusterOptions {
             [("--lease-duration", self.lease), ("--lease-renewal", self.renewal), ("--margin", self.margin)];
         let times =
             times.into_iter().flat_map(|(flag, time)| [flag.to_owned(), format!("{}ms", time.as_millis())]);
-        times.chain(self.args.iter().cloned()).collect()
+        let alone = (!self.with_controller).then(|| "--without-controller".to_owned());
+        times.chain(alone).chain(self.args.iter().cloned()).collect()
     }
 }
 
@@ -421,6 +425,11 @@ impl Cluster {
     /// Returns the `ClusterRole` of the agents.
     pub fn cluster_role(&self) -> Object {
         Object::cluster_scoped(Kind::CLUSTER_ROLE, self.installation.cluster_wide(ACCOUNT))
+    }
+
+    /// Returns the `ClusterRole` of the controller.
+    pub fn cluster_role_of_the_controller(&self) -> Object {
+        Object::cluster_scoped(Kind::CLUSTER_ROLE, self.installation.cluster_wide(CONTROLLER))
     }
 
     /// Returns the name of a node's Node object.

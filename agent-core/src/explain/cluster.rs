@@ -6,7 +6,7 @@ use super::{Cluster, LeaseSeen, Link, Step, Verdict, host::explain_on};
 use crate::{
     cluster::{ClaimState, Epoch, Holder, LeaseRecord, NodeRecord},
     ownership::{Demand, Disqualified, NodeFacts, eligibility},
-    services::Mention,
+    services::{Mention, Place, Problem},
 };
 
 /// Returns the steps. `answering` lists the strangers that answer for the address on the segment.
@@ -81,11 +81,13 @@ fn address(cluster: &Cluster) -> Step {
         );
     }
     let place = |mention: &Mention| Some(format!("{} of {}", mention.place?, mention.service));
+    let deprecated = served.clone().any(|mention| mention.place == Some(Place::ExternalIps));
     let places: Vec<_> = served.filter_map(place).collect();
     if places.is_empty() {
         return Step::unseen(Link::Address, "no Service that is served names it");
     }
     Step::good(Link::Address, format!("from {}", places.join(", ")))
+        .with(deprecated.then(|| Problem::ExternalIps.to_string()).into_iter().collect())
 }
 
 /// Returns a node's soft reason against the address, if it has one. Fails with the reason

@@ -298,3 +298,19 @@ fn what_could_not_be_looked_at_is_said_and_breaks_nothing() {
         ]
     );
 }
+
+#[test]
+fn an_address_of_external_ips_is_right_and_its_step_says_that_the_field_is_deprecated() {
+    let mut facts = at_the_holder();
+    let says = |facts: &Facts| {
+        let explanation = explain(facts);
+        assert_eq!(explanation.broken, None, "{explanation:#?}");
+        let step = explanation.steps.into_iter().find(|step| step.link == Link::Address).expect("the step");
+        (step.says, step.details.join("; "))
+    };
+    assert_eq!(says(&facts).1, "");
+    in_cluster(&mut facts).account.mentions[0].place = Some(Place::ExternalIps);
+    let (from, details) = says(&facts);
+    assert!(from.contains("spec.externalIPs"), "{from}");
+    assert!(details.contains("deprecated since Kubernetes 1.36"), "{details}");
+}

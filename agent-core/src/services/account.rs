@@ -134,7 +134,12 @@ impl Services {
             | Problem::TooManyAddresses { .. }
             | Problem::Lacking(_)
             | Problem::ForceElsewhere => place.is_some(),
-            Problem::Refused { .. }
+            // The address step says it.
+            Problem::ExternalIps
+            // The controller alone knows it.
+            | Problem::NotReserved { .. }
+            // These are problems of a VIP.
+            | Problem::Refused { .. }
             | Problem::Disputed { .. }
             | Problem::TooManyVips { .. }
             | Problem::Unshared { .. }

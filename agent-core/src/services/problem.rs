@@ -128,9 +128,27 @@ pub enum Problem {
          sets it on the VirtualIP: kubectl annotate virtualip NAME vipward.io/force=true"
     )]
     ForceElsewhere,
+    /// Addresses in a field that Kubernetes is about to drop.
+    #[error(
+        "spec.externalIPs is deprecated since Kubernetes 1.36, and off by default from 1.40 on. Name the addresses in the \
+         annotation vipward.io/addresses instead, or have a VIPPool give this Service some"
+    )]
+    ExternalIps,
     /// Something that the pools do not give it.
     #[error(transparent)]
     Lacking(Lack),
+    /// A reservation that the API server refuses.
+    #[error(
+        "{vip} is not reserved for it, since the API server refuses the VirtualIP: {why}. Have it take that object (the \
+         rights of the service account vipward-controller, admission policies, quotas); it is tried again meanwhile. Or \
+         name another address in the annotation vipward.io/addresses"
+    )]
+    NotReserved {
+        /// The address.
+        vip: IpAddr,
+        /// The API server's reason.
+        why: Arc<str>,
+    },
     /// More addresses than a Service may have.
     #[error(
         "it asks for {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
@@ -256,6 +274,8 @@ impl Problem {
             Self::Refused { .. }
             | Self::Disputed { .. }
             | Self::ForceElsewhere
+            | Self::ExternalIps
+            | Self::NotReserved { .. }
             | Self::Lacking(_)
             | Self::Malformed { .. }
             | Self::OtherManager { .. }

@@ -124,17 +124,18 @@ impl Reading {
     }
 
     /// Returns the addresses that the Service wants if it is served. `given` has those that the
-    /// controller's pools give it.
+    /// controller's pools give it, or gave it before the controller was removed.
     pub(super) fn wish(&self, record: &ServiceRecord, given: &[IpAddr], settings: &Settings) -> Wish {
         let mut wish = Wish::default();
-        let place = self.asked.as_ref().map(|asked| asked.place);
+        let asked = self.asked.as_ref().map(|asked| (asked.place, &*asked.addresses));
         match (record.status_owner(), settings.role) {
             (_, Role::Announcer) => wish.add(&status_vips(record), Place::Status, settings),
             (StatusOwner::Nobody | StatusOwner::Vipward, Role::Alone) => {
-                wish.add_for_status(self.asked(), place.unwrap_or(Place::Status), settings);
+                let (place, addresses) = asked.unwrap_or((Place::Pool, given));
+                wish.add_for_status(addresses, place, settings);
             }
             (StatusOwner::Nobody | StatusOwner::Vipward, Role::Controller) => {
-                wish.add_for_status(given, place.unwrap_or(Place::Pool), settings);
+                wish.add_for_status(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
             }
             (StatusOwner::Other(_), Role::Alone | Role::Controller) => {
                 wish.add(&status_vips(record), Place::Status, settings);
@@ -143,6 +144,7 @@ impl Reading {
         }
         if settings.external_ips {
             wish.add(&record.external_ips, Place::ExternalIps, settings);
+            wish.problems.extend((!record.external_ips.is_empty()).then_some(Problem::ExternalIps));
         }
         wish.problems.extend(wish.excess(settings));
         wish

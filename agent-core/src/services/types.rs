@@ -57,8 +57,8 @@ pub struct Settings {
 /// What a process does about Services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
-    /// An agent where no controller runs: it reads what Services ask for, and writes the statuses of
-    /// those whose VIPs it holds.
+    /// An agent where no controller runs: it reads what Services ask for and what was reserved for
+    /// them, and writes the statuses of those whose VIPs it holds.
     #[default]
     Alone,
     /// An agent beside a controller: it announces what the statuses name.

@@ -57,6 +57,11 @@ pub struct KubernetesArgs {
     /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
+    /// No controller runs (vipward controller): read what Services ask for, and write the statuses
+    /// of those whose VIPs this node holds. Default: announce what the statuses name, and write
+    /// none.
+    #[arg(long)]
+    pub without_controller: bool,
     /// Who holds a VIP.
     #[command(flatten)]
     pub ownership: OwnershipArgs,
@@ -78,6 +83,14 @@ pub struct KubernetesArgs {
     /// The data plane and the log.
     #[command(flatten)]
     pub plane: PlaneArgs,
+}
+
+impl KubernetesArgs {
+    /// Returns the settings of the Services' index in the core's form.
+    pub fn service_settings(&self) -> services::Settings {
+        let role = if self.without_controller { services::Role::Alone } else { services::Role::Announcer };
+        services::Settings { role, ..self.services.settings() }
+    }
 }
 
 /// The address of a Pod, which the downward API leaves empty while it has none.
@@ -123,7 +136,8 @@ pub struct ServiceArgs {
     /// Only Services with these labels.
     #[arg(long, value_name = "SELECTOR")]
     pub service_selector: Option<Selector>,
-    /// Also hold spec.externalIPs.
+    /// Also hold spec.externalIPs. Kubernetes has deprecated them (1.36): addresses of VIPPools,
+    /// or vipward.io/addresses, take their place.
     #[arg(long)]
     pub external_ips: bool,
     /// Only addresses in this network may be VIPs; repeatable. Default: those in the subnets of the
@@ -144,10 +158,6 @@ pub struct ServiceArgs {
     /// Cluster.
     #[arg(long)]
     pub withdraw_without_endpoints: bool,
-    /// A controller runs (vipward controller): announce what the statuses of Services name, and
-    /// leave what Services ask for to it.
-    #[arg(long)]
-    pub with_controller: bool,
     /// Let nodes with the label node.kubernetes.io/exclude-from-external-load-balancers hold VIPs
     /// too.
     #[arg(long)]
@@ -155,7 +165,7 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// Returns the settings in the core's form.
+    /// Returns the settings in the core's form, those of an agent alone.
     pub fn settings(&self) -> services::Settings {
         services::Settings {
             class: self.load_balancer_class.as_str().into(),
@@ -169,7 +179,7 @@ impl ServiceArgs {
             most_addresses: self.max_addresses,
             most_vips: self.max_vips_per_namespace,
             withdraw_without_endpoints: self.withdraw_without_endpoints,
-            role: if self.with_controller { services::Role::Announcer } else { services::Role::Alone },
+            role: services::Role::default(),
         }
     }
 }

@@ -4,12 +4,14 @@
 //! One task decides. A candidate that does not lead reads and writes nothing but the Lease. A leader
 //! that has lost the Lease ends, and its Pod begins anew as a candidate.
 
+mod pages;
 mod telling;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     net::IpAddr,
+    sync::Arc,
     time::Duration,
 };
 
@@ -23,13 +25,13 @@ use tracing::{info, warn};
 use vipward_core::{
     cluster::{ClaimRecord, NodeName, ServiceName},
     ownership::Outcome,
-    pools,
+    pools::{self, Expected, Pool, Reservation},
     retrying::Writes,
-    services::{self, Event, Role, Services},
+    services::{self, Event, Problem, Role, Services},
     time::Monotonic,
 };
 
-use self::telling::Telling;
+use self::{pages::Board, telling::Telling};
 use super::{
     causes::chain,
     clock,
@@ -37,6 +39,8 @@ use super::{
         Access, Candidate, ConnectError, Found, Kube, Limits, PoolStatuses, Reader, Reading, Reply, Requests,
         Resource, Seen, Server,
     },
+    metrics::{LeaseMetrics, Reserved},
+    pages::PagesError,
 };
 use crate::cli::ControllerArgs;
 
@@ -55,6 +59,9 @@ pub enum ControllerError {
     /// An API server that cannot be found or used.
     #[error("no way to the API server")]
     Connect(#[from] ConnectError),
+    /// The pages cannot be served.
+    #[error("failed to serve the HTTP endpoints")]
+    Pages(#[from] PagesError),
     /// The lead is another's now.
     #[error("another controller leads now, or the API server did not answer in time: beginning anew")]
     Deposed,
@@ -85,7 +92,11 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     let name = format!("{}_{:08x}", host.to_string_lossy(), fastrand::u32(..));
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let lease = args.leader_lease;
+    let board = Board::start(&name, lease);
+    let _pages = board.serve(&args.pages()).await?;
     let server = Server::find(&access, Limits { lease, margin: Duration::ZERO }).await?;
+    // The Lease here is no node's.
+    let server = server.metered(&board.metrics.api, &LeaseMetrics::default());
     let api = server.url();
     let kube = Kube::new(server, NodeName::from(name.as_str()), &args.api.lease_namespace);
     let mut candidate = Candidate::start(&kube, name.clone(), lease)?;
@@ -102,7 +113,10 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     let mut troubled = false;
     loop {
         let begun = now()?;
-        match candidate.run_for_it(begun).await {
+        board.round();
+        let ran = candidate.run_for_it(begun).await;
+        board.lease(ran.as_ref().err().map(|error| chain(error)));
+        match ran {
             Ok(()) => troubled = false,
             Err(error) if !std::mem::replace(&mut troubled, true) => {
                 warn!(problem = chain(&error), "the leader's Lease cannot be read or written; trying again");
@@ -118,7 +132,7 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
         }
     }
     info!("controller leads");
-    let mut leader = Leader::start(&args, &kube)?;
+    let mut leader = Leader::start(&args, &kube, board)?;
     let led = tokio::select! {
         led = leader.lead(&mut candidate, lease) => led,
         () = &mut stopped => Ok(()),
@@ -144,11 +158,31 @@ struct Leader {
     /// Reservations that the API server did not answer for, with the time of the next attempt.
     again: BTreeMap<Monotonic, Vec<pools::ReservationWrite>>,
     /// How often the reservation of an address has failed.
-    failures: BTreeMap<IpAddr, u32>,
+    failures: BTreeMap<IpAddr, Failed>,
+    /// The time at which an address was chosen for a Service whose status does not name it yet.
+    asked: BTreeMap<ServiceName, Monotonic>,
+    board: Arc<Board>,
+}
+
+/// A reservation that has failed.
+#[derive(Default)]
+struct Failed {
+    /// How often.
+    times: u32,
+    /// The problem that its Service was told.
+    told: Option<(ServiceName, Problem)>,
+}
+
+/// Returns what is not listed yet, if that is so.
+fn unlisted(listed: &BTreeSet<Resource>) -> Option<String> {
+    let missing = Resource::OF_CONTROLLER.iter().filter(|resource| !listed.contains(resource));
+    let missing: Vec<_> = missing.map(Resource::to_string).collect();
+    (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ")))
 }
 
 impl Leader {
-    fn start(args: &ControllerArgs, kube: &Kube) -> Result<Self, ControllerError> {
+    fn start(args: &ControllerArgs, kube: &Kube, board: Arc<Board>) -> Result<Self, ControllerError> {
+        board.leads(unlisted(&BTreeSet::new()));
         let reading = Reading { service_labels: true };
         let (reader, seen) = Reader::start(kube, Resource::OF_CONTROLLER, reading)?;
         let (requests, replies) = Requests::start(kube)?;
@@ -166,6 +200,8 @@ impl Leader {
             told: 0,
             again: BTreeMap::new(),
             failures: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            board,
             kube: kube.clone(),
         })
     }
@@ -174,6 +210,7 @@ impl Leader {
     async fn lead(&mut self, candidate: &mut Candidate, lease: Duration) -> Result<(), ControllerError> {
         let mut renew = Instant::now() + lease / RENEWALS;
         loop {
+            self.board.round();
             if !candidate.leads(now()?) {
                 return Err(ControllerError::Deposed);
             }
@@ -186,7 +223,9 @@ impl Leader {
             }
             if renew <= Instant::now() {
                 // A renewal that fails is tried again while the lease lasts.
-                if let Err(error) = candidate.run_for_it(now()?).await {
+                let ran = candidate.run_for_it(now()?).await;
+                self.board.lease(ran.as_ref().err().map(|error| chain(error)));
+                if let Err(error) = ran {
                     warn!(problem = chain(&error), "the leader's Lease is not renewed; trying again");
                 }
                 renew = Instant::now() + lease / RENEWALS;
@@ -218,6 +257,7 @@ impl Leader {
 
     fn on_listed(&mut self, resource: Resource) -> Result<(), ControllerError> {
         self.listed.insert(resource);
+        self.board.leads(unlisted(&self.listed));
         if self.listed.len() < Resource::OF_CONTROLLER.len() {
             return Ok(());
         }
@@ -233,6 +273,11 @@ impl Leader {
                 Reply::Ingress { service, result } => {
                     self.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now()?);
                     self.telling.ingress(&service, &result);
+                    if result.is_ok()
+                        && let Some(since) = self.asked.remove(&service)
+                    {
+                        self.board.metrics.assigned(now()?.saturating_since(since));
+                    }
                 }
                 Reply::Reserved { write, outcome, found } => self.on_reserved(*write, outcome, found)?,
                 // The controller holds no VIP.
@@ -257,21 +302,39 @@ impl Leader {
             None if latest.is_none() => Some(Event::ClaimGone(vip)),
             Some(_) | None => None,
         };
+        self.board.metrics.reserved(match &outcome {
+            Outcome::Done(_) if write.reservation.is_some() => Reserved::Ok,
+            Outcome::Done(_) => Reserved::Freed,
+            Outcome::Conflict | Outcome::Missing => Reserved::Conflict,
+            Outcome::Refused(_) => Reserved::Refused,
+            Outcome::Unknown => Reserved::Unknown,
+        });
         let known = match (outcome, found) {
             (Outcome::Done(record), _) | (_, Some(Found(record))) => learn(record),
             (outcome, None) => {
-                let failures = self.failures.entry(vip).or_default();
-                if *failures == 0 {
+                let failed = self.failures.entry(vip).or_default();
+                if failed.times == 0 {
                     Telling::unreserved(vip, &outcome);
                 }
-                let pause = PACE * 2_u32.pow((*failures).min(MOST_DOUBLED));
-                *failures += 1;
+                if let (None, Outcome::Refused(why), Some(reservation)) =
+                    (&failed.told, &outcome, &write.reservation)
+                {
+                    let service = reservation.service.clone();
+                    let problem = Problem::NotReserved { vip, why: Arc::clone(why) };
+                    self.telling.problem(service.clone(), problem.clone(), now()?);
+                    failed.told = Some((service, problem));
+                }
+                let pause = PACE * 2_u32.pow(failed.times.min(MOST_DOUBLED));
+                failed.times += 1;
                 self.again.entry(now()? + pause).or_default().push(write);
                 return Ok(());
             }
         };
-        if self.failures.remove(&vip).is_some() {
+        if let Some(failed) = self.failures.remove(&vip) {
             info!(%vip, "the API server takes the reservation again");
+            if let Some((service, problem)) = failed.told {
+                self.telling.problem_over(&service, &problem);
+            }
         }
         if let Some(event) = known {
             self.decide(event)?;
@@ -290,7 +353,18 @@ impl Leader {
             match command {
                 // The agents decide who holds a VIP.
                 services::Command::Demand(..) => {}
-                services::Command::Reserve(write) => self.requests.reserve(write),
+                services::Command::Reserve(write) => {
+                    match (&write.reservation, &write.expected) {
+                        (Some(Reservation { service, kept: None, .. }), _) => {
+                            self.asked.entry(service.clone()).or_insert(now);
+                        }
+                        (_, Expected::Present(Some(Reservation { service, .. }))) => {
+                            self.asked.remove(service);
+                        }
+                        (_, Expected::Present(None) | Expected::Absent) => {}
+                    }
+                    self.requests.reserve(write);
+                }
                 services::Command::WriteIngress { service, addresses } => {
                     self.statuses.begin(service, Some(addresses), now);
                 }
@@ -339,7 +413,13 @@ impl Leader {
         self.write_statuses_due(at);
         self.telling.on_time(&self.services, at);
         if is_another_second && self.listed.len() == Resource::OF_CONTROLLER.len() {
-            self.pools.show(self.services.allocator());
+            let allocator = self.services.allocator();
+            self.pools.show(allocator);
+            let name = |pool: &Pool| Arc::clone(&pool.record.name);
+            self.board.show(|snapshot| {
+                snapshot.pools = allocator.pools().map(|(pool, state)| (name(pool), state.counts)).collect();
+                snapshot.lacking = Some(self.services.lacking());
+            });
         }
         Ok(())
     }

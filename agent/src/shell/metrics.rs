@@ -1,4 +1,4 @@
-//! The page `/metrics`: counts that the agent keeps, and readings of kernel and event loop at each
+//! The page `/metrics` of agents and controllers: counts that they keep, and readings of kernel and event loop at each
 //! scrape.
 //!
 //! docs/METRICS.md lists every metric. The number of series is bounded: with more VIPs than
@@ -7,6 +7,7 @@
 mod announcements;
 mod api;
 mod conflicts;
+mod controller;
 mod leases;
 mod moves;
 mod scrape;
@@ -24,6 +25,7 @@ pub use self::{
     announcements::AnnouncementMetrics,
     api::{ApiError, ApiMetrics, Lane, Pending},
     conflicts::ConflictMetrics,
+    controller::{ControllerMetrics, ControllerSnapshot, Reserved},
     leases::LeaseMetrics,
     moves::MoveMetrics,
     scrape::{ClaimSnapshot, InterfaceSnapshot, Mode, Snapshot, VipSnapshot},

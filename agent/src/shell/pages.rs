@@ -40,10 +40,8 @@ use tracing::{info, warn};
 use vipward_core::pinned::Contents;
 
 pub use self::checks::Check;
-use self::{
-    checks::report,
-    doors::{Doors, PeerAddress},
-};
+pub(super) use self::checks::report;
+use self::doors::{Doors, PeerAddress};
 use super::{
     bpf::{BpfError, Extent, Pins, Reader},
     causes::chain,
@@ -172,27 +170,7 @@ impl Pages {
     ) -> Result<(Self, mpsc::Receiver<Question>), PagesError> {
         let (questions, receiver) = mpsc::channel(QUESTIONS);
         let desk = Arc::new(Desk { questions, kernel: OnceLock::new(), metrics, reading: Semaphore::new(1) });
-        let mut tasks = JoinSet::new();
-        for (address, must) in listen.wanted()? {
-            let doors = match Doors::open(address).await {
-                Ok(doors) => doors,
-                Err(source) if must => return Err(PagesError::Listen { address, source }),
-                Err(error) => {
-                    warn!(
-                        %address,
-                        error = %error,
-                        "not serving /metrics, /livez and /readyz here; --listen and --listen-port choose where"
-                    );
-                    continue;
-                }
-            };
-            info!(%address, "serving /metrics, /livez and /readyz");
-            let service = router(Arc::clone(&desk)).into_make_service_with_connect_info::<PeerAddress>();
-            tasks.spawn(async move {
-                // The server never ends by itself: an error ends its own connection only.
-                let _ = axum::serve(doors, service).await;
-            });
-        }
+        let tasks = serve(listen, &router(Arc::clone(&desk))).await?;
         Ok((Self { desk, _tasks: tasks }, receiver))
     }
 
@@ -202,6 +180,33 @@ impl Pages {
         let _ = self.desk.kernel.set(Arc::new(Reader::open(&Pins::new(pin_dir))?));
         Ok(())
     }
+}
+
+/// Serves pages until the tasks are dropped. A default address that is taken is only logged as a
+/// warning.
+pub(super) async fn serve(listen: &Listen, router: &Router) -> Result<JoinSet<()>, PagesError> {
+    let mut tasks = JoinSet::new();
+    for (address, must) in listen.wanted()? {
+        let doors = match Doors::open(address).await {
+            Ok(doors) => doors,
+            Err(source) if must => return Err(PagesError::Listen { address, source }),
+            Err(error) => {
+                warn!(
+                    %address,
+                    error = %error,
+                    "not serving /metrics, /livez and /readyz here; --listen and --listen-port choose where"
+                );
+                continue;
+            }
+        };
+        info!(%address, "serving /metrics, /livez and /readyz");
+        let service = router.clone().into_make_service_with_connect_info::<PeerAddress>();
+        tasks.spawn(async move {
+            // The server never ends by itself: an error ends its own connection only.
+            let _ = axum::serve(doors, service).await;
+        });
+    }
+    Ok(tasks)
 }
 
 fn router(desk: Arc<Desk>) -> Router {
@@ -224,8 +229,7 @@ fn router(desk: Arc<Desk>) -> Router {
 }
 
 async fn metrics(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> Response {
-    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
-    let format = Format::accepted(&accept.collect::<Vec<_>>().join(","));
+    let format = accepted(&headers);
     let snapshot = desk.ask(Question::Look).await;
     // Writing thousands of lines takes time, too.
     let metrics = Arc::clone(&desk.metrics);
@@ -234,6 +238,12 @@ async fn metrics(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> Response 
         Ok(Ok(page)) => ([(header::CONTENT_TYPE, format.content_type())], page).into_response(),
         Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+/// Returns the format that the scraper asks for.
+pub(super) fn accepted(headers: &HeaderMap) -> Format {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    Format::accepted(&accept.collect::<Vec<_>>().join(","))
 }
 
 /// Serves the whole state. It contains addresses, names and sessions, and is for this host only.

@@ -1,7 +1,7 @@
 //! The built-in types of Kubernetes that the server knows, with their defaults.
 
 use k8s_openapi::api::{
-    admissionregistration, apps, coordination, core, discovery, events, flowcontrol, networking, rbac,
+    admissionregistration, apps, coordination, core, discovery, events, flowcontrol, networking, policy, rbac,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
 use serde::Serialize;
@@ -23,14 +23,22 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ANYTHING: Check = |_, _| Vec::new();
 
-const NAMESPACED: [Row; 9] = [
+const NAMESPACED: [Row; 11] = [
     ("", "pods", "Pod", typed::<core::v1::Pod>, ANYTHING),
     ("", "serviceaccounts", "ServiceAccount", typed::<core::v1::ServiceAccount>, ANYTHING),
     ("", "services", "Service", service, ANYTHING),
     ("apps", "daemonsets", "DaemonSet", typed::<apps::v1::DaemonSet>, ANYTHING),
+    ("apps", "deployments", "Deployment", typed::<apps::v1::Deployment>, ANYTHING),
     ("coordination.k8s.io", "leases", "Lease", lease, checks::lease),
     ("discovery.k8s.io", "endpointslices", "EndpointSlice", typed::<discovery::v1::EndpointSlice>, ANYTHING),
     ("events.k8s.io", "events", "Event", event, checks::event),
+    (
+        "policy",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        typed::<policy::v1::PodDisruptionBudget>,
+        ANYTHING,
+    ),
     (RBAC, "roles", "Role", typed::<rbac::v1::Role>, ANYTHING),
     (RBAC, "rolebindings", "RoleBinding", typed::<rbac::v1::RoleBinding>, ANYTHING),
 ];

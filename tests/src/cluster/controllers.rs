@@ -1,6 +1,7 @@
 //! The controllers of a cluster, each in a host of the management network.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use super::admin::{Kind, Object};
 use super::install::CONTROLLER;
 use super::{Cluster, N1, PATIENCE};
 use crate::agent::Agent;
+use crate::http;
 use crate::process::Process;
 
 /// Most controllers of a cluster.
@@ -33,9 +35,16 @@ impl Cluster {
         let mut command = self.member(N1)?.host.command(Agent::default_binary());
         command.arg("controller").arg("--kubeconfig").arg(file.path());
         command.args(["--lease-namespace", &namespace]).args(args);
+        // The manifests take it from the downward API.
+        command.env("POD_IP", N1.management_address().to_string());
         let process = self.member(N1)?.host.spawn(command)?;
         self.controllers.insert(number, (process, file));
         Ok(())
+    }
+
+    /// Asks a controller for a page, by the port that it serves on.
+    pub fn controller_page(&self, port: u16, path: &str) -> Result<http::Answer> {
+        http::get(&self.member(N1)?.host, SocketAddr::from((Ipv4Addr::LOCALHOST, port)), path)
     }
 
     /// Returns a controller that was started.

@@ -95,6 +95,13 @@ impl Installation {
     fn renamed(&self, kind: Kind, manifest: &Value) -> Value {
         let mut manifest = manifest.clone();
         replace_text(&mut manifest, NAMESPACE, &self.namespace);
+        // Agents alone need it, as overlays/without-controller says.
+        if kind == Kind::CLUSTER_ROLE
+            && manifest["metadata"]["name"] == ACCOUNT
+            && let Some(rules) = manifest["rules"].as_array_mut()
+        {
+            rules.push(json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]}));
+        }
         if let Some(prefix) = &self.prefix
             && [
                 Kind::CLUSTER_ROLE,
@@ -126,16 +133,14 @@ impl Installation {
     }
 }
 
-/// Returns every document of the manifests: of the base, and of the controller.
+/// Returns every document of the base.
 fn manifests() -> Result<Vec<Value>> {
     let mut files = Vec::new();
-    for directory in ["base", "overlays/controller"] {
-        let directory = manifests_directory().join(directory);
-        let listed =
-            fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
-        for entry in listed {
-            files.push(entry?.path());
-        }
+    let directory = manifests_directory().join("base");
+    let listed =
+        fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
+    for entry in listed {
+        files.push(entry?.path());
     }
     files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();

@@ -87,6 +87,7 @@ impl Cluster {
         let node = self.member_mut(id)?;
         ensure!(node.powered, "{id} has no power");
         if let Some(agent) = &mut node.agent {
+            agent.set_args(options.args);
             return agent.restart();
         }
         node.agent = Some(Agent::start_in_cluster(&node.host, member, options)?);
@@ -97,6 +98,16 @@ impl Cluster {
     pub fn restart_agent(&mut self, id: NodeId) -> Result<()> {
         self.start_agent(id)?;
         self.wait_until_renewing(id)
+    }
+
+    /// Restarts one agent after the other, beside a controller or without one.
+    pub fn restart_agents_with(&mut self, controller: bool) -> Result<()> {
+        self.options.with_controller = controller;
+        for id in self.ids() {
+            self.terminate(id)?;
+            self.restart_agent(id)?;
+        }
+        Ok(())
     }
 
     /// Sends SIGKILL to a node's agent. Its program and pins stay.

@@ -62,11 +62,12 @@ fn in_base(file: &str, kind: &str) -> Result<Value> {
     Ok(found.into_iter().next().expect("invariant: just counted"))
 }
 
-/// Returns the agent's own container in a `DaemonSet`.
-fn container(daemonset: &Value) -> Result<&Value> {
-    let containers = daemonset["spec"]["template"]["spec"]["containers"].as_array();
-    let agent = containers.and_then(|all| all.iter().find(|container| container["name"] == "vipward"));
-    agent.context("the DaemonSet has no container vipward")
+/// Returns the container of Vipward in a `DaemonSet` or `Deployment`.
+fn container(workload: &Value) -> Result<&Value> {
+    let containers = workload["spec"]["template"]["spec"]["containers"].as_array();
+    let is_ours =
+        |container: &&Value| ["vipward", "controller"].iter().any(|name| container["name"] == *name);
+    containers.and_then(|all| all.iter().find(is_ours)).context("there is no container of Vipward")
 }
 
 /// Returns the strings of a list.

@@ -132,6 +132,7 @@ fn spec_load_balancer_ip_and_external_ips_are_taken_under_the_same_rule() -> Res
             .wait_for_event("bad", &[&format!("{by_spec} (spec.loadBalancerIP) is not announced"), why])?;
         let refused = format!("{external} (spec.externalIPs) is not announced");
         cluster.wait_for_event("external", &[&refused, why])?;
+        cluster.wait_for_event("external", &["spec.externalIPs is deprecated since Kubernetes 1.36"])?;
 
         let monitor = cluster.monitor(&[VIP, SECOND])?;
         let thief = ServiceSpec::without_address("b/thief").port(25);

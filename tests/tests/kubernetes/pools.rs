@@ -2,17 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::json;
 use vipward_tests::cluster::{Cluster, ClusterOptions, ServiceSpec, scenario};
-use vipward_tests::scene::ip;
+use vipward_tests::scene::{PATIENCE, ip};
+use vipward_tests::wait::wait_until;
 
 /// Longest time until another controller leads.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
 
 fn with_controller() -> ClusterOptions {
-    ClusterOptions { args: vec!["--with-controller".to_owned()], ..ClusterOptions::default() }
+    ClusterOptions { with_controller: true, ..ClusterOptions::default() }
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn when_the_leader_dies_the_next_allocates_and_nothing_moves() -> Result<()> {
     })
 }
 
-/// The commands are those of docs/KUBERNETES.md, "With a controller".
+/// The commands are those of docs/KUBERNETES.md, "Uninstalling".
 #[test]
 fn an_uninstall_with_a_controller_leaves_no_claim_once_the_reservations_are_removed() -> Result<()> {
     /// Time between SIGTERM and SIGKILL in the manifests.
@@ -133,6 +134,106 @@ fn an_uninstall_with_a_controller_leaves_no_claim_once_the_reservations_are_remo
             assert!(ended.success(), "the agent on {id} ended with {ended}");
         }
         assert_eq!(cluster.virtual_ips()?, Vec::<serde_json::Value>::new());
+        Ok(())
+    })
+}
+
+/// Agents alone, then a controller, then agents alone: the way of docs/POOLS.md in both directions.
+#[test]
+fn a_controller_comes_and_goes_and_no_status_is_cleared_and_no_vip_moves() -> Result<()> {
+    let named = ip(40);
+    scenario("poolways", ClusterOptions::default(), |cluster| {
+        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64-192.0.2.79"]}))?;
+        cluster.create_service(&ServiceSpec::new("named", named))?;
+        cluster.wait_for_ingress("named", named)?;
+        let named_holder = cluster.wait_until_held(named)?;
+
+        let watch = cluster.watch(&[named])?;
+        watch.step("a controller comes");
+        cluster.start_controller(1, &[])?;
+        cluster.restart_agents_with(true)?;
+        cluster.create_service(&ServiceSpec::without_address("web"))?;
+        cluster.wait_for_ingress("web", ip(64))?;
+        let holder = cluster.wait_until_held(ip(64))?;
+        cluster.wait_for_pool("lan", "/status/used", "1/16")?;
+        watch.stop()?.assert_seamless(named);
+        assert_eq!(cluster.holder(named)?, Some(named_holder));
+
+        let both = [named, ip(64)];
+        let watch = cluster.watch(&both)?;
+        watch.step("the controller goes");
+        cluster.kill_controller(1)?;
+        cluster.restart_agents_with(false)?;
+        // What is done after each agent has listed everything comes before this status.
+        cluster.create_service(&ServiceSpec::new("later", ip(41)))?;
+        cluster.wait_for_ingress("later", ip(41))?;
+        cluster.wait_for_ingress("web", ip(64))?;
+        cluster.wait_for_ingress("named", named)?;
+        let report = watch.stop()?;
+        for vip in both {
+            report.assert_seamless(vip);
+        }
+        assert_eq!((cluster.holder(named)?, cluster.holder(ip(64))?), (Some(named_holder), Some(holder)));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_reservation_that_the_api_server_refuses_is_an_event_and_is_written_once_it_is_allowed() -> Result<()> {
+    scenario("poolref", with_controller(), |cluster| {
+        let role = cluster.cluster_role_of_the_controller();
+        let complete = cluster.admin().get(&role)?.context("the ClusterRole is installed")?;
+        let mut rules = complete["rules"].as_array().context("it has rules")?.clone();
+        let claims = rules.iter_mut().find(|rule| rule["resources"] == json!(["virtualips"]));
+        claims.context("it has the VirtualIPs")?["verbs"] = json!(["get", "list", "watch"]);
+        cluster.admin().merge(&role, &json!({"rules": rules}))?;
+        cluster.start_controller(1, &[])?;
+        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64-192.0.2.79"]}))?;
+        cluster.create_service(&ServiceSpec::without_address("web"))?;
+        cluster.wait_for_event(
+            "web",
+            &[
+                "192.0.2.64 is not reserved for it",
+                "virtualips",
+                "rights of the service account vipward-controller",
+            ],
+        )?;
+        cluster.admin().merge(&role, &json!({"rules": complete["rules"]}))?;
+        cluster.wait_for_ingress("web", ip(64))?;
+        cluster.wait_until_held(ip(64))?;
+        Ok(())
+    })
+}
+
+#[test]
+fn the_pages_of_leader_and_candidate_say_who_leads_and_both_are_ready() -> Result<()> {
+    scenario("poolpages", with_controller(), |cluster| {
+        cluster.start_controller(1, &["--listen-port", "9701"])?;
+        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64-192.0.2.79"]}))?;
+        cluster.create_service(&ServiceSpec::without_address("web"))?;
+        cluster.wait_for_ingress("web", ip(64))?;
+        cluster.wait_for_pool("lan", "/status/used", "1/16")?;
+        cluster.start_controller(2, &["--listen-port", "9702"])?;
+        wait_until(PATIENCE, "the candidate to be ready", || {
+            Ok(cluster.controller_page(9702, "/readyz").is_ok_and(|answer| answer.status == 200))
+        })?;
+        for port in [9701, 9702] {
+            for page in ["/livez", "/readyz"] {
+                let text = cluster.controller_page(port, page)?.good()?;
+                ensure!(text.contains("[+]event-loop ok"), "{page} at {port}: {text}");
+            }
+        }
+        let [leads, waits] = [9701, 9702].map(|port| cluster.controller_page(port, "/metrics"));
+        let (leads, waits) = (leads?.good()?, waits?.good()?);
+        for line in [
+            "vipward_controller_leads 1.0",
+            "vipward_pool_addresses{pool=\"lan\",family=\"ipv4\",state=\"allocated\"} 1.0",
+            "vipward_assignment_duration_seconds_count 1",
+            "vipward_reservations_total{result=\"ok\"} 1",
+        ] {
+            ensure!(leads.lines().any(|said| said == line), "{line} is not in {leads}");
+        }
+        ensure!(waits.contains("\nvipward_controller_leads 0.0\n"), "{waits}");
         Ok(())
     })
 }

@@ -175,13 +175,15 @@ fn event() -> impl Strategy<Value = Event> {
         1 => interfaces,
         1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
         2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: ip(vip), here }),
-        2 => (vip(), any::<bool>(), any::<bool>(), prop::collection::vec(name(), 0..3)).prop_map(
-            |(vip, was_held, force, services)| Event::Claim {
+        2 => (vip(), any::<bool>(), any::<bool>(), prop::collection::vec(name(), 0..3), prop::option::of(name()), prop::option::of(Just(None))).prop_map(
+            |(vip, was_held, force, services, reserved, kept)| Event::Claim {
                 vip: ip(vip),
                 was_held,
                 force,
                 services: services.into_iter().map(named).collect(),
-                reservation: None,
+                reservation: reserved.map(|name| {
+                    Box::new(pools::Reservation { service: named(name), pool: None, kept })
+                }),
                 release: false,
             }
         ),

@@ -206,3 +206,40 @@ fn nodes_that_see_another_network_do_not_undo_each_others_status() {
     world.node("node-a", &["192.0.2.7"]);
     assert_eq!(duty(&world), Some(&write("a/web", &["198.51.100.7"])), "all refuse it");
 }
+
+#[test]
+fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_nothing() {
+    let reserved = |vip: &str, name: &str, kept| Event::Claim {
+        vip: ip(vip),
+        was_held: true,
+        force: false,
+        services: vec![named(name)],
+        reservation: Some(Box::new(pools::Reservation { service: named(name), pool: None, kept })),
+        release: false,
+    };
+    let status = |record: ServiceRecord| record.status("vipward", &["192.0.2.7", "2001:db8::7"]);
+    let mut world = World::unsynced(Settings::default());
+    world.put(status(service("a/web")));
+    world.put(status(service("a/gone")));
+    world.tell(reserved("2001:db8::7", "a/web", None));
+    world.tell(reserved("192.0.2.7", "a/web", None));
+    world.tell(reserved("192.0.2.8", "a/gone", Some(None)));
+    world.tell(Event::Synced);
+    assert_eq!(duty(&world), None, "nothing is cleared");
+    assert_eq!(world.duties.get(&named("a/gone")), Some(&clear("a/gone")));
+    assert_eq!(world.vips(), ["192.0.2.7", "2001:db8::7"]);
+    assert_eq!(world.words(), Vec::<String>::new());
+
+    // What it asks for goes first.
+    world.hold("192.0.2.7", true);
+    world.put(status(service("a/web").addressed("192.0.2.9")));
+    assert_eq!(world.vips(), ["192.0.2.9"]);
+    assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.9"])));
+    world.put(status(service("a/web")));
+    assert_eq!(world.vips(), ["192.0.2.7", "2001:db8::7"]);
+
+    world.tell(Event::ClaimGone(ip("2001:db8::7")));
+    assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.7"])));
+    world.claim("192.0.2.7", true, false);
+    assert_eq!(duty(&world), Some(&clear("a/web")), "an admin has removed the reservations");
+}

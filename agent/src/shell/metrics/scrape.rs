@@ -142,7 +142,9 @@ impl Scrape {
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut page = Page(encoder);
-        page.build(self.snapshot.as_ref())?;
+        let build = self.snapshot.as_ref().map(|snapshot| (snapshot.mode.name(), snapshot.node.as_str()));
+        let (mode, node) = build.unwrap_or_default();
+        page.build(mode, node)?;
         page.value(
             "kernel_readable",
             "Whether the pinned maps could be read for this page",
@@ -210,13 +212,14 @@ fn by_vip(parts: &[(Part, &pinned::Entry)]) -> BTreeMap<IpAddr, Vip> {
 }
 
 /// Values of the label `family`.
-const IPV4: &str = "ipv4";
-const IPV6: &str = "ipv6";
+pub(super) const IPV4: &str = "ipv4";
+pub(super) const IPV6: &str = "ipv6";
 
-struct Page<'a>(DescriptorEncoder<'a>);
+/// A page that is written.
+pub(super) struct Page<'a>(pub(super) DescriptorEncoder<'a>);
 
 impl Page<'_> {
-    fn value(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+    pub(super) fn value(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
     }
 
@@ -229,7 +232,7 @@ impl Page<'_> {
         ConstCounter::new(total).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
     }
 
-    fn values<L: EncodeLabelSet>(
+    pub(super) fn values<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,
@@ -253,11 +256,13 @@ impl Page<'_> {
             .try_for_each(|(labels, count)| ConstCounter::new(count).encode(metric.encode_family(&labels)?))
     }
 
-    fn build(&mut self, snapshot: Option<&Snapshot>) -> fmt::Result {
-        let (mode, node) =
-            snapshot.map_or(("", ""), |snapshot| (snapshot.mode.name(), snapshot.node.as_str()));
+    pub(super) fn build(&mut self, mode: &str, node: &str) -> fmt::Result {
         let labels = [("version", env!("CARGO_PKG_VERSION")), ("mode", mode), ("node", node)];
-        self.values("build_info", "The agent: its version, subcommand and node; always 1", [(labels, 1.0)])
+        self.values(
+            "build_info",
+            "This process: its version, subcommand and node or name; always 1",
+            [(labels, 1.0)],
+        )
     }
 
     fn frames(&mut self, kernel: &Contents) -> fmt::Result {
@@ -458,10 +463,10 @@ fn labels<'a>(family: &'static str, vip: &'a str) -> [(&'static str, &'a str); 2
     [("family", family), ("vip", vip)]
 }
 
-fn is(so: bool) -> f64 {
+pub(super) fn is(so: bool) -> f64 {
     f64::from(u8::from(so))
 }
 
-fn size(size: usize) -> f64 {
+pub(super) fn size(size: usize) -> f64 {
     f64::from(u32::try_from(size).unwrap_or(u32::MAX))
 }

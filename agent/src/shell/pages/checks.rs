@@ -58,7 +58,7 @@ impl Check {
 
 /// Returns the page of all checks, or of the one check that is `asked`
 /// for, in the form of the API server's pages.
-pub(super) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
+pub(in crate::shell) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
     let told: Vec<&Check> =
         checks.iter().filter(|check| asked.is_none_or(|asked| asked == check.name)).collect();
     if told.is_empty() {

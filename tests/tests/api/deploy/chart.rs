@@ -119,8 +119,8 @@ fn every_flag_of_the_agent_is_a_value_or_is_the_charts_own_affair() -> Result<()
     for own in ["node-name", "pod-name", "pod-address", "lease-namespace", "kubeconfig"] {
         known.remove(own);
     }
-    // The value `controller.enabled` sets it.
-    known.remove("with-controller");
+    // The value `controller.enabled` decides about it.
+    known.remove("without-controller");
     // The directory is the mounted one, and the image has no other object.
     for own in ["pin-dir", "ebpf-object", "help", "version"] {
         known.remove(own);
@@ -137,19 +137,19 @@ fn switched(name: &str, condition: &str) -> Result<String> {
     Ok(inner.with_context(|| format!("{name} is not switched by {condition}"))?.to_owned())
 }
 
-/// Returns a template for an installation without a controller.
-fn alone(template: &str) -> Result<String> {
-    let mut alone = template.to_owned();
+/// Returns a template for an installation with the controller.
+fn by_default(template: &str) -> Result<String> {
+    let mut rendered = template.to_owned();
     for (condition, is_met) in
-        [("if .Values.controller.enabled", false), ("if not .Values.controller.enabled", true)]
+        [("if .Values.controller.enabled", true), ("if not .Values.controller.enabled", false)]
     {
-        while let Some((before, rest)) = alone.split_once(&format!("{{{{- {condition} }}}}\n")) {
+        while let Some((before, rest)) = rendered.split_once(&format!("{{{{- {condition} }}}}\n")) {
             let (within, after) = rest.split_once("{{- end }}\n").context("a condition without an end")?;
             let within = if is_met { within } else { "" };
-            alone = [before, within, after].map(|part| part.trim_end_matches(' ')).concat();
+            rendered = [before, within, after].map(|part| part.trim_end_matches(' ')).concat();
         }
     }
-    Ok(alone)
+    Ok(rendered)
 }
 
 /// Expands the constructs of these templates, so that no helm is needed.
@@ -161,7 +161,7 @@ fn the_chart_grants_and_forbids_what_the_base_does_and_with_the_same_priority() 
         ("flowschemas.yaml", switched("flowschemas.yaml", ".Values.flowSchemas")?),
         ("policies.yaml", switched("policies.yaml", "include \"vipward.policies\" .")?),
     ] {
-        let template = alone(&template)?
+        let template = by_default(&template)?
             .replace("{{- include \"vipward.labels\" . | nindent 4 }}", "app.kubernetes.io/name: vipward")
             .replace("{{ .Release.Namespace }}", NAMESPACE);
         assert!(!template.contains("{{"), "{template}");

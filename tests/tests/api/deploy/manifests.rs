@@ -120,9 +120,46 @@ fn the_probes_ask_where_the_agent_serves() -> Result<()> {
 }
 
 #[test]
+fn the_controller_is_two_unprivileged_pods_apart_with_probes_where_it_serves() -> Result<()> {
+    let deployment = in_base("controller.yaml", "Deployment")?;
+    assert_eq!(deployment["spec"]["replicas"], json!(2));
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!((&pod["hostNetwork"], &pod["volumes"]), (&Value::Null, &Value::Null));
+    let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+    let spread = &pod["topologySpreadConstraints"][0];
+    assert_eq!(spread["topologyKey"], "kubernetes.io/hostname");
+    let budget = in_base("controller.yaml", "PodDisruptionBudget")?;
+    assert_eq!(budget["spec"]["maxUnavailable"], json!(1));
+    for selector in [&deployment["spec"]["selector"], &spread["labelSelector"], &budget["spec"]["selector"]] {
+        assert_eq!(&selector["matchLabels"], labels);
+    }
+    let controller = container(&deployment)?;
+    let security = &controller["securityContext"];
+    assert_eq!(security["allowPrivilegeEscalation"], json!(false));
+    assert_eq!(
+        (&security["readOnlyRootFilesystem"], &security["runAsNonRoot"]),
+        (&json!(true), &json!(true))
+    );
+    assert_eq!(security["capabilities"], json!({"drop": ["ALL"]}));
+    let port = strings(&controller["args"])?.into_iter().find_map(|arg| arg.strip_prefix("--listen-port="));
+    let port: u16 = port.context("no --listen-port")?.parse()?;
+    assert_eq!(controller["ports"], json!([{"name": "metrics", "containerPort": port, "protocol": "TCP"}]));
+    for (probe, path) in
+        [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")]
+    {
+        assert_eq!(controller[probe]["httpGet"], json!({"port": port, "path": path}), "{probe}");
+    }
+    let environment = controller["env"].as_array().context("no environment")?;
+    let pod_ip = json!({"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}});
+    assert!(environment.contains(&pod_ip), "the kubelet asks the Pod's address: {environment:?}");
+    Ok(())
+}
+
+#[test]
 fn the_image_is_the_one_that_is_built_here() -> Result<()> {
-    let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
-    assert_eq!(container(&daemonset)?["image"], format!("vipward:{VERSION}"));
+    for (file, kind) in [("daemonset.yaml", "DaemonSet"), ("controller.yaml", "Deployment")] {
+        assert_eq!(container(&in_base(file, kind)?)?["image"], format!("vipward:{VERSION}"));
+    }
     let chart = documents(&in_checkout("deploy/helm/vipward/Chart.yaml"))?.remove(0);
     assert_eq!((&chart["version"], &chart["appVersion"]), (&json!(VERSION), &json!(VERSION)));
     Ok(())

@@ -44,7 +44,7 @@ fn no_rule_has_a_wildcard_and_none_grants_a_role_or_a_secret() -> Result<()> {
 }
 
 #[test]
-fn only_its_own_objects_are_deleted_and_only_a_services_status_is_written() -> Result<()> {
+fn only_its_own_objects_are_written_and_deleted() -> Result<()> {
     let [cluster, own] = roles()?;
     let writes = |role: &Value| -> Result<BTreeMap<String, BTreeSet<String>>> {
         let mut granted = granted(role)?;
@@ -55,8 +55,7 @@ fn only_its_own_objects_are_deleted_and_only_a_services_status_is_written() -> R
         Ok(granted)
     };
     let words = |words: &str| words.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
-    let expected =
-        [("events", "create patch"), ("services/status", "patch"), ("virtualips", "create patch delete")];
+    let expected = [("events", "create patch"), ("virtualips", "create patch delete")];
     assert_eq!(
         writes(&cluster)?,
         expected.map(|(resource, verbs)| (resource.to_owned(), words(verbs))).into()
@@ -96,8 +95,10 @@ fn every_request_for_a_lease_or_a_claim_has_a_priority_above_other_service_accou
         assert_eq!(spec["priorityLevelConfiguration"]["name"], level, "{resource}");
         assert!(spec["matchingPrecedence"].as_u64().is_some_and(|it| it < 9000), "{resource}: {spec}");
         let rule = &spec["rules"][0];
-        let account = json!([{"kind": "ServiceAccount", "serviceAccount": {"name": "vipward", "namespace": NAMESPACE}}]);
-        assert_eq!((&rule["subjects"], &spec["rules"][1]), (&account, &Value::Null), "{resource}");
+        let accounts = ["vipward", "vipward-controller"].map(
+            |name| json!({"kind": "ServiceAccount", "serviceAccount": {"name": name, "namespace": NAMESPACE}}),
+        );
+        assert_eq!((&rule["subjects"], &spec["rules"][1]), (&json!(accounts), &Value::Null), "{resource}");
         let [matched] = &rule["resourceRules"].as_array().context("no rules")?[..] else {
             anyhow::bail!("{resource}: one rule is expected: {rule}")
         };
@@ -142,7 +143,7 @@ fn every_permission_is_explained() -> Result<()> {
 
 #[test]
 fn every_permission_of_the_controller_is_explained_and_none_reaches_further() -> Result<()> {
-    let objects = documents(&in_checkout("deploy/kubernetes/overlays/controller/rbac.yaml"))?;
+    let objects = documents(&in_checkout("deploy/kubernetes/base/controller-rbac.yaml"))?;
     let roles = objects.iter().filter(|object| object["rules"].is_array());
     let mut all = BTreeMap::new();
     for role in roles.clone() {

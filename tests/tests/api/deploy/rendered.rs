@@ -113,10 +113,10 @@ fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
 #[test]
 fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
     for (directory, values, count) in [
-        ("base", "{}", 18),
-        ("overlays/least-privilege", "leastPrivilege: true", 18),
-        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 18),
-        ("overlays/controller", "controller: {enabled: true}", 27),
+        ("base", "{}", 27),
+        ("overlays/least-privilege", "leastPrivilege: true", 27),
+        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 27),
+        ("overlays/without-controller", "controller: {enabled: false}", 18),
     ] {
         let Some(kustomized) = kustomize(&in_checkout("deploy/kubernetes").join(directory)) else {
             return Ok(());
@@ -188,25 +188,34 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
 fn the_chart_makes_the_pools_and_refuses_them_without_a_controller() -> Result<()> {
     let Some(helm) = helm() else { return Ok(()) };
     let pools = "pools: [{name: lan, spec: {addresses: [192.0.2.0/28], priority: 10}}, {name: wan, spec: {addresses: [2001:db8::10]}}]";
-    let rendered = objects(&helm.template(&format!("controller: {{enabled: true}}\n{pools}"))?)?;
+    let rendered = objects(&helm.template(pools)?)?;
     let spec = |name: &str| rendered.get(&format!("\"VIPPool\" null/\"{name}\"")).map(|pool| &pool["spec"]);
     assert_eq!(spec("lan"), Some(&json!({"addresses": ["192.0.2.0/28"], "priority": 10})));
     assert_eq!(spec("wan"), Some(&json!({"addresses": ["2001:db8::10"]})));
-    let refused = helm.template(pools).err().context("pools without a controller were taken")?;
-    assert!(format!("{refused:#}").contains("pools need controller.enabled: true"), "{refused:#}");
+    let refused = helm
+        .template(&format!("controller: {{enabled: false}}\n{pools}"))
+        .err()
+        .context("pools without a controller were taken")?;
+    assert!(format!("{refused:#}").contains("pools need the controller"), "{refused:#}");
     Ok(())
 }
 
 #[test]
 fn the_controller_serves_the_services_that_the_agents_serve() -> Result<()> {
     let Some(helm) = helm() else { return Ok(()) };
-    let values = "controller: {enabled: true}\nagent: {classOnly: true, namespaces: [a], allowAddresses: [192.0.2.0/24], margin: 1s}";
+    let values = "agent: {classOnly: true, namespaces: [a], allowAddresses: [192.0.2.0/24], margin: 1s}";
     let rendered = objects(&helm.template(values)?)?;
     let deployment =
         rendered.values().find(|object| object["kind"] == "Deployment").context("no Deployment")?;
     let args = strings(&deployment["spec"]["template"]["spec"]["containers"][0]["args"])?;
-    let expected =
-        ["controller", "--log-format=json", "--class-only", "--namespace=a", "--allow-address=192.0.2.0/24"];
+    let expected = [
+        "controller",
+        "--log-format=json",
+        "--class-only",
+        "--namespace=a",
+        "--allow-address=192.0.2.0/24",
+        "--listen-port=9648",
+    ];
     assert_eq!(args, expected);
     Ok(())
 }

@@ -89,20 +89,26 @@ fn every_alert_says_what_is_wrong_and_is_explained() -> Result<()> {
     Ok(())
 }
 
-/// Checks that the monitor's selectors fit the manifests.
+/// Checks that the monitors' selectors fit the manifests.
 #[test]
-fn the_pod_monitor_finds_the_agents() -> Result<()> {
-    let monitor = yaml("deploy/prometheus/podmonitor.yaml")?;
+fn the_pod_monitors_find_the_agents_and_the_controllers() -> Result<()> {
     let daemonset = yaml("deploy/kubernetes/base/daemonset.yaml")?;
-    let pod = &daemonset["spec"]["template"];
+    assert_found(&yaml("deploy/prometheus/podmonitor.yaml")?, &daemonset, "vipward")?;
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&read("deploy/kubernetes/base/controller.yaml")?)?;
+    let deployment = objects.first().context("no object")?;
+    assert_found(&yaml("deploy/prometheus/podmonitor-controller.yaml")?, deployment, "vipward-controller")
+}
+
+fn assert_found(monitor: &Value, workload: &Value, job: &str) -> Result<()> {
+    let pod = &workload["spec"]["template"];
     for (label, value) in monitor["spec"]["selector"]["matchLabels"].as_object().context("no labels")? {
         assert_eq!(&pod["metadata"]["labels"][label], value, "{label}");
     }
-    assert_eq!(monitor["metadata"]["namespace"], daemonset["metadata"]["namespace"]);
+    assert_eq!(monitor["metadata"]["namespace"], workload["metadata"]["namespace"]);
     let port = &pod["spec"]["containers"][0]["ports"][0]["name"];
     assert_eq!(&monitor["spec"]["podMetricsEndpoints"][0]["port"], port);
     // The alerts select this job.
     let label = monitor["spec"]["jobLabel"].as_str().context("no label for the job")?;
-    assert_eq!(pod["metadata"]["labels"][label], "vipward");
+    assert_eq!(pod["metadata"]["labels"][label], job);
     Ok(())
 }

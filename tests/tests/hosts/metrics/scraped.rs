@@ -21,11 +21,12 @@ use vipward_tests::wait::wait_for;
 use vipward_tests::wire::Wire;
 
 use super::alerts::{alerts, name};
-use super::documented::assert_documented;
+use super::documented::{assert_documented, assert_documented_of_the_controller};
 use super::exposition::Exposition;
 use super::{PAGES, in_checkout};
 
 const PORT: u16 = 9647;
+const CONTROLLERS_PORT: u16 = 9648;
 const DASHBOARD: &str = "deploy/grafana/vipward.json";
 /// Grafana's window of a rate at this interval.
 const WINDOW: &str = "10s";
@@ -132,9 +133,13 @@ fn conflict(cluster: &Cluster) -> Result<()> {
 
 #[test]
 fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()> {
-    let options = ClusterOptions { nodes: 2, api_in_process: true, ..ClusterOptions::default() };
+    let options =
+        ClusterOptions { nodes: 2, api_in_process: true, with_controller: true, ..ClusterOptions::default() };
     scenario("scraped", options, |cluster| {
-        let targets = [N1, N2].map(|id| SocketAddr::from((id.management_address(), PORT)));
+        cluster.start_controller(1, &[])?;
+        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64/29"]}))?;
+        let targets = [(N1, PORT), (N2, PORT), (N1, CONTROLLERS_PORT)];
+        let targets = targets.map(|(id, port)| SocketAddr::from((id.management_address(), port)));
         let prometheus = Prometheus::start(&cluster.member(N1)?.host, &targets)?;
         let mut story = Story::begin();
         cluster.wait_until_all_renew()?;
@@ -193,7 +198,10 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
 
         let cluster_pages = [page(cluster, N1)?, page(cluster, N2)?];
         // The standalone agent's test checks the common metrics.
-        assert_documented(&cluster_pages)
+        assert_documented(&cluster_pages)?;
+        let page = cluster.controller_page(CONTROLLERS_PORT, "/metrics")?.good()?;
+        promtool(&["check", "metrics"], Some(&page))?;
+        assert_documented_of_the_controller(&Exposition::parse(&page)?)
     })
 }
 

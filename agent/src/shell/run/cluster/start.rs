@@ -102,7 +102,7 @@ pub(super) async fn start(
     };
     let now = now()?;
     let messages = Messages::start(&kube, settings.node.clone(), now)?;
-    let mut served = Services::start(args.services.settings());
+    let mut served = Services::start(args.service_settings());
     let told = served.on_event(services::Event::ApiEndpoints(api_address.into_iter().collect()));
     debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
     let source = Cluster {

@@ -81,9 +81,8 @@ impl Policies {
         let mut env = Env::stdlib();
         // Kubernetes has this extension since 1.25.
         env.add_extension(extensions::strings).map_err(|error| anyhow!("{error:?}"))?;
-        let files = ["base", "overlays/controller"].map(|directory| {
-            documents(&in_checkout("deploy/kubernetes").join(directory).join("policies.yaml"))
-        });
+        let files = ["policies.yaml", "controller-policies.yaml"]
+            .map(|file| documents(&in_checkout("deploy/kubernetes/base").join(file)));
         let objects = files.into_iter().collect::<Result<Vec<_>>>()?.concat();
         let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
         let bound: Vec<_> = of_kind("ValidatingAdmissionPolicyBinding")
