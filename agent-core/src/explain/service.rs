@@ -31,10 +31,11 @@ pub(super) fn steps(facts: &ServiceFacts) -> Vec<Step> {
         Step::good(Link::Service, format!("{name} is of type LoadBalancer and served")),
         request(account),
     ];
-    if !account.is_elsewhere {
-        steps.push(pool(account, &facts.namespace));
+    if account.is_elsewhere {
+        steps.push(status(account, facts));
+    } else {
+        steps.extend([pool(account, facts), status(account, facts)]);
     }
-    steps.push(status(account, &facts.namespace));
     steps
 }
 
@@ -59,7 +60,20 @@ fn request(account: &ServiceAccount) -> Step {
     Step::doubtful(Link::Request, says, "do what is said of each problem").with(problems)
 }
 
-fn pool(account: &ServiceAccount, namespace: &str) -> Step {
+fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
+    let Some(leader) = &facts.leader else {
+        return match account.request {
+            Asking::Addresses(..) => {
+                Step::unseen(Link::Pool, "no controller runs, and the Service needs none")
+            }
+            Asking::Families(..) if account.given.is_empty() => Step::broken(
+                Link::Pool,
+                "no controller runs that could give it an address of a pool",
+                "run vipward controller, or name an address in the annotation vipward.io/addresses",
+            ),
+            Asking::Families(..) => Step::unseen(Link::Pool, "no controller runs; what is reserved stays"),
+        };
+    };
     let given = account.given.iter().map(|(vip, reservation)| origin(*vip, reservation.as_ref()));
     let given: Vec<_> = given.collect();
     let mut details: Vec<_> = account.prospects.iter().map(ToString::to_string).collect();
@@ -82,9 +96,10 @@ fn pool(account: &ServiceAccount, namespace: &str) -> Step {
             "create a VIPPool, or name an address in the annotation vipward.io/addresses",
         );
     }
+    let namespace = &facts.namespace;
     let remedy = format!(
-        "the controller reserves one within seconds; if it does not, see whether it runs: kubectl -n {namespace} get \
-         lease vipward-controller, and its log"
+        "the controller {leader} reserves one within seconds; if it does not, see whether it renews its Lease \
+         (kubectl -n {namespace} get lease vipward-controller), and its log"
     );
     Step::broken(Link::Pool, "no address is reserved for it yet", remedy).with(details)
 }
@@ -100,7 +115,7 @@ fn origin(vip: IpAddr, reservation: Option<&Reservation>) -> String {
     }
 }
 
-fn status(account: &ServiceAccount, namespace: &str) -> Step {
+fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
     let written = list(&account.status);
     if account.is_elsewhere {
         let who = account.manager.as_deref().unwrap_or("another controller");
@@ -114,14 +129,16 @@ fn status(account: &ServiceAccount, namespace: &str) -> Step {
     if missing.is_empty() {
         return Step::good(Link::Status, format!("it names {written}, written by {FIELD_MANAGER}"));
     }
-    Step::broken(
-        Link::Status,
-        format!("it does not name {} yet", list(&missing)),
-        format!(
+    let says = format!("it does not name {} yet", list(&missing));
+    let remedy = match &facts.leader {
+        None => "its holder writes it: see below why no node holds it, or that node's log".to_owned(),
+        Some(_) => format!(
             "the controller writes it within seconds, unless the address is refused (see below); if not, see its log: \
-             kubectl -n {namespace} logs deployment/vipward-controller"
+             kubectl -n {} logs deployment/vipward-controller",
+            facts.namespace
         ),
-    )
+    };
+    Step::broken(Link::Status, says, remedy)
 }
 
 fn list(addresses: &[IpAddr]) -> String {

@@ -101,12 +101,15 @@ pub async fn gather_service(
         (None, Look::Not(_) | Look::Failed(_)) => "default".into(),
     };
     let service = ServiceName { namespace, name: Arc::clone(&service.name) };
-    let account = match &world {
-        Look::Seen(world) => Look::Seen(world.service(&service)),
-        Look::Not(why) => Look::Not(why.clone()),
-        Look::Failed(why) => Look::Failed(why.clone()),
+    let unknown = |account| {
+        let namespace = options.lease_namespace.clone();
+        ServiceFacts { service: service.clone(), account, leader: None, namespace }
     };
-    let facts = ServiceFacts { service, account, namespace: options.lease_namespace.clone() };
+    let facts = match &world {
+        Look::Seen(world) => world.service(service, options),
+        Look::Not(why) => unknown(Look::Not(why.clone())),
+        Look::Failed(why) => unknown(Look::Failed(why.clone())),
+    };
     let mut addresses = Vec::new();
     for address in facts.addresses() {
         addresses.push(about(options, &view, &world, address).await?);

@@ -40,7 +40,7 @@ mod vip_pool;
 mod virtual_ip;
 
 pub use self::{
-    ballots::Candidate,
+    ballots::{Candidate, leader},
     call::MANAGER,
     claims::ClaimError,
     connect::{Access, ConnectError, Limits, Server, is_redundant},

@@ -329,7 +329,7 @@ impl Writes {
 const OBSERVER: u8 = 2;
 
 /// Returns an address in the subnet of the VIPs.
-fn segment(host: u8) -> Result<Ipv4Net> {
+pub(super) fn segment(host: u8) -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(Ipv4Addr::new(10, 64, 0, host), 16)?)
 }
 

@@ -22,7 +22,12 @@ fn account() -> ServiceAccount {
 }
 
 fn facts(account: Option<ServiceAccount>) -> ServiceFacts {
-    ServiceFacts { service: service(), account: Look::Seen(account), namespace: "vipward-system".to_owned() }
+    ServiceFacts {
+        service: service(),
+        account: Look::Seen(account),
+        leader: Some("c1".to_owned()),
+        namespace: "vipward-system".to_owned(),
+    }
 }
 
 /// Returns each step's link, verdict and text.
@@ -85,6 +90,19 @@ fn the_reason_for_no_address_is_the_first_broken_step() {
         assert_eq!((step.link, &step.says), (link, &says));
         assert_eq!((explanation.broken, &explanation.remedy), (Some(link), &step.remedy));
     }
+}
+
+#[test]
+fn without_a_controller_only_a_service_that_names_no_address_lacks_one() {
+    let none = ServiceAccount { given: Vec::new(), status: Vec::new(), prospects: Vec::new(), ..account() };
+    let asks = ServiceAccount { request: Asking::Addresses(Place::Addresses, vec![VIP]), ..none.clone() };
+    let pool = |account| {
+        let explanation = explain_service(&ServiceFacts { leader: None, ..facts(Some(account)) }, &[]);
+        (explanation.steps[2].link, explanation.steps[2].verdict)
+    };
+    assert_eq!(pool(none), (Link::Pool, Verdict::Broken));
+    assert_eq!(pool(asks), (Link::Pool, Verdict::Unseen));
+    assert_eq!(pool(account()), (Link::Pool, Verdict::Unseen));
 }
 
 #[test]

@@ -14,9 +14,9 @@ use tokio::{
 };
 use vipward_core::{
     cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    explain::{Cluster, LeaseSeen, Look},
+    explain::{Cluster, LeaseSeen, Look, ServiceFacts},
     net::NetView,
-    services::{self, Role, ServiceAccount, Services},
+    services::{self, Role, Services},
     time::Monotonic,
 };
 
@@ -25,7 +25,7 @@ use crate::shell::{
     causes::chain,
     clock,
     host_network::host_network,
-    kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server},
+    kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server, leader},
 };
 
 /// The time to list everything.
@@ -56,7 +56,7 @@ pub(super) async fn look(
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
     let (_reader, mut seen) =
         Reader::start(&kube, Resource::OF_CONTROLLER, Reading { service_labels: true })?;
-    let mut world = World::new(options, &server, kube, view)?;
+    let mut world = World::new(options, &server, kube.clone(), leader(&kube).await, view)?;
     let deadline = Instant::now() + LISTING;
     while world.listed.len() < Resource::OF_CONTROLLER.len() {
         match next(&mut seen, deadline).await {
@@ -111,15 +111,19 @@ pub(super) struct World {
     kube: Kube,
     /// The namespace of a Service that is named without one.
     pub(super) namespace: Arc<str>,
+    leader: Option<String>,
 }
 
 impl World {
-    fn new(options: &Options, server: &Server, kube: Kube, view: &NetView) -> Result<Self, ExplainError> {
-        // What a Service asks for is the controller's to say, if there is one.
-        let role = match options.services.role {
-            Role::Alone => Role::Alone,
-            Role::Announcer | Role::Controller => Role::Controller,
-        };
+    fn new(
+        options: &Options,
+        server: &Server,
+        kube: Kube,
+        leader: Option<String>,
+        view: &NetView,
+    ) -> Result<Self, ExplainError> {
+        // What a Service has is the controller's to say, if there is one.
+        let role = if leader.is_some() { Role::Controller } else { Role::Alone };
         let mut services = Services::start(services::Settings { role, ..options.services.clone() });
         let api = server.address().into_iter().collect();
         services.on_event(services::Event::ApiEndpoints(api));
@@ -139,6 +143,7 @@ impl World {
             listed: BTreeSet::new(),
             kube,
             namespace: server.default_namespace().into(),
+            leader,
         })
     }
 
@@ -218,8 +223,10 @@ impl World {
         })
     }
 
-    /// Returns what concerns a Service, if it exists.
-    pub(super) fn service(&self, name: &ServiceName) -> Option<ServiceAccount> {
-        self.services.account_of(name)
+    /// Returns what concerns a Service.
+    pub(super) fn service(&self, service: ServiceName, options: &Options) -> ServiceFacts {
+        let account = Look::Seen(self.services.account_of(&service));
+        let namespace = options.lease_namespace.clone();
+        ServiceFacts { service, account, leader: self.leader.clone(), namespace }
     }
 }

@@ -127,6 +127,15 @@ impl Candidate {
     }
 }
 
+/// Returns the name of the controller that has the lead, or had it when it crashed; none if no
+/// controller has run, or the last one has given the lead back.
+pub async fn leader(kube: &Kube) -> Option<String> {
+    let connections = Connections::open(&kube.server).ok()?;
+    let call = Collection::of::<Lease>(Some(&kube.namespace)).get(NAME);
+    let object = connections.ask(call, kube.server.limits().request()).await.ok()?;
+    ballot(&object).ok().map(|ballot| ballot.holder).filter(|holder| !holder.is_empty())
+}
+
 fn ballot(object: &str) -> Result<Ballot, RequestError> {
     let Object { metadata, spec } = serde_json::from_str(object).map_err(RequestError::Unreadable)?;
     Ok(Ballot {
