@@ -32,7 +32,7 @@ use super::{
     time::Monotonic,
 };
 
-pub use self::message::{Kind, Message, News, Object, Reason};
+pub use self::message::{ForeignObject, Kind, Message, News, Object, Reason};
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,14 @@
 //! Pools of addresses, and who has which of their addresses.
 //!
-//! A pool is a `VIPPool` object. The controller gives a Service that asks for no address of its own
+//! A pool is a `VIPPool` object, or an `IPAddressPool` of `MetalLB`'s. The controller gives a Service that asks for no address of its own
 //! one of a pool, and reserves it by the `VirtualIP` object that the address names: the creation of
 //! that object decides between two controllers. docs/POOLS.md has the rules.
 
 mod allocator;
+mod kind;
+mod l2_advertisement;
 mod listing;
+mod metrics;
 mod pool;
 mod range;
 #[cfg(test)]
@@ -18,7 +21,10 @@ pub use self::{
         Allocator, Command, Counts, Event, Expected, Fit, Lack, PoolState, Prospect, Request, Reservation,
         ReservationWrite, Surroundings,
     },
+    kind::{PoolKind, Shown},
+    l2_advertisement::{L2Advertisement, L2AdvertisementRecord, Preference},
     listing::{AddressRow, FamilyRow, PoolList, PoolRow, list},
+    metrics::metallb_metrics,
     pool::{Choice, Keep, MOST_RANGES, Pool, PoolFault, PoolFaultKind, PoolRecord, Sharing},
     range::{AddressRange, RangeError},
 };

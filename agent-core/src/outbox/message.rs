@@ -26,6 +26,29 @@ pub enum Object {
     Service(ServiceName),
     /// A VIP's claim.
     VirtualIp(IpAddr),
+    /// An object of a type that another program defines.
+    Foreign(ForeignObject),
+}
+
+/// An object of a type that another program defines.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ForeignObject {
+    /// The type's group and version.
+    pub version: &'static str,
+    /// The type's kind.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Arc<str>,
+}
+
+impl fmt::Display for ForeignObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+    }
 }
 
 impl fmt::Display for Object {
@@ -34,6 +57,7 @@ impl fmt::Display for Object {
         match self {
             Self::Service(service) => f.write_str(&service.name),
             Self::VirtualIp(vip) => f.write_str(&object_name(*vip)),
+            Self::Foreign(object) => f.write_str(&object.name),
         }
     }
 }
@@ -152,6 +176,12 @@ impl Message {
     /// Returns the message about a Service's problem.
     pub fn of_problem(service: ServiceName, uid: Option<Arc<str>>, problem: &Problem) -> Self {
         Self::new(Object::Service(service), uid, Reason::Problem, &problem.to_string())
+    }
+
+    /// Returns the message about a problem of an object that another program defines.
+    pub fn of_foreign(object: ForeignObject, words: &str) -> Self {
+        let uid = Some(Arc::clone(&object.uid));
+        Self::new(Object::Foreign(object), uid, Reason::Problem, words)
     }
 
     /// Returns its words.

@@ -24,7 +24,7 @@ pub use self::{
     books::{Counts, PoolState, Reservation},
     requests::Request,
 };
-use super::{Family, Keep, Pool, PoolFault, PoolRecord};
+use super::{Family, Keep, Pool, PoolFault, PoolKind, PoolRecord, Shown};
 use crate::{cluster::ServiceName, pace::mix};
 
 /// What the allocator does not know of addresses.
@@ -116,7 +116,8 @@ pub enum Expected {
 pub enum Lack {
     /// No pool of that name.
     #[error(
-        "there is no VIPPool {pool:?} (annotation vipward.io/pool); create it, or name one that kubectl get vippools lists"
+        "there is no {} {:?} (annotation {}); create it, or name one that kubectl get {} lists",
+        PoolKind::of(pool).0.name(), PoolKind::of(pool).1, PoolKind::of(pool).0.annotation(), PoolKind::of(pool).0.plural()
     )]
     NoSuchPool {
         /// The name.
@@ -124,8 +125,9 @@ pub enum Lack {
     },
     /// A pool that is not for the Service.
     #[error(
-        "VIPPool {pool} is not for this Service: its namespaces or selectors leave it out, it is being deleted, or a value of it cannot be read; \
-         have it serve the Service, or name another pool"
+        "{} is not for this Service: its namespaces or selectors leave it out, it is being deleted, or a value of it cannot be read; \
+         have it serve the Service, or name another pool",
+        Shown(pool)
     )]
     NotServed {
         /// The pool.
@@ -133,7 +135,8 @@ pub enum Lack {
     },
     /// An address of a pool that is not for the Service.
     #[error(
-        "{vip} belongs to VIPPool {pool}, which is not for this Service; choose another address, or have the pool serve it"
+        "{vip} belongs to {}, which is not for this Service; choose another address, or have the pool serve it",
+        Shown(pool)
     )]
     NotServedAddress {
         /// The address.
@@ -143,7 +146,7 @@ pub enum Lack {
     },
     /// No pool that serves the Service has addresses of the family.
     #[error(
-        "no VIPPool gives this Service an {} address: none with autoAssign serves its namespace and labels and has that family; \
+        "no pool gives this Service an {} address: none with autoAssign serves its namespace and labels and has that family; \
          create one, or name a pool in the annotation vipward.io/pool", family.name()
     )]
     NoPool {
@@ -151,7 +154,7 @@ pub enum Lack {
         family: Family,
     },
     /// The pools are used up.
-    #[error("no {} address is free in VIPPool {}; add addresses to one of them, or release some (vipward pools)", family.name(), pools.join(", "))]
+    #[error("no {} address is free in {}; add addresses to one of them, or release some (vipward pools)", family.name(), shown(pools))]
     UsedUp {
         /// The family.
         family: Family,
@@ -188,7 +191,8 @@ pub enum Lack {
     },
     /// An address that stays although the pool has changed.
     #[error(
-        "it keeps {vip}, which VIPPool {pool} would not give it any more; to get another one: vipward release {vip}"
+        "it keeps {vip}, which {} would not give it any more; to get another one: vipward release {vip}",
+        Shown(pool)
     )]
     OutOfPool {
         /// The address.
@@ -316,9 +320,9 @@ impl Allocator {
                 self.touch(vip, before);
             }
             Event::Answered(vip) => {
+                // The one that has it now may have waited for this answer, to give the address up.
                 let asking = self.book.answered(vip);
-                self.touch_free(vip);
-                self.touched.extend(asking);
+                self.touch(vip, asking);
             }
             Event::Synced => {
                 self.is_synced = true;
@@ -377,6 +381,11 @@ impl Allocator {
     /// Returns the faults of a pool's values.
     pub fn faults(&self, pool: &str) -> &[PoolFault] {
         self.pools.faults(pool)
+    }
+
+    /// Returns the kind of the pool with an address.
+    pub fn kind_of(&self, vip: IpAddr) -> Option<PoolKind> {
+        self.pools.any_of(vip).map(|pool| PoolKind::of(&pool.record.name).0)
     }
 
     /// Returns the reservations, by address.
@@ -503,8 +512,8 @@ impl Allocator {
     /// for.
     fn heir(&self, vip: IpAddr, reservation: &Reservation) -> Option<ServiceName> {
         let asks = |other: &ServiceName| {
-            self.requests.get(other).is_some_and(|request| request.addresses.contains(&vip))
-                && Pools::may_share(self.pools.any_of(vip), reservation, other)
+            self.requests.get(other).is_some_and(|request| request.wants(vip))
+                && Pools::may_share(self.pools.any_of(vip), &reservation.service, other)
         };
         self.waiting.for_address(vip).find(|other| **other != reservation.service && asks(other)).cloned()
     }
@@ -542,6 +551,9 @@ impl Allocator {
                 } else if let Some(lack) = self.out_of_pool(vip, service, request) {
                     lacks.push(lack);
                 }
+            } else if let Some(vip) = self.shared(service, request, *family) {
+                addresses.push(vip);
+                self.waiting.add_address(service.clone(), vip);
             } else if !self.book.is_asking_for(service, *family) {
                 self.ask(service, request, *family, surroundings, lacks, commands);
             }
@@ -552,6 +564,20 @@ impl Allocator {
             }
         }
         (addresses, spare)
+    }
+
+    /// Returns the address of the status that the Service shares, by the key of both, with the one that
+    /// it is reserved for.
+    fn shared(&self, service: &ServiceName, request: &Request, family: Family) -> Option<IpAddr> {
+        let of_family = request.status.iter().copied().filter(|vip| Family::of(*vip) == family);
+        let mut fitting = of_family.filter(|vip| self.pools.is_of(*vip, request.pool.as_deref()));
+        fitting.find(|vip| {
+            self.book.owner(*vip).is_some_and(|owner| {
+                let key = self.requests.get(owner).and_then(|owner| owner.share.as_ref());
+                key.is_some_and(|key| request.share.as_ref() == Some(key))
+                    && Pools::may_share(self.pools.any_of(*vip), owner, service)
+            })
+        })
     }
 
     /// Ends the time for which an address was kept.
@@ -684,7 +710,8 @@ impl Allocator {
                     lacks.extend(self.book.is_to_be_released(vip).then_some(Lack::AskedByName { vip }));
                 }
                 Some(reservation)
-                    if reservation.kept.is_none() && Pools::may_share(pool, &reservation, service) =>
+                    if reservation.kept.is_none()
+                        && Pools::may_share(pool, &reservation.service, service) =>
                 {
                     addresses.push(vip);
                     self.waiting.add_address(service.clone(), vip);
@@ -742,6 +769,16 @@ impl Allocator {
             commands.push(Command::Write(ReservationWrite { vip, expected, reservation: None }));
         }
     }
+}
+
+/// Returns the kinds and names of pools: `VIPPool lan, wan, IPAddressPool lan`.
+fn shown(pools: &[Arc<str>]) -> String {
+    let mut last = None;
+    let named = pools.iter().map(|pool| {
+        let (kind, name) = PoolKind::of(pool);
+        if last.replace(kind) == Some(kind) { name.to_owned() } else { Shown(pool).to_string() }
+    });
+    named.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a number that depends on a Service's name alone.

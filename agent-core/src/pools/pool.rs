@@ -10,7 +10,7 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    Family,
+    Family, PoolKind,
     range::{AddressRange, RangeError, number},
 };
 use crate::cluster::{Selector, SelectorError, ServiceName};
@@ -59,8 +59,12 @@ pub enum Sharing {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of its own of the object")]
 pub struct PoolRecord {
-    /// Its name.
+    /// Its name among the pools of all kinds ([`PoolKind::key`]).
     pub name: Arc<str>,
+    /// Its uid, by which Events refer to it. It may be left empty.
+    pub uid: Arc<str>,
+    /// Its labels. They may be left empty unless an [`L2Advertisement`](super::L2Advertisement) may select it.
+    pub labels: BTreeMap<String, String>,
     /// The time of its creation, in seconds since 1970.
     pub created: i64,
     /// True if it is being deleted.
@@ -73,16 +77,18 @@ pub struct PoolRecord {
     pub auto_assign: bool,
     /// The pools with lower numbers come first.
     pub priority: i32,
-    /// A selector for Services, as text.
-    pub service_selector: Option<Box<str>>,
-    /// A selector for their namespaces, as text.
-    pub namespace_selector: Option<Box<str>>,
+    /// Selectors for Services, as text: one of them matches. If empty: all Services.
+    pub service_selectors: Vec<Box<str>>,
+    /// Selectors for their namespaces, likewise.
+    pub namespace_selectors: Vec<Box<str>>,
     /// The namespaces. If empty, and there is no selector: all.
     pub namespaces: BTreeSet<Arc<str>>,
     /// Addresses that are never given out.
     pub avoid: Vec<Box<str>>,
     /// True if the first address of each network, and in IPv4 the last, are given out too.
     pub use_ends: bool,
+    /// True if IPv4 addresses that end in .0 or .255 are never given out.
+    pub avoid_buggy: bool,
     /// Who may share.
     pub sharing: Sharing,
     /// How long addresses stay reserved, as text.
@@ -145,8 +151,8 @@ pub struct Pool {
     ranges: Vec<AddressRange>,
     /// The addresses that it gives out.
     spans: Vec<Span>,
-    service_selector: Option<Selector>,
-    namespace_selector: Option<Selector>,
+    service_selectors: Vec<Selector>,
+    namespace_selectors: Vec<Selector>,
     /// How long its addresses are kept.
     pub keep: Keep,
     /// False if a selector could not be read: then it gives no address, for it might give it to a
@@ -165,22 +171,14 @@ impl Pool {
         let ranges = sound("addresses", &record.addresses, record.lenient, &mut faults);
         let ranges = apart(ranges, &mut faults);
         let avoid = sound("avoid.addresses", &record.avoid, record.lenient, &mut faults);
-        let spans = spans(&ranges, &avoid, record.use_ends);
+        let spans = spans(&ranges, &avoid, &record);
         if ranges.is_empty() && faults.is_empty() {
             push(&mut faults, "addresses".to_owned(), PoolFaultKind::Empty);
         }
         let before = faults.len();
-        let mut selector = |field: &str, text: &Option<Box<str>>| match text.as_deref().map(str::parse) {
-            None => None,
-            Some(Ok(selector)) => Some(selector),
-            Some(Err(why)) => {
-                let why: SelectorError = why;
-                push(&mut faults, field.to_owned(), why.into());
-                None
-            }
-        };
-        let service_selector = selector("serviceSelector", &record.service_selector);
-        let namespace_selector = selector("namespaceSelector", &record.namespace_selector);
+        let (of_services, of_namespaces) = PoolKind::of(&record.name).0.selector_fields();
+        let service_selectors = selectors(of_services, &record.service_selectors, &mut faults);
+        let namespace_selectors = selectors(of_namespaces, &record.namespace_selectors, &mut faults);
         let is_usable = faults.len() == before;
         let keep = record.keep.as_deref().map_or(Some(Keep::Not), keep).unwrap_or_else(|| {
             let text = record.keep.as_deref().unwrap_or_default().to_owned();
@@ -188,7 +186,7 @@ impl Pool {
             // What cannot be read frees no address.
             Keep::Forever
         });
-        let pool = Self { record, ranges, spans, service_selector, namespace_selector, keep, is_usable };
+        let pool = Self { record, ranges, spans, service_selectors, namespace_selectors, keep, is_usable };
         (pool, faults)
     }
 
@@ -216,13 +214,12 @@ impl Pool {
         namespace_labels: &BTreeMap<String, String>,
     ) -> bool {
         let listed = &self.record.namespaces;
-        let is_listed = listed.contains(&service.namespace);
-        let by_label = self.namespace_selector.as_ref().map(|selector| selector.matches(namespace_labels));
-        let in_namespace = match by_label {
-            Some(matches) => matches || is_listed,
-            None => listed.is_empty() || is_listed,
-        };
-        let labelled = self.service_selector.as_ref().is_none_or(|selector| selector.matches(labels));
+        let by_label = &self.namespace_selectors;
+        let in_namespace = listed.is_empty() && by_label.is_empty()
+            || listed.contains(&service.namespace)
+            || by_label.iter().any(|selector| selector.matches(namespace_labels));
+        let by_label = &self.service_selectors;
+        let labelled = by_label.is_empty() || by_label.iter().any(|selector| selector.matches(labels));
         self.is_usable && !self.record.deleting && in_namespace && labelled
     }
 
@@ -294,14 +291,31 @@ impl Span {
         let after = (other.last < self.last && !is_apart).then(|| Self { first: other.last + 1, ..self });
         [is_apart.then_some(self), before, after].into_iter().flatten()
     }
+
+    /// Returns what is left without the IPv4 addresses that end in .0 or .255.
+    fn without_buggy(self) -> Vec<Self> {
+        /// The number of addresses of a /24.
+        const BLOCK: u128 = 256;
+        if self.family == Family::V6 {
+            return vec![self];
+        }
+        let blocks = self.first / BLOCK..=self.last / BLOCK;
+        let within = blocks.map(|block| Self {
+            first: self.first.max(block * BLOCK + 1),
+            last: self.last.min(block * BLOCK + BLOCK - 2),
+            ..self
+        });
+        within.filter(|span| span.first <= span.last).collect()
+    }
 }
 
 /// Returns the addresses that a pool gives out: those of its ranges without those to avoid.
-fn spans(ranges: &[AddressRange], avoid: &[AddressRange], use_ends: bool) -> Vec<Span> {
-    let ends = ranges.iter().flat_map(AddressRange::ends).filter(|_| !use_ends);
+fn spans(ranges: &[AddressRange], avoid: &[AddressRange], record: &PoolRecord) -> Vec<Span> {
+    let ends = ranges.iter().flat_map(AddressRange::ends).filter(|_| !record.use_ends);
     let end = |address| Span { family: Family::of(address), first: number(address), last: number(address) };
     let avoided = avoid.iter().map(Span::from).chain(ends.map(end));
-    let all = ranges.iter().map(Span::from).collect();
+    let all: Vec<_> = ranges.iter().map(Span::from).collect();
+    let all = if record.avoid_buggy { all.into_iter().flat_map(Span::without_buggy).collect() } else { all };
     let without =
         |spans: Vec<Span>, avoided| spans.into_iter().flat_map(|span: Span| span.without(avoided)).collect();
     avoided.fold(all, without)
@@ -318,6 +332,19 @@ fn sound(field: &str, texts: &[Box<str>], lenient: bool, faults: &mut Vec<PoolFa
         }
     }
     ranges
+}
+
+/// Reads selectors. Those with a fault are left out.
+pub(super) fn selectors(field: &str, texts: &[Box<str>], faults: &mut Vec<PoolFault>) -> Vec<Selector> {
+    let mut selectors = Vec::new();
+    for (position, text) in texts.iter().enumerate() {
+        let read: Result<Selector, SelectorError> = text.parse();
+        match read {
+            Ok(selector) => selectors.push(selector),
+            Err(why) => push(faults, field.replace('#', &position.to_string()), why.into()),
+        }
+    }
+    selectors
 }
 
 /// Returns the ranges without those that have an address of an earlier one.

@@ -1,5 +1,6 @@
 mod allocating;
 mod leaders;
+mod metallb;
 mod reading;
 
 use std::{

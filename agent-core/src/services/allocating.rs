@@ -1,6 +1,6 @@
 //! The controller's addresses: what Services ask of the pools, and what they are given.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use super::{
     Command, Role, ServiceEntry, Services,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     cluster::ServiceName,
-    pools::{self, Allocator, Request, Surroundings},
+    pools::{self, Allocator, PoolKind, Request, Surroundings},
 };
 
 /// What the Services know of addresses, without the pools.
@@ -58,6 +58,14 @@ impl Services {
         }
     }
 
+    /// Returns true if Services of several namespaces may share an address by `MetalLB`'s key. What an
+    /// agent finds in the statuses, the controller has allowed.
+    pub(super) fn shares_by_metallb(&self, vip: IpAddr) -> bool {
+        self.settings.metallb
+            && (self.settings.role == Role::Announcer
+                || self.allocator.kind_of(vip) == Some(PoolKind::IpAddressPool))
+    }
+
     /// Has the pools begin, with all requests: a reservation without a request is given up.
     pub(super) fn begin_allocating(&mut self, commands: &mut Vec<Command>) {
         if self.settings.role != Role::Controller {
@@ -96,7 +104,8 @@ impl Services {
             labels: record.labels.clone(),
             families: record.families.clone(),
             needs_all: record.needs_all_families,
-            pool: named_pool(&record.annotations).map(Into::into),
+            pool: named_pool(&record.annotations, self.settings.metallb),
+            share: record.annotations.metallb_share.clone().filter(|_| self.settings.metallb),
             // One Service must not take whole pools.
             addresses: entry.reading.asked().iter().copied().take(self.settings.most_addresses).collect(),
             status,
@@ -106,8 +115,13 @@ impl Services {
     }
 }
 
-/// Returns the pool that the annotations name.
-pub(super) fn named_pool(annotations: &Annotations) -> Option<&str> {
-    let named = [&annotations.pool, &annotations.metallb_pool];
-    named.into_iter().find_map(|pool| pool.as_deref().map(str::trim).filter(|pool| !pool.is_empty()))
+/// Returns the name, among all pools, of the pool that a Service names. In the place of `MetalLB`, its
+/// annotation names an `IPAddressPool`, and else a `VIPPool`.
+pub(super) fn named_pool(annotations: &Annotations, metallb: bool) -> Option<Arc<str>> {
+    let theirs = if metallb { PoolKind::IpAddressPool } else { PoolKind::VipPool };
+    let named = [(PoolKind::VipPool, &annotations.pool), (theirs, &annotations.metallb_pool)];
+    named.into_iter().find_map(|(kind, pool)| {
+        let name = pool.as_deref().map(str::trim).filter(|pool| !pool.is_empty())?;
+        Some(kind.key(name))
+    })
 }

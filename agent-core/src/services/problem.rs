@@ -300,11 +300,19 @@ pub struct WayOut {
     pub ours: Arc<str>,
     /// True if the Service is of that class.
     pub is_set: bool,
+    /// True if the other one is `MetalLB`'s controller, whose place Vipward takes.
+    pub is_from_metallb: bool,
 }
 
 impl fmt::Display for WayOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ours, is_set } = self;
+        let Self { ours, is_set, is_from_metallb } = self;
+        if *is_from_metallb {
+            return f.write_str(
+                "MetalLB's controller still runs, and Vipward takes its place (--metallb): scale it down (kubectl -n \
+                 metallb-system scale deployment controller --replicas=0; metallb-controller, when Helm installed it)",
+            );
+        }
         f.write_str("Let one controller serve each Service: ")?;
         if *is_set {
             write!(

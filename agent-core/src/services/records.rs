@@ -58,6 +58,8 @@ pub struct ServiceRecord {
     pub status_manager: Option<Arc<str>>,
     /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
+    /// True if that manager is one whose place Vipward takes: what it wrote counts as Vipward's own.
+    pub status_inherited: bool,
     /// The other controller that its annotations name.
     pub other_controller: Option<OtherController>,
     /// True if `spec.externalTrafficPolicy` is `Local`.
@@ -88,6 +90,7 @@ impl ServiceRecord {
             ingress: Vec::new(),
             status_manager: None,
             status_shared: false,
+            status_inherited: false,
             other_controller: None,
             local: false,
             ports,
@@ -102,6 +105,7 @@ impl ServiceRecord {
         }
         match self.status_manager.as_deref() {
             Some(FIELD_MANAGER) => StatusOwner::Vipward,
+            Some(_) if self.status_inherited => StatusOwner::Vipward,
             manager => StatusOwner::Other(manager),
         }
     }
@@ -112,7 +116,7 @@ impl ServiceRecord {
 pub enum StatusOwner<'a> {
     /// The status has no addresses.
     Nobody,
-    /// A Vipward agent wrote them.
+    /// A Vipward agent or controller wrote them, or one whose place it takes.
     Vipward,
     /// Another controller wrote them, with its field manager if known.
     Other(Option<&'a str>),
@@ -197,6 +201,8 @@ annotations! {
     pool = "vipward.io/pool",
     /// The same for `MetalLB`.
     metallb_pool = "metallb.io/address-pool",
+    /// A key for `MetalLB`: Services with the same one may share an address.
+    metallb_share = "metallb.io/allow-shared-ip",
     /// A label selector: nodes that come first.
     preferred_nodes = "vipward.io/preferred-nodes",
     /// A label selector: the only nodes that may hold the VIPs.

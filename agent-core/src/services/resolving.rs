@@ -10,7 +10,7 @@ use super::{
     Command, Place, Problem, Refusal, Services, Vip,
     quota::Rank,
     reserved::Verdict,
-    sharing::{self, Member},
+    sharing::{self, Consent, Member},
     standing::Standing,
     telling::tell_changes,
 };
@@ -100,7 +100,8 @@ impl Services {
             problems.push((name.clone(), problem));
         }
         let members = sharing::by_seniority(address, members, &vip.former);
-        let (members, mut unshared) = sharing::admit(address, members, &vip.former, &self.consents);
+        let consent = Consent { listed: &self.consents, metallb: self.shares_by_metallb(address) };
+        let (members, mut unshared) = sharing::admit(address, members, &vip.former, consent);
         problems.append(&mut unshared);
         if members.is_empty() {
             return Outcome { problems, ranks, ..Outcome::default() };

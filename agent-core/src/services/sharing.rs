@@ -14,7 +14,7 @@ use super::{
     place::Place,
     problem::Problem,
     reading::Limits,
-    records::{ServiceRecord, StatusOwner},
+    records::{Annotations, ServiceRecord, StatusOwner},
 };
 use crate::{
     cluster::{NodeName, Selector, ServiceName},
@@ -32,6 +32,14 @@ pub(super) struct Member<'a> {
 
 /// The namespaces with which each namespace shares its VIPs.
 pub(super) type Consents = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+/// What counts as consent to share a VIP across namespaces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Consent<'a> {
+    pub(super) listed: &'a Consents,
+    /// True if `MetalLB`'s key is enough.
+    pub(super) metallb: bool,
+}
 
 type Problems = Vec<(ServiceName, Problem)>;
 
@@ -81,7 +89,7 @@ pub(super) fn admit<'a>(
     vip: IpAddr,
     members: Vec<Member<'a>>,
     former: &[ServiceName],
-    consents: &Consents,
+    consents: Consent<'_>,
 ) -> (Vec<Member<'a>>, Problems) {
     let mut ports = BTreeMap::new();
     let mut problems = Vec::new();
@@ -110,15 +118,24 @@ pub(super) fn admit<'a>(
 }
 
 /// Returns true if a Service may share the VIP of `owner`. Across namespaces, both have the same
-/// key, and the owner's namespace lists the other one.
-fn may_share(owner: &Member<'_>, other: &Member<'_>, consents: &Consents) -> bool {
-    let key = |member: &Member<'_>| {
-        let key = member.record.annotations.share.as_deref().map(str::trim);
-        key.filter(|key| !key.is_empty()).map(str::to_owned)
+/// key, and the owner's namespace lists the other one. By `MetalLB`'s rules its key is enough, if the
+/// traffic for both goes to any node.
+fn may_share(owner: &Member<'_>, other: &Member<'_>, consents: Consent<'_>) -> bool {
+    fn key(text: Option<&str>) -> Option<&str> {
+        text.map(str::trim).filter(|key| !key.is_empty())
+    }
+    let same = |key: &dyn Fn(&Annotations) -> Option<Box<str>>| {
+        let own = key(&owner.record.annotations);
+        own.is_some() && own == key(&other.record.annotations)
     };
     let (home, away) = (&owner.name.namespace, &other.name.namespace);
-    let is_listed = || consents.get(home).is_some_and(|listed| listed.contains(away));
-    home == away || key(owner).is_some() && key(owner) == key(other) && is_listed()
+    let is_listed = || consents.listed.get(home).is_some_and(|listed| listed.contains(away));
+    let by_consent = || same(&|it| key(it.share.as_deref()).map(Into::into)) && is_listed();
+    let by_metallb = || {
+        let is_anywhere = !owner.record.local && !other.record.local;
+        consents.metallb && is_anywhere && same(&|it| key(it.metallb_share.as_deref()).map(Into::into))
+    };
+    home == away || by_consent() || by_metallb()
 }
 
 /// Returns the demand of the Services that have a VIP, the owner first, and what of their wishes is

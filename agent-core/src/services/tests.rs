@@ -4,6 +4,7 @@ mod controller;
 mod endpoints;
 mod hands;
 mod incremental;
+mod metallb;
 mod permitted;
 mod refusal;
 mod selection;

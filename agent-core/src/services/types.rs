@@ -26,6 +26,7 @@ pub const MOST_ADDRESSES: usize = 16;
 
 /// Settings: the served Services, and the addresses that they may have.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Settings {
     /// The served class. Services of another class are never served.
     pub class: Arc<str>,
@@ -50,6 +51,8 @@ pub struct Settings {
     pub most_vips: Option<usize>,
     /// True if a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
     pub withdraw_without_endpoints: bool,
+    /// True if Vipward takes the place of `MetalLB`: its annotations and pools count too.
+    pub metallb: bool,
     /// What this process does about Services.
     pub role: Role,
 }
@@ -81,6 +84,7 @@ impl Default for Settings {
             most_addresses: MOST_ADDRESSES,
             most_vips: None,
             withdraw_without_endpoints: false,
+            metallb: false,
             role: Role::Alone,
         }
     }

@@ -158,6 +158,13 @@ pub struct ServiceArgs {
     /// Cluster.
     #[arg(long)]
     pub withdraw_without_endpoints: bool,
+    /// Take the place of MetalLB: its IPAddressPools and annotations count, and what its controller
+    /// wrote into statuses (needs a controller).
+    #[arg(long)]
+    pub metallb: bool,
+    /// The namespace of MetalLB's objects.
+    #[arg(long, value_name = "NAMESPACE", default_value = "metallb-system")]
+    pub metallb_namespace: String,
     /// Let nodes with the label node.kubernetes.io/exclude-from-external-load-balancers hold VIPs
     /// too.
     #[arg(long)]
@@ -179,6 +186,7 @@ impl ServiceArgs {
             most_addresses: self.max_addresses,
             most_vips: self.max_vips_per_namespace,
             withdraw_without_endpoints: self.withdraw_without_endpoints,
+            metallb: self.metallb,
             role: services::Role::default(),
         }
     }

@@ -99,6 +99,7 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     let server = server.metered(&board.metrics.api, &LeaseMetrics::default());
     let api = server.url();
     let kube = Kube::new(server, NodeName::from(name.as_str()), &args.api.lease_namespace);
+    let kube = if args.services.metallb { kube.with_metallb(&args.services.metallb_namespace) } else { kube };
     let mut candidate = Candidate::start(&kube, name.clone(), lease)?;
     let mut term = signal(SignalKind::terminate()).map_err(system("wait for signals"))?;
     let mut int = signal(SignalKind::interrupt()).map_err(system("wait for signals"))?;
@@ -153,6 +154,8 @@ struct Leader {
     pools: PoolStatuses,
     telling: Telling,
     listed: BTreeSet<Resource>,
+    /// The types that are read.
+    resources: Vec<Resource>,
     /// The second that the pools were told last.
     told: i64,
     /// Reservations that the API server did not answer for, with the time of the next attempt.
@@ -173,18 +176,20 @@ struct Failed {
     told: Option<(ServiceName, Problem)>,
 }
 
-/// Returns what is not listed yet, if that is so.
-fn unlisted(listed: &BTreeSet<Resource>) -> Option<String> {
-    let missing = Resource::OF_CONTROLLER.iter().filter(|resource| !listed.contains(resource));
+/// Returns which of the resources are not listed yet, if some are not.
+fn unlisted(resources: &[Resource], listed: &BTreeSet<Resource>) -> Option<String> {
+    let missing = resources.iter().filter(|resource| !listed.contains(resource));
     let missing: Vec<_> = missing.map(Resource::to_string).collect();
     (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ")))
 }
 
 impl Leader {
     fn start(args: &ControllerArgs, kube: &Kube, board: Arc<Board>) -> Result<Self, ControllerError> {
-        board.leads(unlisted(&BTreeSet::new()));
-        let reading = Reading { service_labels: true };
-        let (reader, seen) = Reader::start(kube, Resource::OF_CONTROLLER, reading)?;
+        let metallb = args.services.metallb;
+        let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
+        let resources = [Resource::OF_CONTROLLER, of_metallb].concat();
+        board.leads(unlisted(&resources, &BTreeSet::new()));
+        let (reader, seen) = Reader::start(kube, &resources, Reading { service_labels: true, metallb })?;
         let (requests, replies) = Requests::start(kube)?;
         let settings = services::Settings { role: Role::Controller, ..args.services.settings() };
         Ok(Self {
@@ -197,6 +202,7 @@ impl Leader {
             pools: PoolStatuses::start(kube)?,
             telling: Telling::start(kube, now()?)?,
             listed: BTreeSet::new(),
+            resources,
             told: 0,
             again: BTreeMap::new(),
             failures: BTreeMap::new(),
@@ -245,6 +251,8 @@ impl Leader {
                     warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
                 }
                 Seen::Readable { resource } => info!(%resource, "read from the API server again"),
+                Seen::L2Advertisement(record, object) => self.telling.advertisement(record, object, now()?),
+                Seen::Unserved(object) => self.telling.unserved(object, now()?),
                 _ => {}
             }
             if let (_, Some(event)) = seen.into_events() {
@@ -257,8 +265,8 @@ impl Leader {
 
     fn on_listed(&mut self, resource: Resource) -> Result<(), ControllerError> {
         self.listed.insert(resource);
-        self.board.leads(unlisted(&self.listed));
-        if self.listed.len() < Resource::OF_CONTROLLER.len() {
+        self.board.leads(unlisted(&self.resources, &self.listed));
+        if self.listed.len() < self.resources.len() {
             return Ok(());
         }
         self.decide(Event::Pools(pools::Event::Time(clock::unix_seconds())))?;
@@ -412,9 +420,10 @@ impl Leader {
         }
         self.write_statuses_due(at);
         self.telling.on_time(&self.services, at);
-        if is_another_second && self.listed.len() == Resource::OF_CONTROLLER.len() {
+        if is_another_second && self.listed.len() == self.resources.len() {
             let allocator = self.services.allocator();
             self.pools.show(allocator);
+            self.telling.pools(allocator, at);
             let name = |pool: &Pool| Arc::clone(&pool.record.name);
             self.board.show(|snapshot| {
                 snapshot.pools = allocator.pools().map(|(pool, state)| (name(pool), state.counts)).collect();

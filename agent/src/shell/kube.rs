@@ -20,6 +20,7 @@ mod ingress;
 mod lane;
 mod leases;
 mod meta;
+mod metallb;
 mod mover;
 mod objects;
 mod overview;
@@ -47,6 +48,7 @@ pub use self::{
     credentials::CredentialError,
     error::RequestError,
     ingress::IngressError,
+    metallb::MetalLb,
     mover::{MoveError, Moved, Mover},
     objects::Reading,
     overview::{OverviewError, read_overview, read_pools},

@@ -110,13 +110,12 @@ impl Write<'_> {
         })
     }
 
-    /// Applies `config` on the server's side.
+    /// Applies `config` on the server's side. By force, it takes fields from other managers.
     pub(super) fn apply(&self, before: &Object, config: &Value, force: bool) -> Result<Outcome, Refusal> {
         let applied = Fields::of(config);
         let is_status_of_service = self.resource.is_core("services") && self.author.subresource.is_some();
-        if force || !is_status_of_service || !applied.is_at_most(&APPLIED) {
-            let what =
-                "server-side apply of anything but status.loadBalancer.ingress of a Service, or by force";
+        if !is_status_of_service || !applied.is_at_most(&APPLIED) {
+            let what = "server-side apply of anything but status.loadBalancer.ingress of a Service";
             return Err(Refusal::Unserved(what.into()));
         }
         let mut value = before.value.clone();
@@ -124,7 +123,7 @@ impl Write<'_> {
         Owners::of(&before.value).abandoned(&self.author, &applied).remove_from(&mut value);
         self.replace(before, value, |owners, difference, now| {
             let conflicts = owners.conflicts(&self.author, difference);
-            if !conflicts.is_empty() {
+            if !conflicts.is_empty() && !force {
                 return Err(Refusal::Apply(conflicts));
             }
             owners.record(&self.author, Some(applied), difference, now);

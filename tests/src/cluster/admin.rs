@@ -90,7 +90,14 @@ impl Kind {
     /// vipward.io/v1alpha1
     pub const POOL: Self = Self::new("vipward.io", "v1alpha1", "VIPPool", "vippools", false);
 
-    const ALL: [Self; 19] = [
+    /// metallb.io/v1beta1
+    pub const METALLB_POOL: Self = Self::metallb("v1beta1", "IPAddressPool", "ipaddresspools");
+    /// metallb.io/v1beta1
+    pub const L2_ADVERTISEMENT: Self = Self::metallb("v1beta1", "L2Advertisement", "l2advertisements");
+    /// metallb.io/v1beta2
+    pub const BGP_PEER: Self = Self::metallb("v1beta2", "BGPPeer", "bgppeers");
+
+    const ALL: [Self; 22] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
@@ -110,6 +117,9 @@ impl Kind {
         Self::ADMISSION_BINDING,
         Self::VIRTUAL_IP,
         Self::POOL,
+        Self::METALLB_POOL,
+        Self::L2_ADVERTISEMENT,
+        Self::BGP_PEER,
     ];
 
     const fn new(
@@ -120,6 +130,10 @@ impl Kind {
         namespaced: bool,
     ) -> Self {
         Self { group, version, name, plural, namespaced }
+    }
+
+    const fn metallb(version: &'static str, name: &'static str, plural: &'static str) -> Self {
+        Self::new("metallb.io", version, name, plural, true)
     }
 
     const fn rbac(name: &'static str, plural: &'static str, namespaced: bool) -> Self {
@@ -136,6 +150,45 @@ impl Kind {
         let found =
             Self::ALL.into_iter().find(|known| *version == known.api_version() && *kind == known.name);
         found.with_context(|| format!("{version} {kind} is not a kind that the tests know"))
+    }
+
+    /// Returns the definition of a type of `MetalLB`'s, with the fields that the tests use.
+    pub fn definition(self) -> Value {
+        let Self { group, version, name, plural, namespaced } = self;
+        let texts = json!({"type": "array", "items": {"type": "string"}});
+        let labels = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let requirement = json!({"type": "object", "properties": {
+            "key": {"type": "string"}, "operator": {"type": "string"}, "values": texts,
+        }});
+        let selectors = json!({"type": "array", "items": {"type": "object", "properties": {
+            "matchLabels": labels, "matchExpressions": {"type": "array", "items": requirement},
+        }}});
+        let allocation = json!({"type": "object", "properties": {
+            "priority": {"type": "integer"}, "namespaces": texts, "serviceSelectors": selectors,
+        }});
+        let spec = json!({"type": "object", "properties": {
+            "addresses": texts, "autoAssign": {"type": "boolean", "default": true},
+            "serviceAllocation": allocation, "ipAddressPools": texts, "nodeSelectors": selectors,
+            "peerAddress": {"type": "string"},
+        }});
+        let numbers = ["assignedIPv4", "assignedIPv6", "availableIPv4", "availableIPv6"];
+        let numbers = numbers.map(|name| (name.to_owned(), json!({"type": "integer"})));
+        let status = json!({"type": "object", "properties": serde_json::Map::from_iter(numbers)});
+        let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
+        json!({
+            "apiVersion": Self::DEFINITION.api_version(),
+            "kind": Self::DEFINITION.name,
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {
+                "group": group,
+                "scope": if namespaced { "Namespaced" } else { "Cluster" },
+                "names": {"kind": name, "listKind": format!("{name}List"), "plural": plural, "singular": name.to_lowercase()},
+                "versions": [{
+                    "name": version, "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}},
+                }],
+            },
+        })
     }
 
     /// Returns its name, as in a manifest.

@@ -14,6 +14,8 @@ use crate::agent::Agent;
 use crate::http;
 use crate::process::Process;
 
+/// The namespace of `MetalLB`'s objects.
+const METALLB: &str = "metallb-system";
 /// Most controllers of a cluster.
 pub(super) const MOST_CONTROLLERS: u8 = 3;
 
@@ -71,6 +73,34 @@ impl Cluster {
             "metadata": {"name": name},
             "spec": spec,
         }))
+    }
+
+    /// Installs the definitions of `MetalLB`'s types, and its namespace. They are removed with the cluster.
+    pub fn install_metallb(&mut self) -> Result<()> {
+        self.make(&json!({
+            "apiVersion": Kind::NAMESPACE.api_version(),
+            "kind": Kind::NAMESPACE.name(),
+            "metadata": {"name": METALLB},
+        }))?;
+        for kind in [Kind::METALLB_POOL, Kind::L2_ADVERTISEMENT, Kind::BGP_PEER] {
+            self.make(&kind.definition())?;
+        }
+        Ok(())
+    }
+
+    /// Creates or changes an object of `MetalLB`'s. It is removed with the cluster.
+    pub fn put_metallb(&mut self, kind: Kind, name: &str, spec: &Value) -> Result<()> {
+        self.make(&json!({
+            "apiVersion": kind.api_version(),
+            "kind": kind.name(),
+            "metadata": {"name": name, "namespace": METALLB},
+            "spec": spec,
+        }))
+    }
+
+    /// Identifies an object of `MetalLB`'s.
+    pub fn metallb(kind: Kind, name: &str) -> Object {
+        Object::within(kind, METALLB, name)
     }
 
     /// Waits until the pool's status has this text at a pointer, such as `/status/free`.

@@ -133,14 +133,16 @@ impl Installation {
     }
 }
 
-/// Returns every document of the base.
+/// Returns every document of the base, and of the rights on `MetalLB`'s objects.
 fn manifests() -> Result<Vec<Value>> {
     let mut files = Vec::new();
-    let directory = manifests_directory().join("base");
-    let listed =
-        fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
-    for entry in listed {
-        files.push(entry?.path());
+    for directory in ["base", "overlays/metallb"] {
+        let directory = manifests_directory().join(directory);
+        let listed =
+            fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
+        for entry in listed {
+            files.push(entry?.path());
+        }
     }
     files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();

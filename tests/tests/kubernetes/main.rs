@@ -16,6 +16,7 @@ mod in_use;
 mod insecure;
 mod kernel;
 mod local;
+mod metallb;
 mod outages;
 mod permitted;
 mod planned;

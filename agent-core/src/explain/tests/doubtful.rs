@@ -47,7 +47,7 @@ fn what_passes_by_itself_is_in_doubt_and_not_broken() {
                     status: Vec::new(),
                     place: Place::Addresses,
                     wanted: vec![VIP],
-                    way_out: WayOut { ours: "vipward.io/l2".into(), is_set: false },
+                    way_out: WayOut { ours: "vipward.io/l2".into(), is_set: false, is_from_metallb: false },
                 };
                 in_cluster(facts).account.mentions[0].problems = vec![problem];
             },

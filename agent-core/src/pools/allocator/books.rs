@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    super::{AddressRange, Choice, Family, Pool, PoolFault, PoolRecord, Sharing, range::number},
+    super::{AddressRange, Choice, Family, Pool, PoolFault, PoolRecord, Sharing, Shown, range::number},
     Expected,
 };
 use crate::{address, cluster::ServiceName};
@@ -43,8 +43,8 @@ impl PoolState {
     pub fn problem(&self, faults: &[PoolFault]) -> Option<String> {
         if let Some((other, range)) = &self.overlap {
             return Some(format!(
-                "it gives out nothing: VIPPool {other}, which is older, has addresses of {range} too. Take them out of one \
-                 of the two"
+                "it gives out nothing: {}, which is older, has addresses of {range} too. Take them out of one of the two",
+                Shown(other)
             ));
         }
         let mut words: Vec<String> = faults.iter().take(MOST_FAULTS).map(ToString::to_string).collect();
@@ -218,6 +218,15 @@ impl Book {
 
     pub(super) fn reservation(&self, vip: IpAddr) -> Option<&Reservation> {
         self.entries.get(&vip)?.reservation.as_ref()
+    }
+
+    /// Returns the Service that has an address, or is about to.
+    pub(super) fn owner(&self, vip: IpAddr) -> Option<&ServiceName> {
+        let reserved = self.reservation(vip).filter(|reservation| reservation.kept.is_none());
+        match self.asked.get(&vip) {
+            Some(asked) => (!asked.frees).then_some(&asked.service),
+            None => reserved.map(|reservation| &reservation.service),
+        }
     }
 
     /// Returns true if an admin wants the address's reservation given up.
@@ -400,10 +409,10 @@ impl Pools {
 
     /// Returns true if another Service may ask for an address that is reserved. Across namespaces,
     /// the consent of both is the Services' own matter.
-    pub(super) fn may_share(pool: Option<&Pool>, reservation: &Reservation, other: &ServiceName) -> bool {
+    pub(super) fn may_share(pool: Option<&Pool>, owner: &ServiceName, other: &ServiceName) -> bool {
         match pool.map(|pool| pool.record.sharing).unwrap_or_default() {
             Sharing::Never => false,
-            Sharing::Namespace => reservation.service.namespace == other.namespace,
+            Sharing::Namespace => owner.namespace == other.namespace,
             Sharing::Key => true,
         }
     }

@@ -24,9 +24,19 @@ pub struct Request {
     pub addresses: Vec<IpAddr>,
     /// The addresses that Vipward has written into its status.
     pub status: Vec<IpAddr>,
+    /// Its key for `MetalLB`: it shares the address in its status with another Service of this key.
+    pub share: Option<Box<str>>,
     /// True if another controller gives it its addresses. It keeps those that are reserved for it,
     /// and gets no others.
     pub is_elsewhere: bool,
+}
+
+impl Request {
+    /// Returns true if the Service asks for the address by name, or is one of those that share it.
+    pub(super) fn wants(&self, vip: IpAddr) -> bool {
+        let is_sharing = self.addresses.is_empty() && self.share.is_some() && self.status.contains(&vip);
+        self.addresses.contains(&vip) || is_sharing
+    }
 }
 
 /// The Services that wait for an address.

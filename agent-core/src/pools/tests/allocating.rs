@@ -113,9 +113,9 @@ fn each_family_has_an_address_and_one_will_do_where_it_may() {
 fn a_pool_serves_only_the_namespaces_and_labels_that_it_selects() {
     let labels = |text: &str| BTreeMap::from([("team".to_owned(), text.to_owned())]);
     let team = PoolRecord {
-        namespace_selector: Some("team=a".into()),
+        namespace_selectors: vec!["team=a".into()],
         namespaces: BTreeSet::from(["extra".into()]),
-        service_selector: Some("public".into()),
+        service_selectors: vec!["public".into()],
         ..pool("team", &["192.0.2.0/28"])
     };
     let mut world = World::new([team]);

@@ -75,7 +75,7 @@ fn the_ends_of_networks_are_left_out_and_those_of_ranges_are_not() {
 
 #[test]
 fn a_selector_with_a_fault_shuts_the_pool() {
-    let record = PoolRecord { service_selector: Some("a in b".into()), ..pool("p", &["192.0.2.1"]) };
+    let record = PoolRecord { service_selectors: vec!["a in b".into()], ..pool("p", &["192.0.2.1"]) };
     let (pool, faults) = Pool::read(record);
     assert!(faults[0].to_string().starts_with("serviceSelector: \"a in b\" is no requirement"), "{faults:?}");
     assert!(!pool.serves(&service("web"), &BTreeMap::new(), &BTreeMap::new()));

@@ -17,7 +17,7 @@ fn pool(name: &str, addresses: &[&str]) -> Event {
 
 impl World {
     /// Carries out what is to be reserved and freed, as the API server would.
-    fn reserve(&mut self) {
+    pub(super) fn reserve(&mut self) {
         while let Some(write) = (!self.reserving.is_empty()).then(|| self.reserving.remove(0)) {
             let vip = write.vip;
             self.tell(match write.reservation {
@@ -69,7 +69,7 @@ fn without_a_pool_a_service_waits_and_with_one_that_is_not_for_it_an_event_says_
     assert_eq!(world.words(), Vec::<String>::new());
     world.tell(pool("six", &["2001:db8::10"]));
     assert_eq!(world.words().len(), 1);
-    assert!(world.words()[0].starts_with("default/web: no VIPPool gives this Service an IPv4 address"));
+    assert!(world.words()[0].starts_with("default/web: no pool gives this Service an IPv4 address"));
     world.tell(pool("four", &["192.0.2.100"]));
     world.reserve();
     assert_eq!(world.words(), Vec::<String>::new());

@@ -1,18 +1,23 @@
 //! The log and the Events about Services.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use tracing::{info, warn};
 use vipward_core::{
     cluster::ServiceName,
-    outbox::{Command, Message, Outbox, Outcome},
+    outbox::{Command, ForeignObject, Message, Outbox, Outcome},
     ownership,
+    pools::{Allocator, L2Advertisement, L2AdvertisementRecord, PoolKind},
     reporting::Reporting,
     services::{Problem, Services},
     time::Monotonic,
 };
 
-use crate::shell::kube::{ConnectError, IngressError, Kube, Recorder};
+use crate::shell::kube::{ConnectError, IngressError, Kube, MetalLb, Recorder};
 
 /// A writer of log lines and Events.
 pub(super) struct Telling {
@@ -21,6 +26,10 @@ pub(super) struct Telling {
     reporting: Reporting,
     /// Services whose status could not be written.
     unwritten: BTreeSet<ServiceName>,
+    /// The namespace of `MetalLB`'s objects.
+    metallb: Arc<str>,
+    /// The problem of each of these objects that has one.
+    foreign: BTreeMap<ForeignObject, String>,
 }
 
 impl Telling {
@@ -30,6 +39,8 @@ impl Telling {
             recorder: Recorder::start(kube)?,
             reporting: Reporting::default(),
             unwritten: BTreeSet::new(),
+            metallb: kube.metallb_namespace(),
+            foreign: BTreeMap::new(),
         })
     }
 
@@ -58,6 +69,47 @@ impl Telling {
 
     pub(super) fn ingress_left(&mut self, service: &ServiceName) {
         self.unwritten.remove(service);
+    }
+
+    /// Reports an object that Vipward does not serve.
+    pub(super) fn unserved(&mut self, object: &ForeignObject, now: Monotonic) {
+        let words = format!("Vipward announces at Layer 2; {} is not served", object.kind);
+        self.foreign(object.clone(), Some(words), now);
+    }
+
+    /// Reports what of an `L2Advertisement` cannot be used.
+    pub(super) fn advertisement(
+        &mut self,
+        record: &L2AdvertisementRecord,
+        object: &ForeignObject,
+        now: Monotonic,
+    ) {
+        let faults = L2Advertisement::read(record.clone()).1;
+        let words = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.foreign(object.clone(), Some(words).filter(|words| !words.is_empty()), now);
+    }
+
+    /// Reports what of `MetalLB`'s pools cannot be used. They have no condition that could say so.
+    pub(super) fn pools(&mut self, allocator: &Allocator, now: Monotonic) {
+        for (pool, state) in allocator.pools() {
+            let (PoolKind::IpAddressPool, name) = PoolKind::of(&pool.record.name) else { continue };
+            let object = MetalLb::IpAddressPools.object(&self.metallb, name, &pool.record.uid);
+            self.foreign(object, state.problem(allocator.faults(&pool.record.name)), now);
+        }
+    }
+
+    fn foreign(&mut self, object: ForeignObject, problem: Option<String>, now: Monotonic) {
+        if self.foreign.get(&object) == problem.as_ref() {
+            return;
+        }
+        if let Some(problem) = problem {
+            warn!(%object, problem, "problem");
+            self.outbox.post(Message::of_foreign(object.clone(), &problem), now);
+            self.foreign.insert(object, problem);
+        } else {
+            info!(%object, "problem is over");
+            self.foreign.remove(&object);
+        }
     }
 
     pub(super) fn unreserved<T>(vip: IpAddr, outcome: &ownership::Outcome<T>) {

@@ -54,11 +54,13 @@ pub(super) async fn look(
     };
     // No node has an empty name, so every Lease belongs to another node.
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
-    let (_reader, mut seen) =
-        Reader::start(&kube, Resource::OF_CONTROLLER, Reading { service_labels: true })?;
+    let metallb = options.services.metallb;
+    let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
+    let resources = [Resource::OF_CONTROLLER, of_metallb].concat();
+    let (_reader, mut seen) = Reader::start(&kube, &resources, Reading { service_labels: true, metallb })?;
     let mut world = World::new(options, &server, kube.clone(), leader(&kube).await, view)?;
     let deadline = Instant::now() + LISTING;
-    while world.listed.len() < Resource::OF_CONTROLLER.len() {
+    while world.listed.len() < resources.len() {
         match next(&mut seen, deadline).await {
             Some(Seen::Unreadable { resource, error }) if !resource.is_optional() => {
                 return Ok(Look::Failed(format!("{resource}: {}", chain(&*error))));
@@ -171,6 +173,9 @@ impl World {
             }
             Seen::Pool(_)
             | Seen::PoolGone(_)
+            | Seen::L2Advertisement(..)
+            | Seen::L2AdvertisementGone(_)
+            | Seen::Unserved(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
             | Seen::ServiceCidr { .. }

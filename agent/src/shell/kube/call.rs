@@ -38,6 +38,16 @@ impl Collection {
         Self { resource, url: Request::new(K::url_path(&(), namespace.map(escaped).as_deref())) }
     }
 
+    /// Returns the objects in `namespace` of a type that this program does not define; with an empty one,
+    /// those of all namespaces. `version` has its group too.
+    pub(super) fn at(version: &str, plural: &'static str, namespace: &str) -> Self {
+        let within = match namespace {
+            "" => String::new(),
+            namespace => format!("/namespaces/{}", escaped(namespace)),
+        };
+        Self { resource: plural, url: Request::new(format!("/apis/{version}{within}/{plural}")) }
+    }
+
     pub(super) fn list(&self, params: &ListParams) -> Call {
         self.call("list", self.url.list(params))
     }
@@ -70,9 +80,9 @@ impl Collection {
         )
     }
 
-    /// Returns a server-side apply of the status. Fields of other managers stay.
-    pub(super) fn apply_status(&self, name: &str, object: &Value) -> Call {
-        let (params, patch) = (PatchParams::apply(MANAGER), Patch::Apply(object));
+    /// Returns a server-side apply of the status. Fields of other managers stay, unless it is forced.
+    pub(super) fn apply_status(&self, name: &str, object: &Value, force: bool) -> Call {
+        let (params, patch) = (PatchParams { force, ..PatchParams::apply(MANAGER) }, Patch::Apply(object));
         self.call("patch", self.url.patch_subresource("status", &escaped(name), &params, &patch))
     }
 

@@ -43,7 +43,12 @@ impl Seen {
             Self::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
             Self::Pool(record) => (None, Some(Served::Pools(pools::Event::Pool(record)))),
             Self::PoolGone(name) => (None, Some(Served::Pools(pools::Event::PoolGone(name)))),
-            Self::Synced(_) | Self::Unreadable { .. } | Self::Readable { .. } => (None, None),
+            Self::L2Advertisement(..)
+            | Self::L2AdvertisementGone(_)
+            | Self::Unserved(_)
+            | Self::Synced(_)
+            | Self::Unreadable { .. }
+            | Self::Readable { .. } => (None, None),
         }
     }
 }

@@ -10,6 +10,7 @@ use vipward_core::cluster::ServiceName;
 use super::{
     call::{Call, Collection},
     error::RequestError,
+    metallb,
 };
 
 #[cfg(test)]
@@ -42,6 +43,11 @@ fn managers_text(managers: &[String]) -> String {
 }
 
 impl IngressError {
+    /// Returns true if the other field managers are `MetalLB`'s controller.
+    pub(super) fn is_of_metallb(&self) -> bool {
+        matches!(self, Self::Conflict { managers, .. } if metallb::are_managers(managers))
+    }
+
     pub(super) fn of(source: RequestError, service: &ServiceName) -> Self {
         let service = service.clone();
         match source.status() {
@@ -66,9 +72,9 @@ fn manager(cause: &str) -> Option<String> {
 /// Returns the request that applies these addresses. Without
 /// addresses it takes back the applied ones.
 ///
-/// The request is not forced, so addresses of another field manager stay. It leaves out the mode of
+/// Unless the request is forced, addresses of another field manager stay. It leaves out the mode of
 /// an address: the API server's default, VIP, is right, and old servers do not know the field.
-pub(super) fn call(service: &ServiceName, addresses: Option<&[IpAddr]>) -> Call {
+pub(super) fn call(service: &ServiceName, addresses: Option<&[IpAddr]>, force: bool) -> Call {
     let ServiceName { namespace, name } = service;
     let mut object = json!({
         "apiVersion": "v1",
@@ -79,5 +85,5 @@ pub(super) fn call(service: &ServiceName, addresses: Option<&[IpAddr]>) -> Call 
         let ingress: Vec<_> = addresses.iter().map(|address| json!({"ip": address})).collect();
         object["status"] = json!({"loadBalancer": {"ingress": ingress}});
     }
-    Collection::of::<Service>(Some(namespace)).apply_status(name, &object)
+    Collection::of::<Service>(Some(namespace)).apply_status(name, &object, force)
 }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use vipward_core::{
     cluster::{NodeName, NodeRecord, ServiceName, Version, object_name, vip_named},
-    pools::{Family, PoolRecord},
+    pools::{Family, PoolKind, PoolRecord},
     services::{
         Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, Protocol,
         ServiceRecord,
@@ -26,6 +26,7 @@ use super::{
     claims::{self, ClaimError},
     leases,
     meta::{Bare, Meta},
+    metallb::{self, MetalLb},
     resource::Resource,
     seen::Seen,
     shared::Kube,
@@ -47,6 +48,8 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub struct Reading {
     /// The labels of Services.
     pub service_labels: bool,
+    /// What `MetalLB`'s controller wrote, and the former names of its annotations.
+    pub metallb: bool,
 }
 
 /// Reason why an object cannot be used.
@@ -119,6 +122,7 @@ pub(super) fn parse(
             Parsed::new(object_name(record.vip).into(), version, Seen::Claim(record))
         }
         Resource::VipPools => pool(serde_json::from_str(object)?),
+        Resource::MetalLb(of) => of_metallb(of, object)?,
         Resource::Leases => {
             let leases::Read { record, known, is_ours } = leases::read(object)?;
             if is_ours {
@@ -155,6 +159,13 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
             Seen::ClaimGone(vip)
         }
         Resource::VipPools => Seen::PoolGone(name.into()),
+        Resource::MetalLb(MetalLb::IpAddressPools) => {
+            Seen::PoolGone(PoolKind::IpAddressPool.key(in_namespace()?.1))
+        }
+        Resource::MetalLb(MetalLb::L2Advertisements) => Seen::L2AdvertisementGone(in_namespace()?.1.into()),
+        Resource::MetalLb(
+            MetalLb::BgpAdvertisements | MetalLb::BgpPeers | MetalLb::BfdProfiles | MetalLb::Communities,
+        ) => return None,
         Resource::Leases => {
             let node = NodeName::from(in_namespace()?.1);
             kube.leases.forget(&node);
@@ -211,11 +222,16 @@ pub(super) fn read_service(object: &str) -> Result<ServiceRecord, serde_json::Er
 fn service(Service { metadata, spec, status }: Service, reading: Reading) -> ServiceRecord {
     let name = ServiceName { namespace: namespace_of(&metadata), name: metadata.name.as_str().into() };
     let (status_manager, status_shared) = status_manager(&metadata);
+    let is_metallb = |name: &str| reading.metallb && metallb::is_manager(name, &metadata);
+    let status_inherited = status_manager.as_deref().is_some_and(is_metallb);
+    let annotation = |name: &str| {
+        if reading.metallb { metallb::annotation(&metadata, name) } else { metadata.annotation(name) }
+    };
     ServiceRecord {
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
         created: metadata.created(),
-        annotations: Annotations::read(|name| metadata.annotation(name)),
+        annotations: Annotations::read(annotation),
         cluster_ips: spec.cluster_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         load_balancer: spec.kind == "LoadBalancer",
         class: spec.load_balancer_class.map(Into::into),
@@ -229,6 +245,7 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
         ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
         status_manager,
         status_shared,
+        status_inherited,
         other_controller: OtherController::read(|name| metadata.annotation(name).is_some()),
         local: spec.external_traffic_policy.as_deref() == Some("Local"),
         ports: spec.ports.iter().flatten().filter_map(port).collect(),
@@ -242,6 +259,12 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
 pub(super) fn read_pool(object: &str) -> Result<PoolRecord, serde_json::Error> {
     let Pool { metadata, spec } = serde_json::from_str(object)?;
     Ok(vip_pool::record(&metadata, spec))
+}
+
+/// Reads an `IPAddressPool`.
+pub(super) fn read_metallb_pool(object: &str) -> Result<PoolRecord, serde_json::Error> {
+    let Foreign { metadata, spec } = serde_json::from_str(object)?;
+    Ok(metallb::pool(&metadata, spec))
 }
 
 /// Returns the families of a Service. An API server without `spec.ipFamilies` has the families of
@@ -411,6 +434,35 @@ struct Pool {
 fn pool(Pool { metadata, spec }: Pool) -> Parsed {
     let record = vip_pool::record(&metadata, spec);
     Parsed::new(metadata.name.into(), metadata.resource_version, Seen::Pool(Box::new(record)))
+}
+
+/// An object with a spec that another program defines.
+#[derive(Deserialize)]
+struct Foreign<T> {
+    metadata: Meta,
+    spec: T,
+}
+
+fn of_metallb(of: MetalLb, object: &str) -> Result<Parsed, serde_json::Error> {
+    let (metadata, seen) = match of {
+        MetalLb::IpAddressPools => {
+            let Foreign { metadata, spec } = serde_json::from_str(object)?;
+            let record = metallb::pool(&metadata, spec);
+            (metadata, Seen::Pool(Box::new(record)))
+        }
+        MetalLb::L2Advertisements => {
+            let Foreign { metadata, spec } = serde_json::from_str(object)?;
+            let record = metallb::advertisement(&metadata, spec);
+            let object = of.object_of(&metadata);
+            (metadata, Seen::L2Advertisement(Box::new(record), object))
+        }
+        MetalLb::BgpAdvertisements | MetalLb::BgpPeers | MetalLb::BfdProfiles | MetalLb::Communities => {
+            let Bare { metadata } = serde_json::from_str(object)?;
+            let object = of.object_of(&metadata);
+            (metadata, Seen::Unserved(object))
+        }
+    };
+    Ok(Parsed::new(full_name(&metadata), metadata.resource_version, seen))
 }
 
 #[derive(Deserialize)]

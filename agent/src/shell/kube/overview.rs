@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::time::sleep;
 use vipward_core::{
-    cluster::LeaseRecord,
+    cluster::{ClaimRecord, LeaseRecord},
     overview::{Observed, Overview, ShownClaim, overview},
-    pools::{self, PoolList},
+    pools::{self, PoolKind, PoolList},
     time::Monotonic,
 };
 
@@ -20,7 +20,9 @@ use super::{
     connect::{Access, ConnectError, Limits, Server},
     error::RequestError,
     http::Connections,
-    leases, objects,
+    leases,
+    metallb::MetalLb,
+    objects,
     resource::Resource,
 };
 use crate::shell::clock;
@@ -124,8 +126,21 @@ pub async fn read_pools(access: &Access) -> Result<PoolList, OverviewError> {
     let claims = read_claims(&list_ours(&connections, claims, access).await?)?;
     let claims: Vec<_> = claims.into_iter().map(|claim| claim.record).collect();
     // The definition lets no other objects pass.
-    let records =
-        items(pools, &pools_text)?.into_iter().filter_map(|pool| objects::read_pool(pool.get()).ok());
+    let mut records: Vec<_> = items(pools, &pools_text)?
+        .into_iter()
+        .filter_map(|pool| objects::read_pool(pool.get()).ok())
+        .collect();
+    // MetalLB's own pools, where Vipward does not take its place, are of no interest.
+    let from_metallb = |claim: &ClaimRecord| {
+        let pool = claim.reservation.as_ref().and_then(|reservation| reservation.pool.as_deref());
+        pool.is_some_and(|pool| PoolKind::of(pool).0 == PoolKind::IpAddressPool)
+    };
+    if claims.iter().any(from_metallb) {
+        let pools = Resource::MetalLb(MetalLb::IpAddressPools);
+        let text = list(&connections, pools, "").await?;
+        let theirs = items(pools, &text)?;
+        records.extend(theirs.into_iter().filter_map(|pool| objects::read_metallb_pool(pool.get()).ok()));
+    }
     Ok(pools::list(records, &claims))
 }
 

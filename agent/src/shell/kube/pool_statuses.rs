@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::debug;
-use vipward_core::pools::{Allocator, Counts, Family, Pool, PoolFault, PoolState};
+use vipward_core::pools::{Allocator, Counts, Family, Pool, PoolFault, PoolKind, PoolState};
 
 use super::{
     call::{Call, Collection},
     connect::ConnectError,
     http::Connections,
+    metallb,
     shared::Kube,
     text,
     vip_pool::{FamilyCounts, VIPPool, VipPoolStatus},
@@ -18,11 +19,18 @@ use super::{
 };
 use crate::shell::causes::chain;
 
+/// The status of a pool, as its kind has it.
+#[derive(Clone, PartialEq, Debug)]
+enum Status {
+    Own(VipPoolStatus),
+    MetalLb(Value),
+}
+
 /// A writer of the pools' statuses that runs until it is dropped.
 pub struct PoolStatuses {
     /// What each pool shows, or is about to.
-    shown: BTreeMap<Arc<str>, VipPoolStatus>,
-    jobs: mpsc::UnboundedSender<(Arc<str>, VipPoolStatus)>,
+    shown: BTreeMap<Arc<str>, Status>,
+    jobs: mpsc::UnboundedSender<(Arc<str>, Status)>,
     failed: mpsc::UnboundedReceiver<Arc<str>>,
     _tasks: JoinSet<()>,
 }
@@ -30,15 +38,20 @@ pub struct PoolStatuses {
 impl PoolStatuses {
     /// Starts a task; needs a tokio runtime.
     pub fn start(kube: &Kube) -> Result<Self, ConnectError> {
-        let (jobs, mut waiting) = mpsc::unbounded_channel::<(Arc<str>, VipPoolStatus)>();
+        let (jobs, mut waiting) = mpsc::unbounded_channel::<(Arc<str>, Status)>();
         let (failures, failed) = mpsc::unbounded_channel();
         let connections = Connections::open(&kube.server)?;
         let limit = kube.server.limits().request();
+        let metallb = Arc::clone(&kube.metallb);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             while let Some((pool, status)) = waiting.recv().await {
-                let result = connections.ask(call(&pool, &status), limit).await;
+                let result = connections.ask(call(&pool, &status, &metallb), limit).await;
                 let Err(error) = result else { continue };
+                // The pool is gone, or its type has no status.
+                if error.is_status(404) {
+                    continue;
+                }
                 debug!(%pool, problem = chain(&error), "the pool's status is not written; trying again");
                 if failures.send(pool).is_err() {
                     return;
@@ -56,7 +69,10 @@ impl PoolStatuses {
         let mut left = std::mem::take(&mut self.shown);
         for (pool, state) in allocator.pools() {
             let name = Arc::clone(&pool.record.name);
-            let mut status = status(pool, &state, allocator.faults(&name));
+            let mut status = match PoolKind::of(&name).0 {
+                PoolKind::VipPool => Status::Own(status(pool, &state, allocator.faults(&name))),
+                PoolKind::IpAddressPool => Status::MetalLb(metallb::status(&state)),
+            };
             let shown = match left.remove(&name) {
                 Some(shown) if says_the_same(&shown, &status) => shown,
                 before => {
@@ -117,10 +133,11 @@ fn condition(state: &PoolState, faults: &[PoolFault]) -> (Truth, &'static str, S
 }
 
 /// Keeps the time of a condition that is as it was.
-fn keep_times(status: &mut VipPoolStatus, before: Option<&VipPoolStatus>) {
-    let before = before.map_or(&[][..], |before| &before.conditions);
+fn keep_times(status: &mut Status, before: Option<&Status>) {
+    let (Status::Own(status), Some(Status::Own(before))) = (status, before) else { return };
     for condition in &mut status.conditions {
-        let same = before.iter().find(|it| it.kind == condition.kind && it.status == condition.status);
+        let mut before = before.conditions.iter();
+        let same = before.find(|it| it.kind == condition.kind && it.status == condition.status);
         if let Some(same) = same {
             condition.last_transition_time.clone_from(&same.last_transition_time);
         }
@@ -128,18 +145,23 @@ fn keep_times(status: &mut VipPoolStatus, before: Option<&VipPoolStatus>) {
 }
 
 /// Returns true if both say the same, whenever it began.
-fn says_the_same(one: &VipPoolStatus, other: &VipPoolStatus) -> bool {
-    let timeless = |status: &VipPoolStatus| {
+fn says_the_same(one: &Status, other: &Status) -> bool {
+    let timeless = |status: &Status| {
         let mut status = status.clone();
-        status.conditions.iter_mut().for_each(|condition| condition.last_transition_time.clear());
+        if let Status::Own(status) = &mut status {
+            status.conditions.iter_mut().for_each(|condition| condition.last_transition_time.clear());
+        }
         status
     };
     timeless(one) == timeless(other)
 }
 
 /// Returns the request that shows a status. Absent fields are removed.
-fn call(pool: &Arc<str>, status: &VipPoolStatus) -> Call {
-    let mut status = json!(status);
+fn call(pool: &str, status: &Status, metallb: &str) -> Call {
+    let mut status = match status {
+        Status::Own(status) => json!(status),
+        Status::MetalLb(status) => return metallb::status_call(metallb, PoolKind::of(pool).1, status),
+    };
     for family in [Family::V4, Family::V6] {
         if status["families"][family.name()].is_null() {
             status["families"][family.name()] = Value::Null;

@@ -315,7 +315,8 @@ impl One {
                 | Resource::Namespaces
                 | Resource::ServiceCidrs
                 | Resource::VirtualIps
-                | Resource::VipPools => end,
+                | Resource::VipPools
+                | Resource::MetalLb(_) => end,
             };
             let event = tokio::select! {
                 event = timeout_at(deadline, events.next()) => event,

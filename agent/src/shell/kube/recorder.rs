@@ -102,6 +102,7 @@ fn call(write: &Write, kube: &Kube) -> Call {
 fn namespace(object: &Object) -> &str {
     match object {
         Object::Service(service) => &service.namespace,
+        Object::Foreign(object) => &object.namespace,
         Object::VirtualIp(_) => CLUSTER_NAMESPACE,
     }
 }
@@ -115,6 +116,13 @@ fn event(write: &Write, kube: &Kube, at: Timestamp) -> Value {
             "kind": "Service",
             "namespace": &*service.namespace,
             "name": &*service.name,
+            "uid": uid.as_deref(),
+        }),
+        Object::Foreign(object) => json!({
+            "apiVersion": object.version,
+            "kind": object.kind,
+            "namespace": &*object.namespace,
+            "name": &*object.name,
             "uid": uid.as_deref(),
         }),
         Object::VirtualIp(vip) => json!({

@@ -218,15 +218,35 @@ impl Requests {
 
 /// Writes or takes back the addresses in a Service's status.
 async fn write_ingress(worker: &Worker, (service, addresses): IngressJob) -> Reply {
-    let call = ingress::call(&service, addresses.as_deref());
+    let takes_over = !worker.kube.metallb.is_empty();
     if addresses.is_some() {
         worker.kube.let_claims_pass().await;
+    } else if takes_over {
+        // What MetalLB wrote too would stay if Vipward only gave up its own.
+        if let Err(error) = apply(worker, &service, Some(&[]), takes_over).await {
+            return Reply::Ingress { service, result: Err(error) };
+        }
     }
-    let result = match worker.ask(call, worker.deadline()).await {
-        Ok(_) => Ok(()),
-        // The status was deleted with the Service.
-        Err(error) if error.is_status(404) && addresses.is_none() => Ok(()),
-        Err(error) => Err(IngressError::of(error, &service)),
-    };
+    let result = apply(worker, &service, addresses.as_deref(), takes_over).await;
     Reply::Ingress { service, result }
+}
+
+/// Applies the addresses of a status. With `takes_over`, those of `MetalLB`'s controller are replaced.
+async fn apply(
+    worker: &Worker,
+    service: &ServiceName,
+    addresses: Option<&[IpAddr]>,
+    takes_over: bool,
+) -> Result<(), IngressError> {
+    let ask =
+        async |force| match worker.ask(ingress::call(service, addresses, force), worker.deadline()).await {
+            Ok(_) => Ok(()),
+            // The status was deleted with the Service.
+            Err(error) if error.is_status(404) && addresses.is_none_or(<[_]>::is_empty) => Ok(()),
+            Err(error) => Err(IngressError::of(error, service)),
+        };
+    match ask(false).await {
+        Err(error) if takes_over && error.is_of_metallb() => ask(true).await,
+        result => result,
+    }
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
     networking::v1::ServiceCIDR,
 };
 
-use super::{call::Collection, vip_pool::VIPPool, virtual_ip::VirtualIP};
+use super::{call::Collection, metallb::MetalLb, vip_pool::VIPPool, virtual_ip::VirtualIP};
 
 /// A type of object that is listed and watched.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -30,6 +30,8 @@ pub enum Resource {
     Leases,
     /// `vippools.vipward.io`.
     VipPools,
+    /// A type of `MetalLB`'s, in its namespace. The API server may not know it.
+    MetalLb(MetalLb),
 }
 
 impl Resource {
@@ -44,6 +46,15 @@ impl Resource {
         Self::Services,
         Self::EndpointSlices,
     ];
+    /// The types that the controller reads too in the place of `MetalLB`.
+    pub const OF_METALLB: &[Self] = &[
+        Self::MetalLb(MetalLb::IpAddressPools),
+        Self::MetalLb(MetalLb::L2Advertisements),
+        Self::MetalLb(MetalLb::BgpAdvertisements),
+        Self::MetalLb(MetalLb::BgpPeers),
+        Self::MetalLb(MetalLb::BfdProfiles),
+        Self::MetalLb(MetalLb::Communities),
+    ];
     /// The types that the agents read.
     pub const OF_AGENT: &[Self] = &[
         Self::Leases,
@@ -57,10 +68,11 @@ impl Resource {
 
     /// Returns true if the agents can do without the type: the API server may not know it.
     pub fn is_optional(self) -> bool {
-        matches!(self, Self::ServiceCidrs | Self::VipPools)
+        matches!(self, Self::ServiceCidrs | Self::VipPools | Self::MetalLb(_))
     }
 
-    /// Returns all objects of the type; of Leases, those in `namespace`.
+    /// Returns all objects of the type; of Leases and
+    /// `MetalLB`'s types, those in `namespace`.
     pub(super) fn collection(self, namespace: &str) -> Collection {
         match self {
             Self::Services => Collection::of::<Service>(None),
@@ -71,6 +83,7 @@ impl Resource {
             Self::VirtualIps => Collection::of::<VirtualIP>(None),
             Self::Leases => Collection::of::<Lease>(Some(namespace)),
             Self::VipPools => Collection::of::<VIPPool>(None),
+            Self::MetalLb(of) => of.collection(namespace),
         }
     }
 }
@@ -78,6 +91,7 @@ impl Resource {
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::MetalLb(of) => return write!(f, "{}.metallb.io", of.plural()),
             Self::Services => "services",
             Self::EndpointSlices => "endpointslices.discovery.k8s.io",
             Self::Nodes => "nodes",

@@ -9,7 +9,8 @@ use std::{
 use ipnet::IpNet;
 use vipward_core::{
     cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    pools::PoolRecord,
+    outbox::ForeignObject,
+    pools::{L2AdvertisementRecord, PoolRecord},
     services::{EndpointsRecord, ServiceRecord},
 };
 
@@ -73,6 +74,12 @@ pub enum Seen {
     Pool(Box<PoolRecord>),
     /// A pool is gone.
     PoolGone(Arc<str>),
+    /// An `L2Advertisement` was listed, or it changed.
+    L2Advertisement(Box<L2AdvertisementRecord>, ForeignObject),
+    /// An `L2Advertisement` is gone.
+    L2AdvertisementGone(Arc<str>),
+    /// An object was listed that Vipward does not serve, or it changed.
+    Unserved(ForeignObject),
     /// The addresses of all API servers: the endpoints of `default/kubernetes`.
     ApiEndpoints(BTreeSet<IpAddr>),
     /// The end of a list: all objects of the type were reported, and all that had vanished.

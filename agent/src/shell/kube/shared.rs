@@ -28,6 +28,7 @@ pub struct Kube {
     pub(super) server: Server,
     pub(super) node: NodeName,
     pub(super) namespace: Arc<str>,
+    pub(super) metallb: Arc<str>,
     pub(super) claims: Arc<KnownClaims>,
     pub(super) leases: Arc<KnownLeases>,
     pub(super) alarm: Alarm,
@@ -41,11 +42,23 @@ impl Kube {
             server,
             node,
             namespace: namespace.into(),
+            metallb: Arc::default(),
             claims: Arc::default(),
             leases: Arc::default(),
             alarm: Alarm::new(),
             crowd: Arc::default(),
         }
+    }
+
+    /// Returns the same way, with `MetalLB`'s objects in `namespace`.
+    #[must_use]
+    pub fn with_metallb(self, namespace: &str) -> Self {
+        Self { metallb: namespace.into(), ..self }
+    }
+
+    /// Returns the namespace of `MetalLB`'s objects. It is empty if they are not read.
+    pub fn metallb_namespace(&self) -> Arc<str> {
+        Arc::clone(&self.metallb)
     }
 
     /// Makes every [`Reader`](super::Reader) list everything anew, soon. Their watches
@@ -96,6 +109,9 @@ impl Kube {
     }
 
     pub(super) fn collection(&self, resource: Resource) -> Collection {
-        resource.collection(&self.namespace)
+        resource.collection(match resource {
+            Resource::MetalLb(_) => &self.metallb,
+            _ => &self.namespace,
+        })
     }
 }

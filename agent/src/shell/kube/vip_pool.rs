@@ -3,7 +3,7 @@
 #![expect(unreachable_pub, reason = "the derived schema has a copy of its type inside a function")]
 #![expect(clippy::duplicated_attributes, reason = "each column has a type")]
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -220,17 +220,20 @@ pub(super) fn record(metadata: &Meta, spec: VipPoolSpec) -> PoolRecord {
     let texts = |texts: Vec<AddressText>| texts.into_iter().map(|text| text.0.into()).collect();
     PoolRecord {
         name: metadata.name.as_str().into(),
+        uid: Arc::default(),
+        labels: BTreeMap::new(),
         created: metadata.created(),
         deleting: metadata.is_deleting(),
         addresses: texts(spec.addresses),
         lenient: false,
         auto_assign: spec.auto_assign,
         priority: spec.priority,
-        service_selector: spec.service_selector.as_ref().map(selector),
-        namespace_selector: spec.namespace_selector.as_ref().map(selector),
+        service_selectors: spec.service_selector.iter().map(selector).collect(),
+        namespace_selectors: spec.namespace_selector.iter().map(selector).collect(),
         namespaces: spec.namespaces.iter().map(|name| name.as_str().into()).collect(),
         avoid: texts(spec.avoid.addresses),
         use_ends: !spec.avoid.ends,
+        avoid_buggy: false,
         sharing: match spec.sharing {
             SharingText::Never => Sharing::Never,
             SharingText::Namespace => Sharing::Namespace,
@@ -245,7 +248,7 @@ pub(super) fn record(metadata: &Meta, spec: VipPoolSpec) -> PoolRecord {
 }
 
 /// Returns a selector as text, as `kubectl -l` takes it.
-fn selector(selector: &LabelSelector) -> Box<str> {
+pub(super) fn selector(selector: &LabelSelector) -> Box<str> {
     let labels = selector.match_labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
     let expressions = selector.match_expressions.iter().flatten().map(|expression| {
         let values = expression.values.as_deref().unwrap_or_default().join(",");

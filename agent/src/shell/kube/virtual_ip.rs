@@ -183,8 +183,8 @@ pub struct ReservationSpec {
     /// The Service: `namespace/name`.
     #[schemars(regex(pattern = r"^[^/]+/[^/]+$"), length(max = 317))]
     pub service: String,
-    /// The `VIPPool` that the address is from. Without one, the Service asked for an address of no pool.
-    #[schemars(length(min = 1, max = 253))]
+    /// The `VIPPool`, or `IPAddressPool/NAME`, that the address is from. Without one, the Service asked for an address of no pool.
+    #[schemars(length(min = 1, max = 267))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
     /// Set when the Service is gone: until when the address is kept for another one of its name, or `forever`.

@@ -46,6 +46,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- include "vipward.switch" (list "withdraw-without-endpoints" .withdrawWithoutEndpoints) }}
 {{- end }}
 
+{{- /* The flags of agents and controller in the place of MetalLB. */}}
+{{- define "vipward.metallb" -}}
+{{- if .enabled }}
+{{- include "vipward.switch" (list "metallb" .enabled) }}
+{{- if ne .namespace "metallb-system" }}
+{{- include "vipward.flag" (list "metallb-namespace" .namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* Text if the cluster serves what policies.yaml needs, and its tokens name their nodes. */}}
 {{- define "vipward.policies" -}}
 {{- $served := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}

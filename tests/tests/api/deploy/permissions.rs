@@ -161,6 +161,19 @@ fn every_permission_of_the_controller_is_explained_and_none_reaches_further() ->
     Ok(())
 }
 
+#[test]
+fn every_permission_on_metallbs_objects_is_explained_and_it_writes_statuses_alone() -> Result<()> {
+    let objects = documents(&in_checkout("deploy/kubernetes/overlays/metallb/rbac.yaml"))?;
+    let role = objects.iter().find(|object| object["kind"] == "ClusterRole").context("no ClusterRole")?;
+    let granted = granted(role)?;
+    assert_eq!(explained("docs/migrating/from-metallb.md")?, granted);
+    let reads = ["list", "watch"].map(str::to_owned).into();
+    for (resource, verbs) in granted {
+        assert!(resource == "ipaddresspools/status" || verbs == reads, "{resource}: {verbs:?}");
+    }
+    Ok(())
+}
+
 /// Runs the agent as root with the capabilities of the overlay.
 #[test]
 fn the_capabilities_of_the_overlay_are_enough_to_attach_answer_and_announce() -> Result<()> {

@@ -83,7 +83,7 @@ fn a_service_is_read_as_far_as_it_is_used() {
     );
     assert!(record.labels.is_empty(), "labels were not asked for");
 
-    let reading = Reading { service_labels: true };
+    let reading = Reading { service_labels: true, ..Reading::default() };
     let Seen::Service(record) = parsed(Resource::Services, &object, reading).seen else {
         panic!("no Service")
     };

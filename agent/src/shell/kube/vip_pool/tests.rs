@@ -22,5 +22,5 @@ fn selectors_are_those_of_kubectl() {
         "{addresses: [192.0.2.1], serviceSelector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: In, values: \
          [d, e]}, {key: f, operator: Exists}, {key: g, operator: DoesNotExist}, {key: h, operator: NotIn, values: [i]}]}}",
     );
-    assert_eq!(record.service_selector.as_deref(), Some("a=b,c in (d,e),f,!g,h notin (i)"));
+    assert_eq!(record.service_selectors, ["a=b,c in (d,e),f,!g,h notin (i)".into()]);
 }

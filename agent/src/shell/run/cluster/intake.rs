@@ -108,7 +108,10 @@ impl EventLoop<Cluster> {
             | Seen::Slice(_)
             | Seen::SliceGone { .. }
             | Seen::Pool(_)
-            | Seen::PoolGone(_) => {}
+            | Seen::PoolGone(_)
+            | Seen::L2Advertisement(..)
+            | Seen::L2AdvertisementGone(_)
+            | Seen::Unserved(_) => {}
         }
         let (owned, served) = seen.into_events();
         let mut commands = owned.map(|event| source.engine.on_event(event, now)).unwrap_or_default();

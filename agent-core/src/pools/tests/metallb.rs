@@ -1,0 +1,114 @@
+//! Pools of `MetalLB`'s, beside Vipward's own.
+
+use std::sync::Arc;
+
+use super::{super::*, *};
+
+/// Returns an `IPAddressPool` as the controller reads it.
+fn theirs(name: &str, addresses: &[&str]) -> PoolRecord {
+    PoolRecord { lenient: true, use_ends: true, ..pool(&PoolKind::IpAddressPool.key(name), addresses) }
+}
+
+fn families() -> Request {
+    Request { families: vec![Family::V4], ..Request::default() }
+}
+
+fn sharing(key: &str, status: &[&str]) -> Request {
+    let status = status.iter().map(|vip| ip(vip)).collect();
+    Request { share: Some(key.into()), status, ..families() }
+}
+
+#[test]
+fn addresses_that_confuse_old_devices_are_left_out_on_demand() {
+    let total = |addresses: &[&str], family| {
+        let record = PoolRecord { avoid_buggy: true, ..theirs("p", addresses) };
+        Pool::read(record).0.total(family)
+    };
+    for (addresses, expected, what) in [
+        (&["192.0.2.0/24"][..], 254, "a /24 has two"),
+        (&["192.0.2.0/23"], 508, "a /23 has four"),
+        (&["192.0.2.0/25"], 127, "the lower half of a /24 has one"),
+        (&["192.0.2.64/26"], 64, "a part in the middle has none"),
+        (&["192.0.2.250-192.0.3.5"], 10, "a range over the border has two"),
+        (&["192.0.2.255", "192.0.3.0/32"], 0, "nothing else"),
+    ] {
+        assert_eq!(total(addresses, Family::V4), expected, "{what}");
+    }
+    assert_eq!(total(&["2001:db8::/120"], Family::V6), 256, "in IPv6 there are none");
+}
+
+#[test]
+fn one_of_several_selectors_is_enough() {
+    let any = PoolRecord {
+        service_selectors: vec!["app=web".into(), "app=dns".into()],
+        namespace_selectors: vec!["team=a".into(), "team=b".into()],
+        namespaces: BTreeSet::from(["named".into()]),
+        ..theirs("p", &["192.0.2.1"])
+    };
+    let (pool, faults) = Pool::read(any);
+    assert_eq!(faults, []);
+    let labels = |text: &str| {
+        let (key, value) = text.split_once('=').expect("a label");
+        BTreeMap::from([(key.to_owned(), value.to_owned())])
+    };
+    for (name, of_service, of_namespace, expected) in [
+        ("named/x", "app=web", "team=c", true),
+        ("other/x", "app=dns", "team=b", true),
+        ("other/x", "app=dns", "team=c", false),
+        ("named/x", "app=mail", "team=a", false),
+    ] {
+        let serves = pool.serves(&service(name), &labels(of_service), &labels(of_namespace));
+        assert_eq!(serves, expected, "{name} {of_service} {of_namespace}");
+    }
+    let broken = PoolRecord { service_selectors: vec!["a in b".into()], ..theirs("p", &["192.0.2.1"]) };
+    let fault = Pool::read(broken).1.remove(0).to_string();
+    assert!(fault.starts_with("serviceAllocation.serviceSelectors[0]: \"a in b\""), "{fault}");
+}
+
+#[test]
+fn pools_of_both_kinds_may_have_one_name_and_no_address() {
+    let mut world = World::new([
+        pool("lan", &["192.0.2.1"]),
+        theirs("lan", &["192.0.2.2"]),
+        theirs("late", &["192.0.2.2"]),
+    ]);
+    let named = |key: Arc<str>| Request { pool: Some(key), ..families() };
+    assert_eq!(world.ask("ours", named("lan".into())), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("theirs", named(PoolKind::IpAddressPool.key("lan"))), [ip("192.0.2.2")]);
+    world.ask("none", named(PoolKind::IpAddressPool.key("lan")));
+    assert!(world.lacks("none")[0].starts_with("no IPv4 address is free in IPAddressPool lan;"));
+    world.ask("lost", named(PoolKind::IpAddressPool.key("wan")));
+    assert_eq!(
+        world.lacks("lost"),
+        [
+            "there is no IPAddressPool \"wan\" (annotation metallb.io/address-pool); create it, or name one that kubectl get \
+             ipaddresspools -A lists"
+        ]
+    );
+    let overlap = world.allocator.pools().find(|(pool, _)| &*pool.record.name == "IPAddressPool/late");
+    let problem = overlap.and_then(|(_, state)| state.problem(&[])).expect("an overlap");
+    assert!(
+        problem.contains("IPAddressPool lan, which is older, has addresses of 192.0.2.2 too"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn services_that_shared_an_address_by_their_key_keep_it() {
+    let vip = "192.0.2.7";
+    let mut world = World::default();
+    world.tell(Event::Pool(Box::new(theirs("lan", &["192.0.2.0/28"]))));
+    for (name, key) in [("a/tcp", "dns"), ("b/udp", "dns"), ("c/other", "web")] {
+        world.tell(Event::Request(service(name), Box::new(sharing(key, &[vip]))));
+    }
+    world.tell(Event::Synced);
+    assert_eq!(world.has("a/tcp"), [ip(vip)]);
+    assert_eq!(world.has("b/udp"), [ip(vip)], "it has the key of the one that it is reserved for");
+    assert_eq!(world.has("c/other"), [ip("192.0.2.0")], "it has another key");
+    // It inherits the address.
+    world.tell(Event::Withdrawn(service("a/tcp")));
+    assert_eq!(world.store.objects[&ip(vip)].as_ref().map(|it| it.service.clone()), Some(service("b/udp")));
+    assert_eq!(world.has("b/udp"), [ip(vip)]);
+    world.tell(Event::Withdrawn(service("b/udp")));
+    assert_eq!(world.store.objects.get(&ip(vip)), None);
+}

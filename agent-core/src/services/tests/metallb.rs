@@ -1,0 +1,125 @@
+//! In the place of `MetalLB`: its annotations, and what its controller wrote.
+
+use super::*;
+use crate::{
+    pools::{PoolKind, PoolRecord, Reservation},
+    time::Monotonic,
+};
+
+const KEY: &str = "metallb.io/allow-shared-ip";
+
+fn settings(role: Role) -> Settings {
+    Settings { role, metallb: true, ..Settings::default() }
+}
+
+fn pool(kind: PoolKind, name: &str, addresses: &[&str]) -> Event {
+    let addresses = addresses.iter().map(|text| (*text).into()).collect();
+    let record = PoolRecord { name: kind.key(name), addresses, auto_assign: true, ..PoolRecord::default() };
+    Event::Pools(pools::Event::Pool(Box::new(record)))
+}
+
+/// Returns a Service with a status that `MetalLB`'s controller wrote.
+fn inherited(name: &str, vip: &str) -> ServiceRecord {
+    ServiceRecord { status_inherited: true, ..service(name).status("controller", &[vip]) }
+}
+
+#[test]
+fn what_metallb_wrote_into_a_status_is_reserved_and_stays() {
+    let mut world = World::unsynced(settings(Role::Controller));
+    world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+    world.put(inherited("default/web", "192.0.2.105"));
+    world.put(service("default/new"));
+    world.tell(Event::Synced);
+    let reserved: BTreeMap<_, _> = world
+        .reserving
+        .iter()
+        .filter_map(|write| Some((write.reservation.as_ref()?.service.to_string(), write.vip)))
+        .collect();
+    assert_eq!(reserved["default/web"], ip("192.0.2.105"));
+    assert_eq!(reserved["default/new"], ip("192.0.2.100"));
+    let pool = world.reserving[0].reservation.as_ref().and_then(|it: &Reservation| it.pool.as_deref());
+    assert_eq!(pool, Some("IPAddressPool/lan"));
+    assert_eq!((world.duties.len(), world.problems.len()), (0, 0), "the status is right as it is");
+}
+
+#[test]
+fn an_annotation_of_metallbs_names_a_pool_of_metallbs() {
+    for (metallb, annotation, name, expected) in [
+        (true, "metallb.io/address-pool", "lan", "192.0.2.2"),
+        (false, "metallb.io/address-pool", "lan", "192.0.2.1"),
+        (true, "vipward.io/pool", "lan", "192.0.2.1"),
+        (true, "vipward.io/pool", "IPAddressPool/lan", "192.0.2.2"),
+    ] {
+        let mut world = World::with(Settings { metallb, ..settings(Role::Controller) });
+        world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.1"]));
+        world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.2"]));
+        world.put(service("default/web").annotated(&[(annotation, name)]));
+        let vips: Vec<_> = world.reserving.iter().map(|write| write.vip).collect();
+        assert_eq!(vips, [ip(expected)], "{metallb} {annotation} {name}");
+    }
+}
+
+#[test]
+fn one_key_shares_an_address_of_metallbs_pools_across_namespaces() {
+    const VIP: &str = "192.0.2.7";
+    let of_key = |name: &str, key, port| {
+        let asks = [("metallb.io/loadBalancerIPs", VIP), (KEY, key)];
+        service(name).annotated(&asks).ports(&[port])
+    };
+    let local = |record: ServiceRecord| record.local();
+    let same = of_key("b/udp", "dns", 81);
+    let controller = || settings(Role::Controller);
+    let theirs = PoolKind::IpAddressPool;
+    for (what, settings, kind, other, shares) in [
+        ("the same key", controller(), theirs, same.clone(), true),
+        ("another key", controller(), theirs, of_key("b/udp", "web", 81), false),
+        ("no key", controller(), theirs, of_key("b/udp", " ", 81), false),
+        ("the same port", controller(), theirs, of_key("b/udp", "dns", 80), false),
+        ("traffic to certain nodes", controller(), theirs, local(same.clone()), false),
+        ("a VIPPool", controller(), PoolKind::VipPool, same.clone(), false),
+        ("without --metallb", Settings { metallb: false, ..controller() }, theirs, same.clone(), false),
+    ] {
+        let mut world = World::with(settings);
+        world.tell(pool(kind, "lan", &["192.0.2.0/28"]));
+        world.put(of_key("a/tcp", "dns", 80).created(1));
+        world.reserve();
+        world.put(other.created(2));
+        world.reserve();
+        let have = world.demand(VIP).services.len();
+        assert_eq!(have == 2, shares, "{what}: {:?}", world.words());
+    }
+}
+
+#[test]
+fn an_agent_announces_for_all_services_that_the_controller_let_share() {
+    for (metallb, have) in [(true, 2), (false, 1)] {
+        let mut world = World::with(Settings { metallb, ..settings(Role::Announcer) });
+        for (name, port) in [("a/tcp", 80), ("b/udp", 81)] {
+            let record = service(name).annotated(&[(KEY, "dns")]).ports(&[port]);
+            world.put(record.status("vipward", &["192.0.2.7"]));
+        }
+        assert_eq!(world.demand("192.0.2.7").services.len(), have, "{metallb}");
+    }
+}
+
+#[test]
+fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
+    let mut world = World::with(settings(Role::Controller));
+    world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+    let asks = || service("default/web").annotated(&[("metallb.io/loadBalancerIPs", "192.0.2.105")]);
+    let ours = || asks().status("vipward", &["192.0.2.105"]);
+    let theirs = || ServiceRecord { status_inherited: true, ..asks().status("controller", &["192.0.2.100"]) };
+    world.put(asks());
+    world.reserve();
+    world.pass(Monotonic::default());
+    for _ in 0..3 {
+        world.put(ours());
+        world.put(theirs());
+    }
+    assert!(world.duties.is_empty(), "{:?}", world.duties);
+    let words = world.words();
+    assert_eq!(words.len(), 1, "{words:?}");
+    for part in ["field managers \"controller\" and \"vipward\" take turns", "--metallb", "--replicas=0"] {
+        assert!(words[0].contains(part), "{words:?}");
+    }
+}

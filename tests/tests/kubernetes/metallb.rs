@@ -1,0 +1,152 @@
+//! Vipward in the place of `MetalLB`: its objects are read, and what its controller wrote stays.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+use vipward_tests::cluster::{Cluster, ClusterOptions, PATIENCE, ServiceSpec, admin::Kind, scenario};
+use vipward_tests::scene::ip;
+
+/// The field manager of `MetalLB`'s controller, and the annotation with the pool of the addresses.
+const MANAGER: &str = "controller";
+const FROM_POOL: &str = "metallb.io/ip-allocated-from-pool";
+const SHARE: &str = "metallb.io/allow-shared-ip";
+const A_WHILE: Duration = Duration::from_secs(3);
+
+fn options() -> ClusterOptions {
+    let args = vec!["--metallb".to_owned()];
+    ClusterOptions { args, with_controller: true, ..ClusterOptions::default() }
+}
+
+/// Creates a Service with a key, and writes its status as `MetalLB`'s controller does.
+fn given_by_metallb(cluster: &Cluster, name: &str, key: &str, port: u16, vip: Ipv4Addr) -> Result<()> {
+    let service = ServiceSpec::without_address(name).annotation(FROM_POOL, "lan").annotation(SHARE, key);
+    cluster.create_service(&service.port(port))?;
+    cluster.set_ingress(name, MANAGER, &[vip])
+}
+
+fn count(cluster: &Cluster, pool: &str, field: &str, expected: i64) -> Result<()> {
+    let object = Cluster::metallb(Kind::METALLB_POOL, pool);
+    let what = format!("{field} to be {expected}");
+    cluster.admin().wait_for(PATIENCE, &object, &what, |pool| {
+        pool.is_some_and(|pool| pool["status"][field] == expected)
+    })?;
+    Ok(())
+}
+
+#[test]
+fn services_keep_the_addresses_that_metallb_gave_them_and_new_ones_get_theirs() -> Result<()> {
+    scenario("mlkeep", options(), |cluster| {
+        cluster.install_metallb()?;
+        let spec = json!({"addresses": ["192.0.2.64/28"]});
+        cluster.put_metallb(Kind::METALLB_POOL, "lan", &spec)?;
+        given_by_metallb(cluster, "web", "", 80, ip(70))?;
+        given_by_metallb(cluster, "tcp", "dns", 80, ip(71))?;
+        given_by_metallb(cluster, "udp", "dns", 81, ip(71))?;
+        for vip in [ip(70), ip(71)] {
+            cluster.wait_until_held(vip)?;
+        }
+        let watch = cluster.watch(&[ip(70), ip(71)])?;
+        watch.step("the controller takes MetalLB's place");
+        cluster.start_controller(1, &["--metallb"])?;
+        count(cluster, "lan", "assignedIPv4", 2)?;
+        count(cluster, "lan", "availableIPv4", 14)?;
+        // MetalLB gives out the first address of a network too.
+        cluster.create_service(&ServiceSpec::without_address("new"))?;
+        cluster.wait_for_ingress("new", ip(64))?;
+        cluster.wait_until_held(ip(64))?;
+        watch.let_pass(A_WHILE)?;
+        let report = watch.stop()?;
+        for vip in [ip(70), ip(71)] {
+            report.assert_seamless(vip);
+        }
+        for (name, vip) in [("web", ip(70)), ("tcp", ip(71)), ("udp", ip(71))] {
+            assert_eq!(cluster.ingress(name)?, [vip.to_string()], "{name}");
+        }
+
+        let (code, said) = cluster.vipward(&["pools", "--addresses"])?;
+        let lines: Vec<_> =
+            said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let shown = "IPAddressPool/lan IPv4 3 0 13 16 yes yes 192.0.2.64/28".to_owned();
+        assert!(code == Some(0) && lines.contains(&shown), "{said}");
+        let web = format!("192.0.2.70 {} IPAddressPool/lan in use", cluster.full_name("web"));
+        assert!(lines.contains(&web), "{said}");
+
+        // What MetalLB wrote can be changed, and taken back.
+        cluster.annotate_service("web", "metallb.universe.tf/loadBalancerIPs", Some("192.0.2.72"))?;
+        cluster.wait_for_ingress("web", ip(72))?;
+        cluster.wait_until_held(ip(72))?;
+        cluster.annotate_service("udp", "vipward.io/ignore", Some("true"))?;
+        cluster.wait_for_addresses("udp", &[])?;
+        Ok(())
+    })
+}
+
+#[test]
+fn its_annotations_name_pools_and_share_addresses_across_namespaces() -> Result<()> {
+    scenario("mlnames", options(), |cluster| {
+        cluster.install_metallb()?;
+        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.90"]}))?;
+        let rare = json!({"addresses": ["192.0.2.80-192.0.2.81"], "autoAssign": false});
+        cluster.put_metallb(Kind::METALLB_POOL, "lan", &rare)?;
+        cluster.start_controller(1, &["--metallb"])?;
+        let named = ServiceSpec::without_address("named").annotation("metallb.io/address-pool", "lan");
+        cluster.create_service(&named)?;
+        cluster.wait_for_ingress("named", ip(80))?;
+        cluster.create_service(&ServiceSpec::without_address("any"))?;
+        cluster.wait_for_ingress("any", ip(90))?;
+
+        cluster.add_tenant("b")?;
+        for (name, port) in [("tcp", 80), ("b/udp", 81)] {
+            let shares = ServiceSpec::without_address(name).annotation(SHARE, "dns");
+            let shares = shares.annotation("metallb.io/loadBalancerIPs", "192.0.2.81");
+            cluster.create_service(&shares.port(port))?;
+            cluster.wait_for_ingress(name, ip(81))?;
+        }
+        cluster.wait_until_held(ip(81))?;
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_not_served_or_malformed_has_an_event_on_the_object() -> Result<()> {
+    scenario("mlbgp", options(), |cluster| {
+        cluster.install_metallb()?;
+        cluster.put_metallb(Kind::BGP_PEER, "router", &json!({"peerAddress": "192.0.2.1"}))?;
+        let bad = json!({"addresses": ["192.0.2.80-192.0.2.70", "192.0.2.82/32"]});
+        cluster.put_metallb(Kind::METALLB_POOL, "bad", &bad)?;
+        let nowhere = [json!({"matchExpressions": [{"key": "zone", "operator": "Within", "values": ["a"]}]})];
+        cluster.put_metallb(Kind::L2_ADVERTISEMENT, "odd", &json!({"nodeSelectors": nowhere}))?;
+        cluster.start_controller(1, &["--metallb"])?;
+        let told =
+            cluster.wait_for_event("router", &["Vipward announces at Layer 2; BGPPeer is not served"])?;
+        assert_eq!(told.regarding, "BGPPeer router");
+        cluster.wait_for_event("bad", &["addresses[0]: \"192.0.2.80-192.0.2.70\" ends before it begins"])?;
+        cluster.wait_for_event("odd", &["nodeSelectors[0]: \"zone Within\""])?;
+        // The rest of the pool is usable.
+        cluster.create_service(&ServiceSpec::without_address("web"))?;
+        cluster.wait_for_addresses("web", &[IpAddr::V4(ip(82))])?;
+        Ok(())
+    })
+}
+
+#[test]
+fn when_metallbs_controller_writes_on_an_event_says_to_scale_it_down() -> Result<()> {
+    scenario("mlboth", options(), |cluster| {
+        cluster.install_metallb()?;
+        cluster.put_metallb(Kind::METALLB_POOL, "lan", &json!({"addresses": ["192.0.2.64/28"]}))?;
+        cluster.start_controller(1, &["--metallb"])?;
+        let asks = ServiceSpec::without_address("web").annotation("metallb.io/loadBalancerIPs", "192.0.2.70");
+        cluster.create_service(&asks.annotation(FROM_POOL, "lan"))?;
+        for _ in 0..3 {
+            cluster.wait_for_ingress("web", ip(70))?;
+            cluster.set_ingress("web", MANAGER, &[ip(66)])?;
+        }
+        let parts = ["MetalLB's controller still runs", "--replicas=0"];
+        cluster.wait_for_event("web", &parts)?;
+        std::thread::sleep(A_WHILE);
+        assert_eq!(cluster.ingress("web")?, ["192.0.2.66"], "nothing is written any more");
+        Ok(())
+    })
+}
