@@ -261,15 +261,17 @@ pub fn name_servers(text: &str) -> BTreeSet<IpAddr> {
     text.lines().filter_map(value).take(MOST_ADDRESSES).collect()
 }
 
-/// Returns the interface on a VIP's segment: the one with the longest subnet that contains the VIP.
-/// If the Service names an interface, it need not have such a subnet.
+/// Returns the interface on a VIP's segment: of those that may have the VIP, the one with the longest
+/// subnet that contains it. If the Service names an interface, it need not have such a subnet.
 pub(super) fn interface_for<'a>(
     interfaces: &'a [NodeInterface],
     vip: IpAddr,
     named: &[InterfacePattern],
+    may_have_it: impl Fn(&str) -> bool,
 ) -> Option<&'a NodeInterface> {
     let allowed = |interface: &&NodeInterface| {
-        named.is_empty() || named.iter().any(|pattern| pattern.matches(&interface.name))
+        let is_named = named.is_empty() || named.iter().any(|pattern| pattern.matches(&interface.name));
+        is_named && may_have_it(&interface.name)
     };
     let longest = |interface: &NodeInterface| {
         interface.subnets.iter().filter(|net| net.contains(&vip)).map(IpNet::prefix_len).max()

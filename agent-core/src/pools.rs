@@ -9,6 +9,7 @@ mod kind;
 mod l2_advertisement;
 mod listing;
 mod metrics;
+mod policy;
 mod pool;
 mod range;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use self::{
     l2_advertisement::{L2Advertisement, L2AdvertisementRecord, Preference},
     listing::{AddressRow, FamilyRow, PoolList, PoolRow, list},
     metrics::metallb_metrics,
+    policy::{Allowance, AnnounceRecord, Policies, PoolPolicy},
     pool::{Choice, Keep, MOST_RANGES, Pool, PoolFault, PoolFaultKind, PoolRecord, Sharing},
     range::{AddressRange, RangeError},
 };

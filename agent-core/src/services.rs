@@ -62,7 +62,7 @@ use self::{
 use crate::{
     cluster::ServiceName,
     ownership::Demand,
-    pools::{self, Allocator, Lack},
+    pools::{self, Allocator, Lack, Policies},
 };
 
 /// A Service in the index, with its effects.
@@ -137,6 +137,8 @@ pub struct Services {
     grants: Grants,
     /// The pools and reservations. Only the controller has some.
     allocator: Allocator,
+    /// Where the pools have their addresses announced.
+    policies: Policies,
     /// The addresses that Services name, while the pools begin.
     named_at_start: BTreeSet<IpAddr>,
 }
@@ -162,6 +164,7 @@ impl Services {
             let_go: BTreeMap::new(),
             grants: Grants::default(),
             allocator,
+            policies: Policies::default(),
             named_at_start: BTreeSet::new(),
         }
     }
@@ -248,7 +251,10 @@ impl Services {
                 self.put_claim(vip, Standing::default());
                 self.allocate(|| pools::Event::ObjectGone(vip), &mut commands);
             }
-            Event::Pools(event) => self.allocate(|| event, &mut commands),
+            Event::Pools(event) => {
+                self.put_policy(&event);
+                self.allocate(|| event, &mut commands);
+            }
             Event::Held { vip, here } => self.put_held(vip, here),
             Event::Synced => {
                 self.begin_allocating(&mut commands);
@@ -352,6 +358,25 @@ impl Services {
         for net in nets {
             let inside = self.vips.range(net.network()..=net.broadcast());
             self.touched.vips.extend(inside.map(|(vip, _)| *vip));
+        }
+    }
+
+    /// Takes in what an event says of where addresses may be announced.
+    fn put_policy(&mut self, event: &pools::Event) {
+        let changed = match event {
+            pools::Event::Pool(record) => self.policies.put(record),
+            pools::Event::PoolGone(name) => self.policies.remove(name),
+            pools::Event::Namespace { .. }
+            | pools::Event::Request(..)
+            | pools::Event::Withdrawn(_)
+            | pools::Event::Object { .. }
+            | pools::Event::ObjectGone(_)
+            | pools::Event::Answered(_)
+            | pools::Event::Synced
+            | pools::Event::Time(_) => return,
+        };
+        for range in changed {
+            self.touched.vips.extend(self.vips.range(range).map(|(vip, _)| *vip));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Steps that the API server shows: from the Service to the holder's life.
 
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 use super::{Cluster, LeaseSeen, Link, Step, Verdict, host::explain_on};
 use crate::{
@@ -133,13 +133,13 @@ fn candidates(cluster: &Cluster, vip: IpAddr) -> Step {
         return Step::broken(Link::Candidates, "there is no Node", "look at `kubectl get nodes`");
     }
     let first = all.iter().find_map(|(_, found)| found.as_ref().err());
-    let remedy = first.map_or("", remedy);
+    let remedy = first.map(remedy).unwrap_or_default();
     Step::broken(Link::Candidates, format!("none of {} nodes can hold it", all.len()), remedy).with(details)
 }
 
 /// Returns the remedy for a node that cannot hold a VIP.
-const fn remedy(why: &Disqualified) -> &'static str {
-    match why {
+fn remedy(why: &Disqualified) -> Cow<'static, str> {
+    let words = match why {
         Disqualified::NoAgent => {
             "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) and their logs"
         }
@@ -157,10 +157,23 @@ const fn remedy(why: &Disqualified) -> &'static str {
             "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
         }
         Disqualified::NotSelected => "change or remove the annotation vipward.io/nodes",
+        Disqualified::NotSelectedByPool { pool } => {
+            return format!(
+                "change spec.announce.nodeSelector of VIPPool {pool}, label a node as it says, or choose an address of another pool"
+            )
+            .into();
+        }
+        Disqualified::InterfaceNotOfPool { pool, .. } => {
+            return format!(
+                "change spec.announce.interfaces of VIPPool {pool}, or choose an address of another pool"
+            )
+            .into();
+        }
         Disqualified::NewMac | Disqualified::Leaving => "wait: it is over in seconds",
         Disqualified::NotReady => "look at the node (kubectl describe node)",
         Disqualified::Cordoned => "uncordon a node",
-    }
+    };
+    words.into()
 }
 
 fn claim(cluster: &Cluster, answering: &[String]) -> Step {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{Link, Look, ServiceFacts, Step, unreadable};
 use crate::{
-    pools::Reservation,
+    pools::{Reservation, Shown},
     services::{Asking, FIELD_MANAGER, Problem, ServiceAccount},
 };
 
@@ -45,7 +45,7 @@ fn request(account: &ServiceAccount) -> Step {
         Asking::Families(families, pool) => {
             let families: Vec<_> = families.iter().map(|family| format!("an {}", family.name())).collect();
             let pool = match pool {
-                Some(pool) => format!("VIPPool {pool}, which an annotation names"),
+                Some(pool) => format!("{}, which an annotation names", Shown(pool)),
                 None => "any VIPPool".to_owned(),
             };
             format!("it asks for {} address of {pool}", families.join(" and "))
@@ -109,7 +109,7 @@ fn origin(vip: IpAddr, reservation: Option<&Reservation>) -> String {
     match reservation {
         None => format!("{vip} is not reserved"),
         Some(Reservation { service, pool, .. }) => {
-            let pool = pool.as_ref().map_or_else(|| "no pool".to_owned(), |pool| format!("VIPPool {pool}"));
+            let pool = pool.as_ref().map_or_else(|| "no pool".to_owned(), |pool| Shown(pool).to_string());
             format!("{vip} of {pool} is reserved for {service}")
         }
     }

@@ -18,6 +18,7 @@ use crate::{
     net::Interface,
     ownership::Demand,
     pinned::Entry,
+    pools::{Allowance, PoolPolicy},
     services::{Malformed, Mention, Place, Problem, Refusal, Unserved, WayOut},
     who_has::{Relation, Report, Row, Seen, Verdict as Answers},
 };
@@ -171,6 +172,16 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
         segment: Look::Seen(report(vec![row(N1, Relation::Holder, seen)])),
         own: BTreeSet::from([own]),
     }
+}
+
+/// Returns the policy of a pool, with one selector of nodes and one pattern of interfaces.
+fn of_pool(nodes: &str, interface: &str) -> Arc<PoolPolicy> {
+    let nodes = vec![nodes.parse().expect("a selector")];
+    let interfaces = vec![interface.parse().expect("a pattern")];
+    Arc::new(PoolPolicy {
+        pool: "lan".into(),
+        allowances: vec![Allowance { nodes, interfaces, preferred: None }],
+    })
 }
 
 fn standalone() -> Facts {

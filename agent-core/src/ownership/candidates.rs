@@ -1,6 +1,6 @@
 //! Nodes that can hold a VIP, and their order.
 
-use std::{cmp::Reverse, net::IpAddr, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{
     Demand, Disqualified, NodeFacts,
@@ -34,8 +34,15 @@ type Rank<'a> = (bool, bool, bool, Reverse<u64>, &'a NodeName);
 impl Nodes {
     /// Returns this node's interface on a VIP's segment.
     pub(super) fn home(&self, vip: IpAddr, demand: Option<&Demand>) -> Option<&NodeInterface> {
-        let wanted = demand.map(|demand| demand.interfaces.as_slice()).unwrap_or_default();
-        interface_for(&self.own.interfaces, vip, wanted)
+        let interfaces = &self.own.interfaces;
+        match demand {
+            Some(demand) => demand.interface(interfaces, vip, self.labels(&self.settings.node)),
+            None => interface_for(interfaces, vip, &[], |_| true),
+        }
+    }
+
+    fn labels(&self, name: &NodeName) -> Option<&BTreeMap<String, String>> {
+        self.member(name).and_then(|member| member.node.as_ref()).map(|node| &node.labels)
     }
 
     /// Returns a node as a candidate for a VIP. Fails with the
@@ -100,12 +107,13 @@ impl Nodes {
     }
 
     fn rank<'a>(&self, candidate: &'a Candidate, vip: IpAddr, demand: &Demand) -> Rank<'a> {
-        let name = &candidate.holder.node;
-        let labels = self.member(name).and_then(|member| member.node.as_ref()).map(|node| &node.labels);
-        let is_preferred = demand
-            .preferred
-            .as_ref()
-            .is_none_or(|selector| labels.is_some_and(|labels| selector.matches(labels)));
+        let Holder { node: name, interface, .. } = &candidate.holder;
+        let is_preferred =
+            self.labels(name).is_some_and(|labels| match (&demand.preferred, &demand.policy) {
+                (Some(selector), _) => selector.matches(labels),
+                (None, Some(policy)) => policy.prefers(interface, labels),
+                (None, None) => true,
+            });
         let mut before = demand.together.iter().take_while(|other| **other != vip);
         let is_beside = before.find_map(|leader| self.leading(*leader)) == Some(name);
         let weight = weight(name.as_str(), address::octets(*demand.together.first().unwrap_or(&vip)));

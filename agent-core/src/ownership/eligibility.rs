@@ -1,6 +1,6 @@
 //! Decision about a node's fitness to hold a VIP, from plain facts.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use super::Demand;
 use crate::{
@@ -43,6 +43,18 @@ pub enum Disqualified {
     NoLocalEndpoint,
     /// The annotation `vipward.io/nodes` leaves the node out.
     NotSelected,
+    /// The pool of the address leaves the node out.
+    NotSelectedByPool {
+        /// The pool.
+        pool: Arc<str>,
+    },
+    /// The node has an interface on the VIP's segment, but the pool of the address has others.
+    InterfaceNotOfPool {
+        /// Its name.
+        interface: Arc<str>,
+        /// The pool.
+        pool: Arc<str>,
+    },
     /// The node's MAC is so new that others may not know it yet.
     NewMac,
     /// The node's agent is about to end.
@@ -74,6 +86,13 @@ impl fmt::Display for Disqualified {
                 f.write_str("externalTrafficPolicy is Local and no endpoint is ready there")
             }
             Self::NotSelected => f.write_str("annotation vipward.io/nodes leaves it out"),
+            Self::NotSelectedByPool { pool } => {
+                write!(f, "spec.announce.nodeSelector of VIPPool {pool} leaves it out")
+            }
+            Self::InterfaceNotOfPool { interface, pool } => write!(
+                f,
+                "spec.announce.interfaces of VIPPool {pool} leaves out {interface}, which is in the VIP's subnet"
+            ),
             Self::NewMac => f.write_str("its MAC is too new to be known to all"),
             Self::Leaving => f.write_str("its agent is about to end"),
             Self::NotReady => f.write_str("not ready"),
@@ -140,11 +159,8 @@ pub fn eligibility<'a>(
         return Err(Disqualified::Leaving);
     }
     let node = facts.node.ok_or(Disqualified::NoNode)?;
-    let Some(interface) = interface_for(facts.interfaces, vip, &demand.interfaces) else {
-        return Err(match interface_for(facts.interfaces, vip, &[]) {
-            Some(interface) => Disqualified::InterfaceNotNamed { interface: Arc::clone(&interface.name) },
-            None => Disqualified::NoInterface,
-        });
+    let Some(interface) = demand.interface(facts.interfaces, vip, Some(&node.labels)) else {
+        return Err(demand.why_no_interface(facts.interfaces, vip, node));
     };
     if !interface.carrier {
         return Err(Disqualified::NoCarrier { interface: Arc::clone(&interface.name) });
@@ -177,5 +193,38 @@ fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) ->
     if demand.nodes.as_ref().is_some_and(|selector| !selector.matches(&node.labels)) {
         return Err(Disqualified::NotSelected);
     }
+    if let Some(policy) = demand.policy.as_ref().filter(|policy| !policy.selects(&node.labels)) {
+        return Err(Disqualified::NotSelectedByPool { pool: Arc::clone(&policy.pool) });
+    }
     Ok(())
+}
+
+impl Demand {
+    /// Returns the interface that the VIP has on a node with these labels.
+    pub(super) fn interface<'a>(
+        &self,
+        interfaces: &'a [NodeInterface],
+        vip: IpAddr,
+        labels: Option<&BTreeMap<String, String>>,
+    ) -> Option<&'a NodeInterface> {
+        let may_have_it = |name: &str| self.policy.as_ref().is_none_or(|policy| policy.has(name, labels));
+        interface_for(interfaces, vip, &self.interfaces, may_have_it)
+    }
+
+    /// Returns the reason why the VIP has no interface on a node.
+    fn why_no_interface(&self, interfaces: &[NodeInterface], vip: IpAddr, node: &NodeRecord) -> Disqualified {
+        let Some(named) = interface_for(interfaces, vip, &self.interfaces, |_| true) else {
+            return match interface_for(interfaces, vip, &[], |_| true) {
+                Some(interface) => Disqualified::InterfaceNotNamed { interface: Arc::clone(&interface.name) },
+                None => Disqualified::NoInterface,
+            };
+        };
+        let policy = self.policy.as_ref().expect("invariant: only the policy leaves the interface out");
+        let pool = Arc::clone(&policy.pool);
+        if policy.selects(&node.labels) {
+            Disqualified::InterfaceNotOfPool { interface: Arc::clone(&named.name), pool }
+        } else {
+            Disqualified::NotSelectedByPool { pool }
+        }
+    }
 }

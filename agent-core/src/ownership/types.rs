@@ -17,6 +17,7 @@ use crate::{
     },
     config::InterfacePattern,
     placement::Entry,
+    pools::PoolPolicy,
     probing::Probed,
     time::Monotonic,
 };
@@ -60,10 +61,12 @@ pub struct Demand {
     pub local: Option<BTreeSet<NodeName>>,
     /// Labels of the nodes that may hold the VIP.
     pub nodes: Option<Selector>,
-    /// Labels of the nodes that come first.
+    /// Labels of the nodes that come first. If none: those that come first in its pool.
     pub preferred: Option<Selector>,
     /// The interfaces that it may be on. If empty: all interfaces.
     pub interfaces: Vec<InterfacePattern>,
+    /// Where the pool of its address has it announced. If none: everywhere.
+    pub policy: Option<Arc<PoolPolicy>>,
     /// True if the VIP is taken without a probe, although its address may be in use.
     pub force: bool,
     /// All VIPs of the owner, in their order, if they stay on one node; else empty. The first that a

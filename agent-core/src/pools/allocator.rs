@@ -234,7 +234,7 @@ pub enum Fit {
 impl fmt::Display for Prospect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pool, fit, priority, counts } = self;
-        write!(f, "VIPPool {pool}: ")?;
+        write!(f, "{}: ", Shown(pool))?;
         f.write_str(match fit {
             Fit::Serves => {
                 let free = |(family, counts): (&Family, &Counts)| {

@@ -10,10 +10,13 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    Family, PoolKind,
+    Allowance, AnnounceRecord, Family, PoolKind,
     range::{AddressRange, RangeError, number},
 };
-use crate::cluster::{Selector, SelectorError, ServiceName};
+use crate::{
+    cluster::{Selector, SelectorError, ServiceName},
+    config::FaultKind,
+};
 
 /// Largest number of ranges of a pool.
 pub const MOST_RANGES: usize = 256;
@@ -95,6 +98,8 @@ pub struct PoolRecord {
     pub keep: Option<Box<str>>,
     /// Which address is given out.
     pub choice: Choice,
+    /// Where its addresses may be announced.
+    pub announce: AnnounceRecord,
 }
 
 /// A fault in a pool's value, with the field.
@@ -116,6 +121,9 @@ pub enum PoolFaultKind {
     /// No selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
+    /// No pattern of interfaces.
+    #[error(transparent)]
+    Interface(#[from] FaultKind),
     /// No duration.
     #[error("{text:?} is no time to keep an address for; write 0s, a duration such as 24h, or forever")]
     Keep {
@@ -186,6 +194,7 @@ impl Pool {
             // What cannot be read frees no address.
             Keep::Forever
         });
+        Allowance::default().update(&record.announce, &mut faults);
         let pool = Self { record, ranges, spans, service_selectors, namespace_selectors, keep, is_usable };
         (pool, faults)
     }

@@ -126,12 +126,12 @@ impl World {
 }
 
 /// Returns a Service's name: `namespace/name`, or a name in `default`.
-fn service(text: &str) -> ServiceName {
+pub(super) fn service(text: &str) -> ServiceName {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     ServiceName { namespace: namespace.into(), name: name.into() }
 }
 
-fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
+pub(super) fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
     PoolRecord {
         name: name.into(),
         auto_assign: true,

@@ -75,7 +75,7 @@ pub enum Asking {
     /// These addresses and no others.
     Addresses(Place, Vec<IpAddr>),
     /// An address of each family, from the pool that it names or from any.
-    Families(Vec<Family>, Option<Box<str>>),
+    Families(Vec<Family>, Option<Arc<str>>),
 }
 
 impl Services {
@@ -86,7 +86,7 @@ impl Services {
         let request = match entry.reading.asked_at() {
             Some((place, addresses)) => Asking::Addresses(place, addresses.to_vec()),
             None => {
-                Asking::Families(record.families.clone(), named_pool(&record.annotations).map(Into::into))
+                Asking::Families(record.families.clone(), named_pool(&record.annotations, self.settings.metallb))
             }
         };
         let reservations: BTreeMap<_, _> = self.allocator.reservations().collect();

@@ -172,6 +172,7 @@ pub(super) fn combine(
         nodes,
         preferred,
         interfaces: interfaces.unwrap_or_default(),
+        policy: None,
         force: false,
         together: Vec::new(),
     };

@@ -1,5 +1,6 @@
 mod account;
 mod addresses;
+mod announcing;
 mod controller;
 mod endpoints;
 mod hands;
@@ -14,7 +15,7 @@ mod tenants;
 
 use super::*;
 use crate::{
-    cluster::{NodeInterface, NodeName, Version},
+    cluster::{NodeInterface, NodeName, Selector, Version},
     time::Monotonic,
 };
 

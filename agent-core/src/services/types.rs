@@ -171,7 +171,7 @@ pub enum Event {
         /// True if this node holds it.
         here: bool,
     },
-    /// An event of the pools. Only the controller has them.
+    /// An event of the pools. An agent has only those about pools themselves.
     Pools(pools::Event),
     /// Everything has been listed, and this host observed. No command comes before the first of
     /// these events. Each new list is followed by another one.

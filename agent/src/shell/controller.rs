@@ -189,7 +189,8 @@ impl Leader {
         let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
         let resources = [Resource::OF_CONTROLLER, of_metallb].concat();
         board.leads(unlisted(&resources, &BTreeSet::new()));
-        let (reader, seen) = Reader::start(kube, &resources, Reading { service_labels: true, metallb })?;
+        let reading = Reading { service_labels: true, needs_pools: true, metallb };
+        let (reader, seen) = Reader::start(kube, &resources, reading)?;
         let (requests, replies) = Requests::start(kube)?;
         let settings = services::Settings { role: Role::Controller, ..args.services.settings() };
         Ok(Self {

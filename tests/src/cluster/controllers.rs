@@ -75,6 +75,11 @@ impl Cluster {
         }))
     }
 
+    /// Deletes a pool.
+    pub fn delete_pool(&self, name: &str) -> Result<bool> {
+        self.admin().delete(&Object::cluster_scoped(Kind::POOL, name))
+    }
+
     /// Installs the definitions of `MetalLB`'s types, and its namespace. They are removed with the cluster.
     pub fn install_metallb(&mut self) -> Result<()> {
         self.make(&json!({

@@ -15,6 +15,7 @@ use tempfile::NamedTempFile;
 use super::admin::{Admin, Object};
 use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net, nic, poll};
 use crate::agent::{Agent, ClusterMember};
+use crate::arp::Mac;
 use crate::datagrams::{bind_locally, unbind_locally};
 use crate::lan::{Host, Nic};
 use crate::process::{Process, SpawnOptions};
@@ -71,6 +72,14 @@ impl Cluster {
         self.make_node(id)?;
         self.make_pod(id)?;
         Ok(id)
+    }
+
+    /// Plugs another interface of a node into the segment, and returns its MAC. `last` is the last byte
+    /// of its addresses.
+    pub fn plug_in(&self, id: NodeId, interface: &str, last: u8) -> Result<Mac> {
+        let host = &self.member(id)?.host;
+        self.segment.plug(host, nic(last).named(interface))?;
+        host.mac(interface)
     }
 
     /// Starts a node's agent with the existing pins, for the first time or after its end.

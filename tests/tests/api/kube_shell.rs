@@ -54,6 +54,7 @@ rules:
   - {apiGroups: [apps], resources: [daemonsets], verbs: [get]}
   - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
   - {apiGroups: [networking.k8s.io], resources: [servicecidrs], verbs: [list, watch]}
+  - {apiGroups: [vipward.io], resources: [vippools], verbs: [list, watch]}
   - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
   - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, create, patch]}
   - {apiGroups: [vipward.io], resources: [virtualips], verbs: [get, list, watch, create, patch, delete]}

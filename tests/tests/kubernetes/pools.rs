@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::json;
-use vipward_tests::cluster::{Cluster, ClusterOptions, ServiceSpec, scenario};
-use vipward_tests::scene::{PATIENCE, ip};
+use vipward_tests::cluster::{Cluster, ClusterOptions, N1, N2, N3, PATIENCE, SEGMENT, ServiceSpec, scenario};
+use vipward_tests::family::Family;
+use vipward_tests::scene::{VIP, ip};
 use vipward_tests::wait::wait_until;
 
 /// Longest time until another controller leads.
@@ -306,6 +307,137 @@ fn vipward_pools_lists_addresses_and_vipward_release_frees_and_replaces_them() -
         release(cluster, "192.0.2.71", 1, &["192.0.2.71 is not reserved for any Service"])?;
         let (code, said) = cluster.vipward(&["pools", "wan"])?;
         assert!(code == Some(1) && said.contains("there is no VIPPool \"wan\""), "{code:?}, {said}");
+        Ok(())
+    })
+}
+
+/// Longest time until a change of a pool is in effect on the wire.
+const IN_EFFECT: Duration = Duration::from_secs(10);
+
+/// Returns options with which a better node gets a VIP within a test.
+fn impatient() -> ClusterOptions {
+    let args = vec!["--stable-for".to_owned(), "2s".to_owned()];
+    ClusterOptions { args, ..ClusterOptions::default() }
+}
+
+/// Creates or changes a pool that has the VIPs of both families.
+fn announce(cluster: &mut Cluster, policy: &serde_json::Value) -> Result<()> {
+    let spec = json!({"addresses": Family::vips(), "autoAssign": false, "announce": policy});
+    cluster.put_pool("lan", &spec)
+}
+
+#[test]
+fn the_nodes_that_a_pool_selects_hold_its_vips_and_nothing_is_lost_when_it_selects_others() -> Result<()> {
+    scenario("poolnodes", impatient(), |cluster| {
+        for (id, role) in [(N1, "core"), (N2, "edge"), (N3, "spare")] {
+            cluster.label_node(id, "role", Some(role))?;
+        }
+        let role = |role: &str| json!({"nodeSelector": {"matchLabels": {"role": role}}});
+        announce(cluster, &role("edge"))?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        for vip in Family::vips() {
+            cluster.wait_until_held_by(vip, N2)?;
+        }
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&Family::vips())?;
+        for (step, id) in [("spare", N3), ("core", N1), ("edge", N2)] {
+            watch.step(format!("the pool selects {step}"));
+            announce(cluster, &role(step))?;
+            for vip in Family::vips() {
+                cluster.wait_until_held_by(vip, id)?;
+                watch.wait_until_received_by(vip, id)?;
+            }
+        }
+        watch.step("a value that cannot be read");
+        let unreadable = json!({"matchExpressions": [{"key": "role", "operator": "Is", "values": ["core"]}]});
+        announce(cluster, &json!({"nodeSelector": unreadable}))?;
+        watch.let_pass(Duration::from_secs(4))?;
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.holder(VIP)?, Some(N2), "the last value that was read is in effect");
+
+        for vip in Family::vips() {
+            cluster.stop_delivering(vip)?;
+        }
+        announce(
+            cluster,
+            &json!({"nodeSelector": {"matchLabels": {"role": "nobody"}, "matchExpressions": null}}),
+        )?;
+        let why = "spec.announce.nodeSelector of VIPPool lan leaves it out";
+        cluster.wait_for_event("web", &[&format!("no node can hold {VIP}"), &cluster.node_name(N2), why])?;
+        assert_eq!(cluster.answered_by(VIP)?, None);
+        let namespace = cluster.system_namespace().to_owned();
+        let (code, said) =
+            cluster.vipward(&["explain", &VIP.to_string(), "--lease-namespace", &namespace])?;
+        let remedy = "change spec.announce.nodeSelector of VIPPool lan";
+        ensure!(code != Some(0) && said.contains(why) && said.contains(remedy), "{code:?}, {said}");
+
+        // A pool that is gone limits nothing.
+        cluster.delete_pool("lan")?;
+        for vip in Family::vips() {
+            cluster.wait_until_held(vip)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pool_prefers_nodes_and_a_service_may_prefer_others() -> Result<()> {
+    scenario("poolfirst", impatient(), |cluster| {
+        let named = |cluster: &Cluster, id| json!({"kubernetes.io/hostname": cluster.node_name(id)});
+        let prefer = |cluster: &Cluster, id| json!({"preferredNodes": {"matchLabels": named(cluster, id)}});
+        cluster.wait_until_all_renew()?;
+        let first = prefer(cluster, N3);
+        announce(cluster, &first)?;
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        cluster.wait_until_held_by(VIP, N3)?;
+        let watch = cluster.watch(&[VIP])?;
+        watch.step("the pool prefers another node");
+        let second = prefer(cluster, N1);
+        announce(cluster, &second)?;
+        cluster.wait_until_held_by(VIP, N1)?;
+        watch.wait_until_received_by(VIP, N1)?;
+        watch.step("the Service prefers yet another one");
+        let own = format!("kubernetes.io/hostname={}", cluster.node_name(N2));
+        cluster.annotate_service("web", "vipward.io/preferred-nodes", Some(&own))?;
+        cluster.wait_until_held_by(VIP, N2)?;
+        watch.wait_until_received_by(VIP, N2)?;
+        watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_pool_changes_the_interface_of_its_vips_and_the_former_one_is_silent() -> Result<()> {
+    scenario("poolnic", ClusterOptions { nodes: 1, ..ClusterOptions::default() }, |cluster| {
+        let second = cluster.plug_in(N1, "eth1", 51)?;
+        announce(cluster, &json!({"interfaces": [SEGMENT]}))?;
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let monitor = cluster.monitor(&Family::vips())?;
+        for vip in Family::vips() {
+            monitor.wait_until_answered_by(vip, N1.mac(), PATIENCE)?;
+        }
+        for (interface, mac, former) in [("eth[1-9]", second, N1.mac()), ("eth0", N1.mac(), second)] {
+            announce(cluster, &json!({"interfaces": [interface]}))?;
+            for vip in Family::vips() {
+                monitor.wait_until_answered_by(vip, mac, IN_EFFECT)?;
+            }
+            let settled = monitor.note(format!("the VIPs are at {mac}"));
+            monitor.wait_for_requests(100, PATIENCE)?;
+            for vip in Family::vips() {
+                let report = monitor.report();
+                let requests = &report.vip(vip)?.requests;
+                let answers =
+                    requests.iter().filter(|one| one.sent_at >= settled).flat_map(|one| &one.answers);
+                let by: std::collections::BTreeSet<_> = answers.map(|answer| answer.by.sha).collect();
+                ensure!(by == [mac].into(), "{vip}: answered by {by:?}, and {former} was the former");
+            }
+        }
+        announce(cluster, &json!({"interfaces": ["bond*"]}))?;
+        let why = "spec.announce.interfaces of VIPPool lan leaves out eth";
+        cluster.wait_for_event("web", &[&format!("no node can hold {VIP}"), why])?;
+        for vip in Family::vips() {
+            monitor.wait_until_silent(vip, Duration::from_secs(3), PATIENCE)?;
+        }
         Ok(())
     })
 }

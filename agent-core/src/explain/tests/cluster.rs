@@ -46,6 +46,27 @@ const BROKEN: &[Broken] = &[
         "put right",
     ),
     (
+        "the pool of the address selects no node",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).account.demand.as_mut().expect("a demand").policy =
+                Some(of_pool("zone=z", "eth0"));
+        },
+        Link::Candidates,
+        "none of 2 nodes can hold it",
+        "change spec.announce.nodeSelector of VIPPool lan",
+    ),
+    (
+        "the pool of the address has other interfaces",
+        elsewhere,
+        |facts| {
+            in_cluster(facts).account.demand.as_mut().expect("a demand").policy = Some(of_pool("", "bond*"));
+        },
+        Link::Candidates,
+        "none of 2 nodes can hold it",
+        "change spec.announce.interfaces of VIPPool lan",
+    ),
+    (
         "the address is the API server's",
         elsewhere,
         |facts| {

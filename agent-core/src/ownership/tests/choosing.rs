@@ -30,6 +30,31 @@ fn a_better_candidate_gets_the_vip_only_after_it_has_been_one_for_a_while() {
 }
 
 #[test]
+fn the_pool_prefers_nodes_for_a_service_that_prefers_none() {
+    let rows = [
+        ("neither prefers a node: b comes first by its name", None, None, true),
+        ("the pool prefers b", None, Some("best"), true),
+        ("the pool prefers a", None, Some("own"), false),
+        ("the Service prefers a, whatever the pool prefers", Some("own"), Some("best"), false),
+        ("the Service prefers b, whatever the pool prefers", Some("best"), Some("own"), true),
+    ];
+    for (description, of_service, of_pool, moves) in rows {
+        let mut world = World::holding(&["b"]);
+        world.tell(Event::Node(labelled("a", &["own"])));
+        world.tell(best("b"));
+        let demand = Demand {
+            preferred: of_service.map(selector),
+            policy: Some(policy(&[], &[], of_pool)),
+            ..demand()
+        };
+        world.want_so(demand);
+        let lines = world.timeline(STABLE_FOR);
+        let expected = HANDED_OVER.map(|line| format!("30.000 {line}"));
+        assert_eq!(lines, if moves { &expected[..] } else { &[] }, "{description}");
+    }
+}
+
+#[test]
 fn a_better_candidate_that_does_not_last_gets_nothing() {
     let mut world = World::holding(&["b"]);
     world.want_so(prefer_b());

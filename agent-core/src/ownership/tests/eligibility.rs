@@ -20,7 +20,7 @@ fn excluded(name: &str) -> NodeRecord {
 }
 
 /// Hard reasons with which the node can still answer: it hands over.
-const HARD: [Reason; 6] = [
+const HARD: [Reason; 7] = [
     ("the exclude label", |world, name| world.tell(Event::Node(excluded(name)))),
     ("the out-of-service taint", |world, name| {
         world.tell(Event::Node(NodeRecord { out_of_service: true, ..node(name) }))
@@ -42,6 +42,11 @@ const HARD: [Reason; 6] = [
         let labels = [("zone".to_owned(), "z".to_owned())].into();
         world.tell(Event::Node(NodeRecord { labels, ..node(other) }));
         world.want_so(Demand { nodes: Some(selector("zone=z")), ..demand() })
+    }),
+    ("a pool that leaves it out", |world, name| {
+        let other = if name == "a" { "b" } else { "a" };
+        world.tell(Event::Node(labelled(other, &["zone"])));
+        world.want_so(Demand { policy: Some(policy(&["zone"], &["eth0"], None)), ..demand() })
     }),
 ];
 
@@ -192,6 +197,90 @@ fn a_holder_whose_interface_is_not_named_any_more_lets_go_of_the_vip() {
     let mut world = World::holding(&[]);
     let interfaces = vec!["eth1".parse().expect("a pattern")];
     let lines = world.want_so(Demand { interfaces, ..demand() });
+    assert_eq!(lines, ["entry foreign ? on no interface", "write claim: released, epoch 1"]);
+}
+
+/// The Service's annotations and the pool, each of them with nodes and interfaces. Both must hold.
+#[test]
+fn a_service_and_its_pool_must_both_allow_the_node_and_the_interface() {
+    type Row<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, &'a [&'a str], Result<&'a str, String>);
+    let both = || {
+        let second = crate::cluster::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
+        vec![interface("a"), second]
+    };
+    let of_service = "annotation vipward.io/nodes leaves it out";
+    let of_pool = "spec.announce.nodeSelector of VIPPool lan leaves it out";
+    let named_by_service = "annotation vipward.io/interface leaves out eth0, which is in the VIP's subnet";
+    let named_by_pool = |interface: &str| {
+        format!(
+            "spec.announce.interfaces of VIPPool lan leaves out {interface}, which is in the VIP's subnet"
+        )
+    };
+    let rows: [Row<'_>; 12] = [
+        ("no limit", "", &[], "", &[], Ok("eth0")),
+        ("the pool has its interface", "", &[], "", &["eth1"], Ok("eth1")),
+        ("the Service has its interface", "", &["eth1"], "", &[], Ok("eth1")),
+        ("both, with one in common", "", &["eth*"], "", &["eth1", "bond*"], Ok("eth1")),
+        ("both, with none in common", "", &["eth1"], "", &["eth0"], Err(named_by_pool("eth1"))),
+        ("the pool has none of it", "", &[], "", &["bond*"], Err(named_by_pool("eth0"))),
+        ("the Service has none of it", "", &["bond*"], "", &["eth0"], Err(named_by_service.into())),
+        ("both have the node", "zone", &[], "zone", &["eth1"], Ok("eth1")),
+        ("the Service leaves the node out", "none", &[], "zone", &[], Err(of_service.into())),
+        ("the pool leaves the node out", "zone", &[], "none", &[], Err(of_pool.into())),
+        ("both leave it out", "none", &[], "none", &[], Err(of_service.into())),
+        ("the pool leaves out node and interface", "", &[], "none", &["bond*"], Err(of_pool.into())),
+    ];
+    for (description, nodes, interfaces, pool_nodes, pool_interfaces, expected) in rows {
+        let demand = Demand {
+            nodes: (!nodes.is_empty()).then(|| selector(nodes)),
+            interfaces: interfaces.iter().map(|text| text.parse().expect("a pattern")).collect(),
+            policy: Some(policy(&[pool_nodes], pool_interfaces, None)),
+            ..demand()
+        };
+        let (node, interfaces) = (labelled("a", &["zone"]), both());
+        let facts = crate::ownership::NodeFacts {
+            exists: true,
+            session: crate::cluster::Session::from_number(1),
+            alive: true,
+            leaving: false,
+            interfaces: &interfaces,
+            node: Some(&node),
+        };
+        let found = crate::ownership::eligibility(&facts, VIP, &demand, true);
+        let found = found.map(|able| &*able.interface.name).map_err(|why| why.to_string());
+        assert_eq!(found, expected, "{description}");
+    }
+}
+
+#[test]
+fn a_pool_lifts_no_condition_about_the_subnet_and_a_service_that_names_an_interface_does() {
+    let elsewhere = crate::cluster::NodeInterface { subnets: Vec::new(), ..interface("a") };
+    let of_pool = Demand { policy: Some(policy(&[], &["eth0"], None)), ..demand() };
+    assert_eq!(of_pool.interface(std::slice::from_ref(&elsewhere), VIP, None), None);
+    let of_both = Demand { interfaces: vec!["eth*".parse().expect("a pattern")], ..of_pool };
+    assert_eq!(of_both.interface(std::slice::from_ref(&elsewhere), VIP, None), Some(&elsewhere));
+}
+
+#[test]
+fn a_holder_changes_its_interface_with_the_pool_and_keeps_the_vip() {
+    let mut world = World::holding(&["b"]);
+    let second = crate::cluster::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
+    world.tell(Event::Interfaces(vec![interface("a"), second]));
+    world.after(REST);
+    let lines = world.want_so(Demand { policy: Some(policy(&[], &["eth1"], None)), ..demand() });
+    assert_eq!(
+        lines,
+        ["entry held", "write claim: held by a1 at z, epoch 1"],
+        "an entry for another interface"
+    );
+    assert!(world.holds());
+}
+
+#[test]
+fn a_pool_that_has_its_addresses_announced_nowhere_takes_the_vip_from_its_holder() {
+    let mut world = World::holding(&["b"]);
+    let nowhere = crate::pools::PoolPolicy { pool: "lan".into(), allowances: Vec::new() };
+    let lines = world.want_so(Demand { policy: Some(nowhere.into()), ..demand() });
     assert_eq!(lines, ["entry foreign ? on no interface", "write claim: released, epoch 1"]);
 }
 

@@ -15,6 +15,7 @@ use crate::{
         ServiceName, Session,
     },
     ownership::{Demand, Settings},
+    pools::{Allowance, PoolPolicy},
     time::Monotonic,
 };
 
@@ -111,6 +112,24 @@ pub(in crate::ownership) fn node(name: &str) -> NodeRecord {
         network_unavailable: false,
         out_of_service: false,
     }
+}
+
+/// Returns a Node with these labels, which have no values.
+pub(in crate::ownership) fn labelled(name: &str, labels: &[&str]) -> NodeRecord {
+    let labels = labels.iter().map(|label| ((*label).to_owned(), String::new())).collect();
+    NodeRecord { labels, ..node(name) }
+}
+
+/// Returns the policy of a pool. An empty selector is left out.
+pub(in crate::ownership) fn policy(
+    nodes: &[&str],
+    interfaces: &[&str],
+    preferred: Option<&str>,
+) -> Arc<PoolPolicy> {
+    let nodes = nodes.iter().filter(|text| !text.is_empty()).map(|text| selector(text)).collect();
+    let interfaces = interfaces.iter().map(|text| text.parse().expect("a pattern")).collect();
+    let allowance = Allowance { nodes, interfaces, preferred: preferred.map(selector) };
+    Arc::new(PoolPolicy { pool: "lan".into(), allowances: vec![allowance] })
 }
 
 pub(in crate::ownership) fn selector(text: &str) -> Selector {

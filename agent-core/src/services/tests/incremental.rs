@@ -23,7 +23,10 @@ impl Cluster {
                 self.services.remove(name);
                 return;
             }
-            Event::Synced | Event::Pools(_) => return,
+            Event::Synced => return,
+            Event::Pools(pools::Event::Pool(record)) => format!("pool {}", record.name),
+            Event::Pools(pools::Event::PoolGone(name)) => format!("pool {name}"),
+            Event::Pools(other) => panic!("no event of an agent: {other:?}"),
             Event::NodeGone(node) => {
                 self.others.remove(&format!("node {node}"));
                 self.others.remove(&format!("interfaces {node}"));
@@ -188,8 +191,23 @@ fn event() -> impl Strategy<Value = Event> {
             }
         ),
         1 => vip().prop_map(|vip| Event::ClaimGone(ip(vip))),
+        1 => pool(),
         1 => Just(Event::Synced),
     ]
+}
+
+fn pool() -> impl Strategy<Value = Event> {
+    let ranges = prop::sample::select(&["192.0.2.1-192.0.2.2", "192.0.2.2-192.0.2.4", "2001:db8::/64"][..]);
+    let nodes = prop::sample::select(&["zone=a", "zone=b"][..]);
+    let record = prop::option::weighted(0.7, (ranges, 0_i64..3, nodes));
+    (prop::sample::select(&["p", "q"][..]), record).prop_map(|(name, record)| {
+        Event::Pools(match record {
+            Some((range, created, nodes)) => {
+                pools::Event::Pool(Box::new(announcing::pool(name, created, &[range], nodes)))
+            }
+            None => pools::Event::PoolGone(name.into()),
+        })
+    })
 }
 
 fn settings() -> impl Strategy<Value = Settings> {

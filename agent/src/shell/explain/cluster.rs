@@ -57,7 +57,8 @@ pub(super) async fn look(
     let metallb = options.services.metallb;
     let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
     let resources = [Resource::OF_CONTROLLER, of_metallb].concat();
-    let (_reader, mut seen) = Reader::start(&kube, &resources, Reading { service_labels: true, metallb })?;
+    let reading = Reading { service_labels: true, needs_pools: false, metallb };
+    let (_reader, mut seen) = Reader::start(&kube, &resources, reading)?;
     let mut world = World::new(options, &server, kube.clone(), leader(&kube).await, view)?;
     let deadline = Instant::now() + LISTING;
     while world.listed.len() < resources.len() {

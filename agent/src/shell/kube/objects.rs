@@ -50,6 +50,9 @@ pub struct Reading {
     pub service_labels: bool,
     /// What `MetalLB`'s controller wrote, and the former names of its annotations.
     pub metallb: bool,
+    /// The pools even if the API server does not know their type yet, or refuses to list them: until
+    /// then, there is no end of a list.
+    pub needs_pools: bool,
 }
 
 /// Reason why an object cannot be used.

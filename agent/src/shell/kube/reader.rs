@@ -102,8 +102,10 @@ impl Reader {
         let connections = Arc::new(Connections::open(&kube.server)?);
         let mut tasks = JoinSet::new();
         for resource in resources.iter().copied() {
+            let is_needed = resource == Resource::VipPools && reading.needs_pools;
             let one = One {
                 resource,
+                is_optional: resource.is_optional() && !is_needed,
                 kube: kube.clone(),
                 connections: Arc::clone(&connections),
                 delivery: Delivery::new(resource, reading, kube.clone(), seen.clone()),
@@ -151,6 +153,8 @@ enum Ended {
 /// A reader of one type of object.
 struct One {
     resource: Resource,
+    /// True if a list that the API server refuses for good counts as empty.
+    is_optional: bool,
     kube: Kube,
     connections: Arc<Connections>,
     delivery: Delivery,
@@ -181,11 +185,13 @@ impl One {
             self.listed = Some(Instant::now());
             match listed {
                 Ok(()) => self.follow().await?,
-                Err(Halt::ReadError(error)) if self.resource.is_optional() && error.is_lasting() => {
+                Err(Halt::ReadError(error)) if self.is_optional && error.is_lasting() => {
                     if matches!(error, ReadError::Forbidden { .. }) {
                         self.delivery.failed(error).await?;
+                        self.delivery.keep_list().await?;
+                    } else {
+                        self.delivery.end_list().await?;
                     }
-                    self.delivery.end_list().await?;
                     sleep(UNKNOWN_PACE).await;
                 }
                 Err(halt) => self.halt(halt).await?,

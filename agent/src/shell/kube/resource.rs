@@ -62,6 +62,7 @@ impl Resource {
         Self::Nodes,
         Self::Namespaces,
         Self::ServiceCidrs,
+        Self::VipPools,
         Self::Services,
         Self::EndpointSlices,
     ];

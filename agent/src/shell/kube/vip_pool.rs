@@ -12,7 +12,7 @@ use k8s_openapi::{
 use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vipward_core::pools::{Choice, PoolRecord, Sharing};
+use vipward_core::pools::{AnnounceRecord, Choice, PoolRecord, Sharing};
 
 use super::{meta::Meta, virtual_ip::Condition};
 
@@ -108,7 +108,39 @@ pub struct VipPoolSpec {
     /// Which free address is given out: the first, or one that depends on the Service's name.
     #[serde(default)]
     pub choice: ChoiceText,
+    /// Where its addresses may be announced: everywhere, if nothing is set.
+    #[serde(default, skip_serializing_if = "Announce::is_everywhere")]
+    pub announce: Announce,
 }
+
+/// Where the addresses of a pool may be announced. A Service's own annotations limit that further.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Debug, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct Announce {
+    /// Only nodes with these labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<LabelSelector>,
+    /// Only interfaces with these names: names (eth1), or globs with *, ? and [a-z] (bond*).
+    #[schemars(length(max = 64))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<InterfaceText>,
+    /// Nodes with these labels come first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_nodes: Option<LabelSelector>,
+}
+
+impl Announce {
+    fn is_everywhere(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The name of an interface, or a glob over names.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug)]
+#[serde(transparent)]
+pub struct InterfaceText(
+    #[schemars(regex(pattern = r"^[^\s/,{}\\]+$"), length(min = 1, max = 64))] pub String,
+);
 
 /// A network, a range or an address.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug)]
@@ -243,6 +275,11 @@ pub(super) fn record(metadata: &Meta, spec: VipPoolSpec) -> PoolRecord {
         choice: match spec.choice {
             ChoiceText::First => Choice::First,
             ChoiceText::Spread => Choice::Spread,
+        },
+        announce: AnnounceRecord {
+            nodes: spec.announce.node_selector.as_ref().map(selector),
+            interfaces: spec.announce.interfaces.into_iter().map(|text| text.0.into()).collect(),
+            preferred: spec.announce.preferred_nodes.as_ref().map(selector),
         },
     }
 }

@@ -133,24 +133,78 @@ async fn a_definition_that_is_missing_is_named_with_its_manifest_and_waited_for(
         .await
 }
 
-/// Kubernetes has the type from 1.33 on.
+/// Kubernetes has `ServiceCIDR`s from 1.33 on.
 #[tokio::test]
-async fn an_api_server_without_service_cidrs_is_read_as_one_that_has_none() -> Result<()> {
+async fn an_api_server_without_an_optional_type_is_read_as_one_that_has_none() -> Result<()> {
+    for (resource, plural) in [(Resource::ServiceCidrs, "servicecidrs"), (Resource::VipPools, "vippools")] {
+        let scene = Scene::new().await?;
+        let all = Matching::any().resource(plural);
+        scene.server.trouble(all, Effect::Answer(404), Often::Always);
+        let (_reader, mut seen, told) = reading(&scene.kube).await?;
+        assert!(told.iter().any(|seen| matches!(seen, Seen::Synced(it) if *it == resource)));
+        let is_trouble =
+            |seen: &Seen| matches!(seen, Seen::Unreadable { .. } | Seen::ServiceCidr { .. } | Seen::Pool(_));
+        assert!(!told.iter().any(is_trouble), "{told:?}");
+        create(&scene.services(), service("web")).await?;
+        until(&mut seen, "a change", |seen| match seen {
+            Seen::Service(_) => Some(Ok(())),
+            other if is_trouble(other) => Some(Err(anyhow::anyhow!("{other:?}"))),
+            _ => None,
+        })
+        .await??;
+        assert_eq!(scene.requests_of(Verb::List, plural), 1, "it asks for {resource} again too soon");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pools_that_may_not_be_listed_any_more_stay_as_they_were_read() -> Result<()> {
     let scene = Scene::new().await?;
-    let all = Matching::any().resource("servicecidrs");
-    scene.server.trouble(all, Effect::Answer(404), Often::Always);
+    let pools = scene.api(None, "vipward.io", "v1alpha1", "VIPPool");
+    let pool = json!({
+        "apiVersion": "vipward.io/v1alpha1", "kind": "VIPPool", "metadata": {"name": "lan"},
+        "spec": {"addresses": ["192.0.2.64/29"]},
+    });
+    create(&pools, pool).await?;
     let (_reader, mut seen, told) = reading(&scene.kube).await?;
-    assert!(told.iter().any(|seen| matches!(seen, Seen::Synced(Resource::ServiceCidrs))));
-    let is_trouble = |seen: &Seen| matches!(seen, Seen::Unreadable { .. } | Seen::ServiceCidr { .. });
-    assert!(!told.iter().any(is_trouble), "{told:?}");
-    create(&scene.services(), service("web")).await?;
-    until(&mut seen, "a change", |seen| match seen {
-        Seen::Service(_) => Some(Ok(())),
-        other if is_trouble(other) => Some(Err(anyhow::anyhow!("{other:?}"))),
+    assert!(told.iter().any(|seen| matches!(seen, Seen::Pool(pool) if *pool.name == *"lan")), "{told:?}");
+    scene.server.trouble(Matching::any().resource("vippools"), Effect::Answer(403), Often::Always);
+    scene.kube.list_anew();
+    let mut is_reported = false;
+    until(&mut seen, "the end of the refused list", |seen| match seen {
+        Seen::PoolGone(name) => panic!("{name} is gone"),
+        Seen::Unreadable { resource: Resource::VipPools, error } => {
+            assert!(error.to_string().contains("not allowed to list vippools.vipward.io"), "{error}");
+            is_reported = true;
+            None
+        }
+        Seen::Synced(Resource::VipPools) => Some(()),
         _ => None,
     })
-    .await??;
-    assert_eq!(scene.requests_of(Verb::List, "servicecidrs"), 1, "it asks again too soon");
+    .await?;
+    assert!(is_reported);
+    Ok(())
+}
+
+/// Without its pools, a controller would free what they keep.
+#[tokio::test]
+async fn a_controller_waits_for_the_definition_of_pools() -> Result<()> {
+    let scene = Scene::new().await?;
+    let all = Matching::any().resource("vippools");
+    scene.server.trouble(all, Effect::Answer(404), Often::Next(2));
+    let needs = Reading { needs_pools: true, ..Reading::default() };
+    let (_reader, mut seen) = Reader::start(&scene.kube, Resource::OF_CONTROLLER, needs)?;
+    let mut is_reported = false;
+    until(&mut seen, "the list of pools", |seen| match seen {
+        Seen::Unreadable { resource: Resource::VipPools, .. } => {
+            is_reported = true;
+            None
+        }
+        Seen::Synced(Resource::VipPools) => Some(()),
+        _ => None,
+    })
+    .await?;
+    assert!(is_reported, "the list ended before the type was known");
     Ok(())
 }
 
@@ -188,7 +242,7 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
             (told == Resource::OF_AGENT.len()).then_some(())
         }
         // The agents go on without it.
-        Seen::Synced(Resource::ServiceCidrs) => None,
+        Seen::Synced(resource) if resource.is_optional() => None,
         other => panic!("{other:?}"),
     })
     .await?;
@@ -202,7 +256,12 @@ async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Re
     })
     .await?;
     let more = seen.try_recv();
-    assert!(matches!(more, Err(_) | Ok(Seen::Synced(Resource::ServiceCidrs))), "{more:?}");
+    let is_quiet = match &more {
+        Err(_) => true,
+        Ok(Seen::Synced(resource)) => resource.is_optional(),
+        Ok(_) => false,
+    };
+    assert!(is_quiet, "{more:?}");
     Ok(())
 }
 

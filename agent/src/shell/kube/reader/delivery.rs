@@ -58,6 +58,11 @@ impl Delivery {
         self.send(Seen::Synced(self.resource)).await
     }
 
+    /// Reports the end of a list that was refused. What was delivered before stays.
+    pub(super) async fn keep_list(&self) -> Result<(), Closed> {
+        self.send(Seen::Synced(self.resource)).await
+    }
+
     /// Delivers an object, and returns its version.
     pub(super) async fn object(&mut self, object: &str) -> Result<String, Closed> {
         let parsed = match objects::parse(self.resource, object, &self.kube, self.reading) {

@@ -24,3 +24,20 @@ fn selectors_are_those_of_kubectl() {
     );
     assert_eq!(record.service_selectors, ["a=b,c in (d,e),f,!g,h notin (i)".into()]);
 }
+
+#[test]
+fn where_addresses_are_announced_is_read_and_everywhere_without_it() {
+    let record = read(
+        "{addresses: [192.0.2.1], announce: {nodeSelector: {matchLabels: {zone: a}}, interfaces: [eth1, 'bond*'], preferredNodes: \
+         {matchExpressions: [{key: rack, operator: In, values: ['1', '2']}]}}}",
+    );
+    assert_eq!(
+        record.announce,
+        AnnounceRecord {
+            nodes: Some("zone=a".into()),
+            interfaces: vec!["eth1".into(), "bond*".into()],
+            preferred: Some("rack in (1,2)".into()),
+        }
+    );
+    assert_eq!(read("addresses: [192.0.2.1]").announce, AnnounceRecord::default());
+}

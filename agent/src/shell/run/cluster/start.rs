@@ -87,8 +87,11 @@ pub(super) async fn start(
     let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);
     let (api, api_address) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
-    let reading =
-        Reading { service_labels: args.services.service_selector.is_some(), metallb: args.services.metallb };
+    let reading = Reading {
+        service_labels: args.services.service_selector.is_some(),
+        needs_pools: false,
+        metallb: args.services.metallb,
+    };
     let (reader, seen) = Reader::start(&kube, Resource::OF_AGENT, reading)?;
     let (requests, replies) = Requests::start(&kube)?;
 

@@ -1,0 +1,216 @@
+//! Where the addresses of pools may be announced.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    ops::RangeInclusive,
+    sync::Arc,
+};
+
+use super::{
+    AddressRange, Family, Pool, PoolRecord,
+    pool::{PoolFault, PoolFaultKind},
+    range::number,
+};
+use crate::{
+    cluster::{Selector, SelectorError},
+    config::InterfacePattern,
+};
+
+#[cfg(test)]
+mod tests;
+
+type Labels = BTreeMap<String, String>;
+
+/// Where a pool's addresses may be announced, as its object describes it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AnnounceRecord {
+    /// A selector for the nodes, as text.
+    pub nodes: Option<Box<str>>,
+    /// The names of interfaces, or globs over them.
+    pub interfaces: Vec<Box<str>>,
+    /// A selector for the nodes that come first, as text.
+    pub preferred: Option<Box<str>>,
+}
+
+/// Nodes and interfaces that may hold an address.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Allowance {
+    /// A node that one of these selects may hold it. If empty: all nodes may.
+    pub nodes: Vec<Selector>,
+    /// An interface that one of these matches may have it. If empty: all interfaces may.
+    pub interfaces: Vec<InterfacePattern>,
+    /// The nodes that come first.
+    pub preferred: Option<Selector>,
+}
+
+impl Allowance {
+    /// Reads a record. A field with a fault stays as it was, so that a typing error takes no VIP away.
+    pub(super) fn update(&mut self, record: &AnnounceRecord, faults: &mut Vec<PoolFault>) {
+        let mut note = |field: &str, why: PoolFaultKind| {
+            faults.push(PoolFault { field: format!("announce.{field}"), why });
+        };
+        match selector(record.nodes.as_deref()) {
+            Ok(nodes) => self.nodes = nodes.into_iter().collect(),
+            Err(why) => note("nodeSelector", why.into()),
+        }
+        match selector(record.preferred.as_deref()) {
+            Ok(preferred) => self.preferred = preferred,
+            Err(why) => note("preferredNodes", why.into()),
+        }
+        let mut interfaces = Vec::new();
+        for (position, text) in record.interfaces.iter().enumerate() {
+            match text.trim().parse::<InterfacePattern>() {
+                Ok(pattern) => interfaces.push(pattern),
+                Err(why) => note(&format!("interfaces[{position}]"), why.into()),
+            }
+        }
+        // A list without one of its patterns could take a VIP from its interface.
+        if interfaces.len() == record.interfaces.len() {
+            self.interfaces = interfaces;
+        }
+    }
+
+    fn selects(&self, labels: &Labels) -> bool {
+        self.nodes.is_empty() || self.nodes.iter().any(|selector| selector.matches(labels))
+    }
+
+    fn has(&self, interface: &str) -> bool {
+        self.interfaces.is_empty() || self.interfaces.iter().any(|pattern| pattern.matches(interface))
+    }
+}
+
+/// Where the addresses of one pool may be announced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolPolicy {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// A node may hold an address on an interface if one of these allows the node with this
+    /// interface. If empty: no node may.
+    pub allowances: Vec<Allowance>,
+}
+
+impl PoolPolicy {
+    /// Returns true if a node with these labels may hold an address, on some interface.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.allowances.iter().any(|allowance| allowance.selects(labels))
+    }
+
+    /// Returns true if an address may be on a node's interface.
+    ///
+    /// On a node that it does not select, or whose labels are unknown, the interfaces are those of
+    /// any node: such a node answers until it has handed its VIPs over.
+    pub fn has(&self, interface: &str, labels: Option<&Labels>) -> bool {
+        let labels = labels.filter(|labels| self.selects(labels));
+        let is_meant = |allowance: &&Allowance| labels.is_none_or(|labels| allowance.selects(labels));
+        self.allowances.iter().filter(is_meant).any(|allowance| allowance.has(interface))
+    }
+
+    /// Returns true if a node comes first, among those that may hold an address.
+    pub fn prefers(&self, interface: &str, labels: &Labels) -> bool {
+        let meant =
+            self.allowances.iter().filter(|allowance| allowance.selects(labels) && allowance.has(interface));
+        meant.filter_map(|allowance| allowance.preferred.as_ref()).any(|selector| selector.matches(labels))
+    }
+}
+
+/// A pool, and its policy.
+#[derive(Debug)]
+struct Known {
+    record: PoolRecord,
+    ranges: Vec<AddressRange>,
+    /// What was last read of [`PoolRecord::announce`].
+    allowance: Allowance,
+    policy: Option<Arc<PoolPolicy>>,
+}
+
+/// The policy of each address. Of several pools that have an address, the oldest decides.
+#[derive(Debug, Default)]
+pub struct Policies {
+    pools: BTreeMap<Arc<str>, Known>,
+    /// The last address, and the policy, of each part of a range, by the first address. No two have
+    /// an address in common.
+    parts: BTreeMap<IpAddr, (IpAddr, Arc<PoolPolicy>)>,
+}
+
+impl Policies {
+    /// Returns the policy of an address. Without one, it may be announced everywhere.
+    pub fn of(&self, vip: IpAddr) -> Option<&Arc<PoolPolicy>> {
+        let (_, (last, policy)) = self.parts.range(..=vip).next_back()?;
+        (vip <= *last).then_some(policy)
+    }
+
+    /// Takes in a pool. Returns the addresses whose policies may be others now.
+    pub fn put(&mut self, record: &PoolRecord) -> Vec<RangeInclusive<IpAddr>> {
+        let before = self.pools.get(&record.name);
+        if before.is_some_and(|known| known.record == *record) {
+            return Vec::new();
+        }
+        let former = before.filter(|known| known.record.created == record.created);
+        let mut allowance = former.map(|known| known.allowance.clone()).unwrap_or_default();
+        // The pool's status has the faults.
+        allowance.update(&record.announce, &mut Vec::new());
+        let (pool, _) = Pool::read(record.clone());
+        let ranges = pool.ranges().to_vec();
+        let policy = (allowance != Allowance::default()).then(|| {
+            Arc::new(PoolPolicy { pool: Arc::clone(&record.name), allowances: vec![allowance.clone()] })
+        });
+        let is_same = former.is_some_and(|known| known.ranges == ranges && known.policy == policy);
+        let known = Known { record: record.clone(), ranges, allowance, policy };
+        let mut changed = if is_same { Vec::new() } else { addresses(&known.ranges) };
+        let replaced = self.pools.insert(Arc::clone(&record.name), known);
+        if !is_same {
+            changed.extend(replaced.iter().flat_map(|known| addresses(&known.ranges)));
+            self.divide();
+        }
+        changed
+    }
+
+    /// Forgets a pool. Returns the addresses whose policies may be others now.
+    pub fn remove(&mut self, name: &str) -> Vec<RangeInclusive<IpAddr>> {
+        let Some(known) = self.pools.remove(name) else { return Vec::new() };
+        self.divide();
+        addresses(&known.ranges)
+    }
+
+    /// Divides the ranges of all pools into parts with one policy each.
+    fn divide(&mut self) {
+        let mut by_age: Vec<&Known> = self.pools.values().collect();
+        by_age.sort_by_key(|known| (known.record.created, Arc::clone(&known.record.name)));
+        // The pools that begin to have, or have no longer, the addresses from here on.
+        let mut edges: BTreeMap<(Family, u128), Vec<usize>> = BTreeMap::new();
+        for (age, known) in by_age.iter().enumerate() {
+            for range in &known.ranges {
+                // The last address of a family is no VIP.
+                for edge in [number(range.first()), number(range.last()) + 1] {
+                    edges.entry((range.family(), edge)).or_default().push(age);
+                }
+            }
+        }
+        let mut parts = BTreeMap::new();
+        let mut having = BTreeSet::new();
+        let mut first = 0;
+        for ((family, edge), ages) in edges {
+            let oldest = having.first().and_then(|age: &usize| by_age[*age].policy.as_ref());
+            if let Some(policy) = oldest {
+                let (first, last) = (family.address(first), family.address(edge - 1));
+                parts.insert(first, (last, Arc::clone(policy)));
+            }
+            for age in ages {
+                if !having.insert(age) {
+                    having.remove(&age);
+                }
+            }
+            first = edge;
+        }
+        self.parts = parts;
+    }
+}
+
+fn selector(text: Option<&str>) -> Result<Option<Selector>, SelectorError> {
+    text.map(str::parse).transpose()
+}
+
+fn addresses(ranges: &[AddressRange]) -> Vec<RangeInclusive<IpAddr>> {
+    ranges.iter().map(|range| range.first()..=range.last()).collect()
+}
