@@ -85,9 +85,10 @@ impl Services {
         let record = &entry.record;
         let request = match entry.reading.asked_at() {
             Some((place, addresses)) => Asking::Addresses(place, addresses.to_vec()),
-            None => {
-                Asking::Families(record.families.clone(), named_pool(&record.annotations, self.settings.metallb))
-            }
+            None => Asking::Families(
+                record.families.clone(),
+                named_pool(&record.annotations, self.settings.metallb),
+            ),
         };
         let reservations: BTreeMap<_, _> = self.allocator.reservations().collect();
         let status: Vec<_> = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();

@@ -48,10 +48,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* The flags of agents and controller in the place of MetalLB. */}}
 {{- define "vipward.metallb" -}}
-{{- if .enabled }}
-{{- include "vipward.switch" (list "metallb" .enabled) }}
-{{- if ne .namespace "metallb-system" }}
-{{- include "vipward.flag" (list "metallb-namespace" .namespace) }}
+{{- if .Values.metallb.enabled }}
+{{- include "vipward.switch" (list "metallb" .Values.metallb.enabled) }}
+{{- if ne .Values.metallb.namespace "metallb-system" }}
+{{- include "vipward.flag" (list "metallb-namespace" .Values.metallb.namespace) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -53,7 +53,7 @@ fn a_kustomization_lists_exactly_the_files_beside_it() -> Result<()> {
         .into_iter()
         .filter(|path| path.ends_with("kustomization.yaml"))
         .collect();
-    assert_eq!(kustomizations.len(), 4, "{kustomizations:?}");
+    assert_eq!(kustomizations.len(), 5, "{kustomizations:?}");
     for path in kustomizations {
         let directory = path.parent().context("a file is in a directory")?;
         let kustomization = documents(&path)?.remove(0);
