@@ -31,7 +31,18 @@ impl Cluster {
         ensure!(!self.controllers.contains_key(&number), "controller {number} runs already");
         let name = controller_name(number);
         let (address, namespace) = (self.forwarder.address(), self.installation.namespace.clone());
-        let kubeconfig = self.api.kubeconfig(address, &namespace, CONTROLLER, &name, &self.pod(N1))?;
+        let pod = Object::within(Kind::POD, &namespace, format!("{CONTROLLER}-{name}"));
+        if self.admin().get(&pod)?.is_none() {
+            let node = self.node_name(N1);
+            let image = json!([{"name": "controller", "image": "none"}]);
+            self.make(&json!({
+                "apiVersion": Kind::POD.api_version(),
+                "kind": Kind::POD.name(),
+                "metadata": {"name": pod.name.clone(), "namespace": namespace},
+                "spec": {"serviceAccountName": CONTROLLER, "nodeName": node, "containers": image},
+            }))?;
+        }
+        let kubeconfig = self.api.kubeconfig(address, &namespace, CONTROLLER, &name, &pod)?;
         let file = NamedTempFile::new().context("failed to make a file")?;
         fs::write(&file, kubeconfig).context("failed to write a kubeconfig")?;
         let mut command = self.member(N1)?.host.command(Agent::default_binary());

@@ -233,7 +233,7 @@ impl Cluster {
             let address = node.map_or(PLACEHOLDER, |node| Ipv4Addr::new(10, 0, node.0, number));
             let address = match family {
                 Family::V4 => address.to_string(),
-                Family::V6 => format!("fd00::{address}"),
+                Family::V6 => address.to_ipv6_compatible().to_string().replacen("::", "fd00::", 1),
             };
             json!({
                 "addresses": [address],
