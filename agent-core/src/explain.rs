@@ -68,9 +68,11 @@ pub struct ServiceFacts {
     pub service: ServiceName,
     /// What the objects of the API server say of it. None if there is no such Service.
     pub account: Look<Option<ServiceAccount>>,
-    /// The controller that has the lead. None if no controller runs: then there are no pools, and the
-    /// agents write the statuses.
-    pub leader: Option<String>,
+    /// The controller that has the lead. If no controller runs, there are no pools, and the agents
+    /// write the statuses.
+    pub leader: Look<String>,
+    /// Reason why pools could not be read.
+    pub pools_unread: Option<String>,
     /// The namespace of the controller.
     pub namespace: String,
 }

@@ -371,6 +371,7 @@ impl Cluster {
     fn prepare_objects(&mut self) -> Result<()> {
         let made = self.installation.apply(self.api.admin())?;
         self.made.extend(made);
+        self.installation.let_agents_write_statuses(self.api.admin(), !self.options.with_controller)?;
         let namespace = Object::cluster_scoped(Kind::NAMESPACE, &self.namespace);
         self.make(&serde_json::json!({
             "apiVersion": namespace.kind.api_version(),

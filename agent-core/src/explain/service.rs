@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{Link, Look, ServiceFacts, Step, unreadable};
 use crate::{
     pools::{Reservation, Shown},
-    services::{Asking, FIELD_MANAGER, Problem, ServiceAccount},
+    services::{Asking, Problem, ServiceAccount},
 };
 
 /// Returns the steps.
@@ -61,24 +61,28 @@ fn request(account: &ServiceAccount) -> Step {
 }
 
 fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
-    let Some(leader) = &facts.leader else {
-        return match account.request {
-            Asking::Addresses(..) => {
-                Step::unseen(Link::Pool, "no controller runs, and the Service needs none")
-            }
-            Asking::Families(..) if account.given.is_empty() => Step::broken(
+    let leader = match (&facts.leader, &account.request) {
+        (Look::Seen(leader), _) => format!("the controller {leader}"),
+        (Look::Failed(why), _) => format!("the controller (its Lease cannot be read: {why})"),
+        (Look::Not(why), Asking::Families(..)) if account.given.is_empty() => {
+            return Step::broken(
                 Link::Pool,
-                "no controller runs that could give it an address of a pool",
+                format!("{why} that could give it an address of a pool"),
                 "run vipward controller, or name an address in the annotation vipward.io/addresses",
-            ),
-            Asking::Families(..) => Step::unseen(Link::Pool, "no controller runs; what is reserved stays"),
-        };
+            );
+        }
+        (Look::Not(why), _) => return Step::unseen(Link::Pool, format!("{why}; what it has, it keeps")),
     };
     let given = account.given.iter().map(|(vip, reservation)| origin(*vip, reservation.as_ref()));
     let given: Vec<_> = given.collect();
     let mut details: Vec<_> = account.prospects.iter().map(ToString::to_string).collect();
     if matches!(account.request, Asking::Addresses(..)) {
         details.clear();
+    }
+    if let Some(why) = &facts.pools_unread
+        && given.is_empty()
+    {
+        return Step::unseen(Link::Pool, format!("the pools cannot be read: {why}"));
     }
     if let Some((first, others)) = account.lacks.split_first() {
         let others = others.iter().map(ToString::to_string);
@@ -98,7 +102,7 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
     }
     let namespace = &facts.namespace;
     let remedy = format!(
-        "the controller {leader} reserves one within seconds; if it does not, see whether it renews its Lease \
+        "{leader} reserves one within seconds; if it does not, see whether it renews its Lease \
          (kubectl -n {namespace} get lease vipward-controller), and its log"
     );
     Step::broken(Link::Pool, "no address is reserved for it yet", remedy).with(details)
@@ -127,12 +131,13 @@ fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
     let missing: Vec<_> =
         account.given.iter().map(|(vip, _)| *vip).filter(|vip| !account.status.contains(vip)).collect();
     if missing.is_empty() {
-        return Step::good(Link::Status, format!("it names {written}, written by {FIELD_MANAGER}"));
+        let who = account.manager.as_deref().unwrap_or("an unknown manager");
+        return Step::good(Link::Status, format!("it names {written}, written by {who}"));
     }
     let says = format!("it does not name {} yet", list(&missing));
     let remedy = match &facts.leader {
-        None => "its holder writes it: see below why no node holds it, or that node's log".to_owned(),
-        Some(_) => format!(
+        Look::Not(_) => "its holder writes it: see below why no node holds it, or that node's log".to_owned(),
+        Look::Seen(_) | Look::Failed(_) => format!(
             "the controller writes it within seconds, unless the address is refused (see below); if not, see its log: \
              kubectl -n {} logs deployment/vipward-controller",
             facts.namespace

@@ -348,7 +348,13 @@ impl Leader {
         if let Some(event) = known {
             self.decide(event)?;
         }
-        self.decide(Event::Pools(pools::Event::Answered(vip)))
+        let service = write.reservation.map(|reservation| reservation.service);
+        self.decide(Event::Pools(pools::Event::Answered(vip)))?;
+        // A status that has the address already is not written.
+        if let Some(service) = service.filter(|service| !self.statuses.is_under_way(service)) {
+            self.asked.remove(&service);
+        }
+        Ok(())
     }
 
     fn decide(&mut self, event: Event) -> Result<(), ControllerError> {

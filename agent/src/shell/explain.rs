@@ -103,7 +103,8 @@ pub async fn gather_service(
     let service = ServiceName { namespace, name: Arc::clone(&service.name) };
     let unknown = |account| {
         let namespace = options.lease_namespace.clone();
-        ServiceFacts { service: service.clone(), account, leader: None, namespace }
+        let leader = Look::Not("no cluster was looked at".to_owned());
+        ServiceFacts { service: service.clone(), account, leader, pools_unread: None, namespace }
     };
     let facts = match &world {
         Look::Seen(world) => world.service(service, options),

@@ -65,6 +65,19 @@ impl Installation {
         Ok(made)
     }
 
+    /// Gives the agents the right on statuses of Services that agents alone need, as
+    /// overlays/without-controller says, or takes it from them.
+    pub(super) fn let_agents_write_statuses(&self, admin: &Admin, may: bool) -> Result<()> {
+        let role = Object::cluster_scoped(Kind::CLUSTER_ROLE, self.cluster_wide(ACCOUNT));
+        let object = admin.get(&role)?.with_context(|| format!("{role} is not there"))?;
+        let mut rules = object["rules"].as_array().cloned().context("a role has rules")?;
+        let statuses = json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]});
+        rules.retain(|rule| *rule != statuses);
+        rules.extend(may.then_some(statuses));
+        admin.merge(&role, &json!({"rules": rules}))?;
+        Ok(())
+    }
+
     /// Returns the manifests with this installation's
     /// names, in an order that respects their dependencies.
     fn adapted(&self, manifests: &[Value]) -> Result<Vec<Value>> {
@@ -95,13 +108,6 @@ impl Installation {
     fn renamed(&self, kind: Kind, manifest: &Value) -> Value {
         let mut manifest = manifest.clone();
         replace_text(&mut manifest, NAMESPACE, &self.namespace);
-        // Agents alone need it, as overlays/without-controller says.
-        if kind == Kind::CLUSTER_ROLE
-            && manifest["metadata"]["name"] == ACCOUNT
-            && let Some(rules) = manifest["rules"].as_array_mut()
-        {
-            rules.push(json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]}));
-        }
         if let Some(prefix) = &self.prefix
             && [
                 Kind::CLUSTER_ROLE,

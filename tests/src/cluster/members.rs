@@ -112,6 +112,7 @@ impl Cluster {
     /// Restarts one agent after the other, beside a controller or without one.
     pub fn restart_agents_with(&mut self, controller: bool) -> Result<()> {
         self.options.with_controller = controller;
+        self.installation.let_agents_write_statuses(self.api.admin(), !controller)?;
         for id in self.ids() {
             self.terminate(id)?;
             self.restart_agent(id)?;

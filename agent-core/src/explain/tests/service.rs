@@ -25,7 +25,8 @@ fn facts(account: Option<ServiceAccount>) -> ServiceFacts {
     ServiceFacts {
         service: service(),
         account: Look::Seen(account),
-        leader: Some("c1".to_owned()),
+        leader: Look::Seen("c1".to_owned()),
+        pools_unread: None,
         namespace: "vipward-system".to_owned(),
     }
 }
@@ -97,12 +98,41 @@ fn without_a_controller_only_a_service_that_names_no_address_lacks_one() {
     let none = ServiceAccount { given: Vec::new(), status: Vec::new(), prospects: Vec::new(), ..account() };
     let asks = ServiceAccount { request: Asking::Addresses(Place::Addresses, vec![VIP]), ..none.clone() };
     let pool = |account| {
-        let explanation = explain_service(&ServiceFacts { leader: None, ..facts(Some(account)) }, &[]);
+        let explanation = explain_service(
+            &ServiceFacts { leader: Look::Not("no controller runs".to_owned()), ..facts(Some(account)) },
+            &[],
+        );
         (explanation.steps[2].link, explanation.steps[2].verdict)
     };
     assert_eq!(pool(none), (Link::Pool, Verdict::Broken));
     assert_eq!(pool(asks), (Link::Pool, Verdict::Unseen));
     assert_eq!(pool(account()), (Link::Pool, Verdict::Unseen));
+}
+
+#[test]
+fn pools_that_cannot_be_read_are_not_said_to_be_missing() {
+    let lack = Lack::NoSuchPool { pool: "lan".into() };
+    let none = ServiceAccount {
+        given: Vec::new(),
+        status: Vec::new(),
+        prospects: Vec::new(),
+        lacks: vec![lack],
+        ..account()
+    };
+    let unread = ServiceFacts { pools_unread: Some("forbidden".to_owned()), ..facts(Some(none)) };
+    let explanation = explain_service(&unread, &[]);
+    assert_eq!(explanation.steps[2].verdict, Verdict::Unseen);
+    assert_eq!(explanation.steps[2].says, "the pools cannot be read: forbidden");
+}
+
+#[test]
+fn a_lease_that_cannot_be_read_is_not_taken_for_no_controller() {
+    let none = ServiceAccount { given: Vec::new(), status: Vec::new(), ..account() };
+    let unread = ServiceFacts { leader: Look::Failed("forbidden".to_owned()), ..facts(Some(none)) };
+    let explanation = explain_service(&unread, &[]);
+    assert_eq!(explanation.steps[2].says, "no address is reserved for it yet");
+    let remedy = explanation.remedy.expect("there is one");
+    assert!(remedy.contains("its Lease cannot be read: forbidden"), "{remedy}");
 }
 
 #[test]

@@ -59,12 +59,16 @@ pub(super) async fn look(
     let resources = [Resource::OF_CONTROLLER, of_metallb].concat();
     let reading = Reading { service_labels: true, needs_pools: false, metallb };
     let (_reader, mut seen) = Reader::start(&kube, &resources, reading)?;
-    let mut world = World::new(options, &server, kube.clone(), leader(&kube).await, view)?;
+    let mut world = World::new(options, &server, kube.clone(), lead(&kube).await, view)?;
     let deadline = Instant::now() + LISTING;
     while world.listed.len() < resources.len() {
         match next(&mut seen, deadline).await {
-            Some(Seen::Unreadable { resource, error }) if !resource.is_optional() => {
-                return Ok(Look::Failed(format!("{resource}: {}", chain(&*error))));
+            Some(Seen::Unreadable { resource, error }) => {
+                let why = format!("{resource}: {}", chain(&*error));
+                if !resource.is_optional() {
+                    return Ok(Look::Failed(why));
+                }
+                world.unread.insert(resource, why);
             }
             Some(seen) => world.take_in(seen)?,
             None => return Ok(Look::Failed(format!("{} has not listed everything in 20 s", server.url()))),
@@ -80,6 +84,14 @@ pub(super) async fn look(
         }
     }
     Ok(Look::Seen(world))
+}
+
+async fn lead(kube: &Kube) -> Look<String> {
+    match leader(kube).await {
+        Ok(Some(leader)) => Look::Seen(leader),
+        Ok(None) => Look::Not("no controller runs".to_owned()),
+        Err(error) => Look::Failed(chain(&error)),
+    }
 }
 
 async fn next(seen: &mut mpsc::Receiver<Seen>, deadline: Instant) -> Option<Seen> {
@@ -114,7 +126,9 @@ pub(super) struct World {
     kube: Kube,
     /// The namespace of a Service that is named without one.
     pub(super) namespace: Arc<str>,
-    leader: Option<String>,
+    leader: Look<String>,
+    /// Why types that may be missing could not be read.
+    unread: BTreeMap<Resource, String>,
 }
 
 impl World {
@@ -122,11 +136,11 @@ impl World {
         options: &Options,
         server: &Server,
         kube: Kube,
-        leader: Option<String>,
+        leader: Look<String>,
         view: &NetView,
     ) -> Result<Self, ExplainError> {
         // What a Service has is the controller's to say, if there is one.
-        let role = if leader.is_some() { Role::Controller } else { Role::Alone };
+        let role = if matches!(leader, Look::Not(_)) { Role::Alone } else { Role::Controller };
         let mut services = Services::start(services::Settings { role, ..options.services.clone() });
         let api = server.address().into_iter().collect();
         services.on_event(services::Event::ApiEndpoints(api));
@@ -147,6 +161,7 @@ impl World {
             kube,
             namespace: server.default_namespace().into(),
             leader,
+            unread: BTreeMap::new(),
         })
     }
 
@@ -233,6 +248,8 @@ impl World {
     pub(super) fn service(&self, service: ServiceName, options: &Options) -> ServiceFacts {
         let account = Look::Seen(self.services.account_of(&service));
         let namespace = options.lease_namespace.clone();
-        ServiceFacts { service, account, leader: self.leader.clone(), namespace }
+        let is_of_pools = |(resource, _): &(&Resource, &String)| **resource != Resource::ServiceCidrs;
+        let pools_unread = self.unread.iter().find(is_of_pools).map(|(_, why)| why.clone());
+        ServiceFacts { service, account, leader: self.leader.clone(), pools_unread, namespace }
     }
 }

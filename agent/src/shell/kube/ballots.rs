@@ -129,11 +129,14 @@ impl Candidate {
 
 /// Returns the name of the controller that has the lead, or had it when it crashed; none if no
 /// controller has run, or the last one has given the lead back.
-pub async fn leader(kube: &Kube) -> Option<String> {
-    let connections = Connections::open(&kube.server).ok()?;
+pub async fn leader(kube: &Kube) -> Result<Option<String>, RequestError> {
+    let connections = Connections::open(&kube.server)?;
     let call = Collection::of::<Lease>(Some(&kube.namespace)).get(NAME);
-    let object = connections.ask(call, kube.server.limits().request()).await.ok()?;
-    ballot(&object).ok().map(|ballot| ballot.holder).filter(|holder| !holder.is_empty())
+    match connections.ask(call, kube.server.limits().request()).await {
+        Ok(object) => Ok(Some(ballot(&object)?.holder).filter(|holder| !holder.is_empty())),
+        Err(error) if error.is_status(404) && !error.is_unknown_type() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn ballot(object: &str) -> Result<Ballot, RequestError> {

@@ -137,9 +137,17 @@ pub async fn read_pools(access: &Access) -> Result<PoolList, OverviewError> {
     };
     if claims.iter().any(from_metallb) {
         let pools = Resource::MetalLb(MetalLb::IpAddressPools);
-        let text = list(&connections, pools, "").await?;
-        let theirs = items(pools, &text)?;
-        records.extend(theirs.into_iter().filter_map(|pool| objects::read_metallb_pool(pool.get()).ok()));
+        match list(&connections, pools, "").await {
+            Ok(text) => {
+                let theirs = items(pools, &text)?;
+                records.extend(
+                    theirs.into_iter().filter_map(|pool| objects::read_metallb_pool(pool.get()).ok()),
+                );
+            }
+            // MetalLB was uninstalled since: the addresses name its pools all the same.
+            Err(OverviewError::List { source, .. }) if source.is_unknown_type() => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(pools::list(records, &claims))
 }
