@@ -31,7 +31,7 @@ mod tests;
     derive = "PartialEq",
     doc = "Addresses that Vipward's controller gives to Services of type LoadBalancer which ask for none of their own, and who may have them. A pool that changes takes no address from a Service that has it.",
     label("app.kubernetes.io/name", "vipward"),
-    label("app.kubernetes.io/component", "controller"),
+    label("app.kubernetes.io/component", "agent"),
     printcolumn(
         name = "ADDRESSES",
         type_ = "string",
