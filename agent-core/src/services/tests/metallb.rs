@@ -123,3 +123,48 @@ fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
         assert!(words[0].contains(part), "{words:?}");
     }
 }
+
+#[test]
+fn a_status_of_metallbs_stays_where_vipward_serves_nothing() {
+    let base = || settings(Role::Controller);
+    let plain = |record: ServiceRecord| record;
+    type Change = fn(ServiceRecord) -> ServiceRecord;
+    let rows: [(&str, Settings, Change); 6] = [
+        (
+            "labels",
+            Settings { service_selector: Some("take=yes".parse().expect("a selector")), ..base() },
+            plain,
+        ),
+        ("a namespace", Settings { namespaces: BTreeSet::from(["other".into()]), ..base() }, plain),
+        (
+            "a namespace's labels",
+            Settings { namespace_selector: Some("take=yes".parse().expect("a selector")), ..base() },
+            plain,
+        ),
+        ("the annotation", base(), |it| it.annotated(&[("vipward.io/ignore", "true")])),
+        ("another type", base(), |it| ServiceRecord { load_balancer: false, ..it }),
+        ("deletion", base(), |it| ServiceRecord { deleting: true, ..it }),
+    ];
+    for (what, settings, change) in rows {
+        let mut world = World::unsynced(settings);
+        world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+        world.put(change(inherited("default/theirs", "192.0.2.105")));
+        world.put(change(service("default/ours").status("vipward", &["192.0.2.106"])));
+        world.tell(Event::Synced);
+        let cleared: Vec<_> = world.duties.into_values().collect();
+        assert_eq!(cleared, [Command::ClearIngress { service: named("default/ours") }], "{what}");
+    }
+}
+
+#[test]
+fn a_status_of_metallbs_is_cleared_once_vipward_has_served_the_service() {
+    let mut world = World::with(settings(Role::Controller));
+    world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+    world.put(inherited("default/web", "192.0.2.105"));
+    world.reserve();
+    assert!(world.duties.is_empty());
+    let ignored = service("default/web").annotated(&[("vipward.io/ignore", "true")]);
+    world.put(ServiceRecord { status_inherited: true, ..ignored.status("controller", &["192.0.2.105"]) });
+    let clear = Command::ClearIngress { service: named("default/web") };
+    assert_eq!(world.duties.into_values().collect::<Vec<_>>(), [clear]);
+}
