@@ -509,13 +509,18 @@ impl Allocator {
     }
 
     /// Returns a Service that shares an address, and has it when the Service goes that it is reserved
-    /// for.
+    /// for. Any Service may ask for the address: one of another namespace shares it if its status
+    /// names it.
     fn heir(&self, vip: IpAddr, reservation: &Reservation) -> Option<ServiceName> {
-        let asks = |other: &ServiceName| {
-            self.requests.get(other).is_some_and(|request| request.wants(vip))
-                && Pools::may_share(self.pools.any_of(vip), &reservation.service, other)
+        let owner = &reservation.service;
+        let shares = |other: &ServiceName, request: &Request| {
+            request.wants(vip) && (other.namespace == owner.namespace || request.status.contains(&vip))
         };
-        self.waiting.for_address(vip).find(|other| **other != reservation.service && asks(other)).cloned()
+        let asks = |other: &ServiceName| {
+            self.requests.get(other).is_some_and(|request| shares(other, request))
+                && Pools::may_share(self.pools.any_of(vip), owner, other)
+        };
+        self.waiting.for_address(vip).find(|other| *other != owner && asks(other)).cloned()
     }
 
     /// Evaluates a request for one address of each family. Returns the addresses that it has, and

@@ -248,6 +248,24 @@ fn a_kept_address_that_is_shared_goes_to_the_one_that_shares_it() {
 }
 
 #[test]
+fn a_service_of_another_namespace_inherits_only_what_its_status_names() {
+    let keeping = PoolRecord { keep: Some("1h".into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
+    let served = Request { status: vec![ip("192.0.2.1")], ..for_addresses(&["192.0.2.1"]) };
+    for (what, request, heir, kept) in [
+        ("it waits", for_addresses(&["192.0.2.1"]), "default/owner", Some(Some(3_600))),
+        ("it shares", served, "other/guest", None),
+    ] {
+        let mut world = World::new([keeping.clone()]);
+        assert_eq!(world.ask("owner", v4()), [ip("192.0.2.1")]);
+        world.ask("aaa/stranger", for_addresses(&["192.0.2.1"]));
+        world.ask("other/guest", request);
+        world.tell(Event::Withdrawn(service("owner")));
+        let reservation = world.store.objects[&ip("192.0.2.1")].clone().expect("it is reserved");
+        assert_eq!((reservation.service, reservation.kept), (service(heir), kept), "{what}");
+    }
+}
+
+#[test]
 fn a_service_gives_nothing_up_for_an_address_that_it_does_not_get() {
     let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.3"])]);
     assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
