@@ -383,9 +383,11 @@ impl Allocator {
         self.pools.faults(pool)
     }
 
-    /// Returns the kind of the pool with an address.
+    /// Returns the kind of the pool that an address came from, else of the one that has it.
     pub fn kind_of(&self, vip: IpAddr) -> Option<PoolKind> {
-        self.pools.any_of(vip).map(|pool| PoolKind::of(&pool.record.name).0)
+        let came_from = self.book.reservation(vip).and_then(|reservation| reservation.pool.as_ref());
+        let pool = came_from.or_else(|| self.pools.any_of(vip).map(|pool| &pool.record.name));
+        pool.map(|pool| PoolKind::of(pool).0)
     }
 
     /// Returns the reservations, by address.
@@ -540,15 +542,20 @@ impl Allocator {
             // One that is not to be released goes first, then one of the named pool, then that of the
             // status.
             let rank = |vip: &&IpAddr| {
-                let is_named = self.pools.is_of(**vip, request.pool.as_deref());
+                let is_named = self.is_of_named(**vip, request);
                 (self.book.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
             };
-            if let Some(vip) = mine.iter().filter(of_family).min_by_key(rank).copied() {
-                spare.retain(|other| *other != vip);
+            let own = mine.iter().filter(of_family).min_by_key(rank).copied();
+            if let Some(vip) = own.or_else(|| self.shared(request, *family)) {
                 addresses.push(vip);
-                self.claim_back(vip, service, commands);
-                let is_of_another = !self.pools.is_of(vip, request.pool.as_deref());
-                if is_of_another || self.book.is_to_be_released(vip) {
+                if own.is_some() {
+                    spare.retain(|other| *other != vip);
+                    self.claim_back(vip, service, commands);
+                } else {
+                    self.waiting.add_address(service.clone(), vip);
+                }
+                let is_released = own.is_some() && self.book.is_to_be_released(vip);
+                if is_released || !self.is_of_named(vip, request) {
                     // It keeps what it has until it has another one.
                     if !self.book.is_asking_for(service, *family) {
                         self.ask(service, request, *family, surroundings, lacks, commands);
@@ -556,9 +563,6 @@ impl Allocator {
                 } else if let Some(lack) = self.out_of_pool(vip, service, request) {
                     lacks.push(lack);
                 }
-            } else if let Some(vip) = self.shared(service, request, *family) {
-                addresses.push(vip);
-                self.waiting.add_address(service.clone(), vip);
             } else if !self.book.is_asking_for(service, *family) {
                 self.ask(service, request, *family, surroundings, lacks, commands);
             }
@@ -572,17 +576,21 @@ impl Allocator {
     }
 
     /// Returns the address of the status that the Service shares, by the key of both, with the one that
-    /// it is reserved for.
-    fn shared(&self, service: &ServiceName, request: &Request, family: Family) -> Option<IpAddr> {
+    /// it is reserved for. It keeps that whatever becomes of the pool.
+    fn shared(&self, request: &Request, family: Family) -> Option<IpAddr> {
         let of_family = request.status.iter().copied().filter(|vip| Family::of(*vip) == family);
-        let mut fitting = of_family.filter(|vip| self.pools.is_of(*vip, request.pool.as_deref()));
-        fitting.find(|vip| {
-            self.book.owner(*vip).is_some_and(|owner| {
-                let key = self.requests.get(owner).and_then(|owner| owner.share.as_ref());
-                key.is_some_and(|key| request.share.as_ref() == Some(key))
-                    && Pools::may_share(self.pools.any_of(*vip), owner, service)
-            })
-        })
+        let shared = of_family.filter(|vip| {
+            let owner = self.book.owner(*vip).and_then(|owner| self.requests.get(owner));
+            request.share.is_some() && owner.is_some_and(|owner| owner.share == request.share)
+        });
+        shared.min_by_key(|vip| !self.is_of_named(*vip, request))
+    }
+
+    /// Returns true if the address is in the pool that a Service names, or came from it, or the Service
+    /// names none.
+    fn is_of_named(&self, vip: IpAddr, request: &Request) -> bool {
+        let came_from = self.book.reservation(vip).and_then(|reservation| reservation.pool.as_ref());
+        self.pools.is_of(vip, request.pool.as_deref()) || came_from == request.pool.as_ref()
     }
 
     /// Ends the time for which an address was kept.

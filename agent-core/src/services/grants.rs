@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{Role, Services};
+use super::{Role, Services, StatusOwner};
 use crate::{cluster::ServiceName, pools::Reservation};
 
 /// The Service of each reserved address, and the addresses of each Service.
@@ -38,6 +38,11 @@ impl Grants {
         before.into_iter().chain(now).collect()
     }
 
+    /// Returns true if the address is reserved for a Service.
+    pub(super) fn has(&self, vip: IpAddr) -> bool {
+        self.services.contains_key(&vip)
+    }
+
     fn of(&self, service: &ServiceName) -> Vec<IpAddr> {
         self.addresses.get(service).into_iter().flatten().copied().collect()
     }
@@ -53,16 +58,31 @@ impl Services {
         let service =
             reservation.filter(|it| it.kept.is_none()).map(|reservation| reservation.service.clone());
         let touched = self.grants.put(vip, service);
+        let sharing = self.vips.get(&vip).filter(|_| !touched.is_empty());
+        let sharing = sharing.into_iter().flat_map(|known| &known.services);
+        self.touched.services.extend(sharing.map(|(service, _)| service.clone()));
         self.touched.services.extend(touched);
     }
 
-    /// Gives a Service the addresses that are reserved for it.
+    /// Gives a Service the addresses that are reserved for it, and those that its status has by
+    /// `MetalLB`'s key from the Service that they are reserved for.
     pub(super) fn grant(&mut self, service: &ServiceName) {
         if self.settings.role != Role::Alone {
             return;
         }
+        let Some(entry) = self.entries.get(service) else { return };
+        let key = &entry.record.annotations.metallb_share;
+        let is_shared = |vip: &IpAddr| {
+            let owner = self.grants.services.get(vip).and_then(|owner| self.entries.get(owner));
+            key.is_some() && owner.is_some_and(|owner| owner.record.annotations.metallb_share == *key)
+        };
+        let mut given = self.grants.of(service);
+        if entry.record.status_owner() == StatusOwner::Vipward {
+            let status = entry.record.ingress.iter().filter_map(|ingress| ingress.ip);
+            given.extend(status.filter(|vip| !self.grants.of(service).contains(vip) && is_shared(vip)));
+        }
         if let Some(entry) = self.entries.get_mut(service) {
-            entry.given = self.grants.of(service);
+            entry.given = given;
         }
     }
 }

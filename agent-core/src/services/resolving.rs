@@ -100,7 +100,11 @@ impl Services {
             problems.push((name.clone(), problem));
         }
         let members = sharing::by_seniority(address, members, &vip.former);
-        let consent = Consent { listed: &self.consents, metallb: self.shares_by_metallb(address) };
+        let consent = Consent {
+            listed: &self.consents,
+            metallb: self.shares_by_metallb(address),
+            metallb_kept: self.settings.metallb || self.grants.has(address),
+        };
         let (members, mut unshared) = sharing::admit(address, members, &vip.former, consent);
         problems.append(&mut unshared);
         if members.is_empty() {

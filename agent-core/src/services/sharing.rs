@@ -39,6 +39,16 @@ pub(super) struct Consent<'a> {
     pub(super) listed: &'a Consents,
     /// True if `MetalLB`'s key is enough.
     pub(super) metallb: bool,
+    /// True if it is enough for a Service whose status names the VIP already.
+    pub(super) metallb_kept: bool,
+}
+
+impl Member<'_> {
+    /// Returns true if the Service's status says that it had the VIP.
+    fn had(&self, vip: IpAddr) -> bool {
+        self.record.status_owner() == StatusOwner::Vipward
+            && self.record.ingress.iter().any(|ingress| ingress.ip == Some(vip))
+    }
 }
 
 type Problems = Vec<(ServiceName, Problem)>;
@@ -63,13 +73,9 @@ pub(super) fn by_seniority<'a>(
     let positions: BTreeMap<_, _> =
         former.iter().enumerate().map(|(position, name)| (name, position)).collect();
     let position = |member: &Member<'_>| positions.get(member.name).copied();
-    let had_it = |member: &Member<'_>| {
-        member.record.status_owner() == StatusOwner::Vipward
-            && member.record.ingress.iter().any(|ingress| ingress.ip == Some(vip))
-    };
     members.sort_by_cached_key(|member| {
         let position = position(member).unwrap_or(usize::MAX);
-        (position, !had_it(member), member.record.created, member.name.clone())
+        (position, !member.had(vip), member.record.created, member.name.clone())
     });
     // A VIP whose owner is gone stays in the owner's namespace, if another Service there has it.
     let home = former.first().map(|owner| &owner.namespace);
@@ -97,7 +103,7 @@ pub(super) fn admit<'a>(
     for member in members {
         let (name, place) = (member.name, member.place);
         let owner = match admitted.first() {
-            Some(owner) => Some(owner.name).filter(|_| !may_share(owner, &member, consents)),
+            Some(owner) => Some(owner.name).filter(|_| !may_share(vip, owner, &member, consents)),
             None => former.first().filter(|owner| owner.namespace != name.namespace),
         };
         if let Some(with) = owner.cloned() {
@@ -120,7 +126,7 @@ pub(super) fn admit<'a>(
 /// Returns true if a Service may share the VIP of `owner`. Across namespaces, both have the same
 /// key, and the owner's namespace lists the other one. By `MetalLB`'s rules its key is enough, if the
 /// traffic for both goes to any node.
-fn may_share(owner: &Member<'_>, other: &Member<'_>, consents: Consent<'_>) -> bool {
+fn may_share(vip: IpAddr, owner: &Member<'_>, other: &Member<'_>, consents: Consent<'_>) -> bool {
     fn key(text: Option<&str>) -> Option<&str> {
         text.map(str::trim).filter(|key| !key.is_empty())
     }
@@ -133,7 +139,7 @@ fn may_share(owner: &Member<'_>, other: &Member<'_>, consents: Consent<'_>) -> b
     let by_consent = || same(&|it| key(it.share.as_deref()).map(Into::into)) && is_listed();
     let by_metallb = || {
         let is_anywhere = !owner.record.local && !other.record.local;
-        consents.metallb && is_anywhere && same(&|it| key(it.metallb_share.as_deref()).map(Into::into))
+        (consents.metallb || consents.metallb_kept && other.had(vip)) && is_anywhere && same(&|it| key(it.metallb_share.as_deref()).map(Into::into))
     };
     home == away || by_consent() || by_metallb()
 }

@@ -112,3 +112,34 @@ fn services_that_shared_an_address_by_their_key_keep_it() {
     world.tell(Event::Withdrawn(service("b/udp")));
     assert_eq!(world.store.objects.get(&ip(vip)), None);
 }
+
+#[test]
+fn a_shared_address_stays_whatever_becomes_of_its_pool() {
+    let (vip, key) = ("192.0.2.7", PoolKind::IpAddressPool.key("lan"));
+    let named = |pool: &Arc<str>| Request { pool: Some(Arc::clone(pool)), ..sharing("dns", &[vip]) };
+    for (what, event, lack) in [
+        ("it goes", Event::PoolGone(Arc::clone(&key)), "it keeps 192.0.2.7, which IPAddressPool lan"),
+        (
+            "it shrinks",
+            Event::Pool(Box::new(theirs("lan", &["192.0.2.1"]))),
+            "it keeps 192.0.2.7, which IPAddressPool lan",
+        ),
+    ] {
+        let mut world = World::new([theirs("lan", &["192.0.2.0/28"])]);
+        for name in ["a/tcp", "a/udp"] {
+            assert_eq!(world.ask(name, named(&key)), [ip(vip)]);
+        }
+        world.tell(event);
+        for name in ["a/tcp", "a/udp"] {
+            assert_eq!(world.has(name), [ip(vip)], "{what}: {name}");
+            assert!(world.lacks(name).concat().starts_with(lack), "{what}: {:?}", world.lacks(name));
+        }
+        // It moves when it names another pool that has one.
+        let other = PoolKind::IpAddressPool.key("wan");
+        assert_eq!(world.ask("a/udp", named(&other)), [ip(vip)], "{what}");
+        assert!(world.lacks("a/udp").concat().starts_with("there is no IPAddressPool \"wan\""));
+        world.tell(Event::Pool(Box::new(theirs("wan", &["198.51.100.1"]))));
+        assert_eq!(world.has("a/udp"), [ip("198.51.100.1")], "{what}");
+        assert_eq!(world.has("a/tcp"), [ip(vip)], "{what}");
+    }
+}

@@ -168,3 +168,69 @@ fn a_status_of_metallbs_is_cleared_once_vipward_has_served_the_service() {
     let clear = Command::ClearIngress { service: named("default/web") };
     assert_eq!(world.duties.into_values().collect::<Vec<_>>(), [clear]);
 }
+
+/// Returns two Services of two namespaces that share an address by their key, as `manager` wrote it.
+fn sharers(manager: &str) -> [ServiceRecord; 2] {
+    [("a/tcp", 80, 1), ("b/udp", 81, 2)].map(|(name, port, created)| ServiceRecord {
+        status_inherited: manager == "controller",
+        ..service(name)
+            .annotated(&[(KEY, "dns")])
+            .ports(&[port])
+            .created(created)
+            .status(manager, &["192.0.2.7"])
+    })
+}
+
+#[test]
+fn services_of_two_namespaces_keep_the_address_that_they_share() {
+    let lan = || pool(PoolKind::IpAddressPool, "lan", &["192.0.2.0/28"]);
+    let gone = || Event::Pools(pools::Event::PoolGone(PoolKind::IpAddressPool.key("lan")));
+    let rows = [
+        ("the pool goes", vec![lan()], vec![gone()]),
+        ("a VIPPool replaces it", vec![lan()], vec![gone(), pool(PoolKind::VipPool, "ours", &["192.0.2.0/28"])]),
+        ("there is no pool", Vec::new(), Vec::new()),
+    ];
+    for manager in ["controller", "vipward"] {
+        for (what, before, after) in rows.clone() {
+            let mut world = World::unsynced(settings(Role::Controller));
+            before.into_iter().for_each(|event| _ = world.tell(event));
+            sharers(manager).into_iter().for_each(|record| _ = world.put(record));
+            world.tell(Event::Synced);
+            world.reserve();
+            after.into_iter().for_each(|event| _ = world.tell(event));
+            world.reserve();
+            assert_eq!(world.demand("192.0.2.7").services.len(), 2, "{manager} {what}: {:?}", world.words());
+            assert_eq!(world.duties, BTreeMap::new(), "{manager} {what}");
+        }
+    }
+}
+
+#[test]
+fn without_the_controller_services_keep_the_address_that_they_share() {
+    let by_name = |record: ServiceRecord| {
+        let asks = [("metallb.io/loadBalancerIPs", "192.0.2.7"), (KEY, "dns")];
+        record.annotated(&asks)
+    };
+    for (key, is_named) in [("dns", false), ("dns", true), ("web", false)] {
+        let mut world = World::unsynced(Settings::default());
+        let [tcp, udp] = sharers("vipward");
+        let mut udp = if is_named { by_name(udp) } else { udp };
+        udp.annotations.metallb_share = Some(key.into());
+        world.put(tcp);
+        world.put(udp);
+        let pool = Some(PoolKind::IpAddressPool.key("lan"));
+        world.tell(Event::Claim {
+            vip: ip("192.0.2.7"),
+            was_held: true,
+            force: false,
+            services: vec![named("a/tcp"), named("b/udp")],
+            reservation: Some(Box::new(Reservation { service: named("a/tcp"), pool, kept: None })),
+            release: false,
+        });
+        world.tell(Event::Synced);
+        world.hold("192.0.2.7", true);
+        let have = if key == "dns" { 2 } else { 1 };
+        assert_eq!(world.demand("192.0.2.7").services.len(), have, "{key} {is_named}: {:?}", world.words());
+        assert_eq!(world.duties.len(), 2 - have, "{key} {is_named}: {:?}", world.duties);
+    }
+}
