@@ -279,6 +279,12 @@ impl Services {
         self.entries.get(service).map(|entry| &entry.record.uid)
     }
 
+    /// Returns true if a Service's status is one of a manager whose place Vipward takes: it may be
+    /// overwritten.
+    pub fn inherits(&self, service: &ServiceName) -> bool {
+        self.entries.get(service).is_some_and(|entry| entry.record.status_inherited)
+    }
+
     /// Returns the number of Services that the pools do not give what they ask for.
     pub fn lacking(&self) -> usize {
         self.entries.values().filter(|entry| !entry.lacks.is_empty()).count()

@@ -139,7 +139,9 @@ fn may_share(vip: IpAddr, owner: &Member<'_>, other: &Member<'_>, consents: Cons
     let by_consent = || same(&|it| key(it.share.as_deref()).map(Into::into)) && is_listed();
     let by_metallb = || {
         let is_anywhere = !owner.record.local && !other.record.local;
-        (consents.metallb || consents.metallb_kept && other.had(vip)) && is_anywhere && same(&|it| key(it.metallb_share.as_deref()).map(Into::into))
+        (consents.metallb || consents.metallb_kept && other.had(vip))
+            && is_anywhere
+            && same(&|it| key(it.metallb_share.as_deref()).map(Into::into))
     };
     home == away || by_consent() || by_metallb()
 }

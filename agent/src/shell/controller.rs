@@ -402,9 +402,10 @@ impl Leader {
 
     fn write_statuses_due(&mut self, now: Monotonic) {
         for (service, addresses) in self.statuses.due(now) {
+            let inherits = self.services.inherits(&service);
             match addresses {
-                Some(addresses) => self.requests.write_ingress(service, addresses),
-                None => self.requests.clear_ingress(service),
+                Some(addresses) => self.requests.write_ingress(service, addresses, inherits),
+                None => self.requests.clear_ingress(service, inherits),
             }
         }
     }

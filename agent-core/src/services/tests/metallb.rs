@@ -187,7 +187,11 @@ fn services_of_two_namespaces_keep_the_address_that_they_share() {
     let gone = || Event::Pools(pools::Event::PoolGone(PoolKind::IpAddressPool.key("lan")));
     let rows = [
         ("the pool goes", vec![lan()], vec![gone()]),
-        ("a VIPPool replaces it", vec![lan()], vec![gone(), pool(PoolKind::VipPool, "ours", &["192.0.2.0/28"])]),
+        (
+            "a VIPPool replaces it",
+            vec![lan()],
+            vec![gone(), pool(PoolKind::VipPool, "ours", &["192.0.2.0/28"])],
+        ),
         ("there is no pool", Vec::new(), Vec::new()),
     ];
     for manager in ["controller", "vipward"] {
@@ -232,5 +236,21 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
         let have = if key == "dns" { 2 } else { 1 };
         assert_eq!(world.demand("192.0.2.7").services.len(), have, "{key} {is_named}: {:?}", world.words());
         assert_eq!(world.duties.len(), 2 - have, "{key} {is_named}: {:?}", world.duties);
+    }
+}
+
+#[test]
+fn only_a_status_with_metallbs_mark_may_be_overwritten() {
+    let mut world = World::with(settings(Role::Controller));
+    let asks = || service("default/web").addressed("192.0.2.105");
+    world.put(asks());
+    world.reserve();
+    assert!(world.duties.contains_key(&named("default/web")));
+    let theirs = || asks().status("controller", &["192.0.2.100"]);
+    for (record, inherits) in
+        [(asks(), false), (theirs(), false), (ServiceRecord { status_inherited: true, ..theirs() }, true)]
+    {
+        world.put(record);
+        assert_eq!(world.services.inherits(&named("default/web")), inherits);
     }
 }

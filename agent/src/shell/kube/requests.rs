@@ -53,8 +53,14 @@ const REPLIES: usize = 256;
 /// A claim's VIP, and the finding that the claim is to show.
 type ShowJob = (IpAddr, Finding);
 
-/// A Service, and the addresses for its status; `None`: the agents take theirs back.
-type IngressJob = (ServiceName, Option<Vec<IpAddr>>);
+/// The addresses for the status of a Service.
+struct IngressJob {
+    service: ServiceName,
+    /// None: Vipward's are taken back.
+    addresses: Option<Vec<IpAddr>>,
+    /// True if those of `MetalLB`'s controller are replaced.
+    inherits: bool,
+}
 
 /// Jobs that wait for their turn. The metrics count each until it is done.
 type Queue<K, J> = mpsc::UnboundedSender<(K, (Pending, J))>;
@@ -121,7 +127,7 @@ impl Requests {
         let crowded = kube.clone();
         let patient = move || if crowded.crowded_for().is_some() { 1 } else { INGRESSES };
         let limit = move || Limit { all: INGRESSES, patient: patient() };
-        let can_wait = |(_, (_, addresses)): &(Pending, IngressJob)| addresses.is_some();
+        let can_wait = |(_, job): &(Pending, IngressJob)| job.addresses.is_some();
         let work = async move |(_pending, job)| Some(write_ingress(&worker, job).await);
         tasks.spawn(lane::run(jobs, limit, can_wait, work, replies));
 
@@ -199,44 +205,44 @@ impl Requests {
     }
 
     /// Writes these addresses, as the field manager `vipward`, to the status of a Service;
-    /// [`Reply::Ingress`] follows.
-    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<IpAddr>) {
-        self.ingress(service, Some(addresses));
+    /// [`Reply::Ingress`] follows. With `inherits`, they replace those of `MetalLB`'s controller.
+    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<IpAddr>, inherits: bool) {
+        self.ingress(IngressJob { service, addresses: Some(addresses), inherits });
     }
 
     /// Takes back the addresses that [`Requests::write_ingress`] wrote to the
-    /// status of a Service; [`Reply::Ingress`] follows.
-    pub fn clear_ingress(&self, service: ServiceName) {
-        self.ingress(service, None);
+    /// status of a Service; [`Reply::Ingress`] follows. With `inherits`, those of `MetalLB`'s
+    /// controller go too.
+    pub fn clear_ingress(&self, service: ServiceName, inherits: bool) {
+        self.ingress(IngressJob { service, addresses: None, inherits });
     }
 
-    fn ingress(&self, service: ServiceName, addresses: Option<Vec<IpAddr>>) {
-        let job = (service.clone(), addresses);
-        let _ = self.ingresses.send((service, (self.pending.wait(Lane::Statuses), job)));
+    fn ingress(&self, job: IngressJob) {
+        let _ = self.ingresses.send((job.service.clone(), (self.pending.wait(Lane::Statuses), job)));
     }
 }
 
 /// Writes or takes back the addresses in a Service's status.
-async fn write_ingress(worker: &Worker, (service, addresses): IngressJob) -> Reply {
-    let takes_over = !worker.kube.metallb.is_empty();
+async fn write_ingress(worker: &Worker, IngressJob { service, addresses, inherits }: IngressJob) -> Reply {
     if addresses.is_some() {
         worker.kube.let_claims_pass().await;
-    } else if takes_over {
+    } else if inherits {
         // What MetalLB wrote too would stay if Vipward only gave up its own.
-        if let Err(error) = apply(worker, &service, Some(&[]), takes_over).await {
+        if let Err(error) = apply(worker, &service, Some(&[]), inherits).await {
             return Reply::Ingress { service, result: Err(error) };
         }
     }
-    let result = apply(worker, &service, addresses.as_deref(), takes_over).await;
+    let result = apply(worker, &service, addresses.as_deref(), inherits).await;
     Reply::Ingress { service, result }
 }
 
-/// Applies the addresses of a status. With `takes_over`, those of `MetalLB`'s controller are replaced.
+/// Applies the addresses of a status. With `inherits`, those of `MetalLB`'s controller are replaced.
+/// Its name alone could be that of another program: without, the watch first shows its mark.
 async fn apply(
     worker: &Worker,
     service: &ServiceName,
     addresses: Option<&[IpAddr]>,
-    takes_over: bool,
+    inherits: bool,
 ) -> Result<(), IngressError> {
     let ask =
         async |force| match worker.ask(ingress::call(service, addresses, force), worker.deadline()).await {
@@ -246,7 +252,7 @@ async fn apply(
             Err(error) => Err(IngressError::of(error, service)),
         };
     match ask(false).await {
-        Err(error) if takes_over && error.is_of_metallb() => ask(true).await,
+        Err(error) if inherits && error.is_of_metallb() => ask(true).await,
         result => result,
     }
 }

@@ -38,7 +38,7 @@ async fn the_status_of_a_service_is_written_followed_and_taken_back() -> Result<
     let (_reader, mut seen, _) = reading(&scene.kube).await?;
     let mut writing = Writing::start(&scene.kube)?;
     for address in [VIP, IpAddr::from([192, 0, 2, 11])] {
-        writing.requests.write_ingress(web(), vec![address]);
+        writing.requests.write_ingress(web(), vec![address], false);
         writing.ingress().await??;
         assert_eq!(ingress(&scene).await?[0]["ip"], address.to_string());
         assert_eq!(ingress(&scene).await?.as_array().map(Vec::len), Some(1));
@@ -50,14 +50,14 @@ async fn the_status_of_a_service_is_written_followed_and_taken_back() -> Result<
     .await?;
     assert_eq!(manager.as_deref(), Some("vipward"), "we know that we wrote them");
 
-    writing.requests.clear_ingress(web());
+    writing.requests.clear_ingress(web(), false);
     writing.ingress().await??;
     assert_eq!(ingress(&scene).await?, Value::Null);
 
     delete(&scene.services(), "web").await?;
-    writing.requests.clear_ingress(web());
+    writing.requests.clear_ingress(web(), false);
     writing.ingress().await??;
-    writing.requests.write_ingress(web(), vec![VIP]);
+    writing.requests.write_ingress(web(), vec![VIP], false);
     assert!(matches!(writing.ingress().await?, Err(IngressError::Failed { .. })));
     Ok(())
 }
@@ -71,12 +71,12 @@ async fn a_status_of_another_controller_is_never_overwritten_and_the_error_names
     scene.services().patch_status("web", &params, &Patch::Merge(theirs)).await?;
 
     let mut writing = Writing::start(&scene.kube)?;
-    writing.requests.write_ingress(web(), vec![VIP]);
+    writing.requests.write_ingress(web(), vec![VIP], false);
     match writing.ingress().await? {
         Err(IngressError::Conflict { managers, .. }) => assert_eq!(managers, ["rival"]),
         other => bail!("{other:?}"),
     }
-    writing.requests.clear_ingress(web());
+    writing.requests.clear_ingress(web(), false);
     writing.ingress().await??;
     assert_eq!(ingress(&scene).await?[0]["ip"], "192.0.2.99");
     Ok(())
