@@ -140,7 +140,7 @@ pub enum PoolFaultKind {
     },
     /// More ranges than a pool may have.
     #[error(
-        "there are {count} ranges, and a pool may have {MOST_RANGES}; write networks, or make a second pool"
+        "there are {count} ranges, and a pool may have {MOST_RANGES}: the others are left out; write networks, or make a second pool"
     )]
     TooMany {
         /// Their number.
@@ -157,7 +157,7 @@ pub struct Pool {
     /// Its record.
     pub record: PoolRecord,
     ranges: Vec<AddressRange>,
-    /// The addresses that it gives out.
+    /// The addresses that it gives out, besides those that [`PoolRecord::avoid_buggy`] leaves out.
     spans: Vec<Span>,
     service_selectors: Vec<Selector>,
     namespace_selectors: Vec<Selector>,
@@ -204,6 +204,11 @@ impl Pool {
         self.ranges.iter().any(|range| range.contains(address))
     }
 
+    #[cfg(test)]
+    pub(super) fn span_count(&self) -> usize {
+        self.spans.len()
+    }
+
     /// Returns its ranges, in order.
     pub fn ranges(&self) -> &[AddressRange] {
         &self.ranges
@@ -234,8 +239,7 @@ impl Pool {
 
     /// Returns the number of addresses of a family that it can give out.
     pub fn total(&self, family: Family) -> u128 {
-        let of_family = self.free_spans(family).map(|span| (span.last - span.first).saturating_add(1));
-        of_family.fold(0, u128::saturating_add)
+        self.free_spans(family).map(|span| self.len(span)).fold(0, u128::saturating_add)
     }
 
     /// Returns the first address of a family that `is_free`, of the next [`MOST_TRIED`] from the address with number `start` on,
@@ -250,6 +254,7 @@ impl Pool {
             let spans = self.free_spans(family).filter(move |span| span.last >= first);
             spans
                 .flat_map(move |span| span.first.max(first)..=span.last)
+                .filter(|number| !self.avoids_buggy(family) || !is_buggy(*number))
                 .map(move |number| family.address(number))
         };
         let before = from(0).take_while(|address| number(*address) < start);
@@ -264,13 +269,28 @@ impl Pool {
             Choice::Spread => u128::from(seed).checked_rem(total).unwrap_or_default(),
         };
         for span in self.free_spans(family) {
-            let len = (span.last - span.first).saturating_add(1);
+            let len = self.len(span);
             if position < len {
                 return span.first + position;
             }
             position -= len;
         }
         0
+    }
+
+    /// Returns true if addresses that end in .0 or .255 are left out.
+    fn avoids_buggy(&self, family: Family) -> bool {
+        self.record.avoid_buggy && family == Family::V4
+    }
+
+    /// Returns the number of addresses of a span that are given out.
+    fn len(&self, span: Span) -> u128 {
+        let buggy = if self.avoids_buggy(span.family) {
+            buggy_below(span.last + 1) - buggy_below(span.first)
+        } else {
+            0
+        };
+        (span.last - span.first).saturating_add(1) - buggy
     }
 
     fn free_spans(&self, family: Family) -> impl Iterator<Item = Span> {
@@ -300,22 +320,19 @@ impl Span {
         let after = (other.last < self.last && !is_apart).then(|| Self { first: other.last + 1, ..self });
         [is_apart.then_some(self), before, after].into_iter().flatten()
     }
+}
 
-    /// Returns what is left without the IPv4 addresses that end in .0 or .255.
-    fn without_buggy(self) -> Vec<Self> {
-        /// The number of addresses of a /24.
-        const BLOCK: u128 = 256;
-        if self.family == Family::V6 {
-            return vec![self];
-        }
-        let blocks = self.first / BLOCK..=self.last / BLOCK;
-        let within = blocks.map(|block| Self {
-            first: self.first.max(block * BLOCK + 1),
-            last: self.last.min(block * BLOCK + BLOCK - 2),
-            ..self
-        });
-        within.filter(|span| span.first <= span.last).collect()
-    }
+/// The number of addresses of a /24.
+const BLOCK: u128 = 256;
+
+/// Returns true if an IPv4 address ends in .0 or .255.
+fn is_buggy(number: u128) -> bool {
+    [0, BLOCK - 1].contains(&(number % BLOCK))
+}
+
+/// Returns the number of IPv4 addresses below this one that end in .0 or .255.
+fn buggy_below(number: u128) -> u128 {
+    number / BLOCK * 2 + u128::from(!number.is_multiple_of(BLOCK))
 }
 
 /// Returns the addresses that a pool gives out: those of its ranges without those to avoid.
@@ -324,7 +341,6 @@ fn spans(ranges: &[AddressRange], avoid: &[AddressRange], record: &PoolRecord) -
     let end = |address| Span { family: Family::of(address), first: number(address), last: number(address) };
     let avoided = avoid.iter().map(Span::from).chain(ends.map(end));
     let all: Vec<_> = ranges.iter().map(Span::from).collect();
-    let all = if record.avoid_buggy { all.into_iter().flat_map(Span::without_buggy).collect() } else { all };
     let without =
         |spans: Vec<Span>, avoided| spans.into_iter().flat_map(|span: Span| span.without(avoided)).collect();
     avoided.fold(all, without)

@@ -35,6 +35,31 @@ fn addresses_that_confuse_old_devices_are_left_out_on_demand() {
         assert_eq!(total(addresses, Family::V4), expected, "{what}");
     }
     assert_eq!(total(&["2001:db8::/120"], Family::V6), 256, "in IPv6 there are none");
+    let border = PoolRecord { avoid_buggy: true, ..theirs("p", &["192.0.2.254-192.0.3.1"]) };
+    let mut world = World::new([border]);
+    let given = ["a", "b", "c"].map(|name| world.ask(name, families()));
+    assert_eq!(given, [vec![ip("192.0.2.254")], vec![ip("192.0.3.1")], Vec::new()]);
+}
+
+#[test]
+fn a_large_pool_takes_no_more_memory_than_a_small_one() {
+    let record = PoolRecord { avoid_buggy: true, ..theirs("p", &["1.0.0.0-126.255.255.255"]) };
+    let (pool, faults) = Pool::read(record);
+    assert_eq!((pool.span_count(), faults), (1, Vec::new()));
+    assert_eq!(pool.total(Family::V4), 126 * 65_536 * 254);
+}
+
+#[test]
+fn entries_beyond_the_limit_are_a_fault_that_names_both_numbers() {
+    let texts: Vec<_> = (0..=256_u32).map(|last| format!("198.18.{}.{}", last / 256, last % 256)).collect();
+    let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+    let (pool, faults) = Pool::read(theirs("p", &texts));
+    assert_eq!(pool.total(Family::V4), 256);
+    let words: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    assert_eq!(words.len(), 1, "{words:?}");
+    for part in ["addresses: there are 257 ranges", "may have 256", "the others are left out"] {
+        assert!(words[0].contains(part), "{words:?}");
+    }
 }
 
 #[test]
