@@ -67,7 +67,7 @@ use super::{
     time::Monotonic,
 };
 
-pub use self::eligibility::{Disqualified, Eligible, NodeFacts, eligibility};
+pub use self::eligibility::{Disqualified, Eligible, NodeFacts, eligibility, weight};
 pub use self::interlock::{Interlock, Step};
 pub use self::settings::{Settings, SettingsError};
 pub use self::types::{

@@ -295,6 +295,12 @@ impl Services {
         self.entries.get(service).into_iter().flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip)
     }
 
+    /// Returns the Services that have a VIP, the longest first.
+    pub fn having(&self, vip: IpAddr) -> &[ServiceName] {
+        let demand = self.vips.get(&vip).and_then(|known| known.demand.as_ref());
+        demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
+    }
+
     fn put_service(&mut self, record: Box<ServiceRecord>, commands: &mut Vec<Command>) {
         if !record.load_balancer && record.status_owner() != StatusOwner::Vipward {
             return self.forget(&record.name, commands);
@@ -372,6 +378,9 @@ impl Services {
         let changed = match event {
             pools::Event::Pool(record) => self.policies.put(record),
             pools::Event::PoolGone(name) => self.policies.remove(name),
+            pools::Event::Advertisement(record) => self.policies.put_advertisement(record),
+            pools::Event::AdvertisementGone(name) => self.policies.remove_advertisement(name),
+            pools::Event::Advertised(is_known) => self.policies.know_advertisements(*is_known),
             pools::Event::Namespace { .. }
             | pools::Event::Request(..)
             | pools::Event::Withdrawn(_)

@@ -6,6 +6,7 @@ use super::{Cluster, LeaseSeen, Link, Step, Verdict, host::explain_on};
 use crate::{
     cluster::{ClaimState, Epoch, Holder, LeaseRecord, NodeRecord},
     ownership::{Demand, Disqualified, NodeFacts, eligibility},
+    pools::Shown,
     services::{Mention, Place, Problem},
 };
 
@@ -157,17 +158,15 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
             "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
         }
         Disqualified::NotSelected => "change or remove the annotation vipward.io/nodes",
-        Disqualified::NotSelectedByPool { pool } => {
-            return format!(
-                "change spec.announce.nodeSelector of VIPPool {pool}, label a node as it says, or choose an address of another pool"
-            )
-            .into();
+        Disqualified::NotAdvertised { pool } => {
+            return format!("create an L2Advertisement that announces {}", Shown(pool)).into();
         }
-        Disqualified::InterfaceNotOfPool { pool, .. } => {
-            return format!(
-                "change spec.announce.interfaces of VIPPool {pool}, or choose an address of another pool"
-            )
-            .into();
+        Disqualified::NotSelectedByPool { field } => {
+            return format!("change {field}, label a node as it says, or choose an address of another pool")
+                .into();
+        }
+        Disqualified::InterfaceNotOfPool { field, .. } => {
+            return format!("change {field}, or choose an address of another pool").into();
         }
         Disqualified::NewMac | Disqualified::Leaving => "wait: it is over in seconds",
         Disqualified::NotReady => "look at the node (kubectl describe node)",

@@ -180,7 +180,8 @@ fn of_pool(nodes: &str, interface: &str) -> Arc<PoolPolicy> {
     let interfaces = vec![interface.parse().expect("a pattern")];
     Arc::new(PoolPolicy {
         pool: "lan".into(),
-        allowances: vec![Allowance { nodes, interfaces, preferred: None }],
+        advertisements: [].into(),
+        allowances: vec![Allowance { nodes, interfaces, ..Allowance::default() }],
     })
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Candidate {
 }
 
 /// Place of a candidate in the order. The least place is the best.
-type Rank<'a> = (bool, bool, bool, Reverse<u64>, &'a NodeName);
+type Rank<'a> = (bool, Reverse<i64>, bool, Reverse<u64>, &'a NodeName);
 
 impl Nodes {
     /// Returns this node's interface on a VIP's segment.
@@ -108,16 +108,15 @@ impl Nodes {
 
     fn rank<'a>(&self, candidate: &'a Candidate, vip: IpAddr, demand: &Demand) -> Rank<'a> {
         let Holder { node: name, interface, .. } = &candidate.holder;
-        let is_preferred =
-            self.labels(name).is_some_and(|labels| match (&demand.preferred, &demand.policy) {
-                (Some(selector), _) => selector.matches(labels),
-                (None, Some(policy)) => policy.prefers(interface, labels),
-                (None, None) => true,
-            });
+        let preference = self.labels(name).map_or(0, |labels| match (&demand.preferred, &demand.policy) {
+            (Some(selector), _) => i64::from(selector.matches(labels)),
+            (None, Some(policy)) => policy.preference(interface, labels),
+            (None, None) => 0,
+        });
         let mut before = demand.together.iter().take_while(|other| **other != vip);
         let is_beside = before.find_map(|leader| self.leading(*leader)) == Some(name);
         let weight = weight(name.as_str(), address::octets(*demand.together.first().unwrap_or(&vip)));
-        (candidate.soft.is_some(), !is_preferred, !is_beside, Reverse(weight), name)
+        (candidate.soft.is_some(), Reverse(preference), !is_beside, Reverse(weight), name)
     }
 
     /// Returns each node and the reason against it, for messages.

@@ -7,6 +7,7 @@ use crate::{
     cluster::{NodeInterface, NodeRecord, Session},
     interfaces::interface_for,
     pace::mix,
+    pools::{PoolKind, PoolPolicy, Shown},
 };
 
 /// The label that keeps a node from holding VIPs.
@@ -43,17 +44,22 @@ pub enum Disqualified {
     NoLocalEndpoint,
     /// The annotation `vipward.io/nodes` leaves the node out.
     NotSelected,
-    /// The pool of the address leaves the node out.
-    NotSelectedByPool {
+    /// `MetalLB`'s objects have no address of the pool announced.
+    NotAdvertised {
         /// The pool.
         pool: Arc<str>,
+    },
+    /// The pool of the address leaves the node out.
+    NotSelectedByPool {
+        /// The field that does so, with its object.
+        field: Arc<str>,
     },
     /// The node has an interface on the VIP's segment, but the pool of the address has others.
     InterfaceNotOfPool {
         /// Its name.
         interface: Arc<str>,
-        /// The pool.
-        pool: Arc<str>,
+        /// The field that names the others, with its object.
+        field: Arc<str>,
     },
     /// The node's MAC is so new that others may not know it yet.
     NewMac,
@@ -63,6 +69,19 @@ pub enum Disqualified {
     NotReady,
     /// The node is cordoned, and other nodes are not.
     Cordoned,
+}
+
+impl Disqualified {
+    /// Returns the reason against a node that the policy of the address does not select.
+    fn not_selected(policy: &PoolPolicy) -> Self {
+        let is_advertised =
+            PoolKind::of(&policy.pool).0 == PoolKind::VipPool || !policy.advertisements.is_empty();
+        if is_advertised {
+            Self::NotSelectedByPool { field: policy.nodes_field() }
+        } else {
+            Self::NotAdvertised { pool: Arc::clone(&policy.pool) }
+        }
+    }
 }
 
 impl fmt::Display for Disqualified {
@@ -86,13 +105,13 @@ impl fmt::Display for Disqualified {
                 f.write_str("externalTrafficPolicy is Local and no endpoint is ready there")
             }
             Self::NotSelected => f.write_str("annotation vipward.io/nodes leaves it out"),
-            Self::NotSelectedByPool { pool } => {
-                write!(f, "spec.announce.nodeSelector of VIPPool {pool} leaves it out")
+            Self::NotAdvertised { pool } => {
+                write!(f, "no L2Advertisement announces {}: create one", Shown(pool))
             }
-            Self::InterfaceNotOfPool { interface, pool } => write!(
-                f,
-                "spec.announce.interfaces of VIPPool {pool} leaves out {interface}, which is in the VIP's subnet"
-            ),
+            Self::NotSelectedByPool { field } => write!(f, "{field} leaves it out"),
+            Self::InterfaceNotOfPool { interface, field } => {
+                write!(f, "{field} leaves out {interface}, which is in the VIP's subnet")
+            }
             Self::NewMac => f.write_str("its MAC is too new to be known to all"),
             Self::Leaving => f.write_str("its agent is about to end"),
             Self::NotReady => f.write_str("not ready"),
@@ -103,7 +122,7 @@ impl fmt::Display for Disqualified {
 
 /// Returns the weight of a node for a key (rendezvous hashing; FNV-1a, mixed). It
 /// is the same on every node and in every version.
-pub(super) fn weight(node: &str, key: impl IntoIterator<Item = u8>) -> u64 {
+pub fn weight(node: &str, key: impl IntoIterator<Item = u8>) -> u64 {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
     let hashed = node
@@ -194,7 +213,7 @@ fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) ->
         return Err(Disqualified::NotSelected);
     }
     if let Some(policy) = demand.policy.as_ref().filter(|policy| !policy.selects(&node.labels)) {
-        return Err(Disqualified::NotSelectedByPool { pool: Arc::clone(&policy.pool) });
+        return Err(Disqualified::not_selected(policy));
     }
     Ok(())
 }
@@ -220,11 +239,11 @@ impl Demand {
             };
         };
         let policy = self.policy.as_ref().expect("invariant: only the policy leaves the interface out");
-        let pool = Arc::clone(&policy.pool);
         if policy.selects(&node.labels) {
-            Disqualified::InterfaceNotOfPool { interface: Arc::clone(&named.name), pool }
+            let field = policy.interfaces_field();
+            Disqualified::InterfaceNotOfPool { interface: Arc::clone(&named.name), field }
         } else {
-            Disqualified::NotSelectedByPool { pool }
+            Disqualified::not_selected(policy)
         }
     }
 }

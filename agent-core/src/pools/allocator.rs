@@ -24,7 +24,7 @@ pub use self::{
     books::{Counts, PoolState, Reservation},
     requests::Request,
 };
-use super::{Family, Keep, Pool, PoolFault, PoolKind, PoolRecord, Shown};
+use super::{Family, Keep, L2AdvertisementRecord, Pool, PoolFault, PoolKind, PoolRecord, Shown};
 use crate::{cluster::ServiceName, pace::mix};
 
 /// What the allocator does not know of addresses.
@@ -42,6 +42,13 @@ pub enum Event {
     Pool(Box<PoolRecord>),
     /// A pool is gone.
     PoolGone(Arc<str>),
+    /// An `L2Advertisement` was listed or changed.
+    Advertisement(Box<L2AdvertisementRecord>),
+    /// An `L2Advertisement` is gone.
+    AdvertisementGone(Arc<str>),
+    /// Whether the `L2Advertisement` objects are known: they were listed, and the API server has the
+    /// type.
+    Advertised(bool),
     /// A Namespace was listed or changed.
     Namespace {
         /// Its name.
@@ -291,6 +298,8 @@ impl Allocator {
                 self.pools.remove(&name, &self.book);
                 self.touch_all();
             }
+            // They say where addresses are announced, not who gets them.
+            Event::Advertisement(_) | Event::AdvertisementGone(_) | Event::Advertised(_) => {}
             Event::Namespace { name, labels } => {
                 if self.namespaces.get(&name) != Some(&labels) {
                     let of_it = self.requests.keys().filter(|service| service.namespace == name);

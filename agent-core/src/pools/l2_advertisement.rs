@@ -1,12 +1,9 @@
 //! An `L2Advertisement` of `MetalLB`'s: where the addresses of which pools are announced.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use super::{PoolFault, PoolKind, PoolRecord, pool::selectors};
-use crate::cluster::Selector;
+use super::{Allowance, PoolFault, PoolKind, PoolRecord, pool::selectors};
+use crate::{cluster::Selector, config::InterfacePattern};
 
 #[cfg(test)]
 mod tests;
@@ -89,8 +86,13 @@ impl L2Advertisement {
             && (is_any || self.pools.contains(name) || is_selected())
     }
 
-    /// Returns true if it announces the addresses of Services with these labels.
-    pub fn is_for_service(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.services.is_empty() || self.services.iter().any(|selector| selector.matches(labels))
+    /// Returns where it has the addresses announced.
+    pub(super) fn allowance(&self) -> Allowance {
+        Allowance {
+            nodes: self.nodes.clone(),
+            interfaces: self.interfaces.iter().map(|name| InterfacePattern::exactly(name)).collect(),
+            preferred: self.preferred.clone(),
+            services: self.services.clone(),
+        }
     }
 }

@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    AddressRange, Family, Pool, PoolRecord,
+    AddressRange, Family, L2Advertisement, L2AdvertisementRecord, Pool, PoolKind, PoolRecord, Preference,
+    Shown,
     pool::{PoolFault, PoolFaultKind},
     range::number,
 };
@@ -41,7 +42,9 @@ pub struct Allowance {
     /// An interface that one of these matches may have it. If empty: all interfaces may.
     pub interfaces: Vec<InterfacePattern>,
     /// The nodes that come first.
-    pub preferred: Option<Selector>,
+    pub preferred: Vec<Preference>,
+    /// It is about an address that a Service which one of these selects wants. If empty: about all.
+    pub services: Vec<Selector>,
 }
 
 impl Allowance {
@@ -55,7 +58,9 @@ impl Allowance {
             Err(why) => note("nodeSelector", why.into()),
         }
         match selector(record.preferred.as_deref()) {
-            Ok(preferred) => self.preferred = preferred,
+            Ok(preferred) => {
+                self.preferred = preferred.into_iter().map(|nodes| Preference { weight: 1, nodes }).collect();
+            }
             Err(why) => note("preferredNodes", why.into()),
         }
         let mut interfaces = Vec::new();
@@ -69,6 +74,11 @@ impl Allowance {
         if interfaces.len() == record.interfaces.len() {
             self.interfaces = interfaces;
         }
+    }
+
+    fn is_for(&self, services: &[&Labels]) -> bool {
+        let is_one = |labels: &&Labels| self.services.iter().any(|selector| selector.matches(labels));
+        self.services.is_empty() || services.iter().any(is_one)
     }
 
     fn selects(&self, labels: &Labels) -> bool {
@@ -85,6 +95,8 @@ impl Allowance {
 pub struct PoolPolicy {
     /// The pool.
     pub pool: Arc<str>,
+    /// The `L2Advertisement` objects that announce it. Of a `VIPPool`, there are none.
+    pub advertisements: Arc<[Arc<str>]>,
     /// A node may hold an address on an interface if one of these allows the node with this
     /// interface. If empty: no node may.
     pub allowances: Vec<Allowance>,
@@ -106,11 +118,46 @@ impl PoolPolicy {
         self.allowances.iter().filter(is_meant).any(|allowance| allowance.has(interface))
     }
 
-    /// Returns true if a node comes first, among those that may hold an address.
-    pub fn prefers(&self, interface: &str, labels: &Labels) -> bool {
+    /// Returns the weight of a node among those that may hold an address. The largest comes first.
+    pub fn preference(&self, interface: &str, labels: &Labels) -> i64 {
         let meant =
             self.allowances.iter().filter(|allowance| allowance.selects(labels) && allowance.has(interface));
-        meant.filter_map(|allowance| allowance.preferred.as_ref()).any(|selector| selector.matches(labels))
+        let preferred = meant.flat_map(|allowance| &allowance.preferred);
+        preferred.filter(|it| it.nodes.matches(labels)).map(|it| i64::from(it.weight)).sum()
+    }
+
+    /// Returns the policy of an address that Services with these labels want.
+    fn of_services(self: &Arc<Self>, services: &[&Labels]) -> Arc<Self> {
+        if self.allowances.iter().all(|allowance| allowance.is_for(services)) {
+            return Arc::clone(self);
+        }
+        let meant = self.allowances.iter().filter(|allowance| allowance.is_for(services));
+        Arc::new(Self { allowances: meant.cloned().collect(), ..Self::clone(self) })
+    }
+
+    /// Returns the field that says which nodes may hold an address, with its object.
+    pub fn nodes_field(&self) -> Arc<str> {
+        if self.allowances.is_empty() {
+            return self.field("announce.nodeSelector", "serviceSelectors");
+        }
+        self.field("announce.nodeSelector", "nodeSelectors")
+    }
+
+    /// Returns the field that says which interfaces may have an address, with its object.
+    pub fn interfaces_field(&self) -> Arc<str> {
+        self.field("announce.interfaces", "interfaces")
+    }
+
+    fn field(&self, of_pool: &str, of_advertisement: &str) -> Arc<str> {
+        let pool = Shown(&self.pool);
+        match PoolKind::of(&self.pool).0 {
+            PoolKind::VipPool => format!("spec.{of_pool} of {pool}"),
+            PoolKind::IpAddressPool => {
+                let names = self.advertisements.join(", ");
+                format!("spec.{of_advertisement} of L2Advertisement {names} (for {pool})")
+            }
+        }
+        .into()
     }
 }
 
@@ -124,20 +171,90 @@ struct Known {
     policy: Option<Arc<PoolPolicy>>,
 }
 
+/// The `L2Advertisement` objects, as last read.
+#[derive(Debug, Default)]
+struct Advertised {
+    all: BTreeMap<Arc<str>, L2Advertisement>,
+    /// False until they were listed.
+    is_known: bool,
+}
+
+impl Advertised {
+    /// Returns the policy of a pool. A `VIPPool` has its own allowance, an `IPAddressPool` those of the
+    /// advertisements.
+    fn policy(&self, record: &PoolRecord, own: &Allowance) -> Option<Arc<PoolPolicy>> {
+        let pool = Arc::clone(&record.name);
+        let is_limited = match PoolKind::of(&pool).0 {
+            PoolKind::VipPool => {
+                let allowances = vec![own.clone()];
+                let policy = || PoolPolicy { pool, advertisements: Arc::default(), allowances };
+                return (*own != Allowance::default()).then(|| Arc::new(policy()));
+            }
+            PoolKind::IpAddressPool => self.is_known,
+        };
+        let meant = self.all.iter().filter(|(_, advertisement)| advertisement.announces(record));
+        let (names, allowances): (Vec<_>, _) =
+            meant.map(|(name, advertisement)| (Arc::clone(name), advertisement.allowance())).unzip();
+        is_limited.then(|| Arc::new(PoolPolicy { pool, advertisements: names.into(), allowances }))
+    }
+}
+
 /// The policy of each address. Of several pools that have an address, the oldest decides.
 #[derive(Debug, Default)]
 pub struct Policies {
     pools: BTreeMap<Arc<str>, Known>,
+    advertised: Advertised,
     /// The last address, and the policy, of each part of a range, by the first address. No two have
     /// an address in common.
     parts: BTreeMap<IpAddr, (IpAddr, Arc<PoolPolicy>)>,
 }
 
 impl Policies {
-    /// Returns the policy of an address. Without one, it may be announced everywhere.
-    pub fn of(&self, vip: IpAddr) -> Option<&Arc<PoolPolicy>> {
+    /// Returns the policy of an address that Services with these labels want. Without one, it may be
+    /// announced everywhere.
+    pub fn of(&self, vip: IpAddr, services: &[&Labels]) -> Option<Arc<PoolPolicy>> {
         let (_, (last, policy)) = self.parts.range(..=vip).next_back()?;
-        (vip <= *last).then_some(policy)
+        (vip <= *last).then(|| policy.of_services(services))
+    }
+
+    /// Takes in an `L2Advertisement`. One that cannot be read stays as it was, so that a typing error
+    /// takes no VIP away. Returns the addresses whose policies may be others now.
+    pub fn put_advertisement(&mut self, record: &L2AdvertisementRecord) -> Vec<RangeInclusive<IpAddr>> {
+        let (read, faults) = L2Advertisement::read(record.clone());
+        if faults.is_empty() || !self.advertised.all.contains_key(&record.name) {
+            self.advertised.all.insert(Arc::clone(&record.name), read);
+        }
+        self.advertise()
+    }
+
+    /// Forgets an `L2Advertisement`. Returns the addresses whose policies may be others now.
+    pub fn remove_advertisement(&mut self, name: &str) -> Vec<RangeInclusive<IpAddr>> {
+        self.advertised.all.remove(name);
+        self.advertise()
+    }
+
+    /// Takes in whether the `L2Advertisement` objects are known. Until they are, the addresses of each
+    /// `IPAddressPool` may be announced everywhere. Returns the addresses whose policies may be others
+    /// now.
+    pub fn know_advertisements(&mut self, is_known: bool) -> Vec<RangeInclusive<IpAddr>> {
+        self.advertised.is_known = is_known;
+        self.advertise()
+    }
+
+    /// Gives each pool the policy that follows from the advertisements.
+    fn advertise(&mut self) -> Vec<RangeInclusive<IpAddr>> {
+        let mut changed = Vec::new();
+        for known in self.pools.values_mut() {
+            let policy = self.advertised.policy(&known.record, &known.allowance);
+            if known.policy != policy {
+                known.policy = policy;
+                changed.extend(addresses(&known.ranges));
+            }
+        }
+        if !changed.is_empty() {
+            self.divide();
+        }
+        changed
     }
 
     /// Takes in a pool. Returns the addresses whose policies may be others now.
@@ -152,9 +269,7 @@ impl Policies {
         allowance.update(&record.announce, &mut Vec::new());
         let (pool, _) = Pool::read(record.clone());
         let ranges = pool.ranges().to_vec();
-        let policy = (allowance != Allowance::default()).then(|| {
-            Arc::new(PoolPolicy { pool: Arc::clone(&record.name), allowances: vec![allowance.clone()] })
-        });
+        let policy = self.advertised.policy(record, &allowance);
         let is_same = former.is_some_and(|known| known.ranges == ranges && known.policy == policy);
         let known = Known { record: record.clone(), ranges, allowance, policy };
         let mut changed = if is_same { Vec::new() } else { addresses(&known.ranges) };

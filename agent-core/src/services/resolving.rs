@@ -114,7 +114,8 @@ impl Services {
         let reach = |record: &_| self.endpoints.reach(record, address, withdraw);
         let (mut demand, mut combined) = sharing::combine(address, &members, reach);
         problems.append(&mut combined);
-        demand.policy = self.policies.of(address).cloned();
+        let labels: Vec<_> = members.iter().map(|member| &member.record.labels).collect();
+        demand.policy = self.policies.of(address, &labels);
         demand.force = standing.is_forced;
         demand.together = self.together(members[0].name);
         if let Some(why) = dispute {

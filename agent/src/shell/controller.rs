@@ -186,8 +186,10 @@ fn unlisted(resources: &[Resource], listed: &BTreeSet<Resource>) -> Option<Strin
 impl Leader {
     fn start(args: &ControllerArgs, kube: &Kube, board: Arc<Board>) -> Result<Self, ControllerError> {
         let metallb = args.services.metallb;
-        let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
-        let resources = [Resource::OF_CONTROLLER, of_metallb].concat();
+        let mut resources = Resource::OF_CONTROLLER.to_vec();
+        if metallb {
+            resources.extend([Resource::OF_METALLB, Resource::UNSERVED].concat());
+        }
         board.leads(unlisted(&resources, &BTreeSet::new()));
         let reading = Reading { service_labels: true, needs_pools: true, metallb };
         let (reader, seen) = Reader::start(kube, &resources, reading)?;
@@ -429,12 +431,16 @@ impl Leader {
         self.write_statuses_due(at);
         self.telling.on_time(&self.services, at);
         if is_another_second && self.listed.len() == self.resources.len() {
+            let metallb = !self.kube.metallb_namespace().is_empty();
             let allocator = self.services.allocator();
             self.pools.show(allocator);
             self.telling.pools(allocator, at);
             let name = |pool: &Pool| Arc::clone(&pool.record.name);
             self.board.show(|snapshot| {
                 snapshot.pools = allocator.pools().map(|(pool, state)| (name(pool), state.counts)).collect();
+                if metallb {
+                    snapshot.metallb = pools::metallb_metrics(allocator);
+                }
                 snapshot.lacking = Some(self.services.lacking());
             });
         }

@@ -17,6 +17,7 @@ mod error;
 mod events;
 mod http;
 mod ingress;
+mod l2_statuses;
 mod lane;
 mod leases;
 mod meta;
@@ -48,6 +49,7 @@ pub use self::{
     credentials::CredentialError,
     error::RequestError,
     ingress::IngressError,
+    l2_statuses::{HeldVip, L2Statuses},
     metallb::MetalLb,
     mover::{MoveError, Moved, Mover},
     objects::Reading,

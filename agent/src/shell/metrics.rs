@@ -9,16 +9,14 @@ mod api;
 mod conflicts;
 mod controller;
 mod leases;
+mod metallb;
 mod moves;
 mod scrape;
 mod text;
 
 use std::fmt;
 
-use prometheus_client::{
-    encoding::text::{encode_eof, encode_registry},
-    registry::Registry,
-};
+use prometheus_client::registry::Registry;
 use vipward_core::pinned::Contents;
 
 pub use self::{
@@ -27,6 +25,7 @@ pub use self::{
     conflicts::ConflictMetrics,
     controller::{ControllerMetrics, ControllerSnapshot, Reserved},
     leases::LeaseMetrics,
+    metallb::MetalLbSnapshot,
     moves::MoveMetrics,
     scrape::{ClaimSnapshot, InterfaceSnapshot, Mode, Snapshot, VipSnapshot},
     text::Format,
@@ -87,16 +86,14 @@ impl Metrics {
         kernel: Option<Contents>,
         snapshot: Option<Snapshot>,
     ) -> Result<String, fmt::Error> {
+        let theirs = snapshot.as_ref().and_then(|snapshot| {
+            let (theirs, node) = (snapshot.metallb.as_ref()?, &snapshot.node);
+            let sent = self.announcements.of_each(theirs.announced.keys());
+            Some(metallb::page(format, theirs, node, kernel.as_ref(), &sent, self.max_vips))
+        });
         let mut now = Registry::with_prefix(PREFIX);
         now.register_collector(Box::new(scrape::Scrape::new(kernel, snapshot, self.max_vips)));
-        let mut page = String::new();
-        encode_registry(&mut page, &self.registry)?;
-        encode_registry(&mut page, &now)?;
-        encode_eof(&mut page)?;
-        Ok(match format {
-            Format::OpenMetrics => page,
-            Format::Prometheus => text::to_prometheus(&page),
-        })
+        text::page(format, &[&self.registry, &now], &theirs.unwrap_or_default())
     }
 
     /// Returns the most VIPs that have series of their own.

@@ -104,6 +104,12 @@ pub enum RunError {
     /// A faulty file.
     #[error("the configuration is wrong")]
     Config(#[from] ConfigError),
+    /// Pools without a controller, which alone gives out their addresses.
+    #[error(
+        "--metallb needs a controller, since nothing else gives out the addresses of IPAddressPools: leave out \
+         --without-controller, or --metallb"
+    )]
+    NoPools,
     /// A host that cannot run the agent.
     #[error("this host cannot run the agent")]
     Preflight(#[from] PreflightError),

@@ -6,6 +6,7 @@ use super::world::*;
 use crate::{
     cluster::{ClaimState, LeaseRecord, NodeRecord},
     ownership::{Demand, Event, Settings, StopReason},
+    pools::PoolPolicy,
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -279,7 +280,7 @@ fn a_holder_changes_its_interface_with_the_pool_and_keeps_the_vip() {
 #[test]
 fn a_pool_that_has_its_addresses_announced_nowhere_takes_the_vip_from_its_holder() {
     let mut world = World::holding(&["b"]);
-    let nowhere = crate::pools::PoolPolicy { pool: "lan".into(), allowances: Vec::new() };
+    let nowhere = PoolPolicy { allowances: Vec::new(), ..PoolPolicy::clone(&policy(&[], &[], None)) };
     let lines = world.want_so(Demand { policy: Some(nowhere.into()), ..demand() });
     assert_eq!(lines, ["entry foreign ? on no interface", "write claim: released, epoch 1"]);
 }

@@ -15,7 +15,7 @@ use crate::{
         ServiceName, Session,
     },
     ownership::{Demand, Settings},
-    pools::{Allowance, PoolPolicy},
+    pools::{Allowance, PoolPolicy, Preference},
     time::Monotonic,
 };
 
@@ -128,8 +128,10 @@ pub(in crate::ownership) fn policy(
 ) -> Arc<PoolPolicy> {
     let nodes = nodes.iter().filter(|text| !text.is_empty()).map(|text| selector(text)).collect();
     let interfaces = interfaces.iter().map(|text| text.parse().expect("a pattern")).collect();
-    let allowance = Allowance { nodes, interfaces, preferred: preferred.map(selector) };
-    Arc::new(PoolPolicy { pool: "lan".into(), allowances: vec![allowance] })
+    let preferred = preferred.map(|text| Preference { weight: 1, nodes: selector(text) });
+    let preferred = preferred.into_iter().collect();
+    let allowance = Allowance { nodes, interfaces, preferred, services: Vec::new() };
+    Arc::new(PoolPolicy { pool: "lan".into(), advertisements: [].into(), allowances: vec![allowance] })
 }
 
 pub(in crate::ownership) fn selector(text: &str) -> Selector {

@@ -53,14 +53,3 @@ fn a_selector_with_a_fault_names_its_field() {
         assert!(fault.starts_with(begin), "{fault}");
     }
 }
-
-#[test]
-fn without_selectors_an_advertisement_is_for_all_services_and_else_for_those_that_one_selects() {
-    let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
-    for (selectors, expected) in
-        [(vec![], true), (vec!["app=dns".into(), "app".into()], true), (vec!["app=dns".into()], false)]
-    {
-        let record = L2AdvertisementRecord { services: selectors, ..L2AdvertisementRecord::default() };
-        assert_eq!(L2Advertisement::read(record.clone()).0.is_for_service(&labels), expected, "{record:?}");
-    }
-}

@@ -27,19 +27,24 @@ fn allowance(nodes: &[&str], interfaces: &[&str], preferred: Option<&str>) -> Al
     Allowance {
         nodes: nodes.iter().map(|text| text.parse().expect("a selector")).collect(),
         interfaces: interfaces.iter().map(|text| text.parse().expect("a pattern")).collect(),
-        preferred: preferred.map(|text| text.parse().expect("a selector")),
+        preferred: preferred.map(|text| preference(1, text)).into_iter().collect(),
+        services: Vec::new(),
     }
 }
 
+fn preference(weight: i32, nodes: &str) -> Preference {
+    Preference { weight, nodes: nodes.parse().expect("a selector") }
+}
+
 fn policy(allowances: &[Allowance]) -> PoolPolicy {
-    PoolPolicy { pool: "lan".into(), allowances: allowances.to_vec() }
+    PoolPolicy { pool: "lan".into(), advertisements: [].into(), allowances: allowances.to_vec() }
 }
 
 /// Returns the pool whose policy an address has. It selects nodes by its own name.
-fn decides<'a>(policies: &'a Policies, vip: &str) -> Option<&'a str> {
-    let policy = policies.of(ip(vip))?;
+fn decides(policies: &Policies, vip: &str) -> Option<Arc<str>> {
+    let policy = policies.of(ip(vip), &[])?;
     assert_eq!(policy.allowances[0].nodes[0].as_str(), &*policy.pool);
-    Some(&policy.pool)
+    Some(Arc::clone(&policy.pool))
 }
 
 #[test]
@@ -69,16 +74,84 @@ fn a_node_may_hold_an_address_where_any_allowance_has_it() {
 }
 
 #[test]
-fn a_node_comes_first_if_an_allowance_that_has_it_prefers_it() {
+fn a_node_has_the_weights_of_the_allowances_that_have_it() {
     let a = allowance(&["zone=a"], &["eth1"], Some("fast"));
-    let b = allowance(&[], &[], Some("best"));
+    let preferred = vec![preference(10, "best"), preference(20, "zone")];
+    let b = Allowance { preferred, ..Allowance::default() };
     let policy = policy(&[a, b]);
-    let prefers = |interface, pairs: &[_]| policy.prefers(interface, &labels(pairs));
-    assert!(prefers("eth1", &[("zone", "a"), ("fast", "")]));
-    assert!(!prefers("eth0", &[("zone", "a"), ("fast", "")]), "that allowance is about another interface");
-    assert!(!prefers("eth1", &[("zone", "b"), ("fast", "")]), "that allowance is about other nodes");
-    assert!(prefers("eth0", &[("best", "")]));
-    assert!(!prefers("eth0", &[]));
+    let rows: [(_, _, &[_], _); 6] = [
+        ("both allowances have it", "eth1", &[("zone", "a"), ("fast", "")], 21),
+        ("one is about another interface", "eth0", &[("zone", "a"), ("fast", "")], 20),
+        ("one is about other nodes", "eth1", &[("zone", "b"), ("fast", "")], 20),
+        ("the weights of an allowance are added", "eth0", &[("zone", "b"), ("best", "")], 30),
+        ("one label", "eth0", &[("best", "")], 10),
+        ("no label", "eth0", &[], 0),
+    ];
+    for (what, interface, pairs, expected) in rows {
+        assert_eq!(policy.preference(interface, &labels(pairs)), expected, "{what}");
+    }
+}
+
+/// Returns an advertisement of pools, for nodes, from an interface, of Services. Empty texts are left out.
+fn advertisement(
+    name: &str,
+    pool: &str,
+    nodes: &str,
+    interface: &str,
+    service: &str,
+) -> L2AdvertisementRecord {
+    let list = |text: &str| (!text.is_empty()).then(|| Box::from(text)).into_iter().collect();
+    L2AdvertisementRecord {
+        name: name.into(),
+        pools: (!pool.is_empty()).then(|| Arc::from(pool)).into_iter().collect(),
+        nodes: list(nodes),
+        interfaces: list(interface),
+        services: list(service),
+        ..L2AdvertisementRecord::default()
+    }
+}
+
+#[test]
+fn the_pools_of_metallb_are_announced_as_its_advertisements_say_once_those_are_known() {
+    let mut policies = Policies::default();
+    let theirs = PoolRecord { name: PoolKind::IpAddressPool.key("lan"), ..pool("lan", &["192.0.2.1"]) };
+    policies.put(&theirs);
+    policies.put(&pool("lan", &["192.0.2.2"]));
+    let all = vec![ip("192.0.2.1")..=ip("192.0.2.1")];
+    let of = |policies: &Policies, services: &[&Labels]| policies.of(ip("192.0.2.1"), services);
+    let names = |policies: &Policies| of(policies, &[]).expect("a policy").advertisements.join(" ");
+    assert_eq!(of(&policies, &[]), None, "everywhere, until the advertisements are known");
+    assert_eq!(policies.put_advertisement(&advertisement("b", "", "zone=b", "", "")), []);
+    assert_eq!(of(&policies, &[]), None, "one is not all of them");
+    assert_eq!(policies.know_advertisements(true), all);
+    assert_eq!(policies.know_advertisements(true), [], "nothing new");
+    assert_eq!(names(&policies), "b");
+    assert_eq!(policies.of(ip("192.0.2.2"), &[]), None, "a VIPPool is none of theirs");
+
+    assert_eq!(policies.put_advertisement(&advertisement("c", "wan", "", "", "")), [], "another pool");
+    assert_eq!(policies.put_advertisement(&advertisement("a", "lan", "zone=a", "eth1", "app=web")), all);
+    let (web, dns) = (labels(&[("app", "web")]), labels(&[("app", "dns")]));
+    let rows = [
+        ("both, by the one of its Services", &[&dns, &web][..], 2, true),
+        ("the other Service has the general one alone", &[&dns], 1, false),
+    ];
+    for (what, services, allowances, in_zone) in rows {
+        let policy = of(&policies, services).expect("a policy");
+        assert_eq!(policy.allowances.len(), allowances, "{what}");
+        assert_eq!(policy.selects(&labels(&[("zone", "a")])), in_zone, "{what}");
+        assert!(!policy.has("eth0", Some(&labels(&[("zone", "a")]))), "{what}");
+    }
+    let policy = of(&policies, &[]).expect("a policy");
+    assert_eq!(&*policy.nodes_field(), "spec.nodeSelectors of L2Advertisement a, b (for IPAddressPool lan)");
+
+    assert_eq!(policies.put_advertisement(&advertisement("b", "", "b in", "", "")), [], "a typing error");
+    assert_eq!(names(&policies), "a b");
+    assert_eq!(policies.remove_advertisement("b"), all);
+    let none = of(&policies, &[&dns]).expect("a policy");
+    assert!(none.allowances.is_empty(), "nowhere: {none:?}");
+    assert_eq!(&*none.nodes_field(), "spec.serviceSelectors of L2Advertisement a (for IPAddressPool lan)");
+    assert_eq!(policies.know_advertisements(false), all);
+    assert_eq!(of(&policies, &[]), None, "the API server knows them no longer");
 }
 
 #[test]
@@ -104,10 +177,10 @@ fn of_several_pools_the_oldest_decides_about_an_address() {
         ("2001:db8::11", None),
     ];
     for (vip, expected) in rows {
-        assert_eq!(decides(&policies, vip), expected, "{vip}");
+        assert_eq!(decides(&policies, vip).as_deref(), expected, "{vip}");
     }
     policies.remove("old");
-    assert_eq!(decides(&policies, "192.0.2.17"), Some("young"));
+    assert_eq!(decides(&policies, "192.0.2.17").as_deref(), Some("young"));
     policies.remove("young");
     assert_eq!(decides(&policies, "192.0.2.17"), None, "what is deleted decides nothing");
 }
@@ -117,7 +190,7 @@ fn a_value_that_cannot_be_read_leaves_the_last_one_in_effect() {
     let mut policies = Policies::default();
     let good = announced("lan", 1, &["192.0.2.1"], "zone=a", &["eth1"]);
     policies.put(&good);
-    let before = policies.of(ip("192.0.2.1")).cloned().expect("a policy");
+    let before = policies.of(ip("192.0.2.1"), &[]).expect("a policy");
     let announce = |nodes: &str, interfaces: &[&str], preferred: Option<&str>| {
         let record = announced("lan", 1, &["192.0.2.1"], nodes, interfaces);
         let preferred = preferred.map(Into::into);
@@ -137,11 +210,11 @@ fn a_value_that_cannot_be_read_leaves_the_last_one_in_effect() {
         assert!(fault.to_string().starts_with(words), "{fault}");
         assert!(pool.serves(&super::super::tests::service("web"), &Labels::new(), &Labels::new()), "{words}");
         assert_eq!(policies.put(&record), [], "{words}: nothing changes");
-        assert_eq!(policies.of(ip("192.0.2.1")), Some(&before), "{words}");
+        assert_eq!(policies.of(ip("192.0.2.1"), &[]).as_ref(), Some(&before), "{words}");
         // An agent that starts now knows no earlier value: that field limits nothing.
         let mut fresh = Policies::default();
         fresh.put(&record);
-        let allowance = fresh.of(ip("192.0.2.1")).map(|policy| policy.allowances[0].clone());
+        let allowance = fresh.of(ip("192.0.2.1"), &[]).map(|policy| policy.allowances[0].clone());
         let allowance = allowance.expect("the rest of it is in effect");
         let nodes = if words.contains("nodeSelector") { &[][..] } else { &["zone=a"] };
         let interfaces = if words.contains("interfaces") { &[][..] } else { &["eth1"] };
@@ -149,7 +222,7 @@ fn a_value_that_cannot_be_read_leaves_the_last_one_in_effect() {
     }
     // Another pool of that name has nothing of the former one.
     policies.put(&PoolRecord { created: 2, ..announce("a in b", &[], None) });
-    assert_eq!(policies.of(ip("192.0.2.1")), None);
+    assert_eq!(policies.of(ip("192.0.2.1"), &[]), None);
 }
 
 #[test]
@@ -189,7 +262,7 @@ proptest! {
         let all: Vec<IpAddr> = (0..=21).map(|last| IpAddr::from([192, 0, 2, last])).collect();
         let has = |record: &PoolRecord, vip| Pool::read(record.clone()).0.contains(vip);
         for (name, record) in changes {
-            let before: Vec<_> = all.iter().map(|vip| policies.of(*vip).cloned()).collect();
+            let before: Vec<_> = all.iter().map(|vip| policies.of(*vip, &[])).collect();
             let former = match &record {
                 Some(record) => pools.insert(name, record.clone()),
                 None => pools.remove(name),
@@ -202,11 +275,11 @@ proptest! {
                 let having = pools.values().filter(|record| has(record, *vip));
                 let oldest = having.min_by_key(|record| (record.created, Arc::clone(&record.name)));
                 let expected = oldest.and_then(|record| Some((Arc::clone(&record.name), record.announce.nodes.clone()?)));
-                let found = policies.of(*vip);
-                let said = found.map(|policy| (Arc::clone(&policy.pool), policy.allowances[0].nodes[0].as_str().into()));
+                let found = policies.of(*vip, &[]);
+                let said = found.as_ref().map(|policy| (Arc::clone(&policy.pool), policy.allowances[0].nodes[0].as_str().into()));
                 prop_assert_eq!(said, expected, "{}", vip);
                 let is_told = told.iter().any(|range| range.contains(vip));
-                prop_assert!(is_told || found == before.as_ref(), "{} changed untold", vip);
+                prop_assert!(is_told || found == before, "{} changed untold", vip);
                 let of_it = former.iter().chain(&record).any(|record| has(record, *vip));
                 prop_assert!(of_it || !is_told, "{} is of another pool", vip);
             }

@@ -191,6 +191,7 @@ impl World {
             | Seen::PoolGone(_)
             | Seen::L2Advertisement(..)
             | Seen::L2AdvertisementGone(_)
+            | Seen::Advertised(_)
             | Seen::Unserved(_)
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)

@@ -43,12 +43,16 @@ impl Seen {
             Self::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
             Self::Pool(record) => (None, Some(Served::Pools(pools::Event::Pool(record)))),
             Self::PoolGone(name) => (None, Some(Served::Pools(pools::Event::PoolGone(name)))),
-            Self::L2Advertisement(..)
-            | Self::L2AdvertisementGone(_)
-            | Self::Unserved(_)
-            | Self::Synced(_)
-            | Self::Unreadable { .. }
-            | Self::Readable { .. } => (None, None),
+            Self::L2Advertisement(record, _) => {
+                (None, Some(Served::Pools(pools::Event::Advertisement(record))))
+            }
+            Self::L2AdvertisementGone(name) => {
+                (None, Some(Served::Pools(pools::Event::AdvertisementGone(name))))
+            }
+            Self::Advertised(is_known) => (None, Some(Served::Pools(pools::Event::Advertised(is_known)))),
+            Self::Unserved(_) | Self::Synced(_) | Self::Unreadable { .. } | Self::Readable { .. } => {
+                (None, None)
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use super::{
 mod tests;
 
 /// The API group, and the version that all of `MetalLB`'s types but one have.
-const VERSION: &str = "metallb.io/v1beta1";
+pub(super) const VERSION: &str = "metallb.io/v1beta1";
 /// The version of `BGPPeer`.
 const OF_PEERS: &str = "metallb.io/v1beta2";
 /// The prefix of its annotations, and the one that they had before.

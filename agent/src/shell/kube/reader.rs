@@ -190,7 +190,7 @@ impl One {
                         self.delivery.failed(error).await?;
                         self.delivery.keep_list().await?;
                     } else {
-                        self.delivery.end_list().await?;
+                        self.delivery.end_list(false).await?;
                     }
                     sleep(UNKNOWN_PACE).await;
                 }
@@ -265,7 +265,7 @@ impl One {
             next = metadata.continue_.filter(|next| !next.is_empty());
             if next.is_none() {
                 self.end_list(std::mem::take(version));
-                self.delivery.end_list().await?;
+                self.delivery.end_list(true).await?;
                 self.delivery.recovered().await?;
                 return Ok(());
             }

@@ -46,10 +46,11 @@ impl Resource {
         Self::Services,
         Self::EndpointSlices,
     ];
-    /// The types that the controller reads too in the place of `MetalLB`.
-    pub const OF_METALLB: &[Self] = &[
-        Self::MetalLb(MetalLb::IpAddressPools),
-        Self::MetalLb(MetalLb::L2Advertisements),
+    /// The types that agents and controller read too in the place of `MetalLB`.
+    pub const OF_METALLB: &[Self] =
+        &[Self::MetalLb(MetalLb::IpAddressPools), Self::MetalLb(MetalLb::L2Advertisements)];
+    /// The types that the controller reads then, because they are not served.
+    pub const UNSERVED: &[Self] = &[
         Self::MetalLb(MetalLb::BgpAdvertisements),
         Self::MetalLb(MetalLb::BgpPeers),
         Self::MetalLb(MetalLb::BfdProfiles),

@@ -78,6 +78,9 @@ pub enum Seen {
     L2Advertisement(Box<L2AdvertisementRecord>, ForeignObject),
     /// An `L2Advertisement` is gone.
     L2AdvertisementGone(Arc<str>),
+    /// Whether all `L2Advertisement` objects were listed: false if the API server does not know the
+    /// type. It comes before the end of the list.
+    Advertised(bool),
     /// An object was listed that Vipward does not serve, or it changed.
     Unserved(ForeignObject),
     /// The addresses of all API servers: the endpoints of `default/kubernetes`.

@@ -1,4 +1,10 @@
-//! Announcements by result.
+//! Announcements by result, and by VIP.
+
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -15,6 +21,8 @@ struct Labels {
 #[derive(Clone, Debug)]
 pub struct AnnouncementMetrics {
     rounds: Family<Labels, Counter>,
+    /// The rounds that were sent, by VIP.
+    sent: Arc<Mutex<BTreeMap<IpAddr, u64>>>,
 }
 
 const SENT: Labels = Labels { result: "sent" };
@@ -27,7 +35,7 @@ impl Default for AnnouncementMetrics {
         for labels in [SENT, FAILED, STOPPED] {
             drop(rounds.get_or_create(&labels));
         }
-        Self { rounds }
+        Self { rounds, sent: Arc::default() }
     }
 }
 
@@ -41,8 +49,21 @@ impl AnnouncementMetrics {
     }
 
     /// Counts a round that was sent.
-    pub fn sent(&self) {
+    pub fn sent(&self, vip: IpAddr) {
         self.rounds.get_or_create(&SENT).inc();
+        *self.by_vip().entry(vip).or_default() += 1;
+    }
+
+    /// Returns the number of rounds that were sent for each of these VIPs. Those of others are
+    /// forgotten.
+    pub fn of_each<'a>(&self, vips: impl Iterator<Item = &'a IpAddr>) -> BTreeMap<IpAddr, u64> {
+        let mut sent = self.by_vip();
+        *sent = vips.map(|vip| (*vip, sent.get(vip).copied().unwrap_or_default())).collect();
+        sent.clone()
+    }
+
+    fn by_vip(&self) -> MutexGuard<'_, BTreeMap<IpAddr, u64>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a round that the kernel refused.

@@ -4,10 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{
-        DescriptorEncoder, EncodeLabelSet,
-        text::{encode_eof, encode_registry},
-    },
+    encoding::{DescriptorEncoder, EncodeLabelSet},
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::{Registry, Unit},
 };
@@ -72,6 +69,8 @@ pub struct ControllerSnapshot {
     pub pools: Vec<(Arc<str>, BTreeMap<pools::Family, Counts>)>,
     /// The number of Services that the pools do not give what they ask for. The leader alone knows it.
     pub lacking: Option<usize>,
+    /// The metrics of `MetalLB`'s controller, in the place of it.
+    pub metallb: String,
 }
 
 /// The metrics of a controller.
@@ -118,15 +117,9 @@ impl ControllerMetrics {
     /// Returns the page.
     pub fn page(&self, format: Format, snapshot: ControllerSnapshot) -> Result<String, fmt::Error> {
         let mut now = Registry::with_prefix(PREFIX);
+        let theirs = snapshot.metallb.clone();
         now.register_collector(Box::new(snapshot));
-        let mut page = String::new();
-        encode_registry(&mut page, &self.registry)?;
-        encode_registry(&mut page, &now)?;
-        encode_eof(&mut page)?;
-        Ok(match format {
-            Format::OpenMetrics => page,
-            Format::Prometheus => text::to_prometheus(&page),
-        })
+        text::page(format, &[&self.registry, &now], &theirs)
     }
 }
 

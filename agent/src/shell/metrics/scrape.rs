@@ -19,6 +19,8 @@ use vipward_core::{
     placement::Entry,
 };
 
+use super::metallb::MetalLbSnapshot;
+
 #[cfg(test)]
 mod tests;
 
@@ -59,6 +61,8 @@ pub struct Snapshot {
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
+    /// What there is in the place of `MetalLB`.
+    pub metallb: Option<MetalLbSnapshot>,
     /// The VIPs that this node has and does not answer, with the reported reasons.
     pub unanswered: BTreeMap<IpAddr, String>,
     /// The number of open problems, as in the log.

@@ -1,6 +1,11 @@
 //! The two text formats of the page, and the choice between them.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+
+use prometheus_client::{
+    encoding::text::{encode_eof, encode_registry},
+    registry::Registry,
+};
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +45,22 @@ impl Format {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
+}
+
+/// Returns a page with these metrics, and with others that are in the format already.
+pub(super) fn page(format: Format, registries: &[&Registry], others: &str) -> Result<String, fmt::Error> {
+    let mut page = String::new();
+    for registry in registries {
+        encode_registry(&mut page, registry)?;
+    }
+    Ok(match format {
+        Format::OpenMetrics => {
+            page.push_str(others);
+            encode_eof(&mut page)?;
+            page
+        }
+        Format::Prometheus => to_prometheus(&page) + others,
+    })
 }
 
 /// Returns a page in the format of Prometheus: the description of a counter has `_total` in its

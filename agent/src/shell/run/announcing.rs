@@ -121,7 +121,7 @@ impl<S: Source> EventLoop<S> {
                 || standing.as_ref().is_ok_and(|standing| standing.is_held(maps, key, mac, taken_back));
             match self.packets.send(key.ifindex, mac, vip, is_held) {
                 Ok(Sent::Both) => {
-                    self.metrics.announcements.sent();
+                    self.metrics.announcements.sent(vip);
                     if round == announce::Round::Taking(0) {
                         self.source.note_announced(vip, now);
                     }

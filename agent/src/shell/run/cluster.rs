@@ -57,8 +57,10 @@ use crate::{
     shell::{
         bpf::{self, Loader, Maps},
         causes::chain,
-        kube::{ConnectError, Kube, Reader, Reply, Requests, Resource, Seen, find_reason},
-        metrics::{ClaimSnapshot, Mode, MoveMetrics},
+        kube::{
+            ConnectError, HeldVip, Kube, L2Statuses, Reader, Reply, Requests, Resource, Seen, find_reason,
+        },
+        metrics::{ClaimSnapshot, MetalLbSnapshot, Mode, MoveMetrics},
     },
 };
 
@@ -94,6 +96,10 @@ struct Cluster {
     /// first commands are carried out step by step. A step that looks at all entries
     /// must not remove one that a later command wants.
     known: bool,
+    /// The types that are read.
+    resources: Vec<Resource>,
+    /// Types that cannot be read now.
+    unreadable: BTreeSet<Resource>,
     /// Types that have been listed at least once.
     listed: BTreeSet<Resource>,
     synced: bool,
@@ -108,6 +114,8 @@ struct Cluster {
     /// Time of the engine's last move of the fence.
     beaten: Monotonic,
     messages: Messages,
+    /// In the place of `MetalLB`.
+    l2_statuses: Option<L2Statuses>,
     statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
@@ -221,6 +229,16 @@ impl Source for Cluster {
         Some(ClaimSnapshot { epochs, without_holder, nodes_alive: self.engine.alive(now).len() })
     }
 
+    fn metallb(&self) -> Option<MetalLbSnapshot> {
+        let statuses = self.l2_statuses.as_ref()?;
+        let is_one = |resource: &Resource| Resource::OF_METALLB.contains(resource);
+        Some(MetalLbSnapshot {
+            announced: statuses.held().map(|(vip, held)| (vip, held.services.clone())).collect(),
+            is_loaded: self.listed.iter().filter(|it| is_one(it)).count() == Resource::OF_METALLB.len(),
+            is_stale: self.unreadable.iter().any(is_one),
+        })
+    }
+
     fn peer_addresses(&self) -> Vec<IpAddr> {
         self.engine.peer_addresses().collect()
     }
@@ -249,6 +267,9 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let loader = Loader::new();
     let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
     let node = args.node_name.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
+    if args.services.metallb && args.without_controller {
+        return Err(RunError::NoPools);
+    }
     let settings = ownership_settings(&args, &node)?;
     let _lock = check_host(&args.plane.pins)?;
     let pod = args.pod_address.and_then(|pod| pod.0);

@@ -21,7 +21,7 @@ use vipward_core::{
 use super::RunError;
 use crate::shell::{
     bpf::Maps,
-    metrics::{ClaimSnapshot, Mode},
+    metrics::{ClaimSnapshot, MetalLbSnapshot, Mode},
 };
 
 /// A source of VIPs.
@@ -91,6 +91,11 @@ pub(super) trait Source {
 
     /// Returns a cluster's claims, for the metrics.
     fn claims(&self, _now: Monotonic) -> Option<ClaimSnapshot> {
+        None
+    }
+
+    /// Returns what the metrics say in the place of `MetalLB`.
+    fn metallb(&self) -> Option<MetalLbSnapshot> {
         None
     }
 

@@ -117,7 +117,7 @@ fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
         ("overlays/least-privilege", "leastPrivilege: true", 27),
         ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 27),
         ("overlays/without-controller", "controller: {enabled: false}", 18),
-        ("overlays/metallb", "metallb: {enabled: true}", 29),
+        ("overlays/metallb", "metallb: {enabled: true}", 31),
     ] {
         let Some(kustomized) = kustomize(&in_checkout("deploy/kubernetes").join(directory)) else {
             return Ok(());

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::super::{
+    metallb::MetalLb,
     objects::{self, ObjectError, Parsed, Reading},
     read_error::ReadError,
     resource::Resource,
@@ -48,8 +49,12 @@ impl Delivery {
         self.names.values_mut().for_each(|is_listed| *is_listed = false);
     }
 
-    /// Reports the objects that the list lacks as gone, then the end of the list.
-    pub(super) async fn end_list(&mut self) -> Result<(), Closed> {
+    /// Reports the objects that the list lacks as gone, then the end of the list. `is_known` is false if
+    /// the API server does not know the type.
+    pub(super) async fn end_list(&mut self, is_known: bool) -> Result<(), Closed> {
+        if self.resource == Resource::MetalLb(MetalLb::L2Advertisements) {
+            self.send(Seen::Advertised(is_known)).await?;
+        }
         let vanished = self.names.iter().filter(|(_, is_listed)| !**is_listed);
         let vanished: Vec<_> = vanished.map(|(name, _)| name.clone()).collect();
         for name in vanished {

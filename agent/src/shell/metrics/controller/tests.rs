@@ -26,7 +26,13 @@ fn a_leader_counts_the_addresses_of_each_pool_and_family() {
     let counts = |total, allocated, kept| Counts { total, allocated, kept };
     let families = [(pools::Family::V4, counts(14, 3, 1)), (pools::Family::V6, counts(1 << 32, 0, 0))];
     let pools = vec![(Arc::from("lan"), families.into())];
-    let page = page(ControllerSnapshot { name: "c1".to_owned(), leads: true, pools, lacking: Some(2) });
+    let page = page(ControllerSnapshot {
+        name: "c1".to_owned(),
+        leads: true,
+        pools,
+        lacking: Some(2),
+        ..ControllerSnapshot::default()
+    });
     assert_says(
         &page,
         &[

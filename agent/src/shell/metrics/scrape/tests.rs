@@ -27,6 +27,7 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
         }],
         vips: vec![vip],
         claims: None,
+        metallb: None,
         unanswered: BTreeMap::new(),
         problems: 0,
     }

@@ -77,6 +77,7 @@ impl EventLoop<Cluster> {
                 return Err(RunError::NotAlone { node, session });
             }
             Command::Notify(notice) => {
+                self.source.forget_holder(&notice, now()?);
                 self.source.messages.notice(&self.source.services, &notice, now()?);
             }
             Command::Stopped => self.source.stopped = true,
@@ -101,6 +102,7 @@ impl EventLoop<Cluster> {
             let here = self.source.engine.holds(vip);
             let served = self.source.services.on_event(services::Event::Held { vip, here });
             let owned = self.serve(served, now()?);
+            self.source.show_holder(vip);
             self.note_moves(&owned);
             self.source.interlock.push(owned);
         }

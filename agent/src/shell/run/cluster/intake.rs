@@ -88,9 +88,13 @@ impl EventLoop<Cluster> {
         match &mut seen {
             Seen::Synced(resource) => return Ok(self.on_listed(*resource, now)),
             Seen::Unreadable { resource, error } => {
+                source.unreadable.insert(*resource);
                 warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
             }
-            Seen::Readable { resource } => info!(%resource, "read from the API server again"),
+            Seen::Readable { resource } => {
+                source.unreadable.remove(resource);
+                info!(%resource, "read from the API server again");
+            }
             Seen::ApiEndpoints(addresses) => addresses.extend(source.api_address),
             Seen::Lease(record) => source.moves.on_lease(record, now),
             Seen::LeaseGone(node) => source.moves.on_lease_gone(node),
@@ -111,6 +115,7 @@ impl EventLoop<Cluster> {
             | Seen::Pool(_)
             | Seen::PoolGone(_)
             | Seen::L2Advertisement(..)
+            | Seen::Advertised(_)
             | Seen::L2AdvertisementGone(_)
             | Seen::Unserved(_) => {}
         }
@@ -127,7 +132,7 @@ impl EventLoop<Cluster> {
     fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
         let source = &mut self.source;
         source.listed.insert(resource);
-        if source.listed.len() < Resource::OF_AGENT.len() {
+        if source.listed.len() < source.resources.len() {
             return Vec::new();
         }
         let told = source.services.on_event(services::Event::Synced);
@@ -151,6 +156,7 @@ impl EventLoop<Cluster> {
             match command {
                 services::Command::Demand(vip, demand) => {
                     owned.extend(source.engine.on_event(ownership::Event::Demand(vip, demand), now));
+                    source.show_holder(vip);
                 }
                 services::Command::WriteIngress { service, addresses } => {
                     source.statuses.begin(service, Some(addresses), now);

@@ -8,12 +8,12 @@ use std::{collections::BTreeSet, net::IpAddr};
 use tracing::{info, warn};
 use vipward_core::{
     cluster::ClaimRecord,
-    ownership::{self, Outcome},
+    ownership::{self, Notice, Outcome},
     shown::Finding,
     time::Monotonic,
 };
 
-use super::{Cluster, EventLoop, RunError, now};
+use super::{Cluster, EventLoop, HeldVip, RunError, now};
 
 /// The aspect of a claim that something shown is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -90,6 +90,28 @@ impl EventLoop<Cluster> {
 }
 
 impl Cluster {
+    /// Shows in `MetalLB`'s objects that this node holds a VIP, or that it does not.
+    pub(super) fn show_holder(&mut self, vip: IpAddr) {
+        let Some(statuses) = &mut self.l2_statuses else { return };
+        let home = self.assigned.get(&vip).and_then(|assigned| assigned.home.as_ref());
+        let held = home.filter(|_| self.engine.holds(vip)).map(|home| HeldVip {
+            services: self.services.having(vip).to_vec(),
+            interface: home.to_string().into(),
+            uid: self.kube.claim_uid(vip),
+        });
+        statuses.show(vip, held);
+    }
+
+    /// Removes what `MetalLB`'s objects say of a node that is dead and had a VIP before this one.
+    pub(super) fn forget_holder(&self, notice: &Notice, now: Monotonic) {
+        if let (Some(statuses), Notice::Holds { services, from: Some(from), .. }) =
+            (&self.l2_statuses, notice)
+            && !self.engine.alive(now).contains(from)
+        {
+            statuses.forget(services, from);
+        }
+    }
+
     /// Handles the outcome of a write that shows a finding on a claim.
     pub(super) fn on_shown(
         &mut self,

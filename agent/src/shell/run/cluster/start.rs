@@ -20,7 +20,7 @@ use crate::{
     cli::KubernetesArgs,
     shell::{
         bpf::Loader,
-        kube::{Access, Kube, Limits, Reader, Reading, Requests, Resource, Server},
+        kube::{Access, Kube, L2Statuses, Limits, Reader, Reading, Requests, Resource, Server},
     },
 };
 
@@ -87,13 +87,19 @@ pub(super) async fn start(
     let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);
     let (api, api_address) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
+    let metallb = args.services.metallb;
+    let kube = if metallb { kube.with_metallb(&args.services.metallb_namespace) } else { kube };
     let reading = Reading {
-        service_labels: args.services.service_selector.is_some(),
+        service_labels: args.services.service_selector.is_some() || metallb,
         needs_pools: false,
-        metallb: args.services.metallb,
+        metallb,
     };
-    let (reader, seen) = Reader::start(&kube, Resource::OF_AGENT, reading)?;
+    let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
+    let resources = [Resource::OF_AGENT, of_metallb].concat();
+    let (reader, seen) = Reader::start(&kube, &resources, reading)?;
     let (requests, replies) = Requests::start(&kube)?;
+
+    let l2_statuses = if metallb { Some(L2Statuses::start(&kube)?) } else { None };
 
     let config = host_config(args, &settings);
     let never = Fence {
@@ -115,6 +121,8 @@ pub(super) async fn start(
         services: served,
         assigned: BTreeMap::new(),
         known: false,
+        resources,
+        unreadable: BTreeSet::new(),
         listed: BTreeSet::new(),
         synced: false,
         settings,
@@ -124,6 +132,7 @@ pub(super) async fn start(
         beaten: now,
         messages,
         shown: Writes::default(),
+        l2_statuses,
         statuses: Writes::default(),
         requests,
         replies,
