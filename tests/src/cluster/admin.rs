@@ -96,8 +96,10 @@ impl Kind {
     pub const L2_ADVERTISEMENT: Self = Self::metallb("v1beta1", "L2Advertisement", "l2advertisements");
     /// metallb.io/v1beta2
     pub const BGP_PEER: Self = Self::metallb("v1beta2", "BGPPeer", "bgppeers");
+    /// metallb.io/v1beta1
+    pub const L2_STATUS: Self = Self::metallb("v1beta1", "ServiceL2Status", "servicel2statuses");
 
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
@@ -120,6 +122,7 @@ impl Kind {
         Self::METALLB_POOL,
         Self::L2_ADVERTISEMENT,
         Self::BGP_PEER,
+        Self::L2_STATUS,
     ];
 
     const fn new(
@@ -168,12 +171,17 @@ impl Kind {
         }});
         let spec = json!({"type": "object", "properties": {
             "addresses": texts, "autoAssign": {"type": "boolean", "default": true},
-            "serviceAllocation": allocation, "ipAddressPools": texts, "nodeSelectors": selectors,
+            "serviceAllocation": allocation, "ipAddressPools": texts, "nodeSelectors": selectors, "interfaces": texts,
             "peerAddress": {"type": "string"},
         }});
         let numbers = ["assignedIPv4", "assignedIPv6", "availableIPv4", "availableIPv6"];
         let numbers = numbers.map(|name| (name.to_owned(), json!({"type": "integer"})));
-        let status = json!({"type": "object", "properties": serde_json::Map::from_iter(numbers)});
+        let mut status = json!({"type": "object", "properties": serde_json::Map::from_iter(numbers)});
+        for name in ["node", "serviceName", "serviceNamespace"] {
+            status["properties"][name] = json!({"type": "string"});
+        }
+        let interface = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        status["properties"]["interfaces"] = json!({"type": "array", "items": interface});
         let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
         json!({
             "apiVersion": Self::DEFINITION.api_version(),

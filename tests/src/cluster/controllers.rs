@@ -98,7 +98,7 @@ impl Cluster {
             "kind": Kind::NAMESPACE.name(),
             "metadata": {"name": METALLB},
         }))?;
-        for kind in [Kind::METALLB_POOL, Kind::L2_ADVERTISEMENT, Kind::BGP_PEER] {
+        for kind in [Kind::METALLB_POOL, Kind::L2_ADVERTISEMENT, Kind::BGP_PEER, Kind::L2_STATUS] {
             self.make(&kind.definition())?;
         }
         Ok(())
@@ -112,6 +112,17 @@ impl Cluster {
             "metadata": {"name": name, "namespace": METALLB},
             "spec": spec,
         }))
+    }
+
+    /// Returns the node and the interfaces in each `ServiceL2Status` of a Service.
+    pub fn l2_statuses(&self, service: &str) -> Result<Vec<(Value, Value)>> {
+        let all = self.admin().list(Kind::L2_STATUS, Some(METALLB))?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let of_it = all.into_iter().map(|object| object["status"].clone());
+        let of_it = of_it.filter(|status| {
+            format!("{}/{}", text(&status["serviceNamespace"]), text(&status["serviceName"])) == service
+        });
+        Ok(of_it.map(|status| (status["node"].clone(), status["interfaces"].clone())).collect())
     }
 
     /// Identifies an object of `MetalLB`'s.

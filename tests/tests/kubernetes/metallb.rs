@@ -1,12 +1,18 @@
 //! Vipward in the place of `MetalLB`: its objects are read, and what its controller wrote stays.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::Result;
-use serde_json::json;
-use vipward_tests::cluster::{Cluster, ClusterOptions, PATIENCE, ServiceSpec, admin::Kind, scenario};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use vipward_tests::cluster::{
+    Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, scenario,
+};
+use vipward_tests::responder::Responder;
 use vipward_tests::scene::ip;
+use vipward_tests::{http, interrupt};
 
 /// The field manager of `MetalLB`'s controller, and the annotation with the pool of the addresses.
 const MANAGER: &str = "controller";
@@ -147,6 +153,135 @@ fn when_metallbs_controller_writes_on_an_event_says_to_scale_it_down() -> Result
         cluster.wait_for_event("web", &parts)?;
         std::thread::sleep(A_WHILE);
         assert_eq!(cluster.ingress("web")?, ["192.0.2.66"], "nothing is written any more");
+        Ok(())
+    })
+}
+
+/// The nodes with this role, as selectors.
+fn role(role: &str) -> Value {
+    json!([{"matchLabels": {"role": role}}])
+}
+
+/// Waits until this node alone shows that it has the addresses of a Service, on the segment.
+fn wait_for_l2_status(cluster: &Cluster, service: &str, id: Option<NodeId>) -> Result<()> {
+    let status = |id| (json!(cluster.node_name(id)), json!([{"name": SEGMENT}]));
+    let expected: Vec<_> = id.map(status).into_iter().collect();
+    let mut last = Vec::new();
+    let what = format!("the ServiceL2Status of {service} to be {expected:?}");
+    let found = interrupt::wait(PATIENCE, &what, || {
+        last = cluster.l2_statuses(&cluster.full_name(service))?;
+        Ok((last == expected).then_some(()))
+    });
+    found.with_context(|| format!("they were last: {last:?}"))
+}
+
+/// Returns the names of `MetalLB`'s metrics in a page.
+fn metrics_of_metallb(page: &str) -> BTreeSet<&str> {
+    let names = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    names.filter(|name| name.starts_with("metallb_")).collect()
+}
+
+#[test]
+fn addresses_are_announced_where_the_advertisements_say_and_statuses_and_metrics_follow() -> Result<()> {
+    let options = ClusterOptions { start_agents: false, ..options() };
+    scenario("mlplaces", options, |cluster| {
+        cluster.install_metallb()?;
+        cluster.label_node(N1, "role", Some("core"))?;
+        cluster.label_node(N2, "role", Some("edge"))?;
+        cluster.put_metallb(Kind::METALLB_POOL, "lan", &json!({"addresses": ["192.0.2.64/28"]}))?;
+        let advertise = |cluster: &mut Cluster, role: &Value, interfaces: &Value| {
+            let spec = json!({"ipAddressPools": ["lan"], "nodeSelectors": role, "interfaces": interfaces});
+            cluster.put_metallb(Kind::L2_ADVERTISEMENT, "lan", &spec)
+        };
+        let vip = ip(64);
+        for id in cluster.ids() {
+            cluster.start_agent(id)?;
+        }
+        cluster.start_controller(1, &["--metallb"])?;
+        cluster.create_service(&ServiceSpec::without_address("web"))?;
+        cluster.wait_for_ingress("web", vip)?;
+        let why = "no L2Advertisement announces IPAddressPool lan: create one";
+        cluster.wait_for_event("web", &[&format!("no node can hold {vip}"), why])?;
+        assert_eq!(cluster.answered_by(vip)?, None);
+
+        advertise(cluster, &role("edge"), &json!([]))?;
+        cluster.wait_until_held_by(vip, N2)?;
+        wait_for_l2_status(cluster, "web", Some(N2))?;
+        cluster.wait_until_all_renew()?;
+        let watch = cluster.watch(&[vip])?;
+        watch.step("the advertisement selects the other node");
+        advertise(cluster, &role("core"), &json!([SEGMENT]))?;
+        cluster.wait_until_held_by(vip, N1)?;
+        watch.wait_until_received_by(vip, N1)?;
+        wait_for_l2_status(cluster, "web", Some(N1))?;
+        watch.stop()?.assert_seamless(vip);
+
+        let pages = SocketAddr::from((Ipv4Addr::LOCALHOST, 9647));
+        let page = http::get(&cluster.member(N1)?.host, pages, "/metrics")?.good()?;
+        let (node, service) = (cluster.node_name(N1), cluster.full_name("web"));
+        let line = format!("service=\"{service}\",protocol=\"layer2\",node=\"{node}\",ip=\"{vip}\"}} 1");
+        assert!(page.contains(&line) && page.contains("config_loaded_bool 1"), "{page}");
+        let of_controller = cluster.controller_page(9648, "/metrics")?.good()?;
+        let said = &metrics_of_metallb(&page) | &metrics_of_metallb(&of_controller);
+        let documented = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md"))?;
+        let documented =
+            documented.lines().filter_map(|line| line.strip_prefix("| `metallb_")?.split('`').next());
+        let documented: BTreeSet<_> = documented.map(|name| format!("metallb_{name}")).collect();
+        assert_eq!(said.into_iter().map(str::to_owned).collect::<BTreeSet<_>>(), documented);
+
+        cluster.stop_delivering(vip)?;
+        advertise(cluster, &role("core"), &json!(["nosuch0"]))?;
+        let why =
+            format!("spec.interfaces of L2Advertisement lan (for IPAddressPool lan) leaves out {SEGMENT}");
+        cluster.wait_for_event("web", &[&why])?;
+        wait_for_l2_status(cluster, "web", None)?;
+        advertise(cluster, &role("core"), &json!([]))?;
+        cluster.wait_until_held_by(vip, N1)?;
+        cluster.admin().delete(&Cluster::metallb(Kind::L2_ADVERTISEMENT, "lan"))?;
+        wait_for_l2_status(cluster, "web", None)?;
+        assert_eq!(cluster.answered_by(vip)?, None);
+        Ok(())
+    })
+}
+
+/// A responder on the first node stands for a speaker: it answers for the address with the node's MAC.
+#[test]
+fn a_move_from_speakers_is_measured_with_the_agents_before_their_end_and_after_it() -> Result<()> {
+    let options = ClusterOptions { start_agents: false, ..options() };
+    scenario("mlmove", options, |cluster| {
+        cluster.install_metallb()?;
+        cluster.put_metallb(Kind::METALLB_POOL, "lan", &json!({"addresses": ["192.0.2.64/28"]}))?;
+        cluster.put_metallb(Kind::L2_ADVERTISEMENT, "all", &json!({}))?;
+        let (before, after) = (ip(70), ip(71));
+        for (name, vip) in [("before", before), ("after", after)] {
+            given_by_metallb(cluster, name, "", 80, vip)?;
+        }
+        let speak = |vip| Responder::start(&cluster.member(N1)?.host, SEGMENT, vip, N1.mac());
+        let (until_held, until_now) = (speak(before)?, speak(after)?);
+        let monitor = cluster.monitor(&[before, after])?;
+        for vip in [before, after] {
+            monitor.wait_until_answered_by(vip, N1.mac(), PATIENCE)?;
+        }
+        monitor.note("the speaker of the second address ends");
+        until_now.stop()?;
+        for id in cluster.ids() {
+            cluster.start_agent(id)?;
+        }
+        cluster.start_controller(1, &["--metallb"])?;
+        for vip in [before, after] {
+            cluster.wait_until_held(vip)?;
+        }
+        monitor.note("the speaker of the first address ends");
+        until_held.stop()?;
+        std::thread::sleep(A_WHILE);
+        let report = monitor.stop()?;
+        let gap = |vip: Ipv4Addr| anyhow::Ok(report.vip(vip)?.longest_gap());
+        let (seamless, cold) = (gap(before)?, gap(after)?);
+        println!(
+            "without answers: {seamless:?} with agents before the end of the speaker, {cold:?} after it"
+        );
+        assert!(seamless < Duration::from_secs(1), "{seamless:?}");
+        assert!(cold < PATIENCE, "{cold:?}");
         Ok(())
     })
 }
