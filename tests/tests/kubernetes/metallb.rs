@@ -47,6 +47,7 @@ fn services_keep_the_addresses_that_metallb_gave_them_and_new_ones_get_theirs() 
         cluster.install_metallb()?;
         let spec = json!({"addresses": ["192.0.2.64/28"]});
         cluster.put_metallb(Kind::METALLB_POOL, "lan", &spec)?;
+        cluster.put_metallb(Kind::L2_ADVERTISEMENT, "all", &json!({}))?;
         given_by_metallb(cluster, "web", "", 80, ip(70))?;
         given_by_metallb(cluster, "tcp", "dns", 80, ip(71))?;
         given_by_metallb(cluster, "udp", "dns", 81, ip(71))?;
@@ -96,6 +97,7 @@ fn its_annotations_name_pools_and_share_addresses_across_namespaces() -> Result<
         cluster.put_pool("lan", &json!({"addresses": ["192.0.2.90"]}))?;
         let rare = json!({"addresses": ["192.0.2.80-192.0.2.81"], "autoAssign": false});
         cluster.put_metallb(Kind::METALLB_POOL, "lan", &rare)?;
+        cluster.put_metallb(Kind::L2_ADVERTISEMENT, "all", &json!({}))?;
         cluster.start_controller(1, &["--metallb"])?;
         let named = ServiceSpec::without_address("named").annotation("metallb.io/address-pool", "lan");
         cluster.create_service(&named)?;
@@ -276,12 +278,12 @@ fn a_move_from_speakers_is_measured_with_the_agents_before_their_end_and_after_i
         std::thread::sleep(A_WHILE);
         let report = monitor.stop()?;
         let gap = |vip: Ipv4Addr| anyhow::Ok(report.vip(vip)?.longest_gap());
-        let (seamless, cold) = (gap(before)?, gap(after)?);
-        println!(
-            "without answers: {seamless:?} with agents before the end of the speaker, {cold:?} after it"
-        );
-        assert!(seamless < Duration::from_secs(1), "{seamless:?}");
-        assert!(cold < PATIENCE, "{cold:?}");
+        let (warm, cold) = (gap(before)?, gap(after)?);
+        println!("without answers: {warm:?} with agents before the end of the speaker, {cold:?} after it");
+        // The speaker's node drops the requests from the time that its agent knows the Service. The
+        // holder probes the address first.
+        assert!(warm < Duration::from_secs(5), "{warm:?}");
+        assert!(warm < cold, "{warm:?} {cold:?}");
         Ok(())
     })
 }

@@ -80,12 +80,6 @@ impl Collection {
         )
     }
 
-    /// Returns a server-side apply. The object is created if there is none.
-    pub(super) fn apply(&self, name: &str, object: &Value) -> Call {
-        let params = PatchParams::apply(MANAGER).force();
-        self.call("patch", self.url.patch(&escaped(name), &params, &Patch::Apply(object)))
-    }
-
     /// Returns a server-side apply of the status. Fields of other managers stay, unless it is forced.
     pub(super) fn apply_status(&self, name: &str, object: &Value, force: bool) -> Call {
         let (params, patch) = (PatchParams { force, ..PatchParams::apply(MANAGER) }, Patch::Apply(object));

@@ -157,7 +157,11 @@ async fn write_on(
         }
         for (key, status) in writes.due(now()) {
             kube.let_claims_pass().await;
-            let result = write(&kube, &connections, &key, status.as_ref()).await;
+            let result = match write(&kube, &connections, &key, status.as_ref()).await {
+                // The API server does not know the type or the namespace, or the object is gone.
+                Err(error) if error.is_status(404) => Ok(()),
+                result => result,
+            };
             if let Err(error) = &result {
                 let (service, problem) = (&key.0, chain(error));
                 if std::mem::replace(&mut troubled, true) {
@@ -182,24 +186,18 @@ async fn write(
 ) -> Result<(), RequestError> {
     let objects = Collection::at(metallb::VERSION, "servicel2statuses", &kube.metallb);
     let (name, limit) = (name(service, node), kube.server.limits().request());
-    let calls = match status {
-        None => vec![objects.delete(&name, &DeleteParams::default())],
+    let ask = async |call| connections.ask(call, limit).await.map(drop);
+    match status {
+        None => ask(objects.delete(&name, &DeleteParams::default())).await,
         Some(status) => {
             let object = object(service, node, status);
-            vec![objects.apply(&name, &object), objects.apply_status(&name, &object, true)]
-        }
-    };
-    for call in calls {
-        match connections.ask(call, limit).await {
-            Ok(_) => {}
-            // The API server does not know the type, or the object is gone.
-            Err(error) if error.is_status(404) && (status.is_none() || error.is_unknown_type()) => {
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+            match ask(objects.create(&object)).await {
+                Err(error) if error.is_status(409) => ask(objects.merge(&name, &object)).await,
+                created => created,
+            }?;
+            ask(objects.merge_status(&name, &json!({"status": object["status"]}))).await
         }
     }
-    Ok(())
 }
 
 /// Returns the name of a node's object about a Service.
