@@ -126,9 +126,9 @@ fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
 
 #[test]
 fn a_status_of_metallbs_stays_where_vipward_serves_nothing() {
+    type Change = fn(ServiceRecord) -> ServiceRecord;
     let base = || settings(Role::Controller);
     let plain = |record: ServiceRecord| record;
-    type Change = fn(ServiceRecord) -> ServiceRecord;
     let rows: [(&str, Settings, Change); 6] = [
         (
             "labels",
@@ -197,11 +197,17 @@ fn services_of_two_namespaces_keep_the_address_that_they_share() {
     for manager in ["controller", "vipward"] {
         for (what, before, after) in rows.clone() {
             let mut world = World::unsynced(settings(Role::Controller));
-            before.into_iter().for_each(|event| _ = world.tell(event));
-            sharers(manager).into_iter().for_each(|record| _ = world.put(record));
+            for event in before {
+                world.tell(event);
+            }
+            for record in sharers(manager) {
+                world.put(record);
+            }
             world.tell(Event::Synced);
             world.reserve();
-            after.into_iter().for_each(|event| _ = world.tell(event));
+            for event in after {
+                world.tell(event);
+            }
             world.reserve();
             assert_eq!(world.demand("192.0.2.7").services.len(), 2, "{manager} {what}: {:?}", world.words());
             assert_eq!(world.duties, BTreeMap::new(), "{manager} {what}");
