@@ -216,6 +216,7 @@ impl Service {
         let annotations = Annotations {
             pool: None,
             metallb_pool: None,
+            metallb_share: None,
             addresses,
             kube_vip_addresses,
             metallb_addresses,
@@ -263,6 +264,7 @@ impl Service {
                 _ => Some("vipward".into()),
             },
             status_shared: is(0),
+            status_inherited: false,
             other_controller: (self.other == 0).then_some(OtherController::PureLb),
             local: is(1),
             ports: self.ports.iter().map(port).collect(),
