@@ -77,11 +77,6 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         }
     }
 
-    /// Returns true if a value is to be written there, or is being written.
-    pub fn is_under_way(&self, key: &K) -> bool {
-        self.jobs.contains_key(key)
-    }
-
     /// Returns the number of requests that have failed in a row.
     pub fn failures(&self, key: &K) -> u32 {
         self.jobs.get(key).map_or(0, |job| job.failures)

@@ -38,6 +38,12 @@ impl Services {
         &self.allocator
     }
 
+    /// Returns true if the status of a Service names the address.
+    pub fn has_in_status(&self, service: &ServiceName, vip: IpAddr) -> bool {
+        let entry = self.entries.get(service);
+        entry.is_some_and(|entry| entry.record.ingress.iter().any(|ingress| ingress.ip == Some(vip)))
+    }
+
     /// Passes an event to the pools, if this process has them.
     pub(super) fn allocate(&mut self, event: impl FnOnce() -> pools::Event, commands: &mut Vec<Command>) {
         if self.settings.role != Role::Controller {

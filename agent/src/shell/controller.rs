@@ -350,13 +350,7 @@ impl Leader {
         if let Some(event) = known {
             self.decide(event)?;
         }
-        let service = write.reservation.map(|reservation| reservation.service);
-        self.decide(Event::Pools(pools::Event::Answered(vip)))?;
-        // A status that has the address already is not written.
-        if let Some(service) = service.filter(|service| !self.statuses.is_under_way(service)) {
-            self.asked.remove(&service);
-        }
-        Ok(())
+        self.decide(Event::Pools(pools::Event::Answered(vip)))
     }
 
     fn decide(&mut self, event: Event) -> Result<(), ControllerError> {
@@ -372,7 +366,10 @@ impl Leader {
                 services::Command::Demand(..) => {}
                 services::Command::Reserve(write) => {
                     match (&write.reservation, &write.expected) {
-                        (Some(Reservation { service, kept: None, .. }), _) => {
+                        // A status that has the address already is not written.
+                        (Some(Reservation { service, kept: None, .. }), _)
+                            if !self.services.has_in_status(service, write.vip) =>
+                        {
                             self.asked.entry(service.clone()).or_insert(now);
                         }
                         (_, Expected::Present(Some(Reservation { service, .. }))) => {
