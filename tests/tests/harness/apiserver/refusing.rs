@@ -261,7 +261,9 @@ async fn a_definition_is_established_drops_what_it_does_not_know_and_ends_with_i
     // A changed definition keeps its objects. A definition that is created again has none.
     merge(&definitions, "virtualips.vipward.io", json!({"metadata": {"labels": {"a": "b"}}})).await?;
     claims(&server)?.get("192.0.2.1").await?;
-    definitions.delete("virtualips.vipward.io", &DeleteParams::default()).await?;
+    for name in ["virtualips.vipward.io", "vippools.vipward.io"] {
+        definitions.delete(name, &DeleteParams::default()).await?;
+    }
     server.load_manifest(&crd_yaml())?;
     assert_eq!(refusal(claims(&server)?.get("192.0.2.1").await)?.code, 404);
     let unknown =
