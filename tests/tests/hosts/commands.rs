@@ -108,7 +108,7 @@ fn the_help_of_each_command_names_its_options_and_what_they_are_by_default() -> 
         ),
         (
             "explain",
-            &["<ADDRESS>", "--kubeconfig", "--config", "--load-balancer-class", "8 a step is broken"],
+            &["<ADDRESS|SERVICE>", "--kubeconfig", "--config", "--load-balancer-class", "8 a step is broken"],
         ),
         ("completions", &["bash", "zsh", "fish", "/etc/bash_completion.d/vipward"]),
     ] {
