@@ -18,7 +18,7 @@ pub struct Ballot {
     pub version: Version,
     /// Its holder's name. Empty: it has none.
     pub holder: String,
-    /// How long it lasts without a renewal.
+    /// The time for which it is valid without a renewal.
     pub duration: Duration,
 }
 

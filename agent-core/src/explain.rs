@@ -66,7 +66,7 @@ pub struct Facts {
 pub struct ServiceFacts {
     /// Its name.
     pub service: ServiceName,
-    /// What the objects of the API server say of it. None if there is no such Service.
+    /// Its account, by the objects of the API server. None if there is no such Service.
     pub account: Look<Option<ServiceAccount>>,
     /// The controller that has the lead. If no controller runs, there are no pools, and the agents
     /// write the statuses.

@@ -51,7 +51,7 @@ fn request(account: &ServiceAccount) -> Step {
             format!("it asks for {} address of {pool}", families.join(" and "))
         }
     };
-    // What the pools do not give has a step of its own.
+    // The next step has the addresses that the pools do not give.
     let problems = account.problems.iter().filter(|problem| !matches!(problem, Problem::Lacking(_)));
     let problems: Vec<_> = problems.map(ToString::to_string).collect();
     if problems.is_empty() {

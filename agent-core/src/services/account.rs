@@ -1,6 +1,6 @@
 //! Description of one address from the Services' view, and of one Service, for `explain`.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use super::{
     Demand, Place, Problem, Refusal, ServiceEntry, ServiceRecord, Services, Settings, StatusOwner,
@@ -90,12 +90,11 @@ impl Services {
                 named_pool(&record.annotations, self.settings.metallb),
             ),
         };
-        let reservations: BTreeMap<_, _> = self.allocator.reservations().collect();
         let status: Vec<_> = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
         Some(ServiceAccount {
             unserved: entry.selection.err().map(|why| unserved(why, record, &self.settings)),
             request,
-            given: entry.given.iter().map(|vip| (*vip, reservations.get(vip).copied().cloned())).collect(),
+            given: entry.given.iter().map(|vip| (*vip, self.allocator.reservation(*vip).cloned())).collect(),
             lacks: entry.lacks.clone(),
             prospects: self.allocator.prospects(service),
             status,

@@ -40,6 +40,7 @@ mod testing;
 mod text;
 mod vip_pool;
 mod virtual_ip;
+mod wishes;
 
 pub use self::{
     ballots::{Candidate, leader},

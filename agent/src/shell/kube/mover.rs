@@ -10,19 +10,13 @@ use vipward_common::MacAddr;
 use vipward_core::cluster::{ClaimRecord, ClaimState, object_name};
 
 use super::{
-    call::Collection,
-    claims::{self, ClaimError},
-    connect::{Access, ConnectError, Limits, Server},
+    claims::ClaimError,
+    connect::{Access, ConnectError},
     error::RequestError,
-    http::Connections,
     resource::Resource,
     virtual_ip::MOVE_TO,
+    wishes::{LOOK, ReadError, Wishes},
 };
-
-/// The time between two looks at the claim.
-const LOOK: Duration = Duration::from_millis(250);
-/// The deadline of one request.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
@@ -88,36 +82,26 @@ pub enum Moved {
 }
 
 /// Asks for moves.
-pub struct Mover {
-    connections: Connections,
-}
+pub struct Mover(Wishes);
 
 impl Mover {
     /// Finds the API server.
     pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
-        let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
-        let server = Server::find(access, limits).await?;
-        Ok(Self { connections: Connections::open(&server)? })
-    }
-
-    fn claims() -> Collection {
-        Resource::VirtualIps.collection("")
+        Ok(Self(Wishes::connect(access).await?))
     }
 
     async fn read(&self, vip: IpAddr) -> Result<ClaimRecord, MoveError> {
-        match self.connections.ask(Self::claims().get(&object_name(vip)), LIMIT).await {
-            Ok(object) => claims::read(&object)
-                .map(|(claim, _)| claim)
-                .map_err(|source| MoveError::Unreadable { vip, source }),
-            Err(error) if error.is_status(404) => Err(MoveError::Missing { vip }),
-            Err(source) => Err(MoveError::Request { what: "read", vip, source }),
-        }
+        let claim = self.0.read(vip).await.map_err(|error| match error {
+            ReadError::Request(source) => MoveError::Request { what: "read", vip, source },
+            ReadError::Unreadable(source) => MoveError::Unreadable { vip, source },
+        });
+        claim?.ok_or(MoveError::Missing { vip })
     }
 
     /// Fails if the node does not exist. Ignores any other failure: the user may not be allowed to
     /// read Nodes, and the holder's agent checks too.
     async fn check_node(&self, name: &str) -> Result<(), MoveError> {
-        match self.connections.ask(Resource::Nodes.collection("").get(name), LIMIT).await {
+        match self.0.send(Resource::Nodes.collection("").get(name)).await {
             Err(error) if error.is_status(404) => Err(MoveError::NoNode { node: name.to_owned() }),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -131,7 +115,7 @@ impl Mover {
         if from != to {
             self.check_node(to).await?;
             let patch = json!({"metadata": {"annotations": {(MOVE_TO): to}}});
-            let asked = self.connections.ask(Self::claims().merge(&object_name(vip), &patch), LIMIT).await;
+            let asked = self.0.send(Wishes::claims().merge(&object_name(vip), &patch)).await;
             asked.map_err(|source| MoveError::Request { what: "annotate", vip, source })?;
         }
         Ok(from)

@@ -17,18 +17,12 @@ use vipward_core::{
 use super::{
     call::{Call, Collection},
     claims::{self, ClaimError},
-    connect::{Access, ConnectError, Limits, Server},
+    connect::{Access, ConnectError},
     error::RequestError,
-    http::Connections,
     objects,
-    resource::Resource,
     virtual_ip::RELEASE,
+    wishes::{LOOK, ReadError, Wishes},
 };
-
-/// The time between two looks at the claim.
-const LOOK: Duration = Duration::from_millis(250);
-/// The deadline of one request.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
@@ -93,43 +87,30 @@ pub enum Released {
 }
 
 /// Asks for releases.
-pub struct Releaser {
-    connections: Connections,
-}
+pub struct Releaser(Wishes);
 
 impl Releaser {
     /// Finds the API server.
     pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
-        let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
-        let server = Server::find(access, limits).await?;
-        Ok(Self { connections: Connections::open(&server)? })
-    }
-
-    fn claims() -> Collection {
-        Resource::VirtualIps.collection("")
+        Ok(Self(Wishes::connect(access).await?))
     }
 
     async fn send(&self, what: &'static str, vip: IpAddr, call: Call) -> Result<String, ReleaseError> {
-        let answer = self.connections.ask(call, LIMIT).await;
-        answer.map_err(|source| ReleaseError::Request { what, vip, source })
+        self.0.send(call).await.map_err(|source| ReleaseError::Request { what, vip, source })
     }
 
-    /// Reads the claim of an address, if it has one.
     async fn read(&self, vip: IpAddr) -> Result<Option<ClaimRecord>, ReleaseError> {
-        match self.send("read the VirtualIP", vip, Self::claims().get(&object_name(vip))).await {
-            Ok(object) => claims::read(&object)
-                .map(|(claim, _)| Some(claim))
-                .map_err(|source| ReleaseError::Unreadable { vip, source }),
-            Err(ReleaseError::Request { source, .. }) if source.is_status(404) => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.0.read(vip).await.map_err(|error| match error {
+            ReadError::Request(source) => ReleaseError::Request { what: "read the VirtualIP", vip, source },
+            ReadError::Unreadable(source) => ReleaseError::Unreadable { vip, source },
+        })
     }
 
     /// Fails if the Service asks for the address by name. Ignores any other failure: the user may
     /// not be allowed to read Services, and the controller checks too.
     async fn check_service(&self, vip: IpAddr, service: &ServiceName) -> Result<(), ReleaseError> {
         let call = Collection::of::<Service>(Some(&service.namespace)).get(&service.name);
-        let Ok(object) = self.connections.ask(call, LIMIT).await else { return Ok(()) };
+        let Ok(object) = self.0.send(call).await else { return Ok(()) };
         match objects::read_service(&object).ok().and_then(|record| record.asks_for(vip)) {
             Some(place) => Err(ReleaseError::AskedByName { vip, service: service.clone(), place }),
             None => Ok(()),
@@ -146,7 +127,7 @@ impl Releaser {
         }
         // The wish is about this reservation, and no later one.
         let metadata = json!({"resourceVersion": version.as_str(), "annotations": {(RELEASE): "true"}});
-        let call = Self::claims().merge(&object_name(vip), &json!({"metadata": metadata}));
+        let call = Wishes::claims().merge(&object_name(vip), &json!({"metadata": metadata}));
         self.send("annotate the VirtualIP", vip, call).await?;
         Ok(*reservation)
     }
@@ -179,7 +160,7 @@ impl Releaser {
 
     /// Returns the addresses of the family of `vip` that are reserved for a Service.
     async fn addresses_of(&self, service: &ServiceName, vip: IpAddr) -> Result<Vec<IpAddr>, ReleaseError> {
-        let call = Self::claims().list(&ListParams::default());
+        let call = Wishes::claims().list(&ListParams::default());
         let text = self.send("list the VirtualIPs", vip, call).await?;
         let list: ObjectList<&RawValue> = serde_json::from_str(&text).map_err(|source| {
             let source = RequestError::Unreadable(source);

@@ -1,0 +1,164 @@
+//! Answers to a Service that asks for an address: what it lacks, and what each pool offers it.
+
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+
+use thiserror::Error;
+
+use super::{
+    super::{Family, PoolKind, Shown},
+    Counts,
+};
+use crate::cluster::ServiceName;
+
+/// An address that a Service lacks, with the reason and the remedy.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
+pub enum Lack {
+    /// No pool of that name.
+    #[error(
+        "there is no {} {:?} (annotation {}); create it, or name one that kubectl get {} lists",
+        PoolKind::of(pool).0.name(), PoolKind::of(pool).1, PoolKind::of(pool).0.annotation(), PoolKind::of(pool).0.plural()
+    )]
+    NoSuchPool {
+        /// The name.
+        pool: Arc<str>,
+    },
+    /// A pool that is not for the Service.
+    #[error(
+        "{} is not for this Service: its namespaces or selectors leave it out, it is being deleted, or a value of it cannot be read; \
+         have it serve the Service, or name another pool",
+        Shown(pool)
+    )]
+    NotServed {
+        /// The pool.
+        pool: Arc<str>,
+    },
+    /// An address of a pool that is not for the Service.
+    #[error(
+        "{vip} belongs to {}, which is not for this Service; choose another address, or have the pool serve it",
+        Shown(pool)
+    )]
+    NotServedAddress {
+        /// The address.
+        vip: IpAddr,
+        /// The pool.
+        pool: Arc<str>,
+    },
+    /// No pool that serves the Service has addresses of the family.
+    #[error(
+        "no pool gives this Service an {} address: none with autoAssign serves its namespace and labels and has that family; \
+         create one, or name a pool in the annotation vipward.io/pool", family.name()
+    )]
+    NoPool {
+        /// The family.
+        family: Family,
+    },
+    /// The pools are used up.
+    #[error("no {} address is free in {}; add addresses to one of them, or release some (vipward pools)", family.name(), shown(pools))]
+    UsedUp {
+        /// The family.
+        family: Family,
+        /// The pools.
+        pools: Vec<Arc<str>>,
+    },
+    /// An address that another Service has.
+    #[error("{vip} is reserved for Service {by}{}; choose another address{}", if *is_kept { ", which was deleted, and whose address its pool keeps" } else { "" }, if *is_kept { ", or have it released (vipward release)" } else { "" })]
+    Reserved {
+        /// The address.
+        vip: IpAddr,
+        /// The Service.
+        by: ServiceName,
+        /// True if the Service is gone.
+        is_kept: bool,
+    },
+    /// An address that an admin wants released, and that the Service asks for by name.
+    #[error(
+        "it keeps {vip}, which an admin wants released, since it asks for that address by name; have it ask for another one, or \
+         take the wish back (annotation vipward.io/release of the VirtualIP)"
+    )]
+    AskedByName {
+        /// The address.
+        vip: IpAddr,
+    },
+    /// More addresses than a namespace may have.
+    #[error(
+        "its namespace has {limit} addresses, and may have no more (--max-vips-per-namespace); remove one, or have an admin \
+         raise the limit"
+    )]
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+    /// An address that stays although the pool has changed.
+    #[error(
+        "it keeps {vip}, which {} would not give it any more; to get another one: vipward release {vip}",
+        Shown(pool)
+    )]
+    OutOfPool {
+        /// The address.
+        vip: IpAddr,
+        /// The pool that it came from.
+        pool: Arc<str>,
+    },
+}
+
+/// A pool as a Service sees it that asks for an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Prospect {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The pool may give the Service an address, or the first reason against it.
+    pub fit: Fit,
+    /// The pools with lower numbers come first.
+    pub priority: i32,
+    /// Its addresses of each family.
+    pub counts: BTreeMap<Family, Counts>,
+}
+
+/// The answer to the question whether a pool may give a Service an address: yes, or the first reason
+/// against it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fit {
+    /// It may.
+    Serves,
+    /// Only Services that name it get its addresses.
+    NotAutomatic,
+    /// The Service names another pool.
+    OtherNamed,
+    /// Its namespaces and selectors leave the Service out, it is being deleted, or one of them cannot
+    /// be read.
+    NotFor,
+    /// An older pool has some of its addresses.
+    Overlaps,
+}
+
+impl fmt::Display for Prospect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pool, fit, priority, counts } = self;
+        write!(f, "{}: ", Shown(pool))?;
+        f.write_str(match fit {
+            Fit::Serves => {
+                let free = |(family, counts): (&Family, &Counts)| {
+                    format!(", {} of {} {} addresses are free", counts.available(), counts.total, family.name())
+                };
+                let free: String = counts.iter().map(free).collect();
+                return write!(f, "serves it with priority {priority}{free}");
+            }
+            Fit::NotAutomatic => "only Services that name it get its addresses (autoAssign: false)",
+            Fit::OtherNamed => "the Service names another one",
+            Fit::NotFor => {
+                "its namespaces or selectors leave the Service out, it is being deleted, or one of them cannot be read"
+            }
+            Fit::Overlaps => "gives out nothing, since an older pool has some of its addresses",
+        })
+    }
+}
+
+/// Returns the kinds and names of pools: `VIPPool lan, wan, IPAddressPool lan`.
+fn shown(pools: &[Arc<str>]) -> String {
+    let mut last = None;
+    let named = pools.iter().map(|pool| {
+        let (kind, name) = PoolKind::of(pool);
+        if last.replace(kind) == Some(kind) { name.to_owned() } else { Shown(pool).to_string() }
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
