@@ -1,8 +1,9 @@
 //! Pools of addresses, and who has which of their addresses.
 //!
-//! A pool is a `VIPPool` object, or an `IPAddressPool` of `MetalLB`'s. The controller gives a Service that asks for no address of its own
-//! one of a pool, and reserves it by the `VirtualIP` object that the address names: the creation of
-//! that object decides between two controllers. docs/POOLS.md has the rules.
+//! A pool is a `VIPPool` object, or an `IPAddressPool` of `MetalLB`'s. The controller gives a
+//! Service that asks for no address of its own one of a pool, and reserves it by the `VirtualIP`
+//! object that the address names: the creation of that object decides between two controllers.
+//! docs/POOLS.md has the rules.
 
 mod allocator;
 mod kind;

@@ -242,8 +242,8 @@ impl Pool {
         self.free_spans(family).map(|span| self.len(span)).fold(0, u128::saturating_add)
     }
 
-    /// Returns the first address of a family that `is_free`, of the next [`MOST_TRIED`] from the address with number `start` on,
-    /// and then from the pool's first.
+    /// Returns the first address of a family that `is_free`, of the next [`MOST_TRIED`] from the
+    /// address with number `start` on, and then from the pool's first.
     pub(super) fn find(
         &self,
         family: Family,

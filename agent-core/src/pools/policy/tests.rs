@@ -277,9 +277,13 @@ proptest! {
             for (vip, before) in all.iter().zip(before) {
                 let having = pools.values().filter(|record| has(record, *vip));
                 let oldest = having.min_by_key(|record| (record.created, Arc::clone(&record.name)));
-                let expected = oldest.and_then(|record| Some((Arc::clone(&record.name), record.announce.nodes.clone()?)));
+                let expected = oldest.and_then(|record| {
+                    Some((Arc::clone(&record.name), record.announce.nodes.clone()?))
+                });
                 let found = policies.of(*vip, &[]);
-                let said = found.as_ref().map(|policy| (Arc::clone(&policy.pool), policy.allowances[0].nodes[0].as_str().into()));
+                let said = found.as_ref().map(|policy| {
+                    (Arc::clone(&policy.pool), policy.allowances[0].nodes[0].as_str().into())
+                });
                 prop_assert_eq!(said, expected, "{}", vip);
                 let is_told = told.iter().any(|range| range.contains(vip));
                 prop_assert!(is_told || found == before, "{} changed untold", vip);
