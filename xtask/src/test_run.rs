@@ -112,7 +112,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 }
 
 /// Names the tests that failed, at the first try or at all.
-fn print_names(tally: &Tally) {
+pub(crate) fn print_names(tally: &Tally) {
     for test in tally.passed_alone() {
         eprintln!("failed beside other tests, passed alone: {test}");
     }
@@ -141,8 +141,27 @@ pub(crate) fn variables(workspace: &Workspace, agent: &Path) -> Result<Vec<(&'st
     Ok(variables)
 }
 
-/// Runs the tests of `scope`, and what fails beside other tests again, alone: on a
-/// machine that others keep busy, a test that measures time fails without a fault.
+/// Runs the failed tests of `tally` again, alone, with `run`, which takes their arguments: on a machine
+/// that others keep busy, a test that measures time fails without a fault. Leaves it at that if they are
+/// more than `most`, or if one has no name of its own.
+pub(crate) fn run_failed_again(
+    tally: &mut Tally,
+    tries: usize,
+    most: usize,
+    mut run: impl FnMut(&[String]) -> Result<Tally>,
+) -> Result<()> {
+    for _ in 0..tries {
+        let Some(mut names) = tally.names_to_run_again().filter(|names| names.len() <= most) else {
+            break;
+        };
+        process::step(&format!("running again, alone, what failed: {}", names.join(" ")));
+        names.extend(["--exact", "--test-threads=1"].map(str::to_owned));
+        tally.pass_alone(&run(&names)?);
+    }
+    Ok(())
+}
+
+/// Runs the tests of `scope`, and again those that fail beside others.
 fn run_cargo_test(
     workspace: &Workspace,
     scope: &[&str],
@@ -170,16 +189,11 @@ fn run_cargo_test(
         arguments.push(format!("--test-threads={}", threads(&variables)));
     }
     let mut status = run(&arguments, tally)?;
-    for _ in 0..TRIES_ALONE {
-        let Some(mut names) = tally.names_to_run_again().filter(|names| names.len() <= MOST_ALONE) else {
-            break;
-        };
-        process::step(&format!("running again, alone, what failed: {}", names.join(" ")));
-        names.extend(["--exact", "--test-threads=1"].map(str::to_owned));
+    run_failed_again(tally, TRIES_ALONE, MOST_ALONE, |arguments| {
         let mut again = Tally::default();
-        status = run(&names, &mut again)?;
-        tally.pass_alone(&again);
-    }
+        status = run(arguments, &mut again)?;
+        Ok(again)
+    })?;
     Ok(status)
 }
 
@@ -232,3 +246,6 @@ fn tally_while_shown(cargo: &mut Command, tally: &mut Tally) -> Result<ExitStatu
     tally.finish();
     Ok(status)
 }
+
+#[cfg(test)]
+mod tests;

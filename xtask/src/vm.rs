@@ -32,7 +32,7 @@ use crate::{
     build_ebpf,
     process::{self, Stopwatch},
     setup::{self, Need},
-    test_run::tally::Tally,
+    test_run::{self, tally::Tally},
     version::Version,
     workspace::Workspace,
 };
@@ -78,6 +78,10 @@ const ONCE: [&str; 4] = ["proving::", "takeovers::", "verifier::", "yields::"];
 const LONG: [&str; 2] = ["bonds::", "scenarios::"];
 /// Longest time without a line of output: a boot or a test.
 const SILENCE: Duration = Duration::from_mins(4);
+/// Most reruns of a machine's failed tests.
+const TRIES_AGAIN: usize = 1;
+/// Most failed tests of a machine that are run again: more of them are a fault.
+const MOST_AGAIN: usize = 3;
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     ensure!(cfg!(target_arch = "x86_64"), "the virtual machines share the programs of an amd64 machine");
@@ -105,9 +109,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         }
     }
     results.publish(&lab.dir, &lab.conditions()?)?;
-    for test in tally.failed_tests() {
-        eprintln!("failed: {test}");
-    }
+    test_run::print_names(&tally);
     println!("{tally}");
     ensure!(tally.failed() == 0, "{} tests failed in virtual machines", tally.failed());
     ensure!(tally.passed() > 0, "no test was run: none has such a name");
@@ -148,11 +150,15 @@ impl Lab<'_> {
         let accelerator = accelerator::choose(arch, &unpacked, &busybox, &self.dir)?;
         let modules = modules::load_order(&unpacked.modules)?;
         for (number, nic) in nics(arch, args).into_iter().enumerate() {
-            let initramfs = Initramfs::new(&busybox, &modules)?;
             let with_long = arch == Arch::Amd64 && nic != Nic::Vmxnet3;
-            let tests = arguments(args, number == 0, with_long);
             let boot = Boot { kernel, unpacked: &unpacked, programs: &programs, accelerator, nic };
-            self.boot(&boot, initramfs, &tests, tally, results)?;
+            let mut run = |tests: &[String]| {
+                let initramfs = Initramfs::new(&busybox, &modules)?;
+                self.boot(&boot, initramfs, &[tests, &["--ignored".to_owned()]].concat(), results)
+            };
+            let mut machine = run(&selection(args, number == 0, with_long))?;
+            test_run::run_failed_again(&mut machine, TRIES_AGAIN, MOST_AGAIN, run)?;
+            tally.append(machine);
         }
         Ok(())
     }
@@ -163,9 +169,8 @@ impl Lab<'_> {
         boot: &Boot<'_>,
         mut initramfs: Initramfs,
         tests: &[String],
-        tally: &mut Tally,
         results: &mut Results,
-    ) -> Result<()> {
+    ) -> Result<Tally> {
         let name = format!("{}-{}", boot.kernel.name(), boot.nic.name());
         process::step(&format!(
             "booting {} with {} ({:?})",
@@ -191,6 +196,7 @@ impl Lab<'_> {
             process::step(&format!("{name}: its kernel died of the emulator's int3 fault; booting it again"));
             heard = hear(&machine, &name);
         }
+        let mut tally = Tally::default();
         tally.begin(&format!("vm {name}"));
         heard.lines.iter().for_each(|line| tally.line(line));
         tally.finish();
@@ -198,7 +204,8 @@ impl Lab<'_> {
         if let Err(error) = &heard.ended {
             eprintln!("{name}: {error:#}");
         }
-        heard.rows.iter().try_for_each(|row| results.take(row))
+        heard.rows.iter().try_for_each(|row| results.take(row))?;
+        Ok(tally)
     }
 
     /// Puts the first process, the tests and what they need into a machine.
@@ -309,8 +316,8 @@ fn nics(arch: Arch, args: &Args) -> Vec<Nic> {
     chosen.take(boots).collect()
 }
 
-/// Returns the arguments of the test program.
-fn arguments(args: &Args, first: bool, with_long: bool) -> Vec<String> {
+/// Returns the arguments of the test program that select the tests of a machine.
+fn selection(args: &Args, first: bool, with_long: bool) -> Vec<String> {
     let mut filters = args.filters.clone();
     if filters.is_empty() && !args.all {
         filters.extend(SHORT.map(str::to_owned));
@@ -321,6 +328,6 @@ fn arguments(args: &Args, first: bool, with_long: bool) -> Vec<String> {
     if !with_long {
         filters.extend(LONG.map(|module| format!("--skip={module}")));
     }
-    filters.extend(["--ignored", "--test-threads=1"].map(str::to_owned));
+    filters.push("--test-threads=1".to_owned());
     filters
 }

@@ -498,6 +498,15 @@ pub struct Change {
     pub object: Value,
 }
 
+impl Change {
+    /// Returns the version that the change gave the object. It orders changes of objects of all kinds,
+    /// as the time of arrival does not: each kind has a watch of its own.
+    pub fn version(&self) -> Result<u64> {
+        let version = self.object["metadata"]["resourceVersion"].as_str().context("an object without one")?;
+        version.parse().with_context(|| format!("{version} is no number"))
+    }
+}
+
 /// Watch of objects, until it is dropped.
 #[derive(Debug)]
 pub struct Changes {

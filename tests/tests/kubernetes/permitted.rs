@@ -211,17 +211,15 @@ fn an_address_elsewhere_is_held_if_an_admin_allows_it_and_is_written_after_that(
         cluster.rogue.delete_address(SEGMENT, taken)?;
         cluster.wait_until_held(ROUTED)?;
         cluster.wait_for_ingress("routed", ROUTED)?;
-        let held = written.claims.so_far()?;
-        let held = held.iter().find(|change| {
-            change.object["metadata"]["name"] == ROUTED.to_string().as_str()
-                && change.object["spec"]["holder"].as_str().is_some_and(|holder| !holder.is_empty())
-        });
-        let held = held.context("no claim with a holder was seen")?.at;
-        let changes = written.services.so_far()?;
-        let named =
-            changes.iter().find(|change| change.object["status"].to_string().contains(&ROUTED.to_string()));
-        let named = named.context("no status with it was seen")?;
-        assert!(named.at >= held, "it was in the status before it was held: {}", named.object);
+        let held = written.claims.wait_for(PATIENCE, "a claim with a holder", |claim| {
+            claim["metadata"]["name"] == ROUTED.to_string().as_str()
+                && claim["spec"]["holder"].as_str().is_some_and(|holder| !holder.is_empty())
+        })?;
+        let named = written.services.wait_for(PATIENCE, "a status with the address", |service| {
+            service["status"].to_string().contains(&ROUTED.to_string())
+        })?;
+        let object = &named.object;
+        assert!(named.version()? > held.version()?, "it was in the status before it was held: {object}");
         Ok(())
     })
 }

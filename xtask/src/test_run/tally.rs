@@ -75,6 +75,14 @@ impl Tally {
         self.suites.push(Suite { name: name.to_owned(), passed, failed, ignored: 0, seconds });
     }
 
+    /// Adds the results of another tally.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.suites.extend(other.suites);
+        self.passed_tests.extend(other.passed_tests);
+        self.failed_tests.extend(other.failed_tests);
+        self.passed_alone.extend(other.passed_alone);
+    }
+
     pub(crate) fn passed(&self) -> u32 {
         self.suites.iter().map(|suite| suite.passed).sum()
     }

@@ -199,5 +199,5 @@ fn a_machine_that_has_moved_announces_every_vip_once() -> Result<()> {
         *time =
             judge(&listen(&wire)?, &Family::BOTH.map(Family::vip), 1).with_context(|| agent.transcript())?;
     }
-    judge_times(&machine, "the machine has moved", &agent, times)
+    judge_times(&machine, "the machine has moved: announcement", &agent, times)
 }

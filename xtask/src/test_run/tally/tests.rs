@@ -97,3 +97,11 @@ fn what_crashed_or_is_no_test_program_is_not_run_again() {
     tally.add("fuzz config", false, 0.5);
     assert_eq!(tally.names_to_run_again(), None);
 }
+
+#[test]
+fn tallies_are_added_up() {
+    let mut all = tally(TWO_SUITES);
+    all.append(tally(&TWO_SUITES.replace("FAILED", "ok").replace("1 failed", "0 failed")));
+    assert_eq!(all.to_string(), "6 passed, 1 failed");
+    assert_eq!(failed(&all), ["vipward (src/lib.rs): core::b"]);
+}
