@@ -60,15 +60,19 @@ impl Cluster {
     }
 }
 
+fn name() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&NAMES[..])
+}
+
 fn vip() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"][..])
 }
 
 /// Returns Services whose lists and limits can be parsed.
 fn good() -> impl Strategy<Value = ServiceRecord> {
-    let addresses = prop::sample::select(
-        &["", "192.0.2.1", "192.0.2.2,192.0.2.1", "192.0.2.3,192.0.2.4,192.0.2.1", "2001:db8::1,192.0.2.2"][..],
-    );
+    const ADDRESSES: &[&str] =
+        &["", "192.0.2.1", "192.0.2.2,192.0.2.1", "192.0.2.3,192.0.2.4,192.0.2.1", "2001:db8::1,192.0.2.2"];
+    let addresses = prop::sample::select(ADDRESSES);
     let limit = || prop::sample::select(&["", "zone=a", "zone=b"][..]);
     let manager = prop::sample::select(&["vipward", "controller"][..]);
     let status = prop::collection::vec(vip(), 0..3);
@@ -114,7 +118,6 @@ fn any_service() -> impl Strategy<Value = ServiceRecord> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let name = || prop::sample::select(&NAMES[..]);
     let node = || prop::sample::select(&NODES[..]);
     let nodes = || prop::collection::btree_set(node().prop_map(NodeName::from), 0..3);
     let namespace = || prop::sample::select(&["x", "y"][..]);
@@ -178,22 +181,29 @@ fn event() -> impl Strategy<Value = Event> {
         1 => interfaces,
         1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
         2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: ip(vip), here }),
-        2 => (vip(), any::<bool>(), any::<bool>(), prop::collection::vec(name(), 0..3), prop::option::of(name()), prop::option::of(Just(None))).prop_map(
-            |(vip, was_held, force, services, reserved, kept)| Event::Claim {
-                vip: ip(vip),
-                was_held,
-                force,
-                services: services.into_iter().map(named).collect(),
-                reservation: reserved.map(|name| {
-                    Box::new(pools::Reservation { service: named(name), pool: None, kept })
-                }),
-                release: false,
-            }
-        ),
+        2 => claim(),
         1 => vip().prop_map(|vip| Event::ClaimGone(ip(vip))),
         1 => pool(),
         1 => Just(Event::Synced),
     ]
+}
+
+fn claim() -> impl Strategy<Value = Event> {
+    let services = prop::collection::vec(name(), 0..3);
+    let reservation =
+        (prop::option::of(name()), prop::option::of(Just(None))).prop_map(|(reserved, kept)| {
+            reserved.map(|name| Box::new(pools::Reservation { service: named(name), pool: None, kept }))
+        });
+    (vip(), any::<bool>(), any::<bool>(), services, reservation).prop_map(
+        |(vip, was_held, force, services, reservation)| Event::Claim {
+            vip: ip(vip),
+            was_held,
+            force,
+            services: services.into_iter().map(named).collect(),
+            reservation,
+            release: false,
+        },
+    )
 }
 
 fn pool() -> impl Strategy<Value = Event> {
@@ -246,8 +256,8 @@ proptest! {
             cluster.note(&event);
             world.tell(event);
         }
-        let left: Vec<_> = cluster.services.values().filter(broken).map(|record| record.name.clone()).collect();
-        for name in left {
+        let left = cluster.services.values().filter(broken).map(|record| record.name.clone());
+        for name in left.collect::<Vec<_>>() {
             cluster.note(&Event::ServiceGone(name.clone()));
             world.tell(Event::ServiceGone(name));
         }
@@ -258,7 +268,8 @@ proptest! {
         let has_past = |known: &Vip| known.was_held || !known.former.is_empty();
         let claim = |(vip, known): (&IpAddr, &Vip)| {
             let force = world.services.claims.get(vip).is_some_and(|standing| standing.is_forced);
-            Event::Claim { vip: *vip, was_held: known.was_held, force, services: known.former.to_vec(), reservation: None, release: false }
+            let (was_held, services) = (known.was_held, known.former.to_vec());
+            Event::Claim { vip: *vip, was_held, force, services, reservation: None, release: false }
         };
         let vips = world.services.vips.iter().map(|(vip, known)| (vip, &**known));
         let with_past = vips.filter(|(_, known)| has_past(known));
