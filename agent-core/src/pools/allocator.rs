@@ -147,13 +147,13 @@ impl Allocator {
         let mut commands = Vec::new();
         match event {
             Event::Pool(record) => {
-                if self.pools.put(*record, &self.book) {
-                    self.touch_all();
+                if self.pools.put(*record) {
+                    self.look_again();
                 }
             }
             Event::PoolGone(name) => {
-                self.pools.remove(&name, &self.book);
-                self.touch_all();
+                self.pools.remove(&name);
+                self.look_again();
             }
             // They say where addresses are announced, not who gets them.
             Event::Advertisement(_) | Event::AdvertisementGone(_) | Event::Advertised(_) => {}
@@ -198,6 +198,7 @@ impl Allocator {
                 let (first, then): (Vec<_>, Vec<_>) =
                     self.requests.iter().partition(|(_, request)| names_some(request));
                 let all = first.into_iter().chain(then);
+                self.pools.look_again(&self.book);
                 for service in all.map(|(service, _)| service.clone()).collect::<Vec<_>>() {
                     self.assess(&service, surroundings, &mut commands);
                 }
@@ -219,7 +220,12 @@ impl Allocator {
         commands
     }
 
-    fn touch_all(&mut self) {
+    /// Takes in that a pool has changed. The pools of the first list are looked at when all are known.
+    fn look_again(&mut self) {
+        if !self.is_synced {
+            return;
+        }
+        self.pools.look_again(&self.book);
         self.touched.extend(self.requests.keys().cloned());
         self.touched.extend(self.book.owners());
     }

@@ -110,8 +110,8 @@ pub fn list(pools: impl IntoIterator<Item = PoolRecord>, claims: &[ClaimRecord])
         release: claim.release,
         services: claim.note.services.clone(),
     });
-    for event in pools.chain(objects) {
-        // Without `Event::Synced`, no command follows.
+    for event in pools.chain(objects).chain([Event::Synced]) {
+        // No command is carried out.
         allocator.on_event(event, &Nowhere);
     }
     let known: Vec<_> = allocator.pools().collect();

@@ -4,14 +4,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     ops::RangeInclusive,
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use super::{
     AddressRange, Family, L2Advertisement, L2AdvertisementRecord, Pool, PoolKind, PoolRecord, Preference,
     Shown,
     pool::{PoolFault, PoolFaultKind},
-    range::number,
 };
 use crate::{
     cluster::{Selector, SelectorError},
@@ -206,14 +205,18 @@ pub struct Policies {
     advertised: Advertised,
     /// The last address, and the policy, of each part of a range, by the first address. No two have
     /// an address in common.
-    parts: BTreeMap<IpAddr, (IpAddr, Arc<PoolPolicy>)>,
+    /// They are found when they are first needed, so that the pools of a list are divided once.
+    parts: OnceLock<Parts>,
 }
+
+type Parts = BTreeMap<IpAddr, (IpAddr, Arc<PoolPolicy>)>;
 
 impl Policies {
     /// Returns the policy of an address that Services with these labels want. Without one, it may be
     /// announced everywhere.
     pub fn of(&self, vip: IpAddr, services: &[&Labels]) -> Option<Arc<PoolPolicy>> {
-        let (_, (last, policy)) = self.parts.range(..=vip).next_back()?;
+        let parts = self.parts.get_or_init(|| self.divide());
+        let (_, (last, policy)) = parts.range(..=vip).next_back()?;
         (vip <= *last).then(|| policy.of_services(services))
     }
 
@@ -252,7 +255,7 @@ impl Policies {
             }
         }
         if !changed.is_empty() {
-            self.divide();
+            self.parts.take();
         }
         changed
     }
@@ -276,7 +279,7 @@ impl Policies {
         let replaced = self.pools.insert(Arc::clone(&record.name), known);
         if !is_same {
             changed.extend(replaced.iter().flat_map(|known| addresses(&known.ranges)));
-            self.divide();
+            self.parts.take();
         }
         changed
     }
@@ -284,22 +287,19 @@ impl Policies {
     /// Forgets a pool. Returns the addresses whose policies may be others now.
     pub fn remove(&mut self, name: &str) -> Vec<RangeInclusive<IpAddr>> {
         let Some(known) = self.pools.remove(name) else { return Vec::new() };
-        self.divide();
+        self.parts.take();
         addresses(&known.ranges)
     }
 
     /// Divides the ranges of all pools into parts with one policy each.
-    fn divide(&mut self) {
+    fn divide(&self) -> Parts {
         let mut by_age: Vec<&Known> = self.pools.values().collect();
         by_age.sort_by_key(|known| (known.record.created, Arc::clone(&known.record.name)));
         // The pools that begin to have, or have no longer, the addresses from here on.
         let mut edges: BTreeMap<(Family, u128), Vec<usize>> = BTreeMap::new();
         for (age, known) in by_age.iter().enumerate() {
-            for range in &known.ranges {
-                // The last address of a family is no VIP.
-                for edge in [number(range.first()), number(range.last()) + 1] {
-                    edges.entry((range.family(), edge)).or_default().push(age);
-                }
+            for edge in known.ranges.iter().flat_map(AddressRange::edges) {
+                edges.entry(edge).or_default().push(age);
             }
         }
         let mut parts = BTreeMap::new();
@@ -318,7 +318,7 @@ impl Policies {
             }
             first = edge;
         }
-        self.parts = parts;
+        parts
     }
 }
 

@@ -214,12 +214,6 @@ impl Pool {
         &self.ranges
     }
 
-    /// Returns an address that is in both pools.
-    pub fn overlap(&self, other: &Self) -> Option<AddressRange> {
-        let mut ours = self.ranges.iter();
-        ours.find(|range| other.ranges.iter().any(|theirs| theirs.overlaps(range))).copied()
-    }
-
     /// Returns true if a Service may have an address of the pool.
     pub fn serves(
         &self,

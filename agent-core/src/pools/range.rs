@@ -2,6 +2,9 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
+#[cfg(test)]
+use std::cell::Cell;
+
 use ipnet::IpNet;
 use thiserror::Error;
 
@@ -16,6 +19,18 @@ pub struct AddressRange {
     last: IpAddr,
     /// True if it was written as a network of more than two addresses.
     is_subnet: bool,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has looked at a range.
+    pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a look at a range, for the tests.
+fn looked() {
+    #[cfg(test)]
+    LOOKS.set(LOOKS.get() + 1);
 }
 
 /// Reason why a text is no range.
@@ -69,11 +84,13 @@ impl AddressRange {
 
     /// Returns true if the range has the address.
     pub fn contains(&self, address: IpAddr) -> bool {
+        looked();
         (self.first..=self.last).contains(&address) && Family::of(address) == self.family()
     }
 
     /// Returns true if both ranges have an address.
     pub fn overlaps(&self, other: &Self) -> bool {
+        looked();
         self.family() == other.family() && self.first <= other.last && other.first <= self.last
     }
 
@@ -85,6 +102,13 @@ impl AddressRange {
     /// Returns the last address.
     pub fn last(&self) -> IpAddr {
         self.last
+    }
+
+    /// Returns the numbers of its first address and of the one after its last, with the family. The
+    /// last address of a family is no VIP.
+    pub(super) fn edges(&self) -> [(Family, u128); 2] {
+        looked();
+        [number(self.first), number(self.last) + 1].map(|number| (self.family(), number))
     }
 
     /// Returns the addresses of the subnet, if it was written as one, that no host has: the first,

@@ -88,6 +88,8 @@ struct Asked {
     service: ServiceName,
     /// True if it frees the address.
     frees: bool,
+    /// True if it has failed, and is tried again.
+    has_failed: bool,
 }
 
 /// The objects as they were last read, and the commands that are under way.
@@ -148,12 +150,12 @@ impl Book {
     /// Notes that an address is being reserved for a Service. Returns false if a command about the
     /// address is under way already.
     pub(super) fn ask(&mut self, vip: IpAddr, service: &ServiceName) -> bool {
-        self.note(vip, Asked { service: service.clone(), frees: false })
+        self.note(vip, Asked { service: service.clone(), frees: false, has_failed: false })
     }
 
     /// Notes that the address of a Service is being freed. Returns as [`Book::ask`] does.
     pub(super) fn ask_to_free(&mut self, vip: IpAddr, service: &ServiceName) -> bool {
-        self.note(vip, Asked { service: service.clone(), frees: true })
+        self.note(vip, Asked { service: service.clone(), frees: true, has_failed: false })
     }
 
     fn note(&mut self, vip: IpAddr, asked: Asked) -> bool {
@@ -170,6 +172,19 @@ impl Book {
         let Asked { service, .. } = self.asked.remove(&vip)?;
         self.asking.remove(&(service.clone(), vip));
         Some(service)
+    }
+
+    /// Notes that a command has failed, and is tried again. Returns its Service.
+    pub(super) fn failed(&mut self, vip: IpAddr) -> Option<ServiceName> {
+        let asked = self.asked.get_mut(&vip)?;
+        asked.has_failed = true;
+        Some(asked.service.clone())
+    }
+
+    /// Returns true if an address is being reserved for the Service, and the write has not failed.
+    pub(super) fn is_reserving_for(&self, service: &ServiceName) -> bool {
+        let is_under_way = |vip| self.asked.get(&vip).is_some_and(|asked| !asked.frees && !asked.has_failed);
+        self.asked_for(service).any(is_under_way)
     }
 
     /// Returns true if a command about the Service is under way.
@@ -275,7 +290,6 @@ impl Book {
 struct Known {
     pool: Pool,
     faults: Vec<PoolFault>,
-    overlap: Option<(Arc<str>, AddressRange)>,
     allocated: BTreeMap<Family, u128>,
     kept: BTreeMap<Family, u128>,
     /// The families of which a search has found none, until one becomes free.
@@ -288,11 +302,17 @@ struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     known: BTreeMap<Arc<str>, Known>,
+    /// The ranges of the pools that may give out addresses, by their first address. No two have an
+    /// address in common.
+    ranges: BTreeMap<IpAddr, (AddressRange, Arc<str>)>,
+    /// The other pools, each with an earlier pool that has some of its addresses, and the first range
+    /// of which that is so.
+    overlaps: BTreeMap<Arc<str>, (Arc<str>, AddressRange)>,
 }
 
 impl Pools {
-    /// Takes in a pool. Returns false if nothing of it has changed.
-    pub(super) fn put(&mut self, record: PoolRecord, book: &Book) -> bool {
+    /// Takes in a pool. Returns false if nothing of it has changed. [`Pools::look_again`] follows.
+    pub(super) fn put(&mut self, record: PoolRecord) -> bool {
         if self.known.get(&record.name).is_some_and(|known| known.pool.record == record) {
             return false;
         }
@@ -301,42 +321,40 @@ impl Pools {
         let known = Known {
             pool,
             faults,
-            overlap: None,
             allocated: BTreeMap::new(),
             kept: BTreeMap::new(),
             full: BTreeSet::new(),
             full_below: BTreeMap::new(),
         };
         self.known.insert(name, known);
-        self.look_again(book);
         true
     }
 
-    pub(super) fn remove(&mut self, name: &str, book: &Book) {
+    /// Forgets a pool. [`Pools::look_again`] follows.
+    pub(super) fn remove(&mut self, name: &str) {
         self.known.remove(name);
-        self.look_again(book);
     }
 
-    /// Finds the overlaps, and counts anew.
-    fn look_again(&mut self, book: &Book) {
-        let mut by_age: Vec<_> =
-            self.known.values().map(|known| (known.pool.record.created, &known.pool)).collect();
-        by_age.sort_by(|(created, pool), (other_created, other)| {
-            (created, &pool.record.name).cmp(&(other_created, &other.record.name))
-        });
-        let pools: Vec<&Pool> = by_age.into_iter().map(|(_, pool)| pool).collect();
-        let mut overlaps = BTreeMap::new();
-        for (position, pool) in pools.iter().enumerate() {
-            let mut earlier =
-                pools[..position].iter().filter(|other| !overlaps.contains_key(&other.record.name));
-            let overlap =
-                earlier.find_map(|other| Some((Arc::clone(&other.record.name), pool.overlap(other)?)));
-            if let Some(overlap) = overlap {
-                overlaps.insert(Arc::clone(&pool.record.name), overlap);
+    /// Finds the overlaps, and counts anew. The cost grows with the number of ranges and reservations,
+    /// and not with its square.
+    pub(super) fn look_again(&mut self, book: &Book) {
+        self.ranges.clear();
+        self.overlaps.clear();
+        let mut by_age: Vec<&Pool> = self.known.values().map(|known| &known.pool).collect();
+        by_age.sort_by_key(|pool| (pool.record.created, &pool.record.name));
+        for pool in by_age {
+            let name = &pool.record.name;
+            let mut ranges = pool.ranges().iter();
+            let overlap = ranges.find_map(|range| Some((Arc::clone(earlier(&self.ranges, range)?), *range)));
+            match overlap {
+                Some(overlap) => _ = self.overlaps.insert(Arc::clone(name), overlap),
+                None => {
+                    let ranges = pool.ranges().iter();
+                    self.ranges.extend(ranges.map(|range| (range.first(), (*range, Arc::clone(name)))));
+                }
             }
         }
-        for (name, known) in &mut self.known {
-            known.overlap = overlaps.remove(name);
+        for known in self.known.values_mut() {
             known.allocated.clear();
             known.kept.clear();
             known.full.clear();
@@ -370,25 +388,25 @@ impl Pools {
 
     /// Returns a pool that gives out addresses.
     pub(super) fn usable(&self, name: &str) -> Option<&Pool> {
-        self.known.get(name).filter(|known| known.overlap.is_none()).map(|known| &known.pool)
+        self.get(name).filter(|_| !self.overlaps.contains_key(name))
     }
 
     /// Returns the pools that give addresses to Services which name none.
     pub(super) fn automatic(&self) -> impl Iterator<Item = &Pool> {
-        let usable = self.known.values().filter(|known| known.overlap.is_none());
-        usable.map(|known| &known.pool).filter(|pool| pool.record.auto_assign)
+        let pools = self.known.values().map(|known| &known.pool);
+        pools.filter(|pool| pool.record.auto_assign && !self.overlaps.contains_key(&pool.record.name))
     }
 
     /// Returns the pool with an address.
     pub(super) fn of(&self, vip: IpAddr) -> Option<&Pool> {
-        let mut having = self.known.values().filter(|known| known.pool.contains(vip));
-        having.find(|known| known.overlap.is_none()).map(|known| &known.pool)
+        let (_, (range, name)) = self.ranges.range(..=vip).next_back()?;
+        self.get(name).filter(|_| range.contains(vip))
     }
 
     /// Returns the pool with an address whose rules count, though it may give out nothing.
     pub(super) fn any_of(&self, vip: IpAddr) -> Option<&Pool> {
-        let contains = |known: &&Known| known.pool.contains(vip);
-        self.of(vip).or_else(|| self.known.values().find(contains).map(|known| &known.pool))
+        let mut others = self.overlaps.keys().filter_map(|name| self.get(name));
+        self.of(vip).or_else(|| others.find(|pool| pool.contains(vip)))
     }
 
     /// Returns true if the address is in the pool that a Service names, or it names none.
@@ -452,12 +470,12 @@ impl Pools {
 
     /// Notes that an address may be free.
     pub(super) fn has_free(&mut self, vip: IpAddr) {
-        for known in self.known.values_mut().filter(|known| known.pool.contains(vip)) {
-            let family = Family::of(vip);
-            known.full.remove(&family);
-            if let Some(full) = known.full_below.get_mut(&family) {
-                *full = number(vip).min(*full);
-            }
+        let Some(name) = self.of(vip).map(|pool| Arc::clone(&pool.record.name)) else { return };
+        let Some(known) = self.known.get_mut(&name) else { return };
+        let family = Family::of(vip);
+        known.full.remove(&family);
+        if let Some(full) = known.full_below.get_mut(&family) {
+            *full = number(vip).min(*full);
         }
     }
 
@@ -466,12 +484,23 @@ impl Pools {
     }
 
     pub(super) fn states(&self) -> impl Iterator<Item = (&Pool, PoolState)> {
-        self.known.values().map(|known| {
+        self.known.iter().map(|(name, known)| {
             let of = |family| (family, counts(known, family));
             let counts = [Family::V4, Family::V6].map(of).into_iter().filter(|(_, counts)| counts.total > 0);
-            (&known.pool, PoolState { counts: counts.collect(), overlap: known.overlap.clone() })
+            (&known.pool, PoolState { counts: counts.collect(), overlap: self.overlaps.get(name).cloned() })
         })
     }
+}
+
+/// Returns the pool of the first range that has an address of `range`.
+fn earlier<'a>(
+    ranges: &'a BTreeMap<IpAddr, (AddressRange, Arc<str>)>,
+    range: &AddressRange,
+) -> Option<&'a Arc<str>> {
+    let before = ranges.range(..=range.first()).next_back();
+    let inside = || ranges.range(range.first()..=range.last()).next();
+    let (_, (_, name)) = before.filter(|(_, (other, _))| other.overlaps(range)).or_else(inside)?;
+    Some(name)
 }
 
 fn counts(known: &Known, family: Family) -> Counts {

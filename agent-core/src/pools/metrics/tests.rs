@@ -38,6 +38,7 @@ fn each_pool_of_metallbs_has_its_series_and_a_vippool_has_none() {
         object("192.0.2.1", None),
         object("2001:db8::1", None),
         object("192.0.2.2", Some(None)),
+        Event::Synced,
     ] {
         allocator.on_event(event, &Open);
     }

@@ -1,4 +1,7 @@
-use super::{super::*, *};
+use super::{
+    super::{range::LOOKS, *},
+    *,
+};
 
 /// No address.
 const NONE: [IpAddr; 0] = [];
@@ -388,4 +391,42 @@ fn a_shared_address_that_is_released_goes_to_one_that_asks_for_it() {
     assert_eq!(world.has("owner"), [ip("192.0.2.2")]);
     assert_eq!(world.has("guest"), [ip("192.0.2.1")]);
     assert_eq!(world.store.objects.len(), 2);
+}
+
+#[test]
+fn the_looks_at_ranges_grow_with_their_number_and_not_with_its_square() {
+    const POOLS: u8 = 60;
+    const RANGES: u8 = 20;
+    let record = |number: u8| {
+        let range = |part: u8| format!("10.{number}.{part}.1-10.{number}.{part}.99");
+        let ranges: Vec<_> = (0..RANGES).map(range).collect();
+        pool(&format!("p{number}"), &ranges.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let (mut world, mut policies) = (World::default(), Policies::default());
+    let reserved = (0..POOLS).flat_map(|number| (0..10).map(move |last| [10, number, 1, last]));
+    let looks = |what: &mut dyn FnMut()| {
+        // A pool compares its own ranges, of which it has 256 at most, when it is read.
+        let before = LOOKS.get();
+        what();
+        LOOKS.get() - before
+    };
+    let read = looks(&mut || (0..POOLS).for_each(|number| _ = Pool::read(record(number))));
+    for vip in reserved.map(IpAddr::from) {
+        let reservation = Reservation { service: service("web"), pool: None, kept: None };
+        world.store.objects.insert(vip, Some(reservation));
+        world.tell(world.store.event(vip));
+    }
+    let listed = looks(&mut || {
+        (0..POOLS).for_each(|number| world.tell(Event::Pool(Box::new(record(number)))));
+        world.tell(Event::Synced);
+    });
+    let divided = looks(&mut || {
+        (0..POOLS).for_each(|number| _ = policies.put(&record(number)));
+        policies.of(ip("10.1.1.1"), &[]);
+    });
+    let changed = looks(&mut || world.tell(Event::PoolGone("p7".into())));
+    let all = usize::from(POOLS) * (usize::from(RANGES) + 10);
+    for (what, looks) in [("list", listed - read), ("division", divided - read), ("change", changed)] {
+        assert!(looks <= 4 * all, "{what}: {looks} looks at {all} ranges and reservations");
+    }
 }
