@@ -75,6 +75,8 @@ struct ServiceEntry {
     /// The addresses that the pools give or gave it, and what they do not give it.
     given: Vec<IpAddr>,
     lacks: Vec<Lack>,
+    /// True if an address is being reserved for it.
+    pending: bool,
     /// The addresses of `wanted` that belong in its status.
     for_status: Vec<IpAddr>,
     problems: Vec<Problem>,
@@ -326,6 +328,7 @@ impl Services {
                     wanted: Vec::new(),
                     given: Vec::new(),
                     lacks: Vec::new(),
+                    pending: false,
                     for_status: Vec::new(),
                     problems: Vec::new(),
                     duty: None,
@@ -387,6 +390,7 @@ impl Services {
             | pools::Event::Object { .. }
             | pools::Event::ObjectGone(_)
             | pools::Event::Answered(_)
+            | pools::Event::Failed(_)
             | pools::Event::Synced
             | pools::Event::Time(_) => return,
         };

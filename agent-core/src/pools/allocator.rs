@@ -75,6 +75,9 @@ pub enum Event {
     /// The write of an address's reservation has ended. What the object is now comes before, as an
     /// event of its own.
     Answered(IpAddr),
+    /// The write of an address's reservation has failed, and is tried again. [`Event::Answered`]
+    /// follows.
+    Failed(IpAddr),
     /// Everything has been listed. No command comes before the first of these events.
     Synced,
     /// The time, in seconds since 1970. It ends what is kept for a time.
@@ -94,6 +97,8 @@ pub enum Command {
         addresses: Vec<IpAddr>,
         /// The addresses that it lacks, with the reasons.
         lacks: Vec<Lack>,
+        /// True if a reservation for it is being written: another [`Command::Assign`] follows soon.
+        pending: bool,
     },
 }
 
@@ -125,7 +130,7 @@ pub struct Allocator {
     requests: BTreeMap<ServiceName, Box<Request>>,
     namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
     /// The last [`Command::Assign`] of each Service.
-    assigned: BTreeMap<ServiceName, (Vec<IpAddr>, Vec<Lack>)>,
+    assigned: BTreeMap<ServiceName, (Vec<IpAddr>, Vec<Lack>, bool)>,
     waiting: Waiting,
     touched: BTreeSet<ServiceName>,
     /// Addresses that have become free.
@@ -190,15 +195,16 @@ impl Allocator {
                 let asking = self.book.answered(vip);
                 self.touch(vip, asking);
             }
+            Event::Failed(vip) => self.touched.extend(self.book.failed(vip)),
             Event::Synced => {
                 self.is_synced = true;
+                self.pools.look_again(&self.book);
                 // Those that have or name addresses come first, and an address is given up last.
                 let names_some =
                     |request: &Request| !request.addresses.is_empty() || !request.status.is_empty();
                 let (first, then): (Vec<_>, Vec<_>) =
                     self.requests.iter().partition(|(_, request)| names_some(request));
                 let all = first.into_iter().chain(then);
-                self.pools.look_again(&self.book);
                 for service in all.map(|(service, _)| service.clone()).collect::<Vec<_>>() {
                     self.assess(&service, surroundings, &mut commands);
                 }
@@ -325,7 +331,7 @@ impl Allocator {
         };
         if request.is_elsewhere {
             let mine = self.book.of(service);
-            self.assign(service, (mine.clone(), Vec::new()), commands);
+            self.assign(service, mine.clone(), Vec::new(), commands);
             let released = mine.into_iter().filter(|vip| self.book.is_to_be_released(*vip));
             return released.collect::<Vec<_>>().into_iter().for_each(|vip| self.free(vip, commands));
         }
@@ -342,18 +348,20 @@ impl Allocator {
                 self.free(vip, commands);
             }
         }
-        self.assign(service, (addresses, lacks), commands);
+        self.assign(service, addresses, lacks, commands);
     }
 
     fn assign(
         &mut self,
         service: &ServiceName,
-        assigned: (Vec<IpAddr>, Vec<Lack>),
+        addresses: Vec<IpAddr>,
+        lacks: Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
+        let assigned = (addresses, lacks, self.book.is_reserving_for(service));
         if self.assigned.get(service) != Some(&assigned) {
-            let (addresses, lacks) = assigned.clone();
-            commands.push(Command::Assign { service: service.clone(), addresses, lacks });
+            let (addresses, lacks, pending) = assigned.clone();
+            commands.push(Command::Assign { service: service.clone(), addresses, lacks, pending });
             self.assigned.insert(service.clone(), assigned);
         }
     }

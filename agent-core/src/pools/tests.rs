@@ -90,7 +90,7 @@ impl World {
         let mut commands = self.allocator.on_event(event, &self.around);
         while let Some(command) = (!commands.is_empty()).then(|| commands.remove(0)) {
             let write = match command {
-                Command::Assign { service, addresses, lacks } => {
+                Command::Assign { service, addresses, lacks, .. } => {
                     let lacks = lacks.iter().map(ToString::to_string).collect();
                     self.assigned.insert(service, (addresses, lacks));
                     continue;

@@ -54,9 +54,9 @@ impl Services {
         for command in self.allocator.on_event(event(), &known) {
             match command {
                 pools::Command::Write(write) => commands.push(Command::Reserve(write)),
-                pools::Command::Assign { service, addresses, lacks } => {
+                pools::Command::Assign { service, addresses, lacks, pending } => {
                     if let Some(entry) = self.entries.get_mut(&service) {
-                        (entry.given, entry.lacks) = (addresses, lacks);
+                        (entry.given, entry.lacks, entry.pending) = (addresses, lacks, pending);
                         self.touched.services.insert(service);
                     }
                 }

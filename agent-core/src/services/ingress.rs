@@ -58,9 +58,12 @@ impl Services {
         let due = due(&entry.record, &for_status.collect::<Vec<_>>());
         // Two controllers must not overwrite each other in turns.
         let due = due.filter(|due| !is_contested || *due == Duty::Clear);
-        // MetalLB's status of a Service that Vipward has not served may be MetalLB's still.
-        let is_foreign = entry.record.status_inherited && !entry.was_ours;
-        let due = due.filter(|due| !is_foreign || *due != Duty::Clear);
+        // What is reserved together is written together.
+        let is_begun = entry.duty == due;
+        let due = due.filter(|due| !entry.pending || is_begun || *due == Duty::Clear);
+        // A status from MetalLB, of a Service that Vipward has not served, may be MetalLB's still.
+        let is_from_metallb = entry.record.status_from_metallb && !entry.was_ours;
+        let due = due.filter(|due| !is_from_metallb || *due != Duty::Clear);
         // A Service of another class may belong to another
         // installation, which clears its own statuses.
         let orphans = listed && entry.selection != Err(Unselected::Class);

@@ -4,6 +4,7 @@
 //! One task decides. A candidate that does not lead reads and writes nothing but the Lease. A leader
 //! that has lost the Lease ends, and its Pod begins anew as a candidate.
 
+mod failures;
 mod pages;
 mod telling;
 
@@ -31,7 +32,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use self::{pages::Board, telling::Telling};
+use self::{failures::Failures, pages::Board, telling::Telling};
 use super::{
     causes::chain,
     clock,
@@ -160,20 +161,10 @@ struct Leader {
     told: i64,
     /// Reservations that the API server did not answer for, with the time of the next attempt.
     again: BTreeMap<Monotonic, Vec<pools::ReservationWrite>>,
-    /// How often the reservation of an address has failed.
-    failures: BTreeMap<IpAddr, Failed>,
+    failures: Failures,
     /// The time at which an address was chosen for a Service whose status does not name it yet.
     asked: BTreeMap<ServiceName, Monotonic>,
     board: Arc<Board>,
-}
-
-/// A reservation that has failed.
-#[derive(Default)]
-struct Failed {
-    /// How often.
-    times: u32,
-    /// The problem that its Service was told.
-    told: Option<(ServiceName, Problem)>,
 }
 
 /// Returns which of the resources are not listed yet, if some are not.
@@ -208,7 +199,7 @@ impl Leader {
             resources,
             told: 0,
             again: BTreeMap::new(),
-            failures: BTreeMap::new(),
+            failures: Failures::default(),
             asked: BTreeMap::new(),
             board,
             kube: kube.clone(),
@@ -323,27 +314,31 @@ impl Leader {
         let known = match (outcome, found) {
             (Outcome::Done(record), _) | (_, Some(Found(record))) => learn(record),
             (outcome, None) => {
-                let failed = self.failures.entry(vip).or_default();
-                if failed.times == 0 {
+                let problem = match (&outcome, &write.reservation) {
+                    (Outcome::Refused(why), Some(reservation)) => {
+                        let problem = Problem::NotReserved { vip, why: Arc::clone(why) };
+                        Some((reservation.service.clone(), problem))
+                    }
+                    _ => None,
+                };
+                let noted = self.failures.note(vip, problem);
+                if noted.times == 0 {
                     Telling::unreserved(vip, &outcome);
                 }
-                if let (None, Outcome::Refused(why), Some(reservation)) =
-                    (&failed.told, &outcome, &write.reservation)
-                {
-                    let service = reservation.service.clone();
-                    let problem = Problem::NotReserved { vip, why: Arc::clone(why) };
-                    self.telling.problem(service.clone(), problem.clone(), now()?);
-                    failed.told = Some((service, problem));
+                if let Some((service, problem)) = noted.over {
+                    self.telling.problem_over(&service, &problem);
                 }
-                let pause = PACE * 2_u32.pow(failed.times.min(MOST_DOUBLED));
-                failed.times += 1;
+                if let Some((service, problem)) = noted.begins {
+                    self.telling.problem(service, problem, now()?);
+                }
+                let pause = PACE * 2_u32.pow(noted.times.min(MOST_DOUBLED));
                 self.again.entry(now()? + pause).or_default().push(write);
-                return Ok(());
+                return self.decide(Event::Pools(pools::Event::Failed(vip)));
             }
         };
-        if let Some(failed) = self.failures.remove(&vip) {
+        if let Some(told) = self.failures.end(vip) {
             info!(%vip, "the API server takes the reservation again");
-            if let Some((service, problem)) = failed.told {
+            if let Some((service, problem)) = told {
                 self.telling.problem_over(&service, &problem);
             }
         }

@@ -1,15 +1,19 @@
 //! Pools, and the controller that gives out their addresses.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
-use serde_json::json;
-use vipward_tests::cluster::{Cluster, ClusterOptions, N1, N2, N3, PATIENCE, SEGMENT, ServiceSpec, scenario};
+use serde_json::{Value, json};
+use vipward_tests::cluster::{
+    Cluster, ClusterOptions, N1, N2, N3, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, scenario,
+};
 use vipward_tests::family::Family;
 use vipward_tests::scene::{VIP, ip};
 use vipward_tests::wait::wait_until;
 
+/// Longest time until a Service has its addresses.
+const SOON: Duration = Duration::from_secs(1);
 /// Longest time until another controller leads.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
 
@@ -36,6 +40,75 @@ fn a_service_without_an_address_gets_one_of_a_pool_and_is_answered() -> Result<(
         cluster.create_service(&ServiceSpec::without_address("again"))?;
         cluster.wait_for_ingress("again", ip(65))?;
         cluster.wait_until_held(ip(65))?;
+        Ok(())
+    })
+}
+
+/// Returns the addresses in a Service's status.
+fn addresses_of(service: &Value) -> Vec<&str> {
+    let ingress = service["status"]["loadBalancer"]["ingress"].as_array();
+    ingress.into_iter().flatten().filter_map(|entry| entry["ip"].as_str()).collect()
+}
+
+#[test]
+fn both_addresses_of_a_service_are_written_at_once_soon_after_a_controller_leads() -> Result<()> {
+    scenario("poolboth", with_controller(), |cluster| {
+        cluster.wait_until_all_renew()?;
+        let pool = json!({"addresses": ["192.0.2.64-192.0.2.79", "2001:db8::64-2001:db8::79"]});
+        cluster.put_pool("lan", &pool)?;
+        let dual = |name| {
+            let service =
+                ServiceSpec::without_address(name).field("ipFamilyPolicy", &json!("PreferDualStack"));
+            service.field("ipFamilies", &json!(["IPv4", "IPv6"]))
+        };
+        cluster.create_service(&dual("waits"))?;
+        let changes = cluster.admin().changes(Kind::SERVICE, Some(cluster.namespace()))?;
+        let leases = cluster.admin().changes(Kind::LEASE, Some(cluster.system_namespace()))?;
+        cluster.start_controller(1, &[])?;
+        let is_lead = |lease: &Value| lease["metadata"]["name"] == "vipward-controller";
+        let mut begun = leases.wait_for(PATIENCE, "a leader", is_lead)?.at;
+        for name in ["waits", "comes"] {
+            if name == "comes" {
+                begun = SystemTime::now();
+                cluster.create_service(&dual(name))?;
+            }
+            let has_some = |it: &Value| it["metadata"]["name"] == name && !addresses_of(it).is_empty();
+            let first = changes.wait_for(PATIENCE, "an address", has_some)?;
+            let took = first.at.duration_since(begun).context("the clock was set")?;
+            println!("{name}: {:?} after {took:?}", addresses_of(&first.object));
+            ensure!(addresses_of(&first.object).len() == 2, "not both at once: {}", first.object["status"]);
+            ensure!(took < SOON, "{name}: after {took:?}");
+        }
+        Ok(())
+    })
+}
+
+/// Every write of a pool's status reaches every agent.
+#[test]
+fn a_pools_status_is_written_once_a_second_however_many_services_get_addresses() -> Result<()> {
+    const SERVICES: usize = 300;
+    let options = ClusterOptions { start_agents: false, ..with_controller() };
+    scenario("poolpace", options, |cluster| {
+        cluster.start_controller(1, &[])?;
+        let namespace = cluster.namespace().to_owned();
+        let service = |number: usize| {
+            json!({
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": format!("s{number}"), "namespace": namespace},
+                "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+            })
+        };
+        cluster.admin().create_all("kubectl", &(0..SERVICES).map(service).collect::<Vec<_>>(), 8)?;
+        let changes = cluster.admin().changes(Kind::POOL, None)?;
+        cluster.put_pool("lan", &json!({"addresses": ["10.64.0.0-10.64.9.255"]}))?;
+        cluster.wait_for_pool("lan", "/status/used", &format!("{SERVICES}/"))?;
+        let written: Vec<_> =
+            changes.so_far()?.into_iter().filter(|change| change.object["status"].is_object()).collect();
+        let (first, last) = (written.first().context("a write")?.at, written.last().context("a write")?.at);
+        let took = last.duration_since(first).context("the clock was set")?;
+        println!("{} writes in {took:?}", written.len());
+        ensure!(written.len() <= 2 + usize::try_from(took.as_secs())?, "{} in {took:?}", written.len());
         Ok(())
     })
 }
@@ -134,7 +207,7 @@ fn an_uninstall_with_a_controller_leaves_no_claim_once_the_reservations_are_remo
             let ended = cluster.member_mut(id)?.agent_mut()?.wait(TERMINATION)?;
             assert!(ended.success(), "the agent on {id} ended with {ended}");
         }
-        assert_eq!(cluster.virtual_ips()?, Vec::<serde_json::Value>::new());
+        assert_eq!(cluster.virtual_ips()?, Vec::<Value>::new());
         Ok(())
     })
 }
@@ -321,7 +394,7 @@ fn impatient() -> ClusterOptions {
 }
 
 /// Creates or changes a pool that has the VIPs of both families.
-fn announce(cluster: &mut Cluster, policy: &serde_json::Value) -> Result<()> {
+fn announce(cluster: &mut Cluster, policy: &Value) -> Result<()> {
     let spec = json!({"addresses": Family::vips(), "autoAssign": false, "announce": policy});
     cluster.put_pool("lan", &spec)
 }

@@ -62,6 +62,26 @@ fn a_service_without_an_address_gets_one_of_a_pool_once_it_is_reserved() {
     assert_eq!(world.words(), Vec::<String>::new());
 }
 
+/// Returns a Service that asks for an address of each family.
+fn dual(name: &str) -> ServiceRecord {
+    ServiceRecord { families: vec![pools::Family::V4, pools::Family::V6], ..service(name) }
+}
+
+#[test]
+fn what_is_reserved_together_is_written_together_and_what_fails_keeps_nothing_back() {
+    let mut world = controller();
+    world.tell(pool("lan", &["192.0.2.100", "2001:db8::10"]));
+    world.put(dual("default/web"));
+    let second = world.reserving.pop().expect("two reservations");
+    world.reserve();
+    assert_eq!(world.status_of("default/web"), None, "{second:?} is under way");
+    world.tell(Event::Pools(pools::Event::Failed(second.vip)));
+    assert_eq!(world.status_of("default/web"), Some(status(&["192.0.2.100"])), "it is tried again");
+    world.reserving.push(second);
+    world.reserve();
+    assert_eq!(world.status_of("default/web"), Some(status(&["192.0.2.100", "2001:db8::10"])));
+}
+
 #[test]
 fn without_a_pool_a_service_waits_and_with_one_that_is_not_for_it_an_event_says_why() {
     let mut world = controller();
