@@ -281,10 +281,10 @@ impl Services {
         self.entries.get(service).map(|entry| &entry.record.uid)
     }
 
-    /// Returns true if a Service's status is one of a manager whose place Vipward takes: it may be
+    /// Returns true if a Service's status is from `MetalLB`, which Vipward replaces: it may be
     /// overwritten.
-    pub fn inherits(&self, service: &ServiceName) -> bool {
-        self.entries.get(service).is_some_and(|entry| entry.record.status_inherited)
+    pub fn is_from_metallb(&self, service: &ServiceName) -> bool {
+        self.entries.get(service).is_some_and(|entry| entry.record.status_from_metallb)
     }
 
     /// Returns the number of Services that the pools do not give what they ask for.

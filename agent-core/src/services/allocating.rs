@@ -121,7 +121,7 @@ impl Services {
     }
 }
 
-/// Returns the name, among all pools, of the pool that a Service names. In the place of `MetalLB`, its
+/// Returns the name, among all pools, of the pool that a Service names. Instead of `MetalLB`, its
 /// annotation names an `IPAddressPool`, and else a `VIPPool`.
 pub(super) fn named_pool(annotations: &Annotations, metallb: bool) -> Option<Arc<str>> {
     let theirs = if metallb { PoolKind::IpAddressPool } else { PoolKind::VipPool };

@@ -104,8 +104,10 @@ impl Services {
 fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Option<Turn> {
     let named = |manager: Option<&str>| manager.map(Into::into);
     match (old.status_owner(), new.status_owner()) {
-        // The one whose place Vipward takes still runs.
-        (StatusOwner::Vipward, StatusOwner::Vipward) if new.status_inherited && !old.status_inherited => {
+        // MetalLB's controller, which Vipward replaces, still runs.
+        (StatusOwner::Vipward, StatusOwner::Vipward)
+            if new.status_from_metallb && !old.status_from_metallb =>
+        {
             Some(Turn { from: Some(FIELD_MANAGER.into()), by: named(new.status_manager.as_deref()) })
         }
         (StatusOwner::Vipward, StatusOwner::Other(by)) => {
@@ -125,8 +127,10 @@ fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Option<Turn> 
 
 /// Returns true if only the status has changed.
 fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
-    let ServiceRecord { version, ingress, status_manager, status_shared, status_inherited, .. } = old.clone();
-    ServiceRecord { version, ingress, status_manager, status_shared, status_inherited, ..new.clone() } == *old
+    let ServiceRecord { version, ingress, status_manager, status_shared, status_from_metallb, .. } =
+        old.clone();
+    ServiceRecord { version, ingress, status_manager, status_shared, status_from_metallb, ..new.clone() }
+        == *old
 }
 
 /// Returns the problems of a Service that another controller serves too, or has taken over.
@@ -154,5 +158,5 @@ pub(super) fn look(entry: &ServiceEntry, turns: Option<&Turns>, settings: &Setti
 /// Returns the way to a single controller for a Service.
 pub(super) fn way_out(record: &ServiceRecord, settings: &Settings) -> WayOut {
     let (ours, is_set) = (Arc::clone(&settings.class), record.class.is_some());
-    WayOut { ours, is_set, is_from_metallb: record.status_inherited }
+    WayOut { ours, is_set, is_from_metallb: record.status_from_metallb }
 }

@@ -300,7 +300,7 @@ pub struct WayOut {
     pub ours: Arc<str>,
     /// True if the Service is of that class.
     pub is_set: bool,
-    /// True if the other one is `MetalLB`'s controller, whose place Vipward takes.
+    /// True if the other one is `MetalLB`'s controller, which Vipward replaces.
     pub is_from_metallb: bool,
 }
 
@@ -309,7 +309,7 @@ impl fmt::Display for WayOut {
         let Self { ours, is_set, is_from_metallb } = self;
         if *is_from_metallb {
             return f.write_str(
-                "MetalLB's controller still runs, and Vipward takes its place (--metallb): scale it down (kubectl -n \
+                "MetalLB's controller still runs, and Vipward replaces it (--metallb): scale it down (kubectl -n \
                  metallb-system scale deployment controller --replicas=0; metallb-controller, when Helm installed it)",
             );
         }

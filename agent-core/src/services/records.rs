@@ -58,8 +58,9 @@ pub struct ServiceRecord {
     pub status_manager: Option<Arc<str>>,
     /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
-    /// True if that manager is one whose place Vipward takes: what it wrote counts as Vipward's own.
-    pub status_inherited: bool,
+    /// True if that manager is `MetalLB`'s controller, which Vipward replaces: what it wrote counts as
+    /// Vipward's own.
+    pub status_from_metallb: bool,
     /// The other controller that its annotations name.
     pub other_controller: Option<OtherController>,
     /// True if `spec.externalTrafficPolicy` is `Local`.
@@ -90,7 +91,7 @@ impl ServiceRecord {
             ingress: Vec::new(),
             status_manager: None,
             status_shared: false,
-            status_inherited: false,
+            status_from_metallb: false,
             other_controller: None,
             local: false,
             ports,
@@ -105,7 +106,7 @@ impl ServiceRecord {
         }
         match self.status_manager.as_deref() {
             Some(FIELD_MANAGER) => StatusOwner::Vipward,
-            Some(_) if self.status_inherited => StatusOwner::Vipward,
+            Some(_) if self.status_from_metallb => StatusOwner::Vipward,
             manager => StatusOwner::Other(manager),
         }
     }
@@ -116,7 +117,7 @@ impl ServiceRecord {
 pub enum StatusOwner<'a> {
     /// The status has no addresses.
     Nobody,
-    /// A Vipward agent or controller wrote them, or one whose place it takes.
+    /// A Vipward agent or controller wrote them, or `MetalLB`'s controller, which it replaces.
     Vipward,
     /// Another controller wrote them, with its field manager if known.
     Other(Option<&'a str>),

@@ -51,7 +51,7 @@ pub struct Settings {
     pub most_vips: Option<usize>,
     /// True if a VIP without endpoints is withdrawn, even without `externalTrafficPolicy: Local`.
     pub withdraw_without_endpoints: bool,
-    /// True if Vipward takes the place of `MetalLB`: its annotations and pools count too.
+    /// True if Vipward replaces `MetalLB`: its annotations and pools count too.
     pub metallb: bool,
     /// What this process does about Services.
     pub role: Role,

@@ -158,7 +158,7 @@ pub struct ServiceArgs {
     /// Cluster.
     #[arg(long)]
     pub withdraw_without_endpoints: bool,
-    /// Take the place of MetalLB: its IPAddressPools and annotations count, and what its controller
+    /// Replace MetalLB: its IPAddressPools and annotations count, and what its controller
     /// wrote into statuses (needs a controller).
     #[arg(long)]
     pub metallb: bool,

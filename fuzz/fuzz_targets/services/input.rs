@@ -264,7 +264,7 @@ impl Service {
                 _ => Some("vipward".into()),
             },
             status_shared: is(0),
-            status_inherited: false,
+            status_from_metallb: false,
             other_controller: (self.other == 0).then_some(OtherController::PureLb),
             local: is(1),
             ports: self.ports.iter().map(port).collect(),

@@ -1,4 +1,4 @@
-//! Vipward in the place of `MetalLB`: its objects are read, and what its controller wrote stays.
+//! Vipward instead of `MetalLB`: its objects are read, and what its controller wrote stays.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -55,7 +55,7 @@ fn services_keep_the_addresses_that_metallb_gave_them_and_new_ones_get_theirs() 
             cluster.wait_until_held(vip)?;
         }
         let watch = cluster.watch(&[ip(70), ip(71)])?;
-        watch.step("the controller takes MetalLB's place");
+        watch.step("the controller replaces MetalLB's");
         cluster.start_controller(1, &["--metallb"])?;
         count(cluster, "lan", "assignedIPv4", 2)?;
         count(cluster, "lan", "availableIPv4", 14)?;

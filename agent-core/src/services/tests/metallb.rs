@@ -1,4 +1,4 @@
-//! In the place of `MetalLB`: its annotations, and what its controller wrote.
+//! Instead of `MetalLB`: its annotations, and what its controller wrote.
 
 use super::*;
 use crate::{
@@ -19,15 +19,15 @@ fn pool(kind: PoolKind, name: &str, addresses: &[&str]) -> Event {
 }
 
 /// Returns a Service with a status that `MetalLB`'s controller wrote.
-fn inherited(name: &str, vip: &str) -> ServiceRecord {
-    ServiceRecord { status_inherited: true, ..service(name).status("controller", &[vip]) }
+fn from_metallb(name: &str, vip: &str) -> ServiceRecord {
+    ServiceRecord { status_from_metallb: true, ..service(name).status("controller", &[vip]) }
 }
 
 #[test]
 fn what_metallb_wrote_into_a_status_is_reserved_and_stays() {
     let mut world = World::unsynced(settings(Role::Controller));
     world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
-    world.put(inherited("default/web", "192.0.2.105"));
+    world.put(from_metallb("default/web", "192.0.2.105"));
     world.put(service("default/new"));
     world.tell(Event::Synced);
     let reserved: BTreeMap<_, _> = world
@@ -108,7 +108,8 @@ fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
     world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
     let asks = || service("default/web").annotated(&[("metallb.io/loadBalancerIPs", "192.0.2.105")]);
     let ours = || asks().status("vipward", &["192.0.2.105"]);
-    let theirs = || ServiceRecord { status_inherited: true, ..asks().status("controller", &["192.0.2.100"]) };
+    let theirs =
+        || ServiceRecord { status_from_metallb: true, ..asks().status("controller", &["192.0.2.100"]) };
     world.put(asks());
     world.reserve();
     world.pass(Monotonic::default());
@@ -125,7 +126,7 @@ fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
 }
 
 #[test]
-fn a_status_of_metallbs_stays_where_vipward_serves_nothing() {
+fn a_status_from_metallb_stays_where_vipward_serves_nothing() {
     type Change = fn(ServiceRecord) -> ServiceRecord;
     let base = || settings(Role::Controller);
     let plain = |record: ServiceRecord| record;
@@ -148,7 +149,7 @@ fn a_status_of_metallbs_stays_where_vipward_serves_nothing() {
     for (what, settings, change) in rows {
         let mut world = World::unsynced(settings);
         world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
-        world.put(change(inherited("default/theirs", "192.0.2.105")));
+        world.put(change(from_metallb("default/theirs", "192.0.2.105")));
         world.put(change(service("default/ours").status("vipward", &["192.0.2.106"])));
         world.tell(Event::Synced);
         let cleared: Vec<_> = world.duties.into_values().collect();
@@ -157,14 +158,14 @@ fn a_status_of_metallbs_stays_where_vipward_serves_nothing() {
 }
 
 #[test]
-fn a_status_of_metallbs_is_cleared_once_vipward_has_served_the_service() {
+fn a_status_from_metallb_is_cleared_once_vipward_has_served_the_service() {
     let mut world = World::with(settings(Role::Controller));
     world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
-    world.put(inherited("default/web", "192.0.2.105"));
+    world.put(from_metallb("default/web", "192.0.2.105"));
     world.reserve();
     assert!(world.duties.is_empty());
     let ignored = service("default/web").annotated(&[("vipward.io/ignore", "true")]);
-    world.put(ServiceRecord { status_inherited: true, ..ignored.status("controller", &["192.0.2.105"]) });
+    world.put(ServiceRecord { status_from_metallb: true, ..ignored.status("controller", &["192.0.2.105"]) });
     let clear = Command::ClearIngress { service: named("default/web") };
     assert_eq!(world.duties.into_values().collect::<Vec<_>>(), [clear]);
 }
@@ -172,7 +173,7 @@ fn a_status_of_metallbs_is_cleared_once_vipward_has_served_the_service() {
 /// Returns two Services of two namespaces that share an address by their key, as `manager` wrote it.
 fn sharers(manager: &str) -> [ServiceRecord; 2] {
     [("a/tcp", 80, 1), ("b/udp", 81, 2)].map(|(name, port, created)| ServiceRecord {
-        status_inherited: manager == "controller",
+        status_from_metallb: manager == "controller",
         ..service(name)
             .annotated(&[(KEY, "dns")])
             .ports(&[port])
@@ -246,17 +247,17 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
 }
 
 #[test]
-fn only_a_status_with_metallbs_mark_may_be_overwritten() {
+fn only_a_status_from_metallb_may_be_overwritten() {
     let mut world = World::with(settings(Role::Controller));
     let asks = || service("default/web").addressed("192.0.2.105");
     world.put(asks());
     world.reserve();
     assert!(world.duties.contains_key(&named("default/web")));
     let theirs = || asks().status("controller", &["192.0.2.100"]);
-    for (record, inherits) in
-        [(asks(), false), (theirs(), false), (ServiceRecord { status_inherited: true, ..theirs() }, true)]
+    for (record, from_metallb) in
+        [(asks(), false), (theirs(), false), (ServiceRecord { status_from_metallb: true, ..theirs() }, true)]
     {
         world.put(record);
-        assert_eq!(world.services.inherits(&named("default/web")), inherits);
+        assert_eq!(world.services.is_from_metallb(&named("default/web")), from_metallb);
     }
 }

@@ -43,9 +43,9 @@ fn managers_text(managers: &[String]) -> String {
 }
 
 impl IngressError {
-    /// Returns true if the other field managers are `MetalLB`'s controller.
-    pub(super) fn is_of_metallb(&self) -> bool {
-        matches!(self, Self::Conflict { managers, .. } if metallb::are_managers(managers))
+    /// Returns true if the status may be from `MetalLB`.
+    pub(super) fn may_be_from_metallb(&self) -> bool {
+        matches!(self, Self::Conflict { managers, .. } if metallb::may_be_from_metallb(managers))
     }
 
     pub(super) fn of(source: RequestError, service: &ServiceName) -> Self {

@@ -104,14 +104,14 @@ pub(super) fn annotation<'a>(metadata: &'a Meta, name: &str) -> Option<&'a str> 
     metadata.annotation(name).or_else(former)
 }
 
-/// Returns true if this field manager of a Service's status is `MetalLB`'s controller. The name alone
-/// could be that of another program.
-pub(super) fn is_manager(name: &str, metadata: &Meta) -> bool {
+/// Returns true if a Service's status with this field manager is from `MetalLB`. The name alone could
+/// be that of another program.
+pub(super) fn is_from_metallb(name: &str, metadata: &Meta) -> bool {
     name == MANAGER && annotation(metadata, FROM_POOL).is_some()
 }
 
-/// Returns true if all of these field managers may be `MetalLB`'s controller.
-pub(super) fn are_managers(names: &[String]) -> bool {
+/// Returns true if a status with these field managers may be from `MetalLB`.
+pub(super) fn may_be_from_metallb(names: &[String]) -> bool {
     !names.is_empty() && names.iter().all(|name| name == MANAGER)
 }
 

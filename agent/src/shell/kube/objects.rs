@@ -48,7 +48,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub struct Reading {
     /// The labels of Services.
     pub service_labels: bool,
-    /// What `MetalLB`'s controller wrote, and the former names of its annotations.
+    /// Whether a status is from `MetalLB`, and the former names of its annotations.
     pub metallb: bool,
     /// The pools even if the API server does not know their type yet, or refuses to list them: until
     /// then, there is no end of a list.
@@ -225,8 +225,8 @@ pub(super) fn read_service(object: &str) -> Result<ServiceRecord, serde_json::Er
 fn service(Service { metadata, spec, status }: Service, reading: Reading) -> ServiceRecord {
     let name = ServiceName { namespace: namespace_of(&metadata), name: metadata.name.as_str().into() };
     let (status_manager, status_shared) = status_manager(&metadata);
-    let is_metallb = |name: &str| reading.metallb && metallb::is_manager(name, &metadata);
-    let status_inherited = status_manager.as_deref().is_some_and(is_metallb);
+    let is_from_metallb = |name: &str| reading.metallb && metallb::is_from_metallb(name, &metadata);
+    let status_from_metallb = status_manager.as_deref().is_some_and(is_from_metallb);
     let annotation = |name: &str| {
         if reading.metallb { metallb::annotation(&metadata, name) } else { metadata.annotation(name) }
     };
@@ -248,7 +248,7 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
         ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
         status_manager,
         status_shared,
-        status_inherited,
+        status_from_metallb,
         other_controller: OtherController::read(|name| metadata.annotation(name).is_some()),
         local: spec.external_traffic_policy.as_deref() == Some("Local"),
         ports: spec.ports.iter().flatten().filter_map(port).collect(),

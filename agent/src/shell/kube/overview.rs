@@ -130,7 +130,7 @@ pub async fn read_pools(access: &Access) -> Result<PoolList, OverviewError> {
         .into_iter()
         .filter_map(|pool| objects::read_pool(pool.get()).ok())
         .collect();
-    // MetalLB's own pools, where Vipward does not take its place, are of no interest.
+    // MetalLB's own pools, where Vipward does not replace it, are of no interest.
     let from_metallb = |claim: &ClaimRecord| {
         let pool = claim.reservation.as_ref().and_then(|reservation| reservation.pool.as_deref());
         pool.is_some_and(|pool| PoolKind::of(pool).0 == PoolKind::IpAddressPool)

@@ -58,8 +58,8 @@ struct IngressJob {
     service: ServiceName,
     /// None: Vipward's are taken back.
     addresses: Option<Vec<IpAddr>>,
-    /// True if those of `MetalLB`'s controller are replaced.
-    inherits: bool,
+    /// True if the status is from `MetalLB`: it is replaced.
+    from_metallb: bool,
 }
 
 /// Jobs that wait for their turn. The metrics count each until it is done.
@@ -205,16 +205,16 @@ impl Requests {
     }
 
     /// Writes these addresses, as the field manager `vipward`, to the status of a Service;
-    /// [`Reply::Ingress`] follows. With `inherits`, they replace those of `MetalLB`'s controller.
-    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<IpAddr>, inherits: bool) {
-        self.ingress(IngressJob { service, addresses: Some(addresses), inherits });
+    /// [`Reply::Ingress`] follows. With `from_metallb`, they replace what `MetalLB` wrote.
+    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<IpAddr>, from_metallb: bool) {
+        self.ingress(IngressJob { service, addresses: Some(addresses), from_metallb });
     }
 
     /// Takes back the addresses that [`Requests::write_ingress`] wrote to the
-    /// status of a Service; [`Reply::Ingress`] follows. With `inherits`, those of `MetalLB`'s
-    /// controller go too.
-    pub fn clear_ingress(&self, service: ServiceName, inherits: bool) {
-        self.ingress(IngressJob { service, addresses: None, inherits });
+    /// status of a Service; [`Reply::Ingress`] follows. With `from_metallb`, what `MetalLB`
+    /// wrote goes too.
+    pub fn clear_ingress(&self, service: ServiceName, from_metallb: bool) {
+        self.ingress(IngressJob { service, addresses: None, from_metallb });
     }
 
     fn ingress(&self, job: IngressJob) {
@@ -223,26 +223,29 @@ impl Requests {
 }
 
 /// Writes or takes back the addresses in a Service's status.
-async fn write_ingress(worker: &Worker, IngressJob { service, addresses, inherits }: IngressJob) -> Reply {
+async fn write_ingress(
+    worker: &Worker,
+    IngressJob { service, addresses, from_metallb }: IngressJob,
+) -> Reply {
     if addresses.is_some() {
         worker.kube.let_claims_pass().await;
-    } else if inherits {
+    } else if from_metallb {
         // What MetalLB wrote too would stay if Vipward only gave up its own.
-        if let Err(error) = apply(worker, &service, Some(&[]), inherits).await {
+        if let Err(error) = apply(worker, &service, Some(&[]), from_metallb).await {
             return Reply::Ingress { service, result: Err(error) };
         }
     }
-    let result = apply(worker, &service, addresses.as_deref(), inherits).await;
+    let result = apply(worker, &service, addresses.as_deref(), from_metallb).await;
     Reply::Ingress { service, result }
 }
 
-/// Applies the addresses of a status. With `inherits`, those of `MetalLB`'s controller are replaced.
+/// Applies the addresses of a status. With `from_metallb`, what `MetalLB` wrote is replaced.
 /// Its name alone could be that of another program: without, the watch first shows its mark.
 async fn apply(
     worker: &Worker,
     service: &ServiceName,
     addresses: Option<&[IpAddr]>,
-    inherits: bool,
+    from_metallb: bool,
 ) -> Result<(), IngressError> {
     let ask =
         async |force| match worker.ask(ingress::call(service, addresses, force), worker.deadline()).await {
@@ -252,7 +255,7 @@ async fn apply(
             Err(error) => Err(IngressError::of(error, service)),
         };
     match ask(false).await {
-        Err(error) if inherits && error.is_of_metallb() => ask(true).await,
+        Err(error) if from_metallb && error.may_be_from_metallb() => ask(true).await,
         result => result,
     }
 }

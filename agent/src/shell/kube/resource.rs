@@ -46,7 +46,7 @@ impl Resource {
         Self::Services,
         Self::EndpointSlices,
     ];
-    /// The types that agents and controller read too in the place of `MetalLB`.
+    /// The types that agents and controller read too instead of `MetalLB`.
     pub const OF_METALLB: &[Self] =
         &[Self::MetalLb(MetalLb::IpAddressPools), Self::MetalLb(MetalLb::L2Advertisements)];
     /// The types that the controller reads then, because they are not served.

@@ -12,7 +12,7 @@ use super::text::Format;
 #[cfg(test)]
 mod tests;
 
-/// What the event loop knows in the place of `MetalLB`.
+/// What the event loop knows instead of `MetalLB`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MetalLbSnapshot {
     /// The VIPs that this node holds, with their Services.

@@ -61,7 +61,7 @@ pub struct Snapshot {
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
-    /// What there is in the place of `MetalLB`.
+    /// What there is instead of `MetalLB`.
     pub metallb: Option<MetalLbSnapshot>,
     /// The VIPs that this node has and does not answer, with the reported reasons.
     pub unanswered: BTreeMap<IpAddr, String>,

@@ -114,7 +114,7 @@ struct Cluster {
     /// Time of the engine's last move of the fence.
     beaten: Monotonic,
     messages: Messages,
-    /// In the place of `MetalLB`.
+    /// Instead of `MetalLB`.
     l2_statuses: Option<L2Statuses>,
     statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
     requests: Requests,

@@ -94,7 +94,7 @@ pub(super) trait Source {
         None
     }
 
-    /// Returns what the metrics say in the place of `MetalLB`.
+    /// Returns what the metrics say instead of `MetalLB`.
     fn metallb(&self) -> Option<MetalLbSnapshot> {
         None
     }

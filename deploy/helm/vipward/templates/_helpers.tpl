@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- include "vipward.switch" (list "withdraw-without-endpoints" .withdrawWithoutEndpoints) }}
 {{- end }}
 
-{{- /* The flags of agents and controller in the place of MetalLB. */}}
+{{- /* The flags of agents and controller instead of MetalLB. */}}
 {{- define "vipward.metallb" -}}
 {{- if .Values.metallb.enabled }}
 {{- include "vipward.switch" (list "metallb" .Values.metallb.enabled) }}

@@ -63,10 +63,10 @@ fn only_a_status_with_the_mark_of_metallbs_controller_is_its_own() {
         ..Meta::default()
     };
     for mark in ["metallb.io/ip-allocated-from-pool", "metallb.universe.tf/ip-allocated-from-pool"] {
-        assert!(is_manager("controller", &marked(mark)), "{mark}");
-        assert!(!is_manager("f5-cis", &marked(mark)), "{mark}");
+        assert!(is_from_metallb("controller", &marked(mark)), "{mark}");
+        assert!(!is_from_metallb("f5-cis", &marked(mark)), "{mark}");
     }
-    assert!(!is_manager("controller", &Meta::default()), "another program may have that name");
+    assert!(!is_from_metallb("controller", &Meta::default()), "another program may have that name");
 }
 
 #[test]

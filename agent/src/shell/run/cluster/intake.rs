@@ -15,10 +15,10 @@ const BATCH: usize = 256;
 impl Cluster {
     pub(super) fn write_statuses_due(&mut self, now: Monotonic) {
         for (service, addresses) in self.statuses.due(now) {
-            let inherits = self.services.inherits(&service);
+            let from_metallb = self.services.is_from_metallb(&service);
             match addresses {
-                Some(addresses) => self.requests.write_ingress(service, addresses, inherits),
-                None => self.requests.clear_ingress(service, inherits),
+                Some(addresses) => self.requests.write_ingress(service, addresses, from_metallb),
+                None => self.requests.clear_ingress(service, from_metallb),
             }
         }
     }
