@@ -6,6 +6,7 @@ use super::{
     Command, Role, ServiceEntry, Services,
     records::{Annotations, StatusOwner},
     reserved::{Reserved, Verdict},
+    sharing::Kept,
     standing::Standing,
     types::Settings,
 };
@@ -70,6 +71,18 @@ impl Services {
         self.settings.metallb
             && (self.settings.role == Role::Announcer
                 || self.allocator.kind_of(vip) == Some(PoolKind::IpAddressPool))
+    }
+
+    /// Returns which Services keep an address of another namespace by `MetalLB`'s key. That of a
+    /// `VIPPool` needs consent, unless `MetalLB` gave it out.
+    pub(super) fn kept_by_metallb(&self, vip: IpAddr) -> Kept {
+        if !self.settings.metallb && !self.grants.has(vip) {
+            Kept::Never
+        } else if self.allocator.kind_of(vip) == Some(PoolKind::VipPool) {
+            Kept::FromMetallb
+        } else {
+            Kept::Always
+        }
     }
 
     /// Has the pools begin, with all requests: a reservation without a request is given up.

@@ -103,7 +103,7 @@ impl Services {
         let consent = Consent {
             listed: &self.consents,
             metallb: self.shares_by_metallb(address),
-            metallb_kept: self.settings.metallb || self.grants.has(address),
+            metallb_kept: self.kept_by_metallb(address),
         };
         let (members, mut unshared) = sharing::admit(address, members, &vip.former, consent);
         problems.append(&mut unshared);

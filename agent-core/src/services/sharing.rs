@@ -39,11 +39,32 @@ pub(super) struct Consent<'a> {
     pub(super) listed: &'a Consents,
     /// True if `MetalLB`'s key is enough.
     pub(super) metallb: bool,
-    /// True if it is enough for a Service whose status names the VIP already.
-    pub(super) metallb_kept: bool,
+    /// Which Services keep a VIP by that key.
+    pub(super) metallb_kept: Kept,
+}
+
+/// Which Services keep a VIP of another namespace by `MetalLB`'s key, if their statuses name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kept {
+    /// None.
+    Never,
+    /// Those with a status from `MetalLB`. What Vipward gave out needs consent, and ends with it.
+    FromMetallb,
+    /// All.
+    Always,
 }
 
 impl Member<'_> {
+    /// Returns true if the Service keeps a VIP by `MetalLB`'s key.
+    fn keeps(&self, vip: IpAddr, kept: Kept) -> bool {
+        self.had(vip)
+            && match kept {
+                Kept::Never => false,
+                Kept::FromMetallb => self.record.status_from_metallb,
+                Kept::Always => true,
+            }
+    }
+
     /// Returns true if the Service's status says that it had the VIP.
     fn had(&self, vip: IpAddr) -> bool {
         self.record.status_owner() == StatusOwner::Vipward
@@ -139,7 +160,7 @@ fn may_share(vip: IpAddr, owner: &Member<'_>, other: &Member<'_>, consents: Cons
     let by_consent = || same(&|it| key(it.share.as_deref()).map(Into::into)) && is_listed();
     let by_metallb = || {
         let is_anywhere = !owner.record.local && !other.record.local;
-        (consents.metallb || consents.metallb_kept && other.had(vip))
+        (consents.metallb || other.keeps(vip, consents.metallb_kept))
             && is_anywhere
             && same(&|it| key(it.metallb_share.as_deref()).map(Into::into))
     };

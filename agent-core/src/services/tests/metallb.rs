@@ -217,6 +217,29 @@ fn services_of_two_namespaces_keep_the_address_that_they_share() {
 }
 
 #[test]
+fn in_a_vippool_a_key_keeps_an_address_only_if_metallb_gave_it_out() {
+    let consent = |with: &[&str]| Event::Namespace {
+        name: "a".into(),
+        labels: BTreeMap::new(),
+        share_with: with.iter().map(|name| (*name).into()).collect(),
+    };
+    for (manager, have) in [("vipward", 1), ("controller", 2)] {
+        let mut world = World::unsynced(settings(Role::Controller));
+        world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.0/28"]));
+        world.tell(consent(&["b"]));
+        for mut record in sharers(manager) {
+            record.annotations.share = Some("dns".into());
+            world.put(record);
+        }
+        world.tell(Event::Synced);
+        world.reserve();
+        assert_eq!(world.demand("192.0.2.7").services.len(), 2, "{manager}: {:?}", world.words());
+        world.tell(consent(&[]));
+        assert_eq!(world.demand("192.0.2.7").services.len(), have, "{manager}: {:?}", world.words());
+    }
+}
+
+#[test]
 fn without_the_controller_services_keep_the_address_that_they_share() {
     let by_name = |record: ServiceRecord| {
         let asks = [("metallb.io/loadBalancerIPs", "192.0.2.7"), (KEY, "dns")];
