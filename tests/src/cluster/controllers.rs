@@ -91,7 +91,8 @@ impl Cluster {
         self.admin().delete(&Object::cluster_scoped(Kind::POOL, name))
     }
 
-    /// Installs the definitions of `MetalLB`'s types, and its namespace. They are removed with the cluster.
+    /// Installs the definitions of `MetalLB`'s types, its namespace, and Vipward's rights there. They are
+    /// removed with the cluster.
     pub fn install_metallb(&mut self) -> Result<()> {
         self.make(&json!({
             "apiVersion": Kind::NAMESPACE.api_version(),
@@ -100,6 +101,9 @@ impl Cluster {
         }))?;
         for kind in [Kind::METALLB_POOL, Kind::L2_ADVERTISEMENT, Kind::BGP_PEER, Kind::L2_STATUS] {
             self.make(&kind.definition())?;
+        }
+        for right in self.installation.metallb_rights()? {
+            self.make(&right)?;
         }
         Ok(())
     }

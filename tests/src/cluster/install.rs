@@ -65,6 +65,12 @@ impl Installation {
         Ok(made)
     }
 
+    /// Returns the rights on `MetalLB`'s objects. Its namespace must exist.
+    pub(super) fn metallb_rights(&self) -> Result<Vec<Value>> {
+        let rights = documents(&manifests_directory().join("overlays/metallb/rbac.yaml"))?;
+        rights.iter().map(|manifest| Ok(self.renamed(Kind::of(manifest)?, manifest))).collect()
+    }
+
     /// Gives the agents the right on statuses of Services that agents alone need, as
     /// overlays/without-controller says, or takes it from them.
     pub(super) fn let_agents_write_statuses(&self, admin: &Admin, may: bool) -> Result<()> {
@@ -139,27 +145,27 @@ impl Installation {
     }
 }
 
-/// Returns every document of the base, and of the rights on `MetalLB`'s objects.
+/// Returns every document of the base.
 fn manifests() -> Result<Vec<Value>> {
+    let directory = manifests_directory().join("base");
     let mut files = Vec::new();
-    for directory in ["base", "overlays/metallb"] {
-        let directory = manifests_directory().join(directory);
-        let listed =
-            fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
-        for entry in listed {
-            files.push(entry?.path());
-        }
+    for entry in
+        fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?
+    {
+        files.push(entry?.path());
     }
     files.retain(|file| file.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
     let mut manifests = Vec::new();
     for file in files {
-        let text = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
-            .with_context(|| format!("failed to parse {}", file.display()))?;
-        manifests.extend(documents);
+        manifests.extend(documents(&file)?);
     }
     Ok(manifests)
+}
+
+fn documents(file: &Path) -> Result<Vec<Value>> {
+    let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
+    serde_saphyr::from_multiple(&text).with_context(|| format!("failed to parse {}", file.display()))
 }
 
 fn manifests_directory() -> PathBuf {
