@@ -26,7 +26,7 @@ use tracing::{info, warn};
 use vipward_core::{
     cluster::{ClaimRecord, NodeName, ServiceName},
     ownership::Outcome,
-    pools::{self, Expected, Pool, Reservation},
+    pools::{self, Expected, Pool, PoolKind, Reservation},
     retrying::Writes,
     services::{self, Event, Problem, Role, Services},
     time::Monotonic,
@@ -37,8 +37,8 @@ use super::{
     causes::chain,
     clock,
     kube::{
-        Access, Candidate, ConnectError, Found, Kube, Limits, PoolStatuses, Reader, Reading, Reply, Requests,
-        Resource, Seen, Server,
+        Access, Candidate, ConnectError, Found, Kube, Limits, MetalLb, PoolStatuses, Reader, Reading, Reply,
+        Requests, Resource, Seen, Server,
     },
     metrics::{LeaseMetrics, Reserved},
     pages::PagesError,
@@ -247,6 +247,13 @@ impl Leader {
                 Seen::Readable { resource } => info!(%resource, "read from the API server again"),
                 Seen::L2Advertisement(record, object) => self.telling.advertisement(record, object, now()?),
                 Seen::Unserved(object) => self.telling.unserved(object, now()?),
+                Seen::UnservedGone { of, name } => self.telling.gone(*of, name),
+                Seen::L2AdvertisementGone(name) => self.telling.gone(MetalLb::L2Advertisements, name),
+                Seen::PoolGone(pool) => {
+                    if let (PoolKind::IpAddressPool, name) = PoolKind::of(pool) {
+                        self.telling.gone(MetalLb::IpAddressPools, name);
+                    }
+                }
                 _ => {}
             }
             if let (_, Some(event)) = seen.into_events() {

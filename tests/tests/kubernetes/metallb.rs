@@ -12,6 +12,7 @@ use vipward_tests::cluster::{
 };
 use vipward_tests::responder::Responder;
 use vipward_tests::scene::ip;
+use vipward_tests::wait::wait_until;
 use vipward_tests::{http, interrupt};
 
 /// The field manager of `MetalLB`'s controller, and the annotation with the pool of the addresses.
@@ -136,6 +137,57 @@ fn what_is_not_served_or_malformed_has_an_event_on_the_object() -> Result<()> {
         cluster.create_service(&ServiceSpec::without_address("web"))?;
         cluster.wait_for_addresses("web", &[IpAddr::V4(ip(82))])?;
         Ok(())
+    })
+}
+
+/// The page on which a controller says why it is not ready.
+const READY: &str = "/readyz";
+
+#[test]
+fn a_controller_that_may_not_list_the_pools_says_so_and_waits() -> Result<()> {
+    scenario("mlright", options(), |cluster| {
+        cluster.install_metallb()?;
+        cluster.put_metallb(Kind::METALLB_POOL, "lan", &json!({"addresses": ["192.0.2.64/28"]}))?;
+        cluster.put_pool("ours", &json!({"addresses": ["192.0.2.90"]}))?;
+        let role = Cluster::metallb(Kind::ROLE, "vipward-metallb");
+        let complete = cluster.admin().get(&role)?.context("the Role is installed")?;
+        let without = |left_out: &str| {
+            let mut rules = complete["rules"].clone();
+            for rule in rules.as_array_mut().into_iter().flatten() {
+                if let Some(resources) = rule["resources"].as_array_mut() {
+                    resources.retain(|resource| resource != left_out);
+                }
+            }
+            json!({"rules": rules})
+        };
+        cluster.admin().merge(&role, &without("ipaddresspools"))?;
+        cluster.start_controller(1, &["--metallb"])?;
+        cluster.create_service(&ServiceSpec::without_address("web"))?;
+        let unread = "not listed yet: ipaddresspools.metallb.io";
+        wait_until(PATIENCE, "the controller to say what it waits for", || {
+            let page = cluster.controller_page(9648, READY);
+            Ok(page.is_ok_and(|page| page.status != 200 && page.body.contains(unread)))
+        })?;
+        std::thread::sleep(A_WHILE);
+        assert_eq!(cluster.ingress("web")?, [""; 0], "no address is given out");
+        let warned = |cluster: &mut Cluster, words: &str| {
+            anyhow::Ok(
+                cluster.controller(1)?.transcript().lines().filter(|line| line.contains(words)).count(),
+            )
+        };
+        let not_read = "deploy/kubernetes/overlays/metallb/rbac.yaml";
+        assert_eq!(warned(cluster, not_read)?, 1, "{}", cluster.controller(1)?.transcript());
+
+        cluster.admin().merge(&role, &without("ipaddresspools/status"))?;
+        cluster.wait_for_ingress("web", ip(90))?;
+        cluster.create_service(&ServiceSpec::without_address("more"))?;
+        cluster.wait_for_ingress("more", ip(64))?;
+        let not_written = "the pools' statuses are not written";
+        wait_until(PATIENCE, "a warning", || Ok(warned(cluster, not_written)? > 0))?;
+        std::thread::sleep(A_WHILE);
+        assert_eq!(warned(cluster, not_written)?, 1, "{}", cluster.controller(1)?.transcript());
+        cluster.admin().merge(&role, &json!({"rules": complete["rules"]}))?;
+        count(cluster, "lan", "assignedIPv4", 1)
     })
 }
 

@@ -28,8 +28,31 @@ pub(super) struct Telling {
     unwritten: BTreeSet<ServiceName>,
     /// The namespace of `MetalLB`'s objects.
     metallb: Arc<str>,
-    /// The problem of each of these objects that has one.
-    foreign: BTreeMap<ForeignObject, String>,
+    foreign: Foreign,
+}
+
+/// The problem of each of `MetalLB`'s objects that has one.
+#[derive(Default)]
+struct Foreign(BTreeMap<ForeignObject, String>);
+
+impl Foreign {
+    /// Takes in the problem of an object, or that it has none. Returns true if that is news.
+    fn put(&mut self, object: &ForeignObject, problem: Option<&str>) -> bool {
+        let known = self.0.get(object).map(String::as_str);
+        if known == problem {
+            return false;
+        }
+        match problem {
+            Some(problem) => _ = self.0.insert(object.clone(), problem.to_owned()),
+            None => _ = self.0.remove(object),
+        }
+        true
+    }
+
+    /// Forgets an object that is gone, whatever its uid was.
+    fn remove(&mut self, gone: &ForeignObject) {
+        self.0.retain(|object, _| (object.kind, &object.name) != (gone.kind, &gone.name));
+    }
 }
 
 impl Telling {
@@ -40,7 +63,7 @@ impl Telling {
             reporting: Reporting::default(),
             unwritten: BTreeSet::new(),
             metallb: kube.metallb_namespace(),
-            foreign: BTreeMap::new(),
+            foreign: Foreign::default(),
         })
     }
 
@@ -99,17 +122,20 @@ impl Telling {
     }
 
     fn foreign(&mut self, object: ForeignObject, problem: Option<String>, now: Monotonic) {
-        if self.foreign.get(&object) == problem.as_ref() {
+        if !self.foreign.put(&object, problem.as_deref()) {
             return;
         }
         if let Some(problem) = problem {
             warn!(%object, problem, "problem");
-            self.outbox.post(Message::of_foreign(object.clone(), &problem), now);
-            self.foreign.insert(object, problem);
+            self.outbox.post(Message::of_foreign(object, &problem), now);
         } else {
             info!(%object, "problem is over");
-            self.foreign.remove(&object);
         }
+    }
+
+    /// Forgets an object of `MetalLB`'s that is gone.
+    pub(super) fn gone(&mut self, of: MetalLb, name: &str) {
+        self.foreign.remove(&of.object(&self.metallb, name, ""));
     }
 
     pub(super) fn unreserved<T>(vip: IpAddr, outcome: &ownership::Outcome<T>) {
@@ -146,5 +172,24 @@ impl Telling {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_that_is_gone_is_forgotten_and_one_of_its_name_is_told_anew() {
+        let object = |of: MetalLb, uid| of.object("metallb-system", "lan", uid);
+        let (pool, peer) = (object(MetalLb::IpAddressPools, "1"), object(MetalLb::BgpPeers, "2"));
+        let mut foreign = Foreign::default();
+        assert!(!foreign.put(&pool, None), "no problem");
+        assert!(foreign.put(&pool, Some("bad")) && !foreign.put(&pool, Some("bad")));
+        assert!(foreign.put(&pool, Some("worse")) && foreign.put(&peer, Some("not served")));
+        foreign.remove(&object(MetalLb::IpAddressPools, ""));
+        assert_eq!(foreign.0.keys().collect::<Vec<_>>(), [&peer], "another kind stays");
+        assert!(foreign.put(&pool, Some("worse")));
+        assert!(foreign.put(&pool, None), "it is over");
     }
 }

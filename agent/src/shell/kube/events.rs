@@ -50,9 +50,11 @@ impl Seen {
                 (None, Some(Served::Pools(pools::Event::AdvertisementGone(name))))
             }
             Self::Advertised(is_known) => (None, Some(Served::Pools(pools::Event::Advertised(is_known)))),
-            Self::Unserved(_) | Self::Synced(_) | Self::Unreadable { .. } | Self::Readable { .. } => {
-                (None, None)
-            }
+            Self::Unserved(_)
+            | Self::UnservedGone { .. }
+            | Self::Synced(_)
+            | Self::Unreadable { .. }
+            | Self::Readable { .. } => (None, None),
         }
     }
 }

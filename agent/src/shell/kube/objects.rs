@@ -27,6 +27,7 @@ use super::{
     leases,
     meta::{Bare, Meta},
     metallb::{self, MetalLb},
+    read_error::ReadError,
     resource::Resource,
     seen::Seen,
     shared::Kube,
@@ -50,9 +51,21 @@ pub struct Reading {
     pub service_labels: bool,
     /// Whether a status is from `MetalLB`, and the former names of its annotations.
     pub metallb: bool,
-    /// The pools even if the API server does not know their type yet, or refuses to list them: until
+    /// The pools even if the API server refuses to list them, or does not know `VIPPool` yet: until
     /// then, there is no end of a list.
     pub needs_pools: bool,
+}
+
+impl Reading {
+    /// Returns true if a list that fails with this error is over: nothing is known of the type, and
+    /// nothing waits for it.
+    pub(super) fn does_without(self, resource: Resource, error: &ReadError) -> bool {
+        // Without MetalLB's types there is none of its pools. Pools that may not be listed can have
+        // addresses that are not to be freed.
+        let is_refused_pool = resource == Resource::MetalLb(MetalLb::IpAddressPools) && error.is_forbidden();
+        let is_needed = self.needs_pools && (resource == Resource::VipPools || is_refused_pool);
+        resource.is_optional() && error.is_lasting() && !is_needed
+    }
 }
 
 /// Reason why an object cannot be used.
@@ -167,8 +180,11 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
         }
         Resource::MetalLb(MetalLb::L2Advertisements) => Seen::L2AdvertisementGone(in_namespace()?.1.into()),
         Resource::MetalLb(
-            MetalLb::BgpAdvertisements | MetalLb::BgpPeers | MetalLb::BfdProfiles | MetalLb::Communities,
-        ) => return None,
+            of @ (MetalLb::BgpAdvertisements
+            | MetalLb::BgpPeers
+            | MetalLb::BfdProfiles
+            | MetalLb::Communities),
+        ) => Seen::UnservedGone { of, name: in_namespace()?.1.into() },
         Resource::Leases => {
             let node = NodeName::from(in_namespace()?.1);
             kube.leases.forget(&node);

@@ -1,10 +1,13 @@
 //! The statuses of pools.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
-use tracing::debug;
+use tracing::{debug, info, warn};
 use vipward_core::pools::{Allocator, Counts, Family, Pool, PoolFault, PoolKind, PoolState};
 
 use super::{
@@ -45,16 +48,37 @@ impl PoolStatuses {
         let metallb = Arc::clone(&kube.metallb);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            while let Some((pool, status)) = waiting.recv().await {
-                let result = connections.ask(call(&pool, &status, &metallb), limit).await;
-                let Err(error) = result else { continue };
-                // The pool is gone, or its type has no status.
-                if error.is_status(404) {
-                    continue;
+            // The kinds of pools whose statuses may not be written.
+            let mut refused = BTreeSet::new();
+            while let Some(first) = waiting.recv().await {
+                // Of what has waited, each pool's newest status is written.
+                let mut newest = BTreeMap::from([first]);
+                while let Ok((pool, status)) = waiting.try_recv() {
+                    newest.insert(pool, status);
                 }
-                debug!(%pool, problem = chain(&error), "the pool's status is not written; trying again");
-                if failures.send(pool).is_err() {
-                    return;
+                for (pool, status) in newest {
+                    let kind = PoolKind::of(&pool).0.name();
+                    let result = connections.ask(call(&pool, &status, &metallb), limit).await;
+                    let error = match result {
+                        Ok(_) => {
+                            if refused.remove(kind) {
+                                info!(kind, "the pools' statuses are written again");
+                            }
+                            continue;
+                        }
+                        // The pool is gone, or its type has no status.
+                        Err(error) if error.is_status(404) => continue,
+                        Err(error) => error,
+                    };
+                    let problem = chain(&error);
+                    if error.is_status(403) && refused.insert(kind) {
+                        warn!(kind, problem, "the pools' statuses are not written; trying again");
+                    } else {
+                        debug!(%pool, problem, "the pool's status is not written; trying again");
+                    }
+                    if failures.send(pool).is_err() {
+                        return;
+                    }
                 }
             }
         });

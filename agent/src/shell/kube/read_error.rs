@@ -11,8 +11,9 @@ mod tests;
 
 /// The file with the definition of `VirtualIP`.
 const CRD_MANIFEST: &str = "deploy/kubernetes/base/crd.yaml";
-/// The file with the permissions.
+/// The files with the permissions, the second with those for `MetalLB`'s types.
 const RBAC_MANIFEST: &str = "deploy/kubernetes/base/rbac.yaml";
+const METALLB_RBAC_MANIFEST: &str = "deploy/kubernetes/overlays/metallb/rbac.yaml";
 
 /// A way to read a type of object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +43,7 @@ pub enum ReadError {
         resource: Resource,
     },
     /// A role that does not allow the reading.
-    #[error("not allowed to {verb} {resource}; the permissions are in {RBAC_MANIFEST}: {message}")]
+    #[error("not allowed to {verb} {resource}; the permissions are in {}: {message}", manifest(*resource))]
     Forbidden {
         /// The operation.
         verb: Verb,
@@ -74,6 +75,11 @@ pub enum ReadError {
     },
 }
 
+/// Returns the file with the permission to read a type.
+fn manifest(resource: Resource) -> &'static str {
+    if matches!(resource, Resource::MetalLb(_)) { METALLB_RBAC_MANIFEST } else { RBAC_MANIFEST }
+}
+
 impl ReadError {
     /// Returns true if it means the same to people. An unreachable API
     /// server fails each request with another error.
@@ -83,7 +89,12 @@ impl ReadError {
 
     /// Returns true if the API server does not know the type, or does not permit the reading.
     pub(super) fn is_lasting(&self) -> bool {
-        matches!(self, Self::Forbidden { .. }) || self.code() == Some(404)
+        self.is_forbidden() || self.code() == Some(404)
+    }
+
+    /// Returns true if the API server does not permit the reading.
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Forbidden { .. })
     }
 
     fn code(&self) -> Option<u16> {

@@ -102,10 +102,9 @@ impl Reader {
         let connections = Arc::new(Connections::open(&kube.server)?);
         let mut tasks = JoinSet::new();
         for resource in resources.iter().copied() {
-            let is_needed = resource == Resource::VipPools && reading.needs_pools;
             let one = One {
                 resource,
-                is_optional: resource.is_optional() && !is_needed,
+                reading,
                 kube: kube.clone(),
                 connections: Arc::clone(&connections),
                 delivery: Delivery::new(resource, reading, kube.clone(), seen.clone()),
@@ -153,8 +152,7 @@ enum Ended {
 /// A reader of one type of object.
 struct One {
     resource: Resource,
-    /// True if a list that the API server refuses for good counts as empty.
-    is_optional: bool,
+    reading: Reading,
     kube: Kube,
     connections: Arc<Connections>,
     delivery: Delivery,
@@ -185,8 +183,8 @@ impl One {
             self.listed = Some(Instant::now());
             match listed {
                 Ok(()) => self.follow().await?,
-                Err(Halt::ReadError(error)) if self.is_optional && error.is_lasting() => {
-                    if matches!(error, ReadError::Forbidden { .. }) {
+                Err(Halt::ReadError(error)) if self.reading.does_without(self.resource, &error) => {
+                    if error.is_forbidden() {
                         self.delivery.failed(error).await?;
                         self.delivery.keep_list().await?;
                     } else {

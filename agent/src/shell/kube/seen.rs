@@ -14,7 +14,7 @@ use vipward_core::{
     services::{EndpointsRecord, ServiceRecord},
 };
 
-use super::{read_error::ReadError, resource::Resource};
+use super::{metallb::MetalLb, read_error::ReadError, resource::Resource};
 
 /// A piece of news.
 #[derive(Clone, Debug)]
@@ -83,6 +83,13 @@ pub enum Seen {
     Advertised(bool),
     /// An object was listed that Vipward does not serve, or it changed.
     Unserved(ForeignObject),
+    /// Such an object is gone.
+    UnservedGone {
+        /// Its type.
+        of: MetalLb,
+        /// Its name.
+        name: Arc<str>,
+    },
     /// The addresses of all API servers: the endpoints of `default/kubernetes`.
     ApiEndpoints(BTreeSet<IpAddr>),
     /// The end of a list: all objects of the type were reported, and all that had vanished.

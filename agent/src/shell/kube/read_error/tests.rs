@@ -1,7 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::shell::{causes::chain, kube::testing::refused};
+use crate::shell::{
+    causes::chain,
+    kube::{MetalLb, testing::refused},
+};
 
 #[test]
 fn trouble_that_comes_in_several_ways_is_one_trouble() {
@@ -29,6 +32,7 @@ fn trouble_says_what_is_to_be_done_about_it() {
     let rows = [
         (404, Resource::VirtualIps, "kubectl apply -f deploy/kubernetes/base/crd.yaml"),
         (403, Resource::Leases, "not allowed to list leases.coordination.k8s.io"),
+        (403, Resource::MetalLb(MetalLb::IpAddressPools), "overlays/metallb/rbac.yaml"),
         (401, Resource::Nodes, "does not accept the credentials"),
         (500, Resource::Services, "failed to list services: 500: so it says"),
     ];

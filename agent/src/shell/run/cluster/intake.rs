@@ -117,7 +117,8 @@ impl EventLoop<Cluster> {
             | Seen::L2Advertisement(..)
             | Seen::Advertised(_)
             | Seen::L2AdvertisementGone(_)
-            | Seen::Unserved(_) => {}
+            | Seen::Unserved(_)
+            | Seen::UnservedGone { .. } => {}
         }
         let (owned, served) = seen.into_events();
         let mut commands = owned.map(|event| source.engine.on_event(event, now)).unwrap_or_default();
