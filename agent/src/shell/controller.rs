@@ -346,9 +346,9 @@ impl Leader {
                 return self.decide(Event::Pools(pools::Event::Failed(vip)));
             }
         };
-        if let Some(told) = self.failures.end(vip) {
+        if let Some(failed) = self.failures.end(vip) {
             info!(%vip, "the API server takes the reservation again");
-            if let Some((service, problem)) = told {
+            if let Some((service, problem)) = failed.told {
                 self.telling.problem_over(&service, &problem);
             }
         }

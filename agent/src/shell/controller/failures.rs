@@ -11,10 +11,12 @@ pub(super) type Told = (ServiceName, Problem);
 #[derive(Default)]
 pub(super) struct Failures(BTreeMap<IpAddr, Failed>);
 
+/// A reservation that has failed.
 #[derive(Default)]
-struct Failed {
+pub(super) struct Failed {
     times: u32,
-    told: Option<Told>,
+    /// The problem that its Service was told.
+    pub(super) told: Option<Told>,
 }
 
 /// What follows from a failure.
@@ -40,9 +42,9 @@ impl Failures {
         Noted { times, over: std::mem::replace(&mut failed.told, problem.clone()), begins: problem }
     }
 
-    /// Notes an answer that ends the failures, if there were some. Returns the problem that is over.
-    pub(super) fn end(&mut self, vip: IpAddr) -> Option<Option<Told>> {
-        self.0.remove(&vip).map(|failed| failed.told)
+    /// Notes an answer that ends the failures, if there were some, and returns them.
+    pub(super) fn end(&mut self, vip: IpAddr) -> Option<Failed> {
+        self.0.remove(&vip)
     }
 }
 
@@ -70,8 +72,8 @@ mod tests {
         for (times, (what, problem, over, begins)) in (0..).zip(rows) {
             assert_eq!(failures.note(vip, problem), Noted { times, over, begins }, "{what}");
         }
-        assert_eq!(failures.end(vip), Some(other.clone()));
-        assert_eq!(failures.end(vip), None);
+        assert_eq!(failures.end(vip).and_then(|failed| failed.told), other);
+        assert!(failures.end(vip).is_none());
         assert_eq!(failures.note(vip, other.clone()), Noted { times: 0, over: None, begins: other });
     }
 }
