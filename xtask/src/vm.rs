@@ -73,8 +73,8 @@ const SHORT: [&str; 13] = [
 ];
 /// Tests to run once for each kernel, and not with each model of NICs.
 const ONCE: [&str; 4] = ["proving::", "takeovers::", "verifier::", "yields::"];
-/// Long tests, for two models of NICs. They need the programs of this machine, such as ip, and so its
-/// root directory.
+/// Long tests, for two models of NICs; of those that a merge needs, for one. They need the programs of
+/// this machine, such as ip, and so its root directory.
 const LONG: [&str; 2] = ["bonds::", "scenarios::"];
 /// Longest time without a line of output: a boot or a test.
 const SILENCE: Duration = Duration::from_mins(4);
@@ -150,7 +150,8 @@ impl Lab<'_> {
         let accelerator = accelerator::choose(arch, &unpacked, &busybox, &self.dir)?;
         let modules = modules::load_order(&unpacked.modules)?;
         for (number, nic) in nics(arch, args).into_iter().enumerate() {
-            let with_long = arch == Arch::Amd64 && nic != Nic::Vmxnet3;
+            let is_chosen = args.all || !args.filters.is_empty();
+            let with_long = arch == Arch::Amd64 && nic != Nic::Vmxnet3 && (is_chosen || number == 0);
             let boot = Boot { kernel, unpacked: &unpacked, programs: &programs, accelerator, nic };
             let mut run = |tests: &[String]| {
                 let initramfs = Initramfs::new(&busybox, &modules)?;
