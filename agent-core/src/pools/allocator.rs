@@ -576,15 +576,40 @@ impl Allocator {
             return Ok(vec![Arc::clone(name)]);
         }
         let serving = self.pools.automatic().filter(|pool| self.serves(pool, service, request));
-        let of_family = serving.filter(|pool| pool.total(family) > 0);
-        let mut pools: Vec<_> = of_family.map(|pool| (self.pools.rank(pool, family), pool)).collect();
-        pools.sort_by(|(rank, pool), (other_rank, other)| {
-            rank.cmp(other_rank).then_with(|| pool.record.name.cmp(&other.record.name))
+        let others = self.others(service, request, family);
+        let mut pools: Vec<_> = serving
+            .filter(|pool| pool.total(family) > 0)
+            .map(|pool| (self.splits(pool, request, &others), self.pools.rank(pool, family), pool))
+            .filter(|(splits, ..)| request.needs_all || others.is_empty() || !splits)
+            .collect();
+        pools.sort_by(|(splits, rank, pool), (other_splits, other_rank, other)| {
+            let by_number = rank.priority.cmp(&other_rank.priority);
+            by_number
+                .then_with(|| splits.cmp(other_splits))
+                .then_with(|| rank.cmp(other_rank))
+                .then_with(|| pool.record.name.cmp(&other.record.name))
         });
         if pools.is_empty() {
             return Err((!self.pools.is_empty()).then_some(Lack::NoPool { family }));
         }
-        Ok(pools.into_iter().map(|(_, pool)| Arc::clone(&pool.record.name)).collect())
+        Ok(pools.into_iter().map(|(.., pool)| Arc::clone(&pool.record.name)).collect())
+    }
+
+    /// Returns the addresses of its other families that a Service has or is about to have.
+    fn others(&self, service: &ServiceName, request: &Request, family: Family) -> Vec<IpAddr> {
+        let is_other = |vip: &IpAddr| {
+            let of_vip = Family::of(*vip);
+            of_vip != family && request.families.contains(&of_vip)
+        };
+        self.book.all_of(service).into_iter().filter(is_other).collect()
+    }
+
+    /// Returns true if a dual-stack Service that gets an address of this pool has, or may have, its
+    /// addresses from several of `MetalLB`'s pools. `MetalLB` gives it all of them from one.
+    fn splits(&self, pool: &Pool, request: &Request, others: &[IpAddr]) -> bool {
+        let has_all = || request.families.iter().all(|family| !self.pools.rank(pool, *family).is_full());
+        let is_one = if others.is_empty() { has_all() } else { others.iter().all(|vip| pool.contains(*vip)) };
+        PoolKind::of(&pool.record.name).0 == PoolKind::IpAddressPool && !is_one
     }
 
     /// Evaluates a request for certain addresses.

@@ -255,6 +255,12 @@ impl Book {
         all.filter(|vip| self.asked.get(vip).is_none_or(|asked| !asked.frees)).collect()
     }
 
+    /// Returns the addresses that a Service has, or is about to have.
+    pub(super) fn all_of(&self, service: &ServiceName) -> BTreeSet<IpAddr> {
+        let reserving = self.asked_for(service).filter(|vip| self.is_asked_by(*vip, service));
+        self.of(service).into_iter().chain(reserving).collect()
+    }
+
     /// Returns the number of addresses that a namespace's Services have, or are about to have.
     pub(super) fn number_of(&self, namespace: &Arc<str>) -> usize {
         let first = || ServiceName { namespace: Arc::clone(namespace), name: "".into() };
@@ -511,9 +517,15 @@ fn counts(known: &Known, family: Family) -> Counts {
 /// A pool's place among others: by its number, and then by the used part of its addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rank {
-    priority: i32,
+    pub(super) priority: i32,
     used: u128,
     total: u128,
+}
+
+impl Rank {
+    pub(super) fn is_full(self) -> bool {
+        self.used >= self.total
+    }
 }
 
 impl Ord for Rank {

@@ -168,3 +168,47 @@ fn a_shared_address_stays_whatever_becomes_of_its_pool() {
         assert_eq!(world.has("a/tcp"), [ip(vip)], "{what}");
     }
 }
+
+#[test]
+fn a_service_that_prefers_both_families_has_them_from_one_pool_or_one_of_them() {
+    let (four, six) = (theirs("four", &["192.0.2.1-192.0.2.2"]), theirs("six", &["2001:db8::1-2001:db8::2"]));
+    // It comes last by its name, and its part in use is the largest.
+    let both = theirs("the-both", &["192.0.2.11-192.0.2.12", "2001:db8::11-2001:db8::12"]);
+    let pinned = PoolRecord { priority: -1, ..theirs("pinned", &["192.0.2.21"]) };
+    let dual = |families: [Family; 2], needs_all| Request {
+        families: families.to_vec(),
+        needs_all,
+        ..Request::default()
+    };
+    let v4_first = [Family::V4, Family::V6];
+    let single = [four.clone(), six.clone()];
+    let all = [four.clone(), six.clone(), both.clone()];
+    for (pools, request, expected, what) in [
+        (&single[..], dual(v4_first, false), &["192.0.2.1"][..], "the first family, of two pools"),
+        (&single, dual([Family::V6, Family::V4], false), &["2001:db8::1"], "IPv6, if that is first"),
+        (&single[1..], dual(v4_first, false), &["2001:db8::1"], "the second family, without a first"),
+        (&single, dual(v4_first, true), &["192.0.2.1", "2001:db8::1"], "both, if both are needed"),
+        (&all, dual(v4_first, false), &["192.0.2.12", "2001:db8::11"], "a pool with both comes first"),
+        (&all, dual(v4_first, true), &["192.0.2.12", "2001:db8::11"], "also if both are needed"),
+        (&[pinned, both.clone()], dual(v4_first, false), &["192.0.2.21"], "a pool for the Service, before"),
+        (
+            &[pool("four", &["192.0.2.1"]), pool("six", &["2001:db8::1"])],
+            dual(v4_first, false),
+            &["192.0.2.1", "2001:db8::1"],
+            "VIPPools give each family",
+        ),
+    ] {
+        let mut world = World::new(pools.iter().cloned());
+        world.ask("first", Request { addresses: vec![ip("192.0.2.11")], ..families() });
+        let expected: Vec<_> = expected.iter().map(|vip| ip(vip)).collect();
+        assert_eq!(world.ask("web", request), expected, "{what}");
+    }
+    let mut world = World::new(single);
+    world.ask("web", dual(v4_first, false));
+    assert_eq!(world.lacks("web"), [""; 0]);
+    world.tell(Event::Pool(Box::new(PoolRecord {
+        addresses: vec!["192.0.2.1".into(), "2001:db8::9".into()],
+        ..four
+    })));
+    assert_eq!(world.has("web"), [ip("192.0.2.1"), ip("2001:db8::9")], "its pool has the other family now");
+}
