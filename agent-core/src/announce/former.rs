@@ -54,7 +54,7 @@ impl Formers {
         let due = |number: usize| AFTER.get(number).map(|after| *since + *after);
         let number = usize::from(number);
         let is_in_time = due(number).is_some_and(|due| now < due + TOO_LATE);
-        let taken = (Some(*mac).filter(|_| is_in_time), due(number + 1));
+        let taken = if is_in_time { (Some(*mac), due(number + 1)) } else { (None, None) };
         if taken.1.is_none() {
             self.end(key);
         }
