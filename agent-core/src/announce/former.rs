@@ -8,7 +8,8 @@ use vipward_common::{MacAddr, VipKey};
 use crate::time::Monotonic;
 
 /// Times of the repetitions after the first announcement.
-const AFTER: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
+const AFTER: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
 /// Time after which a repetition that could not leave is of no use: the next round has left.
 const TOO_LATE: Duration = super::ROUND_INTERVAL;
 

@@ -108,7 +108,8 @@ impl Engine {
         let contacts = &self.nodes.wire.contacts;
         let silent = contacts.interfaces.iter().filter(|(_, contact)| !contact.heard).map(|(name, _)| name);
         let is_deaf = |interface: &&Arc<str>| {
-            contacts.deaf.contains(*interface) || self.nodes.renewing_peers(interface, self.now) >= LEAST_PEERS
+            contacts.deaf.contains(*interface)
+                || self.nodes.renewing_peers(interface, self.now) >= LEAST_PEERS
         };
         let deaf: BTreeSet<Arc<str>> = silent.filter(is_deaf).cloned().collect();
         if deaf != contacts.deaf {

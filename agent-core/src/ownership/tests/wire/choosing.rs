@@ -4,8 +4,13 @@ use super::*;
 
 #[test]
 fn the_number_of_other_nodes_decides_how_many_witnesses_count() {
-    let rows: [(&[&'static str], usize, usize, usize); 5] =
-        [(&["b"], 1, 1, 1), (&["b", "c"], 2, 1, 2), (&["b", "c", "d"], 3, 2, 2), (&["b", "c", "d", "e"], 3, 2, 2), (&["b", "c", "d", "e", "f"], 3, 2, 2)];
+    let rows: [(&[&'static str], usize, usize, usize); 5] = [
+        (&["b"], 1, 1, 1),
+        (&["b", "c"], 2, 1, 2),
+        (&["b", "c", "d"], 3, 2, 2),
+        (&["b", "c", "d", "e"], 3, 2, 2),
+        (&["b", "c", "d", "e", "f"], 3, 2, 2),
+    ];
     for (others, m, need, quorum) in rows {
         let said = said(&holding(others));
         assert_eq!(said.mode, Mode::Notice, "beside {others:?}");
@@ -144,7 +149,8 @@ fn a_witness_whose_agent_restarts_still_counts_until_its_lease_is_silent() {
 fn the_configuration_goes_on_after_a_restart_of_the_agent() {
     let mut world = holding(&["b", "c"]);
     let before = said(&world);
-    let mut next = World::start_with(&wired(), "a", World::pinned("a", &[(VIP, crate::ownership::FoundEntry::Held)]));
+    let mut next =
+        World::start_with(&wired(), "a", World::pinned("a", &[(VIP, crate::ownership::FoundEntry::Held)]));
     for node in ["a", "b", "c"] {
         next.lease(world.stored_lease(node));
     }
@@ -178,7 +184,7 @@ fn the_key_in_use_is_the_newest_that_all_living_nodes_accept() {
 #[test]
 fn two_false_moves_in_ten_minutes_leave_only_the_lease_for_an_hour() {
     let mut world = holding(&["b", "c"]);
-    let mut falsely = |world: &mut World| {
+    let falsely = |world: &mut World| {
         let current = world.stored_lease("a");
         let ended = [current.ended.clone(), current.session.into_iter().collect()].concat();
         let lines = world.lease(LeaseRecord { session: None, ended, ..current });

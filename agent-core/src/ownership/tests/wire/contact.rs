@@ -46,10 +46,15 @@ fn a_peer_that_dies_too_no_longer_matters() {
 fn a_peer_without_carrier_or_without_a_key_does_not_matter() {
     type Change = fn(LeaseRecord) -> LeaseRecord;
     let rows: [(&str, Change); 3] = [
-        ("no carrier", |lease| LeaseRecord { interfaces: changed_interface("c", |it| it.carrier = false), ..lease }),
+        ("no carrier", |lease| LeaseRecord {
+            interfaces: changed_interface("c", |it| it.carrier = false),
+            ..lease
+        }),
         ("no part", |lease| LeaseRecord { wire: None, ..lease }),
         ("another segment", |lease| LeaseRecord {
-            interfaces: changed_interface("c", |it| it.subnets = vec!["203.0.113.0/24".parse().expect("a subnet")]),
+            interfaces: changed_interface("c", |it| {
+                it.subnets = vec!["203.0.113.0/24".parse().expect("a subnet")]
+            }),
             ..lease
         }),
     ];

@@ -148,7 +148,8 @@ fn a_claim_rests_after_a_deposing_by_wire_too() {
 #[test]
 fn the_former_holder_is_told_only_if_it_takes_part() {
     let mut world = watching("a c", &["b", "c"]);
-    let ended = LeaseRecord { session: None, ended: vec![session("b", 1)], wire: None, ..world.stored_lease("b") };
+    let ended =
+        LeaseRecord { session: None, ended: vec![session("b", 1)], wire: None, ..world.stored_lease("b") };
     assert_eq!(world.lease(ended), ["write claim: held by a1, epoch 2"]);
     assert_eq!(world.answer(), ["entry held", "tell: held, from b"]);
 }

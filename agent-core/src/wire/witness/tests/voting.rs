@@ -48,7 +48,9 @@ fn only_answers_of_members_to_this_poll_about_this_holder_count() {
     let mut lan = silent(b"x", 2);
     lan.run(1_330);
     let (before, now) = (lan.polled[0], lan.polled[1]);
-    for (from, about, number) in [(b'x', b'h', before), (b'z', b'h', now), (b'x', b'z', now), (b'x', b'h', now + 1)] {
+    for (from, about, number) in
+        [(b'x', b'h', before), (b'z', b'h', now), (b'x', b'z', now), (b'x', b'h', now + 1)]
+    {
         lan.deliver(Kind::Silent, from, about, number);
         assert_eq!(lan.run(1_331), [""; 0]);
     }
@@ -105,7 +107,11 @@ fn a_poll_is_seconded_only_by_a_member_that_finds_the_holder_silent_itself() {
         lan.run(at);
         lan.deliver(Kind::Poll, from, b'h', 77);
         let lines = lan.run(at);
-        assert_eq!(lines, Some(format!("{at} seconds {}, poll 77", char::from(from))).filter(|_| expected).as_slice(), "{what}");
+        assert_eq!(
+            lines,
+            Some(format!("{at} seconds {}, poll 77", char::from(from))).filter(|_| expected).as_slice(),
+            "{what}"
+        );
     }
 }
 
