@@ -1,4 +1,17 @@
-//! Wire failover in the engine: D3 to D6, N1, N3, N4, E1 and E2 of one node, node a.
+//! Wire failover in the engine, as node a sees it.
+//!
+//! The mistakes that are near at hand, and where a test finds them (`wire::witness::tests` too):
+//!
+//! - signs of life that are none: unasked, old or repeated frames (`judging`);
+//! - a witness that stood still suspects every node when it wakes (`judging`);
+//! - one witness, or one dead interface, moves everything (`choosing`, `planning`, `voting`);
+//! - one lost frame costs a write (`own`, `choosing`);
+//! - a deposed node with a dead interface takes its VIPs again (`contact`);
+//! - one dead interface of several moves all VIPs, or none (`judging`, `contact`);
+//! - the first announcement is dropped by a holder that does not know its end (`planning`, `ending`);
+//! - a conflict or an answer comes, and the node is deposed all the same (`ending`);
+//! - each node pings each other one (`planning`);
+//! - an agent that restarts moves something: no kernel state lapses, and sets stay (`choosing`).
 
 use super::world::*;
 use crate::{

@@ -60,7 +60,7 @@ fn a_peer_without_carrier_or_without_a_key_does_not_matter() {
     ];
     for (what, change) in rows {
         let mut world = watching("a", &["b", "c"]);
-        meet(&mut world, false, false);
+        meet(&mut world, true, false);
         world.lease(change(world.stored_lease("c")));
         assert_eq!(end_b(&mut world), [TAKE], "{what}");
     }

@@ -1,7 +1,7 @@
 //! How a silent node's session is ended, and what its owner does. D3, D5, N3, N4.
 
 use super::*;
-use crate::{cluster::Session, ownership::Outcome};
+use crate::cluster::Session;
 
 const READ: &str = "read lease of b";
 const DEPOSE: &str = "write lease of b: no session, ended b1, 4s";
@@ -132,10 +132,9 @@ fn a_silent_lease_still_ends_the_session_of_a_node_that_no_witness_missed() {
 fn a_claim_rests_after_a_deposing_by_wire_too() {
     let mut world = beside(&["b", "c"]);
     say(&mut world, "b", offer("b", "a c", "a c"));
-    world.want();
-    world.miss_all();
     // b takes the VIP, and dies a second later.
     world.claim(held("b"), 1);
+    world.want();
     world.after(RENEWAL);
     silent(&mut world, "b");
     while world.stored_lease("b").session.is_some() {
@@ -170,5 +169,4 @@ fn a_node_that_hears_of_the_end_of_its_session_reads_its_lease() {
     let lines = world.answer();
     assert!(lines.contains(&"tell: a1 has ended".to_owned()), "{lines:?}");
     assert!(!world.holds());
-    assert!(matches!(Outcome::<()>::Conflict, Outcome::Conflict));
 }
