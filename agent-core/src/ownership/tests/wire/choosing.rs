@@ -85,14 +85,11 @@ fn a_new_session_begins_with_the_mode_off_in_the_write_that_makes_it() {
 
 #[test]
 fn the_last_write_of_a_session_withdraws_the_invitations() {
-    let mut world = holding(&["b", "c"]);
-    world.tell(Event::Stop(crate::ownership::StopReason::Leave));
-    while world.stored_lease("a").session.is_some() {
-        while !world.is_idle() {
-            world.answer();
-        }
-        world.after(ms(100));
-    }
+    let mut world = beside(&["b", "c"]);
+    assert_eq!(names(&said(&world).invited).len(), 3);
+    let lines = world.tell(Event::Stop(crate::ownership::StopReason::Leave));
+    assert_eq!(lines, ["write lease of a: no session, ended a1, 4s"]);
+    world.answer();
     assert_eq!(world.stored_lease("a").wire, None);
 }
 

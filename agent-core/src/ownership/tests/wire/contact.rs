@@ -116,8 +116,7 @@ fn a_node_that_was_deposed_needs_contact_for_its_own_vip_and_one_that_starts_aga
     world.tell(Event::WireSelf(Some(wid("a"))));
     world.claim(held("a"), 1);
     world.want();
-    world.sync();
-    let mut lines = Vec::new();
+    let mut lines = world.sync();
     for _ in 0..3 {
         lines.extend(world.after(ms(300)));
         while !world.is_idle() {

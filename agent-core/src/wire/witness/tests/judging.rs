@@ -28,7 +28,7 @@ fn a_holder_is_silent_300_ms_after_the_last_ping_that_it_answered_and_is_pinged_
 #[test]
 fn a_late_own_ping_voids_the_suspicion() {
     // The witness sleeps from this time on, and the holder is dead since 1 s.
-    for (asleep, awake, suspects) in [(1_240, 1_430, 1_430), (1_240, 1_500, 1_800), (1_299, 9_000, 9_300)] {
+    for (asleep, awake, suspects) in [(1_260, 1_450, 1_450), (1_240, 1_500, 1_800), (1_299, 9_000, 9_300)] {
         let mut lan = Lan::start(plan(vec![holder(b'h', &[b'x'], 2)]));
         lan.run(1_000);
         lan.kill(b'h');
