@@ -8,6 +8,7 @@
 //! [`Offer`] is what a node says of itself in its Lease, [`Plan`] what the engine wants pinged, and
 //! [`Witness`] the state machine that pings and judges. It counts in [`Boottime`].
 
+mod acceptance;
 mod boottime;
 mod frame;
 mod offer;
@@ -16,6 +17,7 @@ mod scale;
 mod witness;
 
 pub use self::{
+    acceptance::Acceptance,
     boottime::Boottime,
     frame::{Act, Frame, Kind, Received},
     offer::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid},
