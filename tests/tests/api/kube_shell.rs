@@ -4,6 +4,7 @@ mod credentials;
 mod reading;
 mod restores;
 mod telling;
+mod wire_keys;
 mod writing;
 
 use std::{

@@ -193,6 +193,7 @@ impl World {
             | Seen::L2AdvertisementGone(_)
             | Seen::Advertised(_)
             | Seen::Unserved(_)
+            | Seen::WireKeys { .. }
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
             | Seen::ServiceCidr { .. }

@@ -114,12 +114,23 @@ impl<S: Source> EventLoop<S> {
         }
         let standing = self.standing();
         for command in commands {
-            let announce::Command::Send { key, mac, round } = command else { continue };
+            let (announce::Command::Send { key, mac, .. } | announce::Command::Repeat { key, mac, .. }) =
+                command;
             let vip = key.addr;
             let maps = self.plane.maps();
             let taken_back = self.yields.taken_back().contains(&vip);
             let is_held =
                 || standing.as_ref().is_ok_and(|standing| standing.is_held(maps, key, mac, taken_back));
+            let round = match command {
+                announce::Command::Send { round, .. } => round,
+                announce::Command::Repeat { former, .. } => {
+                    // The segment has been told; the next of these, or the next refresh, is another try.
+                    if is_held() && self.packets.repeat_to(key.ifindex, former, mac, vip).is_err() {
+                        self.metrics.announcements.failed();
+                    }
+                    continue;
+                }
+            };
             match self.packets.send(key.ifindex, mac, vip, is_held) {
                 Ok(Sent::Both) => {
                     self.metrics.announcements.sent(vip);
