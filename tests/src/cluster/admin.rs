@@ -61,6 +61,8 @@ impl Kind {
         Self::new("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true);
     /// coordination.k8s.io/v1
     pub const LEASE: Self = Self::new("coordination.k8s.io", "v1", "Lease", "leases", true);
+    /// v1
+    pub const SECRET: Self = Self::new("", "v1", "Secret", "secrets", true);
     /// apps/v1
     pub const DAEMON_SET: Self = Self::new("apps", "v1", "DaemonSet", "daemonsets", true);
     /// apiextensions.k8s.io/v1
@@ -99,7 +101,7 @@ impl Kind {
     /// metallb.io/v1beta1
     pub const L2_STATUS: Self = Self::metallb("v1beta1", "ServiceL2Status", "servicel2statuses");
 
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 24] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
@@ -109,6 +111,7 @@ impl Kind {
         Self::EVENT,
         Self::ENDPOINT_SLICE,
         Self::LEASE,
+        Self::SECRET,
         Self::DAEMON_SET,
         Self::DEFINITION,
         Self::CLUSTER_ROLE,

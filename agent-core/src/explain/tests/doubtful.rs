@@ -32,6 +32,15 @@ fn what_passes_by_itself_is_in_doubt_and_not_broken() {
             Link::Fence,
         ),
         (
+            "a session that has ended, as a peer says",
+            at_the_holder,
+            |facts| {
+                let contents = &mut pins(facts).contents;
+                (contents.fence.session, contents.wire.ended) = (7, 7);
+            },
+            Link::Fence,
+        ),
+        (
             "a host that is behind",
             elsewhere,
             |facts| *entries(facts) = vec![entry(Role::Foreign, N2)],
