@@ -65,6 +65,14 @@ pub enum Event {
         /// The VIP.
         key: VipKey,
     },
+    /// The VIP was taken from a session that has ended, whose node may still answer. This follows
+    /// [`Event::Taken`].
+    Succeeded {
+        /// The VIP.
+        key: VipKey,
+        /// The MAC of that node.
+        former: MacAddr,
+    },
     /// The VIP has another MAC.
     MacChanged {
         /// The VIP.
@@ -115,6 +123,16 @@ pub enum Command {
         mac: MacAddr,
         /// The round.
         round: Round,
+    },
+    /// Send one announcement to a former holder alone. Send nothing if the maps show by then that this
+    /// node does not hold the VIP.
+    Repeat {
+        /// The VIP.
+        key: VipKey,
+        /// Its MAC.
+        mac: MacAddr,
+        /// The former holder's MAC.
+        former: MacAddr,
     },
 }
 
@@ -225,6 +243,7 @@ impl Announcer {
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         match event {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
+            Event::Succeeded { .. } => {}
             Event::Released { key } => self.forget(key),
             Event::Challenged { key } => self.defend(key, now),
             Event::FailedOver { ifindex, heard } => {

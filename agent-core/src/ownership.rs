@@ -112,6 +112,7 @@ const REFUSED_RETRY: Duration = Duration::from_secs(5);
 /// #     clock_late: Duration::from_millis(8),
 /// #     most_new: 32,
 /// #     probing: None,
+/// #     wire: None,
 /// #     seed: 1,
 /// # };
 ///
@@ -209,6 +210,7 @@ impl Engine {
             }
             Event::Probed { vip, probed } => self.with(vip, |mut subject| subject.on_probed(probed)),
             Event::Wire { vip, heard } => self.with(vip, |mut subject| subject.on_wire(heard)),
+            Event::Witnessed(_) | Event::WireKeys(_) | Event::WireSelf(_) => {}
             Event::Stop(reason) => self.on_stop(reason),
             Event::Tick => {}
         }

@@ -9,13 +9,17 @@
 //! [`Witness`] the state machine that pings and judges. It counts in [`Boottime`].
 
 mod boottime;
+mod frame;
 mod offer;
 mod plan;
 mod scale;
+mod witness;
 
 pub use self::{
     boottime::Boottime,
+    frame::{Act, Frame, Kind, Received},
     offer::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid},
-    plan::{Ended, Finding, Path, Peer, Plan, Traffic, Watched},
+    plan::{Counts, Ended, Finding, Path, Peer, Plan, Traffic, Watched},
     scale::Scale,
+    witness::{Seen, Sight, Witness},
 };

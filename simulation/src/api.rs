@@ -248,6 +248,7 @@ impl Api {
             duration: write.duration,
             interfaces: write.interfaces.clone(),
             leaving: write.leaving,
+            wire: write.wire,
         };
         let is_own = names::node_index(&write.node) == Some(from);
         let current = self.leases.get(&write.node).map(|record| &record.version);

@@ -62,6 +62,8 @@ impl Trace {
             | Command::WriteClaim(_)
             | Command::DeleteClaim { .. }
             | Command::ReadClaim(_)
+            | Command::SetWire(_)
+            | Command::TellFormer { .. }
             | Command::ListAnew
             | Command::Notify(_)
             | Command::Stopped => false,
@@ -215,6 +217,8 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
             format!("  peers: {}", peers.join(" "))
         }
+        Command::SetWire(plan) => format!("  wire: {plan:?}"),
+        Command::TellFormer { vip, session, mac } => format!("  tells {mac} the end of {} for {vip}", short(*session)),
         Command::ListAnew => "  lists everything anew".to_owned(),
         Command::Probe { vip, often: _ } => format!("  probes {vip}"),
         Command::SetSuccessor { vip, hears } => format!("  is next for {vip}: {hears}"),

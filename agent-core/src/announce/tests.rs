@@ -49,7 +49,8 @@ impl Run {
 
     fn tell(&mut self, event: Event) {
         let commands = self.announcer.on_event(event, self.now);
-        for Command::Send { key, mac, round } in commands {
+        for command in commands {
+            let Command::Send { key, mac, round } = command else { continue };
             self.sent.push(Sent { millis: millis(self.now), key, mac, round });
         }
         if let Some(deadline) = self.announcer.next_deadline() {

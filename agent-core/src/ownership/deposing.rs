@@ -116,6 +116,7 @@ impl Nodes {
             duration: lease.map_or(default, |lease| lease.duration),
             interfaces: lease.map(|lease| lease.interfaces.clone()).unwrap_or_default(),
             leaving: member.is_leaving(),
+            wire: lease.and_then(|lease| lease.wire.clone()),
         })
     }
 

@@ -303,6 +303,7 @@ impl Own {
             duration,
             interfaces,
             leaving: self.is_leaving(),
+            wire: None,
         })
     }
 

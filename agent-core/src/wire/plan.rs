@@ -1,6 +1,6 @@
 //! What the engine wants of a witness, and what the witness finds.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use vipward_common::MacAddr;
 
@@ -14,6 +14,8 @@ pub struct Plan {
     pub key: Option<KeyId>,
     /// The nodes to ping.
     pub peers: Vec<Peer>,
+    /// The witnesses of this node whose word counts. They ping it often.
+    pub set: Vec<Wid>,
     /// The sessions that have ended, and whose nodes may not know it.
     pub ended: Vec<Ended>,
 }
@@ -79,7 +81,8 @@ pub enum Finding {
     Pinged {
         /// The witness.
         by: Wid,
-        /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered).
+        /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered),
+        /// or, of one that does not ping often, than [`Scale::deaf`](super::Scale::deaf).
         lately: bool,
     },
     /// An interface hears peers, or no longer does.
@@ -88,12 +91,34 @@ pub enum Finding {
         interface: Arc<str>,
         /// True if a frame of a peer came within [`Scale::deaf`](super::Scale::deaf).
         heard: bool,
+        /// True if a peer has answered a ping of this node that is not older. So both directions work.
+        answered: bool,
     },
     /// The program has been told that this node's session has ended.
     Ended {
         /// The session.
         session: Session,
     },
+}
+
+impl Plan {
+    /// Returns what the program must know: each session and each witness, with the interfaces that
+    /// frames about it may come in on.
+    pub fn ids(&self) -> BTreeSet<(u64, Arc<str>)> {
+        let mut ids = BTreeSet::new();
+        for peer in &self.peers {
+            for path in &peer.paths {
+                ids.insert((peer.session.number(), Arc::clone(&path.interface)));
+                ids.insert((peer.wid.number(), Arc::clone(&path.interface)));
+            }
+            // The other witnesses' words about a holder may come by a segment that it is not on.
+            let others = peer.watched.iter().flat_map(|watched| &watched.others);
+            for path in others.flat_map(|(_, paths)| paths) {
+                ids.insert((peer.session.number(), Arc::clone(&path.interface)));
+            }
+        }
+        ids
+    }
 }
 
 /// The traffic with a peer, for people.
@@ -109,4 +134,19 @@ pub struct Traffic {
     pub sent: u64,
     /// Pings that no answer to them or to a later one has come for in time.
     pub lost: u64,
+}
+
+/// Counts of a witness since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Times that it began to find a holder silent.
+    pub suspicions: u64,
+    /// Times that it asked the others.
+    pub polls: u64,
+    /// Times that it answered a poll.
+    pub seconded: u64,
+    /// Times that enough of them agreed.
+    pub agreed: u64,
+    /// Times that its own pings were late, so that it began anew.
+    pub late: u64,
 }

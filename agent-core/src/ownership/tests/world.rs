@@ -486,6 +486,8 @@ impl World {
             }
             Command::Notify(Notice::NotAlone { .. }) => self.is_over = true,
             Command::Announce { .. }
+            | Command::SetWire(_)
+            | Command::TellFormer { .. }
             | Command::SetSuccessor { .. }
             | Command::Probe { .. }
             | Command::StopProbing { .. }

@@ -114,6 +114,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
         duration: duration.unwrap_or_default(),
         interfaces: metadata.annotation(INTERFACES).and_then(interfaces).unwrap_or_default(),
         leaving: metadata.annotation(LEAVING) == Some("true"),
+        wire: None,
     };
     let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
     Ok(Read { record, known, is_ours })
@@ -206,7 +207,7 @@ fn listed(sessions: &[Session]) -> String {
 }
 
 fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
-    let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving } = write;
+    let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire: _ } = write;
     let interfaces: Vec<InterfaceText> = interfaces
         .iter()
         .map(|NodeInterface { name, mac, subnets, bound, gateways, carrier }| InterfaceText {

@@ -113,7 +113,8 @@ impl<S: Source> EventLoop<S> {
             return;
         }
         let standing = self.standing();
-        for announce::Command::Send { key, mac, round } in commands {
+        for command in commands {
+            let announce::Command::Send { key, mac, round } = command else { continue };
             let vip = key.addr;
             let maps = self.plane.maps();
             let taken_back = self.yields.taken_back().contains(&vip);

@@ -32,6 +32,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
             carrier: true,
         }],
         leaving: false,
+        wire: None,
     }
 }
 
@@ -265,6 +266,7 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
             duration: Duration::from_millis(millis),
             interfaces,
             leaving,
+            wire: None,
         })
 }
 
@@ -279,6 +281,7 @@ proptest! {
             duration: write.duration,
             interfaces: write.interfaces.clone(),
             leaving: write.leaving,
+            wire: write.wire.clone(),
         };
         let mut object = created(&first);
         let Read { record, known, .. } = parsed(&object);

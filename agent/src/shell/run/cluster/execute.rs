@@ -70,6 +70,7 @@ impl EventLoop<Cluster> {
             }
             Command::DeleteClaim { vip, expected } => self.source.requests.delete_claim(vip, expected),
             Command::ReadClaim(vip) => self.source.requests.read_claim(vip),
+            Command::SetWire(_) | Command::TellFormer { .. } => {}
             Command::ListAnew => self.source.kube.list_anew(),
             Command::Notify(Notice::NotAlone { session }) => {
                 self.reconcile(false).await;

@@ -47,6 +47,7 @@ pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Se
         clock_late: clock_tick()? * heartbeat::TICKS_LATE,
         most_new: MOST_NEW,
         probing,
+        wire: None,
         seed: fastrand::u64(..) ^ now_ns,
     };
     settings.check()?;
