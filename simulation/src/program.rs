@@ -57,7 +57,7 @@ impl Program {
             deadline: Monotonic::default(),
             hold_until: Monotonic::default(),
             peers: BTreeSet::new(),
-            wired: Wired { sabotage, ..Wired::default() },
+            wired: Wired::new(sabotage),
             slots: vec![None; vips],
             hold,
             sabotage,

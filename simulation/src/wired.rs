@@ -63,10 +63,14 @@ pub(crate) struct Wired {
     pub(crate) index: BTreeSet<(u64, usize)>,
     seen: BTreeMap<(u64, usize), Sight>,
     pub(crate) ended: Option<Session>,
-    pub(crate) sabotage: Option<Sabotage>,
+    sabotage: Option<Sabotage>,
 }
 
 impl Wired {
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..Self::default() }
+    }
+
     /// Handles a frame. `session` is that of the fence.
     pub(crate) fn hear(
         &mut self,

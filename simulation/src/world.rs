@@ -224,6 +224,7 @@ impl World {
             noise: seeds.fork(),
             plan: plan.clone(),
         };
+        world.facts.wire = world.has_wire();
         world.queue_the_plan();
         world
     }

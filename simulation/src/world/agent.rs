@@ -59,7 +59,6 @@ impl World {
             // There are few VIPs, but they must wait for each other, too.
             most_new: 2,
             probing: Some(PROBING),
-            wire: None,
             seed: self.nodes[node].noise.u64(..),
             wire: self.has_wire().then_some(SCALE),
         }
@@ -435,7 +434,6 @@ impl World {
             }
             // No switch of a simulated segment drops questions.
             Command::Notify(_) | Command::SetSuccessor { .. } => {}
-            Command::SetWire(_) | Command::TellFormer { .. } => {}
             Command::Stopped => self.exit(node),
         }
     }
