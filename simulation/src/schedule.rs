@@ -35,6 +35,11 @@ impl Schedule {
         generate::generate(seed)
     }
 
+    /// Returns whether nodes take part in wire failover.
+    pub fn has_wire(&self) -> bool {
+        self.hold && self.wire.is_some()
+    }
+
     /// Returns the number of disturbances.
     pub fn len(&self) -> usize {
         self.disturbances.len()

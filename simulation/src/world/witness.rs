@@ -103,7 +103,7 @@ impl Truth {
 impl World {
     /// Returns whether nodes take part in wire failover.
     pub(crate) fn has_wire(&self) -> bool {
-        self.plan.wire.is_some() && self.plan.hold
+        self.plan.has_wire()
     }
 
     fn boot_now(&self, node: usize) -> Boottime {
