@@ -76,6 +76,8 @@ pub(crate) struct WirePlan {
     pub(crate) keyless: u8,
     /// True if a host that is no node answers on each segment.
     pub(crate) third_station: bool,
+    /// Its frames come once more, up to so much later. Zero if they do not.
+    pub(crate) replayed_ms: u32,
 }
 
 /// One node.
@@ -254,8 +256,6 @@ pub(crate) enum What {
     /// An interface that keeps its carrier carries no frame: `out` none that it sends, `into` none
     /// that it is to get.
     Dead { segment: u8, who: Who, out: bool, into: bool, for_ms: u32 },
-    /// Frames of wire failover come once more, so much later.
-    Replayed { segment: u8, by_ms: u32, for_ms: u32 },
     /// Frames are lost.
     Lossy { segment: u8, percent: u8, for_ms: u32 },
     /// A stranger announces a VIP in a node's name.
@@ -317,7 +317,6 @@ impl What {
             | Self::KeyGone { for_ms, .. }
             | Self::Cut { for_ms, .. }
             | Self::Dead { for_ms, .. }
-            | Self::Replayed { for_ms, .. }
             | Self::EntriesRefused { for_ms, .. }
             | Self::NoCarrier { for_ms, .. }
             | Self::Partition { for_ms, .. }
@@ -381,8 +380,7 @@ impl What {
             Self::ApiDown { .. }
             | Self::ApiRestart
             | Self::Busy { .. }
-            | Self::KeyGone { .. }
-            | Self::Replayed { .. } => true,
+            | Self::KeyGone { .. } => true,
             Self::Kill { .. }
             | Self::Suspended { .. }
             | Self::End { .. }
@@ -448,7 +446,6 @@ impl What {
             | Self::KeyGone { .. }
             | Self::Cut { .. }
             | Self::Dead { .. }
-            | Self::Replayed { .. }
             | Self::EntriesRefused { .. }
             | Self::ChangeMac { .. }
             | Self::NoCarrier { .. }
@@ -507,7 +504,6 @@ impl What {
             | Self::Move { to: who, .. }
             | Self::ClaimEdited { to: who, .. } => *who = name(*who),
             Self::Partition { .. }
-            | Self::Replayed { .. }
             | Self::Lossy { .. }
             | Self::LateFrames { .. }
             | Self::ApiDown { .. }

@@ -112,7 +112,7 @@ fn answers_that_count_from_when_they_come_are_noticed() {
 
 #[test]
 fn old_answers_that_take_the_place_of_newer_ones_are_noticed() {
-    is_noticed_by_wire(Sabotage::OldEchoesCount, &["W1", "L4", "I4"]);
+    is_noticed_by_wire(Sabotage::OldEchoesCount, &["I4"]);
 }
 
 #[test]

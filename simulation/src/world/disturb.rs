@@ -167,7 +167,6 @@ impl World {
             | What::Deaf { .. }
             | What::Cut { .. }
             | What::Dead { .. }
-            | What::Replayed { .. }
             | What::Lossy { .. }
             | What::LateFrames { .. } => self.change_segment(number, what, begins),
             What::CutOff { .. }
@@ -316,9 +315,6 @@ impl World {
                 }
                 let way = Way { node: index(who), out, into };
                 keep(&mut self.segments[segment_index(segment, segments)].dead, number, way, begins);
-            }
-            What::Replayed { segment, by_ms, .. } => {
-                keep(&mut self.segments[segment_index(segment, segments)].replayed, number, by_ms, begins);
             }
             What::Lossy { segment, percent, .. } => {
                 keep(&mut self.segments[segment_index(segment, segments)].lossy, number, percent, begins);

@@ -35,7 +35,6 @@ pub(crate) struct Segment {
     pub(crate) lossy: Vec<(usize, u8)>,
     pub(crate) late: Vec<(usize, u32)>,
     pub(crate) dead: Vec<(usize, Way)>,
-    pub(crate) replayed: Vec<(usize, u32)>,
     /// The time of the last change.
     pub(crate) changed: At,
 }

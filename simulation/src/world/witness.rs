@@ -10,7 +10,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::Session,
     ownership::Event,
-    wire::{Act, Boottime, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Wid, Witness},
+    wire::{Act, Boottime, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Seen as _, Wid, Witness},
 };
 
 use super::{Happening, World};
@@ -352,7 +352,7 @@ impl World {
         }
         let wire = &self.segments[segment];
         let late = wire.late.iter().map(|(_, by)| *by).max();
-        let replayed = wire.replayed.iter().map(|(_, by)| *by).max();
+        let replayed = self.plan.wire.map(|plan| plan.replayed_ms).filter(|by| *by > 0);
         let noise = &mut self.nodes[from].wire_noise;
         let lateness = late.map_or(0, |by| noise.u32(0..=by));
         let delay = Duration::from_micros(noise.u64(30..600)) + Duration::from_millis(lateness.into());
@@ -374,8 +374,17 @@ impl World {
         }
         let session = it.program.session;
         let local = it.clock.read(self.now).saturating_sub(it.late);
+        let peer = Session::from_number(packet.holder);
+        let answered = |wired: &wired::Wired| {
+            peer.map(|peer| wired.holder(peer, &names::interface(segment)).answered)
+        };
+        let before = answered(&it.program.wired);
         let was_valid = it.program.fence(local) == crate::program::FenceState::Valid;
-        match it.program.wired.hear(packet, segment, session, now) {
+        let verdict = it.program.wired.hear(packet, segment, session, now);
+        if answered(&it.program.wired) < before {
+            return self.violate("I4", format!("an old answer counts on {}", names::node(node)));
+        }
+        match verdict {
             Verdict::Refused => {}
             Verdict::Consumed => {
                 if packet.kind == wired::Kind::Echo {

@@ -15,7 +15,8 @@ impl Generator {
             schedule.nodes.push(NodePlan { clock_ppm: self.rng.i32(-10_000..=10_000), ..schedule.nodes[0] });
         }
         let keyless = if self.rng.u8(0..6) == 0 { 1 << self.rng.u8(0..self.nodes) } else { 0 };
-        schedule.wire = Some(WirePlan { keyless, third_station: self.rng.u8(0..4) > 0 });
+        let replayed_ms = if self.rng.u8(0..3) == 0 { self.rng.u32(1..5_000) } else { 0 };
+        schedule.wire = Some(WirePlan { keyless, third_station: self.rng.u8(0..4) > 0, replayed_ms });
         match self.rng.u8(0..8) {
             0 | 1 => {
                 schedule.disturbances = self.mild();
@@ -93,8 +94,7 @@ impl Generator {
             4 => What::ApiDown { refused: self.rng.bool(), for_ms: self.rng.u32(500..15_000) },
             5 => What::PowerOff { who: self.witness(), back_ms: Some(self.rng.u32(3_000..10_000)) },
             6 => What::Lossy { segment, percent: 10, for_ms },
-            7 => What::Replayed { segment, by_ms: self.rng.u32(0..3_000), for_ms },
-            8 => What::LateFrames { segment, by_ms: self.rng.u32(1..30), for_ms },
+            7 | 8 => What::LateFrames { segment, by_ms: self.rng.u32(1..30), for_ms },
             9 => What::KeyGone { who, for_ms },
             10 => What::Busy { who, by_ms: self.rng.u32(50..600), for_ms },
             11 => What::Deaf { segment, from: self.holder(), to: self.witness(), for_ms },
@@ -188,8 +188,7 @@ impl Generator {
                 let (out, into) = [(true, true), (true, false), (false, true)][self.rng.usize(0..3)];
                 What::Dead { segment, who, out, into, for_ms }
             }
-            9 => What::Replayed { segment, by_ms: self.rng.u32(0..5_000), for_ms },
-            10 => What::Lossy { segment, percent: self.rng.u8(5..=60), for_ms },
+            9 | 10 => What::Lossy { segment, percent: self.rng.u8(5..=60), for_ms },
             11 => What::Kill { who, back_ms: self.back() },
             12 => What::SlowApi { by_ms: self.rng.u32(50..1_500), for_ms },
             _ => What::Move { vip: self.vip(), to: who },
