@@ -8,6 +8,7 @@ use super::{Expected, Found, LeaseWrite, Settings, StopReason, fence::Fence};
 use crate::{
     cluster::{LeaseRecord, MOST_ENDED, NodeInterface, Session},
     time::Monotonic,
+    wire::Offer,
 };
 
 #[cfg(test)]
@@ -282,8 +283,20 @@ impl Own {
         }
     }
 
-    /// Begins a renewal. `is_last` ends the session. Returns none without a session.
-    pub(super) fn renew(&mut self, settings: &Settings, is_last: bool, now: Monotonic) -> Option<LeaseWrite> {
+    /// Returns true if the Lease is known to carry the session.
+    pub(super) fn is_written(&self) -> bool {
+        self.record.as_ref().is_some_and(|record| record.session == self.session)
+    }
+
+    /// Begins a renewal that says `wire` of wire failover. `is_last` ends the session. Returns none
+    /// without a session.
+    pub(super) fn renew(
+        &mut self,
+        settings: &Settings,
+        wire: Option<Offer>,
+        is_last: bool,
+        now: Monotonic,
+    ) -> Option<LeaseWrite> {
         let session = self.session?;
         let duration = self.duration(settings);
         if is_last {
@@ -303,7 +316,7 @@ impl Own {
             duration,
             interfaces,
             leaving: self.is_leaving(),
-            wire: None,
+            wire,
         })
     }
 

@@ -72,7 +72,7 @@ pub enum Finding {
         /// The session.
         session: Session,
     },
-    /// The session answers again.
+    /// The session answers again, or this node can no longer say that it does not.
     Answers {
         /// The session.
         session: Session,

@@ -1,0 +1,130 @@
+//! Contact with peers: an interface over which no peer answers may not be where VIPs go.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{Engine, nodes::Nodes, wire_plan::share_a_segment};
+use crate::{
+    cluster::NodeInterface,
+    time::Monotonic,
+    wire::{Path, Plan},
+};
+
+/// Least number of peers that renew their Leases and are not heard, for the fault to be here.
+const LEAST_PEERS: usize = 2;
+
+/// The contact of one interface, as the witness has found.
+#[derive(Clone, Copy, Debug)]
+struct Contact {
+    heard: bool,
+    answered: bool,
+}
+
+/// The contacts of this node's interfaces.
+#[derive(Debug, Default)]
+pub(super) struct Contacts {
+    interfaces: BTreeMap<Arc<str>, Contact>,
+    /// The interfaces that hear no peer, and count as without carrier.
+    deaf: BTreeSet<Arc<str>>,
+    /// All interfaces, with their true carrier.
+    found: Vec<NodeInterface>,
+}
+
+impl Contacts {
+    pub(super) fn find(&mut self, interfaces: Vec<NodeInterface>) {
+        self.found = interfaces;
+    }
+
+    pub(super) fn take_in(&mut self, interface: Arc<str>, heard: bool, answered: bool) {
+        self.interfaces.insert(interface, Contact { heard, answered });
+    }
+
+    /// Forgets the interfaces on which the plan has no peer.
+    pub(super) fn keep(&mut self, plan: &Plan) {
+        let has_peer = |interface: &Arc<str>| paths(plan).any(|path| path.interface == *interface);
+        self.interfaces.retain(|interface, _| has_peer(interface));
+    }
+
+    /// Returns true if a peer has answered over an interface lately, so both directions work.
+    pub(super) fn is_answered(&self, interface: &str) -> bool {
+        self.interfaces.get(interface).is_some_and(|contact| contact.answered)
+    }
+
+    /// Returns true if a peer has answered lately, over any interface.
+    pub(super) fn is_any_answered(&self) -> bool {
+        self.interfaces.values().any(|contact| contact.answered)
+    }
+
+    pub(super) fn deaf(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.deaf.iter()
+    }
+
+    /// Returns all interfaces, with the carrier that counts.
+    fn that_count(&self) -> Vec<NodeInterface> {
+        let count = |interface: &NodeInterface| NodeInterface {
+            carrier: interface.carrier && !self.deaf.contains(&interface.name),
+            ..interface.clone()
+        };
+        self.found.iter().map(count).collect()
+    }
+}
+
+fn paths(plan: &Plan) -> impl Iterator<Item = &Path> {
+    plan.peers.iter().flat_map(|peer| &peer.paths)
+}
+
+impl Nodes {
+    /// Returns true if this node may not take a VIP on an interface: no peer answers there, although
+    /// one is there that lives. The fault may be this node's, which was deposed for it.
+    pub(super) fn lacks_contact(&self, interface: &NodeInterface, now: Monotonic) -> bool {
+        let Some(key) = self.wire_key(now) else { return false };
+        if self.wire.contacts.is_answered(&interface.name) {
+            return false;
+        }
+        self.partners().any(|(name, member, _, offer)| {
+            let theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
+            let is_there = |their: &NodeInterface| their.carrier && share_a_segment(interface, their);
+            offer.keys.contains(&key) && self.is_alive(name, now) && theirs.clone().any(is_there)
+        })
+    }
+
+    /// Returns the number of peers on the segment of an interface that have renewed their Leases lately.
+    fn renewing_peers(&self, interface: &str, now: Monotonic) -> usize {
+        let lately = |seen: Monotonic| now < seen + self.settings.renewal * 2;
+        let peers = self.wire.plan.peers.iter().filter(|peer| {
+            peer.paths.iter().any(|path| &*path.interface == interface)
+                && self.member(&peer.node).is_some_and(|member| lately(member.seen))
+        });
+        peers.count()
+    }
+}
+
+impl Engine {
+    /// Lets an interface that hears none of several living peers count as without carrier, until a
+    /// frame comes.
+    pub(super) fn tick_contact(&mut self) {
+        let contacts = &self.nodes.wire.contacts;
+        let silent = contacts.interfaces.iter().filter(|(_, contact)| !contact.heard).map(|(name, _)| name);
+        let is_deaf = |interface: &&Arc<str>| {
+            contacts.deaf.contains(*interface) || self.nodes.renewing_peers(interface, self.now) >= LEAST_PEERS
+        };
+        let deaf: BTreeSet<Arc<str>> = silent.filter(is_deaf).cloned().collect();
+        if deaf != contacts.deaf {
+            self.nodes.wire.contacts.deaf = deaf;
+            self.take_interfaces();
+        }
+    }
+
+    /// Takes in the interfaces that count, if they have changed.
+    pub(super) fn take_interfaces(&mut self) {
+        let interfaces = self.nodes.wire.contacts.that_count();
+        if self.nodes.own.interfaces != interfaces {
+            self.nodes.own.interfaces = interfaces;
+            self.nodes.own.renew_now(self.now);
+            self.nodes.wire.is_stale = true;
+            self.evaluate_all();
+        }
+    }
+}
