@@ -19,6 +19,8 @@ use crate::{
 const TOLD: Duration = Duration::from_millis(100);
 const TOLD_LATER: Duration = Duration::from_secs(1);
 const TOLD_OFTEN: Duration = Duration::from_secs(9);
+/// The time after which the node that has ended a session knows of its success.
+const KNOWN: Duration = Duration::from_millis(300);
 /// The delays of a frame and of the turn of its sender.
 const SLACK: Duration = Duration::from_millis(5);
 /// The announcements at once, after the first one.
@@ -63,8 +65,8 @@ pub(crate) struct Mild {
 /// What is recorded of wire failover.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WireRecord {
-    /// The sessions that were ended by their witnesses, each with the time.
-    ended: Vec<(Session, At)>,
+    /// The sessions that were ended by their witnesses, each with the time and the node that did it.
+    ended: Vec<(Session, At, usize)>,
     crashes: Vec<Crash>,
     mild: Option<Mild>,
 }
@@ -81,7 +83,7 @@ impl World {
         };
         let Some(holder) = names::node_index(&before.node) else { return };
         self.facts.deposed_by_wire = true;
-        self.record.wire.ended.push((session, now));
+        self.record.wire.ended.push((session, now, by));
         self.say(by, || format!("has ended the session of {} by wire", before.node));
         let what = format!("{} ended the session of {}", names::node(by), before.node);
         let own = self.nodes[by].program.wired.wid;
@@ -130,18 +132,19 @@ impl World {
         }
     }
 
-    /// Returns when a node's session was ended by its witnesses.
-    fn ended_by_wire(&self, node: usize) -> Option<At> {
+    /// Returns when a node's session was ended by its witnesses, and by which of them.
+    fn ended_by_wire(&self, node: usize) -> Option<(At, usize)> {
         let session = self.nodes[node].program.session?;
-        self.record.wire.ended.iter().find(|(ended, _)| *ended == session).map(|(_, at)| *at)
+        self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, by)| (*at, *by))
     }
 
     /// Returns whether two answers are those of a node whose session was ended by its witnesses and
     /// of its heir. Checks that this lasts until the former holder has heard of it and of the heir,
     /// and no longer.
     pub(super) fn is_being_told(&mut self, vip: usize, former: usize, heir: usize) -> bool {
-        let Some(ended) = self.ended_by_wire(former) else { return false };
+        let Some((ended, by)) = self.ended_by_wire(former) else { return false };
         let now = self.now;
+        let teller = &self.nodes[by];
         let segment = self.segment_of(vip);
         let (it, other) = (&self.nodes[former], &self.nodes[heir]);
         let rounds = other.rounds[vip];
@@ -175,6 +178,9 @@ impl World {
         let told = if has_heard {
             it.ended_at.max(since)
         } else {
+            let Some(fit) = teller.fit_since.filter(|_| teller.busy.is_empty()) else { return true };
+            let knows = (ended + KNOWN).max(fit + KNOWN).max(teller.steady_since).max(teller.runs_since);
+            let since = since.max(knows);
             since + if since.since(ended) < TOLD_OFTEN { TOLD } else { TOLD_LATER } + SLACK
         };
         let rounds_at = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(REPEATS);
@@ -199,7 +205,7 @@ impl World {
 
     /// Notes the VIPs of a node that is about to crash, or whose interface dies.
     pub(crate) fn note_crash(&mut self, node: usize, segment: Option<usize>) {
-        if !self.has_wire() || self.record.calm_before() < CALM || self.record.in_force > 1 {
+        if !self.has_wire() || self.record.calm_before() < CALM || self.record.in_force > self.record.batch {
             return;
         }
         let timing = self.plan.timing;
