@@ -375,7 +375,8 @@ impl What {
             }
             Self::Freeze { for_ms, .. } => for_ms <= 150,
             Self::LateFrames { by_ms, .. } => by_ms <= 30,
-            Self::Lossy { percent, .. } => percent <= 10 && nodes > 2,
+            // A switch that restarts loses all frames of all nodes.
+            Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,
             Self::Cut { .. } | Self::Deaf { .. } | Self::PowerOff { .. } => nodes > 2,
             Self::ApiDown { .. }
             | Self::ApiRestart
@@ -415,6 +416,15 @@ impl What {
     pub(crate) fn takes_away(&self) -> Option<usize> {
         match *self {
             Self::PowerOff { who: Who::Node(node), .. } => Some(node.into()),
+            _ => None,
+        }
+    }
+
+    /// Returns the node that answers nothing meanwhile. It is none if no node does.
+    pub(crate) fn silences(&self) -> Option<Option<usize>> {
+        match *self {
+            Self::Freeze { who: Who::Node(node), .. } => Some(Some(node.into())),
+            Self::Lossy { percent: 100.., .. } => Some(None),
             _ => None,
         }
     }

@@ -56,7 +56,7 @@ pub(crate) struct Crash {
 /// A mild disturbance, by which nothing may move.
 #[derive(Clone, Debug)]
 pub(crate) struct Mild {
-    /// The node that it takes away.
+    /// The node that it takes away, whose session may be ended.
     gone: Option<usize>,
     /// The VIPs that must stay answered.
     vips: Vec<usize>,
@@ -107,7 +107,7 @@ impl World {
             return self.violate("W1", format!("{what}, which was silent for {agree} of {:?} only", offer.set));
         }
         if offer.set.len() == 1 {
-            self.check_two(by, holder, session, &what);
+            self.check_two(by, holder, session, found, &what);
         }
         if self.record.wire.mild.as_ref().is_some_and(|mild| mild.gone != Some(holder)) {
             self.violate("L4", format!("{what} in a mild disturbance"));
@@ -115,9 +115,9 @@ impl World {
     }
 
     /// Checks the rules for a holder with one witness alone.
-    fn check_two(&mut self, by: usize, holder: usize, session: Session, what: &str) {
+    fn check_two(&mut self, by: usize, holder: usize, session: Session, found: At, what: &str) {
         let truth = &self.nodes[by].truth[&session.number()];
-        if truth.third_station.is_none_or(|at| Some(at) < truth.last_answer()) {
+        if truth.third_station.is_none_or(|at| Some(at) < truth.last_answer().filter(|last| *last < found)) {
             return self.violate("W3", format!("{what}, and has heard no third station since"));
         }
         let it = &self.nodes[holder];
@@ -228,6 +228,10 @@ impl World {
         if !leaves_by_itself && offer.mode == Mode::Off || leaves_by_itself && self.nodes.len() < 3 {
             return;
         }
+        // An only witness needs a third station.
+        if offer.set.len() == 1 && !self.plan.wire.is_some_and(|plan| plan.third_station) {
+            return;
+        }
         let wait = if leaves_by_itself { LEFT } else { Duration::ZERO };
         let many = u32::try_from(vips.len()).unwrap_or(u32::MAX);
         for vip in vips {
@@ -299,14 +303,15 @@ impl World {
             offer.and_then(|_| names::node_index(&lease.node))
         };
         let gone = what.takes_away();
+        let silenced = what.silences();
         let mut vips = Vec::new();
         for vip in (0..self.plan.vips.len()).filter(|vip| self.is_wanted(*vip)) {
             let Some(holder) = holder(vip).filter(|_| self.unsettled(vip).is_none()) else { return };
-            if Some(holder) != gone {
+            if Some(holder) != gone && !silenced.is_some_and(|of| of.is_none_or(|node| node == holder)) {
                 vips.push(vip);
             }
         }
-        self.facts.mild |= !vips.is_empty();
+        self.facts.mild = true;
         self.record.wire.mild = Some(Mild { gone, vips });
     }
 

@@ -369,7 +369,8 @@ impl World {
         let now = self.boot_now(node);
         let it = &mut self.nodes[node];
         let link = &it.links[segment];
-        if !it.kernel_runs() || link.no_carrier.any() || link.mac != packet.to {
+        let is_dead = self.segments[segment].dead.iter().any(|(_, way)| way.node == node && way.into);
+        if !it.kernel_runs() || link.no_carrier.any() || link.mac != packet.to || is_dead {
             return;
         }
         let session = it.program.session;

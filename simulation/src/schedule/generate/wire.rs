@@ -20,13 +20,18 @@ impl Generator {
         match self.rng.u8(0..8) {
             0 | 1 => {
                 schedule.disturbances = self.mild();
+                self.forgeries_after(&mut schedule);
                 self.calm(&mut schedule);
             }
             2 | 3 => {
                 schedule.disturbances = self.crashes();
+                self.forgeries_after(&mut schedule);
                 self.calm(&mut schedule);
             }
-            4 | 5 => schedule.disturbances = self.combined(),
+            4 | 5 => {
+                schedule.disturbances = self.combined();
+                self.forgeries_after(&mut schedule);
+            }
             _ => {
                 for _ in 0..self.rng.u8(1..5) {
                     let when = When::Ms(self.rng.u32(FIRST_MS..FIRST_MS + 25_000));
@@ -36,6 +41,19 @@ impl Generator {
             }
         }
         schedule
+    }
+
+    /// Adds an outage of the API server in which a stranger announces, after all else.
+    fn forgeries_after(&mut self, schedule: &mut Schedule) {
+        let end = |of: &Disturbance| match of.when {
+            When::Ms(at) => at + of.what.lasts().map_or(0, |lasts| u32::try_from(lasts.as_millis()).unwrap_or(0)),
+            When::Step { .. } => 0,
+        };
+        let after = schedule.disturbances.iter().map(end).max().unwrap_or(0);
+        for Disturbance { when, what } in self.forgeries() {
+            let When::Ms(at) = when else { continue };
+            schedule.disturbances.push(Disturbance { when: When::Ms(at + after), what });
+        }
     }
 
     /// Lets all nodes join and all VIPs be wanted at the beginning, and each node have a key.
@@ -94,7 +112,8 @@ impl Generator {
             4 => What::ApiDown { refused: self.rng.bool(), for_ms: self.rng.u32(500..15_000) },
             5 => What::PowerOff { who: self.witness(), back_ms: Some(self.rng.u32(3_000..10_000)) },
             6 => What::Lossy { segment, percent: 10, for_ms },
-            7 | 8 => What::LateFrames { segment, by_ms: self.rng.u32(1..30), for_ms },
+            7 => What::Lossy { segment, percent: 100, for_ms: self.rng.u32(250..12_000) },
+            8 => What::LateFrames { segment, by_ms: self.rng.u32(1..30), for_ms },
             9 => What::KeyGone { who, for_ms },
             10 => What::Busy { who, by_ms: self.rng.u32(50..600), for_ms },
             11 => What::Deaf { segment, from: self.holder(), to: self.witness(), for_ms },
