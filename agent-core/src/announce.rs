@@ -376,14 +376,17 @@ impl Announcer {
 
     fn begin_repeats(&mut self, key: VipKey, now: Monotonic) {
         let first = self.formers.on_announced(key, now);
-        self.schedule_repeat(key, 0, first);
+        self.schedule_repeat(key, 0, first, now);
     }
 
-    fn schedule_repeat(&mut self, key: VipKey, number: u8, due: Option<Monotonic>) {
-        if let Some(due) = due.filter(|_| !self.silent.contains(&key.ifindex)) {
-            let round = Round::Repeat(number);
-            self.repeats.insert(key, (round, due));
+    fn schedule_repeat(&mut self, key: VipKey, number: u8, due: Option<Monotonic>, now: Monotonic) {
+        let Some(due) = due.filter(|_| !self.silent.contains(&key.ifindex)) else { return };
+        let round = Round::Repeat(number);
+        self.repeats.insert(key, (round, due));
+        if due > now {
             self.waiting.insert((due, round, key));
+        } else {
+            self.ready.insert((round, due, key));
         }
     }
 
@@ -469,7 +472,7 @@ impl Announcer {
     fn repeat(&mut self, key: VipKey, mac: MacAddr, number: u8, now: Monotonic) -> Option<Command> {
         self.repeats.remove(&key);
         let (former, next) = self.formers.take(key, number, now);
-        self.schedule_repeat(key, number + 1, next);
+        self.schedule_repeat(key, number + 1, next, now);
         let former = former?;
         self.pace.take();
         Some(Command::Repeat { key, mac, former })

@@ -79,9 +79,9 @@ pub use self::types::{
     ClaimWrite, Command, Demand, Event, Expected, Fault, Fenced, Found, FoundEntry, LeaseWrite, Notice,
     Outcome, StopReason, Wire,
 };
+pub use self::view::{NodeView, Said, View, VipSummary, VipView};
 pub use self::wire_view::{Quiet, WireNodeView, WireView};
 pub use self::witnesses::WireCounts;
-pub use self::view::{NodeView, Said, View, VipSummary, VipView};
 pub use super::{placement::Entry, probing::Probed};
 
 /// Time by which a candidate waits longer than the one ranked before it. The wait counts

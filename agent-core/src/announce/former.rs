@@ -8,7 +8,8 @@ use vipward_common::{MacAddr, VipKey};
 use crate::time::Monotonic;
 
 /// Times of the repetitions after the first announcement.
-const AFTER: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
+const AFTER: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
 /// Time after which a repetition that could not leave is of no use: the next round has left.
 const TOO_LATE: Duration = super::ROUND_INTERVAL;
 
@@ -54,7 +55,7 @@ impl Formers {
         let due = |number: usize| AFTER.get(number).map(|after| *since + *after);
         let number = usize::from(number);
         let is_in_time = due(number).is_some_and(|due| now < due + TOO_LATE);
-        let taken = (Some(*mac).filter(|_| is_in_time), due(number + 1));
+        let taken = if is_in_time { (Some(*mac), due(number + 1)) } else { (None, None) };
         if taken.1.is_none() {
             self.end(key);
         }

@@ -46,7 +46,12 @@ struct Run {
 
 impl Run {
     fn start(settings: &Settings, seed: u64) -> Self {
-        Self { announcer: Announcer::start(settings, seed, at(0)), sent: Vec::new(), repeats: Vec::new(), now: at(0) }
+        Self {
+            announcer: Announcer::start(settings, seed, at(0)),
+            sent: Vec::new(),
+            repeats: Vec::new(),
+            now: at(0),
+        }
     }
 
     fn tell(&mut self, event: Event) {

@@ -9,7 +9,7 @@ use super::{Engine, nodes::Nodes, wire_plan::share_a_segment};
 use crate::{
     cluster::NodeInterface,
     time::Monotonic,
-    wire::{Path, Plan},
+    wire::{Path, Peer, Plan},
 };
 
 /// Least number of peers that renew their Leases and are not heard, for the fault to be here.
@@ -93,14 +93,17 @@ impl Nodes {
         })
     }
 
-    /// Returns the number of peers on the segment of an interface that have renewed their Leases lately.
-    fn renewing_peers(&self, interface: &str, now: Monotonic) -> usize {
+    /// Returns true if an interface that hears no peer counts as without carrier. It goes on to count so
+    /// while a peer lives, although the API server may be away.
+    fn is_deaf(&self, interface: &str, was_deaf: bool, now: Monotonic) -> bool {
+        let is_there = |peer: &&Peer| peer.paths.iter().any(|path| &*path.interface == interface);
+        let mut peers = self.wire.plan.peers.iter().filter(is_there).map(|peer| &peer.node);
+        if was_deaf {
+            return peers.any(|node| self.is_alive(node, now));
+        }
         let lately = |seen: Monotonic| now < seen + self.settings.renewal * 2;
-        let peers = self.wire.plan.peers.iter().filter(|peer| {
-            peer.paths.iter().any(|path| &*path.interface == interface)
-                && self.member(&peer.node).is_some_and(|member| lately(member.seen))
-        });
-        peers.count()
+        peers.filter(|node| self.member(node).is_some_and(|member| lately(member.seen))).count()
+            >= LEAST_PEERS
     }
 }
 
@@ -110,9 +113,7 @@ impl Engine {
     pub(super) fn tick_contact(&mut self) {
         let contacts = &self.nodes.wire.contacts;
         let silent = contacts.interfaces.iter().filter(|(_, contact)| !contact.heard).map(|(name, _)| name);
-        let is_deaf = |interface: &&Arc<str>| {
-            contacts.deaf.contains(*interface) || self.nodes.renewing_peers(interface, self.now) >= LEAST_PEERS
-        };
+        let is_deaf = |name: &&Arc<str>| self.nodes.is_deaf(name, contacts.deaf.contains(*name), self.now);
         let deaf: BTreeSet<Arc<str>> = silent.filter(is_deaf).cloned().collect();
         if deaf != contacts.deaf {
             self.nodes.wire.contacts.deaf = deaf;

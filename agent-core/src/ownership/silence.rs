@@ -60,7 +60,9 @@ impl Nodes {
             ClaimState::Held(holder) if may_tell && self.has_ended(&node, holder.session, now) => {
                 Some((holder.session, holder.mac))
             }
-            ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => None,
+            ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => {
+                None
+            }
         };
         Some(Former { node, to_tell })
     }
@@ -163,7 +165,9 @@ impl Engine {
     /// that was read, so it fails if the node has said anything since.
     pub(super) fn depose_suspect(&mut self, name: &NodeName, is_read: bool) {
         let suspects = &mut self.nodes.wire.suspects.nodes;
-        let Some(suspect) = suspects.remove(name).filter(|suspect| suspect.step == Step::Reads) else { return };
+        let Some(suspect) = suspects.remove(name).filter(|suspect| suspect.step == Step::Reads) else {
+            return;
+        };
         if !is_read || !self.may_depose(name, suspect.session) {
             return;
         }

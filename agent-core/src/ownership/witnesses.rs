@@ -9,7 +9,9 @@ use std::{
 
 use vipward_common::Policy;
 
-use super::{Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes, silence::Suspects};
+use super::{
+    Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes, silence::Suspects,
+};
 use crate::{
     cluster::{NodeName, Session},
     time::Monotonic,
@@ -194,7 +196,8 @@ impl Nodes {
         let kept = before.iter().filter(|wid| invited.contains(wid));
         let (pinging, quiet): (Vec<Wid>, Vec<Wid>) =
             kept.copied().partition(|wid| wire.pings(*wid) != Some(false));
-        let new = invited.iter().filter(|wid| !before.contains(wid) && wire.pings(**wid) == Some(true)).copied();
+        let new =
+            invited.iter().filter(|wid| !before.contains(wid) && wire.pings(**wid) == Some(true)).copied();
         let chosen: Vec<Wid> = pinging.into_iter().chain(new).chain(quiet).take(m).collect();
         let new = chosen.iter().filter(|wid| !before.contains(wid));
         before.iter().filter(|wid| chosen.contains(wid)).chain(new).copied().collect()

@@ -118,12 +118,9 @@ impl Witness {
                     known.peer = peer;
                     known
                 }
-                None => Watch {
-                    peer,
-                    pings: Pings::new(now),
-                    vote: Vote::default(),
-                    pinged: PingedBy::new(now),
-                },
+                None => {
+                    Watch { peer, pings: Pings::new(now), vote: Vote::default(), pinged: PingedBy::new(now) }
+                }
             };
             self.peers.insert(session, watch);
         }
@@ -138,15 +135,24 @@ impl Witness {
         let Received { interface, from, frame } = received;
         let Frame { kind, holder, witness, stamp } = frame;
         let (Some(watch), Some(witness)) = (self.peers.get_mut(&holder), witness) else { return };
-        let is_member =
-            watch.peer.watched.as_ref().is_some_and(|watched| watched.others.iter().any(|(wid, _)| *wid == witness));
+        let is_member = watch
+            .peer
+            .watched
+            .as_ref()
+            .is_some_and(|watched| watched.others.iter().any(|(wid, _)| *wid == witness));
         if !is_member {
             return;
         }
         self.contacts.hear(&interface, now);
         match kind {
             Kind::Poll if self.questions.len() < MOST_POLLS => {
-                self.questions.push(Question { session: holder, number: stamp, asker: witness, interface, from });
+                self.questions.push(Question {
+                    session: holder,
+                    number: stamp,
+                    asker: witness,
+                    interface,
+                    from,
+                });
             }
             Kind::Silent => watch.vote.second(witness, stamp),
             Kind::Poll | Kind::Ping | Kind::Ended => return,

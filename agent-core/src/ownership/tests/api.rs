@@ -82,8 +82,16 @@ impl Api {
             return outcome;
         }
         let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire } = write;
-        let record =
-            LeaseRecord { node, version: self.next_version(), session, ended, duration, interfaces, leaving, wire };
+        let record = LeaseRecord {
+            node,
+            version: self.next_version(),
+            session,
+            ended,
+            duration,
+            interfaces,
+            leaving,
+            wire,
+        };
         self.leases.insert(record.node.clone(), record.clone());
         Outcome::Done(record)
     }

@@ -66,7 +66,8 @@ impl Contacts {
     /// Returns what has changed.
     pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> impl Iterator<Item = Finding> {
         self.interfaces.iter_mut().filter_map(move |(interface, contact)| {
-            let (heard, answered) = (now < contact.heard + scale.deaf(), now < contact.answered + scale.deaf());
+            let (heard, answered) =
+                (now < contact.heard + scale.deaf(), now < contact.answered + scale.deaf());
             // Deafness counts only after this node has listened for as long.
             if !heard && now < contact.since + scale.deaf() {
                 return None;

@@ -107,14 +107,7 @@ impl Vote {
         }
     }
 
-    fn ask(
-        &mut self,
-        watched: &Watched,
-        wid: Wid,
-        scale: Scale,
-        now: Boottime,
-        counts: &mut Counts,
-    ) -> Step {
+    fn ask(&mut self, watched: &Watched, wid: Wid, scale: Scale, now: Boottime, counts: &mut Counts) -> Step {
         if watched.others.is_empty() {
             self.stage = Stage::Asking { since: now, answered: false, again: now + scale.ping() };
             return Step::AskNeighbours;
