@@ -10,7 +10,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Happening, World};
+use super::{Happening, SCALE, World};
 use crate::{
     api::Request,
     names,
@@ -59,8 +59,8 @@ impl World {
             // There are few VIPs, but they must wait for each other, too.
             most_new: 2,
             probing: Some(PROBING),
-            wire: None,
             seed: self.nodes[node].noise.u64(..),
+            wire: self.has_wire().then_some(SCALE),
         }
     }
 
@@ -103,7 +103,9 @@ impl World {
         for (vip, to) in yielded {
             self.ask_about_yield(node, vip, to);
         }
+        self.nodes[node].runs_since = now;
         self.feed_links(node);
+        self.start_witness(node);
         for kind in KINDS {
             self.begin_list(node, kind);
         }
@@ -184,9 +186,11 @@ impl World {
         if !self.nodes[node].agent_runs() {
             return;
         }
+        self.nodes[node].runs_since = self.now;
         self.feed_links(node);
         self.drain(node);
         self.feed(node, Event::Tick);
+        self.schedule_turn(node);
     }
 
     /// Takes in what waits for the agent, as long as it runs.
@@ -404,6 +408,10 @@ impl World {
             }
             Command::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
             Command::ListAnew => KINDS.into_iter().for_each(|kind| self.begin_list(node, kind)),
+            Command::SetWire(plan) => self.set_wire(node, plan),
+            Command::TellFormer { vip, session, mac } => {
+                self.note_former(node, names::vip_index(vip), (session, mac));
+            }
             Command::Announce { vip } => self.send_announcement(node, names::vip_index(vip)),
             Command::Probe { vip, often: _ } => self.probe(node, names::vip_index(vip)),
             Command::StopProbing { vip } => self.nodes[node].asked[names::vip_index(vip)] += 1,
@@ -426,7 +434,6 @@ impl World {
             }
             // No switch of a simulated segment drops questions.
             Command::Notify(_) | Command::SetSuccessor { .. } => {}
-            Command::SetWire(_) | Command::TellFormer { .. } => {}
             Command::Stopped => self.exit(node),
         }
     }
