@@ -219,8 +219,8 @@ impl Nodes {
         let key = self.wire_key(now);
         let invited = key.map(|key| self.to_invite(key, &before_set, now)).unwrap_or_default();
         let (m, need) = quorum(self.on_segments(now));
-        // The write that makes a session says off.
-        let may_count = holds && m > 0 && self.own.is_written() && !self.wire.is_slow(now);
+        // The write that makes a session says off: no VIP is held in it yet.
+        let may_count = holds && m > 0 && !self.wire.is_slow(now);
         let set = if may_count { self.set(&invited, &before_set, m, now) } else { Vec::new() };
         let (set, need) = if set.len() < m || set.is_empty() { (Vec::new(), 0) } else { (set, need) };
         let is_other = set != before_set || need != before_need;

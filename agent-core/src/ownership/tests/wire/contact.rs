@@ -3,6 +3,9 @@
 use super::*;
 use crate::ownership::FoundEntry;
 
+/// Description, the other nodes, if frames and answers come, and if a takes.
+type Row = (&'static str, &'static [&'static str], (bool, bool), bool);
+
 const TAKE: &str = "write claim: held by a1, epoch 2";
 
 /// Ends the session of b, which held the VIP.
@@ -13,8 +16,7 @@ fn end_b(world: &mut World) -> Vec<String> {
 
 #[test]
 fn a_vip_of_an_ended_session_is_taken_only_with_contact_or_alone() {
-    // Description, the other nodes, contact, whether a takes.
-    let rows: [(&str, &[&'static str], (bool, bool), bool); 4] = [
+    let rows: [Row; 4] = [
         ("a peer answers", &["b", "c"], (true, true), true),
         ("frames come, but no answer", &["b", "c"], (true, false), false),
         ("nothing comes", &["b", "c"], (false, false), false),
