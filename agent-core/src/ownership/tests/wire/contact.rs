@@ -55,7 +55,7 @@ fn a_peer_without_carrier_or_without_a_key_does_not_matter() {
         ("no part", |lease| LeaseRecord { wire: None, ..lease }),
         ("another segment", |lease| LeaseRecord {
             interfaces: changed_interface("c", |it| {
-                it.subnets = vec!["203.0.113.0/24".parse().expect("a subnet")]
+                it.subnets = vec!["203.0.113.0/24".parse().expect("a subnet")];
             }),
             ..lease
         }),
