@@ -80,7 +80,10 @@ impl Nodes {
     /// one is there that lives. The fault may be this node's, which was deposed for it.
     pub(super) fn lacks_contact(&self, interface: &NodeInterface, now: Monotonic) -> bool {
         let Some(key) = self.wire_key(now) else { return false };
-        if self.wire.contacts.is_answered(&interface.name) {
+        // An answer from before this node was deposed for silence proves nothing: deposing takes less
+        // time than an answer counts.
+        let is_too_early = self.wire.answers_count_from().is_some_and(|from| now < from);
+        if !is_too_early && self.wire.contacts.is_answered(&interface.name) {
             return false;
         }
         self.partners().any(|(name, member, _, offer)| {

@@ -200,7 +200,7 @@ impl Engine {
     /// a silent Lease, and if a peer answers, not for this node's fault.
     pub(super) fn judge_end(&mut self) {
         let wire = &mut self.nodes.wire;
-        wire.was_deposed = true;
+        wire.deposed_at = Some(self.now);
         let was_watched = wire.said().is_some_and(|offer| offer.mode == Mode::Notice);
         if !(was_watched && wire.contacts.is_any_answered() && self.nodes.own.is_valid(self.now)) {
             return;

@@ -82,11 +82,12 @@ impl Subject<'_> {
             return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
         };
         // A node that was deposed for its dead interface must not take its VIPs again.
-        let is_back = was_ours.is_some() && !self.nodes.wire.was_deposed;
+        let is_back = was_ours.is_some() && self.nodes.wire.deposed_at.is_none();
         let must_answer = last.is_some() || epoch == Epoch(0);
         if must_answer && !is_back && self.lacks_contact(&demand) {
             self.vip.waiting.free = None;
-            return Some(self.now + self.nodes.settings.renewal);
+            let from = self.nodes.wire.answers_count_from().filter(|from| *from > self.now);
+            return Some(from.unwrap_or(self.now + self.nodes.settings.renewal));
         }
         let must_be_probed = was_ours.is_none() && self.must_be_probed(epoch, &demand);
         let is_new = epoch == Epoch(0);

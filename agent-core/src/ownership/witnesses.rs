@@ -49,8 +49,8 @@ pub(super) struct Witnesses {
     /// Times of false moves lately.
     false_moves: VecDeque<Monotonic>,
     slow_until: Option<Monotonic>,
-    /// True if another node has ended a session of this process.
-    pub(super) was_deposed: bool,
+    /// Time at which this process learned that another node has ended a session of it.
+    pub(super) deposed_at: Option<Monotonic>,
     pub(super) counts: WireCounts,
 }
 
@@ -79,7 +79,7 @@ impl Witnesses {
             is_stale: false,
             false_moves: VecDeque::new(),
             slow_until: None,
-            was_deposed: false,
+            deposed_at: None,
             counts: WireCounts::default(),
         }
     }
@@ -124,6 +124,12 @@ impl Witnesses {
     /// Returns the time until which only the Lease counts, after false moves.
     pub(super) fn slow_until(&self) -> Option<Monotonic> {
         self.slow_until
+    }
+
+    /// Returns the time from which answers prove that this node's interfaces work: those to pings
+    /// which it has sent after it was deposed.
+    pub(super) fn answers_count_from(&self) -> Option<Monotonic> {
+        Some(self.deposed_at? + self.scale?.deaf())
     }
 
     pub(super) fn is_slow(&self, now: Monotonic) -> bool {
