@@ -51,6 +51,8 @@ pub(super) struct Witnesses {
     slow_until: Option<Monotonic>,
     /// Time at which this process learned that another node has ended a session of it.
     pub(super) deposed_at: Option<Monotonic>,
+    /// True if that was for silence on the wire, and answers will show if this node lived.
+    pub(super) is_to_judge: bool,
     pub(super) counts: WireCounts,
 }
 
@@ -80,6 +82,7 @@ impl Witnesses {
             false_moves: VecDeque::new(),
             slow_until: None,
             deposed_at: None,
+            is_to_judge: false,
             counts: WireCounts::default(),
         }
     }
