@@ -434,7 +434,7 @@ impl Engine {
     fn on_deposed(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
         self.count_deposing(&name, matches!(outcome, Outcome::Done(_)));
         match self.nodes.on_deposed(&name, outcome, self.now) {
-            Some(Deposed::Done(record)) => self.take_lease(record),
+            Some(Deposed::Done(record)) => self.take_lease(*record),
             Some(Deposed::Read) => self.command(Command::ReadLease(name)),
             Some(Deposed::Again) | None => {}
         }

@@ -109,7 +109,7 @@ fn a_vip_is_announced_at_once_then_in_five_rounds_then_refreshed() {
 fn the_former_holder_hears_the_first_round_three_times_again_and_alone() {
     let succeeded = Event::Succeeded { key: key(1, 1), former: NEW };
     let (gone, lost) = (Event::Released { key: key(1, 1) }, Event::CarrierLost { ifindex: 1 });
-    let rows: [(&str, &[(u64, Event)], &[u64]); 5] = [
+    let rows: [Row<'_>; 5] = [
         ("no former holder", &[(0, taken(1, 1))], &[]),
         ("a former holder", &[(0, taken(1, 1)), (0, succeeded)], &[50, 150, 350]),
         ("the VIP is released", &[(0, taken(1, 1)), (0, succeeded), (100, gone)], &[50]),

@@ -13,7 +13,7 @@ use crate::{
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Deposed {
     /// The Lease was written.
-    Done(LeaseRecord),
+    Done(Box<LeaseRecord>),
     /// The Lease must be read: it has changed, or is gone.
     Read,
     /// The write is repeated later.
@@ -138,7 +138,7 @@ impl Nodes {
         let member = self.member_mut(name)?;
         member.deposing = false;
         Some(match outcome {
-            Outcome::Done(record) => Deposed::Done(record),
+            Outcome::Done(record) => Deposed::Done(record.into()),
             // The watch shows an old Lease. The time of silence starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;

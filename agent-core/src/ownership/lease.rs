@@ -81,7 +81,7 @@ impl Engine {
         if let Some(session) = self.nodes.own.session() {
             self.command(Command::Notify(Notice::SessionEnded { session }));
         }
-        self.judge_end();
+        self.on_deposed_here();
         self.let_go_of_all();
         self.begin_session();
     }

@@ -283,11 +283,6 @@ impl Own {
         }
     }
 
-    /// Returns true if the Lease is known to carry the session.
-    pub(super) fn is_written(&self) -> bool {
-        self.record.as_ref().is_some_and(|record| record.session == self.session)
-    }
-
     /// Begins a renewal that says `wire` of wire failover. `is_last` ends the session. Returns none
     /// without a session.
     pub(super) fn renew(

@@ -131,6 +131,7 @@ impl Engine {
         if self.nodes.wire.scale.is_some() {
             self.tick_contact();
             self.tick_suspects();
+            self.judge_end();
         }
     }
 
@@ -197,15 +198,27 @@ impl Engine {
     }
 
     /// Takes in that another node has ended this node's session. If the fence is valid, that was not for
-    /// a silent Lease, and if a peer answers, not for this node's fault.
-    pub(super) fn judge_end(&mut self) {
+    /// a silent Lease.
+    pub(super) fn on_deposed_here(&mut self) {
+        let is_valid = self.nodes.own.is_valid(self.now);
         let wire = &mut self.nodes.wire;
         wire.deposed_at = Some(self.now);
-        let was_watched = wire.said().is_some_and(|offer| offer.mode == Mode::Notice);
-        if !(was_watched && wire.contacts.is_any_answered() && self.nodes.own.is_valid(self.now)) {
+        wire.is_to_judge = is_valid && wire.said().is_some_and(|offer| offer.mode == Mode::Notice);
+    }
+
+    /// Judges the end of this node's session for silence. If peers answer pings that were sent after it,
+    /// it was not for this node's fault.
+    fn judge_end(&mut self) {
+        let wire = &mut self.nodes.wire;
+        let is_due = wire.is_to_judge && wire.answers_count_from().is_some_and(|from| from <= self.now);
+        if !is_due {
             return;
         }
-        if let Some((moves, lasts)) = self.nodes.wire.on_false_move(self.now) {
+        wire.is_to_judge = false;
+        if !wire.contacts.is_any_answered() {
+            return;
+        }
+        if let Some((moves, lasts)) = wire.on_false_move(self.now) {
             self.command(Command::Notify(Notice::WireSlow { moves, lasts }));
         }
     }

@@ -51,6 +51,8 @@ pub(super) struct Witnesses {
     slow_until: Option<Monotonic>,
     /// Time at which this process learned that another node has ended a session of it.
     pub(super) deposed_at: Option<Monotonic>,
+    /// True if that was for silence on the wire, and answers will show if this node lived.
+    pub(super) is_to_judge: bool,
     pub(super) counts: WireCounts,
 }
 
@@ -80,6 +82,7 @@ impl Witnesses {
             false_moves: VecDeque::new(),
             slow_until: None,
             deposed_at: None,
+            is_to_judge: false,
             counts: WireCounts::default(),
         }
     }
@@ -225,8 +228,8 @@ impl Nodes {
         let key = self.wire_key(now);
         let invited = key.map(|key| self.to_invite(key, &before_set, now)).unwrap_or_default();
         let (m, need) = quorum(self.on_segments(now));
-        // The write that makes a session says off.
-        let may_count = holds && m > 0 && self.own.is_written() && !self.wire.is_slow(now);
+        // The write that makes a session says off: no VIP is held in it yet.
+        let may_count = holds && m > 0 && !self.wire.is_slow(now);
         let set = if may_count { self.set(&invited, &before_set, m, now) } else { Vec::new() };
         let (set, need) = if set.len() < m || set.is_empty() { (Vec::new(), 0) } else { (set, need) };
         let is_other = set != before_set || need != before_need;

@@ -277,7 +277,7 @@ impl Witness {
             deadlines.extend(self.key.map(|_| watch.pings.next(is_watched, self.scale)));
             deadlines.extend(watch.pings.silent_at(self.scale).filter(|_| is_watched));
             deadlines.extend(watch.vote.deadline());
-            deadlines.extend(watch.pinged.deadline(self.scale));
+            deadlines.push(watch.pinged.deadline(self.scale));
         }
         deadlines.extend(self.contacts.deadlines(self.scale));
         deadlines.extend(self.key.and_then(|_| self.telling.next()));

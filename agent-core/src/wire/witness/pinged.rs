@@ -51,8 +51,7 @@ impl PingedBy {
     }
 
     /// Returns the time at which there may be news.
-    pub(super) fn deadline(&self, scale: Scale) -> Option<Boottime> {
-        let first = self.begun + scale.deaf();
-        Some(if self.reported.is_none() { first } else { self.until(scale) })
+    pub(super) fn deadline(&self, scale: Scale) -> Boottime {
+        if self.reported.is_none() { self.begun + scale.deaf() } else { self.until(scale) }
     }
 }

@@ -3,6 +3,9 @@
 use super::*;
 use crate::ownership::FoundEntry;
 
+/// Description, the other nodes, if frames and answers come, and if a takes.
+type Row = (&'static str, &'static [&'static str], (bool, bool), bool);
+
 const TAKE: &str = "write claim: held by a1, epoch 2";
 
 /// Ends the session of b, which held the VIP.
@@ -13,8 +16,7 @@ fn end_b(world: &mut World) -> Vec<String> {
 
 #[test]
 fn a_vip_of_an_ended_session_is_taken_only_with_contact_or_alone() {
-    // Description, the other nodes, contact, whether a takes.
-    let rows: [(&str, &[&'static str], (bool, bool), bool); 4] = [
+    let rows: [Row; 4] = [
         ("a peer answers", &["b", "c"], (true, true), true),
         ("frames come, but no answer", &["b", "c"], (true, false), false),
         ("nothing comes", &["b", "c"], (false, false), false),
@@ -53,7 +55,7 @@ fn a_peer_without_carrier_or_without_a_key_does_not_matter() {
         ("no part", |lease| LeaseRecord { wire: None, ..lease }),
         ("another segment", |lease| LeaseRecord {
             interfaces: changed_interface("c", |it| {
-                it.subnets = vec!["203.0.113.0/24".parse().expect("a subnet")]
+                it.subnets = vec!["203.0.113.0/24".parse().expect("a subnet")];
             }),
             ..lease
         }),

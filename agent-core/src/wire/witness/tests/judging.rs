@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_holder_that_answers_is_never_silent() {
-    let mut lan = Lan::start(plan(vec![holder(b'h', &[b'x'], 2)]));
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
     assert_eq!(lan.run(600_000), [""; 0]);
     assert_eq!(lan.pings.len(), 6_001, "one ping each 100 ms");
     let traffic = &lan.witness.traffic(at(600_000))[0];
@@ -15,7 +15,7 @@ fn a_holder_that_answers_is_never_silent() {
 #[test]
 fn a_holder_is_silent_300_ms_after_the_last_ping_that_it_answered_and_is_pinged_urgently_before() {
     for (scale, times) in [(Scale::One, 1), (Scale::Two, 2), (Scale::Four, 4)] {
-        let mut lan = Lan::scaled(scale, plan(vec![holder(b'h', &[b'x'], 2)]));
+        let mut lan = Lan::scaled(scale, plan(vec![holder(b'h', b"x", 2)]));
         lan.run(1_000 * times);
         lan.kill(b'h');
         lan.pings.clear();
@@ -29,7 +29,7 @@ fn a_holder_is_silent_300_ms_after_the_last_ping_that_it_answered_and_is_pinged_
 fn a_late_own_ping_voids_the_suspicion() {
     // The witness sleeps from this time on, and the holder is dead since 1 s.
     for (asleep, awake, suspects) in [(1_260, 1_450, 1_450), (1_240, 1_500, 1_800), (1_299, 9_000, 9_300)] {
-        let mut lan = Lan::start(plan(vec![holder(b'h', &[b'x'], 2)]));
+        let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
         lan.run(1_000);
         lan.kill(b'h');
         lan.run(asleep);
@@ -42,7 +42,7 @@ fn a_late_own_ping_voids_the_suspicion() {
 
 #[test]
 fn fewer_than_six_pings_say_nothing() {
-    let mut lan = Lan::start(plan(vec![holder(b'h', &[b'x'], 2)]));
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
     lan.run(1_000);
     lan.kill(b'h');
     // A slow host wakes the witness each 100 ms only.
@@ -56,7 +56,7 @@ fn fewer_than_six_pings_say_nothing() {
 
 #[test]
 fn a_holder_that_has_never_answered_is_not_silent() {
-    let mut lan = Lan::start(plan(vec![holder(b'h', &[b'x'], 2)]));
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
     lan.kill(b'h');
     // The slot of the maps still has the times of another peer.
     let sight = Sight { answered: Boottime::from_nanos(at(0).as_nanos() - 1), heard: at(0) };
@@ -66,7 +66,7 @@ fn a_holder_that_has_never_answered_is_not_silent() {
 
 #[test]
 fn an_answer_over_any_segment_counts() {
-    let two = Peer { paths: vec![path(b'h', "eth0"), path(b'h', "eth1")], ..holder(b'h', &[b'x'], 2) };
+    let two = Peer { paths: vec![path(b'h', "eth0"), path(b'h', "eth1")], ..holder(b'h', b"x", 2) };
     let mut lan = Lan::start(plan(vec![two]));
     lan.run(1_000);
     lan.kill(b'h');
@@ -83,7 +83,7 @@ fn a_node_whose_session_is_not_watched_is_pinged_rarely_and_never_suspected() {
     assert_eq!(lan.run(31_000), [""; 0]);
     assert!((100..=105).contains(&lan.pings.len()), "{} pings in 31 s", lan.pings.len());
     // Rare pings prove nothing when it is watched from now on.
-    lan.witness.set_plan(plan(vec![holder(b'h', &[b'x'], 2)]), at(31_000));
+    lan.witness.set_plan(plan(vec![holder(b'h', b"x", 2)]), at(31_000));
     let lines = lan.run(40_000);
     let first: u64 = lines[0].strip_suffix(" polls x").expect("a poll").parse().expect("a time");
     assert!((31_200..=31_300).contains(&first), "{first}");
@@ -92,7 +92,7 @@ fn a_node_whose_session_is_not_watched_is_pinged_rarely_and_never_suspected() {
 
 #[test]
 fn an_older_answer_that_comes_late_or_again_changes_nothing() {
-    let mut lan = Lan::start(plan(vec![holder(b'h', &[b'x'], 2)]));
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
     lan.run(1_000);
     lan.kill(b'h');
     lan.run(1_250);
@@ -103,14 +103,14 @@ fn an_older_answer_that_comes_late_or_again_changes_nothing() {
 
 #[test]
 fn without_a_key_nothing_is_sent_and_nothing_suspected() {
-    let mut lan = Lan::start(Plan { key: None, ..plan(vec![holder(b'h', &[b'x'], 2)]) });
+    let mut lan = Lan::start(Plan { key: None, ..plan(vec![holder(b'h', b"x", 2)]) });
     assert_eq!(lan.run(10_000), [""; 0]);
     assert_eq!(lan.pings, []);
 }
 
 #[test]
 fn a_holder_that_stays_silent_is_pinged_as_often_as_before() {
-    let mut lan = Lan::start(plan(vec![holder(b'h', &[b'x'], 2)]));
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
     lan.run(1_000);
     lan.kill(b'h');
     lan.run(10_000);

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Description, the other members, the quorum, their words with the times, and when it is enough.
+type Row = (&'static str, &'static [u8], usize, &'static [(u64, u8)], Option<u64>);
+
 /// Returns a segment on which h has died at 1 s, as its set of this node and `others` finds at 1.3 s.
 fn silent(others: &[u8], quorum: usize) -> Lan {
     let mut lan = Lan::start(plan(vec![holder(b'h', others, quorum)]));
@@ -22,7 +25,7 @@ fn a_poll_that_too_few_second_is_repeated_after_30_ms_and_changes_nothing() {
 
 #[test]
 fn the_engine_hears_of_silence_when_the_quorum_agrees_in_time() {
-    let rows: [(&str, &[u8], usize, &[(u64, u8)], Option<u64>); 6] = [
+    let rows: [Row; 6] = [
         ("three nodes, the other agrees", b"x", 2, &[(1_305, b'x')], Some(1_305)),
         ("three nodes, it does not", b"x", 2, &[], None),
         ("four nodes, one agrees", b"xy", 2, &[(1_305, b'y')], Some(1_305)),
