@@ -26,7 +26,7 @@ const AFTERWARDS: Duration = Duration::from_secs(2);
 const SECRET: &str = "vipward-wire";
 
 fn nodes(nodes: u8) -> ClusterOptions {
-    ClusterOptions { nodes, ..ClusterOptions::default() }
+    ClusterOptions { nodes, args: vec!["--wire=1".to_owned()], ..ClusterOptions::default() }
 }
 
 /// Returns what a node says of wire failover in its Lease.
