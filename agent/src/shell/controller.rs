@@ -239,7 +239,9 @@ impl Leader {
             if !candidate.leads(now()?) {
                 return Err(ControllerError::Deposed);
             }
-            let wake = renew.min(Instant::now() + PACE);
+            let deadlines = [self.services.next_deadline(), self.statuses.next_deadline()];
+            let due = deadlines.into_iter().flatten().min().map(|due| Ok(due.saturating_since(now()?)));
+            let wake = renew.min(Instant::now() + due.transpose()?.unwrap_or(PACE).min(PACE));
             tokio::select! {
                 () = sleep_until(wake) => {}
                 Some(seen) = self.seen.recv() => self.on_seen(seen)?,

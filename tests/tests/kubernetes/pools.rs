@@ -13,7 +13,7 @@ use vipward_tests::scene::{VIP, ip};
 use vipward_tests::wait::wait_until;
 
 /// Longest time until a Service has its addresses.
-const SOON: Duration = Duration::from_secs(1);
+const SOON: Duration = Duration::from_secs(3);
 /// Longest time until another controller leads.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
 

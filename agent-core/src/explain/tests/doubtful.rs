@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_passes_by_itself_is_in_doubt_and_not_broken() {
     type Case = (&'static str, fn() -> Facts, fn(&mut Facts), Link);
-    let cases: [Case; 5] = [
+    let cases: [Case; 6] = [
         (
             "a handover",
             elsewhere,
