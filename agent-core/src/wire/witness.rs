@@ -206,6 +206,12 @@ impl Witness {
             let lately = watch.pinged.news(self.scale, now);
             acts.extend(lately.map(|lately| Act::Report(Finding::Pinged { by: wid, lately })));
         }
+        let back = self.contacts.back(self.scale);
+        for watch in self.peers.values_mut() {
+            if watch.peer.paths.iter().any(|path| back.contains(&path.interface)) {
+                watch.pings.begin_anew(now);
+            }
+        }
         acts.extend(self.contacts.news(self.scale, now).map(Act::Report));
     }
 
@@ -233,7 +239,7 @@ impl Witness {
                 acts.extend(watch.vote.end(*session).map(Act::Report));
                 continue;
             }
-            match watch.vote.step(watched, self.wid, self.scale, now, &mut self.counts) {
+            match watch.vote.step(watched, &watch.pings, self.wid, self.scale, now, &mut self.counts) {
                 None => {}
                 Some(voting::Step::Report) => acts.push(Act::Report(Finding::Silent { session: *session })),
                 Some(voting::Step::Poll(number)) => {

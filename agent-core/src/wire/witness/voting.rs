@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use super::Pings;
 use crate::{
     cluster::Session,
     pace::mix,
     wire::{Boottime, Counts, Finding, Scale, Watched, Wid},
 };
+
+/// Least number of pings without an answer after a third station has answered.
+const PINGS_AFTER: usize = 3;
 
 /// Stage of a vote.
 #[derive(Debug, Default)]
@@ -16,8 +20,8 @@ enum Stage {
     Listening,
     /// The other witnesses have been asked.
     Polling { number: u64, agree: BTreeSet<Wid>, until: Boottime, again: Boottime },
-    /// There is no other witness. Neighbours have been asked.
-    Asking { since: Boottime, answered: bool, again: Boottime },
+    /// There is no other witness. Neighbours have been asked, and one has answered at that time.
+    Asking { since: Boottime, answered: Option<Boottime>, again: Boottime },
     /// Too few have agreed, or the engine knows. The next question is at this time.
     Resting { again: Boottime },
 }
@@ -59,7 +63,7 @@ impl Vote {
     /// Takes in that a neighbour has answered. It counts after this node has found the holder silent.
     pub(super) fn hear_third_station(&mut self, now: Boottime) {
         if let Stage::Asking { since, answered, .. } = &mut self.stage {
-            *answered |= *since <= now;
+            *answered = answered.or((*since <= now).then_some(now));
         }
     }
 
@@ -73,6 +77,7 @@ impl Vote {
     pub(super) fn step(
         &mut self,
         watched: &Watched,
+        pings: &Pings,
         wid: Wid,
         scale: Scale,
         now: Boottime,
@@ -84,7 +89,10 @@ impl Vote {
                 return Some(self.ask(watched, wid, scale, now, counts));
             }
             Stage::Polling { agree, .. } => agree.len() + 1 >= watched.quorum,
-            Stage::Asking { answered, .. } => *answered,
+            // This node may have heard nobody until then.
+            Stage::Asking { answered, .. } => {
+                answered.is_some_and(|at| pings.unanswered_since(at) >= PINGS_AFTER)
+            }
             Stage::Resting { .. } => false,
         };
         if is_agreed {
@@ -100,7 +108,7 @@ impl Vote {
             Stage::Listening | Stage::Polling { .. } | Stage::Asking { .. } | Stage::Resting { .. } => {}
         }
         match self.stage {
-            Stage::Asking { again, .. } | Stage::Resting { again } if again <= now => {
+            Stage::Asking { again, answered: None, .. } | Stage::Resting { again } if again <= now => {
                 Some(self.ask(watched, wid, scale, now, counts))
             }
             Stage::Listening | Stage::Polling { .. } | Stage::Asking { .. } | Stage::Resting { .. } => None,
@@ -109,7 +117,7 @@ impl Vote {
 
     fn ask(&mut self, watched: &Watched, wid: Wid, scale: Scale, now: Boottime, counts: &mut Counts) -> Step {
         if watched.others.is_empty() {
-            self.stage = Stage::Asking { since: now, answered: false, again: now + scale.ping() };
+            self.stage = Stage::Asking { since: now, answered: None, again: now + scale.ping() };
             return Step::AskNeighbours;
         }
         counts.polls += 1;
@@ -125,7 +133,9 @@ impl Vote {
         match self.stage {
             Stage::Listening => None,
             Stage::Polling { until, .. } => Some(until),
-            Stage::Asking { again, .. } | Stage::Resting { again } => Some(again),
+            Stage::Asking { again, answered: None, .. } | Stage::Resting { again } => Some(again),
+            // The next ping is a step.
+            Stage::Asking { answered: Some(_), .. } => None,
         }
     }
 }
