@@ -1,6 +1,6 @@
 //! SipHash-2-4 (Aumasson and Bernstein, 2012): the tag of a wire frame.
 
-/// A key of SipHash. It has no `Debug`, so that no log has it.
+/// A key of the hash. It has no `Debug`, so that no log has it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SipKey {
     /// The first eight bytes, as a little-endian number.
@@ -33,12 +33,13 @@ impl SipKey {
             v = round(round(v));
             v[0] ^= word;
         };
-        units.iter().for_each(|unit| compress(u64::from_le(*unit)));
+        for unit in units {
+            compress(u64::from_le(*unit));
+        }
         // The last word has the bytes that make no whole word, of which there are none, and the length.
         compress((N as u64 * 8) << 56);
         v[2] ^= 0xff;
-        let [a, b, c, d] = round(round(round(round(v))));
-        a ^ b ^ c ^ d
+        round(round(round(round(v)))).into_iter().fold(0, |hash, word| hash ^ word)
     }
 }
 

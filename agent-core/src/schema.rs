@@ -35,14 +35,15 @@ pub(crate) fn offences(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(crate) fn counters(_: &mut SchemaGenerator) -> Schema {
-    counts(Outcome::ALL.iter().map(|outcome| outcome.name()).collect())
+    counts(Outcome::ALL.iter().map(|outcome| outcome.name()))
 }
 
 pub(crate) fn wire_counters(_: &mut SchemaGenerator) -> Schema {
-    counts(WireOutcome::ALL.iter().map(|outcome| outcome.name()).collect())
+    counts(WireOutcome::ALL.iter().map(|outcome| outcome.name()))
 }
 
-fn counts(outcomes: Vec<&'static str>) -> Schema {
+fn counts(outcomes: impl Iterator<Item = &'static str>) -> Schema {
+    let outcomes: Vec<_> = outcomes.collect();
     json_schema!({
         "type": "object",
         "propertyNames": {"enum": outcomes},

@@ -417,12 +417,12 @@ impl What {
         }
     }
 
-    /// Returns the node that answers nothing meanwhile. It is none if no node does.
-    pub(crate) fn silences(&self) -> Option<Option<usize>> {
+    /// Returns true if a node answers nothing meanwhile.
+    pub(crate) fn silences(&self, of: usize) -> bool {
         match *self {
-            Self::Freeze { who: Who::Node(node), .. } => Some(Some(node.into())),
-            Self::Lossy { percent: 100.., .. } => Some(None),
-            _ => None,
+            Self::Freeze { who: Who::Node(node), .. } => usize::from(node) == of,
+            Self::Lossy { percent: 100.., .. } => true,
+            _ => false,
         }
     }
 

@@ -239,9 +239,10 @@ impl Leader {
             if !candidate.leads(now()?) {
                 return Err(ControllerError::Deposed);
             }
+            let at = now()?;
             let deadlines = [self.services.next_deadline(), self.statuses.next_deadline()];
-            let due = deadlines.into_iter().flatten().min().map(|due| Ok(due.saturating_since(now()?)));
-            let wake = renew.min(Instant::now() + due.transpose()?.unwrap_or(PACE).min(PACE));
+            let due = deadlines.into_iter().flatten().fold(at + PACE, Monotonic::min);
+            let wake = renew.min(Instant::now() + due.saturating_since(at));
             tokio::select! {
                 () = sleep_until(wake) => {}
                 Some(seen) = self.seen.recv() => self.on_seen(seen)?,

@@ -308,11 +308,10 @@ impl World {
             offer.and_then(|_| names::node_index(&lease.node))
         };
         let gone = what.takes_away();
-        let silenced = what.silences();
         let mut vips = Vec::new();
         for vip in (0..self.plan.vips.len()).filter(|vip| self.is_wanted(*vip)) {
             let Some(holder) = holder(vip).filter(|_| self.unsettled(vip).is_none()) else { return };
-            if Some(holder) != gone && !silenced.is_some_and(|of| of.is_none_or(|node| node == holder)) {
+            if Some(holder) != gone && !what.silences(holder) {
                 vips.push(vip);
             }
         }

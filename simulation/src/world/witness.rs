@@ -308,7 +308,7 @@ impl World {
         let lossy = wire.lossy.iter().map(|(_, percent)| *percent).max();
         let passes = wire.passes(from, to) && has_carrier(from) && has_carrier(to);
         let noise = &mut self.nodes[if from == STATION { to } else { from }].wire_noise;
-        passes && !lossy.is_some_and(|percent| noise.u8(0..100) < percent)
+        passes && lossy.is_none_or(|percent| noise.u8(0..100) >= percent)
     }
 
     /// Sends an agent's frame.
@@ -395,7 +395,7 @@ impl World {
                 it.pinged.insert(packet.witness, self.now);
                 self.transmit(segment, node, echo);
             }
-            Verdict::Passed => self.to_socket(node, segment, packet),
+            Verdict::Passed => self.reach_socket(node, segment, packet),
             Verdict::Ended => {
                 it.ended_at = self.now;
                 self.facts.told |= was_valid;
@@ -406,7 +406,7 @@ impl World {
         }
     }
 
-    fn to_socket(&mut self, node: usize, segment: usize, packet: Packet) {
+    fn reach_socket(&mut self, node: usize, segment: usize, packet: Packet) {
         let is_poll = packet.kind == wired::Kind::Poll;
         let it = &mut self.nodes[node];
         let wid = it.program.wired.wid;

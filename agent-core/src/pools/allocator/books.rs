@@ -352,12 +352,11 @@ impl Pools {
             let name = &pool.record.name;
             let mut ranges = pool.ranges().iter();
             let overlap = ranges.find_map(|range| Some((Arc::clone(earlier(&self.ranges, range)?), *range)));
-            match overlap {
-                Some(overlap) => _ = self.overlaps.insert(Arc::clone(name), overlap),
-                None => {
-                    let ranges = pool.ranges().iter();
-                    self.ranges.extend(ranges.map(|range| (range.first(), (*range, Arc::clone(name)))));
-                }
+            if let Some(overlap) = overlap {
+                self.overlaps.insert(Arc::clone(name), overlap);
+            } else {
+                let ranges = pool.ranges().iter();
+                self.ranges.extend(ranges.map(|range| (range.first(), (*range, Arc::clone(name)))));
             }
         }
         for known in self.known.values_mut() {

@@ -131,11 +131,10 @@ impl Vote {
     /// Returns the time of the next step.
     pub(super) fn deadline(&self) -> Option<Boottime> {
         match self.stage {
-            Stage::Listening => None,
             Stage::Polling { until, .. } => Some(until),
             Stage::Asking { again, answered: None, .. } | Stage::Resting { again } => Some(again),
-            // The next ping is a step.
-            Stage::Asking { answered: Some(_), .. } => None,
+            // Of the latter, the next ping is a step.
+            Stage::Listening | Stage::Asking { answered: Some(_), .. } => None,
         }
     }
 }

@@ -21,12 +21,12 @@ impl Generator {
             0 | 1 => {
                 schedule.disturbances = self.mild();
                 self.forgeries_after(&mut schedule);
-                self.calm(&mut schedule);
+                calm(&mut schedule);
             }
             2 | 3 => {
                 schedule.disturbances = self.crashes();
                 self.forgeries_after(&mut schedule);
-                self.calm(&mut schedule);
+                calm(&mut schedule);
             }
             4 | 5 => {
                 schedule.disturbances = self.combined();
@@ -55,19 +55,6 @@ impl Generator {
         for Disturbance { when, what } in self.forgeries() {
             let When::Ms(at) = when else { continue };
             schedule.disturbances.push(Disturbance { when: When::Ms(at + after), what });
-        }
-    }
-
-    /// Lets all nodes join and all VIPs be wanted at the beginning, and each node have a key.
-    fn calm(&mut self, schedule: &mut Schedule) {
-        for node in &mut schedule.nodes {
-            node.joins_ms = 0;
-        }
-        for vip in &mut schedule.vips {
-            vip.wanted_ms = 0;
-        }
-        if let Some(wire) = &mut schedule.wire {
-            wire.keyless = 0;
         }
     }
 
@@ -223,5 +210,18 @@ impl Generator {
             12 => What::SlowApi { by_ms: self.rng.u32(50..1_500), for_ms },
             _ => What::Move { vip: self.vip(), to: who },
         }
+    }
+}
+
+/// Lets all nodes join and all VIPs be wanted at the beginning, and each node have a key.
+fn calm(schedule: &mut Schedule) {
+    for node in &mut schedule.nodes {
+        node.joins_ms = 0;
+    }
+    for vip in &mut schedule.vips {
+        vip.wanted_ms = 0;
+    }
+    if let Some(wire) = &mut schedule.wire {
+        wire.keyless = 0;
     }
 }
