@@ -247,7 +247,10 @@ impl Api {
         let last = self.last_notice.get(node).filter(|(session, _)| Some(*session) == lease.session);
         let is_own = names::node_index(node) == Some(from);
         let wire = last.filter(|_| !is_own && self.sabotage == Some(Sabotage::NoReading));
-        Some(LeaseRecord { wire: wire.map_or_else(|| lease.wire.clone(), |(_, offer)| Some(offer.clone())), ..lease })
+        Some(LeaseRecord {
+            wire: wire.map_or_else(|| lease.wire.clone(), |(_, offer)| Some(offer.clone())),
+            ..lease
+        })
     }
 
     fn write_lease(&mut self, from: usize, write: &LeaseWrite) -> Outcome<LeaseRecord> {

@@ -378,10 +378,7 @@ impl What {
             // A switch that restarts loses all frames of all nodes.
             Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,
             Self::Cut { .. } | Self::Deaf { .. } | Self::PowerOff { .. } => nodes > 2,
-            Self::ApiDown { .. }
-            | Self::ApiRestart
-            | Self::Busy { .. }
-            | Self::KeyGone { .. } => true,
+            Self::ApiDown { .. } | Self::ApiRestart | Self::Busy { .. } | Self::KeyGone { .. } => true,
             Self::Kill { .. }
             | Self::Suspended { .. }
             | Self::End { .. }

@@ -126,14 +126,18 @@ fn lease(record: &LeaseRecord) -> String {
 
 fn wire(offer: Option<&Offer>) -> String {
     let Some(offer) = offer else { return String::new() };
-    let short = |wids: &[Wid]| {
-        wids.iter().map(|wid| wid.to_string()[..4].to_owned()).collect::<Vec<_>>().join(" ")
-    };
+    let short =
+        |wids: &[Wid]| wids.iter().map(|wid| wid.to_string()[..4].to_owned()).collect::<Vec<_>>().join(" ");
     let mode = match offer.mode {
         Mode::Off => "off".to_owned(),
         Mode::Notice => format!("notice, [{}] without {}", short(&offer.set), offer.need),
     };
-    format!(", wire {} round {}: {mode}, invited [{}]", short(&[offer.wid]), offer.round, short(&offer.invited))
+    format!(
+        ", wire {} round {}: {mode}, invited [{}]",
+        short(&[offer.wid]),
+        offer.round,
+        short(&offer.invited)
+    )
 }
 
 fn claim(record: &ClaimRecord) -> String {
@@ -235,7 +239,9 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             format!("  peers: {}", peers.join(" "))
         }
         Command::SetWire(plan) => format!("  wire: {plan:?}"),
-        Command::TellFormer { vip, session, mac } => format!("  tells {mac} the end of {} for {vip}", short(*session)),
+        Command::TellFormer { vip, session, mac } => {
+            format!("  tells {mac} the end of {} for {vip}", short(*session))
+        }
         Command::ListAnew => "  lists everything anew".to_owned(),
         Command::Probe { vip, often: _ } => format!("  probes {vip}"),
         Command::SetSuccessor { vip, hears } => format!("  is next for {vip}: {hears}"),

@@ -102,9 +102,11 @@ impl World {
         if silent(by).is_none_or(|silent| silent + SCALE.urgent_ping() * 3 < since) {
             return self.violate("W1", format!("{what}, which has renewed since it was silent"));
         }
-        let agree = witnesses.iter().filter(|node| silent(**node).is_some_and(|at| at + VOTES >= found)).count();
+        let agree =
+            witnesses.iter().filter(|node| silent(**node).is_some_and(|at| at + VOTES >= found)).count();
         if agree < offer.quorum() {
-            return self.violate("W1", format!("{what}, which was silent for {agree} of {:?} only", offer.set));
+            return self
+                .violate("W1", format!("{what}, which was silent for {agree} of {:?} only", offer.set));
         }
         if offer.set.len() == 1 {
             self.check_two(by, holder, session, found, &what);
@@ -212,7 +214,9 @@ impl World {
         let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into()) * 102 / 100;
         let name = names::node(node);
         let lease = self.api.leases.get(&name);
-        let Some(lease) = lease.filter(|lease| lease.session == self.nodes[node].program.session) else { return };
+        let Some(lease) = lease.filter(|lease| lease.session == self.nodes[node].program.session) else {
+            return;
+        };
         let Some(offer) = lease.wire.clone() else { return };
         let is_held = |vip: &usize| {
             let claim = self.api.claims.get(&names::vip(*vip));
@@ -261,9 +265,9 @@ impl World {
         let up: Vec<usize> = (0..self.nodes.len()).filter(|node| self.is_reachable(*node, segment)).collect();
         let down = self.nodes.len() - up.len();
         let is_late = self.now.since(at) > HEALED + LATENCIES + RANK;
-        let agree = up.iter().filter(|node| {
-            self.nodes[**node].program.wired.wid.is_some_and(|wid| set.contains(&wid))
-        });
+        let agree = up
+            .iter()
+            .filter(|node| self.nodes[**node].program.wired.wid.is_some_and(|wid| set.contains(&wid)));
         // A candidate that has crashed too is waited for.
         let is_judged = self.record.disturbed == at
             && self.record.batch_crashes == self.record.batch
@@ -292,7 +296,8 @@ impl World {
     /// Begins to guard VIPs if nothing else is going on and the disturbance is a mild one.
     pub(crate) fn note_mild(&mut self, what: What) {
         self.record.wire.mild = None;
-        let is_calm = self.record.calm_before() >= CALM && self.record.in_force <= 1 && self.record.batch == 1;
+        let is_calm =
+            self.record.calm_before() >= CALM && self.record.in_force <= 1 && self.record.batch == 1;
         if !self.has_wire() || !is_calm || !what.is_mild(self.nodes.len(), &self.plan.timing) {
             return;
         }

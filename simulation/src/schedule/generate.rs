@@ -48,8 +48,16 @@ pub(super) fn generate(seed: u64) -> Schedule {
     let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
-    let schedule =
-        Schedule { seed, hold, timing, segments, nodes: node_plans, vips: vip_plans, disturbances, wire: None };
+    let schedule = Schedule {
+        seed,
+        hold,
+        timing,
+        segments,
+        nodes: node_plans,
+        vips: vip_plans,
+        disturbances,
+        wire: None,
+    };
     if hold && generator.rng.bool() { generator.with_wire(schedule) } else { schedule }
 }
 

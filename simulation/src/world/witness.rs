@@ -160,9 +160,9 @@ impl World {
         let it = &mut self.nodes[node];
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         let ids = plan.ids();
-        it.program.wired.set_index(
-            ids.into_iter().map(|(id, interface)| (id, names::segment(&interface))).collect(),
-        );
+        it.program
+            .wired
+            .set_index(ids.into_iter().map(|(id, interface)| (id, names::segment(&interface))).collect());
         pinger.plan = plan.clone();
         pinger.witness.set_plan(plan, now);
         self.schedule_turn(node);
@@ -176,7 +176,8 @@ impl World {
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         let due = if pinger.socket.is_empty() {
             let deadline = pinger.witness.next_deadline();
-            deadline.and_then(|due| it.boot_clock.when(vipward_core::time::Monotonic::from_nanos(due.as_nanos())))
+            deadline
+                .and_then(|due| it.boot_clock.when(vipward_core::time::Monotonic::from_nanos(due.as_nanos())))
         } else {
             Some(now)
         };
@@ -301,9 +302,8 @@ impl World {
     /// Returns whether a frame between two stations of a segment arrives, by chance if frames are
     /// lost.
     fn carries(&mut self, segment: usize, from: usize, to: usize) -> bool {
-        let has_carrier = |station: usize| {
-            self.nodes.get(station).is_none_or(|node| !node.links[segment].no_carrier.any())
-        };
+        let has_carrier =
+            |station: usize| self.nodes.get(station).is_none_or(|node| !node.links[segment].no_carrier.any());
         let wire = &self.segments[segment];
         let lossy = wire.lossy.iter().map(|(_, percent)| *percent).max();
         let passes = wire.passes(from, to) && has_carrier(from) && has_carrier(to);
@@ -376,9 +376,8 @@ impl World {
         let session = it.program.session;
         let local = it.clock.read(self.now).saturating_sub(it.late);
         let peer = Session::from_number(packet.holder);
-        let answered = |wired: &wired::Wired| {
-            peer.map(|peer| wired.holder(peer, &names::interface(segment)).answered)
-        };
+        let answered =
+            |wired: &wired::Wired| peer.map(|peer| wired.holder(peer, &names::interface(segment)).answered);
         let before = answered(&it.program.wired);
         let was_valid = it.program.fence(local) == crate::program::FenceState::Valid;
         let verdict = it.program.wired.hear(packet, segment, session, now);

@@ -46,7 +46,9 @@ impl Generator {
     /// Adds an outage of the API server in which a stranger announces, after all else.
     fn forgeries_after(&mut self, schedule: &mut Schedule) {
         let end = |of: &Disturbance| match of.when {
-            When::Ms(at) => at + of.what.lasts().map_or(0, |lasts| u32::try_from(lasts.as_millis()).unwrap_or(0)),
+            When::Ms(at) => {
+                at + of.what.lasts().map_or(0, |lasts| u32::try_from(lasts.as_millis()).unwrap_or(0))
+            }
             When::Step { .. } => 0,
         };
         let after = schedule.disturbances.iter().map(end).max().unwrap_or(0);
@@ -167,7 +169,13 @@ impl Generator {
             let silent = match self.rng.u8(0..4) {
                 0 => What::Freeze { who: holder, for_ms: for_ms / 4 + 250, clock_too: self.rng.bool() },
                 1 => What::Suspended { who: holder, for_ms: for_ms / 2 + 250 },
-                2 => What::Dead { segment: vip % self.segments, who: holder, out: true, into: self.rng.bool(), for_ms },
+                2 => What::Dead {
+                    segment: vip % self.segments,
+                    who: holder,
+                    out: true,
+                    into: self.rng.bool(),
+                    for_ms,
+                },
                 _ => What::Cut { segment: vip % self.segments, one: holder, other: witness, for_ms },
             };
             let refused = self.rng.bool();
@@ -178,7 +186,10 @@ impl Generator {
                 3 => add(0, What::Stall { who: witness, kind: Kind::Lease, for_ms: for_ms + 4_000 }),
                 4 => add(a_little, What::Pause { who: witness, for_ms }),
                 5 => add(a_little, What::Move { vip, to: self.who() }),
-                6 => add(a_little, What::Dead { segment: vip % self.segments, who: witness, out: true, into: true, for_ms }),
+                6 => add(
+                    a_little,
+                    What::Dead { segment: vip % self.segments, who: witness, out: true, into: true, for_ms },
+                ),
                 _ => {}
             }
             add(a_little, silent);
