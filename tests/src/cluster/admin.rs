@@ -403,7 +403,11 @@ impl Admin {
         let asked = self.delete_with(object, &DeleteParams::default().grace_period(0))?;
         // A namespace ends when it is empty.
         if asked && object.kind != Kind::NAMESPACE && self.get(object)?.is_some() {
-            self.merge(object, &json!({"metadata": {"finalizers": null}}))?;
+            // Meanwhile it may be gone: a definition goes when its objects have gone.
+            let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            let (api, params) = (self.api(object)?, PatchParams::default());
+            let patched = async { bulk::pass_over_missing(api.patch(&object.name, &params, &bare).await) };
+            self.call("patch", object, patched)?;
         }
         Ok(())
     }
