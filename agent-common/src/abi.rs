@@ -58,8 +58,23 @@ pub mod maps {
     pub const OFFENDERS_V6: &str = "offenders_v6";
     /// Ring buffer of [`crate::Event`].
     pub const EVENTS: &str = "events";
+    /// The only value: a [`crate::WireSelf`].
+    pub const WIRE_SELF: &str = "wire_self";
+    /// [`crate::WireKey::place`] → [`crate::WireKey`].
+    pub const WIRE_KEYS: &str = "wire_keys";
+    /// [`crate::WireIndexKey`] → [`crate::WireSlot`].
+    pub const WIRE_INDEX: &str = "wire_index";
+    /// Slot → [`crate::WireSeen`]. Only the program writes it.
+    pub const WIRE_SEEN: &str = "wire_seen";
+    /// The only value: a [`crate::WireState`]. Only the program writes it.
+    pub const WIRE_STATE: &str = "wire_state";
+    /// The only value, per CPU: a [`crate::WireCounters`].
+    pub const WIRE_COUNTERS: &str = "wire_counters";
     /// [`crate::FieldName`] → [`crate::Place`]: the layout of the other maps.
     pub const LAYOUT: &str = "layout";
+
+    /// The names of the maps of wire failover.
+    pub const WIRE: [&str; 6] = [WIRE_SELF, WIRE_KEYS, WIRE_INDEX, WIRE_SEEN, WIRE_STATE, WIRE_COUNTERS];
 
     /// Returns the names of all maps.
     pub fn all() -> impl DoubleEndedIterator<Item = &'static str> {
@@ -391,10 +406,11 @@ impl FenceState {
 }
 
 impl Fence {
-    /// Returns the state at `now_ns`.
+    /// Returns the state at `now_ns`. `ended` is the session in `wire_state`: the fence of a session
+    /// that has ended has lapsed.
     #[inline(always)]
-    pub fn state(&self, now_ns: u64) -> FenceState {
-        if now_ns < self.deadline_ns {
+    pub fn state(&self, now_ns: u64, ended: u64) -> FenceState {
+        if now_ns < self.deadline_ns && (self.session == 0 || self.session != ended) {
             FenceState::Valid
         } else if matches!(self.policy, Policy::Hold) && now_ns < self.hold_until_ns {
             FenceState::HeldOver

@@ -2,6 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::layout::{Described, Field, Shape, place};
+
 /// The fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -14,13 +16,19 @@ pub enum Action {
 }
 
 macro_rules! outcomes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $field:ident: $action:ident,)+) => {
-        /// The outcome of a frame, one per counter of [`Counters`], in the same order.
+    (
+        $(#[$outcome_meta:meta])*
+        pub enum $outcome:ident { $($(#[doc = $doc:literal])+ $variant:ident = $field:ident: $action:ident,)+ }
+
+        $(#[$counters_meta:meta])*
+        pub struct $counters:ident { $($(#[doc = $more_doc:literal])+ pub $more:ident: u64,)* }
+    ) => {
+        $(#[$outcome_meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u32)]
-        pub enum Outcome { $($(#[doc = $doc])+ $variant,)+ }
+        pub enum $outcome { $($(#[doc = $doc])+ $variant,)+ }
 
-        impl Outcome {
+        impl $outcome {
             /// All outcomes, in the order of the counters.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
@@ -36,21 +44,18 @@ macro_rules! outcomes {
             }
         }
 
-        /// The value of the `counters` map: the number of frames by outcome, on one CPU.
+        $(#[$counters_meta])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
         #[repr(C)]
-        pub struct Counters {
+        pub struct $counters {
             $($(#[doc = $doc])+ pub $field: u64,)+
-            /// Dropped claims in whose place the holder's announcement was sent.
-            pub claims_defended: u64,
-            /// Events that found the ring buffer full. The next event's `swallowed` includes them.
-            pub events_lost: u64,
+            $($(#[doc = $more_doc])+ pub $more: u64,)*
         }
 
-        impl Counters {
+        impl $counters {
             /// Returns the count of one outcome.
-            pub const fn get(&self, outcome: Outcome) -> u64 {
-                match outcome { $(Outcome::$variant => self.$field),+ }
+            pub const fn get(&self, outcome: $outcome) -> u64 {
+                match outcome { $($outcome::$variant => self.$field),+ }
             }
 
             /// Returns the sum with another CPU's counters.
@@ -58,56 +63,120 @@ macro_rules! outcomes {
             pub const fn plus(self, other: Self) -> Self {
                 Self {
                     $($field: self.$field.wrapping_add(other.$field),)+
-                    claims_defended: self.claims_defended.wrapping_add(other.claims_defended),
-                    events_lost: self.events_lost.wrapping_add(other.events_lost),
+                    $($more: self.$more.wrapping_add(other.$more),)*
                 }
             }
         }
 
-        $(const _: () = assert!(core::mem::offset_of!(Counters, $field) == Outcome::$variant as usize * 8);)+
+        impl Described for $counters {
+            const FIELDS: &'static [Field] = &{
+                let names = [$(stringify!($field),)+ $(stringify!($more),)*];
+                let mut fields = [count(names[0], 0); size_of::<Self>() / 8];
+                let mut i = 0;
+                while i < fields.len() {
+                    fields[i] = count(names[i], i);
+                    i += 1;
+                }
+                fields
+            };
+        }
+
+        $(const _: () = assert!(core::mem::offset_of!($counters, $field) == $outcome::$variant as usize * 8);)+
     };
 }
 
+/// Describes the count at this index.
+const fn count(name: &'static str, index: usize) -> Field {
+    Field { name, place: place(index * 8, 8), shape: Shape::Number }
+}
+
 outcomes! {
-    /// Neither ARP nor neighbour discovery, or behind more than two VLAN tags.
-    Unrelated = unrelated: Pass,
-    /// ARP or neighbour discovery that the program does not understand, or that is not valid.
-    Unread = unread: Pass,
-    /// ARP or neighbour discovery about no VIP.
-    NoVip = no_vip: Pass,
-    /// An ARP claim on a held VIP with the holder's own MAC: this node's frame came back.
-    ClaimOwn = claim_own: Drop,
-    /// An ARP claim by a peer on a VIP that this node may answer for, or an announcement in a
-    /// peer's name by another host.
-    ClaimContested = claim_contested: Drop,
-    /// An ARP claim by a stranger: a MAC that is neither the holder's nor a peer's.
-    ClaimConflict = claim_conflict: Drop,
-    /// A peer's announcement to which this node yielded.
-    ClaimYielded = claim_yielded: Pass,
-    /// An ARP claim from another node than the known holder, or from the successor of a handover.
-    ClaimMoved = claim_moved: Pass,
-    /// An ARP claim on a VIP whose holder is not known.
-    ClaimSighted = claim_sighted: Pass,
-    /// Any other ARP claim by the holder or a peer.
-    ClaimPassed = claim_passed: Pass,
-    /// A request for a held VIP, answered.
-    Answered = answered: Answer,
-    /// A request for a held VIP, answered while the fence was held over.
-    AnsweredHeldOver = answered_held_over: Answer,
-    /// A request for a VIP in handover, answered with the successor's MAC.
-    AnsweredHandover = answered_handover: Answer,
-    /// A request for a VIP held or in handover, when the fence was over.
-    SuppressedFence = suppressed_fence: Drop,
-    /// A request for a VIP that another node holds.
-    SuppressedForeign = suppressed_foreign: Drop,
-    /// A request for a VIP held or in handover, sent neither to broadcast nor to this interface's
-    /// MAC.
-    RefusedDestination = refused_destination: Drop,
-    /// A request for a VIP held or in handover, whose sha is zero, a group address or this
-    /// interface's MAC.
-    RefusedSender = refused_sender: Drop,
-    /// A request for a VIP in handover, on an interface whose MAC is not in `own_macs`.
-    RefusedLink = refused_link: Drop,
+    /// The outcome of a frame, one per counter of [`Counters`], in the same order.
+    pub enum Outcome {
+        /// Neither ARP nor neighbour discovery, or behind more than two VLAN tags.
+        Unrelated = unrelated: Pass,
+        /// ARP or neighbour discovery that the program does not understand, or that is not valid.
+        Unread = unread: Pass,
+        /// ARP or neighbour discovery about no VIP.
+        NoVip = no_vip: Pass,
+        /// An ARP claim on a held VIP with the holder's own MAC: this node's frame came back.
+        ClaimOwn = claim_own: Drop,
+        /// An ARP claim by a peer on a VIP that this node may answer for, or an announcement in a
+        /// peer's name by another host.
+        ClaimContested = claim_contested: Drop,
+        /// An ARP claim by a stranger: a MAC that is neither the holder's nor a peer's.
+        ClaimConflict = claim_conflict: Drop,
+        /// A peer's announcement to which this node yielded.
+        ClaimYielded = claim_yielded: Pass,
+        /// An ARP claim from another node than the known holder, or from the successor of a handover.
+        ClaimMoved = claim_moved: Pass,
+        /// An ARP claim on a VIP whose holder is not known.
+        ClaimSighted = claim_sighted: Pass,
+        /// Any other ARP claim by the holder or a peer.
+        ClaimPassed = claim_passed: Pass,
+        /// A request for a held VIP, answered.
+        Answered = answered: Answer,
+        /// A request for a held VIP, answered while the fence was held over.
+        AnsweredHeldOver = answered_held_over: Answer,
+        /// A request for a VIP in handover, answered with the successor's MAC.
+        AnsweredHandover = answered_handover: Answer,
+        /// A request for a VIP held or in handover, when the fence was over.
+        SuppressedFence = suppressed_fence: Drop,
+        /// A request for a VIP that another node holds.
+        SuppressedForeign = suppressed_foreign: Drop,
+        /// A request for a VIP held or in handover, sent neither to broadcast nor to this interface's
+        /// MAC.
+        RefusedDestination = refused_destination: Drop,
+        /// A request for a VIP held or in handover, whose sha is zero, a group address or this
+        /// interface's MAC.
+        RefusedSender = refused_sender: Drop,
+        /// A request for a VIP in handover, on an interface whose MAC is not in `own_macs`.
+        RefusedLink = refused_link: Drop,
+    }
+
+    /// The value of the `counters` map: the number of frames by outcome, on one CPU.
+    pub struct Counters {
+        /// Dropped claims in whose place the holder's announcement was sent.
+        pub claims_defended: u64,
+        /// Events that found the ring buffer full. The next event's `swallowed` includes them.
+        pub events_lost: u64,
+    }
+}
+
+outcomes! {
+    /// The outcome of a frame of wire failover, one per counter of [`WireCounters`], in the same order.
+    pub enum WireOutcome {
+        /// A ping of a witness, answered.
+        PingAnswered = ping_answered: Answer,
+        /// An answer to a ping of this node.
+        EchoHeard = echo_heard: Drop,
+        /// The question of another witness whether a holder is silent, for the agent.
+        PollPassed = poll_passed: Pass,
+        /// The answer to such a question, for the agent.
+        SilentPassed = silent_passed: Pass,
+        /// The message that this node's session has ended.
+        EndedHeard = ended_heard: Drop,
+        /// A frame that is too short.
+        RefusedLength = refused_length: Drop,
+        /// A frame that was not sent to this interface's MAC.
+        RefusedDestination = refused_destination: Drop,
+        /// A frame of another type.
+        RefusedType = refused_type: Drop,
+        /// A frame for another session or witness than this node's.
+        RefusedTarget = refused_target: Drop,
+        /// A frame of a node, or about one, that is not known in the segment.
+        RefusedPeer = refused_peer: Drop,
+        /// A frame with a key that this node does not have.
+        RefusedKey = refused_key: Drop,
+        /// A frame whose tag is wrong: forged, or signed with another key of that number.
+        RefusedTag = refused_tag: Drop,
+        /// An answer to a ping that is still to be sent.
+        RefusedTime = refused_time: Drop,
+    }
+
+    /// The value of the `wire_counters` map: the number of frames of wire failover by outcome, on one
+    /// CPU.
+    pub struct WireCounters {}
 }
 
 #[cfg(test)]

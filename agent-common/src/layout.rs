@@ -9,8 +9,8 @@ use core::fmt;
 use bytemuck::{Pod, Zeroable};
 
 use crate::{
-    Counters, Defence, DefenceWindow, Event, EventKind, Limiter, Offender, OffenderKeyV4, OffenderKeyV6,
-    Outcome, Policy, Role, Yield,
+    Defence, DefenceWindow, Event, EventKind, Limiter, Offender, OffenderKeyV4, OffenderKeyV6, Policy, Role,
+    Yield,
 };
 
 mod decode;
@@ -160,7 +160,7 @@ impl Field {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
-const fn place(offset: usize, bytes: usize) -> Place {
+pub(crate) const fn place(offset: usize, bytes: usize) -> Place {
     assert!(offset + bytes <= u16::MAX as usize);
     Place { offset: offset as u16, bytes: bytes as u16 }
 }
@@ -223,24 +223,6 @@ described!(OffenderKeyV4 { ifindex, addr, mac, _pad });
 described!(OffenderKeyV6 { ifindex, addr, mac, _pad });
 described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, strays, defended_ns });
 described!(Event { at_ns, swallowed, kind, ifindex, oper, vip, sha, source, holder, _pad });
-
-impl Described for Counters {
-    const FIELDS: &'static [Field] = &{
-        let outcomes = Outcome::ALL.len();
-        let mut fields = [count("events_lost", outcomes + 1); size_of::<Self>() / 8];
-        fields[outcomes] = count("claims_defended", outcomes);
-        let mut i = 0;
-        while i < outcomes {
-            fields[i] = count(Outcome::ALL[i].name(), i);
-            i += 1;
-        }
-        fields
-    };
-}
-
-const fn count(name: &'static str, index: usize) -> Field {
-    Field { name, place: place(index * 8, 8), shape: Shape::Number }
-}
 
 #[cfg(test)]
 mod tests;

@@ -22,14 +22,16 @@ mod filter;
 mod frame;
 mod nd;
 mod question;
+mod siphash;
 mod vlan;
+mod wire;
 
 pub use abi::{
     DEFAULT_MAX_VIPS, Fence, FenceState, HEARD_SLOTS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, OwnMac,
     OwnMacKey, PIN_DIR, Peer, PeerKey, Policy, Proof, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters,
     VipEntry, VipKey, VipKeyV4, VipKeyV6, YieldTotal, heard_slot, maps,
 };
-pub use counters::{Action, Counters, Outcome};
+pub use counters::{Action, Counters, Outcome, WireCounters, WireOutcome};
 pub use decide::{Answer, NO_SLOT, Tables, Verdict, Vip, decide};
 pub use defence::{
     ANSWER_NS, Answers, DEFENCE_WINDOW_NS, DEFEND_INTERVAL_NS, Defence, DefenceWindow, MAX_ANSWERED,
@@ -52,4 +54,9 @@ pub use nd::{
     TYPE_SOLICITATION, Unit, group_mac, solicited_node,
 };
 pub use question::{Question, Reach};
+pub use siphash::SipKey;
 pub use vlan::{ETHERTYPE_8021AD, ETHERTYPE_8021Q, MAX_VLANS, VlanDevice, VlanKey, VlanTag, VlanTags};
+pub use wire::{
+    ETHERTYPE_WIRE, MAX_WIRE_INDEX, WIRE_FRAME_LEN, WIRE_KEYS, WIRE_LEN, WIRE_SLOTS, WireFields, WireFrame,
+    WireIndexKey, WireKey, WireSeen, WireSelf, WireSlot, WireState, WireTables, WireType, decide_wire,
+};

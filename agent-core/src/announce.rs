@@ -15,11 +15,13 @@ use std::{
 
 use vipward_common::{MacAddr, VipKey};
 
+use self::former::Formers;
 use super::{
     pace::{Pace, around, chance},
     time::Monotonic,
 };
 
+mod former;
 #[cfg(test)]
 mod tests;
 
@@ -64,6 +66,14 @@ pub enum Event {
     Released {
         /// The VIP.
         key: VipKey,
+    },
+    /// The VIP was taken from a session that has ended, whose node may still answer. This follows
+    /// [`Event::Taken`].
+    Succeeded {
+        /// The VIP.
+        key: VipKey,
+        /// The MAC of that node.
+        former: MacAddr,
     },
     /// The VIP has another MAC.
     MacChanged {
@@ -116,14 +126,26 @@ pub enum Command {
         /// The round.
         round: Round,
     },
+    /// Send one announcement to a former holder alone. Send nothing if the maps show by then that this
+    /// node does not hold the VIP.
+    Repeat {
+        /// The VIP.
+        key: VipKey,
+        /// Its MAC.
+        mac: MacAddr,
+        /// The former holder's MAC.
+        former: MacAddr,
+    },
 }
 
-/// Kind of an announcement. The smallest leaves first: the first round of each VIP, then those after
-/// a failover, then corrections of another host's claim, then repetitions.
+/// Kind of an announcement. The smallest leaves first: the first round of each VIP, its repetitions for
+/// the former holder, then those after a failover, then corrections of another host's claim, then repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Round {
     /// A round after the VIP was taken, from 0.
     Taking(u8),
+    /// A repetition of the first round for the former holder alone, from 0.
+    Repeat(u8),
     /// The round after a failover of the interface.
     Failover,
     /// An answer to another host's claim.
@@ -136,10 +158,11 @@ impl Round {
     fn rank(self) -> (u8, u8) {
         match self {
             Self::Taking(0) => (0, 0),
-            Self::Failover => (1, 0),
-            Self::Defence => (2, 0),
-            Self::Taking(number) => (3, number),
-            Self::Refresh => (4, 0),
+            Self::Repeat(number) => (1, number),
+            Self::Failover => (2, 0),
+            Self::Defence => (3, 0),
+            Self::Taking(number) => (4, number),
+            Self::Refresh => (5, 0),
         }
     }
 }
@@ -180,6 +203,9 @@ pub struct Announcer {
     defences: BTreeMap<VipKey, Defence>,
     /// Rounds after failovers that have not left yet, with the times at which they were due.
     failovers: BTreeMap<VipKey, Monotonic>,
+    /// Former holders that hear the first round again, with the next repetition and its time.
+    formers: Formers,
+    repeats: BTreeMap<VipKey, (Round, Monotonic)>,
     /// Future announcements, by time.
     waiting: BTreeSet<(Monotonic, Round, VipKey)>,
     /// Due announcements, in the order in which they leave.
@@ -199,6 +225,8 @@ impl Announcer {
             vips: BTreeMap::new(),
             defences: BTreeMap::new(),
             failovers: BTreeMap::new(),
+            formers: Formers::default(),
+            repeats: BTreeMap::new(),
             waiting: BTreeSet::new(),
             ready: BTreeSet::new(),
             silent: BTreeSet::new(),
@@ -225,6 +253,7 @@ impl Announcer {
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         match event {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
+            Event::Succeeded { key, former } => self.repeat_for(key, former, now),
             Event::Released { key } => self.forget(key),
             Event::Challenged { key } => self.defend(key, now),
             Event::FailedOver { ifindex, heard } => {
@@ -264,7 +293,7 @@ impl Announcer {
     /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let paced = self.ready.first().map(|(round, ..)| match round {
-            Round::Taking(0) | Round::Failover | Round::Defence => self.pace.next(),
+            Round::Taking(0) | Round::Repeat(_) | Round::Failover | Round::Defence => self.pace.next(),
             // The others leave in bursts, so that the agent does not wake for each of them.
             Round::Taking(_) | Round::Refresh => self.pace.next_burst(),
         });
@@ -326,13 +355,39 @@ impl Announcer {
             Round::Taking(0) => true,
             // This round was scheduled when the one before left.
             Round::Taking(1) => vip.due >= heard + ROUND_INTERVAL,
-            Round::Taking(_) | Round::Refresh | Round::Failover | Round::Defence => false,
+            Round::Taking(_) | Round::Repeat(_) | Round::Refresh | Round::Failover | Round::Defence => false,
         };
         if is_announced || self.silent.contains(&key.ifindex) || self.failovers.contains_key(&key) {
             return;
         }
         self.failovers.insert(key, now);
         self.waiting.insert((now, Round::Failover, key));
+    }
+
+    /// Repeats the first round of a VIP for its former holder. The round may have left already.
+    fn repeat_for(&mut self, key: VipKey, former: MacAddr, now: Monotonic) {
+        let Some(vip) = self.vips.get(&key) else { return };
+        let is_announced = vip.round != Round::Taking(0);
+        self.formers.begin(key, former);
+        if is_announced {
+            self.begin_repeats(key, now);
+        }
+    }
+
+    fn begin_repeats(&mut self, key: VipKey, now: Monotonic) {
+        let first = self.formers.on_announced(key, now);
+        self.schedule_repeat(key, 0, first, now);
+    }
+
+    fn schedule_repeat(&mut self, key: VipKey, number: u8, due: Option<Monotonic>, now: Monotonic) {
+        let Some(due) = due.filter(|_| !self.silent.contains(&key.ifindex)) else { return };
+        let round = Round::Repeat(number);
+        self.repeats.insert(key, (round, due));
+        if due > now {
+            self.waiting.insert((due, round, key));
+        } else {
+            self.ready.insert((round, due, key));
+        }
     }
 
     fn forget(&mut self, key: VipKey) {
@@ -346,7 +401,9 @@ impl Announcer {
         let defence = self.defences.get_mut(&key).and_then(|defence| defence.due.take());
         let defence = defence.map(|due| (due, Round::Defence));
         let failover = self.failovers.remove(&key).map(|due| (due, Round::Failover));
-        for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence).chain(failover) {
+        self.formers.end(key);
+        let repeat = self.repeats.remove(&key).map(|(round, due)| (due, round));
+        for (due, round) in [(vip.due, vip.round)].into_iter().chain(defence).chain(failover).chain(repeat) {
             self.waiting.remove(&(due, round, key));
             self.ready.remove(&(round, due, key));
         }
@@ -381,12 +438,21 @@ impl Announcer {
         while self.pace.is_open(now) {
             let Some((round, _, key)) = self.ready.pop_first() else { break };
             let Some(vip) = self.vips.get(&key) else { continue };
+            if let Round::Repeat(number) = round {
+                let mac = vip.mac;
+                commands.extend(self.repeat(key, mac, number, now));
+                continue;
+            }
             commands.push(Command::Send { key, mac: vip.mac, round });
             self.pace.take();
             if is_followed_by_probe(key, round) {
                 self.pace.take();
             }
+            if round == Round::Taking(0) {
+                self.begin_repeats(key, now);
+            }
             match round {
+                Round::Repeat(_) => {}
                 Round::Failover => {
                     self.failovers.remove(&key);
                 }
@@ -400,6 +466,16 @@ impl Announcer {
             }
         }
         commands
+    }
+
+    /// Repeats the first round of a VIP for its former holder, unless it is too late.
+    fn repeat(&mut self, key: VipKey, mac: MacAddr, number: u8, now: Monotonic) -> Option<Command> {
+        self.repeats.remove(&key);
+        let (former, next) = self.formers.take(key, number, now);
+        self.schedule_repeat(key, number + 1, next, now);
+        let former = former?;
+        self.pace.take();
+        Some(Command::Repeat { key, mac, former })
     }
 }
 

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 
-use crate::pools::Reservation;
+use crate::{pools::Reservation, wire::Offer};
 
 pub use self::selector::{Selector, SelectorError};
 
@@ -207,6 +207,8 @@ pub struct LeaseRecord {
     pub interfaces: Vec<NodeInterface>,
     /// True while the node leaves. It takes no more VIPs then.
     pub leaving: bool,
+    /// What it says about wire failover. None if it takes no part.
+    pub wire: Option<Offer>,
 }
 
 impl LeaseRecord {

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 pub use self::facts::{
     Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
+    WireThread,
 };
 use crate::pinned::{Fact, Unread};
 

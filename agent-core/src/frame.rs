@@ -79,6 +79,19 @@ impl Frame {
         }
     }
 
+    /// Returns a frame that announces "`vip` is at `mac`" to the host with the MAC `to` alone.
+    pub fn announcement_to(to: MacAddr, mac: MacAddr, vip: IpAddr) -> Self {
+        match vip {
+            IpAddr::V4(vip) => {
+                let vip = vip.octets();
+                Self::Arp(ArpFrame::new(to, mac, OPER_REQUEST, mac, vip, MacAddr::ZERO, vip))
+            }
+            IpAddr::V6(vip) => {
+                Self::Nd(NdFrame::advertisement(to, mac, ALL_NODES, vip.octets(), mac, ND_OVERRIDE))
+            }
+        }
+    }
+
     /// Returns the frame in `bytes`. Returns none if they are of another protocol, too short, or no
     /// valid message of Neighbour Discovery.
     pub fn read(bytes: &[u8]) -> Option<Self> {

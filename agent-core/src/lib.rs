@@ -47,4 +47,5 @@ pub mod termination;
 pub mod time;
 pub mod unanswered;
 pub mod who_has;
+pub mod wire;
 pub mod yields;

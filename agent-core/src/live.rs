@@ -75,7 +75,7 @@ impl VipStatus {
 impl FenceStatus {
     /// Returns the time until the state changes, if the fence does not move.
     pub fn countdown(&self) -> Duration {
-        let seconds = if self.left_seconds <= 0.0 && self.policy == "hold" {
+        let seconds = if (self.ended || self.left_seconds <= 0.0) && self.policy == "hold" {
             self.hold_left_seconds
         } else {
             self.left_seconds

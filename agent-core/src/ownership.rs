@@ -11,6 +11,7 @@
 mod address;
 mod candidates;
 mod claims;
+mod contact;
 mod deposing;
 mod disputes;
 mod doubt;
@@ -29,6 +30,7 @@ mod probes;
 mod queue;
 mod requests;
 mod settings;
+mod silence;
 mod stopping;
 mod subject;
 mod taking;
@@ -39,6 +41,9 @@ mod types;
 mod unclear;
 mod view;
 mod vip;
+mod wire_plan;
+mod wire_view;
+mod witnesses;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -75,6 +80,8 @@ pub use self::types::{
     Outcome, StopReason, Wire,
 };
 pub use self::view::{NodeView, Said, View, VipSummary, VipView};
+pub use self::wire_view::{Quiet, WireNodeView, WireView};
+pub use self::witnesses::WireCounts;
 pub use super::{placement::Entry, probing::Probed};
 
 /// Time by which a candidate waits longer than the one ranked before it. The wait counts
@@ -112,6 +119,7 @@ const REFUSED_RETRY: Duration = Duration::from_secs(5);
 /// #     clock_late: Duration::from_millis(8),
 /// #     most_new: 32,
 /// #     probing: None,
+/// #     wire: None,
 /// #     seed: 1,
 /// # };
 ///
@@ -209,6 +217,9 @@ impl Engine {
             }
             Event::Probed { vip, probed } => self.with(vip, |mut subject| subject.on_probed(probed)),
             Event::Wire { vip, heard } => self.with(vip, |mut subject| subject.on_wire(heard)),
+            Event::Witnessed(finding) => self.on_witnessed(finding),
+            Event::WireKeys(keys) => self.on_wire_keys(keys),
+            Event::WireSelf(wid) => self.on_wire_self(wid),
             Event::Stop(reason) => self.on_stop(reason),
             Event::Tick => {}
         }
@@ -221,8 +232,9 @@ impl Engine {
         let stop = self.stopping.as_ref().and_then(Stopping::deadline);
         let deposing = self.nodes.next_deposing(self.now);
         let own = Some(self.nodes.own.next_deadline());
+        let suspect = self.nodes.wire.suspects.next();
         let disputed = self.disputes.next().filter(|_| self.decides());
-        [own, self.queue.next(), disputed, deposing, stop].into_iter().flatten().min()
+        [own, self.queue.next(), disputed, deposing, suspect, stop].into_iter().flatten().min()
     }
 
     /// Returns true if this node holds a VIP.
@@ -278,6 +290,7 @@ impl Engine {
         self.tick_lease();
         let writes = self.nodes.depose_the_silent(self.now);
         self.commands.extend(writes.into_iter().map(Command::WriteLease));
+        self.tick_wire();
         self.queue.wake(self.now);
         if self.decides() {
             while let Some(vip) = self.disputes.take(self.now) {
@@ -289,6 +302,7 @@ impl Engine {
         }
         // A claim may be a reason to renew at once.
         self.tick_lease();
+        self.tick_wire_plan();
         self.tick_stopping();
     }
 
@@ -384,11 +398,8 @@ impl Engine {
     }
 
     fn on_interfaces(&mut self, interfaces: Vec<NodeInterface>) {
-        if self.nodes.own.interfaces != interfaces {
-            self.nodes.own.interfaces = interfaces;
-            self.nodes.own.renew_now(self.now);
-            self.evaluate_all();
-        }
+        self.nodes.wire.contacts.find(interfaces);
+        self.take_interfaces();
     }
 
     fn on_claim(&mut self, record: ClaimRecord) {
@@ -421,8 +432,9 @@ impl Engine {
     }
 
     fn on_deposed(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
+        self.count_deposing(&name, matches!(outcome, Outcome::Done(_)));
         match self.nodes.on_deposed(&name, outcome, self.now) {
-            Some(Deposed::Done(record)) => self.take_lease(record),
+            Some(Deposed::Done(record)) => self.take_lease(*record),
             Some(Deposed::Read) => self.command(Command::ReadLease(name)),
             Some(Deposed::Again) | None => {}
         }
@@ -430,11 +442,13 @@ impl Engine {
 
     fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
         self.nodes.end_deposing(name);
+        let is_read = matches!(outcome, Outcome::Done(_));
         match outcome {
             Outcome::Done(record) => self.take_lease(record),
             Outcome::Missing => self.on_lease_gone(name),
             Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => {}
         }
+        self.depose_suspect(name, is_read);
     }
 
     /// Sets the peers, once all Leases have been listed. If a peer were removed

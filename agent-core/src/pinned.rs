@@ -16,7 +16,7 @@ use std::{
 use thiserror::Error;
 use vipward_common::{
     Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Proof, Role, VipCounters, VipKey, VlanKey,
-    VlanTags,
+    VlanTags, WireCounters,
 };
 
 pub use self::status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus};
@@ -93,10 +93,23 @@ pub struct Contents {
     pub counters: Counters,
     /// The counters of neighbour discovery.
     pub counters_v6: Counters,
+    /// What the program knows of wire failover.
+    pub wire: Wire,
     /// Entries yielded since the maps were made.
     pub yields: u64,
     /// The hosts that claimed VIPs. Empty unless the reader was asked for them.
     pub offenders: BTreeMap<OffenderKey, Offender>,
+}
+
+/// What the program knows of wire failover, without the keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wire {
+    /// The number of this node as a witness; 0 for none.
+    pub wid: u64,
+    /// The last session of this node of which a peer has said that it has ended; 0 for none.
+    pub ended: u64,
+    /// Frames by outcome.
+    pub counters: WireCounters,
 }
 
 /// An entry as the program sees it: a yield and the end of a handover count.
@@ -134,7 +147,7 @@ impl Entry {
 impl Contents {
     /// Returns the state of the fence at the time of the reading.
     pub fn fence_state(&self) -> FenceState {
-        self.fence.state(self.now_ns)
+        self.fence.state(self.now_ns, self.wire.ended)
     }
 
     /// Returns the time until `until_ns`. Returns zero if that has passed.
@@ -145,6 +158,11 @@ impl Contents {
     /// Returns the time since `since_ns`. Returns zero if that is still to come.
     pub fn passed(&self, since_ns: u64) -> Duration {
         Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
+    }
+
+    /// Returns true if a peer has told the program that the fence's session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.is_in_cluster() && self.fence.session == self.wire.ended
     }
 
     /// Returns true if the fence belongs to a session. Then this host is a node of a cluster.

@@ -88,6 +88,9 @@ impl Refusals {
             | Event::Interfaces(_)
             | Event::Probed { .. }
             | Event::Wire { .. }
+            | Event::Witnessed(_)
+            | Event::WireKeys(_)
+            | Event::WireSelf(_)
             | Event::Stop(_)
             | Event::Tick => return None,
         };

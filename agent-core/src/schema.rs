@@ -3,7 +3,7 @@
 //! A type of this crate has its schema beside it; the types of `vipward-common` have theirs here.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use vipward_common::{EventKind, FenceState, Outcome, Policy, Proof};
+use vipward_common::{EventKind, FenceState, Outcome, Policy, Proof, WireOutcome};
 
 /// Returns the schema of these names.
 pub(crate) fn names(names: impl IntoIterator<Item = &'static str>) -> Schema {
@@ -35,7 +35,15 @@ pub(crate) fn offences(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(crate) fn counters(_: &mut SchemaGenerator) -> Schema {
-    let outcomes: Vec<_> = Outcome::ALL.iter().map(|outcome| outcome.name()).collect();
+    counts(Outcome::ALL.iter().map(|outcome| outcome.name()))
+}
+
+pub(crate) fn wire_counters(_: &mut SchemaGenerator) -> Schema {
+    counts(WireOutcome::ALL.iter().map(|outcome| outcome.name()))
+}
+
+fn counts(outcomes: impl Iterator<Item = &'static str>) -> Schema {
+    let outcomes: Vec<_> = outcomes.collect();
     json_schema!({
         "type": "object",
         "propertyNames": {"enum": outcomes},

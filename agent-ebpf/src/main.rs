@@ -18,6 +18,7 @@ mod nd;
 mod skb;
 mod tables;
 mod tags;
+mod wire;
 mod xdp;
 
 use aya_ebpf::{

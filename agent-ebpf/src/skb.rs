@@ -9,7 +9,7 @@ use aya_ebpf::{
     programs::TcContext,
 };
 use bytemuck::{Pod, Zeroable};
-use vipward_common::{Action, ArpFrame, ETHERTYPE_ARP, ETHERTYPE_IPV6, Outcome, Unit, VlanTag, VlanTags};
+use vipward_common::{Action, ArpFrame, Outcome, Unit, VlanTag, VlanTags};
 
 use crate::{
     judge,
@@ -17,6 +17,7 @@ use crate::{
     rewrite,
     tables::{V4, count_outcome, segment},
     tags::{self, Addresses, ETHERTYPE, MAX_TAGS, Protocol},
+    wire,
 };
 
 /// An ARP frame, cut where tags may stand.
@@ -46,12 +47,12 @@ pub(crate) fn handle(ctx: &TcContext) -> i32 {
     // Not `ingress_ifindex`: that is the port of a bond, where the program runs on the bond.
     // SAFETY: the kernel's context is valid until the program returns.
     let ifindex = unsafe { (*skb).ifindex };
+    if let Protocol::Wire = protocol {
+        let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::Unrelated) };
+        return action(handle_wire(skb, start, segment), ifindex);
+    }
     if let Protocol::Ipv6 = protocol {
-        return match nd::handle(ctx, start, segment(ifindex, tags)) {
-            Action::Pass => TC_ACT_UNSPEC,
-            Action::Drop => TC_ACT_SHOT,
-            Action::Answer => send(ifindex),
-        };
+        return action(nd::handle(ctx, start, segment(ifindex, tags)), ifindex);
     }
     let Some(mut frame) = load(ctx, tags_len) else { return pass(Outcome::Unread) };
     let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::NoVip) };
@@ -65,6 +66,22 @@ pub(crate) fn handle(ctx: &TcContext) -> i32 {
             send(ifindex)
         }
         Action::Drop | Action::Answer => TC_ACT_SHOT,
+    }
+}
+
+/// Handles a frame of wire failover. It has a stack of its own.
+#[inline(never)]
+fn handle_wire(skb: *mut __sk_buff, start: usize, segment: u32) -> Action {
+    wire::handle(&TcContext::new(skb), start, segment)
+}
+
+/// Returns the action of traffic control for the fate of a frame that is in the buffer already.
+#[inline(always)]
+fn action(of: Action, ifindex: u32) -> i32 {
+    match of {
+        Action::Pass => TC_ACT_UNSPEC,
+        Action::Drop => TC_ACT_SHOT,
+        Action::Answer => send(ifindex),
     }
 }
 
@@ -129,7 +146,7 @@ fn word(ctx: &TcContext, at: usize) -> Option<u16> {
 fn read_tags(ctx: &TcContext, skb: *const __sk_buff) -> Option<(Protocol, VlanTags, usize)> {
     // SAFETY: the kernel's context is valid until the program returns.
     let (protocol, vlan) = unsafe { (ethertype((*skb).protocol), (*skb).vlan_present != 0) };
-    if protocol != ETHERTYPE_ARP && protocol != ETHERTYPE_IPV6 && !VlanTag::is_tag(protocol) {
+    if !tags::is_read(protocol) && !VlanTag::is_tag(protocol) {
         return None;
     }
     let mut taken_off = VlanTags::NONE;

@@ -14,7 +14,8 @@ use vipward_common::{
     MAX_DEFENCES, MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr,
     Message, Offender, OffenderKeyV4, OffenderKeyV6, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place,
     Question, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters, VipEntry, VipKeyV4, VipKeyV6,
-    VipState, VlanDevice, VlanKey, VlanTags, Yield, YieldTotal, filter_bit, filter_bit_v6, heard_slot,
+    VipState, VlanDevice, VlanKey, VlanTags, WireState, Yield, YieldTotal, filter_bit, filter_bit_v6,
+    heard_slot,
 };
 
 #[btf_map(name = "vips_v4")]
@@ -28,7 +29,7 @@ static VLANS: HashMap<VlanKey, VlanDevice, { MAX_VLANS as usize }> = HashMap::ne
 #[btf_map(name = "peers")]
 static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
 #[btf_map(name = "fence")]
-static FENCE: Array<Fence, 1> = Array::new();
+pub(crate) static FENCE: Array<Fence, 1> = Array::new();
 #[btf_map(name = "counters")]
 static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
 #[btf_map(name = "counters_v6")]
@@ -51,6 +52,8 @@ static OFFENDERS: LruHashMap<OffenderKeyV4, Offender, { MAX_OFFENDERS as usize }
 static OFFENDERS_V6: LruHashMap<OffenderKeyV6, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 #[btf_map(name = "events")]
 static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
+#[btf_map(name = "wire_state")]
+pub(crate) static WIRE_STATE: Array<WireState, 1> = Array::new();
 /// The layout of the other maps, for agents. The program does not read it.
 #[btf_map(name = "layout")]
 static LAYOUT: HashMap<FieldName, Place, { MAX_FIELDS as usize }> = HashMap::new();
@@ -274,6 +277,21 @@ pub(crate) fn segment_of_port(ifindex: u32, tags: VlanTags) -> Option<u32> {
     Some(unsafe { (*device).ifindex })
 }
 
+/// Returns the MAC of the interface of a segment.
+#[inline(always)]
+pub(crate) fn own_mac(segment: u32) -> Option<MacAddr> {
+    let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: segment })?;
+    // SAFETY: valid map value.
+    Some(MacAddr(unsafe { (*own).mac }))
+}
+
+/// Returns true if a peer has said that this node's session has ended.
+#[inline(always)]
+fn has_ended(session: u64) -> bool {
+    // SAFETY: valid map value of one word.
+    session != 0 && WIRE_STATE.get_ptr(0).is_some_and(|state| unsafe { (*state).ended } == session)
+}
+
 /// The maps, as the frames of one segment see them.
 pub(crate) struct Maps<F, I> {
     segment: u32,
@@ -314,7 +332,7 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
         // valid by itself. `policy` is compared as a number, because shared memory need not hold a
         // valid enum.
         unsafe {
-            if now_ns < (*fence).deadline_ns {
+            if now_ns < (*fence).deadline_ns && !has_ended((*fence).session) {
                 FenceState::Valid
             } else if ptr::addr_of!((*fence).policy).cast::<u32>().read() == 1
                 && now_ns < (*fence).hold_until_ns
@@ -353,9 +371,7 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
 
     #[inline(always)]
     fn own_mac(&self) -> Option<MacAddr> {
-        let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: self.segment })?;
-        // SAFETY: valid map value.
-        Some(MacAddr(unsafe { (*own).mac }))
+        own_mac(self.segment)
     }
 
     #[inline(always)]
@@ -562,7 +578,7 @@ fn admit(limiter: *mut Limiter, kind: EventKind, now_ns: u64) -> Option<u64> {
 /// # Safety
 /// `word` points to an aligned word of a map value.
 #[inline(always)]
-unsafe fn compare_exchange(word: *mut u64, old: u64, new: u64) -> bool {
+pub(crate) unsafe fn compare_exchange(word: *mut u64, old: u64, new: u64) -> bool {
     // SAFETY: as above. The intrinsic is used because `core` has no compare_exchange for this
     // target.
     unsafe {

@@ -1,6 +1,10 @@
 //! Frames as XDP hands them over: the program reads and rewrites them in place.
 
-use aya_ebpf::{bindings::xdp_action, helpers::generated::bpf_xdp_adjust_tail, programs::XdpContext};
+use aya_ebpf::{
+    bindings::{xdp_action, xdp_md},
+    helpers::generated::bpf_xdp_adjust_tail,
+    programs::XdpContext,
+};
 use vipward_common::{Action, ArpFrame, Outcome, Unit, VlanTags};
 
 use crate::{
@@ -9,6 +13,7 @@ use crate::{
     rewrite,
     tables::{V4, count_outcome},
     tags::{self, Addresses, ETHERTYPE, MAX_TAGS, Protocol, TAG},
+    wire,
 };
 
 /// A VLAN tag: its `EtherType` and its control information.
@@ -25,12 +30,12 @@ pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Op
     }
     // SAFETY: the kernel's context is valid until the program returns.
     let ifindex = unsafe { (*ctx.ctx).ingress_ifindex };
+    if let Protocol::Wire = protocol {
+        let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::Unrelated) };
+        return handle_wire(ctx.ctx, start, segment);
+    }
     if let Protocol::Ipv6 = protocol {
-        return match nd::handle(ctx, start, segment(ifindex, tags)) {
-            Action::Pass => xdp_action::XDP_PASS,
-            Action::Drop => xdp_action::XDP_DROP,
-            Action::Answer => xdp_action::XDP_TX,
-        };
+        return action(nd::handle(ctx, start, segment(ifindex, tags)));
     }
     let Some(frame) = frame(ctx, tags_len) else { return pass(Outcome::Unread) };
     let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::NoVip) };
@@ -47,6 +52,22 @@ pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Op
     // SAFETY: as above.
     unsafe { put_tags_back(frame, tags_len, tags) };
     action
+}
+
+/// Handles a frame of wire failover. It has a stack of its own.
+#[inline(never)]
+fn handle_wire(ctx: *mut xdp_md, start: usize, segment: u32) -> u32 {
+    action(wire::handle(&XdpContext::new(ctx), start, segment))
+}
+
+/// Returns the XDP action for the fate of a frame that is in the packet already.
+#[inline(always)]
+fn action(of: Action) -> u32 {
+    match of {
+        Action::Pass => xdp_action::XDP_PASS,
+        Action::Drop => xdp_action::XDP_DROP,
+        Action::Answer => xdp_action::XDP_TX,
+    }
 }
 
 /// Counts a frame, and passes it.

@@ -9,6 +9,7 @@ mod plugin;
 mod pools;
 mod watch;
 mod who_has;
+mod wire;
 
 use std::{
     net::{AddrParseError, IpAddr},
@@ -27,11 +28,13 @@ pub use self::{
     explain::{ExplainArgs, Subject},
     kubernetes::{
         ApiArgs, AttachArg, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs,
+        WireArg,
     },
     plugin::{CalledAs, complete},
     pools::{PoolsArgs, ReleaseArgs},
     watch::{LinesArg, WatchArgs},
     who_has::{ReportFormat, WhoHasArgs},
+    wire::{SecretArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs},
 };
 use crate::shell::{
     kube::Access,
@@ -99,6 +102,10 @@ pub enum Command {
     ///
     /// A Service that asks for the address by name keeps it. The controller releases it.
     Release(ReleaseArgs),
+    /// Create or replace the key by which the nodes of a cluster find out in a fraction of a second
+    /// that one of them has died.
+    #[command(after_long_help = wire::HELP)]
+    Wire(WireArgs),
     /// Print the definitions of VirtualIP and VIPPool objects, for `kubectl apply`.
     Crd,
     /// Show what the kernel has: interfaces, VIPs, counters, the fence. Works without a running

@@ -5,9 +5,10 @@ use std::{
     error::Error,
     fmt::Display,
     io::{self, IsTerminal, Write},
-    iter,
+    iter, panic,
     path::PathBuf,
-    process::ExitCode,
+    process::{self, ExitCode},
+    thread,
     time::Duration,
 };
 
@@ -22,7 +23,7 @@ use vipward::{
     cli::{
         AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg,
         LogFormat, MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs,
-        Subject, WatchArgs, WhoHasArgs, complete,
+        Subject, WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
     },
     shell::{
         bind,
@@ -32,7 +33,8 @@ use vipward::{
         doctor::{self as examination, Report},
         explain, groups,
         kube::{
-            ConnectError, Moved, Mover, Released, Releaser, crd_yaml, is_redundant, read_overview, read_pools,
+            ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, WireSecret, crd_yaml,
+            is_redundant, read_overview, read_pools,
         },
         live::{self, Lines, Watching},
         netlink::Netlink,
@@ -43,10 +45,11 @@ use vipward::{
         status::{self, StatusError},
         terminal::Colours,
         who_has::{self, render},
+        wire,
     },
 };
 use vipward_core::{
-    cluster::object_name,
+    cluster::{NodeName, object_name},
     config::ConfigError,
     doctor,
     explain::{explain, explain_service},
@@ -69,6 +72,7 @@ const ON_A_NODE: &str = "this looks at the machine that it runs on, which is no 
                          vipward-system exec ds/vipward -- /vipward";
 
 fn main() -> ExitCode {
+    abort_on_panic();
     let (called, cli) = match command_line() {
         Ok(called) => called,
         Err(ended) => return ended,
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Command::Move(args) => runtime().and_then(|runtime| runtime.block_on(move_vip(&args))),
         Command::Pools(args) => show_pools(&args),
         Command::Release(args) => runtime().and_then(|runtime| runtime.block_on(release(&args))),
+        Command::Wire(args) => runtime().and_then(|runtime| runtime.block_on(change_key(&args))),
         Command::Crd => show(&crd_yaml()),
         Command::Status(args) => show_status(&args, called),
         Command::Doctor(args) => return ended(doctor(args, called)),
@@ -98,6 +103,18 @@ fn main() -> ExitCode {
         }
     };
     ended(result.map(|()| ExitCode::SUCCESS))
+}
+
+/// Ends the process when a thread panics: an agent without one of its parts must begin anew. The
+/// exception is the thread that the agent goes on without.
+fn abort_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        if thread::current().name() != Some(wire::THREAD) {
+            process::abort();
+        }
+    }));
 }
 
 fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
@@ -225,6 +242,45 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
         ),
     }
     Ok(())
+}
+
+/// Creates or replaces the key of wire failover.
+async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
+    match &args.command {
+        WireCommand::Init(WireInitArgs { secret }) => {
+            let namespace = &secret.lease_namespace;
+            WireSecret::connect(&secret.access.access(kubeconfig_at_home), namespace).await?.init().await?;
+            println!("Secret {namespace}/{SECRET} is created, with key 1");
+        }
+        WireCommand::Rotate(WireRotateArgs { timeout, linger, secret }) => {
+            let namespace = &secret.lease_namespace;
+            let rotating = WireSecret::connect(&secret.access.access(kubeconfig_at_home), namespace).await?;
+            let id = rotating.rotate(*timeout, (*linger).into(), |step| eprintln!("{}", told(&step))).await?;
+            println!("Secret {namespace}/{SECRET} has key {} alone", id.0);
+        }
+    }
+    Ok(())
+}
+
+/// Returns a step of a rotation in words.
+fn told(step: &Rotating) -> String {
+    match step {
+        Rotating::Added(id) => format!("key {} is added", id.0),
+        Rotating::Found(id) => format!("key {} was added before; going on", id.0),
+        Rotating::Waiting { missing, of } => {
+            let names: Vec<&str> = missing.iter().map(NodeName::as_str).collect();
+            let accepting = of.saturating_sub(names.len());
+            format!("{accepting} of {of} agents accept it; waiting for {}", names.join(", "))
+        }
+        Rotating::Used { id, linger } => {
+            let linger = humantime::format_duration(*linger);
+            format!("all agents accept key {}; the old key goes in {linger}", id.0)
+        }
+        Rotating::Removed(ids) => {
+            let ids: Vec<String> = ids.iter().map(|id| id.0.to_string()).collect();
+            format!("removed: key {}", ids.join(", "))
+        }
+    }
 }
 
 /// Prints the pools.

@@ -26,6 +26,7 @@ pub mod status;
 mod tables;
 pub mod terminal;
 pub mod who_has;
+pub mod wire;
 
 #[cfg(test)]
 mod documented;

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use vipward_common::MacAddr;
 
 use super::Effort;
+use super::pings;
 use super::report::{Group, Item, Limit, Report, Unit};
 use super::stage::Object;
 use super::stats::Samples;
@@ -18,8 +19,9 @@ const VIPS: u32 = 65_536;
 const XDP_DROP: u32 = 1;
 pub(super) const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
-/// `TC_ACT_UNSPEC`, and `TC_ACT_REDIRECT`.
+/// `TC_ACT_UNSPEC`, `TC_ACT_SHOT`, and `TC_ACT_REDIRECT`.
 pub(super) const TC_NEXT: u32 = u32::MAX;
+const TC_DROP: u32 = 2;
 const TC_REDIRECT: u32 = 7;
 
 const EMPTY: &str = "empty XDP_PASS";
@@ -46,6 +48,7 @@ pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
     for family in Family::ALL {
         object.tables.hold(IFINDEX, OWN, family, VIPS)?;
     }
+    object.hear_pings(IFINDEX, OWN)?;
     let subjects = subjects();
 
     let mut taken = vec![Vec::new(); subjects.len()];
@@ -173,5 +176,21 @@ fn subjects() -> Vec<Subject> {
             ),
         ]);
     }
+    let written = subjects.len();
+    subjects.push(bare("the same, writing a ping", "bench_write_ping", pings::ping(OWN), XDP_TX, one));
+    let rows = [
+        ("ping answered", "bench_ping", pings::ping(OWN), XDP_TX, (written, BARE, None)),
+        ("echo heard", "vipward", pings::echo(OWN), XDP_DROP, (PASS, EMPTY, None)),
+        ("ping forged", "vipward", pings::forged(OWN), XDP_DROP, (PASS, EMPTY, None)),
+        ("ping forged, tc", "vipward_tc", pings::forged(OWN), TC_DROP, (PASS_TC, EMPTY_TC, None)),
+    ];
+    subjects.extend(rows.map(|(name, program, frame, action, over)| Subject {
+        name: name.to_owned(),
+        program,
+        frame,
+        action,
+        crowd: one,
+        over: Some(over),
+    }));
     subjects
 }

@@ -14,6 +14,7 @@ mod machine;
 mod memory;
 mod pacing;
 mod peers;
+mod pings;
 mod plot;
 mod rates;
 mod report;

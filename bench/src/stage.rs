@@ -18,6 +18,7 @@ use nix::errno::Errno;
 use nix::time::{ClockId, clock_gettime};
 use vipward_common::MacAddr;
 
+use super::pings;
 use super::table::{Ask, Crowd, Family, Intruders, Tables, Traffic};
 use vipward_tests::arp::Mac;
 use vipward_tests::interrupt;
@@ -25,7 +26,7 @@ use vipward_tests::lan::{Host, Lan, Nic};
 use vipward_tests::tools::target_dir;
 
 /// The XDP programs of the object.
-const XDP_PROGRAMS: [&str; 8] = [
+const XDP_PROGRAMS: [&str; 10] = [
     "vipward",
     "bench_pass",
     "bench_tx",
@@ -34,6 +35,8 @@ const XDP_PROGRAMS: [&str; 8] = [
     "bench_answer",
     "bench_generate",
     "bench_receive",
+    "bench_write_ping",
+    "bench_ping",
 ];
 /// The programs of traffic control.
 const TC_PROGRAMS: [&str; 4] = ["vipward_tc", "bench_pass_tc", "bench_write_tc", "bench_answer_tc"];
@@ -81,6 +84,11 @@ impl Object {
         }
         let tables = Tables::take(&mut ebpf)?;
         Ok(Self { ebpf, tables })
+    }
+
+    /// Makes an interface hear pings, and writes one for `bench_ping`.
+    pub(super) fn hear_pings(&mut self, ifindex: u32, own: MacAddr) -> Result<()> {
+        pings::hear(&mut self.ebpf, (ifindex, own))
     }
 
     /// Takes the maps of the generators and the receiver.

@@ -13,6 +13,8 @@ use vipward_common::{
 };
 use vipward_tests::arp::MIN_FRAME_LEN;
 
+use super::pings::SESSION;
+
 /// Two frames, each of neighbour discovery's length.
 const FRAMES_BYTES: usize = 2 * size_of::<NdFrame>();
 const ASK_BYTES: usize = FRAMES_BYTES + 24;
@@ -204,7 +206,7 @@ impl Tables {
             deadline_ns: u64::MAX,
             hold_until_ns: u64::MAX,
             yields_settled: 0,
-            session: 0,
+            session: SESSION,
             policy: Policy::Stop,
             // A defended frame is rewritten, and the test run would see it again as the holder's own.
             defence: Defence::Off,
@@ -296,12 +298,12 @@ impl Traffic {
     }
 }
 
-fn take<M: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<M> {
+pub(super) fn take<M: TryFrom<Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<M> {
     let map = ebpf.take_map(name).with_context(|| format!("the object has no map {name}"))?;
     map.try_into().with_context(|| format!("map {name} has another layout"))
 }
 
-fn raw<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
+pub(super) fn raw<T: NoUninit, const N: usize>(value: &T) -> [u8; N] {
     const { assert!(size_of::<T>() == N) };
     bytes_of(value).try_into().expect("invariant: as long as the value")
 }

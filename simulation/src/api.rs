@@ -7,8 +7,9 @@ mod tests;
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use vipward_core::{
-    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName, Version},
+    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName, Session, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+    wire::{Mode, Offer},
 };
 
 pub(crate) use self::service::Service;
@@ -80,6 +81,8 @@ pub(crate) struct Api {
     pub(crate) leases: BTreeMap<NodeName, LeaseRecord>,
     /// The duration of each node's last renewal, even if its Lease is gone.
     pub(crate) renewed_for: BTreeMap<NodeName, Duration>,
+    /// Each node's last offer in mode notice, with its session.
+    last_notice: BTreeMap<NodeName, (Session, Offer)>,
     pub(crate) claims: BTreeMap<IpAddr, ClaimRecord>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceName, Service>,
@@ -215,7 +218,7 @@ impl Api {
                 Event::LeaseWritten { node: write.node.clone(), outcome: self.write_lease(from, write) }
             }
             Request::ReadLease(node) => {
-                let outcome = self.leases.get(node).cloned().map_or(Outcome::Missing, Outcome::Done);
+                let outcome = self.read_lease(from, node).map_or(Outcome::Missing, Outcome::Done);
                 Event::LeaseRead { node: node.clone(), outcome }
             }
             Request::WriteClaim(write) => {
@@ -239,6 +242,17 @@ impl Api {
         }
     }
 
+    fn read_lease(&self, from: usize, node: &NodeName) -> Option<LeaseRecord> {
+        let lease = self.leases.get(node)?.clone();
+        let last = self.last_notice.get(node).filter(|(session, _)| Some(*session) == lease.session);
+        let is_own = names::node_index(node) == Some(from);
+        let wire = last.filter(|_| !is_own && self.sabotage == Some(Sabotage::NoReading));
+        Some(LeaseRecord {
+            wire: wire.map_or_else(|| lease.wire.clone(), |(_, offer)| Some(offer.clone())),
+            ..lease
+        })
+    }
+
     fn write_lease(&mut self, from: usize, write: &LeaseWrite) -> Outcome<LeaseRecord> {
         let record = LeaseRecord {
             node: write.node.clone(),
@@ -248,16 +262,23 @@ impl Api {
             duration: write.duration,
             interfaces: write.interfaces.clone(),
             leaving: write.leaving,
+            wire: write.wire.clone(),
         };
         let is_own = names::node_index(&write.node) == Some(from);
         let current = self.leases.get(&write.node).map(|record| &record.version);
-        match allowed(&write.expected, current) {
+        let takes_any = !is_own && self.sabotage == Some(Sabotage::NoVersion);
+        let expected = current.filter(|_| takes_any).cloned().map(Expected::At);
+        match allowed(expected.as_ref().unwrap_or(&write.expected), current) {
             Ok(()) if !is_own && self.sabotage == Some(Sabotage::NoDeposing) => {
                 Outcome::Done(LeaseRecord { version: self.version(), ..record })
             }
             Ok(()) => {
                 if is_own {
                     self.renewed_for.insert(record.node.clone(), record.duration);
+                    let offer = record.wire.as_ref().filter(|offer| offer.mode == Mode::Notice);
+                    if let (Some(session), Some(offer)) = (record.session, offer) {
+                        self.last_notice.insert(record.node.clone(), (session, offer.clone()));
+                    }
                 }
                 Outcome::Done(self.put_lease(record))
             }

@@ -4,9 +4,11 @@ mod liveness;
 mod quiet;
 mod restored;
 mod safety;
+mod wire;
 
 use std::mem;
 
+pub(crate) use self::wire::WireRecord;
 use crate::world::{Happening, World};
 
 /// Plays the world until the cluster is quiet, or a promise is broken.
@@ -33,6 +35,7 @@ impl World {
             self.check_dark(vip);
             self.check_goes_on(vip);
         }
+        self.check_mild();
     }
 
     /// Checks the promises that time alone can break.

@@ -20,6 +20,18 @@ pub struct Facts {
     pub refused: bool,
     /// A stranger's Service asked for a VIP of another namespace.
     pub strangers: bool,
+    /// Nodes take part in wire failover.
+    pub wire: bool,
+    /// Witnesses agreed that a holder was silent.
+    pub suspected: bool,
+    /// A session was ended for silence on the wire.
+    pub deposed_by_wire: bool,
+    /// A program that counted itself valid heard that its session has ended.
+    pub told: bool,
+    /// A mild disturbance was in force, by which nothing may move.
+    pub mild: bool,
+    /// The number of VIPs whose holder crashed, and which had to be held again soon.
+    pub crashes: u64,
     /// The number of times that a dark VIP had to be answered again in time, and was.
     pub brightened: u64,
     /// The number of times that a VIP was guarded while only planned changes happened.
@@ -45,6 +57,20 @@ pub struct Tally {
     pub refused: u64,
     /// Runs with a stranger's Service.
     pub strangers: u64,
+    /// Runs with wire failover.
+    pub wire: u64,
+    /// Runs in which witnesses agreed.
+    pub suspected: u64,
+    /// Runs in which a session was ended for silence on the wire.
+    pub deposed_by_wire: u64,
+    /// Runs in which a program heard of that first.
+    pub told: u64,
+    /// Runs with a mild disturbance.
+    pub mild: u64,
+    /// Runs with a crash that was judged.
+    pub crashed: u64,
+    /// VIPs that had to be held again soon, in all runs.
+    pub crashes: u64,
     /// Dark VIPs that were answered again in time, in all runs.
     pub brightened: u64,
     /// VIPs that were guarded during planned changes, in all runs.
@@ -61,6 +87,13 @@ impl AddAssign<Facts> for Tally {
         self.interrupted += u64::from(facts.interrupted);
         self.refused += u64::from(facts.refused);
         self.strangers += u64::from(facts.strangers);
+        self.wire += u64::from(facts.wire);
+        self.suspected += u64::from(facts.suspected);
+        self.deposed_by_wire += u64::from(facts.deposed_by_wire);
+        self.told += u64::from(facts.told);
+        self.mild += u64::from(facts.mild);
+        self.crashed += u64::from(facts.crashes > 0);
+        self.crashes += facts.crashes;
         self.brightened += facts.brightened;
         self.guarded += facts.guarded;
     }
@@ -76,20 +109,42 @@ impl AddAssign for Tally {
         self.interrupted += other.interrupted;
         self.refused += other.refused;
         self.strangers += other.strangers;
+        self.wire += other.wire;
+        self.suspected += other.suspected;
+        self.deposed_by_wire += other.deposed_by_wire;
+        self.told += other.told;
+        self.mild += other.mild;
+        self.crashed += other.crashed;
+        self.crashes += other.crashes;
         self.brightened += other.brightened;
         self.guarded += other.guarded;
     }
 }
 
 impl Tally {
-    /// Returns what happened in less than a tenth of the runs.
+    /// Returns what happened in less than a tenth of the runs that it belongs to.
     pub fn too_rare(&self) -> Vec<&'static str> {
-        self.shares().into_iter().filter(|(_, seen)| seen * 10 < self.runs).map(|(what, _)| what).collect()
+        let all = self.shares().map(|(what, seen)| (what, seen, self.runs));
+        let wire = self.wire_shares().map(|(what, seen)| (what, seen, self.wire));
+        let rare = all.into_iter().chain(wire).filter(|(_, seen, of)| seen * 10 < *of);
+        rare.map(|(what, ..)| what).collect()
+    }
+
+    /// Returns in how many runs with wire failover each happened.
+    pub fn wire_shares(&self) -> [(&'static str, u64); 5] {
+        [
+            ("witnesses that agreed", self.suspected),
+            ("a session ended by wire", self.deposed_by_wire),
+            ("a program that was told so", self.told),
+            ("a mild disturbance", self.mild),
+            ("a crash that was judged", self.crashed),
+        ]
     }
 
     /// Returns in how many runs each happened.
-    pub fn shares(&self) -> [(&'static str, u64); 7] {
+    pub fn shares(&self) -> [(&'static str, u64); 8] {
         [
+            ("wire failover", self.wire),
             ("a take-over", self.taken_over),
             ("a lapsed fence", self.lapsed),
             ("a yield", self.yielded),

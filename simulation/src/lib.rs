@@ -18,6 +18,7 @@ mod schedule;
 mod shrink;
 mod time;
 mod trace;
+mod wired;
 mod world;
 
 pub use self::{

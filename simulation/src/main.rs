@@ -101,6 +101,10 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     for (what, seen) in tally.shares() {
         println!("{seen} of {} schedules had {what}", tally.runs);
     }
+    for (what, seen) in tally.wire_shares() {
+        println!("{seen} of {} schedules with wire failover had {what}", tally.wire);
+    }
+    println!("{} VIPs were held again soon after a crash", tally.crashes);
     println!(
         "{} VIPs were guarded during planned changes, {} were dark and answered again in time",
         tally.guarded, tally.brightened

@@ -10,7 +10,7 @@ use vipward_core::cluster::{NodeName, ServiceName};
 const FIRST_VIP: u8 = 10;
 
 pub(crate) fn node(index: usize) -> NodeName {
-    const NAMES: [&str; 5] = ["node-a", "node-b", "node-c", "node-d", "node-e"];
+    const NAMES: [&str; 7] = ["node-a", "node-b", "node-c", "node-d", "node-e", "node-f", "node-g"];
     NodeName::from(NAMES[index])
 }
 
@@ -61,6 +61,11 @@ pub(crate) fn is_strangers(service: &ServiceName) -> bool {
 
 pub(crate) fn interface(segment: usize) -> Arc<str> {
     ["eth0", "eth1"][segment].into()
+}
+
+/// Returns the segment of the interface of this name.
+pub(crate) fn segment(interface: &str) -> usize {
+    usize::from(interface == "eth1")
 }
 
 /// Returns the MAC of a node's interface. Each change gives another.

@@ -1,7 +1,7 @@
 //! One node: its power, clock, interfaces and pinned program, and the agent on it.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use crate::{
     program::Program,
     schedule::{Ending, KINDS, Kind, NodePlan},
     time::{At, Clock},
+    world::{Pinger, Truth},
 };
 
 /// The number of overlapping disturbances of one kind that are in force.
@@ -99,6 +100,8 @@ pub(crate) struct Process {
     pub(crate) inbox: VecDeque<Incoming>,
     pub(crate) interlock: Interlock,
     pub(crate) yields: Yields,
+    /// The witness. None if no node takes part in wire failover.
+    pub(crate) pinger: Option<Pinger>,
     /// The entries that failed to be written.
     pub(crate) stale: Stale,
     /// Each VIP's entry as last commanded, and whether the VIP has an interface.
@@ -130,6 +133,7 @@ impl Process {
             services,
             interlock,
             yields: Yields::default(),
+            pinger: None,
             stale: Stale::default(),
             wishes: vec![None; vips],
             writing: BTreeSet::new(),
@@ -161,6 +165,8 @@ pub(crate) struct Rounds {
     /// Counts the series of rounds; those of an earlier one are void.
     pub(crate) life: u32,
     pub(crate) is_running: bool,
+    /// The time of the first announcement.
+    pub(crate) began: At,
 }
 
 /// One node.
@@ -168,6 +174,8 @@ pub(crate) struct Rounds {
 pub(crate) struct Node {
     pub(crate) index: usize,
     pub(crate) clock: Clock,
+    /// The clock that goes on while the node is suspended.
+    pub(crate) boot_clock: Clock,
     pub(crate) powered: bool,
     pub(crate) frozen: Times,
     pub(crate) paused: Times,
@@ -202,6 +210,19 @@ pub(crate) struct Node {
     pub(crate) blind: (At, At),
     /// The time at which the fence is checked next.
     pub(crate) look: Option<At>,
+    /// The delays of its pings.
+    pub(crate) busy: Vec<(usize, u32)>,
+    pub(crate) key_gone: Times,
+    /// What truly became of its pings, for each session.
+    pub(crate) truth: BTreeMap<u64, Truth>,
+    /// The time of the last ping of each witness that its program has answered.
+    pub(crate) pinged: BTreeMap<u64, At>,
+    /// The time at which its program heard of the end of its session.
+    pub(crate) ended_at: At,
+    /// The time since which its kernel and its agent have run.
+    pub(crate) runs_since: At,
+    /// The time since which its kernel runs and its interfaces are as they are.
+    pub(crate) steady_since: At,
     /// The agent's last sign of life.
     pub(crate) last_alive: At,
     /// The time since which the agent could do everything that ownership needs.
@@ -230,6 +251,8 @@ impl Node {
         Self {
             index,
             clock: Clock::new(Duration::from_millis(plan.clock_ms.into()), plan.clock_ppm),
+            // It has been suspended before.
+            boot_clock: Clock::new(Duration::from_millis(u64::from(plan.clock_ms) * 3), plan.clock_ppm),
             powered: false,
             frozen: Times::default(),
             paused: Times::default(),
@@ -253,6 +276,13 @@ impl Node {
             dazed_until: At::default(),
             blind: (At::default(), At::default()),
             look: None,
+            busy: Vec::new(),
+            key_gone: Times::default(),
+            truth: BTreeMap::new(),
+            pinged: BTreeMap::new(),
+            ended_at: At::default(),
+            runs_since: At::default(),
+            steady_since: At::default(),
             last_alive: At::default(),
             fit_since: None,
             noise: seeds.fork(),

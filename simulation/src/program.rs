@@ -10,7 +10,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use crate::{names, sabotage::Sabotage};
+use crate::{names, sabotage::Sabotage, wired::Wired};
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +44,7 @@ pub(crate) struct Program {
     pub(crate) deadline: Monotonic,
     pub(crate) hold_until: Monotonic,
     pub(crate) peers: BTreeSet<MacAddr>,
+    pub(crate) wired: Wired,
     slots: Vec<Option<Slot>>,
     hold: bool,
     sabotage: Option<Sabotage>,
@@ -56,6 +57,7 @@ impl Program {
             deadline: Monotonic::default(),
             hold_until: Monotonic::default(),
             peers: BTreeSet::new(),
+            wired: Wired::new(sabotage),
             slots: vec![None; vips],
             hold,
             sabotage,
@@ -96,7 +98,7 @@ impl Program {
     }
 
     pub(crate) fn fence(&self, now: Monotonic) -> FenceState {
-        if now < self.deadline {
+        if now < self.deadline && !self.has_ended() {
             FenceState::Valid
         } else if self.hold && now < self.hold_until {
             FenceState::HeldOver
@@ -105,6 +107,12 @@ impl Program {
         } else {
             FenceState::Over
         }
+    }
+
+    /// Returns whether the program has heard that its session has ended.
+    fn has_ended(&self) -> bool {
+        let ended = self.session.is_some() && self.wired.ended == self.session;
+        ended && self.sabotage != Some(Sabotage::NoEnd)
     }
 
     /// Returns the role that counts now, after a yield or the end of a handover.

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use vipward_core::ownership::Command;
 
-use crate::{schedule::Schedule, time::At};
+use crate::{check::WireRecord, schedule::Schedule, time::At};
 
 /// The time without a disturbance after which all nodes are up to date.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -41,6 +41,21 @@ pub(crate) struct Record {
     /// The time of the last disturbance, and the number of disturbances.
     pub(crate) disturbed: At,
     pub(crate) disturbances: u32,
+    /// The time before it without any, the number of those that began with it, and how many of these
+    /// were crashes.
+    calm: Duration,
+    pub(crate) batch: u32,
+    pub(crate) batch_crashes: u32,
+    /// The number of lasting disturbances that are in force, or were when the last one began.
+    pub(crate) in_force: u32,
+    /// Per VIP: the last time when its claim's holder changed.
+    pub(crate) changed_hands: Vec<At>,
+    /// Per node: the time of the last change of its Lease.
+    pub(crate) leases: Vec<At>,
+    /// Per VIP: the time of the next check of a former holder that is being told.
+    pub(crate) told_check: Vec<At>,
+    /// What concerns wire failover.
+    pub(crate) wire: WireRecord,
     /// The end of the last unplanned disturbance.
     pub(crate) faults_until: At,
     /// The last time when an agent started while a dead node's Lease looked alive.
@@ -71,6 +86,14 @@ impl Record {
             dark: vec![None; vips],
             disturbed: At::default(),
             disturbances: 0,
+            calm: Duration::ZERO,
+            batch: 0,
+            batch_crashes: 0,
+            in_force: 0,
+            changed_hands: vec![At::default(); vips],
+            leases: vec![At::default(); nodes],
+            told_check: vec![At::default(); vips],
+            wire: WireRecord::default(),
             faults_until: At::default(),
             booted: At::default(),
             guarded: vec![false; vips],
@@ -100,8 +123,18 @@ impl Record {
 
     /// Notes a disturbance.
     pub(crate) fn disturbed(&mut self, now: At) {
+        if now != self.disturbed {
+            self.calm = now.since(self.disturbed);
+            (self.batch, self.batch_crashes) = (0, 0);
+        }
         self.disturbed = now;
         self.disturbances += 1;
+        self.batch += 1;
+    }
+
+    /// Returns the time without a disturbance before the last one.
+    pub(crate) fn calm_before(&self) -> Duration {
+        self.calm
     }
 
     /// Notes an unplanned disturbance that lasts so long.
@@ -118,8 +151,9 @@ impl Record {
 
     /// Notes that the API server has stored that a node has taken a VIP. Earlier announcements no
     /// longer count.
-    pub(crate) fn taken(&mut self, vip: usize, node: usize) {
+    pub(crate) fn taken(&mut self, vip: usize, node: usize, now: At) {
         let reached = &mut self.reached[vip];
+        self.changed_hands[vip] = now;
         reached[node].fill(false);
         for by in reached {
             by[node] = false;

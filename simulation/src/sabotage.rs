@@ -27,10 +27,36 @@ pub enum Sabotage {
     NoConsent,
     /// The index of Services does not read from claims whose a VIP is.
     NoRecord,
+    /// A witness that was late believes that it has sent its pings in time (D1).
+    LatePingsCount,
+    /// An answer counts from when it comes, not from when its ping was sent (D1).
+    EchoesCountAsTheyCome,
+    /// An old answer takes the place of a newer one (D1).
+    OldEchoesCount,
+    /// Every node says that it finds silent whoever is asked about (D2).
+    AllSecond,
+    /// A node that reads a Lease before it ends the session gets the last one in mode notice (D3).
+    NoReading,
+    /// The write that ends another node's session takes the place of every version (D5).
+    NoVersion,
+    /// A holder does not notice that its only witness no longer pings it (D6).
+    NoLeaving,
+    /// An only witness believes that a third station has answered it (D6).
+    NoThirdStation,
+    /// No node tells another that its session has ended (N1).
+    NoTelling,
+    /// The program takes no notice of the end of its session (N2).
+    NoEnd,
+    /// The first announcement is not repeated for the former holder (N4).
+    NoRepeats,
+    /// A node takes VIPs on a segment where no node answers it (E1).
+    TakesUnheard,
+    /// A node keeps VIPs on a segment where it hears no node (E2).
+    HoldsUnheard,
 }
 
 /// All sabotages.
-pub const SABOTAGES: [Sabotage; 12] = [
+pub const SABOTAGES: [Sabotage; 25] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
@@ -43,4 +69,17 @@ pub const SABOTAGES: [Sabotage; 12] = [
     Sabotage::NoQuestion,
     Sabotage::NoConsent,
     Sabotage::NoRecord,
+    Sabotage::LatePingsCount,
+    Sabotage::EchoesCountAsTheyCome,
+    Sabotage::OldEchoesCount,
+    Sabotage::AllSecond,
+    Sabotage::NoReading,
+    Sabotage::NoVersion,
+    Sabotage::NoLeaving,
+    Sabotage::NoThirdStation,
+    Sabotage::NoTelling,
+    Sabotage::NoEnd,
+    Sabotage::NoRepeats,
+    Sabotage::TakesUnheard,
+    Sabotage::HoldsUnheard,
 ];

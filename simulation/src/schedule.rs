@@ -24,12 +24,20 @@ pub struct Schedule {
     pub(crate) vips: Vec<VipPlan>,
     /// The disturbances, in no particular order.
     pub(crate) disturbances: Vec<Disturbance>,
+    /// Wire failover. None if no node takes part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) wire: Option<WirePlan>,
 }
 
 impl Schedule {
     /// Returns the schedule of a seed.
     pub fn generate(seed: u64) -> Self {
         generate::generate(seed)
+    }
+
+    /// Returns whether nodes take part in wire failover.
+    pub fn has_wire(&self) -> bool {
+        self.hold && self.wire.is_some()
     }
 
     /// Returns the number of disturbances.
@@ -58,6 +66,18 @@ pub(crate) struct Timing {
     pub(crate) restart_lease_ms: u32,
     /// The time for which a lapsed fence is held over.
     pub(crate) hold_for_ms: u32,
+}
+
+/// Wire failover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WirePlan {
+    /// The nodes without a key, a bit each.
+    pub(crate) keyless: u8,
+    /// True if a host that is no node answers on each segment.
+    pub(crate) third_station: bool,
+    /// Its frames come once more, up to so much later. Zero if they do not.
+    pub(crate) replayed_ms: u32,
 }
 
 /// One node.
@@ -154,6 +174,10 @@ pub(crate) enum Who {
     Giver,
     /// The node that takes, in the awaited step.
     Taker,
+    /// The node that the claim of this VIP names when the disturbance begins.
+    Holder(u8),
+    /// A witness of that node, as its Lease says then: the first, the second, and so on.
+    Witness(u8, u8),
 }
 
 /// A kind of object that a node watches.
@@ -209,6 +233,12 @@ pub(crate) enum What {
     Pause { who: Who, for_ms: u32 },
     /// A whole node stands still, with or without its clock.
     Freeze { who: Who, for_ms: u32, clock_too: bool },
+    /// A node is suspended: its monotonic clock stands still, its boot clock goes on.
+    Suspended { who: Who, for_ms: u32 },
+    /// A node's pings are late.
+    Busy { who: Who, by_ms: u32, for_ms: u32 },
+    /// A node has no key of wire failover.
+    KeyGone { who: Who, for_ms: u32 },
     /// An agent is asked to end.
     End { who: Who, how: Ending, back_ms: Option<u32> },
     /// The kernel refuses changes of entries: all of them, or new ones because the map is full.
@@ -221,6 +251,11 @@ pub(crate) enum What {
     Partition { segment: u8, side: u8, for_ms: u32 },
     /// One node's frames do not reach another.
     Deaf { segment: u8, from: Who, to: Who, for_ms: u32 },
+    /// Two nodes do not hear each other.
+    Cut { segment: u8, one: Who, other: Who, for_ms: u32 },
+    /// An interface that keeps its carrier carries no frame: `out` none that it sends, `into` none
+    /// that it is to get.
+    Dead { segment: u8, who: Who, out: bool, into: bool, for_ms: u32 },
     /// Frames are lost.
     Lossy { segment: u8, percent: u8, for_ms: u32 },
     /// A stranger announces a VIP in a node's name.
@@ -277,6 +312,11 @@ impl What {
         let millis = match *self {
             Self::Pause { for_ms, .. }
             | Self::Freeze { for_ms, .. }
+            | Self::Suspended { for_ms, .. }
+            | Self::Busy { for_ms, .. }
+            | Self::KeyGone { for_ms, .. }
+            | Self::Cut { for_ms, .. }
+            | Self::Dead { for_ms, .. }
             | Self::EntriesRefused { for_ms, .. }
             | Self::NoCarrier { for_ms, .. }
             | Self::Partition { for_ms, .. }
@@ -326,6 +366,66 @@ impl What {
         )
     }
 
+    /// Returns whether it is one by which wire failover moves nothing, in a cluster of so many nodes.
+    pub(crate) fn is_mild(&self, nodes: usize, timing: &Timing) -> bool {
+        match *self {
+            Self::Kill { back_ms: Some(ms), .. } | Self::Pause { for_ms: ms, .. } => ms < timing.lease_ms / 2,
+            Self::End { how: Ending::Restart, back_ms, .. } => {
+                back_ms.is_some_and(|back| back < timing.restart_lease_ms / 2)
+            }
+            Self::Freeze { for_ms, .. } => for_ms <= 150,
+            Self::LateFrames { by_ms, .. } => by_ms <= 30,
+            // A switch that restarts loses all frames of all nodes.
+            Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,
+            Self::Cut { .. } | Self::Deaf { .. } | Self::PowerOff { .. } => nodes > 2,
+            Self::ApiDown { .. } | Self::ApiRestart | Self::Busy { .. } | Self::KeyGone { .. } => true,
+            Self::Kill { .. }
+            | Self::Suspended { .. }
+            | Self::End { .. }
+            | Self::EntriesRefused { .. }
+            | Self::ChangeMac { .. }
+            | Self::NoCarrier { .. }
+            | Self::Partition { .. }
+            | Self::Dead { .. }
+            | Self::Forged { .. }
+            | Self::CutOff { .. }
+            | Self::Restored { .. }
+            | Self::SlowApi { .. }
+            | Self::NoAnswers { .. }
+            | Self::Stall { .. }
+            | Self::Reset { .. }
+            | Self::Marked { .. }
+            | Self::NodeGone { .. }
+            | Self::Move { .. }
+            | Self::Local { .. }
+            | Self::Unwanted { .. }
+            | Self::Stranger { .. }
+            | Self::LeaseDeleted { .. }
+            | Self::LeaseBlanked { .. }
+            | Self::LeaseEdited { .. }
+            | Self::ClaimDeleted { .. }
+            | Self::ClaimBlanked { .. }
+            | Self::ClaimEdited { .. } => false,
+        }
+    }
+
+    /// Returns the node that it takes away for a while.
+    pub(crate) fn takes_away(&self) -> Option<usize> {
+        match *self {
+            Self::PowerOff { who: Who::Node(node), .. } => Some(node.into()),
+            _ => None,
+        }
+    }
+
+    /// Returns true if a node answers nothing meanwhile.
+    pub(crate) fn silences(&self, of: usize) -> bool {
+        match *self {
+            Self::Freeze { who: Who::Node(node), .. } => usize::from(node) == of,
+            Self::Lossy { percent: 100.., .. } => true,
+            _ => false,
+        }
+    }
+
     /// Returns whether it is a stranger's Service, of which no VIP may take notice.
     pub(crate) fn is_strangers(&self) -> bool {
         matches!(self, Self::Stranger { .. })
@@ -348,6 +448,11 @@ impl What {
             | Self::PowerOff { .. }
             | Self::Pause { .. }
             | Self::Freeze { .. }
+            | Self::Suspended { .. }
+            | Self::Busy { .. }
+            | Self::KeyGone { .. }
+            | Self::Cut { .. }
+            | Self::Dead { .. }
             | Self::EntriesRefused { .. }
             | Self::ChangeMac { .. }
             | Self::NoCarrier { .. }
@@ -378,11 +483,17 @@ impl What {
     #[must_use]
     pub(crate) fn with(mut self, name: impl Fn(Who) -> Who) -> Self {
         match &mut self {
-            Self::Deaf { from, to, .. } => (*from, *to) = (name(*from), name(*to)),
+            Self::Deaf { from: one, to: other, .. } | Self::Cut { one, other, .. } => {
+                (*one, *other) = (name(*one), name(*other));
+            }
             Self::Kill { who, .. }
             | Self::PowerOff { who, .. }
             | Self::Pause { who, .. }
             | Self::Freeze { who, .. }
+            | Self::Suspended { who, .. }
+            | Self::Busy { who, .. }
+            | Self::KeyGone { who, .. }
+            | Self::Dead { who, .. }
             | Self::EntriesRefused { who, .. }
             | Self::End { who, .. }
             | Self::ChangeMac { who, .. }

@@ -6,12 +6,13 @@ use vipward_core::{
     cluster::{ClaimRecord, ClaimState, LeaseRecord, NodeName, Session},
     ownership::{ClaimWrite, Command, Entry, Event, Expected, LeaseWrite, Outcome},
     time::Monotonic,
+    wire::{Mode, Offer, Wid},
 };
 
 use crate::{names, time::At};
 
 /// The contents of a Lease without its version.
-type Said = (Option<Session>, Vec<Session>, Duration);
+type Said = (Option<Session>, Vec<Session>, Duration, Option<Offer>);
 
 /// The lines, if they are wanted.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ impl Trace {
     fn is_heartbeat(&mut self, node: usize, told: &Event) -> bool {
         match told {
             Event::Lease(record) | Event::LeaseWritten { outcome: Outcome::Done(record), .. } => {
-                let said = (record.session, record.ended.clone(), record.duration);
+                let said = (record.session, record.ended.clone(), record.duration, record.wire.clone());
                 self.heard.insert((node, record.node.clone()), said.clone()) == Some(said)
             }
             told => matches!(told, Event::Tick),
@@ -50,7 +51,7 @@ impl Trace {
             Command::SetFence(_) => true,
             Command::WriteLease(write) => {
                 let known = self.heard.get(&(node, write.node.clone()));
-                known == Some(&(write.session, write.ended.clone(), write.duration))
+                known == Some(&(write.session, write.ended.clone(), write.duration, write.wire.clone()))
             }
             Command::SetEntry { .. }
             | Command::SetPeers(_)
@@ -62,6 +63,8 @@ impl Trace {
             | Command::WriteClaim(_)
             | Command::DeleteClaim { .. }
             | Command::ReadClaim(_)
+            | Command::SetWire(_)
+            | Command::TellFormer { .. }
             | Command::ListAnew
             | Command::Notify(_)
             | Command::Stopped => false,
@@ -111,12 +114,29 @@ fn session(session: Option<Session>) -> String {
 fn lease(record: &LeaseRecord) -> String {
     let ended: Vec<String> = record.ended.iter().copied().map(short).collect();
     format!(
-        "lease of {} v{}: {}, ended [{}], {:?}",
+        "lease of {} v{}: {}, ended [{}], {:?}{}",
         record.node,
         record.version,
         session(record.session),
         ended.join(" "),
-        record.duration
+        record.duration,
+        wire(record.wire.as_ref())
+    )
+}
+
+fn wire(offer: Option<&Offer>) -> String {
+    let Some(offer) = offer else { return String::new() };
+    let short =
+        |wids: &[Wid]| wids.iter().map(|wid| wid.to_string()[..4].to_owned()).collect::<Vec<_>>().join(" ");
+    let mode = match offer.mode {
+        Mode::Off => "off".to_owned(),
+        Mode::Notice => format!("notice, [{}] without {}", short(&offer.set), offer.need),
+    };
+    format!(
+        ", wire {} round {}: {mode}, invited [{}]",
+        short(&[offer.wid]),
+        offer.round,
+        short(&offer.invited)
     )
 }
 
@@ -179,6 +199,9 @@ pub(crate) fn event(event: &Event) -> String {
         Event::ClaimRead { vip, outcome: came } => format!("read claim of {vip}: {}", outcome(came, claim)),
         Event::Probed { vip, probed } => format!("has the probe result of {vip}: {probed:?}"),
         Event::Wire { vip, heard } => format!("hears of {vip}: {heard:?}"),
+        Event::Witnessed(finding) => format!("has the finding {finding:?}"),
+        Event::WireKeys(keys) => format!("has the keys {keys:?}"),
+        Event::WireSelf(wid) => format!("is witness {wid:?}"),
         Event::Stop(reason) => format!("must end: {reason:?}"),
         Event::Tick => "tick".to_owned(),
     }
@@ -215,18 +238,23 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
             format!("  peers: {}", peers.join(" "))
         }
+        Command::SetWire(plan) => format!("  wire: {plan:?}"),
+        Command::TellFormer { vip, session, mac } => {
+            format!("  tells {mac} the end of {} for {vip}", short(*session))
+        }
         Command::ListAnew => "  lists everything anew".to_owned(),
         Command::Probe { vip, often: _ } => format!("  probes {vip}"),
         Command::SetSuccessor { vip, hears } => format!("  is next for {vip}: {hears}"),
         Command::StopProbing { vip } => format!("  stops probing {vip}"),
         Command::Announce { vip } => format!("  announces {vip} again"),
-        Command::WriteLease(LeaseWrite { node, expected: at, session: of, ended, .. }) => {
+        Command::WriteLease(LeaseWrite { node, expected: at, session: of, ended, wire: offer, .. }) => {
             let ended: Vec<String> = ended.iter().copied().map(short).collect();
             format!(
-                "  writes lease of {node} {}: {}, ended [{}]",
+                "  writes lease of {node} {}: {}, ended [{}]{}",
                 expected(at),
                 session(*of),
-                ended.join(" ")
+                ended.join(" "),
+                wire(offer.as_ref())
             )
         }
         Command::ReadLease(node) => format!("  reads lease of {node}"),

@@ -9,19 +9,21 @@ mod services;
 mod steps;
 mod watches;
 mod wire;
+mod witness;
 mod yields;
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use fastrand::Rng;
 use vipward_common::{MacAddr, Policy};
-use vipward_core::{cluster::NodeName, ownership::Wire};
+use vipward_core::{cluster::NodeName, ownership::Wire, wire::Finding};
 
 pub(crate) use self::{
     agent::PROBING,
     requests::Flight,
     services::Stranger,
-    wire::{REFRESH, Segment},
+    wire::{REFRESH, ROUND_INTERVAL, Segment},
+    witness::{Pinger, REPEATS, SCALE, Truth},
 };
 use crate::{
     Options,
@@ -35,6 +37,7 @@ use crate::{
     schedule::{Kind, Schedule, What, When},
     time::At,
     trace::Trace,
+    wired::Packet,
 };
 
 /// The interval of the checks of what time alone changes.
@@ -71,6 +74,20 @@ pub(crate) enum Happening {
     Answer(usize),
     /// The agent gives up waiting for the response.
     Timeout(usize),
+    /// A witness may have something to do.
+    Turn { node: usize, life: u32 },
+    /// A frame of wire failover reaches a node.
+    Packet { segment: usize, packet: Packet },
+    /// A witness's finding reaches the engine.
+    Found { node: usize, life: u32, finding: usize },
+    /// A third station answers a witness that doubts a session.
+    Neighbour { node: usize, life: u32, session: u64 },
+    /// An agent reads the keys of wire failover.
+    Keys { node: usize, life: u32 },
+    /// An announcement is due for a former holder alone.
+    Repeat { node: usize, vip: usize, life: u32, to: MacAddr },
+    /// A crash is judged.
+    Judge(usize),
     /// A frame reaches a node.
     Frame { segment: usize, to: usize, vip: usize, sha: MacAddr },
     /// An agent may take yielded VIPs back.
@@ -147,6 +164,7 @@ pub(crate) struct World {
     told: [usize; 4],
     flights: Vec<Flight>,
     lists: Vec<Vec<(Key, Incoming)>>,
+    findings: Vec<Option<Finding>>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) wishes: Vec<Wish>,
@@ -190,6 +208,7 @@ impl World {
             told: [0; 4],
             flights: Vec::new(),
             lists: Vec::new(),
+            findings: Vec::new(),
             segments: vec![Segment::default(); plan.segments.into()],
             wishes: vec![Wish::default(); plan.vips.len()],
             strangers: Vec::new(),
@@ -205,6 +224,7 @@ impl World {
             noise: seeds.fork(),
             plan: plan.clone(),
         };
+        world.facts.wire = world.has_wire();
         world.queue_the_plan();
         world
     }
@@ -268,6 +288,13 @@ impl World {
             Happening::Arrive(flight) => self.arrive(flight),
             Happening::Answer(flight) => self.answered(flight),
             Happening::Timeout(flight) => self.timed_out(flight),
+            Happening::Turn { node, life } => self.turn(node, life),
+            Happening::Packet { segment, packet } => self.packet(segment, packet),
+            Happening::Found { node, life, finding } => self.found(node, life, finding),
+            Happening::Neighbour { node, life, session } => self.neighbour(node, life, session),
+            Happening::Keys { node, life } => self.keys(node, life),
+            Happening::Repeat { node, vip, life, to } => self.repeat(node, vip, life, to),
+            Happening::Judge(crash) => self.judge(crash),
             Happening::Frame { segment, to, vip, sha } => self.frame(segment, to, vip, sha),
             Happening::TakeBack { node, life } => self.take_back_due(node, life),
             Happening::Announce { node, vip, life, round } => self.announce(node, vip, life, round),

@@ -1,6 +1,8 @@
 //! The simulator bites: without one part of the protocol it finds a violation, in a schedule that
 //! is harmless with that part.
 
+use std::ops::RangeInclusive;
+
 use vipward_simulation::{Options, Sabotage, Schedule, run};
 
 /// The greatest number of schedules that may be needed.
@@ -8,16 +10,34 @@ const SEEDS: u64 = 3_000;
 
 /// Plays schedules until one breaks one of the `rules` because of the sabotage alone.
 fn is_noticed(sabotage: Sabotage, rules: &[&str]) {
+    is_noticed_in(1..=SEEDS, |_| true, sabotage, rules);
+}
+
+/// The same in schedules with wire failover.
+fn is_noticed_by_wire(sabotage: Sabotage, rules: &[&str]) {
+    is_noticed_in(1..=SEEDS * 4, Schedule::has_wire, sabotage, rules);
+}
+
+fn is_noticed_in(
+    seeds: RangeInclusive<u64>,
+    of: impl Fn(&Schedule) -> bool,
+    sabotage: Sabotage,
+    rules: &[&str],
+) {
     let sabotaged = Options { sabotage: Some(sabotage), ..Options::default() };
-    for seed in 1..=SEEDS {
+    let many = seeds.clone().count();
+    for seed in seeds {
         let schedule = Schedule::generate(seed);
+        if !of(&schedule) {
+            continue;
+        }
         let Some(violation) = run(&schedule, sabotaged).violation else { continue };
         if rules.contains(&violation.rule) && run(&schedule, Options::default()).violation.is_none() {
             println!("{sabotage:?} was noticed by schedule {seed}: {violation}");
             return;
         }
     }
-    panic!("{sabotage:?} was not noticed in {SEEDS} schedules");
+    panic!("{sabotage:?} was not noticed in {many} schedules");
 }
 
 #[test]
@@ -78,4 +98,69 @@ fn sharing_without_consent_is_noticed() {
 #[test]
 fn forgetting_whose_a_vip_is_is_noticed() {
     is_noticed(Sabotage::NoRecord, &["owner"]);
+}
+
+#[test]
+fn a_late_witness_that_takes_its_pings_for_sent_is_noticed() {
+    is_noticed_by_wire(Sabotage::LatePingsCount, &["W1", "L4"]);
+}
+
+#[test]
+fn answers_that_count_from_when_they_come_are_noticed() {
+    is_noticed_by_wire(Sabotage::EchoesCountAsTheyCome, &["L3"]);
+}
+
+#[test]
+fn old_answers_that_take_the_place_of_newer_ones_are_noticed() {
+    is_noticed_by_wire(Sabotage::OldEchoesCount, &["I4"]);
+}
+
+#[test]
+fn witnesses_that_agree_to_everything_are_noticed() {
+    is_noticed_by_wire(Sabotage::AllSecond, &["W1", "L4"]);
+}
+
+#[test]
+fn ending_a_session_without_reading_its_lease_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoReading, &["W2"]);
+}
+
+#[test]
+fn ending_a_session_whatever_its_version_is_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoVersion, &["W1", "W2"]);
+}
+
+#[test]
+fn a_holder_that_stays_with_a_lost_witness_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoLeaving, &["W3", "L4"]);
+}
+
+#[test]
+fn an_only_witness_that_needs_no_third_station_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoThirdStation, &["W3"]);
+}
+
+#[test]
+fn a_session_whose_end_is_not_told_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoTelling, &["S2'"]);
+}
+
+#[test]
+fn a_program_that_does_not_heed_its_end_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoEnd, &["S2'"]);
+}
+
+#[test]
+fn announcing_once_to_the_former_holder_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoRepeats, &["S2'"]);
+}
+
+#[test]
+fn taking_where_no_node_answers_is_noticed() {
+    is_noticed_by_wire(Sabotage::TakesUnheard, &["L3"]);
+}
+
+#[test]
+fn holding_where_no_node_is_heard_is_noticed() {
+    is_noticed_by_wire(Sabotage::HoldsUnheard, &["L3"]);
 }

@@ -17,7 +17,7 @@ use aya::{
 };
 use nix::sched::{CloneFlags, unshare};
 
-pub use maps::{Maps, moved};
+pub use maps::{Maps, moved, moved_wire};
 
 /// Interface of every frame in a test run: the loopback interface of the namespace.
 pub const IFINDEX: u32 = 1;

@@ -10,6 +10,7 @@ pub mod generate;
 mod nd;
 pub mod replay;
 pub mod table;
+pub mod wire;
 pub mod world;
 
 use std::collections::BTreeMap;

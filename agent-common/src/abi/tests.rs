@@ -26,8 +26,26 @@ fn the_fence_is_valid_then_held_over_then_over() {
         ("hold that ended before the deadline", fence(Policy::Hold, 100, 50), 100, Over),
     ];
     for (what, fence, now_ns, state) in rows {
-        assert_eq!(fence.state(now_ns), state, "{what}");
+        assert_eq!(fence.state(now_ns, 0), state, "{what}");
     }
+}
+
+#[test]
+fn the_fence_of_a_session_that_has_ended_has_lapsed() {
+    use FenceState::{HeldOver, Over, Valid};
+
+    let of = |session, policy| Fence { session, ..fence(policy, 100, 200) };
+    let rows = [
+        ("hold", of(7, Policy::Hold), 7, HeldOver),
+        ("stop", of(7, Policy::Stop), 7, Over),
+        ("another session has ended", of(7, Policy::Hold), 6, Valid),
+        ("none has ended", of(7, Policy::Hold), 0, Valid),
+        ("without a cluster", of(0, Policy::Hold), 0, Valid),
+    ];
+    for (what, fence, ended, state) in rows {
+        assert_eq!(fence.state(50, ended), state, "{what}");
+    }
+    assert_eq!(of(7, Policy::Hold).state(200, 7), Over, "holding over has its end");
 }
 
 #[test]

@@ -5,9 +5,10 @@ use bytemuck::CheckedBitPattern;
 use super::{Described, Field, FieldName, Place, Shape, place};
 use crate::{
     Counters, DEFAULT_MAX_VIPS, DefenceWindow, EVENTS_BYTES, Event, FILTER_WORDS, Fence, HEARD_SLOTS,
-    MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VLANS, Offender, OffenderKeyV4, OffenderKeyV6, OwnMac,
-    OwnMacKey, Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKeyV4, VipKeyV6, VipState,
-    VlanDevice, VlanKey, YieldTotal, maps,
+    MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VLANS, MAX_WIRE_INDEX, Offender, OffenderKeyV4,
+    OffenderKeyV6, OwnMac, OwnMacKey, Peer, PeerKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKeyV4,
+    VipKeyV6, VipState, VlanDevice, VlanKey, WIRE_KEYS, WIRE_SLOTS, WireCounters, WireIndexKey, WireKey,
+    WireSeen, WireSelf, WireSlot, WireState, YieldTotal, maps,
 };
 
 /// The kind of a map, with the kernel's number (`enum bpf_map_type`).
@@ -85,6 +86,12 @@ pub const PINNED: &[PinnedMap] = &[
         value: Event::FIELDS,
         ..PinnedMap::array_of(maps::EVENTS, EVENTS_BYTES, 0)
     },
+    PinnedMap::array::<WireSelf>(maps::WIRE_SELF, 1),
+    PinnedMap::array::<WireKey>(maps::WIRE_KEYS, WIRE_KEYS),
+    PinnedMap::hash::<WireIndexKey, WireSlot>(maps::WIRE_INDEX, MAX_WIRE_INDEX),
+    PinnedMap::array::<WireSeen>(maps::WIRE_SEEN, WIRE_SLOTS),
+    PinnedMap::array::<WireState>(maps::WIRE_STATE, 1).carried(),
+    PinnedMap { kind: MapKind::PerCpuArray, ..PinnedMap::array::<WireCounters>(maps::WIRE_COUNTERS, 1) },
     #[cfg(feature = "next-layout")]
     super::next::BESIDE,
 ];

@@ -92,6 +92,17 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("counters.unrelated", 0, 8),
         ("filter.bits", 0, 8),
         ("heard.frames", 0, 8),
+        ("wire_self.wid", 0, 8),
+        ("wire_keys.k0", 0, 8),
+        ("wire_keys.k1", 8, 8),
+        ("wire_keys.id", 16, 4),
+        ("wire_index.key.id", 0, 8),
+        ("wire_index.key.ifindex", 8, 4),
+        ("wire_index.slot", 0, 4),
+        ("wire_seen.answered", 0, 8),
+        ("wire_seen.heard", 8, 8),
+        ("wire_state.ended", 0, 8),
+        ("wire_counters.ping_answered", 0, 8),
     ];
     let records = records();
     for (name, offset, bytes) in rows {

@@ -39,18 +39,32 @@ struct Sent {
 struct Run {
     announcer: Announcer,
     sent: Vec<Sent>,
+    /// Repetitions for former holders, with their times.
+    repeats: Vec<(u64, VipKey, MacAddr)>,
     now: Monotonic,
 }
 
 impl Run {
     fn start(settings: &Settings, seed: u64) -> Self {
-        Self { announcer: Announcer::start(settings, seed, at(0)), sent: Vec::new(), now: at(0) }
+        Self {
+            announcer: Announcer::start(settings, seed, at(0)),
+            sent: Vec::new(),
+            repeats: Vec::new(),
+            now: at(0),
+        }
     }
 
     fn tell(&mut self, event: Event) {
         let commands = self.announcer.on_event(event, self.now);
-        for Command::Send { key, mac, round } in commands {
-            self.sent.push(Sent { millis: millis(self.now), key, mac, round });
+        for command in commands {
+            let millis = millis(self.now);
+            match command {
+                Command::Send { key, mac, round } => self.sent.push(Sent { millis, key, mac, round }),
+                Command::Repeat { key, mac, former } => {
+                    assert_eq!(mac, OWN);
+                    self.repeats.push((millis, key, former));
+                }
+            }
         }
         if let Some(deadline) = self.announcer.next_deadline() {
             assert!(deadline > self.now, "woken at {:?} for {deadline:?}", self.now);
@@ -89,6 +103,48 @@ fn a_vip_is_announced_at_once_then_in_five_rounds_then_refreshed() {
         last = sent.millis;
     }
     assert!(last > 530_000, "the refreshes ended at {last} ms");
+}
+
+#[test]
+fn the_former_holder_hears_the_first_round_three_times_again_and_alone() {
+    let succeeded = Event::Succeeded { key: key(1, 1), former: NEW };
+    let (gone, lost) = (Event::Released { key: key(1, 1) }, Event::CarrierLost { ifindex: 1 });
+    let rows: [Row<'_>; 5] = [
+        ("no former holder", &[(0, taken(1, 1))], &[]),
+        ("a former holder", &[(0, taken(1, 1)), (0, succeeded)], &[50, 150, 350]),
+        ("the VIP is released", &[(0, taken(1, 1)), (0, succeeded), (100, gone)], &[50]),
+        ("the carrier is lost", &[(0, taken(1, 1)), (0, succeeded), (200, lost)], &[50, 150]),
+        ("it is taken anew", &[(0, taken(1, 1)), (0, succeeded), (60, taken(1, 1))], &[50]),
+    ];
+    for (what, events, expected) in rows {
+        let mut run = Run::start(&SETTINGS, 7);
+        for (at, event) in events {
+            run.until(*at);
+            run.tell(*event);
+        }
+        let rounds = run.until(5_000).len();
+        let repeats: Vec<_> = expected.iter().map(|at| (*at, key(1, 1), NEW)).collect();
+        assert_eq!(run.repeats, repeats, "{what}");
+        let stays = !matches!(events.last(), Some((_, Event::Released { .. } | Event::CarrierLost { .. })));
+        assert_eq!(rounds > 3, stays, "{what}: the group hears its rounds as always");
+    }
+}
+
+#[test]
+fn repetitions_that_cannot_leave_in_time_do_not_leave() {
+    let mut run = Run::start(&Settings { rate: 20, ..SETTINGS }, 7);
+    for host in 0..100 {
+        run.tell(taken(1, host));
+        run.tell(Event::Succeeded { key: key(1, host), former: NEW });
+    }
+    let sent = run.until(60_000);
+    let first = |key| sent.iter().find(|sent| sent.key == key).expect("a first round").millis;
+    assert!(!run.repeats.is_empty());
+    for (millis, key, _) in &run.repeats {
+        assert!(millis - first(*key) < 350 + 1_100, "a repetition after {} ms", millis - first(*key));
+    }
+    let last = (0..100).map(|host| first(key(1, host))).max();
+    assert!(last < Some(21_000), "first rounds come first: {last:?}");
 }
 
 #[test]
@@ -452,7 +508,7 @@ impl Truth {
                 self.silent.remove(&ifindex);
                 self.macs.retain(|key, _| key.ifindex != ifindex);
             }
-            Event::Challenged { .. } | Event::FailedOver { .. } | Event::Tick => {}
+            Event::Challenged { .. } | Event::FailedOver { .. } | Event::Succeeded { .. } | Event::Tick => {}
         }
     }
 

@@ -71,6 +71,17 @@ pub struct Machine {
     pub unprivileged_bpf_disabled: Fact<u8>,
     /// The clock source in use.
     pub clock_source: Fact<String>,
+    /// The agent's thread of wire failover. None if no agent is seen, or it has none.
+    pub wire_thread: Fact<Option<WireThread>>,
+}
+
+/// The rights of the thread of wire failover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireThread {
+    /// True if it runs before all ordinary threads (`SCHED_FIFO`).
+    pub runs_first: bool,
+    /// The locked memory of its process, in bytes.
+    pub locked_bytes: u64,
 }
 
 /// The pin directory.

@@ -122,6 +122,9 @@ fn contents(facts: &Facts) -> Vec<Check> {
         .collect()
 }
 
+/// The reason why a fence has lapsed before its deadline.
+const ENDED: &str = "a peer says that this node's session has ended";
+
 fn fence(facts: &Facts, contents: &Contents) -> Check {
     let fence = &contents.fence;
     match contents.fence_state() {
@@ -133,8 +136,12 @@ fn fence(facts: &Facts, contents: &Contents) -> Check {
                 Policy::Hold => fence.deadline_ns.max(fence.hold_until_ns),
             };
             let had = contents.entries.iter().filter(|entry| entry.is_own()).count();
-            let since = span(contents.passed(end_ns));
-            let found = format!("over since {since}; {had} of this node's VIPs not answered");
+            let over = if contents.has_ended() {
+                ENDED.to_owned()
+            } else {
+                format!("over since {}", span(contents.passed(end_ns)))
+            };
+            let found = format!("{over}; {had} of this node's VIPs not answered");
             Check::red(FENCE, found, START_OR_SEE)
         }
     }
@@ -144,11 +151,14 @@ fn fence(facts: &Facts, contents: &Contents) -> Check {
 /// it knows no peer, another node may answer beside it.
 fn held_over(facts: &Facts, contents: &Contents) -> Check {
     let fence = &contents.fence;
-    let found = format!(
-        "held over: the agent has not moved it in time, and the deadline passed {} ago; answering goes on for {}",
-        span(contents.passed(fence.deadline_ns)),
-        span(contents.left(fence.hold_until_ns))
-    );
+    let why = if contents.has_ended() {
+        ENDED.to_owned()
+    } else {
+        let passed = span(contents.passed(fence.deadline_ns));
+        format!("the agent has not moved it in time, and the deadline passed {passed} ago")
+    };
+    let found =
+        format!("held over: {why}; answering goes on for {}", span(contents.left(fence.hold_until_ns)));
     let alone = alone(facts, contents);
     if !alone.is_empty() {
         return Check::red(

@@ -42,6 +42,7 @@ fn healthy() -> Facts {
             memlock_counts: false,
             unprivileged_bpf_disabled: Ok(2),
             clock_source: Ok("tsc".to_owned()),
+            wire_thread: Ok(Some(WireThread { runs_first: true, locked_bytes: 1 << 20 })),
         },
         dir: PathBuf::from("/sys/fs/bpf/vipward"),
         pin_dir: Ok(PinDir {
@@ -246,6 +247,7 @@ fn nothing_that_could_not_be_read_is_green() {
         memlock_counts: true,
         unprivileged_bpf_disabled: Err(why()),
         clock_source: Err(why()),
+        wire_thread: Err(why()),
     };
     facts.pin_dir = Err(why());
     facts.agent = Err(why());

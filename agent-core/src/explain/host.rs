@@ -311,6 +311,12 @@ fn fence(facts: &Facts, state: &State, own: &Entry) -> Step {
                 facts.address
             ),
         ),
+        FenceState::HeldOver if contents.has_ended() => Step::doubtful(
+            Link::Fence,
+            format!("held over for another {left:.0} s: a peer says that this node's session has ended"),
+            "start the agent, if it does not run: it begins a new session. Until then a peer that announces the \
+             address gets it",
+        ),
         FenceState::HeldOver => Step::doubtful(
             Link::Fence,
             format!("held over for another {left:.0} s: the agent does not move it"),

@@ -62,6 +62,7 @@ fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
         duration: Duration::from_secs(4),
         interfaces: vec![interface],
         leaving: false,
+        wire: None,
     };
     LeaseSeen { record, renewed: true, watched: Duration::from_secs(1) }
 }

@@ -29,6 +29,7 @@ fn lease(node: &str, version: u32, ended: &[u64]) -> LeaseRecord {
         duration: Duration::from_secs(4),
         interfaces: Vec::new(),
         leaving: false,
+        wire: None,
     }
 }
 

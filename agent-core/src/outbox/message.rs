@@ -261,6 +261,7 @@ impl<'a> News<'a> {
             Notice::Repaired { .. }
             | Notice::WentBack
             | Notice::SessionEnded { .. }
+            | Notice::WireSlow { .. }
             | Notice::NotAlone { .. } => {
                 return None;
             }

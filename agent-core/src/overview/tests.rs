@@ -23,6 +23,7 @@ fn lease(node: &str, version: &str, number: Option<u64>) -> LeaseRecord {
         duration: Duration::from_secs(4),
         interfaces: Vec::new(),
         leaving: false,
+        wire: None,
     }
 }
 

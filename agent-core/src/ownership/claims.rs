@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::{
     ClaimWrite, Command, Entry, Expected, FoundEntry, Notice, Outcome, REFUSED_RETRY, RETRY, Wire,
-    requests::{Busy, News},
+    requests::{Busy, Former, News},
     subject::Subject,
     tenure::{Handover, Tenure},
     vip::{Commanded, Vip, Waiting},
 };
 use crate::{
-    cluster::{ClaimRecord, ClaimState, Holder, NodeName},
+    cluster::{ClaimRecord, ClaimState, Holder},
     time::Monotonic,
 };
 
@@ -198,7 +198,7 @@ impl Subject<'_> {
     }
 
     /// Makes this node the holder: this process has written a claim that names it.
-    fn on_held(&mut self, write: &ClaimWrite, from: Option<NodeName>) {
+    fn on_held(&mut self, write: &ClaimWrite, from: Option<Former>) {
         let session = write.state.holder().map(|holder| holder.session);
         if !self.is_valid() || session != self.nodes.own.session() {
             // The write counts only while the fence is valid. It
@@ -216,6 +216,9 @@ impl Subject<'_> {
             // The program may have given the VIP away.
             self.vip.commanded = Commanded::Nothing;
         }
+        if let Some((session, mac)) = from.as_ref().and_then(|former| former.to_tell).filter(|_| is_news) {
+            self.command(Command::TellFormer { vip: self.address, session, mac });
+        }
         self.set_entry(Some(Entry::Held));
         if is_disputed {
             self.announce();
@@ -224,7 +227,7 @@ impl Subject<'_> {
             self.command(Command::Notify(Notice::Holds {
                 vip: self.address,
                 services: write.note.services.clone(),
-                from: from.filter(|from| *from != self.nodes.settings.node),
+                from: from.map(|former| former.node).filter(|from| *from != self.nodes.settings.node),
                 cause: write.note.cause.clone(),
             }));
         }

@@ -13,7 +13,7 @@ use crate::{
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Deposed {
     /// The Lease was written.
-    Done(LeaseRecord),
+    Done(Box<LeaseRecord>),
     /// The Lease must be read: it has changed, or is gone.
     Read,
     /// The write is repeated later.
@@ -85,12 +85,12 @@ impl Nodes {
         }
         let is_due = |name: &&NodeName| self.deposing_at(name, now).is_some_and(|due| due <= now);
         let due: Vec<NodeName> = self.claimed_nodes().filter(is_due).cloned().collect();
-        due.iter().filter_map(|name| self.depose(name, now)).collect()
+        due.iter().filter_map(|name| self.depose(name, self.is_silent(name, now))).collect()
     }
 
     /// Ends the sessions of a dead node by one write to its Lease, at the version that was seen.
-    fn depose(&mut self, name: &NodeName, now: Monotonic) -> Option<LeaseWrite> {
-        let is_silent = self.is_silent(name, now);
+    /// `is_silent` is true if the session that the Lease carries is over too.
+    pub(super) fn depose(&mut self, name: &NodeName, is_silent: bool) -> Option<LeaseWrite> {
         // If the node lives in another session, only the session that claims name is over.
         let kept = self.member(name).and_then(Member::session).filter(|_| !is_silent);
         let claimed: Vec<Session> = self.sessions_claimed_of(name).collect();
@@ -116,6 +116,7 @@ impl Nodes {
             duration: lease.map_or(default, |lease| lease.duration),
             interfaces: lease.map(|lease| lease.interfaces.clone()).unwrap_or_default(),
             leaving: member.is_leaving(),
+            wire: lease.and_then(|lease| lease.wire.clone()),
         })
     }
 
@@ -137,7 +138,7 @@ impl Nodes {
         let member = self.member_mut(name)?;
         member.deposing = false;
         Some(match outcome {
-            Outcome::Done(record) => Deposed::Done(record),
+            Outcome::Done(record) => Deposed::Done(record.into()),
             // The watch shows an old Lease. The time of silence starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;

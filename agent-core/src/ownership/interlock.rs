@@ -192,6 +192,7 @@ impl Interlock {
             | Notice::Repaired { .. }
             | Notice::WentBack
             | Notice::SessionEnded { .. }
+            | Notice::WireSlow { .. }
             | Notice::NotAlone { .. } => true,
         };
         let notices = self.notices.drain(..).filter(is_true);
@@ -242,6 +243,8 @@ impl Interlock {
             | Command::Announce { .. }
             | Command::WriteLease(_)
             | Command::ReadLease(_)
+            | Command::SetWire(_)
+            | Command::TellFormer { .. }
             | Command::ListAnew
             | Command::Notify(_)
             | Command::Stopped => self.ready.push_back(Step::Do(command)),
@@ -277,6 +280,8 @@ fn rests_on_entries(command: &Command) -> bool {
         | Command::WriteClaim(_)
         | Command::DeleteClaim { .. }
         | Command::ReadClaim(_)
+        | Command::SetWire(_)
+        | Command::TellFormer { .. }
         | Command::ListAnew
         | Command::Notify(_) => false,
     }

@@ -9,6 +9,7 @@ use super::{
     doubt::Doubt,
     fence::Fence,
     own::{Beginning, Verdict},
+    tenure::Tenure,
     vip::Vip,
 };
 use crate::cluster::{LeaseRecord, Session};
@@ -80,6 +81,7 @@ impl Engine {
         if let Some(session) = self.nodes.own.session() {
             self.command(Command::Notify(Notice::SessionEnded { session }));
         }
+        self.on_deposed_here();
         self.let_go_of_all();
         self.begin_session();
     }
@@ -137,8 +139,15 @@ impl Engine {
             self.set_fence();
         }
         let is_last = self.gives_up_session();
-        let write = self.nodes.own.renew(&self.nodes.settings, is_last, self.now);
+        let holds = self.answers_for_any();
+        let wire = self.nodes.offer(holds, is_last, self.now);
+        let write = self.nodes.own.renew(&self.nodes.settings, wire, is_last, self.now);
         self.commands.extend(write.map(Command::WriteLease));
+    }
+
+    /// Returns true if this node holds a VIP, or hands one over.
+    pub(super) fn answers_for_any(&self) -> bool {
+        self.vips.values().any(|vip| vip.tenure != Tenure::Elsewhere)
     }
 
     fn set_fence(&mut self) {
@@ -253,7 +262,7 @@ impl Engine {
         }
     }
 
-    fn read_own_lease(&mut self) {
+    pub(super) fn read_own_lease(&mut self) {
         self.nodes.own.begin_read();
         self.command(Command::ReadLease(self.nodes.settings.node.clone()));
     }

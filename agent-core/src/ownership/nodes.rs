@@ -8,7 +8,7 @@ use std::{
 
 use vipward_common::MacAddr;
 
-use super::{CLOCKS_DIFFER, Settings, eligibility::weight, member::Member, own::Own};
+use super::{CLOCKS_DIFFER, Settings, eligibility::weight, member::Member, own::Own, witnesses::Witnesses};
 use crate::{
     address,
     cluster::{ClaimState, LeaseRecord, NodeName, NodeRecord, Session},
@@ -37,11 +37,14 @@ pub(super) struct Nodes {
     claimed: BTreeMap<(NodeName, Session), SessionClaims>,
     /// The nodes that hold VIPs which others follow.
     leaders: BTreeMap<IpAddr, NodeName>,
+    pub(super) wire: Witnesses,
 }
 
 impl Nodes {
     pub(super) fn new(settings: Settings, own: Own) -> Self {
-        Self { settings, own, members: BTreeMap::new(), claimed: BTreeMap::new(), leaders: BTreeMap::new() }
+        let wire = Witnesses::new(&settings);
+        let (members, claimed, leaders) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { settings, own, members, claimed, leaders, wire }
     }
 
     /// Returns the node that holds a VIP which others follow.
@@ -67,6 +70,8 @@ impl Nodes {
                 || known.interfaces != record.interfaces
                 || known.leaving != record.leaving
         });
+        let says_otherwise = known.is_none_or(|known| known.wire != record.wire);
+        self.wire.is_stale |= is_other || says_otherwise;
         let was_silent = self.is_silent(&record.node, now);
         self.member_or_new(&record.node.clone(), now).take_in(record, now);
         is_other || was_silent
@@ -75,6 +80,7 @@ impl Nodes {
     /// Takes in that a Lease is gone. Returns true if that may matter to any VIP.
     pub(super) fn lose_lease(&mut self, name: &NodeName, now: Monotonic) -> bool {
         let is_gone = self.members.get_mut(name).is_some_and(|member| member.lose_lease(now));
+        self.wire.is_stale |= is_gone;
         if is_gone {
             self.forget_if_unknown(name);
         }

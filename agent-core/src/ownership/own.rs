@@ -8,6 +8,7 @@ use super::{Expected, Found, LeaseWrite, Settings, StopReason, fence::Fence};
 use crate::{
     cluster::{LeaseRecord, MOST_ENDED, NodeInterface, Session},
     time::Monotonic,
+    wire::Offer,
 };
 
 #[cfg(test)]
@@ -282,8 +283,15 @@ impl Own {
         }
     }
 
-    /// Begins a renewal. `is_last` ends the session. Returns none without a session.
-    pub(super) fn renew(&mut self, settings: &Settings, is_last: bool, now: Monotonic) -> Option<LeaseWrite> {
+    /// Begins a renewal that says `wire` of wire failover. `is_last` ends the session. Returns none
+    /// without a session.
+    pub(super) fn renew(
+        &mut self,
+        settings: &Settings,
+        wire: Option<Offer>,
+        is_last: bool,
+        now: Monotonic,
+    ) -> Option<LeaseWrite> {
         let session = self.session?;
         let duration = self.duration(settings);
         if is_last {
@@ -303,6 +311,7 @@ impl Own {
             duration,
             interfaces,
             leaving: self.is_leaving(),
+            wire,
         })
     }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use vipward_common::MacAddr;
+
 use super::{ClaimWrite, Expected, REFUSED_RETRY, RETRY};
 use crate::{
-    cluster::{ClaimRecord, NodeName},
+    cluster::{ClaimRecord, NodeName, Session},
     time::Monotonic,
 };
 
@@ -26,12 +28,20 @@ pub(super) enum News {
     Gone,
 }
 
+/// The node that answered for a VIP before this one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Former {
+    pub(super) node: NodeName,
+    /// Its session and its MAC, if the session has ended and the node may not know it.
+    pub(super) to_tell: Option<(Session, MacAddr)>,
+}
+
 /// A request about a claim that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Busy {
     /// A write that makes this node the holder: a take, an acceptance, a take-back
     /// or a repair. The second field is the node that answered for the VIP before.
-    Hold(Box<ClaimWrite>, Option<NodeName>),
+    Hold(Box<ClaimWrite>, Option<Former>),
     /// A write that names a successor.
     Offer,
     /// A write that changes neither the holder nor the epoch of this node's claim.

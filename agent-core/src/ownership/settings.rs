@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 use vipward_common::Policy;
 
-use crate::cluster::NodeName;
+use crate::{cluster::NodeName, wire::Scale};
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +43,8 @@ pub struct Settings {
     /// Longest time to find out if an address is in use, before a VIP is taken for
     /// the first time. If none, no address is probed.
     pub probing: Option<Duration>,
+    /// The times of wire failover. None if this node takes no part.
+    pub wire: Option<Scale>,
     /// Seed that makes the sessions of this process different from all others.
     pub seed: u64,
 }

@@ -122,7 +122,7 @@ impl Subject<'_> {
             interface: Arc::clone(&home.name),
         };
         let claim = self.vip.claim.record.as_ref();
-        let from = claim.and_then(|claim| claim.state.answering().cloned());
+        let from = claim.and_then(|claim| self.nodes.former(&claim.state, self.now));
         let write = ClaimWrite {
             vip: self.address,
             expected: self.vip.claim.expected(),

@@ -81,6 +81,14 @@ impl Subject<'_> {
             self.vip.waiting.free = None;
             return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
         };
+        // A node that was deposed for its dead interface must not take its VIPs again.
+        let is_back = was_ours.is_some() && self.nodes.wire.deposed_at.is_none();
+        let must_answer = last.is_some() || epoch == Epoch(0);
+        if must_answer && !is_back && self.lacks_contact(&demand) {
+            self.vip.waiting.free = None;
+            let from = self.nodes.wire.answers_count_from().filter(|from| *from > self.now);
+            return Some(from.unwrap_or(self.now + self.nodes.settings.renewal));
+        }
         let must_be_probed = was_ours.is_none() && self.must_be_probed(epoch, &demand);
         let is_new = epoch == Epoch(0);
         let turn = self.turn(&ready[..rank], is_new, must_be_probed);
@@ -102,6 +110,12 @@ impl Subject<'_> {
             self.pacing.begin_creating(self.address, self.now);
         }
         None
+    }
+
+    /// Returns true if no peer answers where the VIP would be, although one lives there.
+    fn lacks_contact(&self, demand: &Demand) -> bool {
+        let home = self.nodes.home(self.address, Some(demand));
+        home.is_some_and(|home| self.nodes.lacks_contact(home, self.now))
     }
 
     /// Returns the time at which it is this node's turn, after these better candidates.

@@ -20,4 +20,5 @@ mod succeeding;
 mod taking;
 mod together;
 mod viewing;
+mod wire;
 mod world;

@@ -20,6 +20,7 @@ use crate::{
     pools::PoolPolicy,
     probing::Probed,
     time::Monotonic,
+    wire::{Finding, KeyId, Offer, Plan, Wid},
 };
 
 /// The pinned state at the agent's start.
@@ -144,6 +145,12 @@ pub enum Event {
         /// The event.
         heard: Wire,
     },
+    /// This node's witness has found something.
+    Witnessed(Finding),
+    /// The keys of wire failover that this node has, the newest last.
+    WireKeys(Vec<KeyId>),
+    /// This node as a witness, by its maps. None if its witness does not run.
+    WireSelf(Option<Wid>),
     /// The agent is to end.
     Stop(StopReason),
     /// Time has passed.
@@ -222,6 +229,8 @@ pub struct LeaseWrite {
     pub interfaces: Vec<NodeInterface>,
     /// True if the node leaves and takes no more VIPs.
     pub leaving: bool,
+    /// What it says about wire failover. None if it takes no part.
+    pub wire: Option<Offer>,
 }
 
 /// A claim to be written. The write keeps the finalizer, and clears the operator's wish for a move.
@@ -313,6 +322,18 @@ pub enum Command {
     },
     /// Read a claim; [`Event::ClaimRead`] follows.
     ReadClaim(IpAddr),
+    /// Give this node's witness another plan.
+    SetWire(Plan),
+    /// Tell the former holder of a VIP that its session has ended, before the VIP is announced, and
+    /// repeat the announcement to it alone. [`Command::SetEntry`] follows.
+    TellFormer {
+        /// The VIP.
+        vip: IpAddr,
+        /// The session that has ended.
+        session: Session,
+        /// The MAC with which it answered.
+        mac: MacAddr,
+    },
     /// List all objects anew. The API server's store may have gone back
     /// to an older state, which no watch shows.
     ListAnew,
@@ -369,6 +390,14 @@ pub enum Notice {
     SessionEnded {
         /// The session.
         session: Session,
+    },
+    /// This node's session was ended for silence on the wire, although it lived, as often as
+    /// `moves` in a short time. Only its Lease counts for a while.
+    WireSlow {
+        /// The number of false moves.
+        moves: usize,
+        /// The time for which only the Lease counts.
+        lasts: Duration,
     },
     /// Another agent runs under this node's name.
     NotAlone {

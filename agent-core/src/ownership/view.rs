@@ -8,7 +8,7 @@ use serde::Serialize;
 use vipward_common::MacAddr;
 
 use super::{
-    Engine, Entry,
+    Engine, Entry, WireView,
     member::Member,
     requests::Busy,
     vip::{Commanded, Vip},
@@ -65,6 +65,9 @@ pub struct View {
     pub crowded_out: usize,
     /// The other nodes' MACs.
     pub peers: Vec<String>,
+    /// Wire failover. None if this node takes no part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireView>,
     /// All nodes.
     pub nodes: Vec<NodeView>,
     /// All VIPs.
@@ -252,6 +255,7 @@ impl Engine {
             creating,
             crowded_out,
             peers: self.peers.iter().flatten().map(ToString::to_string).collect(),
+            wire: self.wire_view(now),
             nodes: self.nodes.iter().map(|(name, member)| self.node_view(name, member, now)).collect(),
             vips: self.vips.iter().map(|(address, vip)| vip_view(*address, vip, now)).collect(),
         }

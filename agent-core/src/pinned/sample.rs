@@ -10,7 +10,7 @@ use vipward_common::{
     Counters, DEFAULT_MAX_VIPS, Defence, Fence, MacAddr, Policy, Proof, Role, VipCounters, VipKey,
 };
 
-use super::{Contents, Entry, LinkIds, PinnedLink, Plane, State};
+use super::{Contents, Entry, LinkIds, PinnedLink, Plane, State, Wire};
 use crate::{
     attaching::Mode,
     net::{Interface, NetView},
@@ -58,6 +58,7 @@ impl State {
                 peers: BTreeSet::from([(interface.index, Self::SAMPLE_PEER)]),
                 counters: Counters::default(),
                 counters_v6: Counters::default(),
+                wire: Wire::default(),
                 yields: 0,
                 offenders: BTreeMap::new(),
             },

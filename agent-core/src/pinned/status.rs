@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use vipward_common::{MacAddr, Offender, OffenderKey, Outcome};
+use vipward_common::{MacAddr, Offender, OffenderKey, Outcome, WireOutcome};
 
 use super::{Entry, State};
 use crate::{
@@ -38,6 +38,9 @@ pub struct Status {
     /// Frames by outcome.
     #[schemars(schema_with = "schema::counters")]
     pub counters: BTreeMap<&'static str, u64>,
+    /// Frames of wire failover by outcome.
+    #[schemars(schema_with = "schema::wire_counters")]
+    pub wire_counters: BTreeMap<&'static str, u64>,
     /// Dropped claims in whose place the program announced the VIP.
     pub claims_defended: u64,
     /// Events that found the ring buffer full.
@@ -60,6 +63,9 @@ pub struct FenceStatus {
     pub left_seconds: f64,
     /// Time until holding over ends; 0 when it has passed.
     pub hold_left_seconds: f64,
+    /// Whether a peer has told the program that the session of the fence has ended. Then the fence has
+    /// lapsed before its deadline.
+    pub ended: bool,
 }
 
 /// An interface that the program is pinned to.
@@ -182,6 +188,7 @@ impl Status {
                 policy: contents.fence.policy.name(),
                 left_seconds: contents.left(contents.fence.deadline_ns).as_secs_f64(),
                 hold_left_seconds: contents.left(contents.fence.hold_until_ns).as_secs_f64(),
+                ended: contents.has_ended(),
             },
             entries: contents.entries.len(),
             max_vips: contents.max_vips,
@@ -190,6 +197,10 @@ impl Status {
             peers: contents.peers.iter().map(peer).collect(),
             offenders: offenders.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
             counters: Outcome::ALL.iter().map(|outcome| (outcome.name(), frames.get(*outcome))).collect(),
+            wire_counters: WireOutcome::ALL
+                .iter()
+                .map(|outcome| (outcome.name(), contents.wire.counters.get(*outcome)))
+                .collect(),
             claims_defended: frames.claims_defended,
             events_lost: frames.events_lost,
             at: Monotonic::from_nanos(contents.now_ns),

@@ -15,6 +15,7 @@ use vipward_core::{
     cluster::Selector,
     config::{InterfacePattern, conflict_quiet, probe_repeat, probe_timing},
     conflict, probing, services,
+    wire::Scale,
 };
 
 use super::{AccessArgs, PagesArgs, PlaneArgs, address::address};
@@ -220,6 +221,11 @@ pub struct OwnershipArgs {
     /// The time between two moves to better nodes.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = humantime::parse_duration)]
     pub handover_pace: Duration,
+    /// How the nodes of a segment find out that one of them is dead: off, by its Lease alone; 1, also
+    /// by asking it ten times a second; 2 and 4, with all times twice or four times as long, where
+    /// hosts stall their virtual machines. It needs the Secret vipward-wire and --policy hold.
+    #[arg(long, value_enum, default_value_t = WireArg::Off)]
+    pub wire: WireArg,
 }
 
 /// How addresses are probed.
@@ -327,6 +333,34 @@ impl From<AttachArg> for Attach {
             AttachArg::Native => Self::Native,
             AttachArg::Tc => Self::Tc,
             AttachArg::Generic => Self::Generic,
+        }
+    }
+}
+
+/// How dead nodes are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum WireArg {
+    /// By their Leases alone.
+    Off,
+    /// Also by asking them.
+    #[value(name = "1")]
+    One,
+    /// With twice the times.
+    #[value(name = "2")]
+    Two,
+    /// With four times the times.
+    #[value(name = "4")]
+    Four,
+}
+
+impl WireArg {
+    /// Returns the factor of all times. None if nobody asks.
+    pub const fn scale(self) -> Option<Scale> {
+        match self {
+            Self::Off => None,
+            Self::One => Some(Scale::One),
+            Self::Two => Some(Scale::Two),
+            Self::Four => Some(Scale::Four),
         }
     }
 }

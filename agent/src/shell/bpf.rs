@@ -16,6 +16,7 @@ mod programs;
 mod reader;
 mod sys;
 mod vips;
+mod wire;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,6 +40,7 @@ pub use self::{
     opening::{Loader, Opening, Options},
     pins::{LinkPin, Pins},
     reader::{Extent, Reader, plane},
+    wire::WireMaps,
 };
 use self::{bulk::Bulk, pins::Set, programs::Programs};
 

@@ -1,4 +1,4 @@
-//! The monotonic clocks that the agent and the program share.
+//! The clocks that the agent and the program share.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,6 +12,11 @@ pub fn coarse_ns() -> nix::Result<u64> {
 /// Returns `CLOCK_MONOTONIC` in nanoseconds.
 pub fn monotonic_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// Returns `CLOCK_BOOTTIME` in nanoseconds, which wire failover counts in.
+pub fn boottime_ns() -> nix::Result<u64> {
+    read(ClockId::CLOCK_BOOTTIME)
 }
 
 /// Returns the largest lag of the coarse clock.

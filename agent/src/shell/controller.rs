@@ -20,6 +20,7 @@ use nix::unistd::gethostname;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::mpsc,
+    task::JoinSet,
     time::{Instant, sleep, sleep_until},
 };
 use tracing::{info, warn};
@@ -38,7 +39,7 @@ use super::{
     clock,
     kube::{
         Access, Candidate, ConnectError, Found, Kube, Limits, MetalLb, PoolStatuses, Reader, Reading, Reply,
-        Requests, Resource, Seen, Server,
+        Requests, Resource, SECRET, Seen, Server, create_wire_secret,
     },
     metrics::{LeaseMetrics, Reserved},
     pages::PagesError,
@@ -49,6 +50,8 @@ use crate::cli::ControllerArgs;
 const BATCH: usize = 256;
 /// The time between two writes of a pool's status, and the longest time without a look at the clock.
 const PACE: Duration = Duration::from_secs(1);
+/// The time between two attempts to create the Secret with the key of wire failover.
+const SECRET_PACE: Duration = Duration::from_mins(1);
 /// How often the time until the next attempt of a reservation is doubled: up to a minute.
 const MOST_DOUBLED: u32 = 6;
 /// The part of the lease after which the leader renews it.
@@ -134,6 +137,8 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
         }
     }
     info!("controller leads");
+    let mut keeping = JoinSet::new();
+    keeping.spawn(keep_wire_secret(kube.clone()));
     let mut leader = Leader::start(&args, &kube, board)?;
     let led = tokio::select! {
         led = leader.lead(&mut candidate, lease) => led,
@@ -141,6 +146,26 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     };
     candidate.step_down(now()?).await;
     led
+}
+
+/// Creates the Secret with the key of wire failover whenever it is missing. Never returns.
+async fn keep_wire_secret(kube: Kube) {
+    let mut troubled = false;
+    loop {
+        match create_wire_secret(&kube).await {
+            Ok(is_new) => {
+                troubled = false;
+                if is_new {
+                    info!(secret = SECRET, "the key of wire failover is created");
+                }
+            }
+            Err(error) if !std::mem::replace(&mut troubled, true) => {
+                warn!(problem = chain(&error), "the key of wire failover is not created; trying again");
+            }
+            Err(_) => {}
+        }
+        sleep(SECRET_PACE).await;
+    }
 }
 
 /// What the leader knows, and what it has under way.

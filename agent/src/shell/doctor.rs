@@ -118,6 +118,7 @@ fn machine(agent: Option<Agent>) -> Machine {
         release,
         unprivileged_bpf_disabled: files::unprivileged_bpf_disabled(),
         clock_source: files::clock_source(),
+        wire_thread: agent.map_or(Ok(None), processes::wire_thread),
     }
 }
 

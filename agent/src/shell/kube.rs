@@ -40,6 +40,7 @@ mod testing;
 mod text;
 mod vip_pool;
 mod virtual_ip;
+mod wire_secret;
 mod wishes;
 
 pub use self::{
@@ -69,4 +70,5 @@ pub use self::{
         Condition, FINALIZER, MOVE_TO, OfferedBy, ReservationSpec, Truth, VirtualIP, VirtualIpSpec,
         VirtualIpStatus, crd_yaml, definition,
     },
+    wire_secret::{LINGER, Rotating, SECRET, WireSecret, WireSecretError, create_wire_secret},
 };

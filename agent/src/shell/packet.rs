@@ -101,6 +101,12 @@ impl Announcer {
         Ok(Sent::Both)
     }
 
+    /// Sends one announcement of "`vip` is at `mac`" to the host with the MAC `to` alone. Never blocks.
+    pub fn repeat_to(&self, ifindex: u32, to: MacAddr, mac: MacAddr, vip: IpAddr) -> Result<(), PacketError> {
+        let sent = send(&self.socket, ifindex, &Frame::announcement_to(to, mac, vip));
+        sent.map_err(|source| PacketError::Send { what: "announce", vip, ifindex, source })
+    }
+
     /// Sends one question for `vip` from `mac`. Without a `source` it is a probe (RFC 5227, 2.1.1; RFC
     /// 4862, 5.4.2). Never blocks.
     pub fn ask(
@@ -133,15 +139,27 @@ pub(super) fn send(socket: &OwnedFd, ifindex: u32, frame: &Frame) -> Result<(), 
 /// Returns the address of an interface's segment. A frame that is sent to it is of this protocol, and
 /// a socket that is bound to it receives such frames from there.
 pub(super) fn address(ifindex: u32, ethertype: u16) -> LinkAddr {
+    // The Ethernet destination stands in the frame.
+    link_address(ifindex, ethertype, &[])
+}
+
+/// Returns the address of a host on an interface's segment, for a socket that leaves the Ethernet
+/// header to the kernel.
+pub(super) fn address_of(ifindex: u32, ethertype: u16, MacAddr(octets): MacAddr) -> LinkAddr {
+    link_address(ifindex, ethertype, &octets)
+}
+
+fn link_address(ifindex: u32, ethertype: u16, host: &[u8]) -> LinkAddr {
+    let mut sll_addr = [0; 8];
+    sll_addr[..host.len()].copy_from_slice(host);
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET).expect("invariant: AF_PACKET is 17"),
         sll_protocol: ethertype.to_be(),
         sll_ifindex: ifindex.cast_signed(),
         sll_hatype: 0,
         sll_pkttype: 0,
-        // The Ethernet destination stands in the frame.
-        sll_halen: 0,
-        sll_addr: [0; 8],
+        sll_halen: u8::try_from(host.len()).expect("invariant: no MAC, or one of six bytes"),
+        sll_addr,
     };
     let length = libc::socklen_t::try_from(size_of_val(&address)).expect("invariant: 20 bytes");
     // SAFETY: the pointer is to a whole, initialised sockaddr_ll of that length, and is only read

@@ -17,6 +17,7 @@ fn lease(node: usize, expected: Expected) -> Request {
         duration: Duration::from_secs(4),
         interfaces: Vec::new(),
         leaving: false,
+        wire: None,
     })
 }
 

@@ -17,7 +17,7 @@ const RETRY: Duration = Duration::from_millis(250);
 const LATENCIES: Duration = Duration::from_secs(1);
 
 impl World {
-    fn is_bright(&self, vip: usize) -> bool {
+    pub(super) fn is_bright(&self, vip: usize) -> bool {
         let segment = self.segment_of(vip);
         self.nodes.iter().any(|node| {
             node.answer(vip, segment, self.now).is_some() && !node.links[segment].no_carrier.any()
@@ -87,6 +87,11 @@ impl World {
         let longest = longest.max(self.longest_dark(vip));
         self.record.dark[vip] = Some((since, longest));
         let Some(takable) = self.takable_since(vip).filter(|_| !self.is_stuck(vip)) else { return };
+        // With wire failover, a node takes nothing on a segment where no node answers it.
+        let wire = &self.segments[self.segment_of(vip)];
+        if self.has_wire() && !wire.is_clean() {
+            return;
+        }
         let since = since.max(takable).max(self.record.disturbed);
         if now.since(since) > longest {
             let what = format!(

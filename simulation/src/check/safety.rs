@@ -60,6 +60,9 @@ impl World {
         if self.record.edited[vip].is_some_and(is_excepted) {
             return;
         }
+        if self.is_being_told(vip, one, other) || self.is_being_told(vip, other, one) {
+            return;
+        }
         let is_valid = |node: usize| {
             let it = &self.nodes[node];
             it.program.fence(it.program_now(now)) == FenceState::Valid

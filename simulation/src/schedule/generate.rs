@@ -1,5 +1,7 @@
 //! Makes a schedule from a seed, such that each kind of fault is frequent.
 
+mod wire;
+
 use fastrand::Rng;
 
 use super::{Disturbance, Ending, KINDS, Mark, NodePlan, STEPS, Schedule, Timing, VipPlan, What, When, Who};
@@ -46,7 +48,17 @@ pub(super) fn generate(seed: u64) -> Schedule {
     let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
-    Schedule { seed, hold, timing, segments, nodes: node_plans, vips: vip_plans, disturbances }
+    let schedule = Schedule {
+        seed,
+        hold,
+        timing,
+        segments,
+        nodes: node_plans,
+        vips: vip_plans,
+        disturbances,
+        wire: None,
+    };
+    if hold && generator.rng.bool() { generator.with_wire(schedule) } else { schedule }
 }
 
 fn timing(rng: &mut Rng) -> Timing {

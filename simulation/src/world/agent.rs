@@ -10,7 +10,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Happening, World};
+use super::{Happening, SCALE, World};
 use crate::{
     api::Request,
     names,
@@ -60,6 +60,7 @@ impl World {
             most_new: 2,
             probing: Some(PROBING),
             seed: self.nodes[node].noise.u64(..),
+            wire: self.has_wire().then_some(SCALE),
         }
     }
 
@@ -102,7 +103,9 @@ impl World {
         for (vip, to) in yielded {
             self.ask_about_yield(node, vip, to);
         }
+        self.nodes[node].runs_since = now;
         self.feed_links(node);
+        self.start_witness(node);
         for kind in KINDS {
             self.begin_list(node, kind);
         }
@@ -183,9 +186,11 @@ impl World {
         if !self.nodes[node].agent_runs() {
             return;
         }
+        self.nodes[node].runs_since = self.now;
         self.feed_links(node);
         self.drain(node);
         self.feed(node, Event::Tick);
+        self.schedule_turn(node);
     }
 
     /// Takes in what waits for the agent, as long as it runs.
@@ -403,6 +408,10 @@ impl World {
             }
             Command::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
             Command::ListAnew => KINDS.into_iter().for_each(|kind| self.begin_list(node, kind)),
+            Command::SetWire(plan) => self.set_wire(node, plan),
+            Command::TellFormer { vip, session, mac } => {
+                self.note_former(node, names::vip_index(vip), (session, mac));
+            }
             Command::Announce { vip } => self.send_announcement(node, names::vip_index(vip)),
             Command::Probe { vip, often: _ } => self.probe(node, names::vip_index(vip)),
             Command::StopProbing { vip } => self.nodes[node].asked[names::vip_index(vip)] += 1,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vipward_core::cluster::{ClaimState, Holder, Session};
 
-use super::{Happening, World, agent::RETRY};
+use super::{Happening, World, agent::RETRY, wire::Way};
 use crate::{
     names,
     node::{Marks, Node, Times},
@@ -26,6 +26,7 @@ fn index(who: Who) -> usize {
     match who {
         Who::Node(node) => node.into(),
         Who::Giver | Who::Taker => unreachable!("the step names its giver and taker"),
+        Who::Holder(_) | Who::Witness(..) => unreachable!("they are named when the disturbance begins"),
     }
 }
 
@@ -33,7 +34,7 @@ impl World {
     pub(super) fn begin_or_arm(&mut self, index: usize) {
         let disturbance = self.plan.disturbances[index];
         match disturbance.when {
-            When::Ms(_) => self.begun[index] = Some(disturbance.what),
+            When::Ms(_) => self.begun[index] = Some(disturbance.what.with(|who| self.resolve(who))),
             When::Step { .. } if self.begun[index].is_none() => {
                 self.armed.push(index);
                 self.after(ARMED, Happening::Disarm(index));
@@ -42,6 +43,25 @@ impl World {
             When::Step { .. } => {}
         }
         self.begin(index);
+    }
+
+    /// Returns the node that is meant.
+    pub(super) fn resolve(&self, who: Who) -> Who {
+        let holder = |vip: u8| {
+            let claim = self.api.claims.get(&names::vip(vip.into()));
+            claim.and_then(|claim| claim.state.holder()).map(|holder| holder.node.clone())
+        };
+        let witness = |vip: u8, number: u8| {
+            let lease = self.api.leases.get(&holder(vip)?)?;
+            let wid = *lease.wire.as_ref()?.set.get(usize::from(number))?;
+            self.nodes.iter().position(|node| node.program.wired.wid == Some(wid))
+        };
+        let node = match who {
+            Who::Node(_) | Who::Giver | Who::Taker => return who,
+            Who::Holder(vip) => holder(vip).and_then(|node| names::node_index(&node)),
+            Who::Witness(vip, number) => witness(vip, number),
+        };
+        Who::Node(node.and_then(|node| u8::try_from(node).ok()).unwrap_or(0))
     }
 
     pub(super) fn disarm(&mut self, index: usize) {
@@ -59,6 +79,10 @@ impl World {
         }
         let is_planned = what.is_planned(&self.plan.timing);
         self.record.disturbed(self.now);
+        if what.lasts().is_some() {
+            self.record.in_force += 1;
+        }
+        self.note_mild(what);
         if !is_planned {
             self.record.faulted(self.now, what.lasts());
             if self.handing.iter().flatten().any(|(giver, taker)| what.befalls([*giver, *taker])) {
@@ -82,6 +106,7 @@ impl World {
         }
         self.open -= 1;
         self.record.disturbed(self.now);
+        self.record.in_force -= 1;
         if !what.is_planned(&self.plan.timing) {
             self.record.faulted(self.now, None);
         }
@@ -101,9 +126,24 @@ impl World {
         match what {
             What::Kill { who, .. } if begins => self.kill(index(who)),
             What::Kill { who, .. } => self.boot(index(who)),
-            What::PowerOff { who, .. } => self.power(index(who), !begins),
+            What::PowerOff { who, .. } => {
+                if begins {
+                    self.record.batch_crashes += 1;
+                    self.note_crash(index(who), None);
+                }
+                self.power(index(who), !begins);
+            }
             What::Pause { who, .. } => self.pause(index(who), begins),
-            What::Freeze { who, clock_too, .. } => self.freeze(index(who), clock_too, begins),
+            What::Freeze { who, clock_too, .. } => self.freeze(index(who), (clock_too, clock_too), begins),
+            What::Suspended { who, .. } => self.freeze(index(who), (true, false), begins),
+            What::Busy { who, by_ms, .. } => {
+                keep(&mut self.nodes[index(who)].busy, number, by_ms, begins);
+                self.nodes[index(who)].runs_since = self.now;
+            }
+            What::KeyGone { who, .. } => {
+                self.nodes[index(who)].key_gone.change(begins);
+                self.tell_keys(index(who));
+            }
             What::End { who, how, back_ms } if begins => {
                 self.tell_to_end(index(who), how, back_ms.map(|back| Duration::from_millis(back.into())));
             }
@@ -123,9 +163,12 @@ impl World {
                 self.links_changed(index(who));
             }
             What::Forged { vip, name } => self.forge(vip.into(), index(name)),
-            What::Partition { .. } | What::Deaf { .. } | What::Lossy { .. } | What::LateFrames { .. } => {
-                self.change_segment(number, what, begins);
-            }
+            What::Partition { .. }
+            | What::Deaf { .. }
+            | What::Cut { .. }
+            | What::Dead { .. }
+            | What::Lossy { .. }
+            | What::LateFrames { .. } => self.change_segment(number, what, begins),
             What::CutOff { .. }
             | What::ApiDown { .. }
             | What::ApiRestart
@@ -168,6 +211,7 @@ impl World {
     fn power(&mut self, node: usize, on: bool) {
         let it = &mut self.nodes[node];
         it.powered = on;
+        it.steady_since = self.now;
         if on {
             let delay = Duration::from_millis(it.noise.u64(BOOT));
             self.after(delay, Happening::Boot { node });
@@ -191,11 +235,17 @@ impl World {
         }
     }
 
-    fn freeze(&mut self, node: usize, clock_too: bool, begins: bool) {
+    fn freeze(&mut self, node: usize, (clock_too, boot_too): (bool, bool), begins: bool) {
         let now = self.now;
         let longest = self.plan.timing.restart_lease_ms.max(self.plan.timing.lease_ms);
         let it = &mut self.nodes[node];
         it.frozen.change(begins);
+        it.steady_since = now;
+        if boot_too && begins {
+            it.boot_clock.stop(now);
+        } else if boot_too {
+            it.boot_clock.go_on(now);
+        }
         if clock_too && begins {
             it.clock.stop(now);
         } else if clock_too {
@@ -224,6 +274,7 @@ impl World {
 
     fn links_changed(&mut self, node: usize) {
         let it = &mut self.nodes[node];
+        it.steady_since = self.now;
         let delay = Duration::from_millis(it.noise.u64(NOTICE));
         let life = it.life;
         self.after(delay, Happening::Links { node, life });
@@ -231,6 +282,15 @@ impl World {
 
     fn change_segment(&mut self, number: usize, what: What, begins: bool) {
         let segments = self.segments.len();
+        if let What::Partition { segment, .. }
+        | What::Deaf { segment, .. }
+        | What::Cut { segment, .. }
+        | What::Dead { segment, .. }
+        | What::Lossy { segment, .. }
+        | What::LateFrames { segment, .. } = what
+        {
+            self.segments[segment_index(segment, segments)].changed = self.now;
+        }
         match what {
             What::Partition { segment, side, .. } => {
                 keep(&mut self.segments[segment_index(segment, segments)].partitions, number, side, begins);
@@ -238,6 +298,23 @@ impl World {
             What::Deaf { segment, from, to, .. } => {
                 let pair = (index(from), index(to));
                 keep(&mut self.segments[segment_index(segment, segments)].deaf, number, pair, begins);
+            }
+            What::Cut { segment, one, other, .. } => {
+                let (one, other) = (index(one), index(other));
+                let deaf = &mut self.segments[segment_index(segment, segments)].deaf;
+                keep(deaf, number, (one, other), begins);
+                if begins {
+                    deaf.push((number, (other, one)));
+                }
+            }
+            What::Dead { segment, who, out, into, .. } => {
+                let link = segment_index(segment, segments);
+                if begins && (self.nodes.len() > 2) && (segments == 1 || out && into) {
+                    self.record.batch_crashes += 1;
+                    self.note_crash(index(who), Some(link));
+                }
+                let way = Way { node: index(who), out, into };
+                keep(&mut self.segments[segment_index(segment, segments)].dead, number, way, begins);
             }
             What::Lossy { segment, percent, .. } => {
                 keep(&mut self.segments[segment_index(segment, segments)].lossy, number, percent, begins);
@@ -400,6 +477,7 @@ impl World {
     fn edit_lease(&mut self, node: usize, session: Option<Session>) {
         if let Some(mut lease) = self.api.leases.get(&names::node(node)).cloned() {
             lease.session = session;
+            self.record.leases[node] = self.now;
             self.api.put_lease(lease);
         }
     }

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use vipward_core::ownership::{Event, Outcome};
+use vipward_core::{
+    cluster::{LeaseRecord, Session},
+    ownership::{Event, Outcome},
+};
 
 use super::{Happening, World};
-use crate::{api::Request, node::Incoming};
+use crate::{api::Request, names, node::Incoming};
 
 /// A request on its way.
 #[derive(Debug)]
@@ -75,7 +78,9 @@ impl World {
             | Request::DeleteClaim { .. }
             | Request::ReadClaim(_) => None,
         };
+        let deposed = self.deposed(node, &request);
         let answer = self.api.carry_out(node, &request);
+        self.note_lease(node, deposed, &answer);
         self.flights[index].answer = Some(answer.clone());
         self.spread();
         let delay = self.latency(node);
@@ -84,6 +89,24 @@ impl World {
         }
         if let Event::ClaimWritten { outcome: Outcome::Done(record), .. } = answer {
             self.on_claim_stored(before.as_ref(), &record);
+        }
+    }
+
+    /// Returns another node's Lease, and its session that this request ends.
+    fn deposed(&self, by: usize, request: &Request) -> Option<(LeaseRecord, Session)> {
+        let Request::WriteLease(write) = request else { return None };
+        let before = self.api.leases.get(&write.node).filter(|_| write.node != names::node(by))?;
+        let session = before.session.filter(|session| write.ended.contains(session))?;
+        Some((before.clone(), session))
+    }
+
+    /// Notes the change of a Lease.
+    fn note_lease(&mut self, by: usize, deposed: Option<(LeaseRecord, Session)>, answer: &Event) {
+        let Event::LeaseWritten { node, outcome: Outcome::Done(_) } = answer else { return };
+        let Some(index) = names::node_index(node) else { return };
+        let since = std::mem::replace(&mut self.record.leases[index], self.now);
+        if let Some((before, session)) = deposed {
+            self.check_deposing(by, &before, session, since);
         }
     }
 

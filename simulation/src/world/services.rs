@@ -138,6 +138,9 @@ impl World {
             | Event::ClaimRead { .. }
             | Event::Probed { .. }
             | Event::Wire { .. }
+            | Event::Witnessed(_)
+            | Event::WireKeys(_)
+            | Event::WireSelf(_)
             | Event::Stop(_)
             | Event::Tick => {}
         }

@@ -24,7 +24,7 @@ impl World {
         for index in due {
             let When::Step { after_us, .. } = self.plan.disturbances[index].when else { continue };
             let what = self.plan.disturbances[index].what.with(|who| match who {
-                Who::Node(node) => Who::Node(node),
+                Who::Node(_) | Who::Holder(_) | Who::Witness(..) => self.resolve(who),
                 Who::Giver => Who::Node(u8::try_from(giver).unwrap_or(0)),
                 Who::Taker => Who::Node(u8::try_from(taker).unwrap_or(0)),
             });
@@ -68,7 +68,7 @@ impl World {
             }
             ClaimState::Held(holder) => {
                 let Some(taker) = names::node_index(&holder.node) else { return };
-                self.record.taken(vip, taker);
+                self.record.taken(vip, taker, self.now);
                 match before {
                     Some(ClaimState::Offered { to, from }) if to.node == holder.node => {
                         if let Some(giver) = names::node_index(&from.0) {

@@ -11,11 +11,12 @@ use crate::{
     node::Incoming,
     program::{FenceState, Role},
     schedule::Step,
+    time::At,
 };
 
 /// The rounds after a VIP was taken, the first included.
 const ROUNDS: u8 = 6;
-const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
+pub(crate) const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
 /// The time between two refreshes; shorter than the default, so that runs are short.
 pub(crate) const REFRESH: Duration = Duration::from_secs(15);
 /// The time until an agent that was stopped finds out that it may send.
@@ -33,14 +34,40 @@ pub(crate) struct Segment {
     pub(crate) deaf: Vec<(usize, (usize, usize))>,
     pub(crate) lossy: Vec<(usize, u8)>,
     pub(crate) late: Vec<(usize, u32)>,
+    pub(crate) dead: Vec<(usize, Way)>,
+    /// The time of the last change.
+    pub(crate) changed: At,
+}
+
+/// An interface that carries no frames, with the ways that are dead.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) node: usize,
+    pub(crate) out: bool,
+    pub(crate) into: bool,
 }
 
 impl Segment {
     /// Returns whether the segment carries frames between two nodes.
-    fn passes(&self, from: usize, to: usize) -> bool {
+    pub(super) fn passes(&self, from: usize, to: usize) -> bool {
         let side = |bits: u8, node: usize| bits >> node & 1;
         self.partitions.iter().all(|(_, bits)| side(*bits, from) == side(*bits, to))
             && !self.deaf.iter().any(|(_, pair)| *pair == (from, to))
+            && !self.dead.iter().any(|(_, way)| way.node == from && way.out || way.node == to && way.into)
+    }
+
+    /// Returns whether it carries no frame of a node, or none to it.
+    pub(crate) fn is_dead(&self, node: usize) -> bool {
+        self.dead.iter().any(|(_, way)| way.node == node)
+    }
+
+    /// Returns whether nothing disturbs it.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.partitions.is_empty()
+            && self.deaf.is_empty()
+            && self.dead.is_empty()
+            && self.lossy.is_empty()
+            && self.late.is_empty()
     }
 }
 
@@ -49,6 +76,7 @@ impl World {
         let rounds = &mut self.nodes[node].rounds[vip];
         rounds.life += 1;
         rounds.is_running = true;
+        rounds.began = self.now;
         let life = rounds.life;
         let delay = Duration::from_micros(self.nodes[node].wire_noise.u64(20..300));
         self.after(delay, Happening::Announce { node, vip, life, round: 0 });
@@ -80,19 +108,36 @@ impl World {
         let next = if round + 1 < ROUNDS { ROUND_INTERVAL } else { REFRESH };
         let round = (round + 1).min(ROUNDS);
         self.after(next, Happening::Announce { node, vip, life, round });
+        self.tell_former(node, vip, life);
         self.send_announcement(node, vip);
+    }
+
+    /// Returns the MAC with which a node may announce a VIP.
+    fn announced_mac(&self, node: usize, vip: usize) -> Option<MacAddr> {
+        let it = &self.nodes[node];
+        let link = &it.links[self.segment_of(vip)];
+        let is_taken_back =
+            it.process.as_ref().is_some_and(|process| process.yields.taken_back().contains(&names::vip(vip)));
+        let may = it.program.may_announce(vip, is_taken_back, it.program_now(self.now));
+        (may && !link.no_carrier.any()).then_some(link.known_mac)
+    }
+
+    /// Repeats an announcement for a former holder alone.
+    pub(super) fn repeat(&mut self, node: usize, vip: usize, life: u32, to: MacAddr) {
+        let it = &self.nodes[node];
+        let (segment, former) = (self.segment_of(vip), names::mac_node(to));
+        if it.rounds[vip].life != life || !it.agent_runs() || self.nodes[former].links[segment].mac != to {
+            return;
+        }
+        if let Some(sha) = self.announced_mac(node, vip) {
+            self.say(node, || format!("announces {} at {sha} to {to} alone", names::vip(vip)));
+            self.send_frame(segment, node, former, vip, sha);
+        }
     }
 
     pub(super) fn send_announcement(&mut self, node: usize, vip: usize) {
         let segment = self.segment_of(vip);
-        let it = &self.nodes[node];
-        let link = &it.links[segment];
-        let is_taken_back =
-            it.process.as_ref().is_some_and(|process| process.yields.taken_back().contains(&names::vip(vip)));
-        if !it.program.may_announce(vip, is_taken_back, it.program_now(self.now)) || link.no_carrier.any() {
-            return;
-        }
-        let sha = link.known_mac;
+        let Some(sha) = self.announced_mac(node, vip) else { return };
         self.say(node, || format!("announces {} at {sha}", names::vip(vip)));
         for to in (0..self.nodes.len()).filter(|to| *to != node) {
             self.send_frame(segment, node, to, vip, sha);

@@ -1,5 +1,6 @@
 //! The built-in types of Kubernetes that the server knows, with their defaults.
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::{
     admissionregistration, apps, coordination, core, discovery, events, flowcontrol, networking, policy, rbac,
 };
@@ -23,8 +24,9 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ANYTHING: Check = |_, _| Vec::new();
 
-const NAMESPACED: [Row; 11] = [
+const NAMESPACED: [Row; 12] = [
     ("", "pods", "Pod", typed::<core::v1::Pod>, ANYTHING),
+    ("", "secrets", "Secret", secret, checks::secret),
     ("", "serviceaccounts", "ServiceAccount", typed::<core::v1::ServiceAccount>, ANYTHING),
     ("", "services", "Service", service, ANYTHING),
     ("apps", "daemonsets", "DaemonSet", typed::<apps::v1::DaemonSet>, ANYTHING),
@@ -107,6 +109,18 @@ fn typed<T: DeserializeOwned + Serialize>(value: Value) -> Result<Value, serde_j
 fn lease(value: Value) -> Result<Value, serde_json::Error> {
     checks::micro_times(&value)?;
     typed::<coordination::v1::Lease>(value)
+}
+
+/// Moves `stringData`, which is never read back, into `data`.
+fn secret(value: Value) -> Result<Value, serde_json::Error> {
+    let mut secret: core::v1::Secret = serde_json::from_value(value)?;
+    let written = secret.string_data.take().unwrap_or_default();
+    if !written.is_empty() {
+        let written = written.into_iter().map(|(name, text)| (name, ByteString(text.into_bytes())));
+        secret.data.get_or_insert_default().extend(written);
+    }
+    secret.type_.get_or_insert_with(|| "Opaque".to_owned());
+    serde_json::to_value(secret)
 }
 
 fn event(value: Value) -> Result<Value, serde_json::Error> {

@@ -53,6 +53,17 @@ pub(super) fn lease(_: Option<&Value>, lease: &Value) -> Vec<Fault> {
     rows.map(|(name, _, why)| Fault::invalid(format!("spec.{name}"), &lease["spec"][name], why)).collect()
 }
 
+/// Returns the faults of a Secret: names of entries that no file can have.
+pub(super) fn secret(_: Option<&Value>, secret: &Value) -> Vec<Fault> {
+    let is_fit = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    let names = secret["data"].as_object().into_iter().flatten().map(|(name, _)| name);
+    let unfit = names.filter(|name| !is_fit(name));
+    let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+    unfit.map(|name| Fault::invalid(format!("data[{name}]"), &Value::from(name.as_str()), why)).collect()
+}
+
 /// Returns the faults of an `events.k8s.io/v1` Event.
 pub(super) fn event(before: Option<&Value>, event: &Value) -> Vec<Fault> {
     let mut faults = Vec::new();

@@ -55,7 +55,8 @@ pub(super) struct Action {
     /// True for a request about the status alone.
     pub(super) status: bool,
     pub(super) namespace: Option<String>,
-    /// The object's name; empty for a creation, a list and a watch.
+    /// The object's name; empty for a creation. A list and a watch have the name that their field
+    /// selector selects, by which RBAC decides.
     pub(super) name: String,
 }
 
@@ -196,7 +197,10 @@ fn action(
         resource: resource.to_owned(),
         status,
         namespace: namespace.map(str::to_owned),
-        name: name.to_owned(),
+        name: match verb {
+            Verb::List | Verb::Watch => parameters.selected_name()?.unwrap_or_default().to_owned(),
+            Verb::Get | Verb::Create | Verb::Patch | Verb::Delete => name.to_owned(),
+        },
     })
 }
 

@@ -61,6 +61,8 @@ impl Kind {
         Self::new("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true);
     /// coordination.k8s.io/v1
     pub const LEASE: Self = Self::new("coordination.k8s.io", "v1", "Lease", "leases", true);
+    /// v1
+    pub const SECRET: Self = Self::new("", "v1", "Secret", "secrets", true);
     /// apps/v1
     pub const DAEMON_SET: Self = Self::new("apps", "v1", "DaemonSet", "daemonsets", true);
     /// apiextensions.k8s.io/v1
@@ -99,7 +101,7 @@ impl Kind {
     /// metallb.io/v1beta1
     pub const L2_STATUS: Self = Self::metallb("v1beta1", "ServiceL2Status", "servicel2statuses");
 
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 24] = [
         Self::NAMESPACE,
         Self::NODE,
         Self::POD,
@@ -109,6 +111,7 @@ impl Kind {
         Self::EVENT,
         Self::ENDPOINT_SLICE,
         Self::LEASE,
+        Self::SECRET,
         Self::DAEMON_SET,
         Self::DEFINITION,
         Self::CLUSTER_ROLE,
@@ -400,7 +403,11 @@ impl Admin {
         let asked = self.delete_with(object, &DeleteParams::default().grace_period(0))?;
         // A namespace ends when it is empty.
         if asked && object.kind != Kind::NAMESPACE && self.get(object)?.is_some() {
-            self.merge(object, &json!({"metadata": {"finalizers": null}}))?;
+            // Meanwhile it may be gone: a definition goes when its objects have gone.
+            let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            let (api, params) = (self.api(object)?, PatchParams::default());
+            let patched = async { bulk::pass_over_missing(api.patch(&object.name, &params, &bare).await) };
+            self.call("patch", object, patched)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 use super::admin::{Kind, Object};
-use super::install::CONTROLLER;
+use super::install::{self, CONTROLLER};
 use super::{Cluster, N1, PATIENCE};
 use crate::agent::Agent;
 use crate::http;
@@ -94,13 +94,21 @@ impl Cluster {
     /// Installs the definitions of `MetalLB`'s types, its namespace, and Vipward's rights there. They are
     /// removed with the cluster.
     pub fn install_metallb(&mut self) -> Result<()> {
+        // In a real API server that of the last scenario ends slowly.
+        let namespace = Object::cluster_scoped(Kind::NAMESPACE, METALLB);
+        self.admin().wait_for(PATIENCE, &namespace, "not to be ending", |found| {
+            found.is_none_or(|found| found["metadata"]["deletionTimestamp"].is_null())
+        })?;
         self.make(&json!({
             "apiVersion": Kind::NAMESPACE.api_version(),
             "kind": Kind::NAMESPACE.name(),
             "metadata": {"name": METALLB},
         }))?;
         for kind in [Kind::METALLB_POOL, Kind::L2_ADVERTISEMENT, Kind::BGP_PEER, Kind::L2_STATUS] {
-            self.make(&kind.definition())?;
+            let definition = kind.definition();
+            self.make(&definition)?;
+            let object = Object::of(&definition)?;
+            self.admin().wait_for(PATIENCE, &object, "to be established", install::is_established)?;
         }
         for right in self.installation.metallb_rights()? {
             self.make(&right)?;

@@ -181,7 +181,7 @@ fn replace_text(value: &mut Value, from: &str, to: &str) {
     }
 }
 
-fn is_established(definition: Option<&Value>) -> bool {
+pub(super) fn is_established(definition: Option<&Value>) -> bool {
     let conditions = definition.and_then(|definition| definition["status"]["conditions"].as_array());
     conditions.is_some_and(|conditions| {
         conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")

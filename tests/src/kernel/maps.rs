@@ -11,8 +11,9 @@ use aya::{
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
     Counters, Defence, DefenceWindow, Event, Fence, MacAddr, Offender, OffenderKey, OffenderKeyV4,
-    OffenderKeyV6, Outcome, OwnMac, PeerKey, Policy, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey,
-    VipKeyV4, VipKeyV6, VipState, VlanKey, YieldTotal, filter_bit, filter_bit_v6, maps,
+    OffenderKeyV6, Outcome, OwnMac, PeerKey, Policy, SipKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry,
+    VipKey, VipKeyV4, VipKeyV6, VipState, VlanKey, WIRE_KEYS, WireCounters, WireIndexKey, WireKey,
+    WireOutcome, WireSeen, WireSelf, WireSlot, WireState, YieldTotal, filter_bit, filter_bit_v6, maps,
 };
 
 /// aya requires its own marker trait of keys and values; byte arrays implement it.
@@ -41,7 +42,14 @@ as_bytes!(
     YieldTotal,
     OffenderKeyV4,
     OffenderKeyV6,
-    Offender
+    Offender,
+    WireSelf,
+    WireKey,
+    WireIndexKey,
+    WireSlot,
+    WireSeen,
+    WireState,
+    WireCounters
 );
 
 /// Maps of a loaded program, and the changes for [`Maps::reset`] to undo.
@@ -63,6 +71,12 @@ pub struct Maps {
     offenders: HashMap<MapData, Bytes<OffenderKeyV4>, Bytes<Offender>>,
     offenders_v6: HashMap<MapData, Bytes<OffenderKeyV6>, Bytes<Offender>>,
     events: RingBuf<MapData>,
+    wire_self: Array<MapData, Bytes<WireSelf>>,
+    wire_keys: Array<MapData, Bytes<WireKey>>,
+    wire_index: HashMap<MapData, Bytes<WireIndexKey>, Bytes<WireSlot>>,
+    wire_seen: Array<MapData, Bytes<WireSeen>>,
+    wire_state: Array<MapData, Bytes<WireState>>,
+    wire_counters: PerCpuArray<MapData, Bytes<WireCounters>>,
     cpus: usize,
     used: Used,
 }
@@ -75,6 +89,7 @@ struct Used {
     peers: Vec<PeerKey>,
     slots: Vec<u32>,
     words: Vec<u32>,
+    wire_slots: Vec<u32>,
 }
 
 fn take<M: TryFrom<aya::maps::Map, Error = MapError>>(ebpf: &mut Ebpf, name: &str) -> Result<M> {
@@ -103,6 +118,12 @@ impl Maps {
             offenders: take(ebpf, maps::OFFENDERS)?,
             offenders_v6: take(ebpf, maps::OFFENDERS_V6)?,
             events: take(ebpf, maps::EVENTS)?,
+            wire_self: take(ebpf, maps::WIRE_SELF)?,
+            wire_keys: take(ebpf, maps::WIRE_KEYS)?,
+            wire_index: take(ebpf, maps::WIRE_INDEX)?,
+            wire_seen: take(ebpf, maps::WIRE_SEEN)?,
+            wire_state: take(ebpf, maps::WIRE_STATE)?,
+            wire_counters: take(ebpf, maps::WIRE_COUNTERS)?,
             cpus,
             used: Used::default(),
         };
@@ -138,6 +159,17 @@ impl Maps {
         for word in used.words {
             self.filter.set(word, 0, 0)?;
         }
+        for key in keys(&self.wire_index)? {
+            absent_is_fine(self.wire_index.remove(&key))?;
+        }
+        for slot in used.wire_slots {
+            self.wire_seen.set(slot, raw(&WireSeen::default()), 0)?;
+        }
+        for place in 0..WIRE_KEYS {
+            self.wire_keys.set(place, raw(&WireKey::default()), 0)?;
+        }
+        self.set_wid(0)?;
+        self.set_ended(0)?;
         self.set_yields(0)?;
         self.set_defences(DefenceWindow::default())?;
         for key in keys(&self.offenders)? {
@@ -195,6 +227,11 @@ impl Maps {
     pub fn set_own_mac(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
         self.used.own_macs.push(ifindex);
         Ok(self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, proof: 0 }), 0)?)
+    }
+
+    /// Removes an interface's own MAC.
+    pub fn remove_own_mac(&mut self, ifindex: u32) -> Result<()> {
+        Ok(self.own_macs.remove(&ifindex)?)
     }
 
     /// Makes the frames of an interface with these tags those of a VLAN device. A tag is the VLAN ID,
@@ -311,6 +348,52 @@ impl Maps {
         v4.chain(v6).collect()
     }
 
+    /// Sets the number of this node as a witness.
+    pub fn set_wid(&mut self, wid: u64) -> Result<()> {
+        Ok(self.wire_self.set(0, raw(&WireSelf { wid }), 0)?)
+    }
+
+    /// Sets a key of wire failover.
+    pub fn set_wire_key(&mut self, id: u8, key: SipKey) -> Result<()> {
+        Ok(self.wire_keys.set(WireKey::place(id), raw(&WireKey::new(id, key)), 0)?)
+    }
+
+    /// Makes a peer heard on an interface, by its session or its number as a witness.
+    pub fn set_wire_index(&mut self, id: u64, ifindex: u32, slot: u32) -> Result<()> {
+        self.used.wire_slots.push(slot);
+        let slot = WireSlot { slot, ..WireSlot::default() };
+        Ok(self.wire_index.insert(raw(&WireIndexKey::new(id, ifindex)), raw(&slot), 0)?)
+    }
+
+    /// Returns what has been heard of the peer in a slot.
+    pub fn wire_seen(&self, slot: u32) -> Result<WireSeen> {
+        Ok(pod_read_unaligned(&self.wire_seen.get(&slot, 0)?))
+    }
+
+    /// Writes what has been heard of the peer in a slot. Outside tests only the program writes it.
+    pub fn set_wire_seen(&mut self, slot: u32, seen: WireSeen) -> Result<()> {
+        self.used.wire_slots.push(slot);
+        Ok(self.wire_seen.set(slot, raw(&seen), 0)?)
+    }
+
+    /// Returns the session that has ended.
+    pub fn ended(&self) -> Result<u64> {
+        let state: WireState = pod_read_unaligned(&self.wire_state.get(&0, 0)?);
+        Ok(state.ended)
+    }
+
+    /// Sets the session that has ended. Outside tests only the program writes it.
+    pub fn set_ended(&mut self, ended: u64) -> Result<()> {
+        Ok(self.wire_state.set(0, raw(&WireState { ended }), 0)?)
+    }
+
+    /// Returns the number of frames of wire failover by outcome, summed over all CPUs.
+    pub fn wire_counters(&self) -> Result<WireCounters> {
+        let values = self.wire_counters.get(&0, 0)?;
+        let cpus = values.iter().map(|bytes| pod_read_unaligned(bytes));
+        Ok(cpus.fold(WireCounters::default(), WireCounters::plus))
+    }
+
     /// Returns the events since the last call.
     pub fn events(&mut self) -> Result<Vec<Event>> {
         let mut events = Vec::new();
@@ -347,6 +430,15 @@ fn absent_is_fine(removed: Result<(), MapError>) -> Result<()> {
         Err(MapError::SyscallError(error)) if error.io_error.raw_os_error() == Some(2) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the names of the counters of wire failover that differ, and the differences.
+pub fn moved_wire(before: &WireCounters, after: &WireCounters) -> Vec<(&'static str, u64)> {
+    WireOutcome::ALL
+        .iter()
+        .map(|outcome| (outcome.name(), after.get(*outcome).wrapping_sub(before.get(*outcome))))
+        .filter(|(_, by)| *by != 0)
+        .collect()
 }
 
 /// Returns the names of the counters that differ, and the differences.

@@ -4,6 +4,7 @@ mod credentials;
 mod reading;
 mod restores;
 mod telling;
+mod wire_keys;
 mod writing;
 
 use std::{
@@ -196,6 +197,7 @@ fn lease(node: &str, expected: Expected, number: Option<u64>) -> LeaseWrite {
         duration: LIMITS.lease,
         interfaces: Vec::new(),
         leaving: false,
+        wire: None,
     }
 }
 

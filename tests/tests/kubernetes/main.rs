@@ -30,3 +30,4 @@ mod stolen_token;
 mod tenants;
 mod unanswered;
 mod versions;
+mod wire;

@@ -262,6 +262,25 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 &["start the agent again"],
             ),
             (
+                "a session that has ended, under hold",
+                |it| (it.contents().fence.session, it.contents().wire.ended) = (7, 7),
+                "fence",
+                Yellow,
+                &["held over: a peer says that this node's session has ended", "goes on for"],
+                &["the agent runs"],
+            ),
+            (
+                "a session that has ended, under stop",
+                |it| {
+                    (it.contents().fence.session, it.contents().wire.ended) = (7, 7);
+                    it.contents().fence.policy = Policy::Stop;
+                },
+                "fence",
+                Red,
+                &["a peer says that this node's session has ended", "1 of this node's VIPs not answered"],
+                &["start the agent again"],
+            ),
+            (
                 "held over in a cluster, with no peer",
                 |it| it.hold_over(&[]),
                 "fence",

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn what_passes_by_itself_is_in_doubt_and_not_broken() {
     type Case = (&'static str, fn() -> Facts, fn(&mut Facts), Link);
-    let cases: [Case; 5] = [
+    let cases: [Case; 6] = [
         (
             "a handover",
             elsewhere,
@@ -29,6 +29,15 @@ fn what_passes_by_itself_is_in_doubt_and_not_broken() {
             "a fence that is held over",
             at_the_holder,
             |facts| pins(facts).contents.pass_deadline(),
+            Link::Fence,
+        ),
+        (
+            "a session that has ended, as a peer says",
+            at_the_holder,
+            |facts| {
+                let contents = &mut pins(facts).contents;
+                (contents.fence.session, contents.wire.ended) = (7, 7);
+            },
             Link::Fence,
         ),
         (

@@ -50,6 +50,7 @@ fn lease(node: &str, carried: Option<u64>, ended: &[u64]) -> LeaseWrite {
         duration: Duration::from_secs(4),
         interfaces: Vec::new(),
         leaving: false,
+        wire: None,
     }
 }
 

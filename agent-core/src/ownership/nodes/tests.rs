@@ -18,7 +18,7 @@ fn nodes() -> Nodes {
 
 /// Renews the own Lease.
 fn renew(nodes: &mut Nodes, now: Monotonic) {
-    nodes.own.renew(&nodes.settings, false, now);
+    nodes.own.renew(&nodes.settings, None, false, now);
     let renewal = nodes.own.end_renewal().expect("a renewal");
     let record = lease("a", nodes.own.session(), &[]);
     nodes.own.on_renewed(&nodes.settings, &renewal, record, now);

@@ -88,7 +88,7 @@ fn a_renewal_that_carries_another_session_does_not_count() {
     own.begin(None, Duration::from_secs(1), at(0));
     let settings = settings("a");
     for (carried, counts) in [(session("a", 2), false), (first, true)] {
-        own.renew(&settings, false, at(0)).expect("a write");
+        own.renew(&settings, None, false, at(0)).expect("a write");
         let renewal = own.end_renewal().expect("a renewal");
         let record = lease("a", Some(carried), &[]);
         assert_eq!(own.on_renewed(&settings, &renewal, record, at(10)).is_some(), counts, "{carried}");
@@ -102,6 +102,6 @@ fn the_last_write_ends_the_session() {
     let mut own = own(Some(first));
     own.begin(None, Duration::from_secs(1), at(0));
     own.stop = Some(StopReason::Leave);
-    let write = own.renew(&settings("a"), true, at(0)).expect("a write");
+    let write = own.renew(&settings("a"), None, true, at(0)).expect("a write");
     assert_eq!((write.session, write.ended, write.leaving), (None, vec![first], true));
 }

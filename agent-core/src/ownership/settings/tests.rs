@@ -15,6 +15,7 @@ fn settings() -> Settings {
         clock_late: Duration::from_millis(8),
         most_new: 32,
         probing: None,
+        wire: None,
         seed: 1,
     }
 }

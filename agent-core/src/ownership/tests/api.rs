@@ -66,6 +66,8 @@ impl Api {
             | Command::SetPeers(_)
             | Command::SetSuccessor { .. }
             | Command::Announce { .. }
+            | Command::SetWire(_)
+            | Command::TellFormer { .. }
             | Command::ListAnew
             | Command::Probe { .. }
             | Command::StopProbing { .. }
@@ -79,9 +81,17 @@ impl Api {
         if let Err(outcome) = compare(&write.expected, known) {
             return outcome;
         }
-        let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving } = write;
-        let record =
-            LeaseRecord { node, version: self.next_version(), session, ended, duration, interfaces, leaving };
+        let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire } = write;
+        let record = LeaseRecord {
+            node,
+            version: self.next_version(),
+            session,
+            ended,
+            duration,
+            interfaces,
+            leaving,
+            wire,
+        };
         self.leases.insert(record.node.clone(), record.clone());
         Outcome::Done(record)
     }
@@ -143,6 +153,8 @@ pub(super) fn outcome_for(request: &Command, failed: Failed) -> Event {
         | Command::SetPeers(_)
         | Command::SetSuccessor { .. }
         | Command::Announce { .. }
+        | Command::SetWire(_)
+        | Command::TellFormer { .. }
         | Command::ListAnew
         | Command::Probe { .. }
         | Command::StopProbing { .. }
@@ -172,6 +184,8 @@ pub(super) fn subject(request: &Command) -> Option<String> {
         | Command::SetPeers(_)
         | Command::SetSuccessor { .. }
         | Command::Announce { .. }
+        | Command::SetWire(_)
+        | Command::TellFormer { .. }
         | Command::ListAnew
         | Command::Probe { .. }
         | Command::StopProbing { .. }

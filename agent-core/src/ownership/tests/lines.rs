@@ -23,7 +23,10 @@ impl Lines {
     /// none for a command that is not shown.
     pub(super) fn line(&mut self, command: &Command, now: Monotonic) -> Option<String> {
         let line = match command {
-            Command::SetPeers(_) => return None,
+            Command::SetPeers(_) | Command::SetWire(_) => return None,
+            Command::TellFormer { vip, session, mac } => {
+                format!("tell {} of the end of {}{}", place(*mac), self.session_name(*session), which(*vip))
+            }
             Command::SetSuccessor { vip, hears } => format!("hears for {vip}: {hears}"),
             Command::SetFence(fenced) => {
                 format!("fence for {}", seconds(fenced.deadline.saturating_since(now)))
@@ -107,6 +110,7 @@ impl Lines {
             Notice::Repaired { what, fault } => format!("tell: repaired {what}, {fault}"),
             Notice::WentBack => "tell: the store went back".to_owned(),
             Notice::SessionEnded { session } => format!("tell: {} has ended", self.session_name(*session)),
+            Notice::WireSlow { moves, lasts } => format!("tell: slow after {moves}, for {}", seconds(*lasts)),
             Notice::NotAlone { session } => format!("tell: not alone, {}", self.session_name(*session)),
         }
     }

@@ -100,6 +100,7 @@ pub(in crate::ownership) fn lease(node: &str, session: Option<Session>, ended: &
         duration: LEASE,
         interfaces: vec![interface(node)],
         leaving: false,
+        wire: None,
     }
 }
 
@@ -158,6 +159,7 @@ pub(in crate::ownership) fn settings(node: &str) -> Settings {
         clock_late: CLOCK_LATE,
         most_new: MOST_NEW,
         probing: None,
+        wire: None,
         seed: 1,
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     cluster::{ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeName, NodeRecord},
     ownership::{Command, Demand, Engine, Entry, Event, Fenced, Found, FoundEntry, Notice, Settings},
     time::Monotonic,
+    wire::Plan,
 };
 
 pub(super) struct World {
@@ -38,6 +39,7 @@ pub(super) struct World {
     by_hand: bool,
     fence: Option<Fenced>,
     peers: BTreeSet<MacAddr>,
+    plan: Plan,
     /// The last command for each entry.
     entries: BTreeMap<IpAddr, Option<Entry>>,
     lines: Lines,
@@ -63,6 +65,7 @@ impl World {
             by_hand: false,
             fence: None,
             peers: BTreeSet::new(),
+            plan: Plan::default(),
             entries: BTreeMap::new(),
             lines: Lines::default(),
             is_over: false,
@@ -152,6 +155,11 @@ impl World {
 
     pub(super) fn peers(&self) -> &BTreeSet<MacAddr> {
         &self.peers
+    }
+
+    /// Returns the last plan of the witness.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Returns the last command for the VIP's entry.
@@ -471,6 +479,7 @@ impl World {
         match command {
             Command::SetFence(fenced) => self.fence = Some(*fenced),
             Command::SetPeers(peers) => self.peers.clone_from(peers),
+            Command::SetWire(plan) => self.plan.clone_from(plan),
             Command::SetEntry { vip, entry, home: _ } => {
                 self.entries.insert(*vip, *entry);
             }
@@ -486,6 +495,7 @@ impl World {
             }
             Command::Notify(Notice::NotAlone { .. }) => self.is_over = true,
             Command::Announce { .. }
+            | Command::TellFormer { .. }
             | Command::SetSuccessor { .. }
             | Command::Probe { .. }
             | Command::StopProbing { .. }

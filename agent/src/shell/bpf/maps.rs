@@ -16,6 +16,7 @@ use vipward_common::{
 use super::{
     BpfError, Pins,
     vips::{self, Vips},
+    wire::WireMaps,
 };
 
 const PEER_KEY: usize = size_of::<PeerKey>();
@@ -50,6 +51,7 @@ pub struct Maps {
     filter: Array<MapData, u64>,
     offenders: HashMap<MapData, [u8; OFFENDER_KEY_V4], [u8; OFFENDER]>,
     offenders_v6: HashMap<MapData, [u8; OFFENDER_KEY_V6], [u8; OFFENDER]>,
+    wire: WireMaps,
     /// The number of entries that need each bit of the filter; derived from the entries when first
     /// needed.
     filter_users: Option<BTreeMap<u32, u32>>,
@@ -75,6 +77,11 @@ pub(super) fn plain<T: AnyBitPattern>(bytes: &[u8]) -> T {
     bytemuck::pod_read_unaligned(bytes)
 }
 
+/// Opens a pinned map.
+pub(super) fn pinned(pins: &Pins, name: &'static str) -> Result<Map, BpfError> {
+    MapData::from_pin(pins.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
+}
+
 /// Returns the sum of the counters of all CPUs.
 pub(super) fn total(cpus: impl Iterator<Item = VipCount>) -> VipCount {
     cpus.fold(VipCount::default(), |sum, cpu| VipCount {
@@ -92,9 +99,7 @@ impl Maps {
 
     /// Opens the pinned maps.
     pub fn open(pins: &Pins) -> Result<Self, BpfError> {
-        Self::build(|name| {
-            MapData::from_pin(pins.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
-        })
+        Self::build(|name| pinned(pins, name))
     }
 
     fn build(mut map: impl FnMut(&'static str) -> Result<Map, BpfError>) -> Result<Self, BpfError> {
@@ -114,8 +119,19 @@ impl Maps {
             filter: map(names::FILTER)?.try_into().map_err(open(names::FILTER))?,
             offenders: map(names::OFFENDERS)?.try_into().map_err(open(names::OFFENDERS))?,
             offenders_v6: map(names::OFFENDERS_V6)?.try_into().map_err(open(names::OFFENDERS_V6))?,
+            wire: WireMaps::build(&mut map)?,
             filter_users: None,
         })
+    }
+
+    /// Returns the maps of wire failover.
+    pub fn wire(&self) -> &WireMaps {
+        &self.wire
+    }
+
+    /// Returns the maps of wire failover, for writing.
+    pub fn wire_mut(&mut self) -> &mut WireMaps {
+        &mut self.wire
     }
 
     /// Returns the number of VIPs that there is room for, in both families together.
@@ -417,7 +433,7 @@ fn read_offenders<K: Pod + Into<OffenderKey>, const KEY: usize>(
     Ok(())
 }
 
-fn absent_is_fine(result: Result<(), MapError>, map: &'static str) -> Result<(), BpfError> {
+pub(super) fn absent_is_fine(result: Result<(), MapError>, map: &'static str) -> Result<(), BpfError> {
     match result {
         Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
         Err(error) => Err(failed("remove from", map)(error)),

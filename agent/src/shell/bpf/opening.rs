@@ -125,6 +125,10 @@ impl DataPlane {
         if missing.contains(&names::FENCE) {
             maps.set_fence(&options.fence)?;
         }
+        if missing.iter().any(|name| names::WIRE.contains(name)) {
+            // A node that forgets what it has heard is another witness.
+            maps.wire_mut().set_wid(None)?;
+        }
         maps.set_defence(options.fence.defence)?;
         maps.repair_filter()?;
         let mut plane = Self::detached(ebpf, programs, maps, pins);

@@ -100,6 +100,7 @@ impl Reader {
             peers: maps.peers()?,
             counters: maps.counters()?,
             counters_v6: maps.counters_v6()?,
+            wire: maps.wire().contents()?,
             yields,
             offenders: if extent.offenders { maps.offenders()? } else { BTreeMap::new() },
         })

@@ -7,9 +7,11 @@ use std::{
 };
 
 use vipward_core::{
-    doctor::Process,
+    doctor::{Process, WireThread},
     pinned::{Fact, Unread},
 };
+
+use crate::shell::wire::THREAD;
 
 const PROC: &str = "/proc";
 /// `PROC_PID_INIT_INO` from the kernel's `include/linux/proc_ns.h`: the inode of the machine's
@@ -32,6 +34,44 @@ pub(super) fn of_this_network() -> Fact<Vec<Process>> {
         (!elsewhere).then_some(Process { pid, name, program })
     };
     Ok(entries.filter_map(|entry| process(entry.ok()?.path())).collect())
+}
+
+/// Returns the thread of wire failover in a process. None if it has none.
+pub(super) fn wire_thread(pid: u32) -> Fact<Option<WireThread>> {
+    let tasks = format!("{PROC}/{pid}/task");
+    let unread = |what: &str, error: io::Error| Unread {
+        reason: format!("failed to read {what}: {error}"),
+        denied: error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    for entry in fs::read_dir(&tasks).map_err(|error| unread(&tasks, error))? {
+        let Ok(entry) = entry else { continue };
+        // A thread may have ended meanwhile.
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if name.trim_end() != THREAD {
+            continue;
+        }
+        let stat = entry.path().join("stat");
+        let stat = fs::read_to_string(&stat).map_err(|error| unread(&stat.display().to_string(), error))?;
+        let status = format!("{PROC}/{pid}/status");
+        let status_text = fs::read_to_string(&status).map_err(|error| unread(&status, error))?;
+        let runs_first = policy(&stat) == Some(libc::SCHED_FIFO);
+        return Ok(Some(WireThread { runs_first, locked_bytes: locked_bytes(&status_text) }));
+    }
+    Ok(None)
+}
+
+/// Returns the scheduling policy in `/proc/PID/stat`: the 41st field. The second, the name, may have
+/// spaces, and ends with the last parenthesis.
+fn policy(stat: &str) -> Option<i32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(38)?.parse().ok()
+}
+
+/// Returns the locked memory in `/proc/PID/status`, which counts in kB.
+fn locked_bytes(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+    let kilobytes = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or_default() * 1024
 }
 
 /// Returns true if `/proc` shows all processes. Only the first PID namespace has all, and with
@@ -61,7 +101,7 @@ fn program(command_line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::program;
+    use super::{locked_bytes, policy, program};
 
     #[test]
     fn a_program_is_the_last_part_of_its_path() {
@@ -76,5 +116,15 @@ mod tests {
         for (line, expected) in table {
             assert_eq!(program(line), expected, "{line:?}");
         }
+    }
+
+    #[test]
+    fn the_policy_of_a_thread_and_the_locked_memory_of_its_process_are_read() {
+        let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let stat = format!("4711 (a) thread) {}", fields.join(" "));
+        assert_eq!(policy(&stat), Some(41));
+        assert_eq!(policy("4711 (short) S 1"), None);
+        assert_eq!(locked_bytes("VmPeak:\t  9 kB\nVmLck:\t     12 kB\n"), 12 * 1024);
+        assert_eq!(locked_bytes(""), 0);
     }
 }

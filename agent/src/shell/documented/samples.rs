@@ -130,6 +130,7 @@ pub(super) fn status() -> Status {
     let mut status = Status::of(&state);
     status.vips.truncate(1);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
+    status.wire_counters = [("ping_answered", 86_400), ("refused_tag", 2)].into();
     status.claims_defended = 5;
     status
 }

@@ -194,6 +194,7 @@ impl World {
             | Seen::Advertised(_)
             | Seen::Unserved(_)
             | Seen::UnservedGone { .. }
+            | Seen::WireKeys { .. }
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
             | Seen::ServiceCidr { .. }

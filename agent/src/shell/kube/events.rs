@@ -50,6 +50,7 @@ impl Seen {
                 (None, Some(Served::Pools(pools::Event::AdvertisementGone(name))))
             }
             Self::Advertised(is_known) => (None, Some(Served::Pools(pools::Event::Advertised(is_known)))),
+            Self::WireKeys { keys, .. } => (Some(Owned::WireKeys(keys.ids())), None),
             Self::Unserved(_)
             | Self::UnservedGone { .. }
             | Self::Synced(_)

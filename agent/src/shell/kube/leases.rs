@@ -21,6 +21,7 @@ use super::{
     text,
 };
 
+mod offer;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +33,8 @@ const ENDED: &str = "vipward.io/ended";
 const INTERFACES: &str = "vipward.io/interfaces";
 /// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
+/// The annotation with what the node says about wire failover.
+const WIRE: &str = "vipward.io/wire";
 
 #[derive(Deserialize)]
 struct Object {
@@ -114,6 +117,7 @@ pub(super) fn read(object: &str) -> Result<Read, serde_json::Error> {
         duration: duration.unwrap_or_default(),
         interfaces: metadata.annotation(INTERFACES).and_then(interfaces).unwrap_or_default(),
         leaving: metadata.annotation(LEAVING) == Some("true"),
+        wire: metadata.annotation(WIRE).and_then(offer::read),
     };
     let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
     Ok(Read { record, known, is_ours })
@@ -158,6 +162,9 @@ pub(super) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestam
     object["apiVersion"] = "coordination.k8s.io/v1".into();
     object["kind"] = "Lease".into();
     object["metadata"]["name"] = write.node.as_str().into();
+    if let (None, Some(annotations)) = (&write.wire, object["metadata"]["annotations"].as_object_mut()) {
+        annotations.remove(WIRE);
+    }
     if let Some(uid) = node_uid {
         object["metadata"]["ownerReferences"] =
             json!([{"apiVersion": "v1", "kind": "Node", "name": write.node.as_str(), "uid": uid}]);
@@ -206,7 +213,7 @@ fn listed(sessions: &[Session]) -> String {
 }
 
 fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
-    let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving } = write;
+    let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire } = write;
     let interfaces: Vec<InterfaceText> = interfaces
         .iter()
         .map(|NodeInterface { name, mac, subnets, bound, gateways, carrier }| InterfaceText {
@@ -246,6 +253,8 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
                 ENDED: listed(latest),
                 INTERFACES: interfaces,
                 LEAVING: leaving.to_string(),
+                // A node that takes no part leaves no word of an earlier one that did.
+                WIRE: wire.as_ref().map(offer::text),
             },
         },
         "spec": spec,

@@ -32,7 +32,9 @@ use super::{
     seen::Seen,
     shared::Kube,
     vip_pool::{self, VipPoolSpec},
+    wire_secret,
 };
+use crate::shell::wire::Keys;
 
 #[cfg(test)]
 mod tests;
@@ -139,6 +141,11 @@ pub(super) fn parse(
         }
         Resource::VipPools => pool(serde_json::from_str(object)?),
         Resource::MetalLb(of) => of_metallb(of, object)?,
+        Resource::WireSecret => {
+            let wire_secret::Read { version, keys, faults } = wire_secret::read(object)?;
+            let name = format!("{}/{}", kube.namespace, wire_secret::SECRET).into();
+            Parsed::new(name, version, Seen::WireKeys { keys, faults })
+        }
         Resource::Leases => {
             let leases::Read { record, known, is_ours } = leases::read(object)?;
             if is_ours {
@@ -185,6 +192,7 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
             | MetalLb::BfdProfiles
             | MetalLb::Communities),
         ) => Seen::UnservedGone { of, name: in_namespace()?.1.into() },
+        Resource::WireSecret => Seen::WireKeys { keys: Keys::default(), faults: Vec::new() },
         Resource::Leases => {
             let node = NodeName::from(in_namespace()?.1);
             kube.leases.forget(&node);

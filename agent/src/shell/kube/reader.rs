@@ -271,7 +271,12 @@ impl One {
     }
 
     async fn list_page(&mut self, next: Option<String>) -> Result<String, ReadError> {
-        let params = ListParams { limit: Some(self.page), continue_token: next, ..ListParams::default() };
+        let params = ListParams {
+            limit: Some(self.page),
+            continue_token: next,
+            field_selector: self.resource.selector().map(str::to_owned),
+            ..ListParams::default()
+        };
         let call = self.kube.collection(self.resource).list(&params);
         self.connections.ask(call, self.kube.server.limits().request()).await.map_err(|error| {
             if matches!(error, RequestError::Deadline { .. }) {
@@ -300,7 +305,8 @@ impl One {
     async fn watch(&mut self) -> Result<Ended, Halt> {
         let limits = self.kube.server.limits();
         let seconds = fastrand::u32(WATCH_SECONDS);
-        let params = WatchParams::default().timeout(seconds);
+        let mut params = WatchParams::default().timeout(seconds);
+        params.field_selector = self.resource.selector().map(str::to_owned);
         let call = self.kube.collection(self.resource).watch(&params, &self.version);
         let mut events = match self.connections.watch(call, limits.request()).await {
             Ok(events) => events,
@@ -320,7 +326,8 @@ impl One {
                 | Resource::ServiceCidrs
                 | Resource::VirtualIps
                 | Resource::VipPools
-                | Resource::MetalLb(_) => end,
+                | Resource::MetalLb(_)
+                | Resource::WireSecret => end,
             };
             let event = tokio::select! {
                 event = timeout_at(deadline, events.next()) => event,

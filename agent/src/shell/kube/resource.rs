@@ -4,12 +4,12 @@ use std::fmt;
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
-    core::v1::{Namespace, Node, Service},
+    core::v1::{Namespace, Node, Secret, Service},
     discovery::v1::EndpointSlice,
     networking::v1::ServiceCIDR,
 };
 
-use super::{call::Collection, metallb::MetalLb, vip_pool::VIPPool, virtual_ip::VirtualIP};
+use super::{call::Collection, metallb::MetalLb, vip_pool::VIPPool, virtual_ip::VirtualIP, wire_secret};
 
 /// A type of object that is listed and watched.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,6 +32,8 @@ pub enum Resource {
     VipPools,
     /// A type of `MetalLB`'s, in its namespace. The API server may not know it.
     MetalLb(MetalLb),
+    /// The Secret with the keys of wire failover, in the agents' namespace.
+    WireSecret,
 }
 
 impl Resource {
@@ -68,12 +70,18 @@ impl Resource {
         Self::EndpointSlices,
     ];
 
-    /// Returns true if the agents can do without the type: the API server may not know it.
+    /// Returns true if the agents can do without the type: the API server may not know it, or may not
+    /// let them read it.
     pub fn is_optional(self) -> bool {
-        matches!(self, Self::ServiceCidrs | Self::VipPools | Self::MetalLb(_))
+        matches!(self, Self::ServiceCidrs | Self::VipPools | Self::MetalLb(_) | Self::WireSecret)
     }
 
-    /// Returns all objects of the type; of Leases and
+    /// Returns the selector of the objects that are read. None: all of them.
+    pub(super) fn selector(self) -> Option<&'static str> {
+        (self == Self::WireSecret).then_some(wire_secret::SELECTOR)
+    }
+
+    /// Returns all objects of the type; of Leases, Secrets and
     /// `MetalLB`'s types, those in `namespace`.
     pub(super) fn collection(self, namespace: &str) -> Collection {
         match self {
@@ -86,6 +94,7 @@ impl Resource {
             Self::Leases => Collection::of::<Lease>(Some(namespace)),
             Self::VipPools => Collection::of::<VIPPool>(None),
             Self::MetalLb(of) => of.collection(namespace),
+            Self::WireSecret => Collection::of::<Secret>(Some(namespace)),
         }
     }
 }
@@ -102,6 +111,7 @@ impl fmt::Display for Resource {
             Self::VirtualIps => "virtualips.vipward.io",
             Self::Leases => "leases.coordination.k8s.io",
             Self::VipPools => "vippools.vipward.io",
+            Self::WireSecret => "secrets",
         })
     }
 }

@@ -15,6 +15,7 @@ use vipward_core::{
 };
 
 use super::{metallb::MetalLb, read_error::ReadError, resource::Resource};
+use crate::shell::wire::{Fault, Keys};
 
 /// A piece of news.
 #[derive(Clone, Debug)]
@@ -92,6 +93,14 @@ pub enum Seen {
     },
     /// The addresses of all API servers: the endpoints of `default/kubernetes`.
     ApiEndpoints(BTreeSet<IpAddr>),
+    /// The Secret with the keys of wire failover was listed, it changed, or it is gone and has none any
+    /// more.
+    WireKeys {
+        /// The keys.
+        keys: Keys,
+        /// What is no key in it.
+        faults: Vec<Fault>,
+    },
     /// The end of a list: all objects of the type were reported, and all that had vanished.
     Synced(Resource),
     /// Objects of the type cannot be read now; the reader tries again. Sent

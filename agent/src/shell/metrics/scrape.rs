@@ -9,7 +9,8 @@ use prometheus_client::{
     registry::Unit,
 };
 use vipward_common::{
-    Counters, FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, maps as names,
+    Counters, FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, WireOutcome,
+    maps as names,
 };
 use vipward_core::{
     answering::Part,
@@ -282,6 +283,12 @@ impl Page<'_> {
             "frames",
             "Frames that the program has seen, by outcome: ARP (ipv4), neighbour discovery (ipv6) and others (none)",
             families.into_iter().flat_map(of_family).chain([unrelated]),
+        )?;
+        let wire = kernel.wire.counters;
+        self.counts(
+            "wire_frames",
+            "Frames of wire failover that the program has seen, by outcome",
+            WireOutcome::ALL.iter().map(|outcome| ([("outcome", outcome.name())], wire.get(*outcome))),
         )?;
         self.counts(
             "claims_defended",

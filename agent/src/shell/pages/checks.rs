@@ -137,6 +137,9 @@ pub(super) fn of_kernel(snapshot: &Snapshot, read: Result<Contents, BpfError>) -
     };
     let fence = match (read.fence_state(), snapshot.mode) {
         (FenceState::Valid, _) => Check::ok("fence"),
+        _ if read.has_ended() => {
+            Check::failed("fence", "the fence is not valid: a peer says that the session has ended")
+        }
         (_, Mode::Kubernetes) => {
             Check::failed("fence", "the fence is not valid: the Lease has not been renewed")
         }

@@ -113,12 +113,24 @@ impl<S: Source> EventLoop<S> {
             return;
         }
         let standing = self.standing();
-        for announce::Command::Send { key, mac, round } in commands {
+        for command in commands {
+            let (announce::Command::Send { key, mac, .. } | announce::Command::Repeat { key, mac, .. }) =
+                command;
             let vip = key.addr;
             let maps = self.plane.maps();
             let taken_back = self.yields.taken_back().contains(&vip);
             let is_held =
                 || standing.as_ref().is_ok_and(|standing| standing.is_held(maps, key, mac, taken_back));
+            let round = match command {
+                announce::Command::Send { round, .. } => round,
+                announce::Command::Repeat { former, .. } => {
+                    // The segment has been told; the next of these, or the next refresh, is another try.
+                    if is_held() && self.packets.repeat_to(key.ifindex, former, mac, vip).is_err() {
+                        self.metrics.announcements.failed();
+                    }
+                    continue;
+                }
+            };
             match self.packets.send(key.ifindex, mac, vip, is_held) {
                 Ok(Sent::Both) => {
                     self.metrics.announcements.sent(vip);
@@ -154,14 +166,17 @@ impl<S: Source> EventLoop<S> {
     pub(super) fn standing(&self) -> Result<Standing, BpfError> {
         let maps = self.plane.maps();
         let has_yielded = maps.yields()?.total != self.yields_settled;
-        Ok(Standing { fence: maps.fence()?, has_yielded })
+        Ok(Standing { fence: maps.fence()?, ended: maps.wire().ended()?, has_yielded })
     }
 }
 
 /// The pinned state that all VIPs share, read once for those that are announced together. The agent
-/// alone writes the fence, and the program yields no VIP while the fence is valid.
+/// alone writes the fence, and the program yields no VIP while the fence is valid, unless a peer tells
+/// it that the session has ended.
 pub(super) struct Standing {
     fence: Fence,
+    /// The session that has ended.
+    ended: u64,
     /// True if the program has yielded a VIP whose entry does not say so yet.
     has_yielded: bool,
 }
@@ -172,7 +187,7 @@ impl Standing {
     fn is_held(&self, maps: &Maps, key: VipKey, mac: MacAddr, taken_back: bool) -> bool {
         let held = || -> Result<bool, BpfError> {
             let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
-            let is_valid = match self.fence.state(now_ns) {
+            let is_valid = match self.fence.state(now_ns, self.ended) {
                 FenceState::Valid => true,
                 FenceState::HeldOver if taken_back => false,
                 FenceState::HeldOver | FenceState::Over => return Ok(false),

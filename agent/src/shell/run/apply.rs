@@ -460,7 +460,13 @@ impl<S: Source> EventLoop<S> {
             (Some(_), None) => announce::Event::Released { key },
             (Some(_), Some(_)) | (None, None) => return Ok(()),
         };
-        self.tell_announcer(event)
+        let is_taken = matches!(event, announce::Event::Taken { .. });
+        let former = if is_taken { self.source.note_taken(key, now()?) } else { None };
+        self.tell_announcer(event)?;
+        match former {
+            Some(former) => self.tell_announcer(announce::Event::Succeeded { key, former }),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn name(&self, ifindex: u32) -> String {

@@ -12,6 +12,7 @@ mod messages;
 mod probing;
 mod showing;
 mod start;
+mod wire;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +30,7 @@ use tokio::{
     task::{self, JoinHandle},
 };
 use tracing::{error, info};
-use vipward_common::{EventKind, MacAddr};
+use vipward_common::{EventKind, MacAddr, VipKey};
 use vipward_core::{
     cluster::ServiceName,
     config::{Config, InterfacePattern},
@@ -48,6 +49,7 @@ use self::{
     messages::Messages,
     showing::{Aspect, Show},
     start::{ownership_settings, start},
+    wire::{Failover, found},
 };
 use super::{
     BEATS_MISSED, Desk, EventLoop, RunError, check_host, inputs::Heard, now, source::Source, system,
@@ -117,6 +119,8 @@ struct Cluster {
     /// Instead of `MetalLB`.
     l2_statuses: Option<L2Statuses>,
     statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
+    /// None if it is off, or could not begin.
+    wire: Option<Failover>,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
     seen: mpsc::Receiver<Seen>,
@@ -175,6 +179,10 @@ impl Source for Cluster {
 
     fn note_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
         self.report_conflict(line, view, now);
+    }
+
+    fn note_taken(&mut self, key: VipKey, now: Monotonic) -> Option<MacAddr> {
+        self.tell_former(key, now)
     }
 
     fn note_announced(&mut self, vip: IpAddr, now: Monotonic) {
@@ -249,6 +257,7 @@ impl Source for Cluster {
             "synced": self.synced,
             "last_heartbeat_seconds_ago": now.saturating_since(self.beaten).as_secs_f64(),
             "engine": self.engine.view(now),
+            "wire": self.wire_state(),
         })
     }
 
@@ -297,6 +306,7 @@ impl EventLoop<Cluster> {
         let done = tokio::select! {
             biased;
             heard = self.inputs.hear(deadline) => self.on_heard(heard?).await,
+            finding = found(&mut source.wire) => self.on_found(finding).await,
             Some(reply) = source.replies.recv() => self.on_replies(reply).await,
             Some(question) = self.questions.recv() => {
                 self.on_question(question);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     config::Config,
     conflict::{Line, Right},
@@ -63,6 +63,12 @@ pub(super) trait Source {
 
     /// Handles a conflict that has been logged.
     fn note_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic);
+
+    /// Handles that an entry is written by which this node answers for a VIP. It is not announced yet.
+    /// Returns the MAC of the former holder, if that may not know that its session has ended.
+    fn note_taken(&mut self, _key: VipKey, _now: Monotonic) -> Option<MacAddr> {
+        None
+    }
 
     /// Handles the first announcement of a VIP since this node took it.
     fn note_announced(&mut self, _vip: IpAddr, _now: Monotonic) {}

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use comfy_table::Table;
-use vipward_common::Outcome;
+use vipward_common::{Outcome, WireOutcome};
 use vipward_core::{net::labelled, pinned::Status};
 
 use crate::shell::tables::{answering, or_dash, table, yes};
@@ -23,10 +23,17 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
     let fence = &status.fence;
     writeln!(
         f,
-        "fence {}, policy {}: {:.1} s left, holding over {:.0} s",
-        fence.state, fence.policy, fence.left_seconds, fence.hold_left_seconds
+        "fence {}, policy {}: {:.1} s left, holding over {:.0} s{}",
+        fence.state,
+        fence.policy,
+        fence.left_seconds,
+        fence.hold_left_seconds,
+        if fence.ended { "; a peer says that the session has ended" } else { "" }
     )?;
     writeln!(f, "\n{}\n\n{}\n\n{}", interface_table(status), vip_table(status), counter_table(status))?;
+    if status.wire_counters.values().any(|frames| *frames > 0) {
+        writeln!(f, "\n{}", wire_table(status))?;
+    }
     if !status.peers.is_empty() {
         let mut peers = table(&["PEER", "INTERFACE"]);
         for row in &status.peers {
@@ -101,6 +108,15 @@ fn offender_table(status: &Status) -> Table {
         ]);
     }
     offenders
+}
+
+fn wire_table(status: &Status) -> Table {
+    let mut counters = table(&["WIRE FAILOVER", "FRAMES"]);
+    for outcome in WireOutcome::ALL {
+        let frames = status.wire_counters.get(outcome.name()).copied().unwrap_or_default();
+        counters.add_row([outcome.name().to_owned(), frames.to_string()]);
+    }
+    counters
 }
 
 fn counter_table(status: &Status) -> Table {

@@ -57,7 +57,7 @@ impl Admin {
     }
 }
 
-fn pass_over_missing<T>(answer: kube::Result<T>) -> kube::Result<()> {
+pub(super) fn pass_over_missing<T>(answer: kube::Result<T>) -> kube::Result<()> {
     match answer {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         answer => answer.map(drop),

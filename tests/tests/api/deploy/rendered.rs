@@ -113,11 +113,11 @@ fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
 #[test]
 fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
     for (directory, values, count) in [
-        ("base", "{}", 27),
-        ("overlays/least-privilege", "leastPrivilege: true", 27),
-        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 27),
+        ("base", "{}", 29),
+        ("overlays/least-privilege", "leastPrivilege: true", 29),
+        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 29),
         ("overlays/without-controller", "controller: {enabled: false}", 18),
-        ("overlays/metallb", "metallb: {enabled: true}", 31),
+        ("overlays/metallb", "metallb: {enabled: true}", 33),
     ] {
         let Some(kustomized) = kustomize(&in_checkout("deploy/kubernetes").join(directory)) else {
             return Ok(());
@@ -164,6 +164,7 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
         ("restartLease: 90s", &["--restart-lease=90s"]),
         ("stableFor: 2m", &["--stable-for=2m"]),
         ("handoverPace: 1s", &["--handover-pace=1s"]),
+        ("wire: off", &["--wire=off"]),
         ("announceRefresh: 30s", &["--announce-refresh=30s"]),
         ("announceRate: 1000000", &["--announce-rate=1000000"]),
         ("logClaims: true", &["--log-claims"]),
@@ -228,6 +229,8 @@ fn the_chart_refuses_values_that_it_would_not_use_and_a_cpu_limit() -> Result<()
         ("agent: {leaseDuraton: 4s}", "leaseDuraton"),
         ("agent: {leaseDuration: 4}", "leaseDuration"),
         ("agent: {attach: fast}", "attach"),
+        ("agent: {wire: true}", "wire"),
+        ("agent: {wire: 3}", "wire"),
         ("agent: {allowAddresses: [everything]}", "allowAddresses"),
         ("agent: {refuseAddresses: [10.0.0.0]}", "refuseAddresses"),
         ("leastprivilege: true", "leastprivilege"),

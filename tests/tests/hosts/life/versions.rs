@@ -28,6 +28,9 @@ const CONFIG: &str = "fence: {duration: 2s, policy: hold}\nyield: keep\npeers: [
                       vips: [{address: 192.0.2.10}, {address: 192.0.2.9, mac: '02:00:00:00:00:99'}]\n";
 /// The map that only the next version has.
 const BESIDE: &str = "beside";
+/// A session that has ended, and the node's number as a witness.
+const ENDED: u64 = 0x77;
+const WID: u64 = 0x88;
 
 /// A version of the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +83,7 @@ fn pinned(node: &Node) -> Result<Value> {
         "own_macs": own_macs,
         "peers": peers,
         "policy": status["fence"]["policy"],
+        "ended": number_in(node, maps::WIRE_STATE, "ended")?,
     }))
 }
 
@@ -104,8 +108,14 @@ fn add_impossible_entry(node: &Node) -> Result<()> {
     overwrite(&node.agent, maps::VIPS_V4, bytemuck::bytes_of(&key), &bytes)
 }
 
-fn number_beside(node: &Node) -> Result<Value> {
-    Ok(map_dump(&node.agent, BESIDE)?.first().context("the map is empty")?["value"]["number"].clone())
+/// Returns a number in the first value of an array.
+fn number_in(node: &Node, map: &str, field: &str) -> Result<Value> {
+    Ok(map_dump(&node.agent, map)?.first().context("the map is empty")?["value"][field].clone())
+}
+
+/// Writes the number of the node as a witness.
+fn set_wid(node: &Node, wid: u64) -> Result<()> {
+    overwrite(&node.agent, maps::WIRE_SELF, &[0; 4], &wid.to_ne_bytes())
 }
 
 #[test]
@@ -115,7 +125,10 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
         options.only_capabilities = Some(needed);
     })?;
     node.wait_until_answered(VIP, NODE)?;
+    overwrite(&node.agent, maps::WIRE_STATE, &[0; 4], &ENDED.to_ne_bytes())?;
+    set_wid(&node, WID)?;
     let before = pinned(&node)?;
+    assert_eq!(before["ended"], ENDED);
     assert_eq!(before["entries"].as_array().map(Vec::len), Some(2), "{before}");
     add_impossible_entry(&node)?;
 
@@ -133,10 +146,16 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
         let after = pinned(&node)?;
         assert_eq!(after, before, "after change {turn} to {version:?}");
         assert_ne!(node.programs()?, programs, "the program is replaced");
+        assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, 0, "another witness, after change {turn}");
+        set_wid(&node, WID)?;
         if turn == 0 {
             overwrite(&node.agent, BESIDE, &[0; 4], &7_u64.to_ne_bytes())?;
         }
-        assert_eq!(number_beside(&node)?, 7, "the next version's map stays, after change {turn}");
+        assert_eq!(
+            number_in(&node, BESIDE, "number")?,
+            7,
+            "the next version's map stays, after change {turn}"
+        );
     }
     node.assert_answered_throughout(&probe.stop()?);
 
@@ -147,6 +166,13 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
     let reuses = |line: &LogLine| line.message() == "reusing pinned data plane";
     node.agent.wait_for_log_after(seen, PATIENCE, "that it reuses", reuses)?;
     assert_eq!(pinned(&node)?, before);
+    assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, WID, "the same witness");
+
+    // Without what it has heard, a node is another witness.
+    node.agent.kill9()?;
+    fs::remove_file(node.agent.options.pin_dir.join(maps::WIRE_SEEN))?;
+    node.restart_agent()?;
+    assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, 0);
 
     node.agent.kill9()?;
     let unloaded = node.agent.unload()?;

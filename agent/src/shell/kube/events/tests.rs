@@ -33,6 +33,7 @@ fn a_lease_tells_services_all_its_interfaces() {
         duration: Duration::from_secs(4),
         interfaces: vec![interface("eth0", subnets[0]), interface("eth1", subnets[1])],
         leaving: false,
+        wire: None,
     };
     let (owned, served) = Seen::Lease(record.clone()).into_events();
     let interfaces = record.interfaces.clone();

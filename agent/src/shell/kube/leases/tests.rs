@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use vipward_common::MacAddr;
 use vipward_core::ownership::Expected;
 
-use super::*;
+use super::{offer::tests::any_offer, *};
 use crate::shell::kube::testing::merge;
 
 fn at(seconds: i64) -> Timestamp {
@@ -32,6 +32,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
             carrier: true,
         }],
         leaving: false,
+        wire: None,
     }
 }
 
@@ -256,8 +257,9 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
         1..=100_000_u64,
         proptest::collection::vec(any_interface(), 0..4),
         proptest::bool::ANY,
+        proptest::option::of(any_offer()),
     )
-        .prop_map(|(number, ended, millis, interfaces, leaving)| LeaseWrite {
+        .prop_map(|(number, ended, millis, interfaces, leaving, wire)| LeaseWrite {
             node: "node-a".into(),
             expected: Expected::Absent,
             session: number.map(session),
@@ -265,6 +267,7 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
             duration: Duration::from_millis(millis),
             interfaces,
             leaving,
+            wire,
         })
 }
 
@@ -279,6 +282,7 @@ proptest! {
             duration: write.duration,
             interfaces: write.interfaces.clone(),
             leaving: write.leaving,
+            wire: write.wire.clone(),
         };
         let mut object = created(&first);
         let Read { record, known, .. } = parsed(&object);
@@ -297,7 +301,7 @@ proptest! {
     fn any_holder_and_annotation_can_be_read(holder in ".{0,40}", annotation in ".{0,60}") {
         let mut object = created(&write(Some(1)));
         object["spec"]["holderIdentity"] = holder.into();
-        for name in ["duration", "ended", "interfaces"] {
+        for name in ["duration", "ended", "interfaces", "wire"] {
             object["metadata"]["annotations"][format!("vipward.io/{name}")] = annotation.clone().into();
         }
         let _ = parsed(&object);

@@ -70,6 +70,8 @@ impl EventLoop<Cluster> {
             }
             Command::DeleteClaim { vip, expected } => self.source.requests.delete_claim(vip, expected),
             Command::ReadClaim(vip) => self.source.requests.read_claim(vip),
+            Command::SetWire(plan) => self.source.set_wire(plan),
+            Command::TellFormer { vip, session, mac } => self.source.note_former(vip, session, mac),
             Command::ListAnew => self.source.kube.list_anew(),
             Command::Notify(Notice::NotAlone { session }) => {
                 self.reconcile(false).await;

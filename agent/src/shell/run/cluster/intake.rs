@@ -86,6 +86,12 @@ impl EventLoop<Cluster> {
         let now = now()?;
         let source = &mut self.source;
         match &mut seen {
+            Seen::Synced(Resource::WireSecret) => {
+                if let Some(wire) = &mut source.wire {
+                    wire.note_listed();
+                }
+                return Ok(Vec::new());
+            }
             Seen::Synced(resource) => return Ok(self.on_listed(*resource, now)),
             Seen::Unreadable { resource, error } => {
                 source.unreadable.insert(*resource);
@@ -103,6 +109,10 @@ impl EventLoop<Cluster> {
                 source.on_claim_seen(record.vip, self.config.conflicts.quiet, now);
             }
             Seen::ClaimGone(vip) => self.silent.look_at([*vip]),
+            Seen::WireKeys { keys, faults } => {
+                let (keys, faults) = (keys.clone(), std::mem::take(faults));
+                self.take_keys(&keys, &faults)?;
+            }
             Seen::Node { .. }
             | Seen::NodeGone(_)
             | Seen::Namespace { .. }
@@ -121,6 +131,7 @@ impl EventLoop<Cluster> {
             | Seen::UnservedGone { .. } => {}
         }
         let (owned, served) = seen.into_events();
+        let source = &mut self.source;
         let mut commands = owned.map(|event| source.engine.on_event(event, now)).unwrap_or_default();
         if let Some(event) = served {
             let told = source.services.on_event(event);

@@ -97,6 +97,13 @@ impl Messages {
             Notice::SessionEnded { session } => {
                 warn!(%session, "other nodes have ended this node's session, since it was silent for too long");
             }
+            Notice::WireSlow { moves, lasts } => {
+                warn!(
+                    moves,
+                    ?lasts,
+                    "VIPs left this node for silence on the wire, though it lived; only its Lease counts for a while"
+                );
+            }
             Notice::NotAlone { session } => {
                 error!(%session, "another agent runs under this node's name");
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::info;
-use vipward_common::{Fence, MacAddr, Role};
+use vipward_common::{Fence, MacAddr, Policy, Role};
 use vipward_core::{
     announce,
     cluster::Session,
@@ -19,7 +19,7 @@ use super::{super::clock_tick, Cluster, Desk, EventLoop, Messages, RunError, Wri
 use crate::{
     cli::KubernetesArgs,
     shell::{
-        bpf::Loader,
+        bpf::{Loader, Pins},
         kube::{Access, Kube, L2Statuses, Limits, Reader, Reading, Requests, Resource, Server},
     },
 };
@@ -33,12 +33,15 @@ pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Se
     let honour_exclude_label = !args.services.ignore_exclude_label;
     let probing = args.probing.settings().longest();
     let args = &args.ownership;
+    let policy = args.policy.into();
+    // A node that stops by its fence alone cannot be taken over sooner.
+    let wire = args.wire.scale().filter(|_| policy == Policy::Hold);
     let settings = Settings {
         node: node.into(),
         lease: args.lease_duration,
         renewal: args.lease_renewal,
         margin: args.margin,
-        policy: args.policy.into(),
+        policy,
         hold_for: args.hold_for,
         restart_lease: args.restart_lease,
         stable_for: args.stable_for,
@@ -48,6 +51,7 @@ pub(super) fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Se
         most_new: MOST_NEW,
         probing,
         seed: fastrand::u64(..) ^ now_ns,
+        wire,
     };
     settings.check()?;
     Ok(settings)
@@ -96,7 +100,9 @@ pub(super) async fn start(
     };
     let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
     let resources = [Resource::OF_AGENT, of_metallb].concat();
-    let (reader, seen) = Reader::start(&kube, &resources, reading)?;
+    // The agent does not wait for it.
+    let of_wire = if settings.wire.is_some() { &[Resource::WireSecret][..] } else { &[] };
+    let (reader, seen) = Reader::start(&kube, &[&resources, of_wire].concat(), reading)?;
     let (requests, replies) = Requests::start(&kube)?;
 
     let l2_statuses = if metallb { Some(L2Statuses::start(&kube)?) } else { None };
@@ -133,6 +139,7 @@ pub(super) async fn start(
         messages,
         shown: Writes::default(),
         l2_statuses,
+        wire: None,
         statuses: Writes::default(),
         requests,
         replies,
@@ -151,7 +158,9 @@ pub(super) async fn start(
     let mut event_loop = Box::pin(opening).await?;
     let (settings, found) = (event_loop.source.settings.clone(), event_loop.found()?);
     event_loop.source.interlock = Interlock::new(settings.node.clone(), found.session);
+    let scale = settings.wire;
     event_loop.source.engine = Engine::start(settings, found, super::now()?);
+    event_loop.begin_wire(scale, &Pins::new(&args.plane.pins.pin_dir)).await?;
     // This attaches. The entries stay as they are until their holders are known.
     event_loop.reconcile(false).await;
     event_loop.report_interfaces().await?;

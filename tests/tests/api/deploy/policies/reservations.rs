@@ -110,3 +110,21 @@ fn of_a_service_the_controller_changes_only_the_addresses_in_the_status() -> Res
     ];
     check(&rows)
 }
+
+#[test]
+fn the_controller_creates_the_secret_of_wire_failover_alone() -> Result<()> {
+    const ALONE: Option<&str> = Some("creates the Secret vipward-wire alone");
+    let secret = |name: &str, kind: Option<&str>| {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": kind});
+        let secret = if kind.is_some() { secret } else { patched(&secret, &json!({"type": null})) };
+        Write { user: CONTROLLER, ..Write::new("", "secrets", None, Some(secret)) }
+    };
+    let token = "kubernetes.io/service-account-token";
+    let rows: [Row; 4] = [
+        ("the key of wire failover", secret("vipward-wire", Some("Opaque")), None),
+        ("another Secret", secret("vipward-wires", Some("Opaque")), ALONE),
+        ("a token under its name", secret("vipward-wire", Some(token)), ALONE),
+        ("a Secret of no type", secret("vipward-wire", None), ALONE),
+    ];
+    check(&rows)
+}

@@ -1,0 +1,89 @@
+//! Wire failover: the frames by which the nodes of a segment ask each other whether they live, and
+//! the decision about one.
+
+mod frame;
+mod maps;
+
+pub use self::{
+    frame::{ETHERTYPE_WIRE, WIRE_FRAME_LEN, WIRE_LEN, WireFields, WireFrame, WireType},
+    maps::{
+        MAX_WIRE_INDEX, WIRE_KEYS, WIRE_SLOTS, WireIndexKey, WireKey, WireSeen, WireSelf, WireSlot, WireState,
+    },
+};
+use crate::{counters::WireOutcome, frame::MacAddr, siphash::SipKey};
+
+/// The maps, as a wire frame of one segment sees them.
+pub trait WireTables {
+    /// Returns the time on `CLOCK_BOOTTIME`.
+    fn now_ns(&self) -> u64;
+    /// Returns this interface's own MAC.
+    fn own_mac(&self) -> Option<MacAddr>;
+    /// Returns the session of this node; 0 for none.
+    fn session(&self) -> u64;
+    /// Returns the number of this node as a witness; 0 for none.
+    fn wid(&self) -> u64;
+    /// Returns the slot of a peer's session or number as a witness, if it may be heard in this segment.
+    fn slot(&self, id: u64) -> Option<u32>;
+    /// Returns a key.
+    fn key(&self, id: u8) -> Option<SipKey>;
+    /// Records that the peer of a slot has been heard.
+    fn hear(&self, slot: u32, now_ns: u64);
+    /// Records that the peer of a slot has answered the ping that was sent at `sent_ns`. A later one
+    /// stays.
+    fn answered(&self, slot: u32, sent_ns: u64);
+    /// Records that a session of this node has ended.
+    fn end(&self, session: u64);
+}
+
+/// Decides about a frame with this Ethernet destination. If it is answered, `frame` becomes the answer, which goes back to
+/// the sender.
+#[inline(always)]
+pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &T) -> WireOutcome {
+    if tables.own_mac() != Some(dst) {
+        return WireOutcome::RefusedDestination;
+    }
+    let Some(kind) = frame.kind() else { return WireOutcome::RefusedType };
+    let (holder, witness) = (frame.holder(), frame.witness());
+    let is_own_session = holder != 0 && holder == tables.session();
+    // The peer that sends the frame, or that it is about. A frame that ends a session names none.
+    let peer = match kind {
+        WireType::Ping | WireType::Ended if !is_own_session => return WireOutcome::RefusedTarget,
+        WireType::Ping => tables.slot(witness),
+        WireType::Echo | WireType::Poll | WireType::Silent => tables.slot(holder),
+        WireType::Ended => Some(0),
+    };
+    let Some(slot) = peer else { return WireOutcome::RefusedPeer };
+    if matches!(kind, WireType::Echo) && (witness == 0 || witness != tables.wid()) {
+        return WireOutcome::RefusedTarget;
+    }
+    let Some(key) = tables.key(frame.key()) else { return WireOutcome::RefusedKey };
+    if !frame.is_signed(key) {
+        return WireOutcome::RefusedTag;
+    }
+    match kind {
+        WireType::Ping => {
+            let now_ns = tables.now_ns();
+            tables.hear(slot, now_ns);
+            frame.turn_into_echo(now_ns, key);
+            WireOutcome::PingAnswered
+        }
+        WireType::Echo => {
+            let (now_ns, sent_ns) = (tables.now_ns(), frame.sent_ns());
+            if sent_ns > now_ns {
+                return WireOutcome::RefusedTime;
+            }
+            tables.answered(slot, sent_ns);
+            tables.hear(slot, now_ns);
+            WireOutcome::EchoHeard
+        }
+        WireType::Poll => WireOutcome::PollPassed,
+        WireType::Silent => WireOutcome::SilentPassed,
+        WireType::Ended => {
+            tables.end(holder);
+            WireOutcome::EndedHeard
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

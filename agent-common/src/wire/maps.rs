@@ -1,0 +1,108 @@
+//! The keys and values of the pinned maps of wire failover.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::siphash::SipKey;
+
+/// The number of places for keys. A key's place is the remainder of its number.
+pub const WIRE_KEYS: u32 = 4;
+/// The number of slots of peers.
+pub const WIRE_SLOTS: u32 = 512;
+/// The number of entries of `wire_index`.
+pub const MAX_WIRE_INDEX: u32 = 4_096;
+
+pinned! {
+    /// The value of `wire_self`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+    pub struct WireSelf {
+        /// The number of this node as a witness; 0 until the agent has drawn one. It lives as long as
+        /// the maps.
+        pub wid: u64,
+    }
+}
+
+pinned! {
+    /// The value of `wire_keys`. It has no `Debug`, so that no log has it.
+    #[derive(Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
+    pub struct WireKey {
+        /// The first half of the key.
+        pub k0: u64,
+        /// The second half.
+        pub k1: u64,
+        /// The number of the key; 0 if the place is empty.
+        pub id: u32,
+        /// Always zero.
+        pub _pad: u32,
+    }
+}
+
+pinned! {
+    /// The key of `wire_index`.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
+    pub struct WireIndexKey {
+        /// A peer's session, or its number as a witness; never 0.
+        pub id: u64,
+        /// The interface of a segment in which it is heard.
+        pub ifindex: u32,
+        /// Always zero.
+        pub _pad: u32,
+    }
+}
+
+pinned! {
+    /// The value of `wire_index`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+    pub struct WireSlot {
+        /// The index into `wire_seen`.
+        pub slot: u32,
+        /// Always zero.
+        pub _pad: u32,
+    }
+}
+
+pinned! {
+    /// The value of `wire_seen`. Times are `CLOCK_BOOTTIME`, and only grow.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+    pub struct WireSeen {
+        /// The time at which the newest ping that the peer has answered was sent.
+        pub answered: u64,
+        /// The time of the last valid frame of the peer.
+        pub heard: u64,
+    }
+}
+
+pinned! {
+    /// The value of `wire_state`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
+    pub struct WireState {
+        /// The last session of this node of which a peer has said that it has ended.
+        pub ended: u64,
+    }
+}
+
+const _: () = assert!(size_of::<WireKey>() == 24 && size_of::<WireIndexKey>() == 16);
+
+impl WireKey {
+    /// Returns the value of a key with this number.
+    pub fn new(id: u8, SipKey { k0, k1 }: SipKey) -> Self {
+        let mut key = Self::zeroed();
+        (key.k0, key.k1, key.id) = (k0, k1, u32::from(id));
+        key
+    }
+
+    /// Returns the place of the key with this number.
+    #[inline(always)]
+    pub fn place(id: u8) -> u32 {
+        u32::from(id) % WIRE_KEYS
+    }
+}
+
+impl WireIndexKey {
+    /// Returns the key of a peer's session or number in a segment.
+    #[inline(always)]
+    pub fn new(id: u64, ifindex: u32) -> Self {
+        let mut key = Self::zeroed();
+        (key.id, key.ifindex) = (id, ifindex);
+        key
+    }
+}

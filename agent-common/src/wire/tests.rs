@@ -1,0 +1,202 @@
+use std::{cell::RefCell, collections::BTreeMap};
+
+use super::*;
+
+const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const SESSION: u64 = 10;
+const WID: u64 = 11;
+const PEER_SESSION: u64 = 20;
+const PEER_WID: u64 = 21;
+const KEY: u8 = 2;
+const NOW: u64 = 1_000;
+
+fn sip() -> SipKey {
+    SipKey::from_bytes([1; 16])
+}
+
+/// A node with one peer, whose slots are its ids, and what it has recorded.
+#[derive(Clone)]
+struct Node {
+    session: u64,
+    wid: u64,
+    mac: Option<MacAddr>,
+    recorded: RefCell<BTreeMap<&'static str, (u32, u64)>>,
+}
+
+impl WireTables for Node {
+    fn now_ns(&self) -> u64 {
+        NOW
+    }
+
+    fn own_mac(&self) -> Option<MacAddr> {
+        self.mac
+    }
+
+    fn session(&self) -> u64 {
+        self.session
+    }
+
+    fn wid(&self) -> u64 {
+        self.wid
+    }
+
+    fn slot(&self, id: u64) -> Option<u32> {
+        [PEER_SESSION, PEER_WID].contains(&id).then(|| u32::try_from(id).expect("small"))
+    }
+
+    fn key(&self, id: u8) -> Option<SipKey> {
+        (id == KEY).then(sip)
+    }
+
+    fn hear(&self, slot: u32, now_ns: u64) {
+        assert_eq!(self.recorded.borrow_mut().insert("heard", (slot, now_ns)), None);
+    }
+
+    fn answered(&self, slot: u32, sent_ns: u64) {
+        assert_eq!(self.recorded.borrow_mut().insert("answered", (slot, sent_ns)), None);
+    }
+
+    fn end(&self, session: u64) {
+        assert_eq!(self.recorded.borrow_mut().insert("ended", (0, session)), None);
+    }
+}
+
+fn node() -> Node {
+    Node { session: SESSION, wid: WID, mac: Some(OWN), recorded: RefCell::default() }
+}
+
+fn fields(holder: u64, witness: u64, sent_ns: u64) -> WireFields {
+    WireFields { holder, witness, sent_ns, ..WireFields::default() }
+}
+
+/// Returns the outcome of a frame and what was recorded. Checks that the frame changes only into its
+/// answer.
+fn outcome(node: &Node, dst: MacAddr, frame: WireFrame) -> (WireOutcome, BTreeMap<&'static str, (u32, u64)>) {
+    let (mut now, mut echo) = (frame, frame);
+    let outcome = decide_wire(dst, &mut now, node);
+    if outcome == WireOutcome::PingAnswered {
+        echo.turn_into_echo(NOW, sip());
+    }
+    assert_eq!(now, echo, "the frame afterwards");
+    (outcome, node.recorded.take())
+}
+
+fn signed(kind: WireType, fields: &WireFields) -> WireFrame {
+    WireFrame::new(kind, KEY, fields, sip())
+}
+
+#[test]
+fn every_type_is_heard_and_recorded() {
+    use WireOutcome::{EchoHeard, EndedHeard, PingAnswered, PollPassed, SilentPassed};
+
+    let rows: [(_, _, _, &[_]); 6] = [
+        (WireType::Ping, fields(SESSION, PEER_WID, 5), PingAnswered, &[("heard", (21, NOW))]),
+        (
+            WireType::Echo,
+            fields(PEER_SESSION, WID, 5),
+            EchoHeard,
+            &[("heard", (20, NOW)), ("answered", (20, 5))],
+        ),
+        (
+            WireType::Echo,
+            fields(PEER_SESSION, WID, NOW),
+            EchoHeard,
+            &[("heard", (20, NOW)), ("answered", (20, NOW))],
+        ),
+        (WireType::Poll, fields(PEER_SESSION, PEER_WID, 5), PollPassed, &[]),
+        (WireType::Silent, fields(PEER_SESSION, PEER_WID, 5), SilentPassed, &[]),
+        (WireType::Ended, fields(SESSION, 0, 0), EndedHeard, &[("ended", (0, SESSION))]),
+    ];
+    for (kind, fields, expected, recorded) in rows {
+        let recorded = recorded.iter().copied().collect();
+        assert_eq!(outcome(&node(), OWN, signed(kind, &fields)), (expected, recorded), "{kind:?} {fields:?}");
+    }
+}
+
+#[test]
+fn a_frame_is_refused_for_the_first_reason_and_records_nothing() {
+    use WireOutcome::{
+        RefusedDestination, RefusedKey, RefusedPeer, RefusedTag, RefusedTarget, RefusedTime, RefusedType,
+    };
+
+    let (ping, echo) = (fields(SESSION, PEER_WID, 5), fields(PEER_SESSION, WID, 5));
+    let poll = fields(PEER_SESSION, PEER_WID, 5);
+    let node_without = |session, wid, mac| Node { session, wid, mac, ..node() };
+    let of_type = |number: u8| {
+        let mut bytes = signed(WireType::Ping, &ping).to_bytes();
+        bytes[4] = number;
+        let mut frame = WireFrame::from_bytes(&bytes).expect("whole");
+        frame.sign(sip());
+        frame
+    };
+    let other_key = SipKey::from_bytes([9; 16]);
+    let rows = [
+        ("no MAC", node_without(SESSION, WID, None), OWN, signed(WireType::Ping, &ping), RefusedDestination),
+        ("to all", node(), MacAddr::BROADCAST, signed(WireType::Ping, &ping), RefusedDestination),
+        ("type 0", node(), OWN, of_type(0), RefusedType),
+        ("type 3", node(), OWN, of_type(3), RefusedType),
+        ("type 6", node(), OWN, of_type(6), RefusedType),
+        ("type 7", node(), OWN, of_type(7), RefusedType),
+        ("type 9", node(), OWN, of_type(9), RefusedType),
+        ("another session", node(), OWN, signed(WireType::Ping, &fields(12, PEER_WID, 5)), RefusedTarget),
+        (
+            "no session",
+            node_without(0, WID, Some(OWN)),
+            OWN,
+            signed(WireType::Ping, &fields(0, PEER_WID, 5)),
+            RefusedTarget,
+        ),
+        ("another witness", node(), OWN, signed(WireType::Ping, &fields(SESSION, 22, 5)), RefusedPeer),
+        ("another holder", node(), OWN, signed(WireType::Echo, &fields(23, WID, 5)), RefusedPeer),
+        ("the own session", node(), OWN, signed(WireType::Echo, &fields(SESSION, WID, 5)), RefusedPeer),
+        ("for another", node(), OWN, signed(WireType::Echo, &fields(PEER_SESSION, 12, 5)), RefusedTarget),
+        (
+            "no wid",
+            node_without(SESSION, 0, Some(OWN)),
+            OWN,
+            signed(WireType::Echo, &fields(PEER_SESSION, 0, 5)),
+            RefusedTarget,
+        ),
+        (
+            "from the future",
+            node(),
+            OWN,
+            signed(WireType::Echo, &fields(PEER_SESSION, WID, NOW + 1)),
+            RefusedTime,
+        ),
+        ("about a stranger", node(), OWN, signed(WireType::Poll, &fields(24, PEER_WID, 5)), RefusedPeer),
+        ("about itself", node(), OWN, signed(WireType::Silent, &fields(SESSION, PEER_WID, 5)), RefusedPeer),
+        ("another's end", node(), OWN, signed(WireType::Ended, &fields(PEER_SESSION, 0, 0)), RefusedTarget),
+        (
+            "the end of nothing",
+            node_without(0, WID, Some(OWN)),
+            OWN,
+            signed(WireType::Ended, &fields(0, 0, 0)),
+            RefusedTarget,
+        ),
+        ("another key", node(), OWN, WireFrame::new(WireType::Ping, 3, &ping, sip()), RefusedKey),
+        ("a forged ping", node(), OWN, WireFrame::new(WireType::Ping, KEY, &ping, other_key), RefusedTag),
+        ("a forged echo", node(), OWN, WireFrame::new(WireType::Echo, KEY, &echo, other_key), RefusedTag),
+        ("a forged poll", node(), OWN, WireFrame::new(WireType::Poll, KEY, &poll, other_key), RefusedTag),
+        ("a forged end", node(), OWN, WireFrame::new(WireType::Ended, KEY, &ping, other_key), RefusedTag),
+    ];
+    for (what, node, dst, frame, expected) in rows {
+        assert_eq!(outcome(&node, dst, frame), (expected, BTreeMap::new()), "{what}");
+    }
+}
+
+#[test]
+fn a_reflected_frame_is_no_answer() {
+    let mut echo = signed(WireType::Ping, &fields(SESSION, PEER_WID, 5));
+    let own_ping = signed(WireType::Ping, &fields(PEER_SESSION, WID, 5));
+    assert_eq!(outcome(&node(), OWN, own_ping).0, WireOutcome::RefusedTarget, "the own ping");
+    echo.turn_into_echo(NOW, sip());
+    assert_eq!(outcome(&node(), OWN, echo).0, WireOutcome::RefusedPeer, "the own echo");
+}
+
+#[test]
+fn keys_whose_numbers_have_one_remainder_share_a_place() {
+    assert_eq!([1, 4, 5, 255].map(WireKey::place), [1, 0, 1, 3]);
+    let key = WireKey::new(255, sip());
+    assert_eq!((key.id, SipKey { k0: key.k0, k1: key.k1 } == sip()), (255, true));
+}

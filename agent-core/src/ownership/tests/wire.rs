@@ -1,0 +1,127 @@
+//! Wire failover in the engine, as node a sees it.
+//!
+//! The mistakes that are near at hand, and where a test finds them (`wire::witness::tests` too):
+//!
+//! - signs of life that are none: unasked, old or repeated frames (`judging`);
+//! - a witness that stood still suspects every node when it wakes (`judging`);
+//! - one witness, or one dead interface, moves everything (`choosing`, `planning`, `voting`);
+//! - one lost frame costs a write (`own`, `choosing`);
+//! - a deposed node with a dead interface takes its VIPs again (`contact`);
+//! - one dead interface of several moves all VIPs, or none (`judging`, `contact`);
+//! - the first announcement is dropped by a holder that does not know its end (`planning`, `ending`);
+//! - a conflict or an answer comes, and the node is deposed all the same (`ending`);
+//! - each node pings each other one (`planning`);
+//! - an agent that restarts moves something: no kernel state lapses, and sets stay (`choosing`).
+
+use super::world::*;
+use crate::{
+    cluster::LeaseRecord,
+    ownership::{Event, Settings},
+    wire::{Finding, KeyId, Mode, Offer, Scale, Wid},
+};
+
+mod choosing;
+mod contact;
+mod ending;
+mod planning;
+
+fn wid(node: &str) -> Wid {
+    Wid::from_number(u64::from(node.as_bytes()[0]) << 32).expect("a number that is not zero")
+}
+
+fn wids(nodes: &str) -> Vec<Wid> {
+    nodes.split_terminator(' ').map(wid).collect()
+}
+
+/// Returns the letters of witnesses.
+fn names(wids: &[Wid]) -> String {
+    let name = |wid: &Wid| char::from(u8::try_from(wid.number() >> 32).expect("a letter")).to_string();
+    wids.iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the offer of a node that invites all of these, of which those of `set` count.
+fn offer(node: &str, invited: &str, set: &str) -> Offer {
+    let set = wids(set);
+    Offer {
+        wid: wid(node),
+        mode: if set.is_empty() { Mode::Off } else { Mode::Notice },
+        round: 1,
+        invited: wids(invited),
+        need: match set.len() {
+            0 => 0,
+            1 | 2 => 1,
+            _ => 2,
+        },
+        set,
+        keys: vec![KeyId(1)],
+    }
+}
+
+/// Returns a world in which a lives among others, all with a key. No node answers for a VIP yet.
+fn beside(others: &[&'static str]) -> World {
+    let mut world = World::living_with(&wired(), "a", others);
+    world.tell(Event::WireKeys(vec![KeyId(1)]));
+    world.tell(Event::WireSelf(Some(wid("a"))));
+    for other in others {
+        say(&mut world, other, offer(other, "a", ""));
+    }
+    meet(&mut world, true, true);
+    world.after(RENEWAL * 2);
+    world
+}
+
+fn wired() -> Settings {
+    Settings { wire: Some(Scale::One), ..settings("a") }
+}
+
+/// Lets a node write its offer.
+fn say(world: &mut World, node: &str, offer: Offer) -> Vec<String> {
+    world.lease(LeaseRecord { wire: Some(offer), ..world.stored_lease(node) })
+}
+
+/// Tells the engine of the contact of its interface.
+fn meet(world: &mut World, heard: bool, answered: bool) -> Vec<String> {
+    world.tell(Event::Witnessed(Finding::Contact { interface: named("eth0"), heard, answered }))
+}
+
+fn pinged(world: &mut World, by: &str, lately: bool) -> Vec<String> {
+    world.tell(Event::Witnessed(Finding::Pinged { by: wid(by), lately }))
+}
+
+/// Returns what the Lease of a says.
+fn said(world: &World) -> Offer {
+    world.stored_lease("a").wire.expect("an offer")
+}
+
+/// Returns a world in which a holds the VIP, and all others ping it.
+fn holding(others: &[&'static str]) -> World {
+    let mut world = beside(others);
+    for other in others {
+        pinged(&mut world, other, true);
+    }
+    world.want();
+    while !world.is_idle() {
+        world.answer();
+    }
+    assert!(world.holds());
+    world.after(RENEWAL * 3);
+    world
+}
+
+/// Returns a world in which b holds the VIP, and a and these others are its set.
+fn watching(set: &str, others: &[&'static str]) -> World {
+    let mut world = beside(others);
+    say(&mut world, "b", offer("b", set, set));
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(REST);
+    world
+}
+
+fn silent(world: &mut World, node: &str) -> Vec<String> {
+    world.tell(Event::Witnessed(Finding::Silent { session: session(node, 1) }))
+}
+
+fn answers(world: &mut World, node: &str) -> Vec<String> {
+    world.tell(Event::Witnessed(Finding::Answers { session: session(node, 1) }))
+}

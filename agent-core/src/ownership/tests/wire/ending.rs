@@ -1,0 +1,172 @@
+//! How a silent node's session is ended, and what its owner does. D3, D5, N3, N4.
+
+use super::*;
+use crate::cluster::Session;
+
+const READ: &str = "read lease of b";
+const DEPOSE: &str = "write lease of b: no session, ended b1, 4s";
+
+#[test]
+fn a_silent_nodes_lease_is_read_its_session_ended_and_its_vip_taken() {
+    let mut world = watching("a c", &["b", "c"]);
+    assert_eq!(silent(&mut world, "b"), [READ]);
+    assert_eq!(world.answer(), [DEPOSE]);
+    assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
+    let held = ["tell b of the end of b1", "entry held", "tell: held, from b"];
+    assert_eq!(world.answer(), held, "the former holder is told before the entry");
+    let counts = world.engine.wire_counts();
+    assert_eq!((counts.deposed_by_wire, counts.deposed_by_lease), (1, 0));
+}
+
+#[test]
+fn each_member_waits_20_ms_longer_than_the_one_before_it() {
+    for (set, after) in [("a c d", "0.000"), ("c a d", "0.020"), ("c d a", "0.040")] {
+        let mut world = watching(set, &["b", "c", "d"]);
+        let mut lines: Vec<String> =
+            silent(&mut world, "b").into_iter().map(|line| format!("0.000 {line}")).collect();
+        lines.extend(world.timeline(ms(100)));
+        assert_eq!(lines, [format!("{after} {READ}")], "{set}");
+    }
+}
+
+#[test]
+fn a_read_that_says_otherwise_ends_nothing() {
+    type Change = fn(LeaseRecord) -> LeaseRecord;
+    let rows: [(&str, Change); 5] = [
+        ("another session", |lease| LeaseRecord { session: Some(session("b", 2)), ..lease }),
+        ("ended already", |lease| LeaseRecord { ended: vec![session("b", 1)], session: None, ..lease }),
+        ("mode off", |lease| LeaseRecord { wire: Some(offer("b", "a c", "")), ..lease }),
+        ("other members", |lease| LeaseRecord { wire: Some(offer("b", "a c", "c d")), ..lease }),
+        ("no offer", |lease| LeaseRecord { wire: None, ..lease }),
+    ];
+    for (what, change) in rows {
+        let mut world = watching("a c", &["b", "c"]);
+        assert_eq!(silent(&mut world, "b"), [READ]);
+        world.store_lease(change(world.stored_lease("b")));
+        let lines = world.answer();
+        assert!(!lines.iter().any(|line| line.contains("write lease of b")), "{what}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_node_that_answers_before_the_write_is_left_alone() {
+    let mut world = watching("c a", &["b", "c"]);
+    assert_eq!(silent(&mut world, "b"), [""; 0]);
+    world.after(ms(10));
+    answers(&mut world, "b");
+    assert_eq!(world.after(ms(500)), [""; 0], "before the read");
+
+    let mut world = watching("a c", &["b", "c"]);
+    assert_eq!(silent(&mut world, "b"), [READ]);
+    answers(&mut world, "b");
+    assert_eq!(world.answer(), [""; 0], "before the write");
+    assert_eq!(silent(&mut world, "b"), [READ], "silent again");
+}
+
+#[test]
+fn a_conflict_begins_with_the_witness_again() {
+    let mut world = watching("a c", &["b", "c"]);
+    silent(&mut world, "b");
+    world.answer();
+    world.store_lease(world.stored_lease("b"));
+    assert_eq!(world.answer(), [READ]);
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.after(ms(900)), [""; 0], "nothing is tried again by itself");
+    assert_eq!(silent(&mut world, "b"), [READ]);
+    assert_eq!(world.answer(), [DEPOSE]);
+}
+
+#[test]
+fn without_the_api_server_nothing_is_ended() {
+    let mut world = watching("a c", &["b", "c"]);
+    silent(&mut world, "b");
+    assert_eq!(world.lose(), [""; 0]);
+    assert_eq!(world.after(ms(500)), [""; 0]);
+    assert_eq!(silent(&mut world, "b"), [READ], "the witness finds it silent again");
+    world.answer();
+    assert_eq!(world.refuse(), [""; 0]);
+    silent(&mut world, "b");
+    assert_eq!(world.timeline(ms(5_000)), [format!("5.000 {READ}")], "a refusal is not repeated at once");
+}
+
+#[test]
+fn a_node_whose_own_fence_has_lapsed_ends_nothing() {
+    let mut world = watching("a c", &["b", "c"]).by_hand();
+    while world.fence().deadline > world.now {
+        world.after(ms(50));
+        while !world.is_idle() {
+            world.lose();
+        }
+    }
+    assert!(!silent(&mut world, "b").contains(&READ.to_owned()));
+}
+
+#[test]
+fn one_request_about_a_node_is_under_way_at_a_time() {
+    let mut world = watching("a c", &["b", "c"]);
+    assert_eq!(silent(&mut world, "b"), [READ]);
+    assert_eq!(silent(&mut world, "b"), [""; 0]);
+    assert_eq!(world.answer(), [DEPOSE]);
+    assert_eq!(silent(&mut world, "b"), [""; 0]);
+}
+
+#[test]
+fn findings_about_unknown_sessions_and_nodes_that_are_not_watched_do_nothing() {
+    let mut world = watching("c d", &["b", "c", "d"]);
+    assert_eq!(silent(&mut world, "b"), [""; 0]);
+    assert_eq!(silent(&mut world, "z"), [""; 0]);
+    assert_eq!(world.after(ms(500)), [""; 0]);
+}
+
+#[test]
+fn a_silent_lease_still_ends_the_session_of_a_node_that_no_witness_missed() {
+    let mut world = watching("a c", &["b", "c"]);
+    world.kill("b");
+    assert_eq!(world.after(just_before(REST)), [""; 0]);
+    assert!(world.after(ms(501)).contains(&DEPOSE.to_owned()));
+    world.answer();
+    assert_eq!(world.engine.wire_counts().deposed_by_lease, 1);
+}
+
+#[test]
+fn a_claim_rests_after_a_deposing_by_wire_too() {
+    let mut world = beside(&["b", "c"]);
+    say(&mut world, "b", offer("b", "a c", "a c"));
+    // b takes the VIP, and dies a second later.
+    world.claim(held("b"), 1);
+    world.want();
+    world.after(RENEWAL);
+    silent(&mut world, "b");
+    while world.stored_lease("b").session.is_some() {
+        world.answer();
+    }
+    let lines = world.timeline(REST);
+    assert_eq!(lines, ["3.500 write claim: held by a1, epoch 2"]);
+}
+
+#[test]
+fn the_former_holder_is_told_only_if_it_takes_part() {
+    let mut world = watching("a c", &["b", "c"]);
+    let ended =
+        LeaseRecord { session: None, ended: vec![session("b", 1)], wire: None, ..world.stored_lease("b") };
+    assert_eq!(world.lease(ended), ["write claim: held by a1, epoch 2"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from b"]);
+}
+
+#[test]
+fn a_node_that_hears_of_the_end_of_its_session_reads_its_lease() {
+    let ended = |session: Session| Event::Witnessed(Finding::Ended { session });
+    let mut world = holding(&["b", "c"]);
+    assert_eq!(world.tell(ended(session("a", 9))), [""; 0], "of another session");
+    assert_eq!(world.tell(ended(session("a", 1))), ["read lease of a"]);
+    assert_eq!(world.answer(), [""; 0], "it has not ended: the API server is the judge");
+    assert!(world.holds());
+
+    world.after(RENEWAL);
+    let over = LeaseRecord { session: None, ended: vec![session("a", 1)], ..world.stored_lease("a") };
+    world.store_lease(over);
+    world.tell(ended(session("a", 1)));
+    let lines = world.answer();
+    assert!(lines.contains(&"tell: a1 has ended".to_owned()), "{lines:?}");
+    assert!(!world.holds());
+}

@@ -1,0 +1,98 @@
+//! The plan of this node's witness: the nodes to ping, and the sessions whose end is to be told.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::{Command, Engine, member::Member, nodes::Nodes};
+use crate::{
+    cluster::{NodeInterface, NodeName, Session},
+    time::Monotonic,
+    wire::{Ended, Mode, Offer, Path, Peer, Plan, Watched, Wid},
+};
+
+/// Returns true if two interfaces are on one segment: they have a subnet in common.
+pub(super) fn share_a_segment(one: &NodeInterface, other: &NodeInterface) -> bool {
+    let mut subnets = one.subnets.iter().map(IpNet::trunc);
+    subnets.any(|subnet| other.subnets.iter().any(|of| of.trunc() == subnet))
+}
+
+impl Nodes {
+    /// Returns the ways to a node: its MACs, each with this node's interface on the same segment.
+    /// Carrier does not matter: frames show if it has returned.
+    pub(super) fn paths(&self, name: &NodeName) -> Vec<Path> {
+        let theirs = self.lease(name).map(|lease| lease.interfaces.as_slice()).unwrap_or_default();
+        let mut paths: Vec<Path> = Vec::new();
+        for own in &self.own.interfaces {
+            let shared = theirs.iter().filter(|their| share_a_segment(own, their));
+            paths.extend(shared.map(|their| Path { interface: Arc::clone(&own.name), mac: their.mac }));
+        }
+        paths
+    }
+
+    fn paths_to(&self, wid: Wid) -> Vec<Path> {
+        let node = self.partners().find(|(.., offer)| offer.wid == wid);
+        node.map(|(name, ..)| self.paths(name)).unwrap_or_default()
+    }
+
+    /// Returns the plan.
+    fn wire_plan(&self, now: Monotonic) -> Plan {
+        let (Some(wid), Some(key)) = (self.wire.wid, self.wire_key(now)) else { return Plan::default() };
+        let said = self.wire.said();
+        let invited = said.map(|offer| offer.invited.as_slice()).unwrap_or_default();
+        let is_peer = |offer: &Offer| offer.invited.contains(&wid) || invited.contains(&offer.wid);
+        let peers = self.partners().filter(|(.., offer)| is_peer(offer));
+        let peers = peers.filter_map(|(name, _, session, offer)| {
+            let paths = self.paths(name);
+            let watched = self.watched(wid, offer);
+            let peer = Peer { node: name.clone(), session, wid: offer.wid, paths, watched };
+            (!peer.paths.is_empty()).then_some(peer)
+        });
+        Plan {
+            key: Some(key),
+            peers: peers.collect(),
+            set: said.map(|offer| offer.set.clone()).unwrap_or_default(),
+            ended: self.others().filter_map(|(name, member)| self.to_tell(wid, name, member)).collect(),
+        }
+    }
+
+    /// Returns what this node is to watch of a holder. Returns none if its word does not count.
+    fn watched(&self, wid: Wid, offer: &Offer) -> Option<Watched> {
+        let place = offer.set.iter().position(|member| *member == wid)?;
+        let others = offer.set.iter().filter(|member| **member != wid);
+        let others: Vec<_> = others.map(|member| (*member, self.paths_to(*member))).collect();
+        // One of several never suffices, whatever the Lease says.
+        let least = if others.is_empty() { 1 } else { 2 };
+        (offer.mode == Mode::Notice).then(|| Watched {
+            place: u32::try_from(place).unwrap_or(u32::MAX),
+            quorum: offer.quorum().max(least),
+            others,
+        })
+    }
+
+    /// Returns the session whose end this node tells another: it has invited this node, and its Lease
+    /// carries no other session yet. A node that ends its own session withdraws its invitations.
+    fn to_tell(&self, wid: Wid, name: &NodeName, member: &Member) -> Option<Ended> {
+        let lease = member.lease.as_ref().filter(|lease| lease.live_session().is_none())?;
+        lease.wire.as_ref().filter(|offer| offer.invited.contains(&wid))?;
+        let session: Session = *lease.ended.last()?;
+        let paths = self.paths(name);
+        (!paths.is_empty()).then_some(Ended { session, paths })
+    }
+}
+
+impl Engine {
+    /// Gives the witness another plan, if it has to change.
+    pub(super) fn tick_wire_plan(&mut self) {
+        if !std::mem::take(&mut self.nodes.wire.is_stale) {
+            return;
+        }
+        let plan = self.nodes.wire_plan(self.now);
+        if plan == self.nodes.wire.plan {
+            return;
+        }
+        self.nodes.wire.contacts.keep(&plan);
+        self.nodes.wire.plan = plan.clone();
+        self.command(Command::SetWire(plan));
+    }
+}

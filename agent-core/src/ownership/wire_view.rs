@@ -1,0 +1,158 @@
+//! Knowledge of the engine about wire failover, for reports.
+
+use serde::Serialize;
+
+use super::{Engine, WireCounts, nodes::Nodes};
+use crate::{
+    cluster::NodeName,
+    time::Monotonic,
+    wire::{Mode, Offer, Wid},
+};
+
+/// Reason why this node's session ends only when its Lease is silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quiet {
+    /// This node has no key.
+    NoKey,
+    /// No key is accepted by all nodes.
+    NoCommonKey,
+    /// The witness of this node does not run.
+    NoWitness,
+    /// This node was deposed twice although it lived.
+    FalseMoves,
+    /// This node answers for no VIP.
+    NoVip,
+    /// Too few nodes ping this one.
+    TooFew,
+}
+
+/// Wire failover, as this node takes part in it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct WireView {
+    /// This node as a witness.
+    pub wid: Option<String>,
+    /// The key in use.
+    pub key: Option<u8>,
+    /// True if the witnesses may end this node's session.
+    pub on: bool,
+    /// The reason why they may not.
+    pub quiet: Option<Quiet>,
+    /// The number of the configuration.
+    pub round: u64,
+    /// The nodes that may witness for this one.
+    pub invited: Vec<String>,
+    /// The nodes whose word counts.
+    pub set: Vec<String>,
+    /// The number of them that must find this node silent.
+    pub quorum: usize,
+    /// Time until this node takes part again after false moves.
+    pub slow_for_seconds: Option<f64>,
+    /// The interfaces that hear no peer, and count as without carrier.
+    pub deaf: Vec<String>,
+    /// The nodes that this one pings.
+    pub nodes: Vec<WireNodeView>,
+    /// Sessions of other nodes that this node has ended because they were silent on the wire.
+    pub deposed_by_wire: u64,
+    /// Sessions that it has ended because their Leases were silent.
+    pub deposed_by_lease: u64,
+    /// Times that this node's session was ended for silence although it lived.
+    pub false_moves: u64,
+}
+
+/// A node that this one pings.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct WireNodeView {
+    /// Its name.
+    pub node: String,
+    /// Its session.
+    pub session: String,
+    /// True if this node's word about it counts.
+    pub watched: bool,
+    /// True if it pings this node.
+    pub pings: bool,
+    /// True if it is silent, and about to be deposed.
+    pub silent: bool,
+}
+
+impl Nodes {
+    fn node_of(&self, wid: Wid) -> String {
+        let node = self.partners().find(|(.., offer)| offer.wid == wid);
+        node.map_or_else(|| wid.to_string(), |(name, ..)| name.to_string())
+    }
+}
+
+impl Engine {
+    /// Returns the counts of wire failover.
+    pub fn wire_counts(&self) -> WireCounts {
+        self.nodes.wire.counts
+    }
+
+    /// Returns the witnesses of a node, as its Lease names them, if its session may be ended by them.
+    pub fn witnesses_of(&self, node: &NodeName) -> Vec<String> {
+        let offer = self.nodes.lease(node).and_then(|lease| lease.wire.as_ref());
+        let offer = offer.filter(|offer| offer.mode == Mode::Notice);
+        let set = offer.into_iter().flat_map(|offer| &offer.set);
+        set.map(|wid| self.name_of(*wid)).collect()
+    }
+
+    fn name_of(&self, wid: Wid) -> String {
+        if self.nodes.wire.wid == Some(wid) {
+            self.nodes.settings.node.to_string()
+        } else {
+            self.nodes.node_of(wid)
+        }
+    }
+
+    /// Returns what is known about wire failover. Returns none if this node takes no part.
+    pub fn wire_view(&self, now: Monotonic) -> Option<WireView> {
+        let wire = &self.nodes.wire;
+        wire.scale?;
+        let said = wire.said();
+        let names = |wids: &[Wid]| wids.iter().map(|wid| self.nodes.node_of(*wid)).collect();
+        let nodes = wire.plan.peers.iter().map(|peer| WireNodeView {
+            node: peer.node.to_string(),
+            session: peer.session.to_string(),
+            watched: peer.watched.is_some(),
+            pings: wire.pings(peer.wid) == Some(true),
+            silent: wire.suspects.has(&peer.node),
+        });
+        let slow = wire.slow_until().map(|until| until.saturating_since(now)).filter(|left| !left.is_zero());
+        let quiet = self.quiet(said, now);
+        Some(WireView {
+            wid: wire.wid.map(|wid| wid.to_string()),
+            key: self.nodes.wire_key(now).map(|key| key.0),
+            on: quiet.is_none(),
+            quiet,
+            round: said.map_or(0, |offer| offer.round),
+            invited: said.map(|offer| names(&offer.invited)).unwrap_or_default(),
+            set: said.map(|offer| names(&offer.set)).unwrap_or_default(),
+            quorum: said.filter(|offer| offer.mode == Mode::Notice).map_or(0, Offer::quorum),
+            slow_for_seconds: slow.map(|left| left.as_secs_f64()),
+            deaf: wire.contacts.deaf().map(ToString::to_string).collect(),
+            nodes: nodes.collect(),
+            deposed_by_wire: wire.counts.deposed_by_wire,
+            deposed_by_lease: wire.counts.deposed_by_lease,
+            false_moves: wire.counts.false_moves,
+        })
+    }
+
+    fn quiet(&self, said: Option<&Offer>, now: Monotonic) -> Option<Quiet> {
+        let wire = &self.nodes.wire;
+        if wire.wid.is_none() {
+            Some(Quiet::NoWitness)
+        } else if wire.keys.is_empty() {
+            Some(Quiet::NoKey)
+        } else if self.nodes.wire_key(now).is_none() {
+            Some(Quiet::NoCommonKey)
+        } else if wire.is_slow(now) {
+            Some(Quiet::FalseMoves)
+        } else if said.is_some_and(|offer| offer.mode == Mode::Notice) {
+            None
+        } else if !self.answers_for_any() {
+            Some(Quiet::NoVip)
+        } else {
+            Some(Quiet::TooFew)
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Wire failover, as this node takes part in it: its keys, its witnesses, and what it says of them in
+//! its Lease.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use vipward_common::Policy;
+
+use super::{
+    Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes, silence::Suspects,
+};
+use crate::{
+    cluster::{NodeName, Session},
+    time::Monotonic,
+    wire::{KeyId, MOST_INVITED, Mode, Offer, Plan, Scale, Wid},
+};
+
+/// Time for which an only witness must have pinged before its word counts again, in times of
+/// [`Scale::deaf`].
+const STEADY: u32 = 2;
+/// Number of false moves after which only the Lease counts.
+const FALSE_MOVES: usize = 2;
+/// Time within which they must have come.
+const FALSE_WITHIN: Duration = Duration::from_mins(10);
+/// Time for which only the Lease counts then.
+const SLOW_FOR: Duration = Duration::from_hours(1);
+
+/// Wire failover, as this node takes part in it.
+#[derive(Debug)]
+pub(super) struct Witnesses {
+    /// The times. None if this node takes no part: its policy is `stop`, or the option says so.
+    pub(super) scale: Option<Scale>,
+    pub(super) wid: Option<Wid>,
+    /// The keys that this node has, the newest last.
+    pub(super) keys: Vec<KeyId>,
+    /// What the last write of the Lease said, and its session.
+    said: Option<(Session, Offer)>,
+    /// For each witness, true if it pings this node, and the time since which that is so.
+    pinged: BTreeMap<Wid, (bool, Monotonic)>,
+    pub(super) contacts: Contacts,
+    pub(super) suspects: Suspects,
+    /// The plan of the last command.
+    pub(super) plan: Plan,
+    /// True if the plan may have to change.
+    pub(super) is_stale: bool,
+    /// Times of false moves lately.
+    false_moves: VecDeque<Monotonic>,
+    slow_until: Option<Monotonic>,
+    /// Time at which this process learned that another node has ended a session of it.
+    pub(super) deposed_at: Option<Monotonic>,
+    /// True if that was for silence on the wire, and answers will show if this node lived.
+    pub(super) is_to_judge: bool,
+    pub(super) counts: WireCounts,
+}
+
+/// Counts of wire failover since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WireCounts {
+    /// Sessions of other nodes that this node has ended because they were silent on the wire.
+    pub deposed_by_wire: u64,
+    /// Sessions that it has ended because their Leases were silent.
+    pub deposed_by_lease: u64,
+    /// Times that this node's session was ended for silence although it lived.
+    pub false_moves: u64,
+}
+
+impl Witnesses {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            scale: settings.wire.filter(|_| settings.policy == Policy::Hold),
+            wid: None,
+            keys: Vec::new(),
+            said: None,
+            pinged: BTreeMap::new(),
+            contacts: Contacts::default(),
+            suspects: Suspects::default(),
+            plan: Plan::default(),
+            is_stale: false,
+            false_moves: VecDeque::new(),
+            slow_until: None,
+            deposed_at: None,
+            is_to_judge: false,
+            counts: WireCounts::default(),
+        }
+    }
+
+    /// Returns what the last write of the Lease said.
+    pub(super) fn said(&self) -> Option<&Offer> {
+        self.said.as_ref().map(|(_, offer)| offer)
+    }
+
+    /// Takes in that a witness pings this node, or no longer does. Returns true if the Lease must say
+    /// at once that the witness's word counts no more: it is the only one, and may be about to act.
+    pub(super) fn on_pinged(&mut self, by: Wid, lately: bool, now: Monotonic) -> bool {
+        self.pinged.insert(by, (lately, now));
+        !lately && self.said().is_some_and(|offer| offer.set == [by])
+    }
+
+    pub(super) fn pings(&self, wid: Wid) -> Option<bool> {
+        self.pinged.get(&wid).map(|(lately, _)| *lately)
+    }
+
+    /// Returns true if a witness has pinged this node for a while.
+    fn pings_steadily(&self, wid: Wid, now: Monotonic) -> bool {
+        let (Some(scale), Some((true, since))) = (self.scale, self.pinged.get(&wid)) else { return false };
+        *since + scale.deaf() * STEADY <= now
+    }
+
+    /// Takes in that the session was ended for silence although this node lived. Returns the number of
+    /// such moves lately if that makes it slow.
+    pub(super) fn on_false_move(&mut self, now: Monotonic) -> Option<(usize, Duration)> {
+        self.counts.false_moves += 1;
+        self.false_moves.push_back(now);
+        while self.false_moves.front().is_some_and(|at| *at + FALSE_WITHIN < now) {
+            self.false_moves.pop_front();
+        }
+        if self.false_moves.len() < FALSE_MOVES || self.is_slow(now) {
+            return None;
+        }
+        self.slow_until = Some(now + SLOW_FOR);
+        Some((self.false_moves.len(), SLOW_FOR))
+    }
+
+    /// Returns the time until which only the Lease counts, after false moves.
+    pub(super) fn slow_until(&self) -> Option<Monotonic> {
+        self.slow_until
+    }
+
+    /// Returns the time from which answers prove that this node's interfaces work: those to pings
+    /// which it has sent after it was deposed.
+    pub(super) fn answers_count_from(&self) -> Option<Monotonic> {
+        Some(self.deposed_at? + self.scale?.deaf())
+    }
+
+    pub(super) fn is_slow(&self, now: Monotonic) -> bool {
+        self.slow_until.is_some_and(|until| now < until)
+    }
+}
+
+/// Returns the number of witnesses whose word counts, and of those that keep the session by hearing it.
+/// `others` is the number of other nodes on the segments.
+fn quorum(others: usize) -> (usize, usize) {
+    match others {
+        0 => (0, 0),
+        1 => (1, 1),
+        2 => (2, 1),
+        3.. => (3, 2),
+    }
+}
+
+impl Nodes {
+    /// Returns the other nodes that take part, with their live sessions.
+    pub(super) fn partners(&self) -> impl Iterator<Item = (&NodeName, &Member, Session, &Offer)> {
+        self.others().filter_map(|(name, member)| {
+            let offer = member.lease.as_ref()?.wire.as_ref()?;
+            Some((name, member, member.session()?, offer))
+        })
+    }
+
+    /// Returns the key in use: the newest that all living nodes accept. Without one, or without a
+    /// witness of its own, this node takes no part.
+    pub(super) fn wire_key(&self, now: Monotonic) -> Option<KeyId> {
+        self.wire.scale.and(self.wire.wid)?;
+        let accepted = |key: &&KeyId| {
+            let mut living = self.partners().filter(|(name, ..)| self.is_alive(name, now));
+            living.all(|(.., offer)| offer.keys.contains(key))
+        };
+        self.wire.keys.iter().rev().find(accepted).copied()
+    }
+
+    /// Returns the nodes that this one asks to ping it, the first first. The order is that of
+    /// rendezvous hashing, so each node has as many to ping. One whose word counts stays while its
+    /// agent restarts.
+    fn to_invite(&self, key: KeyId, set: &[Wid], now: Monotonic) -> Vec<Wid> {
+        let us = &self.settings.node;
+        let is_able = |(name, _, _, offer): &(&NodeName, &Member, Session, &Offer)| {
+            let is_there = self.renews(name, now) || set.contains(&offer.wid) && self.is_alive(name, now);
+            offer.keys.contains(&key) && is_there && !self.paths(name).is_empty()
+        };
+        let mut able: Vec<_> = self.partners().filter(is_able).collect();
+        able.sort_by_key(|(name, ..)| (Reverse(weight(name.as_str(), us.as_str().bytes())), *name));
+        able.into_iter().map(|(.., offer)| offer.wid).take(MOST_INVITED).collect()
+    }
+
+    /// Returns the witnesses whose word is to count. Those that count already stay while they can, even
+    /// if one does not ping just now: the others suffice. A new one must ping.
+    fn set(&self, invited: &[Wid], before: &[Wid], m: usize, now: Monotonic) -> Vec<Wid> {
+        let wire = &self.wire;
+        if m == 1 {
+            // An only witness that does not hear this node could move everything.
+            let counts = |wid: &&Wid| {
+                wire.pings_steadily(**wid, now) || before.contains(wid) && wire.pings(**wid) != Some(false)
+            };
+            return invited.iter().filter(counts).take(1).copied().collect();
+        }
+        let kept = before.iter().filter(|wid| invited.contains(wid));
+        let (pinging, quiet): (Vec<Wid>, Vec<Wid>) =
+            kept.copied().partition(|wid| wire.pings(*wid) != Some(false));
+        let new =
+            invited.iter().filter(|wid| !before.contains(wid) && wire.pings(**wid) == Some(true)).copied();
+        let chosen: Vec<Wid> = pinging.into_iter().chain(new).chain(quiet).take(m).collect();
+        let new = chosen.iter().filter(|wid| !before.contains(wid));
+        before.iter().filter(|wid| chosen.contains(wid)).chain(new).copied().collect()
+    }
+
+    /// Returns what the next write of the Lease says. `holds` is true if this node answers for a VIP.
+    pub(super) fn offer(&mut self, holds: bool, is_last: bool, now: Monotonic) -> Option<Offer> {
+        let session = self.own.session().filter(|_| !is_last)?;
+        let wid = self.wire.wid?;
+        if self.wire.scale.is_none() || self.wire.keys.is_empty() {
+            return None;
+        }
+        let in_lease = self
+            .lease(&self.settings.node)
+            .filter(|lease| lease.session == Some(session))
+            .and_then(|lease| lease.wire.clone());
+        let before = match self.wire.said.take() {
+            Some((known, offer)) if known == session => Some(offer),
+            Some(_) | None => in_lease,
+        };
+        let (before_set, before_need, before_round) = match &before {
+            Some(Offer { set, need, round, .. }) => (set.clone(), *need, *round),
+            None => (Vec::new(), 0, 0),
+        };
+        let key = self.wire_key(now);
+        let invited = key.map(|key| self.to_invite(key, &before_set, now)).unwrap_or_default();
+        let (m, need) = quorum(self.on_segments(now));
+        // The write that makes a session says off: no VIP is held in it yet.
+        let may_count = holds && m > 0 && !self.wire.is_slow(now);
+        let set = if may_count { self.set(&invited, &before_set, m, now) } else { Vec::new() };
+        let (set, need) = if set.len() < m || set.is_empty() { (Vec::new(), 0) } else { (set, need) };
+        let is_other = set != before_set || need != before_need;
+        let offer = Offer {
+            wid,
+            mode: if set.is_empty() { Mode::Off } else { Mode::Notice },
+            round: before_round + u64::from(is_other),
+            invited,
+            set,
+            need,
+            keys: self.wire.keys.clone(),
+        };
+        self.wire.said = Some((session, offer.clone()));
+        self.wire.is_stale = true;
+        Some(offer)
+    }
+
+    /// Returns the number of living other nodes that share a segment with this one.
+    fn on_segments(&self, now: Monotonic) -> usize {
+        self.others().filter(|(name, _)| self.is_alive(name, now) && !self.paths(name).is_empty()).count()
+    }
+}

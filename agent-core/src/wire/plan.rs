@@ -1,0 +1,152 @@
+//! What the engine wants of a witness, and what the witness finds.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use vipward_common::MacAddr;
+
+use super::{KeyId, Wid};
+use crate::cluster::{NodeName, Session};
+
+/// What a witness is to do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// The key of the frames. Without one no frame is sent.
+    pub key: Option<KeyId>,
+    /// The nodes to ping.
+    pub peers: Vec<Peer>,
+    /// The witnesses of this node whose word counts. They ping it often.
+    pub set: Vec<Wid>,
+    /// The sessions that have ended, and whose nodes may not know it.
+    pub ended: Vec<Ended>,
+}
+
+/// A node to ping: one that has invited this node, or that this node has invited.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its name.
+    pub node: NodeName,
+    /// Its session.
+    pub session: Session,
+    /// Its number as a witness.
+    pub wid: Wid,
+    /// The ways to it: one for each segment that both are on.
+    pub paths: Vec<Path>,
+    /// Set if this node's word counts.
+    pub watched: Option<Watched>,
+}
+
+/// The way to a node over one segment.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Path {
+    /// This node's interface.
+    pub interface: Arc<str>,
+    /// The other node's MAC there.
+    pub mac: MacAddr,
+}
+
+/// A holder whose session this node may help to end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Watched {
+    /// The other members of its set, in their order, with the ways to them.
+    pub others: Vec<(Wid, Vec<Path>)>,
+    /// The number of members before this one.
+    pub place: u32,
+    /// The number of members that must find it silent, this one included.
+    pub quorum: usize,
+}
+
+/// A session that has ended, to be told to its node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// The session.
+    pub session: Session,
+    /// The ways to its node.
+    pub paths: Vec<Path>,
+}
+
+/// What a witness has found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// A session is silent, as enough members of its set agree.
+    Silent {
+        /// The session.
+        session: Session,
+    },
+    /// The session answers again, or this node can no longer say that it does not.
+    Answers {
+        /// The session.
+        session: Session,
+    },
+    /// A witness of this node pings it, or no longer does.
+    Pinged {
+        /// The witness.
+        by: Wid,
+        /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered),
+        /// or, of one that does not ping often, than [`Scale::deaf`](super::Scale::deaf).
+        lately: bool,
+    },
+    /// An interface hears peers, or no longer does.
+    Contact {
+        /// The interface.
+        interface: Arc<str>,
+        /// True if a frame of a peer came within [`Scale::deaf`](super::Scale::deaf).
+        heard: bool,
+        /// True if a peer has answered a ping of this node that is not older. So both directions work.
+        answered: bool,
+    },
+    /// The program has been told that this node's session has ended.
+    Ended {
+        /// The session.
+        session: Session,
+    },
+}
+
+impl Plan {
+    /// Returns what the program must know: each session and each witness, with the interfaces that
+    /// frames about it may come in on.
+    pub fn ids(&self) -> BTreeSet<(u64, Arc<str>)> {
+        let mut ids = BTreeSet::new();
+        for peer in &self.peers {
+            for path in &peer.paths {
+                ids.insert((peer.session.number(), Arc::clone(&path.interface)));
+                ids.insert((peer.wid.number(), Arc::clone(&path.interface)));
+            }
+            // The other witnesses' words about a holder may come by a segment that it is not on.
+            let others = peer.watched.iter().flat_map(|watched| &watched.others);
+            for path in others.flat_map(|(_, paths)| paths) {
+                ids.insert((peer.session.number(), Arc::clone(&path.interface)));
+            }
+        }
+        ids
+    }
+}
+
+/// The traffic with a peer, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Traffic {
+    /// The session of the peer.
+    pub session: Session,
+    /// Time since the last ping that it answered.
+    pub answered_ago: Option<Duration>,
+    /// The round-trip time of that ping.
+    pub round_trip: Option<Duration>,
+    /// Pings sent.
+    pub sent: u64,
+    /// Pings that no answer to them or to a later one has come for in time.
+    pub lost: u64,
+}
+
+/// Counts of a witness since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Times that it began to find a holder silent.
+    pub suspicions: u64,
+    /// Times that it asked the others.
+    pub polls: u64,
+    /// Times that it answered a poll.
+    pub seconded: u64,
+    /// Times that enough of them agreed.
+    pub agreed: u64,
+    /// Times that its own pings were late, so that it began anew.
+    pub late: u64,
+}

@@ -1,0 +1,97 @@
+//! Contact of this node's interfaces with peers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::Sight;
+use crate::wire::{Boottime, Finding, Scale};
+
+/// The contact of one interface.
+#[derive(Debug)]
+struct Contact {
+    /// Time since which this node has listened without a break.
+    since: Boottime,
+    /// The last frame.
+    heard: Boottime,
+    /// The last frame before this node looked last.
+    looked: Boottime,
+    /// The newest ping that was answered.
+    answered: Boottime,
+    reported: Option<(bool, bool)>,
+}
+
+/// The contacts of all interfaces that have a peer.
+#[derive(Debug, Default)]
+pub(super) struct Contacts {
+    interfaces: BTreeMap<Arc<str>, Contact>,
+}
+
+impl Contacts {
+    /// Takes in the interfaces on which there are peers.
+    pub(super) fn set<'a>(&mut self, interfaces: impl Iterator<Item = &'a Arc<str>>, now: Boottime) {
+        let wanted: BTreeSet<&Arc<str>> = interfaces.collect();
+        self.interfaces.retain(|interface, _| wanted.contains(interface));
+        for interface in wanted {
+            let never = Boottime::default();
+            let new = Contact { since: now, heard: never, looked: never, answered: never, reported: None };
+            self.interfaces.entry(Arc::clone(interface)).or_insert(new);
+        }
+    }
+
+    /// Takes in that this node looks again. After a long pause it has not listened: the host may have
+    /// stood still.
+    pub(super) fn listen(&mut self, scale: Scale, last: Boottime, now: Boottime) {
+        if now.saturating_since(last) > scale.contact_ping() + scale.own_gap() {
+            for contact in self.interfaces.values_mut() {
+                contact.since = now;
+            }
+        }
+    }
+
+    /// Takes in what was seen of a peer over an interface.
+    pub(super) fn see(&mut self, interface: &str, answers: Sight, pings: Sight) {
+        if let Some(contact) = self.interfaces.get_mut(interface) {
+            contact.heard = contact.heard.max(answers.heard).max(pings.heard);
+            contact.answered = contact.answered.max(answers.answered);
+        }
+    }
+
+    /// Takes in a frame of a peer.
+    pub(super) fn hear(&mut self, interface: &str, now: Boottime) {
+        if let Some(contact) = self.interfaces.get_mut(interface) {
+            contact.heard = contact.heard.max(now);
+        }
+    }
+
+    /// Returns the interfaces that hear a peer again. While they heard none, every holder seemed silent.
+    pub(super) fn back(&mut self, scale: Scale) -> BTreeSet<Arc<str>> {
+        let longest = scale.contact_ping() + scale.ping();
+        let is_back = |(interface, contact): (&Arc<str>, &mut Contact)| {
+            let before = std::mem::replace(&mut contact.looked, contact.heard);
+            (contact.heard.saturating_since(before) > longest).then(|| Arc::clone(interface))
+        };
+        self.interfaces.iter_mut().filter_map(is_back).collect()
+    }
+
+    /// Returns what has changed.
+    pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> impl Iterator<Item = Finding> {
+        self.interfaces.iter_mut().filter_map(move |(interface, contact)| {
+            let (heard, answered) =
+                (now < contact.heard + scale.deaf(), now < contact.answered + scale.deaf());
+            // Deafness counts only after this node has listened for as long.
+            if !heard && now < contact.since + scale.deaf() {
+                return None;
+            }
+            let is_news = contact.reported.replace((heard, answered)) != Some((heard, answered));
+            is_news.then(|| Finding::Contact { interface: Arc::clone(interface), heard, answered })
+        })
+    }
+
+    /// Returns the times at which there may be news.
+    pub(super) fn deadlines(&self, scale: Scale) -> impl Iterator<Item = Boottime> {
+        let times = |contact: &Contact| [contact.since, contact.heard, contact.answered];
+        self.interfaces.values().flat_map(times).map(move |time| time + scale.deaf())
+    }
+}

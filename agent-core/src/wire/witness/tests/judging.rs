@@ -1,0 +1,120 @@
+//! D1: when a holder is silent, as one witness finds.
+
+use super::*;
+
+#[test]
+fn a_holder_that_answers_is_never_silent() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+    assert_eq!(lan.run(600_000), [""; 0]);
+    assert_eq!(lan.pings.len(), 6_001, "one ping each 100 ms");
+    let traffic = &lan.witness.traffic(at(600_000))[0];
+    assert_eq!((traffic.sent, traffic.lost), (6_001, 0));
+    assert_eq!(traffic.round_trip, Some(Duration::from_micros(300)));
+}
+
+#[test]
+fn a_holder_is_silent_300_ms_after_the_last_ping_that_it_answered_and_is_pinged_urgently_before() {
+    for (scale, times) in [(Scale::One, 1), (Scale::Two, 2), (Scale::Four, 4)] {
+        let mut lan = Lan::scaled(scale, plan(vec![holder(b'h', b"x", 2)]));
+        lan.run(1_000 * times);
+        lan.kill(b'h');
+        lan.pings.clear();
+        assert_eq!(lan.run(1_310 * times)[0], format!("{} polls x", 1_300 * times));
+        let pings: Vec<u64> = lan.pings.iter().map(|(at, _)| at / times).collect();
+        assert_eq!(pings, [1_100, 1_200, 1_220, 1_240, 1_260, 1_280, 1_300], "times {times}");
+    }
+}
+
+#[test]
+fn a_late_own_ping_voids_the_suspicion() {
+    // The witness sleeps from this time on, and the holder is dead since 1 s.
+    for (asleep, awake, suspects) in [(1_260, 1_450, 1_450), (1_240, 1_500, 1_800), (1_299, 9_000, 9_300)] {
+        let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+        lan.run(1_000);
+        lan.kill(b'h');
+        lan.run(asleep);
+        lan.stall(awake);
+        let lines = lan.run(20_000);
+        assert_eq!(lines[0], format!("{suspects} polls x"), "asleep from {asleep} to {awake}");
+        assert_eq!(lan.witness.counts().late, u64::from(suspects > awake));
+    }
+}
+
+#[test]
+fn fewer_than_six_pings_say_nothing() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    // A slow host wakes the witness each 100 ms only.
+    for now in (1_100..=1_500).step_by(100) {
+        lan.stall(now);
+        assert_eq!(lan.lines, [""; 0], "at {now} ms");
+    }
+    lan.stall(1_600);
+    assert_eq!(lan.lines, ["1600 polls x"]);
+}
+
+#[test]
+fn a_holder_that_has_never_answered_is_not_silent() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+    lan.kill(b'h');
+    // The slot of the maps still has the times of another peer.
+    let sight = Sight { answered: Boottime::from_nanos(at(0).as_nanos() - 1), heard: at(0) };
+    lan.program.holders.insert((session(b'h'), "eth0".to_owned()), sight);
+    assert_eq!(lan.run(60_000), [""; 0]);
+}
+
+#[test]
+fn an_answer_over_any_segment_counts() {
+    let two = Peer { paths: vec![path(b'h', "eth0"), path(b'h', "eth1")], ..holder(b'h', b"x", 2) };
+    let mut lan = Lan::start(plan(vec![two]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    assert_eq!(lan.run(10_000), [""; 0]);
+    lan.dead.push(path(b'h', "eth1"));
+    assert_eq!(lan.run(10_310)[0], "10300 polls x");
+}
+
+#[test]
+fn a_node_whose_session_is_not_watched_is_pinged_rarely_and_never_suspected() {
+    let mut lan = Lan::start(plan(vec![contact(b'h')]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    assert_eq!(lan.run(31_000), [""; 0]);
+    assert!((100..=105).contains(&lan.pings.len()), "{} pings in 31 s", lan.pings.len());
+    // Rare pings prove nothing when it is watched from now on.
+    lan.witness.set_plan(plan(vec![holder(b'h', b"x", 2)]), at(31_000));
+    let lines = lan.run(40_000);
+    let first: u64 = lines[0].strip_suffix(" polls x").expect("a poll").parse().expect("a time");
+    assert!((31_200..=31_300).contains(&first), "{first}");
+    assert_eq!(lan.witness.counts().late, 0, "no ping was late");
+}
+
+#[test]
+fn an_older_answer_that_comes_late_or_again_changes_nothing() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    lan.run(1_250);
+    let sight = Sight { answered: at(700), heard: at(1_250) };
+    lan.program.holders.insert((session(b'h'), "eth0".to_owned()), sight);
+    assert_eq!(lan.run(1_310)[0], "1300 polls x");
+}
+
+#[test]
+fn without_a_key_nothing_is_sent_and_nothing_suspected() {
+    let mut lan = Lan::start(Plan { key: None, ..plan(vec![holder(b'h', b"x", 2)]) });
+    assert_eq!(lan.run(10_000), [""; 0]);
+    assert_eq!(lan.pings, []);
+}
+
+#[test]
+fn a_holder_that_stays_silent_is_pinged_as_often_as_before() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    lan.run(10_000);
+    lan.pings.clear();
+    lan.run(11_000);
+    assert_eq!(lan.pings.len(), 10);
+}

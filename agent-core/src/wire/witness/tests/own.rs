@@ -1,0 +1,108 @@
+//! What a witness finds about its own node, and what it tells others: D6a, E1, E2, N1, N3.
+
+use super::*;
+
+#[test]
+fn the_end_of_a_session_is_told_at_once_each_100_ms_for_10_s_then_each_second() {
+    let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")] }];
+    let mut lan = Lan::start(Plan { ended, ..plan(Vec::new()) });
+    let lines = lan.run(15_500);
+    let often: Vec<_> = (0..=100).map(|nth| format!("{} tells h", nth * 100)).collect();
+    assert_eq!(lines[..101], often);
+    let rarely: Vec<_> = (11..=15).map(|nth| format!("{nth}000 tells h")).collect();
+    assert_eq!(lines[101..], rarely);
+    lan.witness.set_plan(plan(Vec::new()), at(15_500));
+    assert_eq!(lan.run(60_000), [""; 0], "its node has another session");
+}
+
+#[test]
+fn a_plan_that_says_the_same_tells_nothing_anew() {
+    let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")] }];
+    let plan = Plan { ended, ..plan(Vec::new()) };
+    let mut lan = Lan::start(plan.clone());
+    lan.run(50);
+    lan.witness.set_plan(plan, at(50));
+    assert_eq!(lan.run(99), [""; 0]);
+}
+
+#[test]
+fn the_end_of_this_nodes_session_is_reported_once() {
+    let mut lan = Lan::start(plan(vec![contact(b'h')]));
+    lan.run(1_000);
+    lan.program.ended = Some(session(b'w'));
+    assert_eq!(lan.run(10_000), ["1200 ended"]);
+}
+
+#[test]
+fn a_member_that_pings_often_is_missed_after_220_ms() {
+    let mut lan = Lan::start(Plan { set: vec![wid(b'x')], ..plan(vec![contact(b'x')]) });
+    for now in (0..=2_000).step_by(100) {
+        lan.run(now);
+        lan.pinged(b'x');
+    }
+    lan.found.retain(|line| line.contains("pinged"));
+    assert_eq!(lan.found.len(), 1, "{:?}", lan.found);
+    lan.run(5_000);
+    assert_eq!(lan.found.last().map(String::as_str), Some("2220 pinged by x: false"));
+}
+
+#[test]
+fn a_member_that_does_not_know_yet_that_it_counts_is_not_missed_between_its_rare_pings() {
+    let mut lan = Lan::start(Plan { set: vec![wid(b'x')], ..plan(vec![contact(b'x')]) });
+    for now in (0..=6_000).step_by(300) {
+        lan.run(now);
+        lan.pinged(b'x');
+    }
+    lan.run(7_500);
+    lan.found.retain(|line| line.contains("pinged"));
+    assert_eq!(lan.found[1..], ["7000 pinged by x: false"], "{:?}", lan.found);
+}
+
+#[test]
+fn a_witness_that_never_pings_is_reported_after_a_second() {
+    let mut lan = Lan::start(plan(vec![contact(b'x')]));
+    lan.run(5_000);
+    lan.found.retain(|line| line.contains("pinged"));
+    assert_eq!(lan.found, ["1000 pinged by x: false"]);
+}
+
+#[test]
+fn contact_is_an_answer_within_a_second_and_deafness_a_second_without_any_frame() {
+    let mut lan = Lan::start(plan(vec![contact(b'x'), contact(b'y')]));
+    lan.run(3_000);
+    assert_eq!(lan.found[0], "300 eth0 heard: true, answered: true");
+    lan.found.clear();
+    // Both answer up to 3 s. y pings this node for a second more.
+    lan.kill(b'x');
+    lan.kill(b'y');
+    for now in (3_100..=4_000).step_by(100) {
+        lan.run(now);
+        lan.pinged(b'y');
+    }
+    lan.run(9_000);
+    lan.found.retain(|line| line.contains("eth0"));
+    let expected = ["4000 eth0 heard: true, answered: false", "5000 eth0 heard: false, answered: false"];
+    assert_eq!(lan.found, expected);
+}
+
+#[test]
+fn deafness_counts_after_a_second_of_listening() {
+    let mut lan = Lan::start(plan(vec![contact(b'x')]));
+    lan.kill(b'x');
+    lan.run(999);
+    assert!(!lan.found.iter().any(|line| line.contains("eth0")), "{:?}", lan.found);
+    lan.run(1_000);
+    assert!(lan.found.contains(&"1000 eth0 heard: false, answered: false".to_owned()), "{:?}", lan.found);
+}
+
+#[test]
+fn a_host_that_stood_still_listens_for_a_second_before_it_is_deaf() {
+    let mut lan = Lan::start(plan(vec![contact(b'x')]));
+    lan.run(3_000);
+    lan.kill(b'x');
+    lan.found.clear();
+    lan.stall(10_000);
+    lan.run(20_000);
+    lan.found.retain(|line| line.contains("eth0"));
+    assert_eq!(lan.found, ["11000 eth0 heard: false, answered: false"]);
+}

@@ -1,0 +1,157 @@
+//! D2, D6b: when enough witnesses agree.
+
+use super::*;
+
+/// Description, the other members, the quorum, their words with the times, and when it is enough.
+type Row = (&'static str, &'static [u8], usize, &'static [(u64, u8)], Option<u64>);
+
+/// Returns a segment on which h has died at 1 s, as its set of this node and `others` finds at 1.3 s.
+fn silent(others: &[u8], quorum: usize) -> Lan {
+    let mut lan = Lan::start(plan(vec![holder(b'h', others, quorum)]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    lan
+}
+
+#[test]
+fn a_poll_that_too_few_second_is_repeated_after_30_ms_and_changes_nothing() {
+    let mut lan = silent(b"xy", 2);
+    let polls = ["1300 polls x", "1300 polls y", "1330 polls x", "1330 polls y"];
+    assert_eq!(lan.run(1_335), polls);
+    assert_eq!(lan.run(5_000).iter().filter(|line| line.ends_with("silent")).count(), 0);
+    let polled: std::collections::BTreeSet<_> = lan.polled.iter().collect();
+    assert_eq!(polled.len() * 2, lan.polled.len(), "each poll has its own number");
+}
+
+#[test]
+fn the_engine_hears_of_silence_when_the_quorum_agrees_in_time() {
+    let rows: [Row; 6] = [
+        ("three nodes, the other agrees", b"x", 2, &[(1_305, b'x')], Some(1_305)),
+        ("three nodes, it does not", b"x", 2, &[], None),
+        ("four nodes, one agrees", b"xy", 2, &[(1_305, b'y')], Some(1_305)),
+        ("all are needed, one agrees", b"xy", 3, &[(1_305, b'y')], None),
+        ("all are needed, one agrees twice", b"xy", 3, &[(1_305, b'y'), (1_306, b'y')], None),
+        ("all are needed, both agree", b"xy", 3, &[(1_305, b'y'), (1_310, b'x')], Some(1_310)),
+    ];
+    for (what, others, quorum, words, expected) in rows {
+        let mut lan = silent(others, quorum);
+        let mut lines = lan.run(1_300);
+        for (at, from) in words {
+            lines.extend(lan.run(*at));
+            lan.second(*from, b'h');
+        }
+        lines.extend(lan.run(1_329));
+        lines.retain(|line| !line.contains("polls"));
+        assert_eq!(lines, expected.map(|at| format!("{at} silent")).as_slice(), "{what}");
+    }
+}
+
+#[test]
+fn only_answers_of_members_to_this_poll_about_this_holder_count() {
+    let mut lan = silent(b"x", 2);
+    lan.run(1_330);
+    let (before, now) = (lan.polled[0], lan.polled[1]);
+    for (from, about, number) in
+        [(b'x', b'h', before), (b'z', b'h', now), (b'x', b'z', now), (b'x', b'h', now + 1)]
+    {
+        lan.deliver(Kind::Silent, from, about, number);
+        assert_eq!(lan.run(1_331), [""; 0]);
+    }
+    lan.deliver(Kind::Silent, b'x', b'h', now);
+    assert_eq!(lan.run(1_331), ["1331 silent"]);
+}
+
+#[test]
+fn an_answer_that_comes_after_15_ms_is_too_late() {
+    let mut lan = silent(b"x", 2);
+    lan.run(1_316);
+    lan.second(b'x', b'h');
+    assert_eq!(lan.run(1_329), [""; 0]);
+}
+
+#[test]
+fn the_engine_hears_again_while_the_silence_lasts_and_when_it_ends() {
+    let mut lan = silent(b"x", 2);
+    lan.run(1_300);
+    lan.second(b'x', b'h');
+    assert_eq!(lan.run(1_610), ["1300 silent", "1600 polls x"]);
+    lan.second(b'x', b'h');
+    assert_eq!(lan.run(1_611), ["1610 silent"]);
+    lan.dead.clear();
+    assert_eq!(lan.run(2_000), ["1640 answers"]);
+    assert_eq!(lan.run(10_000), [""; 0]);
+}
+
+#[test]
+fn a_late_own_ping_after_the_agreement_is_told_too() {
+    let mut lan = silent(b"x", 2);
+    lan.run(1_300);
+    lan.second(b'x', b'h');
+    lan.run(1_350);
+    lan.stall(1_800);
+    assert_eq!(lan.lines, ["1800 answers"]);
+}
+
+#[test]
+fn a_poll_is_seconded_only_by_a_member_that_finds_the_holder_silent_itself() {
+    let rows: [(&str, bool, u64, Plan, u8, bool); 5] = [
+        ("silent", true, 1_300, plan(vec![holder(b'h', b"x", 2)]), b'x', true),
+        ("not yet", true, 1_290, plan(vec![holder(b'h', b"x", 2)]), b'x', false),
+        ("it answers", false, 1_300, plan(vec![holder(b'h', b"x", 2)]), b'x', false),
+        ("the asker is no member", true, 1_300, plan(vec![holder(b'h', b"x", 2)]), b'z', false),
+        ("this node is no member", true, 9_000, plan(vec![contact(b'h')]), b'x', false),
+    ];
+    for (what, dies, at, plan, from, expected) in rows {
+        let mut lan = Lan::start(plan);
+        lan.run(1_000);
+        if dies {
+            lan.kill(b'h');
+        }
+        lan.run(at);
+        lan.deliver(Kind::Poll, from, b'h', 77);
+        let lines = lan.run(at);
+        assert_eq!(
+            lines,
+            Some(format!("{at} seconds {}, poll 77", char::from(from))).filter(|_| expected).as_slice(),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn a_poll_is_judged_by_what_the_program_has_seen_by_then() {
+    let mut lan = silent(b"x", 2);
+    lan.run(1_310);
+    let sight = Sight { answered: at(1_300), heard: at(1_311) };
+    lan.program.holders.insert((session(b'h'), "eth0".to_owned()), sight);
+    lan.deliver(Kind::Poll, b'x', b'h', 77);
+    assert_eq!(lan.run(1_310), [""; 0], "it has answered since the last look");
+}
+
+#[test]
+fn an_only_witness_needs_a_third_station_that_answers_after_the_silence() {
+    let mut lan = silent(b"", 1);
+    lan.run(1_250);
+    lan.witness.on_third_station(session(b'h'), at(1_250));
+    let asks = ["1300 asks neighbours of h on eth0", "1400 asks neighbours of h on eth0"];
+    assert_eq!(lan.run(1_450), asks, "what was heard before does not count");
+    lan.witness.on_third_station(session(b'h'), at(1_450));
+    assert_eq!(lan.run(1_540).last().map(String::as_str), Some("1520 silent"), "after three more pings");
+}
+
+#[test]
+fn an_only_witness_without_neighbours_leaves_the_holder_to_its_lease() {
+    let mut lan = silent(b"", 1);
+    let lines = lan.run(6_000);
+    assert!(lines.iter().all(|line| line.ends_with("asks neighbours of h on eth0")), "{lines:?}");
+    assert!((45..=48).contains(&lines.len()), "{} questions", lines.len());
+}
+
+#[test]
+fn others_who_count_from_now_on_are_asked_anew() {
+    let mut lan = silent(b"x", 2);
+    lan.run(1_305);
+    lan.witness.set_plan(plan(vec![holder(b'h', b"y", 2)]), at(1_305));
+    lan.second(b'x', b'h');
+    assert_eq!(lan.run(1_306), ["1305 polls y"], "the word of x no longer counts");
+}

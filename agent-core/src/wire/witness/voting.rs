@@ -1,0 +1,140 @@
+//! The vote on a holder that this node finds silent.
+
+use std::collections::BTreeSet;
+
+use super::Pings;
+use crate::{
+    cluster::Session,
+    pace::mix,
+    wire::{Boottime, Counts, Finding, Scale, Watched, Wid},
+};
+
+/// Least number of pings without an answer after a third station has answered.
+const PINGS_AFTER: usize = 3;
+
+/// Stage of a vote.
+#[derive(Debug, Default)]
+enum Stage {
+    /// The holder answers, or this node cannot say.
+    #[default]
+    Listening,
+    /// The other witnesses have been asked.
+    Polling { number: u64, agree: BTreeSet<Wid>, until: Boottime, again: Boottime },
+    /// There is no other witness. Neighbours have been asked, and one has answered at that time.
+    Asking { since: Boottime, answered: Option<Boottime>, again: Boottime },
+    /// Too few have agreed, or the engine knows. The next question is at this time.
+    Resting { again: Boottime },
+}
+
+/// What a vote needs next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Ask the other witnesses.
+    Poll(u64),
+    /// Ask a few neighbours.
+    AskNeighbours,
+    /// Tell the engine that the holder is silent.
+    Report,
+}
+
+/// The vote on one holder.
+#[derive(Debug, Default)]
+pub(super) struct Vote {
+    stage: Stage,
+    /// True if the engine has last heard that the holder is silent.
+    is_reported: bool,
+}
+
+impl Vote {
+    /// Begins anew, since others count.
+    pub(super) fn begin_anew(&mut self) {
+        self.stage = Stage::Listening;
+    }
+
+    /// Takes in the word of another witness, who answers the poll with this number.
+    pub(super) fn second(&mut self, witness: Wid, answers: u64) {
+        if let Stage::Polling { number, agree, .. } = &mut self.stage
+            && *number == answers
+        {
+            agree.insert(witness);
+        }
+    }
+
+    /// Takes in that a neighbour has answered. It counts after this node has found the holder silent.
+    pub(super) fn hear_third_station(&mut self, now: Boottime) {
+        if let Stage::Asking { since, answered, .. } = &mut self.stage {
+            *answered = answered.or((*since <= now).then_some(now));
+        }
+    }
+
+    /// Ends the vote: the holder is not silent, or this node's word no longer counts.
+    pub(super) fn end(&mut self, session: Session) -> Option<Finding> {
+        self.stage = Stage::Listening;
+        std::mem::take(&mut self.is_reported).then_some(Finding::Answers { session })
+    }
+
+    /// Takes the next step. The holder is silent, as this node finds.
+    pub(super) fn step(
+        &mut self,
+        watched: &Watched,
+        pings: &Pings,
+        wid: Wid,
+        scale: Scale,
+        now: Boottime,
+        counts: &mut Counts,
+    ) -> Option<Step> {
+        let is_agreed = match &self.stage {
+            Stage::Listening => {
+                counts.suspicions += 1;
+                return Some(self.ask(watched, wid, scale, now, counts));
+            }
+            Stage::Polling { agree, .. } => agree.len() + 1 >= watched.quorum,
+            // This node may have heard nobody until then.
+            Stage::Asking { answered, .. } => {
+                answered.is_some_and(|at| pings.unanswered_since(at) >= PINGS_AFTER)
+            }
+            Stage::Resting { .. } => false,
+        };
+        if is_agreed {
+            counts.agreed += 1;
+            self.is_reported = true;
+            self.stage = Stage::Resting { again: now + scale.suspect() };
+            return Some(Step::Report);
+        }
+        match self.stage {
+            Stage::Polling { until, again, .. } if until <= now => {
+                self.stage = Stage::Resting { again };
+            }
+            Stage::Listening | Stage::Polling { .. } | Stage::Asking { .. } | Stage::Resting { .. } => {}
+        }
+        match self.stage {
+            Stage::Asking { again, answered: None, .. } | Stage::Resting { again } if again <= now => {
+                Some(self.ask(watched, wid, scale, now, counts))
+            }
+            Stage::Listening | Stage::Polling { .. } | Stage::Asking { .. } | Stage::Resting { .. } => None,
+        }
+    }
+
+    fn ask(&mut self, watched: &Watched, wid: Wid, scale: Scale, now: Boottime, counts: &mut Counts) -> Step {
+        if watched.others.is_empty() {
+            self.stage = Stage::Asking { since: now, answered: None, again: now + scale.ping() };
+            return Step::AskNeighbours;
+        }
+        counts.polls += 1;
+        // No two polls have the same number, so an old answer counts for none.
+        let number = mix(wid.number() ^ now.as_nanos());
+        let (until, again) = (now + scale.poll(), now + scale.poll_again());
+        self.stage = Stage::Polling { number, agree: BTreeSet::new(), until, again };
+        Step::Poll(number)
+    }
+
+    /// Returns the time of the next step.
+    pub(super) fn deadline(&self) -> Option<Boottime> {
+        match self.stage {
+            Stage::Polling { until, .. } => Some(until),
+            Stage::Asking { again, answered: None, .. } | Stage::Resting { again } => Some(again),
+            // Of the latter, the next ping is a step.
+            Stage::Listening | Stage::Asking { answered: Some(_), .. } => None,
+        }
+    }
+}

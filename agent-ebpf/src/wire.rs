@@ -1,0 +1,165 @@
+//! Wire failover: the frames in which the nodes of a segment ask each other whether they live. XDP
+//! and traffic control share it; they differ in the [`Packet`].
+
+use core::{hint::black_box, ptr};
+
+use aya_ebpf::{
+    btf_maps::{Array, HashMap, PerCpuArray},
+    helpers::generated::bpf_ktime_get_boot_ns,
+    macros::btf_map,
+};
+use vipward_common::{
+    Action, MAX_WIRE_INDEX, MacAddr, Outcome, SipKey, WIRE_KEYS, WIRE_LEN, WIRE_SLOTS, WireCounters,
+    WireFrame, WireIndexKey, WireKey, WireOutcome, WireSeen, WireSelf, WireSlot, WireTables, decide_wire,
+};
+
+use crate::{
+    nd::Packet,
+    tables::{FENCE, V4, WIRE_STATE, compare_exchange, count_outcome, own_mac},
+};
+
+#[btf_map(name = "wire_self")]
+static SELF: Array<WireSelf, 1> = Array::new();
+#[btf_map(name = "wire_keys")]
+static KEYS: Array<WireKey, { WIRE_KEYS as usize }> = Array::new();
+#[btf_map(name = "wire_index")]
+static INDEX: HashMap<WireIndexKey, WireSlot, { MAX_WIRE_INDEX as usize }> = HashMap::new();
+#[btf_map(name = "wire_seen")]
+static SEEN: Array<WireSeen, { WIRE_SLOTS as usize }> = Array::new();
+#[btf_map(name = "wire_counters")]
+static COUNTERS: PerCpuArray<WireCounters, 1> = PerCpuArray::new();
+/// The last frame of this CPU. It does not fit the stack beside those of the callers.
+#[btf_map(name = "wire_scratch")]
+static SCRATCH: PerCpuArray<WireFrame, 1> = PerCpuArray::new();
+
+/// The tries to raise a time while other CPUs do. When all fail, another CPU has
+/// recorded a frame of the same moment.
+const TRIES: usize = 4;
+
+/// Handles a frame of a segment with the `EtherType` of wire failover, behind which `start` is. Returns
+/// what becomes of the frame, as it is now.
+#[inline(always)]
+pub(crate) fn handle(packet: &impl Packet, start: usize, segment: u32) -> Action {
+    let is_wire = packet.reach(start + size_of::<u32>())
+        && packet.load::<[u16; 2]>(start).is_some_and(|magic| WireFrame::is_magic(bytemuck::cast(magic)));
+    if !is_wire {
+        count_outcome::<V4>(Outcome::Unrelated);
+        return Action::Pass;
+    }
+    let outcome = answer(packet, start, segment).unwrap_or(WireOutcome::RefusedLength);
+    if let Some(counters) = COUNTERS.get_ptr_mut(0) {
+        // SAFETY: `WireCounters` has one u64 per outcome, in order (asserted there). It is this
+        // CPU's value.
+        unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
+    }
+    outcome.action()
+}
+
+/// Decides about a frame, and turns it into its answer. Returns `None` if it is too short.
+#[inline(always)]
+fn answer(packet: &impl Packet, start: usize, segment: u32) -> Option<WireOutcome> {
+    if !packet.reach(start + WIRE_LEN) {
+        return None;
+    }
+    let [dst, src] = packet.load::<[MacAddr; 2]>(0)?;
+    // SAFETY: this CPU's value. A program runs to its end before another frame on this CPU.
+    let frame = unsafe { &mut *SCRATCH.get_ptr_mut(0)? };
+    *frame = WireFrame::from_units(packet.units(start)?);
+    let outcome = decide_wire(dst, black_box(&mut *frame), &Maps { segment });
+    if matches!(outcome.action(), Action::Answer) {
+        packet.store(0, &[src, dst])?;
+        packet.store_units(start, frame.units())?;
+    }
+    Some(outcome)
+}
+
+/// The maps, as the wire frames of one segment see them.
+struct Maps {
+    segment: u32,
+}
+
+impl WireTables for Maps {
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        // SAFETY: the helper takes no argument.
+        unsafe { bpf_ktime_get_boot_ns() }
+    }
+
+    #[inline(always)]
+    fn own_mac(&self) -> Option<MacAddr> {
+        own_mac(self.segment)
+    }
+
+    #[inline(always)]
+    fn session(&self) -> u64 {
+        // SAFETY: valid map value, read as one word.
+        FENCE.get_ptr(0).map_or(0, |fence| unsafe { (*fence).session })
+    }
+
+    #[inline(always)]
+    fn wid(&self) -> u64 {
+        // SAFETY: as above.
+        SELF.get_ptr(0).map_or(0, |this| unsafe { (*this).wid })
+    }
+
+    #[inline(always)]
+    fn slot(&self, id: u64) -> Option<u32> {
+        let slot = INDEX.get_ptr(WireIndexKey::new(id, self.segment))?;
+        // SAFETY: valid map value.
+        Some(unsafe { (*slot).slot })
+    }
+
+    #[inline(always)]
+    fn key(&self, id: u8) -> Option<SipKey> {
+        let key = KEYS.get_ptr(WireKey::place(id))?;
+        // SAFETY: valid map value. Userspace may be replacing it word by word: then the tag is wrong.
+        unsafe {
+            let is_there = id != 0 && (*key).id == u32::from(id);
+            is_there.then(|| SipKey { k0: (*key).k0, k1: (*key).k1 })
+        }
+    }
+
+    #[inline(always)]
+    fn hear(&self, slot: u32, now_ns: u64) {
+        if let Some(seen) = SEEN.get_ptr_mut(slot) {
+            // SAFETY: valid map value.
+            unsafe { raise(ptr::addr_of_mut!((*seen).heard), now_ns) };
+        }
+    }
+
+    #[inline(always)]
+    fn answered(&self, slot: u32, sent_ns: u64) {
+        if let Some(seen) = SEEN.get_ptr_mut(slot) {
+            // SAFETY: valid map value.
+            unsafe { raise(ptr::addr_of_mut!((*seen).answered), sent_ns) };
+        }
+    }
+
+    #[inline(always)]
+    fn end(&self, session: u64) {
+        if let Some(state) = WIRE_STATE.get_ptr_mut(0) {
+            // SAFETY: valid map value of one word.
+            unsafe { ptr::addr_of_mut!((*state).ended).write_volatile(session) };
+        }
+    }
+}
+
+/// Raises a time to `to`, unless it is there or later already.
+///
+/// A plain store would turn it back when the CPU was stopped just before it.
+///
+/// # Safety
+/// `time` points to an aligned word of a map value.
+#[inline(always)]
+unsafe fn raise(time: *mut u64, to: u64) {
+    for _ in 0..TRIES {
+        // SAFETY: as above; the word is only changed atomically.
+        let is_done = unsafe {
+            let before = time.read_volatile();
+            before >= to || compare_exchange(time, before, to)
+        };
+        if is_done {
+            return;
+        }
+    }
+}

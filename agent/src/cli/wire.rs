@@ -1,0 +1,69 @@
+//! `vipward wire`: the arguments.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::AccessArgs;
+use crate::shell::kube::LINGER;
+
+/// The text after `vipward wire --help`.
+pub(super) const HELP: &str = "\
+The key is the Secret vipward-wire in Vipward's namespace. `vipward controller` creates it when it is missing; without a \
+controller, `vipward wire init` does. Without it, a node that dies is found by its Lease alone.
+
+Both commands need the right to create, get and patch that Secret; `rotate` lists the Leases beside it, too.";
+
+/// `vipward wire`.
+#[derive(Args, Debug)]
+pub struct WireArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: WireCommand,
+}
+
+/// What to do with the key.
+#[derive(Subcommand, Debug)]
+pub enum WireCommand {
+    /// Create the Secret with a first key. An existing one stays as it is: exit code 1.
+    Init(WireInitArgs),
+    /// Replace the key, without a move: add one, wait until every agent accepts it, and remove the
+    /// old one a minute after.
+    ///
+    /// It can be interrupted at any time: the agents keep a key in common, and the next call goes on
+    /// where this one ended.
+    Rotate(WireRotateArgs),
+}
+
+/// Where the Secret is.
+#[derive(Args, Debug)]
+pub struct SecretArgs {
+    /// The namespace of the Secret and of the nodes' Leases.
+    #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
+    pub lease_namespace: String,
+    /// The cluster.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// `vipward wire init`.
+#[derive(Args, Debug)]
+pub struct WireInitArgs {
+    /// The Secret.
+    #[command(flatten)]
+    pub secret: SecretArgs,
+}
+
+/// `vipward wire rotate`.
+#[derive(Args, Debug)]
+pub struct WireRotateArgs {
+    /// How long to wait until every agent accepts the new key. Then both keys stay: exit code 1.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub timeout: Duration,
+    /// How long the old key stays after that.
+    #[arg(long, value_name = "TIME", default_value_t = LINGER.into(), hide_short_help = true)]
+    pub linger: humantime::Duration,
+    /// The Secret.
+    #[command(flatten)]
+    pub secret: SecretArgs,
+}

@@ -1,0 +1,16 @@
+//! Wire failover on this host: the keys, and the thread that pings.
+
+mod asking;
+mod keys;
+mod neighbours;
+mod pinger;
+mod slots;
+mod socket;
+mod urgency;
+
+pub(crate) use self::socket::WireSocket;
+pub use self::{
+    keys::{Fault, Key, Keys},
+    pinger::{Panic, Pinger, PingerError, THREAD, View},
+    urgency::Urgency,
+};

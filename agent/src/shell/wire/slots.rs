@@ -1,0 +1,100 @@
+//! Slots in the map of what the program has seen: which peer has which.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use vipward_common::{WIRE_SLOTS, WireIndexKey};
+use vipward_core::wire::Boottime;
+
+#[cfg(test)]
+mod tests;
+
+/// The time for which a slot has no owner before it gets another one. A processor that was stopped
+/// within the program may still write what it saw of the former owner.
+const REST: Duration = Duration::from_mins(1);
+
+/// The owners of slots.
+#[derive(Debug)]
+pub(super) struct Slots {
+    owned: BTreeMap<WireIndexKey, u32>,
+    free: BTreeSet<u32>,
+    /// Slots whose owner has gone, with the time of that, the earliest first.
+    resting: VecDeque<(Boottime, u32, WireIndexKey)>,
+}
+
+/// The changes of the index, to be made in this order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Changes {
+    /// Entries to remove.
+    pub(super) removed: Vec<WireIndexKey>,
+    /// Entries to add.
+    pub(super) added: Vec<(WireIndexKey, u32)>,
+    /// The number of peers for which there is no slot.
+    pub(super) left_out: usize,
+}
+
+impl Slots {
+    /// Starts with the entries that the map has. `is_used` says of a slot without one whether the
+    /// program has ever written to it. Entries that no agent makes are to be removed.
+    pub(super) fn start(
+        found: impl IntoIterator<Item = (WireIndexKey, u32)>,
+        is_used: impl Fn(u32) -> bool,
+        now: Boottime,
+    ) -> (Self, Vec<WireIndexKey>) {
+        let (mut owned, mut faulty) = (BTreeMap::new(), Vec::new());
+        let mut free: BTreeSet<u32> = (0..WIRE_SLOTS).collect();
+        for (key, slot) in found {
+            if free.remove(&slot) {
+                owned.insert(key, slot);
+            } else {
+                faulty.push(key);
+            }
+        }
+        let used: Vec<u32> = free.iter().copied().filter(|slot| is_used(*slot)).collect();
+        free.retain(|slot| !used.contains(slot));
+        let nobody = WireIndexKey::new(0, 0);
+        let resting = used.into_iter().map(|slot| (now, slot, nobody)).collect();
+        (Self { owned, free, resting }, faulty)
+    }
+
+    /// Gives each of these peers a slot, and takes those of all others away.
+    pub(super) fn set(&mut self, wanted: &BTreeSet<WireIndexKey>, now: Boottime) -> Changes {
+        let mut changes = Changes::default();
+        let gone: Vec<_> = self.owned.keys().filter(|key| !wanted.contains(key)).copied().collect();
+        for key in gone {
+            if let Some(slot) = self.owned.remove(&key) {
+                self.resting.push_back((now, slot, key));
+                changes.removed.push(key);
+            }
+        }
+        while let Some((since, slot, _)) = self.resting.front().copied()
+            && now.saturating_since(since) >= REST
+        {
+            self.resting.pop_front();
+            self.free.insert(slot);
+        }
+        for key in wanted {
+            if self.owned.contains_key(key) {
+                continue;
+            }
+            // What was seen of this peer before is about this peer.
+            let own = self.resting.iter().position(|(_, _, owner)| owner == key);
+            let own = own.and_then(|place| self.resting.remove(place)).map(|(_, slot, _)| slot);
+            match own.or_else(|| self.free.pop_first()) {
+                Some(slot) => {
+                    self.owned.insert(*key, slot);
+                    changes.added.push((*key, slot));
+                }
+                None => changes.left_out += 1,
+            }
+        }
+        changes
+    }
+
+    /// Returns the slot of a peer.
+    pub(super) fn of(&self, key: WireIndexKey) -> Option<u32> {
+        self.owned.get(&key).copied()
+    }
+}

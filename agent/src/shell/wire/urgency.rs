@@ -1,0 +1,34 @@
+//! The rights of the pinging thread to a processor and to memory.
+
+use nix::errno::Errno;
+
+/// Whether the calling thread runs before all others, and never waits for its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Urgency {
+    /// Set if it runs at once whenever it is due (`SCHED_FIFO`); else why not.
+    pub scheduled: Result<(), Errno>,
+    /// Set if the memory of the process is locked; else why not.
+    pub locked: Result<(), Errno>,
+}
+
+/// Makes the calling thread urgent, as far as this is allowed.
+pub(super) fn make_urgent() -> Urgency {
+    Urgency { scheduled: schedule(), locked: lock() }
+}
+
+/// Gives the calling thread the lowest priority above all ordinary threads.
+fn schedule() -> Result<(), Errno> {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // A process that the thread might begin is an ordinary one.
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the pointer is to a whole sched_param, which is only read; 0 is the calling thread.
+    Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)
+}
+
+/// Locks the present memory of the process page by page, as it comes to be used. What is mapped
+/// later stays ordinary, so that no allocation of the agent fails for want of locked memory.
+fn lock() -> Result<(), Errno> {
+    const MCL_ONFAULT: libc::c_int = 4;
+    // SAFETY: this changes no memory's contents.
+    Errno::result(unsafe { libc::mlockall(libc::MCL_CURRENT | MCL_ONFAULT) }).map(drop)
+}

@@ -1,0 +1,330 @@
+//! Checks the promises of wire failover.
+
+use std::time::Duration;
+
+use vipward_core::{
+    cluster::{ClaimState, LeaseRecord, Session},
+    wire::{Mode, Wid},
+};
+
+use crate::{
+    names,
+    program::FenceState,
+    schedule::What,
+    time::At,
+    world::{Happening, REFRESH, REPEATS, ROUND_INTERVAL, SCALE, World},
+};
+
+/// The time between two frames that tell a node the end of its session, at first and later.
+const TOLD: Duration = Duration::from_millis(100);
+const TOLD_LATER: Duration = Duration::from_secs(1);
+const TOLD_OFTEN: Duration = Duration::from_secs(9);
+/// The time after which the node that has ended a session knows of its success.
+const KNOWN: Duration = Duration::from_millis(300);
+/// The delays of a frame and of the turn of its sender.
+const SLACK: Duration = Duration::from_millis(5);
+/// The announcements at once, after the first one.
+const ROUNDS: u32 = 5;
+
+/// The time without a disturbance after which a crash is judged, and a mild disturbance guarded.
+const CALM: Duration = Duration::from_secs(6);
+/// The summands of the bound of L3: detection and the writes, their latencies, another VIP of the
+/// same node, and the turn of a candidate that has crashed too.
+const HEALED: Duration = Duration::from_millis(600);
+const LATENCIES: Duration = Duration::from_millis(600);
+const EACH_VIP: Duration = Duration::from_millis(100);
+const RANK: Duration = Duration::from_millis(500);
+/// The time in which a node with another interface leaves a dead one: [`Scale::deaf`], a reading of
+/// the interfaces, and the release.
+const LEFT: Duration = Duration::from_millis(1_300);
+
+/// The longest wait of a deposing node for the others, and theirs for their last look.
+const VOTES: Duration = Duration::from_millis(200);
+/// The time in which a holder that its only witness no longer pings must have left.
+const LEAVES: Duration = Duration::from_millis(500);
+
+/// A VIP whose holder has crashed.
+#[derive(Clone, Debug)]
+pub(crate) struct Crash {
+    vip: usize,
+    at: At,
+    /// The witnesses that counted, and how many of them must have agreed.
+    set: Vec<Wid>,
+    quorum: usize,
+}
+
+/// A mild disturbance, by which nothing may move.
+#[derive(Clone, Debug)]
+pub(crate) struct Mild {
+    /// The node that it takes away, whose session may be ended.
+    gone: Option<usize>,
+    /// The VIPs that must stay answered.
+    vips: Vec<usize>,
+}
+
+/// What is recorded of wire failover.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WireRecord {
+    /// The sessions that were ended by their witnesses, each with the time and the node that did it.
+    ended: Vec<(Session, At, usize)>,
+    crashes: Vec<Crash>,
+    mild: Option<Mild>,
+}
+
+impl World {
+    /// Checks a session's end by other nodes when it is stored, if it was for silence on the wire.
+    /// `before` is the Lease before, and has stood since `since`.
+    pub(crate) fn check_deposing(&mut self, by: usize, before: &LeaseRecord, session: Session, since: At) {
+        let now = self.now;
+        let margin = Duration::from_millis(self.plan.timing.margin_ms.into());
+        let found = self.nodes[by].truth.get(&session.number()).and_then(|truth| truth.found);
+        let Some(found) = found.filter(|_| now.since(since) < (before.duration + margin) * 98 / 100) else {
+            return;
+        };
+        let Some(holder) = names::node_index(&before.node) else { return };
+        self.facts.deposed_by_wire = true;
+        self.record.wire.ended.push((session, now, by));
+        self.say(by, || format!("has ended the session of {} by wire", before.node));
+        let what = format!("{} ended the session of {}", names::node(by), before.node);
+        let own = self.nodes[by].program.wired.wid;
+        let offer = before.wire.as_ref().filter(|offer| offer.mode == Mode::Notice);
+        let Some(offer) = offer.filter(|offer| own.is_some_and(|own| offer.set.contains(&own))) else {
+            return self.violate("W2", format!("{what}, which had not made it a witness"));
+        };
+        let silent = |node: usize| {
+            let truth = self.nodes[node].truth.get(&session.number())?;
+            truth.silent
+        };
+        let witnesses: Vec<usize> = (0..self.nodes.len())
+            .filter(|node| self.nodes[*node].program.wired.wid.is_some_and(|wid| offer.set.contains(&wid)))
+            .collect();
+        // Between its last look and the write, a deposing node sends a ping every 20 ms.
+        if silent(by).is_none_or(|silent| silent + SCALE.urgent_ping() * 3 < since) {
+            return self.violate("W1", format!("{what}, which has renewed since it was silent"));
+        }
+        let agree =
+            witnesses.iter().filter(|node| silent(**node).is_some_and(|at| at + VOTES >= found)).count();
+        if agree < offer.quorum() {
+            return self
+                .violate("W1", format!("{what}, which was silent for {agree} of {:?} only", offer.set));
+        }
+        if offer.set.len() == 1 {
+            self.check_two(by, holder, session, found, &what);
+        }
+        if self.record.wire.mild.as_ref().is_some_and(|mild| mild.gone != Some(holder)) {
+            self.violate("L4", format!("{what} in a mild disturbance"));
+        }
+    }
+
+    /// Checks the rules for a holder with one witness alone.
+    fn check_two(&mut self, by: usize, holder: usize, session: Session, found: At, what: &str) {
+        let truth = &self.nodes[by].truth[&session.number()];
+        if truth.third_station.is_none_or(|at| Some(at) < truth.last_answer().filter(|last| *last < found)) {
+            return self.violate("W3", format!("{what}, and has heard no third station since"));
+        }
+        let it = &self.nodes[holder];
+        let own = self.nodes[by].program.wired.wid.map_or(0, Wid::number);
+        let pinged = it.pinged.get(&own).copied().unwrap_or_default();
+        let could_leave = it.fit_since.is_some_and(|since| self.now.since(since) > LEAVES * 4)
+            && it.agent_runs()
+            && self.now.since(it.runs_since) > LEAVES * 2
+            && it.busy.is_empty();
+        if could_leave && self.now.since(pinged) > SCALE.endangered() + LEAVES {
+            self.violate("W3", format!("{what}, which has heard no ping of its only witness for long"));
+        }
+    }
+
+    /// Returns when a node's session was ended by its witnesses, and by which of them.
+    fn ended_by_wire(&self, node: usize) -> Option<(At, usize)> {
+        let session = self.nodes[node].program.session?;
+        self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, by)| (*at, *by))
+    }
+
+    /// Returns whether two answers are those of a node whose session was ended by its witnesses and
+    /// of its heir. Checks that this lasts until the former holder has heard of it and of the heir,
+    /// and no longer.
+    pub(super) fn is_being_told(&mut self, vip: usize, former: usize, heir: usize) -> bool {
+        let Some((ended, by)) = self.ended_by_wire(former) else { return false };
+        let now = self.now;
+        let teller = &self.nodes[by];
+        let segment = self.segment_of(vip);
+        let (it, other) = (&self.nodes[former], &self.nodes[heir]);
+        let rounds = other.rounds[vip];
+        let is_valid = other.program.fence(other.program_now(now)) == FenceState::Valid;
+        let links = [&it.links[segment], &other.links[segment]];
+        let goes_on = self.segments[segment].is_clean()
+            && it.kernel_runs()
+            && other.agent_runs()
+            && other.busy.is_empty()
+            && is_valid
+            && rounds.is_running
+            && other.process.as_ref().is_some_and(|process| process.began <= rounds.began)
+            && links.iter().all(|link| !link.no_carrier.any() && link.known_mac == link.mac)
+            && it.peers_due.contains(&links[1].mac)
+            && it.program.wired.keys.intersection(&other.program.wired.keys).next().is_some();
+        if !goes_on {
+            return true;
+        }
+        let since = [
+            ended,
+            rounds.began,
+            self.segments[segment].changed,
+            it.steady_since,
+            other.steady_since,
+            other.runs_since,
+            links[0].since,
+            links[1].since,
+        ];
+        let since = since.into_iter().max().unwrap_or_default();
+        let has_heard = it.program.wired.ended == it.program.session;
+        let told = if has_heard {
+            it.ended_at.max(since)
+        } else {
+            let Some(fit) = teller.fit_since.filter(|_| teller.busy.is_empty()) else { return true };
+            let knows = (ended + KNOWN).max(fit + KNOWN).max(teller.steady_since).max(teller.runs_since);
+            let since = since.max(knows);
+            since + if since.since(ended) < TOLD_OFTEN { TOLD } else { TOLD_LATER } + SLACK
+        };
+        let rounds_at = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(REPEATS);
+        let announced = rounds_at.map(|after| rounds.began + after).filter(|at| *at >= told).min();
+        let announced = announced.unwrap_or(told + REFRESH) + SLACK;
+        let due = if has_heard { announced } else { told };
+        if now > due {
+            let news = if has_heard { "of its heir" } else { "of the end of its session" };
+            let what = format!(
+                "{} and {} answer for {}; the former could have heard {news} until {due}",
+                names::node(former),
+                names::node(heir),
+                names::vip(vip)
+            );
+            self.violate("S2'", what);
+        } else if self.record.told_check[vip] < due {
+            self.record.told_check[vip] = due;
+            self.at(due + SLACK / 5, Happening::Lapse { node: former });
+        }
+        true
+    }
+
+    /// Notes the VIPs of a node that is about to crash, or whose interface dies.
+    pub(crate) fn note_crash(&mut self, node: usize, segment: Option<usize>) {
+        if !self.has_wire() || self.record.calm_before() < CALM || self.record.in_force > self.record.batch {
+            return;
+        }
+        let timing = self.plan.timing;
+        let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into()) * 102 / 100;
+        let name = names::node(node);
+        let lease = self.api.leases.get(&name);
+        let Some(lease) = lease.filter(|lease| lease.session == self.nodes[node].program.session) else {
+            return;
+        };
+        let Some(offer) = lease.wire.clone() else { return };
+        let is_held = |vip: &usize| {
+            let claim = self.api.claims.get(&names::vip(*vip));
+            matches!(claim.map(|claim| &claim.state), Some(ClaimState::Held(holder))
+                if holder.node == name && Some(holder.session) == lease.session)
+        };
+        let vips: Vec<usize> = (0..self.plan.vips.len())
+            .filter(|vip| segment.is_none_or(|segment| self.segment_of(*vip) == segment))
+            .filter(|vip| is_held(vip) && self.is_wanted(*vip) && self.unsettled(*vip).is_none())
+            .filter(|vip| self.now.since(self.record.changed_hands[*vip]) > rest)
+            .collect();
+        let leaves_by_itself = segment.is_some() && self.segments.len() > 1;
+        if !leaves_by_itself && offer.mode == Mode::Off || leaves_by_itself && self.nodes.len() < 3 {
+            return;
+        }
+        // An only witness needs a third station.
+        if offer.set.len() == 1 && !self.plan.wire.is_some_and(|plan| plan.third_station) {
+            return;
+        }
+        let wait = if leaves_by_itself { LEFT } else { Duration::ZERO };
+        let many = u32::try_from(vips.len()).unwrap_or(u32::MAX);
+        for vip in vips {
+            let crash = Crash {
+                vip,
+                at: self.now,
+                quorum: if leaves_by_itself { 0 } else { offer.quorum() },
+                set: offer.set.clone(),
+            };
+            self.record.wire.crashes.push(crash);
+            let bound = wait + HEALED + LATENCIES + EACH_VIP * many;
+            let number = self.record.wire.crashes.len() - 1;
+            self.after(bound, Happening::Judge(number));
+            self.after(bound + RANK, Happening::Judge(number));
+        }
+    }
+
+    /// Returns whether a node is up and hears the others.
+    fn is_reachable(&self, node: usize, segment: usize) -> bool {
+        self.nodes[node].kernel_runs() && !self.segments[segment].is_dead(node)
+    }
+
+    /// Checks L3: a VIP whose holder has crashed is held again.
+    pub(crate) fn judge(&mut self, crash: usize) {
+        let Crash { vip, at, ref set, quorum } = self.record.wire.crashes[crash];
+        let segment = self.segment_of(vip);
+        let up: Vec<usize> = (0..self.nodes.len()).filter(|node| self.is_reachable(*node, segment)).collect();
+        let down = self.nodes.len() - up.len();
+        let is_late = self.now.since(at) > HEALED + LATENCIES + RANK;
+        let agree = up
+            .iter()
+            .filter(|node| self.nodes[**node].program.wired.wid.is_some_and(|wid| set.contains(&wid)));
+        // A candidate that has crashed too is waited for.
+        let is_judged = self.record.disturbed == at
+            && self.record.batch_crashes == self.record.batch
+            && agree.count() >= quorum
+            && (down == 1 || is_late && down == 2)
+            && up.iter().all(|node| {
+                self.nodes[*node].fit_since.is_some_and(|since| at.since(since) > CALM)
+                    && !self.nodes[*node].program.wired.keys.is_empty()
+            })
+            && up.iter().any(|node| self.may_hold(*node, vip))
+            && self.is_wanted(vip);
+        if !is_judged {
+            return;
+        }
+        self.facts.crashes += 1;
+        let is_held = up.iter().any(|node| {
+            let it = &self.nodes[*node];
+            it.answer(vip, segment, self.now) == Some(it.links[segment].mac)
+        });
+        if !is_held {
+            let what = format!("{} is not held again; its holder crashed at {at}", names::vip(vip));
+            self.violate("L3", what);
+        }
+    }
+
+    /// Begins to guard VIPs if nothing else is going on and the disturbance is a mild one.
+    pub(crate) fn note_mild(&mut self, what: What) {
+        self.record.wire.mild = None;
+        let is_calm =
+            self.record.calm_before() >= CALM && self.record.in_force <= 1 && self.record.batch == 1;
+        if !self.has_wire() || !is_calm || !what.is_mild(self.nodes.len(), &self.plan.timing) {
+            return;
+        }
+        let holder = |vip: usize| {
+            let claim = self.api.claims.get(&names::vip(vip))?;
+            let lease = self.api.leases.get(&claim.state.holder()?.node)?;
+            let offer = lease.wire.as_ref().filter(|offer| offer.mode == Mode::Notice);
+            offer.and_then(|_| names::node_index(&lease.node))
+        };
+        let gone = what.takes_away();
+        let mut vips = Vec::new();
+        for vip in (0..self.plan.vips.len()).filter(|vip| self.is_wanted(*vip)) {
+            let Some(holder) = holder(vip).filter(|_| self.unsettled(vip).is_none()) else { return };
+            if Some(holder) != gone && !what.silences(holder) {
+                vips.push(vip);
+            }
+        }
+        self.facts.mild = true;
+        self.record.wire.mild = Some(Mild { gone, vips });
+    }
+
+    /// Checks that a mild disturbance darkens nothing.
+    pub(super) fn check_mild(&mut self) {
+        let Some(mild) = &self.record.wire.mild else { return };
+        let dark = mild.vips.iter().copied().find(|vip| self.is_wanted(*vip) && !self.is_bright(*vip));
+        if let Some(vip) = dark {
+            self.violate("L4", format!("no node answers for {} in a mild disturbance", names::vip(vip)));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The kernel's side of wire failover: the maps, and what the program does with a frame. Like
+//! `program`, it is written from docs/DATAPLANE.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vipward_common::MacAddr;
+use vipward_core::{
+    cluster::Session,
+    wire::{Boottime, KeyId, Seen, Sight, Wid},
+};
+
+use crate::{names, sabotage::Sabotage};
+
+#[cfg(test)]
+mod tests;
+
+/// The type of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Ping,
+    Echo,
+    Poll,
+    Silent,
+    Ended,
+}
+
+/// A frame of wire failover. Its tag is right; the frames of others do not get past it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Packet {
+    pub(crate) from: MacAddr,
+    pub(crate) to: MacAddr,
+    pub(crate) kind: Kind,
+    pub(crate) key: u8,
+    /// The session.
+    pub(crate) holder: u64,
+    /// The witness; zero in [`Kind::Ended`].
+    pub(crate) witness: u64,
+    pub(crate) t_w: u64,
+    pub(crate) t_h: u64,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is dropped, and changes nothing.
+    Refused,
+    /// It ends here.
+    Consumed,
+    /// This frame is sent in its place.
+    Answered(Packet),
+    /// It goes to the agent's socket.
+    Passed,
+    /// It has told the program that its session has ended.
+    Ended,
+}
+
+/// The maps, which live as long as the other pinned ones.
+#[derive(Debug, Default)]
+pub(crate) struct Wired {
+    pub(crate) wid: Option<Wid>,
+    pub(crate) keys: BTreeSet<u8>,
+    /// The known sessions and witnesses, each with a segment.
+    pub(crate) index: BTreeSet<(u64, usize)>,
+    seen: BTreeMap<(u64, usize), Sight>,
+    pub(crate) ended: Option<Session>,
+    sabotage: Option<Sabotage>,
+}
+
+impl Wired {
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..Self::default() }
+    }
+
+    /// Handles a frame. `session` is that of the fence.
+    pub(crate) fn hear(
+        &mut self,
+        packet: Packet,
+        segment: usize,
+        session: Option<Session>,
+        now: Boottime,
+    ) -> Verdict {
+        let own = session.map_or(0, Session::number);
+        let is_known = |id: u64| self.index.contains(&(id, segment));
+        let is_mine = packet.holder == own && own != 0;
+        let is_known = match packet.kind {
+            Kind::Ping => is_mine && is_known(packet.witness),
+            Kind::Echo => {
+                let is_own = self.wid.is_some_and(|wid| wid.number() == packet.witness);
+                is_known(packet.holder) && is_own && packet.t_w <= now.as_nanos()
+            }
+            Kind::Poll | Kind::Silent => is_known(packet.holder),
+            Kind::Ended => is_mine,
+        };
+        if !is_known || !self.keys.contains(&packet.key) {
+            return Verdict::Refused;
+        }
+        match packet.kind {
+            Kind::Ping => {
+                let seen = self.seen.entry((packet.witness, segment)).or_default();
+                seen.heard = seen.heard.max(now);
+                let Packet { from: to, to: from, .. } = packet;
+                Verdict::Answered(Packet { kind: Kind::Echo, from, to, t_h: now.as_nanos(), ..packet })
+            }
+            Kind::Echo => {
+                let sent = Boottime::from_nanos(packet.t_w);
+                let seen = self.seen.entry((packet.holder, segment)).or_default();
+                seen.answered = match self.sabotage {
+                    Some(Sabotage::EchoesCountAsTheyCome) => now,
+                    Some(Sabotage::OldEchoesCount) => sent,
+                    _ => seen.answered.max(sent),
+                };
+                seen.heard = seen.heard.max(now);
+                Verdict::Consumed
+            }
+            Kind::Poll | Kind::Silent => Verdict::Passed,
+            Kind::Ended => {
+                let is_news = self.ended != session;
+                self.ended = session;
+                if is_news { Verdict::Ended } else { Verdict::Consumed }
+            }
+        }
+    }
+
+    fn sight(&self, id: u64, interface: &str) -> Sight {
+        self.seen.get(&(id, names::segment(interface))).copied().unwrap_or_default()
+    }
+
+    /// Sets the ids that frames may carry.
+    pub(crate) fn set_index(&mut self, index: BTreeSet<(u64, usize)>) {
+        self.index = index;
+        let known = &self.index;
+        self.seen.retain(|key, _| known.contains(key));
+    }
+
+    pub(crate) fn set_keys(&mut self, keys: &[KeyId]) {
+        self.keys = keys.iter().map(|key| key.0).collect();
+    }
+}
+
+impl Seen for Wired {
+    fn holder(&self, session: Session, interface: &str) -> Sight {
+        self.sight(session.number(), interface)
+    }
+
+    fn witness(&self, witness: Wid, interface: &str) -> Sight {
+        self.sight(witness.number(), interface)
+    }
+
+    fn ended(&self) -> Option<Session> {
+        self.ended
+    }
+}

@@ -1,0 +1,451 @@
+//! Witnesses: the agents' pingers, their frames on the segments, and what the programs make of them.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use vipward_common::MacAddr;
+use vipward_core::{
+    cluster::Session,
+    ownership::Event,
+    wire::{Act, Boottime, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Seen as _, Wid, Witness},
+};
+
+use super::{Happening, World};
+use crate::{
+    names,
+    node::Incoming,
+    sabotage::Sabotage,
+    time::At,
+    wired::{self, Packet, Verdict},
+};
+
+/// The scale of all times.
+pub(crate) const SCALE: Scale = Scale::One;
+/// The only key.
+const KEY: KeyId = KeyId(1);
+/// The time between a deadline and the pinger's turn, in microseconds.
+const TURN_US: std::ops::Range<u64> = 5..150;
+/// The time until the engine gets a finding, in microseconds.
+const FOUND_US: std::ops::Range<u64> = 10..400;
+/// The time in which a neighbour answers, in microseconds.
+const NEIGHBOUR_US: std::ops::Range<u64> = 200..3_000;
+/// The frames that a socket keeps for an agent that does not run.
+const SOCKET: usize = 64;
+/// The repeats of the first announcement for a former holder, after it.
+pub(crate) const REPEATS: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
+/// The number of a host that is no node, among the stations of a segment.
+const STATION: usize = 7;
+
+/// A running witness.
+#[derive(Debug)]
+pub(crate) struct Pinger {
+    witness: Witness,
+    plan: Plan,
+    /// The time of its next turn.
+    turn: Option<At>,
+    socket: Vec<Received>,
+    /// Per VIP: the former holder that must hear of its end before the announcement.
+    formers: BTreeMap<usize, (Session, MacAddr)>,
+}
+
+/// What truly became of a node's pings to a session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Truth {
+    /// The pings since the last one that was answered, each with the time that it carries.
+    unanswered: VecDeque<(u64, At)>,
+    /// The time of the last ping that was answered.
+    answered: Option<At>,
+    /// The last time at which the session was silent.
+    pub(crate) silent: Option<At>,
+    /// The last time at which the others agreed.
+    pub(crate) found: Option<At>,
+    /// The last time at which a third station answered.
+    pub(crate) third_station: Option<At>,
+}
+
+impl Truth {
+    fn sent(&mut self, stamp: u64, now: At) {
+        if self.unanswered.back().is_some_and(|(last, _)| *last == stamp) {
+            return;
+        }
+        if self.unanswered.len() == SOCKET {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back((stamp, now));
+    }
+
+    fn answered(&mut self, stamp: u64) {
+        while let Some((_, at)) = self.unanswered.front().filter(|(sent, _)| *sent <= stamp) {
+            self.answered = Some(*at);
+            self.unanswered.pop_front();
+        }
+    }
+
+    /// Returns the time of the last ping that was answered, or else of the first one.
+    pub(crate) fn last_answer(&self) -> Option<At> {
+        self.answered.or_else(|| self.unanswered.front().map(|(_, at)| *at))
+    }
+
+    /// Notes whether the session is silent: six pings or more, and 300 ms on a slow clock.
+    fn look(&mut self, now: At) {
+        let since = self.last_answer();
+        let is_long = since.is_some_and(|since| now.since(since) >= SCALE.suspect() * 98 / 100);
+        if is_long && self.unanswered.len() >= 6 {
+            self.silent = Some(now);
+        }
+    }
+}
+
+impl World {
+    /// Returns whether nodes take part in wire failover.
+    pub(crate) fn has_wire(&self) -> bool {
+        self.plan.has_wire()
+    }
+
+    fn boot_now(&self, node: usize) -> Boottime {
+        Boottime::from_nanos(self.nodes[node].boot_clock.read(self.now).as_nanos())
+    }
+
+    /// Starts the witness of a new agent.
+    pub(super) fn start_witness(&mut self, node: usize) {
+        if !self.has_wire() {
+            return;
+        }
+        let it = &mut self.nodes[node];
+        let number = it.wire_noise.u64(1..);
+        let wid = it.program.wired.wid.or_else(|| Wid::from_number(number));
+        it.program.wired.wid = wid;
+        let (Some(wid), Some(process)) = (wid, &mut it.process) else { return };
+        process.pinger = Some(Pinger {
+            witness: Witness::new(SCALE, wid),
+            plan: Plan::default(),
+            turn: None,
+            socket: Vec::new(),
+            formers: BTreeMap::new(),
+        });
+        let life = it.life;
+        self.incoming(node, life, Incoming::Event(Event::WireSelf(Some(wid)).into()));
+        self.tell_keys(node);
+    }
+
+    /// Lets an agent read the keys.
+    pub(super) fn tell_keys(&mut self, node: usize) {
+        let (delay, life) = (self.latency(node) + self.latency(node), self.nodes[node].life);
+        if self.has_wire() && self.nodes[node].process.is_some() {
+            self.after(delay, Happening::Keys { node, life });
+        }
+    }
+
+    pub(super) fn keys(&mut self, node: usize, life: u32) {
+        if self.nodes[node].life != life {
+            return;
+        }
+        if !self.reaches_api(node) {
+            return self.after(Duration::from_millis(250), Happening::Keys { node, life });
+        }
+        let is_keyless = self.plan.wire.is_some_and(|plan| plan.keyless >> node & 1 == 1);
+        let it = &mut self.nodes[node];
+        let keys = if is_keyless || it.key_gone.any() { Vec::new() } else { vec![KEY] };
+        it.program.wired.set_keys(&keys);
+        self.incoming(node, life, Incoming::Event(Event::WireKeys(keys).into()));
+    }
+
+    /// Gives an agent's witness another plan.
+    pub(super) fn set_wire(&mut self, node: usize, plan: Plan) {
+        let now = self.boot_now(node);
+        let it = &mut self.nodes[node];
+        let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
+        let ids = plan.ids();
+        it.program
+            .wired
+            .set_index(ids.into_iter().map(|(id, interface)| (id, names::segment(&interface))).collect());
+        pinger.plan = plan.clone();
+        pinger.witness.set_plan(plan, now);
+        self.schedule_turn(node);
+    }
+
+    /// Lets a witness do what is due, now or at its next deadline.
+    pub(super) fn schedule_turn(&mut self, node: usize) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let (runs, life) = (it.agent_runs(), it.life);
+        let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
+        let due = if pinger.socket.is_empty() {
+            let deadline = pinger.witness.next_deadline();
+            deadline
+                .and_then(|due| it.boot_clock.when(vipward_core::time::Monotonic::from_nanos(due.as_nanos())))
+        } else {
+            Some(now)
+        };
+        let Some(due) = due.filter(|_| runs) else { return };
+        let busy = it.busy.iter().map(|(_, by)| *by).max().map_or(0, |by| it.wire_noise.u32(0..=by));
+        let late = Duration::from_micros(it.wire_noise.u64(TURN_US)) + Duration::from_millis(busy.into());
+        let at = due.max(now) + late;
+        if pinger.turn.is_none_or(|turn| turn < now || at < turn) {
+            pinger.turn = Some(at);
+            self.at(at, Happening::Turn { node, life });
+        }
+    }
+
+    pub(super) fn turn(&mut self, node: usize, life: u32) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
+        if it.life != life || pinger.turn != Some(now) {
+            return;
+        }
+        pinger.turn = None;
+        if it.agent_runs() {
+            self.take_turn(node);
+        }
+    }
+
+    fn take_turn(&mut self, node: usize) {
+        let now = self.boot_now(node);
+        let it = &mut self.nodes[node];
+        let seen = &it.program.wired;
+        let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
+        let mut acts = Vec::new();
+        if self.sabotage == Some(Sabotage::LatePingsCount) {
+            // The witness believes that it was never late.
+            while let Some(due) = pinger.witness.next_deadline().filter(|due| *due < now) {
+                let is_ping = |act: &Act| matches!(act, Act::Send { frame, .. } if frame.kind == Kind::Ping);
+                acts.extend(pinger.witness.on_time(seen, due).into_iter().filter(|act| !is_ping(act)));
+                if pinger.witness.next_deadline() == Some(due) {
+                    break;
+                }
+            }
+        }
+        for received in std::mem::take(&mut pinger.socket) {
+            pinger.witness.on_frame(received, now);
+        }
+        acts.extend(pinger.witness.on_time(seen, now));
+        for act in acts {
+            self.act(node, act);
+        }
+        self.schedule_turn(node);
+    }
+
+    fn act(&mut self, node: usize, act: Act) {
+        match act {
+            Act::Send { interface, to, key, frame } => {
+                self.send_wire(node, names::segment(&interface), to, key, frame);
+            }
+            Act::AskNeighbours { session, interface, holder: _ } => {
+                self.ask_neighbours(node, session, &interface);
+            }
+            Act::Report(finding) => self.report(node, finding),
+        }
+    }
+
+    fn report(&mut self, node: usize, mut finding: Finding) {
+        self.say(node, || format!("its witness finds {finding:?}"));
+        match &mut finding {
+            Finding::Silent { session } => {
+                self.facts.suspected = true;
+                self.nodes[node].truth.entry(session.number()).or_default().found = Some(self.now);
+            }
+            Finding::Pinged { lately, .. } => {
+                *lately |= self.sabotage == Some(Sabotage::NoLeaving);
+            }
+            Finding::Contact { heard, answered, .. } => {
+                *answered |= self.sabotage == Some(Sabotage::TakesUnheard);
+                *heard |= self.sabotage == Some(Sabotage::HoldsUnheard);
+            }
+            Finding::Answers { .. } | Finding::Ended { .. } => {}
+        }
+        let it = &mut self.nodes[node];
+        let delay = Duration::from_micros(it.wire_noise.u64(FOUND_US));
+        let (life, number) = (it.life, self.findings.len());
+        self.findings.push(Some(finding));
+        self.after(delay, Happening::Found { node, life, finding: number });
+    }
+
+    pub(super) fn found(&mut self, node: usize, life: u32, finding: usize) {
+        if let Some(finding) = self.findings[finding].take() {
+            self.incoming(node, life, Incoming::Event(Event::Witnessed(finding).into()));
+        }
+    }
+
+    /// Asks a host of the segment that is no node.
+    fn ask_neighbours(&mut self, node: usize, session: Session, interface: &Arc<str>) {
+        let segment = names::segment(interface);
+        let life = self.nodes[node].life;
+        let session = session.number();
+        let happening = Happening::Neighbour { node, life, session };
+        if self.sabotage == Some(Sabotage::NoThirdStation) {
+            return self.after(Duration::from_micros(100), happening);
+        }
+        let is_there = self.plan.wire.is_some_and(|plan| plan.third_station);
+        let asks = self.carries(segment, node, STATION) && self.carries(segment, STATION, node);
+        if is_there && asks {
+            let delay = Duration::from_micros(self.nodes[node].wire_noise.u64(NEIGHBOUR_US));
+            self.nodes[node].truth.entry(session).or_default().third_station = Some(self.now);
+            self.after(delay, happening);
+        }
+    }
+
+    pub(super) fn neighbour(&mut self, node: usize, life: u32, session: u64) {
+        let now = self.boot_now(node);
+        let it = &mut self.nodes[node];
+        let runs = it.agent_runs();
+        let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
+        let Some(session) = Session::from_number(session).filter(|_| it.life == life && runs) else { return };
+        pinger.witness.on_third_station(session, now);
+        self.take_turn(node);
+    }
+
+    /// Returns whether a frame between two stations of a segment arrives, by chance if frames are
+    /// lost.
+    fn carries(&mut self, segment: usize, from: usize, to: usize) -> bool {
+        let has_carrier =
+            |station: usize| self.nodes.get(station).is_none_or(|node| !node.links[segment].no_carrier.any());
+        let wire = &self.segments[segment];
+        let lossy = wire.lossy.iter().map(|(_, percent)| *percent).max();
+        let passes = wire.passes(from, to) && has_carrier(from) && has_carrier(to);
+        let noise = &mut self.nodes[if from == STATION { to } else { from }].wire_noise;
+        passes && lossy.is_none_or(|percent| noise.u8(0..100) >= percent)
+    }
+
+    /// Sends an agent's frame.
+    fn send_wire(&mut self, node: usize, segment: usize, to: MacAddr, key: KeyId, frame: Frame) {
+        let now = self.now;
+        let kind = match frame.kind {
+            Kind::Ping => wired::Kind::Ping,
+            Kind::Poll => wired::Kind::Poll,
+            Kind::Silent => wired::Kind::Silent,
+            Kind::Ended => wired::Kind::Ended,
+        };
+        let holder = frame.holder.number();
+        let truth = self.nodes[node].truth.entry(holder).or_default();
+        if frame.kind == Kind::Ping {
+            truth.sent(frame.stamp, now);
+        }
+        truth.look(now);
+        if frame.kind == Kind::Ended && self.sabotage == Some(Sabotage::NoTelling) {
+            return;
+        }
+        let packet = Packet {
+            from: self.nodes[node].links[segment].known_mac,
+            to,
+            kind,
+            key: key.0,
+            holder,
+            witness: frame.witness.map_or(0, Wid::number),
+            t_w: frame.stamp,
+            t_h: 0,
+        };
+        if frame.kind != Kind::Ping {
+            self.say(node, || format!("sends {:?} to {to} on {}", packet.kind, names::interface(segment)));
+        }
+        self.transmit(segment, node, packet);
+    }
+
+    fn transmit(&mut self, segment: usize, from: usize, packet: Packet) {
+        let to = names::mac_node(packet.to);
+        if !self.carries(segment, from, to) {
+            return;
+        }
+        let wire = &self.segments[segment];
+        let late = wire.late.iter().map(|(_, by)| *by).max();
+        let replayed = self.plan.wire.map(|plan| plan.replayed_ms).filter(|by| *by > 0);
+        let noise = &mut self.nodes[from].wire_noise;
+        let lateness = late.map_or(0, |by| noise.u32(0..=by));
+        let delay = Duration::from_micros(noise.u64(30..600)) + Duration::from_millis(lateness.into());
+        let again = replayed.map(|by| Duration::from_millis(noise.u32(0..=by).into()));
+        self.after(delay, Happening::Packet { segment, packet });
+        if let Some(again) = again {
+            self.after(delay + again, Happening::Packet { segment, packet });
+        }
+    }
+
+    /// Lets a program handle a frame.
+    pub(super) fn packet(&mut self, segment: usize, packet: Packet) {
+        let node = names::mac_node(packet.to);
+        let now = self.boot_now(node);
+        let it = &mut self.nodes[node];
+        let link = &it.links[segment];
+        let is_dead = self.segments[segment].dead.iter().any(|(_, way)| way.node == node && way.into);
+        if !it.kernel_runs() || link.no_carrier.any() || link.mac != packet.to || is_dead {
+            return;
+        }
+        let session = it.program.session;
+        let local = it.clock.read(self.now).saturating_sub(it.late);
+        let peer = Session::from_number(packet.holder);
+        let answered =
+            |wired: &wired::Wired| peer.map(|peer| wired.holder(peer, &names::interface(segment)).answered);
+        let before = answered(&it.program.wired);
+        let was_valid = it.program.fence(local) == crate::program::FenceState::Valid;
+        let verdict = it.program.wired.hear(packet, segment, session, now);
+        if answered(&it.program.wired) < before {
+            return self.violate("I4", format!("an old answer counts on {}", names::node(node)));
+        }
+        match verdict {
+            Verdict::Refused => {}
+            Verdict::Consumed => {
+                if packet.kind == wired::Kind::Echo {
+                    it.truth.entry(packet.holder).or_default().answered(packet.t_w);
+                }
+            }
+            Verdict::Answered(echo) => {
+                it.pinged.insert(packet.witness, self.now);
+                self.transmit(segment, node, echo);
+            }
+            Verdict::Passed => self.reach_socket(node, segment, packet),
+            Verdict::Ended => {
+                it.ended_at = self.now;
+                self.facts.told |= was_valid;
+                self.stirred = true;
+                self.say(node, || "its program hears that its session has ended".to_owned());
+                self.schedule_turn(node);
+            }
+        }
+    }
+
+    fn reach_socket(&mut self, node: usize, segment: usize, packet: Packet) {
+        let is_poll = packet.kind == wired::Kind::Poll;
+        let it = &mut self.nodes[node];
+        let wid = it.program.wired.wid;
+        let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
+        let Some(holder) = Session::from_number(packet.holder) else { return };
+        if is_poll && self.sabotage == Some(Sabotage::AllSecond) {
+            let frame = Frame { kind: Kind::Silent, holder, witness: wid, stamp: packet.t_w };
+            return self.send_wire(node, segment, packet.from, KeyId(packet.key), frame);
+        }
+        if pinger.socket.len() < SOCKET {
+            let kind = if is_poll { Kind::Poll } else { Kind::Silent };
+            let witness = Wid::from_number(packet.witness);
+            let frame = Frame { kind, holder, witness, stamp: packet.t_w };
+            pinger.socket.push(Received { interface: names::interface(segment), from: packet.from, frame });
+            self.schedule_turn(node);
+        }
+    }
+
+    /// Notes whom a node must tell before it announces a VIP.
+    pub(super) fn note_former(&mut self, node: usize, vip: usize, former: (Session, MacAddr)) {
+        let process = self.nodes[node].process.as_mut();
+        if let Some(pinger) = process.and_then(|process| process.pinger.as_mut()) {
+            pinger.formers.insert(vip, former);
+        }
+    }
+
+    /// Tells a VIP's former holder that its session has ended, and repeats the announcement for it.
+    pub(super) fn tell_former(&mut self, node: usize, vip: usize, life: u32) {
+        let segment = self.segment_of(vip);
+        let process = self.nodes[node].process.as_mut();
+        let Some(pinger) = process.and_then(|process| process.pinger.as_mut()) else { return };
+        let Some((session, to)) = pinger.formers.remove(&vip) else { return };
+        if let Some(key) = pinger.plan.key {
+            self.send_wire(node, segment, to, key, Frame::ended(session));
+        }
+        if self.sabotage != Some(Sabotage::NoRepeats) {
+            for after in REPEATS {
+                self.after(after, Happening::Repeat { node, vip, life, to });
+            }
+        }
+    }
+}
