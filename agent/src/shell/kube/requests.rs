@@ -150,7 +150,7 @@ impl Requests {
 
     /// Writes a Lease; [`LeaseWritten`](vipward_core::ownership::Event::LeaseWritten) follows.
     pub fn write_lease(&self, write: LeaseWrite) {
-        self.lease(write.node.clone(), LeaseJob::Write(write));
+        self.lease(write.node.clone(), LeaseJob::Write(Box::new(write)));
     }
 
     /// Reads a Lease from etcd; [`LeaseRead`](vipward_core::ownership::Event::LeaseRead) follows.

@@ -62,19 +62,16 @@ impl Key {
 
     /// Returns the text for the Secret.
     pub fn secret_text(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        format!("{:032x}", u128::from_be_bytes(self.0))
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let text = text.trim_end().as_bytes();
-        let mut bytes = [0; LENGTH];
-        if text.len() != 2 * LENGTH || !text.iter().all(u8::is_ascii_hexdigit) {
+        let text = text.trim_end();
+        // Parsing alone would take a sign.
+        if text.len() != 2 * LENGTH || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
-        for (byte, digits) in bytes.iter_mut().zip(text.chunks(2)) {
-            *byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
-        }
-        Some(Self(bytes))
+        u128::from_str_radix(text, 16).ok().map(|number| Self(number.to_be_bytes()))
     }
 }
 

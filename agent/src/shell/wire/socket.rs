@@ -95,10 +95,9 @@ impl WireSocket {
         let mut bytes = [0; WIRE_LEN];
         let (length, from) = match recvfrom::<LinkAddr>(self.0.as_raw_fd(), &mut bytes) {
             Ok((length, Some(from))) => (length, from),
-            Ok((_, None)) => return Ok(Next::Refused),
-            Err(Errno::EAGAIN) => return Ok(Next::Nothing),
             // An interface that went down is reported once, and is of no matter to the others.
-            Err(Errno::ENETDOWN | Errno::EINTR) => return Ok(Next::Refused),
+            Ok((_, None)) | Err(Errno::ENETDOWN | Errno::EINTR) => return Ok(Next::Refused),
+            Err(Errno::EAGAIN) => return Ok(Next::Nothing),
             Err(error) => return Err(error),
         };
         let is_to_us = from.pkttype() == libc::PACKET_HOST;

@@ -13,7 +13,7 @@ use crate::shell::kube::{call::Call, leases, meta::Bare, resource::Resource, tex
 
 /// A request about a Lease.
 pub(super) enum LeaseJob {
-    Write(LeaseWrite),
+    Write(Box<LeaseWrite>),
     Read(NodeName),
 }
 

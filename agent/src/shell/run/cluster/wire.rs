@@ -119,7 +119,7 @@ impl Failover {
 
 fn shown(view: &View) -> Value {
     let View { urgency, traffic, counts, unsent, refused, left_out } = view;
-    let right = |right: Result<(), nix::Error>| right.map_or_else(|why| why.desc(), |()| "yes");
+    let right = |right: Result<(), nix::Error>| right.map_or_else(nix::Error::desc, |()| "yes");
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
     let traffic: Vec<Value> = traffic
         .iter()

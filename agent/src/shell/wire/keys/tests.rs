@@ -27,7 +27,9 @@ fn a_key_is_read_as_the_two_words_of_siphash() {
 
 #[test]
 fn the_newest_key_is_the_last() {
-    let rows: [(&[&str], Option<&str>, &[u8], u8, &str); 7] = [
+    /// The entries, the annotation, the keys in order, the next number, and what is shown.
+    type Row = (&'static [&'static str], Option<&'static str>, &'static [u8], u8, &'static str);
+    let rows: [Row; 7] = [
         (&[], None, &[], 1, "none"),
         (&["1"], None, &[1], 2, "one"),
         (&["2", "1"], None, &[1, 2], 3, "the larger number is newer"),
