@@ -300,7 +300,8 @@ impl Engine {
                 self.look_at(vip);
             }
         }
-        // A claim may be a reason to renew at once.
+        self.tick_wire_plan();
+        // A claim may be a reason to renew at once, and so may a witness that is gone.
         self.tick_lease();
         self.tick_wire_plan();
         self.tick_stopping();

@@ -78,6 +78,8 @@ pub(crate) enum Happening {
     Turn { node: usize, life: u32 },
     /// A frame of wire failover reaches a node.
     Packet { segment: usize, packet: Packet },
+    /// An old frame of wire failover comes again.
+    Replay { segment: usize, packet: Packet },
     /// A witness's finding reaches the engine.
     Found { node: usize, life: u32, finding: usize },
     /// A third station answers a witness that doubts a session.
@@ -290,6 +292,7 @@ impl World {
             Happening::Timeout(flight) => self.timed_out(flight),
             Happening::Turn { node, life } => self.turn(node, life),
             Happening::Packet { segment, packet } => self.packet(segment, packet),
+            Happening::Replay { segment, packet } => self.replay(segment, packet),
             Happening::Found { node, life, finding } => self.found(node, life, finding),
             Happening::Neighbour { node, life, session } => self.neighbour(node, life, session),
             Happening::Keys { node, life } => self.keys(node, life),

@@ -91,8 +91,9 @@ impl Engine {
         if plan == self.nodes.wire.plan {
             return;
         }
-        self.nodes.wire.contacts.keep(&plan);
-        self.nodes.wire.plan = plan.clone();
+        if self.nodes.wire.set_plan(&plan, self.now) {
+            self.nodes.own.renew_now(self.now);
+        }
         self.command(Command::SetWire(plan));
     }
 }

@@ -99,6 +99,20 @@ impl Witnesses {
         !lately && self.said().is_some_and(|offer| offer.set == [by])
     }
 
+    /// Takes in another plan. What is known of a witness ends with its session, and one whose word counts
+    /// is as one that no longer pings. Returns true if the Lease must say so at once.
+    pub(super) fn set_plan(&mut self, plan: &Plan, now: Monotonic) -> bool {
+        let session = |plan: &Plan, wid| plan.peers.iter().find(|peer| peer.wid == wid).map(|peer| peer.session);
+        let before = std::mem::replace(&mut self.plan, plan.clone());
+        let goes_on = |wid: &Wid| session(plan, *wid).is_some_and(|now| session(&before, *wid) == Some(now));
+        let over: Vec<Wid> = self.pinged.keys().filter(|wid| !goes_on(wid)).copied().collect();
+        self.pinged.retain(|wid, _| goes_on(wid));
+        self.contacts.keep(plan);
+        let counts = |wid: &Wid| self.said().is_some_and(|offer| offer.set.contains(wid));
+        let over: Vec<Wid> = over.into_iter().filter(counts).collect();
+        over.into_iter().fold(false, |leaves, wid| self.on_pinged(wid, false, now) || leaves)
+    }
+
     pub(super) fn pings(&self, wid: Wid) -> Option<bool> {
         self.pinged.get(&wid).map(|(lately, _)| *lately)
     }

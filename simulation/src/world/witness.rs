@@ -304,11 +304,14 @@ impl World {
     fn carries(&mut self, segment: usize, from: usize, to: usize) -> bool {
         let has_carrier =
             |station: usize| self.nodes.get(station).is_none_or(|node| !node.links[segment].no_carrier.any());
-        let wire = &self.segments[segment];
-        let lossy = wire.lossy.iter().map(|(_, percent)| *percent).max();
-        let passes = wire.passes(from, to) && has_carrier(from) && has_carrier(to);
-        let noise = &mut self.nodes[if from == STATION { to } else { from }].wire_noise;
-        passes && lossy.is_none_or(|percent| noise.u8(0..100) >= percent)
+        let passes = self.segments[segment].passes(from, to) && has_carrier(from) && has_carrier(to);
+        passes && self.survives(segment, if from == STATION { to } else { from })
+    }
+
+    /// Returns whether a segment that loses frames spares this one.
+    fn survives(&mut self, segment: usize, node: usize) -> bool {
+        let lossy = self.segments[segment].lossy.iter().map(|(_, percent)| *percent).max();
+        lossy.is_none_or(|percent| self.nodes[node].wire_noise.u8(0..100) >= percent)
     }
 
     /// Sends an agent's frame.
@@ -359,7 +362,14 @@ impl World {
         let again = replayed.map(|by| Duration::from_millis(noise.u32(0..=by).into()));
         self.after(delay, Happening::Packet { segment, packet });
         if let Some(again) = again {
-            self.after(delay + again, Happening::Packet { segment, packet });
+            self.after(delay + again, Happening::Replay { segment, packet });
+        }
+    }
+
+    /// Repeats an old frame, which is lost like any other.
+    pub(super) fn replay(&mut self, segment: usize, packet: Packet) {
+        if self.survives(segment, names::mac_node(packet.to)) {
+            self.packet(segment, packet);
         }
     }
 

@@ -108,6 +108,18 @@ fn an_only_witness_that_stops_pinging_is_left_at_once_and_counts_again_after_2_s
 }
 
 #[test]
+fn what_was_known_of_an_only_witness_ends_with_its_session() {
+    let mut world = holding(&["b"]);
+    world.lease(LeaseRecord { session: None, ended: vec![session("b", 1)], ..world.stored_lease("b") });
+    world.lease(LeaseRecord { session: Some(session("b", 2)), ..world.stored_lease("b") });
+    world.after(RENEWAL * 4);
+    assert_eq!(said(&world).mode, Mode::Off, "it has not pinged in its new session");
+    pinged(&mut world, "b", true);
+    world.after(RENEWAL * 4);
+    assert_eq!(said(&world).mode, Mode::Notice);
+}
+
+#[test]
 fn one_of_several_witnesses_that_stops_pinging_changes_nothing_unless_another_can_replace_it() {
     let mut world = holding(&["b", "c"]);
     let before = said(&world);
