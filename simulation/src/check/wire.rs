@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vipward_common::MacAddr;
 use vipward_core::{
     cluster::{ClaimState, LeaseRecord, Session},
     wire::{Mode, Wid},
@@ -47,6 +48,7 @@ const LEAVES: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub(crate) struct Crash {
     vip: usize,
+    holder: usize,
     at: At,
     /// The witnesses that counted, and how many of them must have agreed.
     set: Vec<Wid>,
@@ -125,7 +127,10 @@ impl World {
         let it = &self.nodes[holder];
         let own = self.nodes[by].program.wired.wid.map_or(0, Wid::number);
         let pinged = it.pinged.get(&own).copied().unwrap_or_default();
-        let could_leave = it.fit_since.is_some_and(|since| self.now.since(since) > LEAVES * 4)
+        // Old pings that come again seem to be its witness's.
+        let is_misled = self.plan.wire.is_some_and(|plan| plan.replayed_ms > 0);
+        let could_leave = !is_misled
+            && it.fit_since.is_some_and(|since| self.now.since(since) > LEAVES * 4)
             && it.agent_runs()
             && self.now.since(it.runs_since) > LEAVES * 2
             && it.busy.is_empty();
@@ -161,6 +166,7 @@ impl World {
             && other.process.as_ref().is_some_and(|process| process.began <= rounds.began)
             && links.iter().all(|link| !link.no_carrier.any() && link.known_mac == link.mac)
             && it.peers_due.contains(&links[1].mac)
+            && self.knows_mac(former, links[0].mac)
             && it.program.wired.keys.intersection(&other.program.wired.keys).next().is_some();
         if !goes_on {
             return true;
@@ -205,6 +211,12 @@ impl World {
         true
     }
 
+    /// Returns whether a node's Lease has this MAC, so that others find the node.
+    fn knows_mac(&self, node: usize, mac: MacAddr) -> bool {
+        let lease = self.api.leases.get(&names::node(node));
+        lease.is_some_and(|lease| lease.interfaces.iter().any(|interface| interface.mac == mac))
+    }
+
     /// Notes the VIPs of a node that is about to crash, or whose interface dies.
     pub(crate) fn note_crash(&mut self, node: usize, segment: Option<usize>) {
         if !self.has_wire() || self.record.calm_before() < CALM || self.record.in_force > self.record.batch {
@@ -241,6 +253,7 @@ impl World {
         for vip in vips {
             let crash = Crash {
                 vip,
+                holder: node,
                 at: self.now,
                 quorum: if leaves_by_itself { 0 } else { offer.quorum() },
                 set: offer.set.clone(),
@@ -260,10 +273,13 @@ impl World {
 
     /// Checks L3: a VIP whose holder has crashed is held again.
     pub(crate) fn judge(&mut self, crash: usize) {
-        let Crash { vip, at, ref set, quorum } = self.record.wire.crashes[crash];
+        let Crash { vip, holder, at, ref set, quorum } = self.record.wire.crashes[crash];
         let segment = self.segment_of(vip);
         let up: Vec<usize> = (0..self.nodes.len()).filter(|node| self.is_reachable(*node, segment)).collect();
         let down = self.nodes.len() - up.len();
+        // One with a dead interface may take the VIP before it knows.
+        let may_take = |node: usize| node != holder && self.nodes[node].kernel_runs() && !up.contains(&node);
+        let is_deaf_heir = (0..self.nodes.len()).any(may_take);
         let is_late = self.now.since(at) > HEALED + LATENCIES + RANK;
         let agree = up
             .iter()
@@ -272,6 +288,7 @@ impl World {
         let is_judged = self.record.disturbed == at
             && self.record.batch_crashes == self.record.batch
             && agree.count() >= quorum
+            && !is_deaf_heir
             && (down == 1 || is_late && down == 2)
             && up.iter().all(|node| {
                 self.nodes[*node].fit_since.is_some_and(|since| at.since(since) > CALM)
