@@ -62,7 +62,7 @@ use crate::{
         kube::{
             ConnectError, HeldVip, Kube, L2Statuses, Reader, Reply, Requests, Resource, Seen, find_reason,
         },
-        metrics::{ClaimSnapshot, MetalLbSnapshot, Mode, MoveMetrics},
+        metrics::{ClaimSnapshot, MetalLbSnapshot, Mode, MoveMetrics, WireSnapshot},
     },
 };
 
@@ -235,6 +235,10 @@ impl Source for Cluster {
             without_holder += usize::from(!standing.has_holder);
         }
         Some(ClaimSnapshot { epochs, without_holder, nodes_alive: self.engine.alive(now).len() })
+    }
+
+    fn wire(&self, now: Monotonic) -> Option<WireSnapshot> {
+        Some(self.wire_snapshot(now))
     }
 
     fn metallb(&self) -> Option<MetalLbSnapshot> {

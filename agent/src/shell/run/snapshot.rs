@@ -67,6 +67,7 @@ impl<S: Source> EventLoop<S> {
             interfaces: attached.chain(unattached).collect(),
             vips: vips.collect(),
             claims: self.source.claims(now),
+            wire: self.source.wire(now),
             metallb: self.source.metallb(),
             unanswered: self.unanswered(),
             problems: self.problems.standing().len(),

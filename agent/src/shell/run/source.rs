@@ -21,7 +21,7 @@ use vipward_core::{
 use super::RunError;
 use crate::shell::{
     bpf::Maps,
-    metrics::{ClaimSnapshot, MetalLbSnapshot, Mode},
+    metrics::{ClaimSnapshot, MetalLbSnapshot, Mode, WireSnapshot},
 };
 
 /// A source of VIPs.
@@ -97,6 +97,11 @@ pub(super) trait Source {
 
     /// Returns a cluster's claims, for the metrics.
     fn claims(&self, _now: Monotonic) -> Option<ClaimSnapshot> {
+        None
+    }
+
+    /// Returns wire failover, for the metrics.
+    fn wire(&self, _now: Monotonic) -> Option<WireSnapshot> {
         None
     }
 

@@ -19,6 +19,7 @@ use crate::shell::{
     bpf::{Pins, WireMaps},
     causes::chain,
     kube::SECRET,
+    metrics::WireSnapshot,
     wire::{Fault, Keys, Pinger, View, WireSocket},
 };
 
@@ -160,6 +161,16 @@ impl Cluster {
     /// Returns the state of wire failover for `/debug/state`.
     pub(super) fn wire_state(&self) -> Option<Value> {
         self.wire.as_ref().map(Failover::state)
+    }
+
+    /// Returns wire failover, for the metrics.
+    pub(super) fn wire_snapshot(&self, now: Monotonic) -> WireSnapshot {
+        let running = self.wire.as_ref().and_then(|wire| wire.running.as_ref());
+        WireSnapshot {
+            deposed: self.engine.wire_counts(),
+            view: self.engine.wire_view(now),
+            thread: running.and_then(|running| running.pinger.view()),
+        }
     }
 
     pub(super) fn set_wire(&mut self, plan: Plan) {
