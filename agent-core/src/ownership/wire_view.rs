@@ -1,6 +1,6 @@
 //! Knowledge of the engine about wire failover, for reports.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::{Engine, WireCounts, nodes::Nodes};
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// Reason why this node's session ends only when its Lease is silent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Quiet {
     /// This node has no key.
     NoKey,
@@ -40,7 +41,7 @@ impl Quiet {
         Self::TooFew,
     ];
 
-    /// Returns the name that metrics use.
+    /// Returns the name that every output uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoKey => "no_key",
@@ -54,14 +55,8 @@ impl Quiet {
     }
 }
 
-impl Serialize for Quiet {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
 /// Wire failover, as this node takes part in it.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireView {
     /// This node as a witness.
     pub wid: Option<String>,
@@ -94,7 +89,7 @@ pub struct WireView {
 }
 
 /// A node that this one pings.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireNodeView {
     /// Its name.
     pub node: String,

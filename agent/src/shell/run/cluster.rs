@@ -35,6 +35,7 @@ use vipward_core::{
     cluster::ServiceName,
     config::{Config, InterfacePattern},
     conflict::{Line, Right},
+    doctor::{WirePeer, WireReport},
     moves::Moves,
     net::NetView,
     ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
@@ -239,6 +240,12 @@ impl Source for Cluster {
 
     fn wire(&self, now: Monotonic) -> Option<WireSnapshot> {
         Some(self.wire_snapshot(now))
+    }
+
+    fn wire_report(&self, now: Monotonic) -> WireReport {
+        let WireSnapshot { deposed: _, view, thread } = self.wire_snapshot(now);
+        let peers = thread.iter().flat_map(|thread| &thread.traffic).map(WirePeer::of).collect();
+        WireReport { view, peers }
     }
 
     fn metallb(&self) -> Option<MetalLbSnapshot> {

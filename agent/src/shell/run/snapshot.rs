@@ -29,6 +29,7 @@ impl<S: Source> EventLoop<S> {
         match question {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
             Question::Look(answer) => drop(answer.send(self.snapshot(now))),
+            Question::Wire(answer) => drop(answer.send(self.source.wire_report(now))),
             Question::State(answer) => drop(answer.send(self.state(now))),
         }
     }

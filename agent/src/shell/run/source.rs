@@ -11,6 +11,7 @@ use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     config::Config,
     conflict::{Line, Right},
+    doctor::WireReport,
     net::NetView,
     ownership::Said,
     placement::Wanted,
@@ -103,6 +104,11 @@ pub(super) trait Source {
     /// Returns wire failover, for the metrics.
     fn wire(&self, _now: Monotonic) -> Option<WireSnapshot> {
         None
+    }
+
+    /// Returns wire failover, for the doctor.
+    fn wire_report(&self, _now: Monotonic) -> WireReport {
+        WireReport::default()
     }
 
     /// Returns what the metrics say instead of `MetalLB`.

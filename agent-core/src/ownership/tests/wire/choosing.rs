@@ -230,3 +230,10 @@ fn an_end_without_contact_is_no_false_move() {
     world.after(RENEWAL);
     assert_eq!(world.engine.wire_counts().false_moves, 0);
 }
+
+#[test]
+fn a_reason_has_one_name_in_all_outputs() {
+    for quiet in Quiet::ALL {
+        assert_eq!(serde_json::to_value(quiet).expect("JSON"), quiet.name());
+    }
+}

@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     cluster::Session,
+    doctor::WirePeer,
     ownership::Event,
     time::Monotonic,
     wire::{Finding, Frame, KeyId, Plan, Scale},
@@ -121,19 +122,7 @@ impl Failover {
 fn shown(view: &View) -> Value {
     let View { urgency, traffic, counts, unsent, refused, left_out } = view;
     let right = |right: Result<(), nix::Error>| right.map_or_else(nix::Error::desc, |()| "yes");
-    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-    let traffic: Vec<Value> = traffic
-        .iter()
-        .map(|peer| {
-            json!({
-                "session": peer.session.to_string(),
-                "answered_seconds_ago": seconds(peer.answered_ago),
-                "round_trip_seconds": seconds(peer.round_trip),
-                "sent": peer.sent,
-                "lost": peer.lost,
-            })
-        })
-        .collect();
+    let traffic: Vec<WirePeer> = traffic.iter().map(WirePeer::of).collect();
     json!({
         "runs_first": right(urgency.scheduled),
         "memory_locked": right(urgency.locked),
