@@ -10,6 +10,7 @@ mod machine;
 mod multicast;
 mod plane;
 mod surroundings;
+mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use serde::Serialize;
 
 pub use self::facts::{
     Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
-    WireThread,
+    WirePeer, WireReport, WireThread,
 };
 use crate::pinned::{Fact, Unread};
 
@@ -133,6 +134,7 @@ fn absent(name: &'static str, facts: &Facts, check: impl FnOnce() -> Check) -> C
 pub fn examine(facts: &Facts) -> Vec<Check> {
     let mut checks = machine::checks(facts);
     checks.extend(plane::checks(facts));
+    checks.push(wire::check(facts));
     checks.extend(links::checks(facts));
     checks.extend(multicast::checks(facts));
     checks.extend(addresses::checks(facts));

@@ -11,6 +11,7 @@ use super::{
     cluster::{ClaimRecord, ClaimState, Holder, LeaseRecord, NodeName, Version},
     schema,
     time::Monotonic,
+    wire::found::{self, FoundBy},
 };
 
 #[cfg(test)]
@@ -191,6 +192,13 @@ pub struct NodeRow {
     pub lease_duration_seconds: f64,
     /// Whether the node is about to leave.
     pub leaving: bool,
+    /// The nodes that end its session if they find it silent on the wire. Empty if only its Lease shows
+    /// that it is dead.
+    pub witnesses: Vec<String>,
+    /// The number of them that must agree; 0 without them.
+    pub quorum: usize,
+    /// Why only its Lease shows that it is dead, or `null` when its witnesses find that sooner.
+    pub found_by_lease: Option<String>,
 }
 
 /// A change of holder.
@@ -210,7 +218,10 @@ pub struct MoveRow {
 pub fn overview(claims: &[ShownClaim], observed: &Observed, now: Monotonic) -> Overview {
     let mut vips: Vec<_> = claims.iter().map(|claim| vip(claim, observed)).collect();
     vips.sort_by_key(|vip| vip.address);
-    let nodes = observed.leases.values().map(|seen| node(seen, &vips, observed, now)).collect();
+    let leases: Vec<_> = (observed.leases.values())
+        .map(|seen| found::Seen { lease: &seen.record, lives: seen.changed.is_some() })
+        .collect();
+    let nodes = observed.leases.values().map(|seen| node(seen, &vips, observed, &leases, now)).collect();
     let mut last_moves: Vec<_> = claims.iter().filter_map(moved).collect();
     // RFC 3339 times sort as text.
     last_moves.sort_by(|a, b| (&b.since, a.address).cmp(&(&a.since, b.address)));
@@ -254,20 +265,32 @@ fn standing(claim: &ShownClaim, holder: &Holder, observed: &Observed) -> VipStat
     }
 }
 
-fn node(seen: &Seen, vips: &[VipRow], observed: &Observed, now: Monotonic) -> NodeRow {
+fn node(
+    seen: &Seen,
+    vips: &[VipRow],
+    observed: &Observed,
+    leases: &[found::Seen<'_>],
+    now: Monotonic,
+) -> NodeRow {
     let name = seen.record.node.as_str();
     let since = seen.changed.or(observed.began).unwrap_or(now);
+    let is_held = |vip: &&VipRow| vip.state == VipState::Held && vip.holder.as_deref() == Some(name);
+    let vips = vips.iter().filter(is_held).count();
+    let (witnesses, quorum, found_by_lease) = match FoundBy::of(&seen.record, vips > 0, leases) {
+        FoundBy::Witnesses { names, quorum } => (names, quorum, None),
+        FoundBy::Lease(why) => (Vec::new(), 0, Some(why.to_string())),
+    };
     NodeRow {
         node: name.to_owned(),
-        vips: vips
-            .iter()
-            .filter(|vip| vip.state == VipState::Held && vip.holder.as_deref() == Some(name))
-            .count(),
+        vips,
         session: seen.record.session.map(|session| session.to_string()),
         lease_age_seconds: tenths(now.saturating_since(since)),
         renewed: seen.changed.is_some(),
         lease_duration_seconds: seen.record.duration.as_secs_f64(),
         leaving: seen.record.leaving,
+        witnesses,
+        quorum,
+        found_by_lease,
     }
 }
 

@@ -80,6 +80,7 @@ pub use self::types::{
     Outcome, StopReason, Wire,
 };
 pub use self::view::{NodeView, Said, View, VipSummary, VipView};
+pub(crate) use self::wire_plan::share_a_segment;
 pub use self::wire_view::{Quiet, WireNodeView, WireView};
 pub use self::witnesses::WireCounts;
 pub use super::{placement::Entry, probing::Probed};

@@ -19,7 +19,9 @@ use vipward_common::{
     VlanTags, WireCounters,
 };
 
-pub use self::status::{FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus};
+pub use self::status::{
+    FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus, WirePeerStatus, WireStatus,
+};
 use crate::{
     answering::Part,
     attaching::Mode,
@@ -102,7 +104,7 @@ pub struct Contents {
 }
 
 /// What the program knows of wire failover, without the keys.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
     /// The number of this node as a witness; 0 for none.
     pub wid: u64,
@@ -110,6 +112,26 @@ pub struct Wire {
     pub ended: u64,
     /// Frames by outcome.
     pub counters: WireCounters,
+    /// The numbers of the keys.
+    pub keys: Vec<u32>,
+    /// What was heard of the peers.
+    pub heard: Vec<WireHeard>,
+}
+
+/// What the program has heard of a peer over one interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireHeard {
+    /// The peer's session, if the frames were answers to pings, or its number as a witness, if they
+    /// were pings.
+    pub id: u64,
+    /// The interface.
+    pub ifindex: u32,
+    /// Time since the newest ping of this node that it has answered.
+    pub answered_ago: Option<Duration>,
+    /// The time that the answer to this ping took.
+    pub round_trip: Option<Duration>,
+    /// Time since its last frame.
+    pub heard_ago: Option<Duration>,
 }
 
 /// An entry as the program sees it: a yield and the end of a handover count.

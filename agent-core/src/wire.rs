@@ -10,6 +10,7 @@
 
 mod acceptance;
 mod boottime;
+pub mod found;
 mod frame;
 mod offer;
 mod plan;

@@ -39,7 +39,7 @@ pub use self::{
 use crate::shell::{
     kube::Access,
     metrics::DEFAULT_MAX_VIPS as DEFAULT_SERIES_VIPS,
-    pages::{Listen, ListenAddress},
+    pages::{Listen, ListenAddress, PORT},
 };
 
 /// Layer-2 VIP agent: answers ARP for the VIPs of this node in the kernel, and guards them.
@@ -187,7 +187,7 @@ pub struct PagesArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<ListenAddress>,
     /// The port of these pages, on all of their addresses.
-    #[arg(long, value_name = "PORT", default_value_t = 9_647, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub listen_port: u16,
     /// With more VIPs than this, none has metrics of its own.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SERIES_VIPS)]

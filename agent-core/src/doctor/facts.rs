@@ -7,12 +7,15 @@ use std::{
 };
 
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     config::InterfacePattern,
     groups::Membership,
     net::NetView,
+    ownership::WireView,
     pinned::{Fact, Plane},
+    wire::Traffic,
 };
 
 /// The facts about a host.
@@ -32,6 +35,8 @@ pub struct Facts {
     pub heartbeat: Heartbeat,
     /// The interfaces to examine. If empty: those that an agent would attach to.
     pub wanted: Vec<InterfacePattern>,
+    /// The agent's account of wire failover.
+    pub wire: Fact<WireReport>,
     /// Interfaces, addresses and routes.
     pub network: Fact<NetView>,
     /// The addresses, with their labels and protocols.
@@ -82,6 +87,44 @@ pub struct WireThread {
     pub runs_first: bool,
     /// The locked memory of its process, in bytes.
     pub locked_bytes: u64,
+}
+
+/// An agent's account of wire failover, as its page `/debug/wire` has it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct WireReport {
+    /// What the engine knows. None if the node takes no part, by its options.
+    pub view: Option<WireView>,
+    /// The traffic with the peers. Empty if the thread does not run.
+    pub peers: Vec<WirePeer>,
+}
+
+/// The traffic with a peer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct WirePeer {
+    /// Its session.
+    pub session: String,
+    /// Time since the last ping that it answered.
+    pub answered_seconds_ago: Option<f64>,
+    /// How long that answer took.
+    pub round_trip_seconds: Option<f64>,
+    /// Pings sent.
+    pub sent: u64,
+    /// Pings that no answer to them or to a later one has come for in time.
+    pub lost: u64,
+}
+
+impl WirePeer {
+    /// Returns the traffic, for people.
+    pub fn of(traffic: &Traffic) -> Self {
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+        Self {
+            session: traffic.session.to_string(),
+            answered_seconds_ago: seconds(traffic.answered_ago),
+            round_trip_seconds: seconds(traffic.round_trip),
+            sent: traffic.sent,
+            lost: traffic.lost,
+        }
+    }
 }
 
 /// The pin directory.

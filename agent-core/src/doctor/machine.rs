@@ -1,6 +1,6 @@
 //! Checks of the kernel, and of the rights of the agent or of this process.
 
-use super::{Agent, Check, Facts, SEE_ALL, State, WireThread, known};
+use super::{Agent, Check, Facts, SEE_ALL, State, known};
 
 /// Locked memory with which a process can load everything on a kernel
 /// that counts BPF memory as locked memory.
@@ -17,7 +17,6 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         memlock(facts),
         unprivileged_bpf(facts),
         clock_source(facts),
-        wire_thread(facts),
     ]
 }
 
@@ -101,22 +100,6 @@ fn clock_source(facts: &Facts) -> Check {
         let remedy = "see `dmesg | grep -i clocksource` for why a better one was given up, and mend that, or boot with \
                       clocksource=tsc (on a virtual machine, the host's paravirtual clock)";
         Check::yellow(name, format!("{clock}: slow to read, and the fence is kept by it"), remedy)
-    })
-}
-
-fn wire_thread(facts: &Facts) -> Check {
-    let name = "wire-thread";
-    known(name, &facts.machine.wire_thread, |thread| match thread {
-        None => Check::not_applicable(name, "no agent with wire failover is seen here"),
-        Some(WireThread { runs_first: true, locked_bytes }) => {
-            let memory = if *locked_bytes > 0 { "its memory is locked" } else { "its memory is not locked" };
-            Check::green(name, format!("the thread of wire failover runs before ordinary ones; {memory}"))
-        }
-        Some(WireThread { runs_first: false, .. }) => Check::yellow(
-            name,
-            "the thread of wire failover has no priority: while this host is very busy, it finds no dead node",
-            "give the agent CAP_SYS_NICE (in its container's securityContext)",
-        ),
     })
 }
 

@@ -16,6 +16,7 @@ mod machine;
 mod multicast;
 mod plane;
 mod surroundings;
+mod wire;
 
 /// The program of the sample.
 const OURS: u32 = 40;
@@ -56,6 +57,7 @@ fn healthy() -> Facts {
         agent: Ok(Agent::Runs(Some(4_711))),
         plane: Ok(Some(pinned::State::sample().into_parts().0)),
         heartbeat: Heartbeat::Seen { good_for: Duration::from_millis(3_400) },
+        wire: Ok(WireReport::default()),
         wanted: Vec::new(),
         network: Ok(view),
         bound: Ok(vec![bound(2, "192.0.2.2/24", "eth0")]),
@@ -193,6 +195,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("fence", None),
             ("map-fill", None),
             ("events-lost", None),
+            ("wire", None),
             ("link", eth0),
             ("program", eth0),
             ("proof", eth0),
@@ -252,6 +255,7 @@ fn nothing_that_could_not_be_read_is_green() {
     facts.pin_dir = Err(why());
     facts.agent = Err(why());
     facts.plane = Err(why());
+    facts.wire = Err(why());
     facts.bound = Err(why());
     facts.memberships = Err(why());
     facts.neighbours = Err(why());

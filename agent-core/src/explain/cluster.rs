@@ -8,6 +8,7 @@ use crate::{
     ownership::{Demand, Disqualified, NodeFacts, eligibility},
     pools::Shown,
     services::{Mention, Place, Problem},
+    wire::found::{self, FoundBy},
 };
 
 /// Returns the steps. `answering` lists the strangers that answer for the address on the segment.
@@ -281,4 +282,23 @@ fn session(cluster: &Cluster, holder: &Holder) -> Step {
     }
     let leaving = if record.leaving { "; it goes away, and hands its VIPs over" } else { "" };
     Step::good(Link::Session, format!("{node} renews its Lease{leaving}"))
+        .with(vec![failover(cluster, record)])
+}
+
+/// Returns how long it takes until others know that a holder is dead, and why.
+fn failover(cluster: &Cluster, record: &LeaseRecord) -> String {
+    let leases: Vec<_> = (cluster.leases.values())
+        .map(|seen| found::Seen { lease: &seen.record, lives: !seen.is_silent() })
+        .collect();
+    match FoundBy::of(record, true, &leases) {
+        FoundBy::Witnesses { names, quorum } => format!(
+            "if it dies, that is found by {quorum} of its {} witnesses ({}), in about 0.3 s times --wire",
+            names.len(),
+            names.join(", ")
+        ),
+        FoundBy::Lease(why) => {
+            let lasts = record.duration.as_secs_f64();
+            format!("if it dies, that is found by its Lease, after {lasts:.1} s and the margin: {why}")
+        }
+    }
 }

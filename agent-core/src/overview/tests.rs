@@ -3,6 +3,7 @@ use vipward_common::MacAddr;
 use super::*;
 use crate::cluster::{ClaimNote, Epoch, Session};
 use crate::samples::last_octet;
+use crate::wire::{KeyId, Mode, Offer, Wid};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -155,4 +156,39 @@ fn vips_are_sorted_and_the_last_moves_are_the_latest() {
     let moves: Vec<_> = overview.last_moves.iter().map(|moved| last_octet(moved.address)).collect();
     assert_eq!(moves, (6..=15).rev().collect::<Vec<_>>(), "ten, and none without holder or time");
     assert_eq!(overview.last_moves[0].cause, "cause of 15");
+}
+
+#[test]
+fn a_node_has_its_witnesses_by_name_while_enough_of_them_renew() {
+    let wid = |number| Wid::from_number(number).expect("not zero");
+    let offer = |number, set: &[u64]| Offer {
+        wid: wid(number),
+        mode: if set.is_empty() { Mode::Off } else { Mode::Notice },
+        round: 1,
+        invited: set.iter().copied().map(wid).collect(),
+        set: set.iter().copied().map(wid).collect(),
+        need: usize::from(!set.is_empty()),
+        keys: vec![KeyId(1)],
+    };
+    let lease = |node, version: &str, wire| LeaseRecord { wire: Some(wire), ..lease(node, version, Some(1)) };
+    for (c, expected) in
+        [("2", (vec!["b", "c"], 2, None)), ("1", (vec![], 0, Some("1 of its witnesses (b, c) live")))]
+    {
+        let mut observed = Observed::default();
+        for (seconds, version, c) in [(100, "1", "1"), (101, "2", c)] {
+            let leases = [
+                lease("a", version, offer(1, &[2, 3])),
+                lease("b", version, offer(2, &[])),
+                lease("c", c, offer(3, &[])),
+            ];
+            observed.see(leases.into(), at(seconds));
+        }
+        let row =
+            &overview(&[claim(10, ClaimState::Held(holder("a", 1)), None)], &observed, at(102)).nodes[0];
+        let why = row.found_by_lease.as_deref();
+        let witnesses: Vec<_> = row.witnesses.iter().map(String::as_str).collect();
+        assert_eq!((witnesses, row.quorum), (expected.0, expected.1), "{why:?}");
+        assert_eq!(why.is_some(), expected.2.is_some(), "{why:?}");
+        assert!(expected.2.is_none_or(|says| why.is_some_and(|why| why.starts_with(says))), "{why:?}");
+    }
 }

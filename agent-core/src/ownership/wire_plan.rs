@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Returns true if two interfaces are on one segment: they have a subnet in common.
-pub(super) fn share_a_segment(one: &NodeInterface, other: &NodeInterface) -> bool {
+pub(crate) fn share_a_segment(one: &NodeInterface, other: &NodeInterface) -> bool {
     let mut subnets = one.subnets.iter().map(IpNet::trunc);
     subnets.any(|subnet| other.subnets.iter().any(|of| of.trunc() == subnet))
 }

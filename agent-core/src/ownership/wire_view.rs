@@ -1,6 +1,6 @@
 //! Knowledge of the engine about wire failover, for reports.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Engine, WireCounts, nodes::Nodes};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Reason why this node's session ends only when its Lease is silent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quiet {
     /// This node has no key.
@@ -23,12 +23,40 @@ pub enum Quiet {
     FalseMoves,
     /// This node answers for no VIP.
     NoVip,
+    /// No other living node shares a segment with this one.
+    Alone,
     /// Too few nodes ping this one.
     TooFew,
 }
 
+impl Quiet {
+    /// All reasons.
+    pub const ALL: [Self; 7] = [
+        Self::NoKey,
+        Self::NoCommonKey,
+        Self::NoWitness,
+        Self::FalseMoves,
+        Self::NoVip,
+        Self::Alone,
+        Self::TooFew,
+    ];
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoKey => "no_key",
+            Self::NoCommonKey => "no_common_key",
+            Self::NoWitness => "no_witness",
+            Self::FalseMoves => "false_moves",
+            Self::NoVip => "no_vip",
+            Self::Alone => "alone",
+            Self::TooFew => "too_few",
+        }
+    }
+}
+
 /// Wire failover, as this node takes part in it.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireView {
     /// This node as a witness.
     pub wid: Option<String>,
@@ -61,7 +89,7 @@ pub struct WireView {
 }
 
 /// A node that this one pings.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireNodeView {
     /// Its name.
     pub node: String,
@@ -73,6 +101,13 @@ pub struct WireNodeView {
     pub pings: bool,
     /// True if it is silent, and about to be deposed.
     pub silent: bool,
+}
+
+impl WireView {
+    /// Returns the number of nodes about which this node's word counts.
+    pub fn watched(&self) -> usize {
+        self.nodes.iter().filter(|node| node.watched).count()
+    }
 }
 
 impl Nodes {
@@ -151,6 +186,8 @@ impl Engine {
             None
         } else if !self.answers_for_any() {
             Some(Quiet::NoVip)
+        } else if self.nodes.on_segments(now) == 0 {
+            Some(Quiet::Alone)
         } else {
             Some(Quiet::TooFew)
         }

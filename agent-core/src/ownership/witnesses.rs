@@ -262,7 +262,7 @@ impl Nodes {
     }
 
     /// Returns the number of living other nodes that share a segment with this one.
-    fn on_segments(&self, now: Monotonic) -> usize {
+    pub(super) fn on_segments(&self, now: Monotonic) -> usize {
         self.others().filter(|(name, _)| self.is_alive(name, now) && !self.paths(name).is_empty()).count()
     }
 }

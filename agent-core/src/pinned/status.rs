@@ -1,12 +1,12 @@
 //! The status of a data plane, as `vipward status -o json` prints it.
 
-use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, path::PathBuf};
+use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use vipward_common::{MacAddr, Offender, OffenderKey, Outcome, WireOutcome};
 
-use super::{Entry, State};
+use super::{Entry, State, Wire, WireHeard};
 use crate::{
     answering::{Part, PartKeys},
     attaching::Mode,
@@ -38,6 +38,8 @@ pub struct Status {
     /// Frames by outcome.
     #[schemars(schema_with = "schema::counters")]
     pub counters: BTreeMap<&'static str, u64>,
+    /// What the program knows of wire failover, or `null` if the agent has never taken part in it.
+    pub wire: Option<WireStatus>,
     /// Frames of wire failover by outcome.
     #[schemars(schema_with = "schema::wire_counters")]
     pub wire_counters: BTreeMap<&'static str, u64>,
@@ -66,6 +68,35 @@ pub struct FenceStatus {
     /// Whether a peer has told the program that the session of the fence has ended. Then the fence has
     /// lapsed before its deadline.
     pub ended: bool,
+}
+
+/// What the program knows of wire failover.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct WireStatus {
+    /// The number of this node as a witness, 16 hexadecimal digits. `status --cluster` has the names.
+    pub witness: String,
+    /// The numbers of the keys that frames may have.
+    pub keys: Vec<u32>,
+    /// The peers that may be heard. A node that pings this one and is pinged by it is there twice: by its
+    /// session, which answers, and by its number as a witness, which pings.
+    pub peers: Vec<WirePeerStatus>,
+}
+
+/// A peer of wire failover.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
+pub struct WirePeerStatus {
+    /// Its session, or its number as a witness: 16 hexadecimal digits.
+    pub id: String,
+    /// The interface.
+    pub interface: String,
+    /// The VLAN ID of that interface, or `null` when it is no VLAN device.
+    pub vlan: Option<u16>,
+    /// Time since the newest ping of this node that it has answered, or `null`.
+    pub answered_seconds_ago: Option<f64>,
+    /// How long that answer took, or `null`.
+    pub round_trip_seconds: Option<f64>,
+    /// Time since its last frame, or `null` when none has come.
+    pub heard_seconds_ago: Option<f64>,
 }
 
 /// An interface that the program is pinned to.
@@ -197,6 +228,7 @@ impl Status {
             peers: contents.peers.iter().map(peer).collect(),
             offenders: offenders.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
             counters: Outcome::ALL.iter().map(|outcome| (outcome.name(), frames.get(*outcome))).collect(),
+            wire: state.wire(),
             wire_counters: WireOutcome::ALL
                 .iter()
                 .map(|outcome| (outcome.name(), contents.wire.counters.get(*outcome)))
@@ -224,6 +256,24 @@ impl State {
             mac: self.contents.own_macs.get(&ifindex).copied(),
             carrier: interface.is_some_and(|interface| interface.carrier),
             proof: self.contents.proof(ifindex).name(),
+        })
+    }
+
+    fn wire(&self) -> Option<WireStatus> {
+        let Wire { wid, keys, heard, .. } = &self.contents.wire;
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+        let peer = |peer: &WireHeard| WirePeerStatus {
+            id: format!("{:016x}", peer.id),
+            interface: self.network.name_of(peer.ifindex),
+            vlan: self.network.vlan_of(peer.ifindex),
+            answered_seconds_ago: seconds(peer.answered_ago),
+            round_trip_seconds: seconds(peer.round_trip),
+            heard_seconds_ago: seconds(peer.heard_ago),
+        };
+        (*wid != 0).then(|| WireStatus {
+            witness: format!("{wid:016x}"),
+            keys: keys.clone(),
+            peers: heard.iter().map(peer).collect(),
         })
     }
 

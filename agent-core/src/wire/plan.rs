@@ -139,6 +139,10 @@ pub struct Traffic {
 /// Counts of a witness since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
+    /// Pings sent, to all peers so far.
+    pub pings: u64,
+    /// Pings that no answer to them or to a later one has come for in time.
+    pub lost: u64,
     /// Times that it began to find a holder silent.
     pub suspicions: u64,
     /// Times that it asked the others.

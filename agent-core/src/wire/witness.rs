@@ -222,7 +222,10 @@ impl Witness {
             if !watch.pings.is_due(is_watched, self.scale, now) {
                 continue;
             }
+            let lost = watch.pings.lost();
             self.counts.late += u64::from(watch.pings.ping(is_watched, self.scale, now));
+            self.counts.pings += 1;
+            self.counts.lost += watch.pings.lost() - lost;
             let frame = Frame::ping(*session, self.wid, now);
             acts.extend(watch.peer.paths.iter().map(|path| send(path, key, frame)));
         }

@@ -41,13 +41,18 @@ impl fmt::Display for ClusterTables<'_> {
             ]);
         }
         print(f, &vip_table)?;
-        let mut node_table = table(&["NODE", "VIPS", "LEASE", "GOOD FOR", "SESSION", "LEAVING"]);
+        let mut node_table =
+            table(&["NODE", "VIPS", "LEASE", "GOOD FOR", "SESSION", "LEAVING", "FOUND DEAD BY"]);
         for row in nodes {
             let age = row.lease_age_seconds;
             let lease = if row.renewed {
                 format!("renewed {age:.1} s ago")
             } else {
                 format!("unchanged for {age:.1} s, as long as it was looked at")
+            };
+            let found_by = match &row.found_by_lease {
+                None => format!("{} of {}", row.quorum, row.witnesses.join(",")),
+                Some(why) => format!("its Lease: {why}"),
             };
             node_table.add_row([
                 row.node.clone(),
@@ -56,6 +61,7 @@ impl fmt::Display for ClusterTables<'_> {
                 format!("{} s", row.lease_duration_seconds),
                 or_dash(row.session.as_ref()),
                 yes(row.leaving),
+                found_by,
             ]);
         }
         writeln!(f)?;

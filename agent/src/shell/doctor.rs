@@ -6,6 +6,7 @@
 mod fence;
 mod files;
 mod netdev;
+mod pages;
 mod processes;
 mod report;
 mod tc;
@@ -51,6 +52,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
     Facts {
         machine: machine(agent.as_ref().ok().copied()),
         pin_dir: preflight::look_at(dir).map_err(|error| unread(&error)),
+        wire: pages::wire(agent.as_ref().ok().copied()),
         plane,
         heartbeat,
         dir: dir.to_owned(),

@@ -117,6 +117,7 @@ impl Rows {
         let name = match other["type"].as_str() {
             Some("string") | None => "text".to_owned(),
             Some("array") if items["type"] == "object" => "list of objects".to_owned(),
+            Some("array") if items["type"] == "integer" => "list of integers".to_owned(),
             Some("array") => "list of texts".to_owned(),
             Some(name) => name.to_owned(),
         };

@@ -13,6 +13,7 @@ mod metallb;
 mod moves;
 mod scrape;
 mod text;
+mod wire;
 
 use std::fmt;
 
@@ -29,6 +30,7 @@ pub use self::{
     moves::MoveMetrics,
     scrape::{ClaimSnapshot, InterfaceSnapshot, Mode, Snapshot, VipSnapshot},
     text::Format,
+    wire::WireSnapshot,
 };
 
 /// The prefix of every name.

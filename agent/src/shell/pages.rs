@@ -1,10 +1,12 @@
-//! The agent's pages, over HTTP: `/metrics`, `/livez`, `/readyz` and `/debug/state`.
+//! The agent's pages, over HTTP: `/metrics`, `/livez`, `/readyz`, `/debug/state` and
+//! `/debug/wire`.
 //!
 //! | page | source |
 //! |---|---|
 //! | `/livez` | the event loop, whose answer proves that it runs |
 //! | `/readyz` | the state of the event loop, compared with what is read back from the kernel |
 //! | `/metrics` | counts, the state of the event loop, and what is read from the kernel |
+//! | `/debug/wire` | the event loop's account of wire failover, for `vipward doctor` on this host |
 //! | `/debug/state` | the whole state of event loop and kernel, for this host only |
 //!
 //! The event loop answers from memory only. A thread of its own reads whole maps, one reading at a
@@ -37,7 +39,7 @@ use tokio::{
     time::timeout,
 };
 use tracing::{info, warn};
-use vipward_core::pinned::Contents;
+use vipward_core::{doctor::WireReport, pinned::Contents};
 
 pub use self::checks::Check;
 pub(super) use self::checks::report;
@@ -49,6 +51,10 @@ use super::{
     status,
 };
 
+/// The port of an agent's pages.
+pub const PORT: u16 = 9_647;
+/// The page of wire failover.
+pub const WIRE: &str = "/debug/wire";
 /// The time that the event loop has to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most questions that wait for the event loop.
@@ -109,6 +115,8 @@ pub enum Question {
     Live(oneshot::Sender<Vec<Check>>),
     /// The state for `/metrics` and `/readyz`.
     Look(oneshot::Sender<Snapshot>),
+    /// Wire failover, for `/debug/wire`.
+    Wire(oneshot::Sender<WireReport>),
     /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
@@ -224,6 +232,7 @@ fn router(desk: Arc<Desk>) -> Router {
         .route("/readyz", get(ready))
         .route("/readyz/{check}", get(one))
         .route("/metrics", get(metrics))
+        .route(WIRE, get(wire))
         .route("/debug/state", get(state))
         .with_state(desk)
 }
@@ -251,9 +260,8 @@ async fn state(
     State(desk): State<Arc<Desk>>,
     ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
 ) -> Response {
-    if !peer.ip().to_canonical().is_loopback() {
-        let why = "/debug/state is served to this host only: ask 127.0.0.1 there\n";
-        return (StatusCode::FORBIDDEN, why).into_response();
+    if let Some(refusal) = refusal(peer) {
+        return refusal;
     }
     let snapshot =
         desk.ask(Question::State).await.unwrap_or_else(|| json!({"error": checks::no_answer(PATIENCE)}));
@@ -265,6 +273,28 @@ async fn state(
         "kernel": desk.status().await,
     });
     ([(header::CONTENT_TYPE, "application/json")], format!("{state:#}\n")).into_response()
+}
+
+/// Serves the event loop's account of wire failover. It has names and sessions, too.
+async fn wire(
+    State(desk): State<Arc<Desk>>,
+    ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
+) -> Response {
+    if let Some(refusal) = refusal(peer) {
+        return refusal;
+    }
+    match desk.ask(Question::Wire).await {
+        Some(report) => {
+            ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
+    }
+}
+
+/// Returns the answer to another host that asks for what is for this host only.
+fn refusal(peer: SocketAddr) -> Option<Response> {
+    let why = "/debug is served to this host only: ask 127.0.0.1 there\n";
+    (!peer.ip().to_canonical().is_loopback()).then(|| (StatusCode::FORBIDDEN, why).into_response())
 }
 
 impl Desk {

@@ -31,3 +31,4 @@ mod tenants;
 mod unanswered;
 mod versions;
 mod wire;
+mod wire_shown;

@@ -135,38 +135,6 @@ fn what_of_the_kernel_is_set_otherwise() {
                 &["no /sys"],
                 &[],
             ),
-            (
-                "an urgent thread",
-                |_| {},
-                "wire-thread",
-                Green,
-                &["before ordinary ones; its memory is locked"],
-                &[],
-            ),
-            (
-                "one with memory that may be swapped out",
-                |it| it.machine.wire_thread = Ok(Some(WireThread { runs_first: true, locked_bytes: 0 })),
-                "wire-thread",
-                Green,
-                &["its memory is not locked"],
-                &[],
-            ),
-            (
-                "an ordinary thread",
-                |it| it.machine.wire_thread = Ok(Some(WireThread { runs_first: false, locked_bytes: 0 })),
-                "wire-thread",
-                Yellow,
-                &["has no priority"],
-                &["CAP_SYS_NICE"],
-            ),
-            (
-                "no thread",
-                |it| it.machine.wire_thread = Ok(None),
-                "wire-thread",
-                NotApplicable,
-                &["no agent with wire failover"],
-                &[],
-            ),
         ],
     );
 }

@@ -1,6 +1,7 @@
 //! Tests of the steps that the API server shows: from the Service to the holder's life.
 
 use super::*;
+use crate::wire::{KeyId, Mode, Offer, Wid};
 
 const BROKEN: &[Broken] = &[
     (
@@ -300,5 +301,40 @@ fn a_claim_is_not_said_to_be_held_by_a_node_that_does_not_renew_its_lease() {
         let explanation = explain(&facts);
         let claim = explanation.steps.iter().find(|step| step.link == Link::Claim).expect("the step");
         assert_eq!((claim.verdict, claim.says.as_str()), (verdict, says), "{what}");
+    }
+}
+
+#[test]
+fn the_step_of_the_session_says_how_soon_the_death_of_the_holder_is_found() {
+    let offer = |number: u64, set: &[u64]| {
+        let wids = |of: &[u64]| of.iter().filter_map(|number| Wid::from_number(*number)).collect();
+        Some(Offer {
+            wid: Wid::from_number(number).expect("not zero"),
+            mode: if set.is_empty() { Mode::Off } else { Mode::Notice },
+            round: 1,
+            invited: wids(set),
+            set: wids(set),
+            need: usize::from(!set.is_empty()),
+            keys: vec![KeyId(1)],
+        })
+    };
+    let rows = [
+        (
+            offer(1, &[2]),
+            "if it dies, that is found by 1 of its 1 witnesses (n2), in about 0.3 s times --wire",
+        ),
+        (
+            None,
+            "if it dies, that is found by its Lease, after 4.0 s and the margin: it takes no part in wire failover \
+             (--wire off, --policy stop, or no key)",
+        ),
+    ];
+    for (wire, expected) in rows {
+        let mut facts = elsewhere();
+        lease_of(&mut facts, "n1").record.wire = wire;
+        lease_of(&mut facts, "n2").record.wire = offer(2, &[]);
+        let explanation = explain(&facts);
+        let step = explanation.steps.iter().find(|step| step.link == Link::Session).expect("the step");
+        assert_eq!((step.verdict, &step.details[..]), (Verdict::Good, &[expected.to_owned()][..]));
     }
 }

@@ -16,7 +16,7 @@
 use super::world::*;
 use crate::{
     cluster::LeaseRecord,
-    ownership::{Event, Settings},
+    ownership::{Event, Quiet, Settings},
     wire::{Finding, KeyId, Mode, Offer, Scale, Wid},
 };
 

@@ -95,6 +95,11 @@ impl Pings {
         has_gap && is_watched && before.is_some_and(|(_, was_watched)| was_watched)
     }
 
+    /// Returns the number of pings that were lost.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// Takes in that what this node has missed so far may be its own fault.
     pub(super) fn begin_anew(&mut self, now: Boottime) {
         self.in_time_since = now;

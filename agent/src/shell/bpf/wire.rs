@@ -1,13 +1,13 @@
 //! Typed access to the pinned maps of wire failover.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io, time::Duration};
 
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use vipward_common::{
     SipKey, WIRE_KEYS, WireCounters, WireIndexKey, WireKey, WireSeen, WireSlot, maps as names,
 };
 use vipward_core::{
-    pinned::Wire,
+    pinned::{Wire, WireHeard},
     wire::{KeyId, Wid},
 };
 
@@ -15,6 +15,7 @@ use super::{
     BpfError, Pins,
     maps::{absent_is_fine, bytes, failed, pinned, plain},
 };
+use crate::shell::clock;
 
 const KEY: usize = size_of::<WireKey>();
 const INDEX_KEY: usize = size_of::<WireIndexKey>();
@@ -117,6 +118,43 @@ impl WireMaps {
     /// Returns what the program knows.
     pub(super) fn contents(&self) -> Result<Wire, BpfError> {
         let wid = self.wid()?.map_or(0, Wid::number);
-        Ok(Wire { wid, ended: self.ended()?, counters: self.counters()? })
+        Ok(Wire {
+            wid,
+            ended: self.ended()?,
+            counters: self.counters()?,
+            keys: self.key_numbers()?,
+            heard: self.heard()?,
+        })
+    }
+
+    /// Returns the numbers of the keys.
+    fn key_numbers(&self) -> Result<Vec<u32>, BpfError> {
+        let mut numbers = Vec::new();
+        for place in 0..WIRE_KEYS {
+            let key: WireKey = plain(&self.keys.get(&place, 0).map_err(failed("read", names::WIRE_KEYS))?);
+            numbers.extend(Some(key.id).filter(|id| *id != 0));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Returns what was heard of the peers.
+    fn heard(&self) -> Result<Vec<WireHeard>, BpfError> {
+        let index = self.index()?;
+        // Frames that come while this is read are not of the future.
+        let slots: Vec<_> =
+            index.into_iter().map(|(key, slot)| Ok((key, self.seen(slot)?))).collect::<Result<_, _>>()?;
+        let now = clock::boottime_ns()
+            .map_err(|errno| BpfError::Sys { operation: "read the clock", source: io::Error::from(errno) })?;
+        let ago = |time: u64| (time != 0).then(|| Duration::from_nanos(now.saturating_sub(time)));
+        let heard = |(key, seen): (WireIndexKey, WireSeen)| WireHeard {
+            id: key.id,
+            ifindex: key.ifindex,
+            answered_ago: ago(seen.answered),
+            round_trip: (seen.answered != 0)
+                .then(|| Duration::from_nanos(seen.heard.saturating_sub(seen.answered))),
+            heard_ago: ago(seen.heard),
+        };
+        Ok(slots.into_iter().map(heard).collect())
     }
 }

@@ -11,7 +11,7 @@ use vipward_core::{
     live::Change,
     net::InterfaceFault,
     overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
-    pinned::{State, Status},
+    pinned::{State, Status, WirePeerStatus, WireStatus},
     pools::{AddressRow, FamilyRow, PoolList, PoolRow},
     who_has::{self, Latency, Relation, Row, Seen},
 };
@@ -130,6 +130,18 @@ pub(super) fn status() -> Status {
     let mut status = Status::of(&state);
     status.vips.truncate(1);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
+    status.wire = Some(WireStatus {
+        witness: text("3c1fe0a94b7d6258"),
+        keys: vec![1],
+        peers: vec![WirePeerStatus {
+            id: text("5f2b8c9d01e4a673"),
+            interface: text("eth0"),
+            vlan: None,
+            answered_seconds_ago: Some(0.08),
+            round_trip_seconds: Some(0.0003),
+            heard_seconds_ago: Some(0.08),
+        }],
+    });
     status.wire_counters = [("ping_answered", 86_400), ("refused_tag", 2)].into();
     status.claims_defended = 5;
     status
@@ -158,6 +170,9 @@ pub(super) fn cluster() -> Overview {
         renewed: true,
         lease_duration_seconds: 3.0,
         leaving: false,
+        witnesses: vec![text("n2"), text("n3"), text("n4")],
+        quorum: 2,
+        found_by_lease: None,
     };
     let last_move =
         MoveRow { since, address: VIP, holder: text("n1"), cause: text("n2 was asked to hand it over") };

@@ -20,10 +20,10 @@ use vipward_core::{
     placement::Entry,
 };
 
-use super::metallb::MetalLbSnapshot;
+use super::{metallb::MetalLbSnapshot, wire::WireSnapshot};
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// The source of the VIPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,8 @@ pub struct Snapshot {
     pub vips: Vec<VipSnapshot>,
     /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
+    /// Wire failover, in a cluster.
+    pub wire: Option<WireSnapshot>,
     /// What there is instead of `MetalLB`.
     pub metallb: Option<MetalLbSnapshot>,
     /// The VIPs that this node has and does not answer, with the reported reasons.
@@ -172,6 +174,9 @@ impl Collector for Scrape {
         if let Some(snapshot) = &self.snapshot {
             page.interfaces(snapshot)?;
             page.totals(snapshot, &vips, self.kernel.is_some())?;
+            if let Some(wire) = &snapshot.wire {
+                page.wire(wire)?;
+            }
         }
         let dropped = vips.len() > self.max_vips;
         page.value(
@@ -228,12 +233,12 @@ impl Page<'_> {
         ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
     }
 
-    fn seconds(&mut self, name: &str, help: &str, seconds: f64) -> fmt::Result {
+    pub(super) fn seconds(&mut self, name: &str, help: &str, seconds: f64) -> fmt::Result {
         let unit = Some(&Unit::Seconds);
         ConstGauge::new(seconds).encode(self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?)
     }
 
-    fn total(&mut self, name: &str, help: &str, total: u64) -> fmt::Result {
+    pub(super) fn total(&mut self, name: &str, help: &str, total: u64) -> fmt::Result {
         ConstCounter::new(total).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
     }
 
@@ -249,7 +254,7 @@ impl Page<'_> {
             .try_for_each(|(labels, value)| ConstGauge::new(value).encode(metric.encode_family(&labels)?))
     }
 
-    fn counts<L: EncodeLabelSet>(
+    pub(super) fn counts<L: EncodeLabelSet>(
         &mut self,
         name: &str,
         help: &str,

@@ -35,6 +35,7 @@ use vipward_core::{
     cluster::ServiceName,
     config::{Config, InterfacePattern},
     conflict::{Line, Right},
+    doctor::{WirePeer, WireReport},
     moves::Moves,
     net::NetView,
     ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
@@ -62,7 +63,7 @@ use crate::{
         kube::{
             ConnectError, HeldVip, Kube, L2Statuses, Reader, Reply, Requests, Resource, Seen, find_reason,
         },
-        metrics::{ClaimSnapshot, MetalLbSnapshot, Mode, MoveMetrics},
+        metrics::{ClaimSnapshot, MetalLbSnapshot, Mode, MoveMetrics, WireSnapshot},
     },
 };
 
@@ -235,6 +236,16 @@ impl Source for Cluster {
             without_holder += usize::from(!standing.has_holder);
         }
         Some(ClaimSnapshot { epochs, without_holder, nodes_alive: self.engine.alive(now).len() })
+    }
+
+    fn wire(&self, now: Monotonic) -> Option<WireSnapshot> {
+        Some(self.wire_snapshot(now))
+    }
+
+    fn wire_report(&self, now: Monotonic) -> WireReport {
+        let WireSnapshot { deposed: _, view, thread } = self.wire_snapshot(now);
+        let peers = thread.iter().flat_map(|thread| &thread.traffic).map(WirePeer::of).collect();
+        WireReport { view, peers }
     }
 
     fn metallb(&self) -> Option<MetalLbSnapshot> {

@@ -29,6 +29,7 @@ impl<S: Source> EventLoop<S> {
         match question {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
             Question::Look(answer) => drop(answer.send(self.snapshot(now))),
+            Question::Wire(answer) => drop(answer.send(self.source.wire_report(now))),
             Question::State(answer) => drop(answer.send(self.state(now))),
         }
     }
@@ -67,6 +68,7 @@ impl<S: Source> EventLoop<S> {
             interfaces: attached.chain(unattached).collect(),
             vips: vips.collect(),
             claims: self.source.claims(now),
+            wire: self.source.wire(now),
             metallb: self.source.metallb(),
             unanswered: self.unanswered(),
             problems: self.problems.standing().len(),

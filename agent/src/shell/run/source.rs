@@ -11,6 +11,7 @@ use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     config::Config,
     conflict::{Line, Right},
+    doctor::WireReport,
     net::NetView,
     ownership::Said,
     placement::Wanted,
@@ -21,7 +22,7 @@ use vipward_core::{
 use super::RunError;
 use crate::shell::{
     bpf::Maps,
-    metrics::{ClaimSnapshot, MetalLbSnapshot, Mode},
+    metrics::{ClaimSnapshot, MetalLbSnapshot, Mode, WireSnapshot},
 };
 
 /// A source of VIPs.
@@ -98,6 +99,16 @@ pub(super) trait Source {
     /// Returns a cluster's claims, for the metrics.
     fn claims(&self, _now: Monotonic) -> Option<ClaimSnapshot> {
         None
+    }
+
+    /// Returns wire failover, for the metrics.
+    fn wire(&self, _now: Monotonic) -> Option<WireSnapshot> {
+        None
+    }
+
+    /// Returns wire failover, for the doctor.
+    fn wire_report(&self, _now: Monotonic) -> WireReport {
+        WireReport::default()
     }
 
     /// Returns what the metrics say instead of `MetalLB`.

@@ -4,7 +4,10 @@ use std::fmt::{self, Write as _};
 
 use comfy_table::Table;
 use vipward_common::{Outcome, WireOutcome};
-use vipward_core::{net::labelled, pinned::Status};
+use vipward_core::{
+    net::labelled,
+    pinned::{Status, WireStatus},
+};
 
 use crate::shell::tables::{answering, or_dash, table, yes};
 
@@ -31,6 +34,14 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
         if fence.ended { "; a peer says that the session has ended" } else { "" }
     )?;
     writeln!(f, "\n{}\n\n{}\n\n{}", interface_table(status), vip_table(status), counter_table(status))?;
+    if let Some(wire) = &status.wire {
+        let keys: Vec<_> = wire.keys.iter().map(ToString::to_string).collect();
+        let keys = if keys.is_empty() { "no key".to_owned() } else { format!("keys {}", keys.join(", ")) };
+        writeln!(f, "\nwire failover: witness {}, {keys}", wire.witness)?;
+        if !wire.peers.is_empty() {
+            writeln!(f, "\n{}", wire_peer_table(wire))?;
+        }
+    }
     if status.wire_counters.values().any(|frames| *frames > 0) {
         writeln!(f, "\n{}", wire_table(status))?;
     }
@@ -108,6 +119,22 @@ fn offender_table(status: &Status) -> Table {
         ]);
     }
     offenders
+}
+
+fn wire_peer_table(wire: &WireStatus) -> Table {
+    let mut peers = table(&["WIRE PEER", "INTERFACE", "ANSWERED", "ROUND TRIP", "HEARD"]);
+    let ago = |seconds: Option<f64>| or_dash(seconds.map(|seconds| format!("{seconds:.2} s ago")).as_ref());
+    for row in &wire.peers {
+        let round_trip = row.round_trip_seconds.map(|seconds| format!("{:.2} ms", seconds * 1e3));
+        peers.add_row([
+            row.id.clone(),
+            labelled(&row.interface, row.vlan),
+            ago(row.answered_seconds_ago),
+            or_dash(round_trip.as_ref()),
+            ago(row.heard_seconds_ago),
+        ]);
+    }
+    peers
 }
 
 fn wire_table(status: &Status) -> Table {

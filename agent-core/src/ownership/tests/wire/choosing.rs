@@ -23,31 +23,40 @@ fn the_number_of_other_nodes_decides_how_many_witnesses_count() {
 #[test]
 fn what_is_missing_keeps_the_mode_off() {
     type Change = fn(&mut World);
-    let rows: [(&str, Change); 5] = [
-        ("no key", |world| drop(world.tell(Event::WireKeys(Vec::new())))),
-        ("no witness of its own", |world| drop(world.tell(Event::WireSelf(None)))),
-        ("another has another key", |world| {
+    let rows: [(&str, Quiet, Change); 6] = [
+        ("no key", Quiet::NoKey, |world| drop(world.tell(Event::WireKeys(Vec::new())))),
+        ("no witness of its own", Quiet::NoWitness, |world| drop(world.tell(Event::WireSelf(None)))),
+        ("another has another key", Quiet::NoCommonKey, |world| {
             say(world, "c", Offer { keys: vec![KeyId(2)], ..offer("c", "a", "") });
         }),
-        ("no VIP", |world| {
+        ("no VIP", Quiet::NoVip, |world| {
             world.tell(Event::Demand(VIP, None));
             while !world.is_idle() {
                 world.answer();
             }
             world.after(REST);
         }),
-        ("one of two others takes no part", |world| {
+        ("one of two others takes no part", Quiet::TooFew, |world| {
             let lease = LeaseRecord { wire: None, ..world.stored_lease("c") };
             world.lease(lease);
         }),
+        ("the others leave", Quiet::Alone, |world| {
+            for other in ["b", "c"] {
+                let lease = LeaseRecord { session: None, ..world.stored_lease(other) };
+                world.lease(lease);
+            }
+        }),
     ];
-    for (what, change) in rows {
+    for (what, quiet, change) in rows {
         let mut world = holding(&["b", "c"]);
         assert_eq!(said(&world).mode, Mode::Notice);
+        let view = |world: &World| world.engine.wire_view(world.now).expect("a view");
+        assert_eq!((view(&world).on, view(&world).quiet), (true, None), "before: {what}");
         change(&mut world);
         world.after(RENEWAL * 2);
         let mode = world.stored_lease("a").wire.map_or(Mode::Off, |offer| offer.mode);
         assert_eq!(mode, Mode::Off, "{what}");
+        assert_eq!((view(&world).on, view(&world).quiet), (false, Some(quiet)), "{what}");
     }
 }
 
@@ -232,4 +241,11 @@ fn an_end_without_contact_is_no_false_move() {
     meet(&mut world, true, false);
     world.after(RENEWAL);
     assert_eq!(world.engine.wire_counts().false_moves, 0);
+}
+
+#[test]
+fn a_reason_has_one_name_in_all_outputs() {
+    for quiet in Quiet::ALL {
+        assert_eq!(serde_json::to_value(quiet).expect("JSON"), quiet.name());
+    }
 }

@@ -118,3 +118,20 @@ fn a_holder_that_stays_silent_is_pinged_as_often_as_before() {
     lan.run(11_000);
     assert_eq!(lan.pings.len(), 10);
 }
+
+#[test]
+fn pings_and_losses_are_counted_over_all_peers_so_far() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2), contact(b'x')]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    lan.run(9_000);
+    let sent = |lan: &Lan| u64::try_from(lan.pings.len()).expect("a number");
+    let counts = lan.witness.counts();
+    assert_eq!(counts.pings, sent(&lan));
+    let lost: u64 = lan.witness.traffic(at(9_000)).iter().map(|peer| peer.lost).sum();
+    assert!(lost > 50 && counts.lost == lost, "{counts:?}, not {lost}");
+    // A peer that leaves takes none with it.
+    lan.witness.set_plan(plan(vec![contact(b'x')]), at(9_000));
+    lan.run(12_000);
+    assert_eq!((lan.witness.counts().pings, lan.witness.counts().lost), (sent(&lan), lost));
+}

@@ -9,7 +9,7 @@ use crate::shell::metrics::{Format, Metrics};
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
-fn snapshot(vip: VipSnapshot) -> Snapshot {
+pub(in crate::shell::metrics) fn snapshot(vip: impl Into<Option<VipSnapshot>>) -> Snapshot {
     Snapshot {
         node: "n1".to_owned(),
         mode: Mode::Standalone,
@@ -25,8 +25,9 @@ fn snapshot(vip: VipSnapshot) -> Snapshot {
             failure: None,
             seen: Some(Interface { mac: OTHER, ..Interface::sample(2, "eth0") }),
         }],
-        vips: vec![vip],
+        vips: vip.into().into_iter().collect(),
         claims: None,
+        wire: None,
         metallb: None,
         unanswered: BTreeMap::new(),
         problems: 0,

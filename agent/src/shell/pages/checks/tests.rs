@@ -35,6 +35,7 @@ fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
             .map(|(last, entry)| VipSnapshot { vip: vip(*last), entry: *entry, yielded: false })
             .collect(),
         claims: None,
+        wire: None,
         metallb: None,
         unanswered: BTreeMap::new(),
         problems: 0,

@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     cluster::Session,
+    doctor::WirePeer,
     ownership::Event,
     time::Monotonic,
     wire::{Finding, Frame, KeyId, Plan, Scale},
@@ -19,6 +20,7 @@ use crate::shell::{
     bpf::{Pins, WireMaps},
     causes::chain,
     kube::SECRET,
+    metrics::WireSnapshot,
     wire::{Fault, Keys, Pinger, View, WireSocket},
 };
 
@@ -120,19 +122,7 @@ impl Failover {
 fn shown(view: &View) -> Value {
     let View { urgency, traffic, counts, unsent, refused, left_out } = view;
     let right = |right: Result<(), nix::Error>| right.map_or_else(nix::Error::desc, |()| "yes");
-    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-    let traffic: Vec<Value> = traffic
-        .iter()
-        .map(|peer| {
-            json!({
-                "session": peer.session.to_string(),
-                "answered_seconds_ago": seconds(peer.answered_ago),
-                "round_trip_seconds": seconds(peer.round_trip),
-                "sent": peer.sent,
-                "lost": peer.lost,
-            })
-        })
-        .collect();
+    let traffic: Vec<WirePeer> = traffic.iter().map(WirePeer::of).collect();
     json!({
         "runs_first": right(urgency.scheduled),
         "memory_locked": right(urgency.locked),
@@ -160,6 +150,16 @@ impl Cluster {
     /// Returns the state of wire failover for `/debug/state`.
     pub(super) fn wire_state(&self) -> Option<Value> {
         self.wire.as_ref().map(Failover::state)
+    }
+
+    /// Returns wire failover, for the metrics.
+    pub(super) fn wire_snapshot(&self, now: Monotonic) -> WireSnapshot {
+        let running = self.wire.as_ref().and_then(|wire| wire.running.as_ref());
+        WireSnapshot {
+            deposed: self.engine.wire_counts(),
+            view: self.engine.wire_view(now),
+            thread: running.and_then(|running| running.pinger.view()),
+        }
     }
 
     pub(super) fn set_wire(&mut self, plan: Plan) {

@@ -1,0 +1,122 @@
+//! Wire failover as the commands and pages show it.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use vipward_tests::{
+    cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, ServiceSpec, scenario},
+    http,
+    process::output_of,
+    scene::VIP,
+    wait::wait_for,
+};
+
+const PAGES: ([u8; 4], u16) = ([127, 0, 0, 1], 9_647);
+
+/// Runs `vipward` with the rights of the administrator, and returns the JSON that it prints.
+fn json_of(cluster: &Cluster, args: &[&str]) -> Result<Value> {
+    let namespace = cluster.system_namespace().to_owned();
+    let (code, said) = cluster.vipward(&[args, &["-o", "json", "--lease-namespace", &namespace]].concat())?;
+    let start = said.find('{').with_context(|| format!("{code:?}: {said}"))?;
+    let mut values = serde_json::Deserializer::from_str(&said[start..]).into_iter();
+    values.next().with_context(|| format!("{code:?}: {said}"))?.context("it is JSON")
+}
+
+fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<String> {
+    let agent = cluster.member(id)?.agent().context("it was started")?;
+    http::get(agent.host(), PAGES.into(), path)?.good()
+}
+
+fn state(cluster: &Cluster, id: NodeId) -> Result<String> {
+    let page = page(cluster, id, "/metrics")?;
+    let is_one = |line: &&str| line.starts_with("vipward_wire_state{") && line.ends_with(" 1.0");
+    let line = page.lines().find(is_one).context("no state is 1")?;
+    let state = line.split('"').nth(1).context("no label")?;
+    Ok(state.to_owned())
+}
+
+/// Returns the doctor's check of wire failover on a node: its state, what it found and the remedy.
+fn check(cluster: &Cluster, id: NodeId) -> Result<Value> {
+    let agent = cluster.member(id)?.agent().context("it was started")?;
+    let mut command = agent.vipward("doctor")?;
+    command.args(["-o", "json"]);
+    let report: Value = serde_json::from_str(&output_of(command)?)?;
+    let checks = report["checks"].as_array().context("no checks")?;
+    checks.iter().find(|check| check["check"] == "wire").cloned().context("no check of it")
+}
+
+fn wait_for_state(cluster: &Cluster, id: NodeId, wanted: &str) -> Result<()> {
+    let mut last = String::new();
+    let found = wait_for(PATIENCE, &format!("the state {wanted}"), || {
+        last = state(cluster, id)?;
+        Ok((last == wanted).then_some(()))
+    });
+    found.with_context(|| format!("it is {last}"))
+}
+
+#[test]
+fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
+    let options = ClusterOptions { nodes: 3, args: vec!["--wire=1".to_owned()], ..ClusterOptions::default() };
+    scenario("wireshown", options, |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_all_held(&[VIP.into()])?;
+        wait_for_state(cluster, holder, "no_key")?;
+        let found = check(cluster, holder)?;
+        assert_eq!(found["state"], "yellow", "{found}");
+        ensure!(
+            found["remedy"].as_str().is_some_and(|remedy| remedy.contains("vipward wire init")),
+            "{found}"
+        );
+
+        let namespace = cluster.system_namespace().to_owned();
+        cluster.vipward(&["wire", "init", "--lease-namespace", &namespace])?;
+        wait_for_state(cluster, holder, "on")?;
+
+        let others: Vec<_> = cluster.ids().into_iter().filter(|id| *id != holder).collect();
+        let row = wait_for(PATIENCE, "the witnesses in the status", || {
+            let overview = json_of(cluster, &["status", "--cluster"])?;
+            let rows = overview["nodes"].as_array().context("no nodes")?;
+            let row = rows.iter().find(|row| row["node"] == holder.to_string()).context("no row")?;
+            Ok((row["quorum"] == 2).then(|| row.clone()))
+        })?;
+        let witnesses = row["witnesses"].as_array().context("no witnesses")?;
+        assert_eq!(witnesses.len(), 2, "{row}");
+        for other in &others {
+            ensure!(witnesses.contains(&json!(other.to_string())), "{other} is not in {row}");
+        }
+        assert_eq!(row["found_by_lease"], Value::Null, "{row}");
+
+        let explained = json_of(cluster, &["explain", &VIP.to_string()])?;
+        let steps = explained["steps"].as_array().context("no steps")?;
+        let session = steps.iter().find(|step| step["link"] == "session").context("no session")?;
+        let says = session["details"][0].as_str().unwrap_or_default();
+        ensure!(says.starts_with("if it dies, that is found by 2 of its 2 witnesses"), "{session}");
+
+        let status = cluster.status(holder)?;
+        assert_eq!(status["wire"]["keys"], json!([1]), "{status:#}");
+        let peers = status["wire"]["peers"].as_array().context("no peers")?;
+        // They share the segment of the API server, too.
+        let answering = peers.iter().filter(|peer| {
+            peer["interface"] == "eth0" && peer["round_trip_seconds"].as_f64().is_some_and(|took| took < 0.5)
+        });
+        assert_eq!(answering.count(), 2, "{:#}", status["wire"]);
+
+        for id in cluster.ids() {
+            let check = check(cluster, id)?;
+            let found = check["found"].as_str().context("nothing was found")?;
+            let on = format!("on: if 2 of {}, {} find", witnesses[0], witnesses[1]).replace('"', "");
+            let off = "off: this node answers for no VIP";
+            ensure!(found.starts_with(if id == holder { &on } else { off }), "{id}: {check}");
+            ensure!(found.contains("answered 0.") && found.contains("lost"), "{id}: {check}");
+            let page = page(cluster, id, "/metrics")?;
+            let pings = page.lines().find_map(|line| line.strip_prefix("vipward_wire_pings_total "));
+            ensure!(pings.is_some_and(|pings| pings != "0"), "{id}: {pings:?}");
+        }
+
+        // Without its agent, a node still shows what its program hears.
+        cluster.kill9(others[0])?;
+        let check = check(cluster, others[0])?;
+        assert_eq!(check["state"], "not-applicable", "{check}");
+        ensure!(check["found"].as_str().is_some_and(|found| found.contains("has heard a peer")), "{check}");
+        Ok(())
+    })
+}
