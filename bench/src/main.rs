@@ -70,8 +70,9 @@ enum What {
         /// The other object
         object: PathBuf,
     },
-    /// Kill the holder's agent fifty times, and measure the time until another
-    /// node receives the client's datagrams; takes about eight minutes
+    /// Take the power from the holder three hundred times, and measure the time until another node
+    /// answers and receives the client's datagrams, beside the Lease alone and keepalived; takes about
+    /// half an hour
     Failover,
     /// The CPU time of agents at rest, standalone and in clusters, with up to 10,000 VIPs; takes
     /// about twelve minutes
