@@ -21,6 +21,7 @@ mod report;
 mod rest;
 mod scrape;
 mod stage;
+mod stalls;
 mod stats;
 mod table;
 mod traffic;
@@ -74,6 +75,9 @@ enum What {
     /// answers and receives the client's datagrams, beside the Lease alone and keepalived; takes about
     /// half an hour
     Failover,
+    /// Let the holder of a cluster stall for 50 to 600 ms, and count the moves that wire failover makes
+    /// of that; takes about twenty minutes
+    Stalls,
     /// The CPU time of agents at rest, standalone and in clusters, with up to 10,000 VIPs; takes
     /// about twelve minutes
     Rest,
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
         None => measure_host(&options, only.as_deref().unwrap_or_default()),
         Some(What::Against { object }) => against::run(&options, &object),
         Some(What::Failover) => failover::run(&options),
+        Some(What::Stalls) => stalls::run(&options),
         Some(What::Rest) => rest::run(&options),
         Some(What::Kubernetes { services }) => kubernetes::run(&options, services),
         Some(What::Pools { services }) => kubernetes::pools::run(&options, services),

@@ -213,10 +213,7 @@ impl Nodes {
         if self.wire.scale.is_none() || self.wire.keys.is_empty() {
             return None;
         }
-        let in_lease = self
-            .lease(&self.settings.node)
-            .filter(|lease| lease.session == Some(session))
-            .and_then(|lease| lease.wire.clone());
+        let in_lease = self.wire_in_lease().cloned();
         let before = match self.wire.said.take() {
             Some((known, offer)) if known == session => Some(offer),
             Some(_) | None => in_lease,
@@ -245,6 +242,13 @@ impl Nodes {
         self.wire.said = Some((session, offer.clone()));
         self.wire.is_stale = true;
         Some(offer)
+    }
+
+    /// Returns what this node's Lease says of its session. An earlier process may have written it.
+    pub(super) fn wire_in_lease(&self) -> Option<&Offer> {
+        let session = self.own.session()?;
+        let lease = self.lease(&self.settings.node).filter(|lease| lease.session == Some(session))?;
+        lease.wire.as_ref()
     }
 
     /// Returns the number of living other nodes that share a segment with this one.

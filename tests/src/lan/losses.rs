@@ -33,9 +33,12 @@ pub struct Lost {
 }
 
 impl Host {
-    /// Makes the cable of an interface lose frames from now on. Its hosts see their carrier as before.
+    /// Makes the cable of an interface lose frames from now on. Its ends have carrier as before.
+    ///
+    /// The first call of this or of [`Host::lose_nothing`] for a cable makes the kernel replace a queue,
+    /// which loses frames for a moment.
     pub fn lose(&self, nic: &str, way: Way, lost: Lost) -> Result<()> {
-        self.tc(nic, &["qdisc", "replace", "dev", PORT, "clsact"])?;
+        self.add_hooks(nic)?;
         let program = program(lost);
         let filter = ["filter", "replace", "dev", PORT, hook(way), "prio", "1", "handle", "1", "protocol"];
         self.tc(nic, &[&filter[..], &["all", "bpf", "da", "bytecode", &program]].concat())
@@ -43,7 +46,14 @@ impl Host {
 
     /// Makes the cable of an interface lose nothing from now on.
     pub fn lose_nothing(&self, nic: &str) -> Result<()> {
-        self.tc(nic, &["qdisc", "delete", "dev", PORT, "clsact"])
+        self.add_hooks(nic)?;
+        [Way::Out, Way::In].into_iter().try_for_each(|way| {
+            self.tc(nic, &["filter", "delete", "dev", PORT, hook(way)])
+        })
+    }
+
+    fn add_hooks(&self, nic: &str) -> Result<()> {
+        self.tc(nic, &["qdisc", "replace", "dev", PORT, "clsact"])
     }
 
     /// Runs `tc` at the other end of a cable. [`PORT`] stands for the interface there.
