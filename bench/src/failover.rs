@@ -104,6 +104,8 @@ const COURSES: [Course; 4] = [
 /// number of Services, and that time. Without the second in a quick measurement.
 const MANY: [(u32, Duration); 2] = [(3_000, Duration::from_secs(1)), (10_000, Duration::from_millis(2_500))];
 
+const MANY_NAME: &str = "many";
+
 /// Times until another host has the VIP, of one course or system.
 #[derive(Serialize)]
 struct Series {
@@ -119,16 +121,16 @@ struct Output<'a> {
     crashes: &'a [(&'static str, Vec<Crash>)],
 }
 
-/// Measures, prints the table to stdout, and writes failover.json and failover.svg. Returns how
+/// Measures all, or what has `only` in its name, prints the table to stdout, and writes failover.json and failover.svg. Returns how
 /// many bars were missed.
-pub(crate) fn run(options: &Options) -> Result<usize> {
+pub(crate) fn run(options: &Options, only: &str) -> Result<usize> {
     vipward_tests::require_root()?;
     let started = Instant::now();
     let mut report = Report::new(Machine::read()?, options.quick);
     println!("{}\n", report.machine);
     let progress = |what: &str| eprintln!("[{:>4} s] {what}", started.elapsed().as_secs());
     let (mut all, mut series) = (Vec::new(), Vec::new());
-    for course in COURSES {
+    for course in COURSES.into_iter().filter(|course| course.name.contains(only)) {
         let crashes = follow(course, options.quick, &progress)?;
         summarize(course, &crashes, &mut report);
         let seconds = crashes.iter().map(|crash| crash.datagrams_seconds).collect();
@@ -136,7 +138,8 @@ pub(crate) fn run(options: &Options) -> Result<usize> {
         all.push((course.name, crashes));
     }
     let runs = if options.quick { RUNS.1 } else { RUNS.0 };
-    for (name, crashes) in peers::crashes_of_keepalived(runs, &progress)? {
+    let peers = if only.is_empty() { peers::crashes_of_keepalived(runs, &progress)? } else { Vec::new() };
+    for (name, crashes) in peers {
         let samples = |of: fn(&(f64, f64)) -> f64| crashes.iter().map(of).collect::<Samples>();
         let push = |report: &mut Report, what: &str, samples: &Samples| {
             report.push(Item::new(Group::FailoverOfPeers, format!("{name}: {what}"), Unit::Seconds, samples));
@@ -145,11 +148,14 @@ pub(crate) fn run(options: &Options) -> Result<usize> {
         push(&mut report, "datagrams", &samples(|(_, datagrams)| *datagrams));
         series.push(Series { name, seconds: crashes.into_iter().map(|(_, datagrams)| datagrams).collect() });
     }
-    for (services, most) in MANY.into_iter().take(if options.quick { 1 } else { MANY.len() }) {
+    let many = MANY.into_iter().filter(|_| MANY_NAME.contains(only));
+    for (services, most) in many.take(if options.quick { 1 } else { MANY.len() }) {
         progress(&format!("one node of three with {services} VIPs dies"));
         death::of_a_third(services, most, &mut report)?;
     }
-    busy::measure(options.quick, &progress, &mut report)?;
+    if "busy".contains(only) {
+        busy::measure(options.quick, &progress, &mut report)?;
+    }
 
     report.seconds = started.elapsed().as_secs();
     println!("{report}");

@@ -53,7 +53,7 @@ struct Args {
     #[arg(long, global = true)]
     no_bars: bool,
     /// Measure only what has this in its name, as stderr shows it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", global = true)]
     only: Option<String>,
     /// Directory for tables and plots [default: target/bench]
     #[arg(long, value_name = "DIR", global = true)]
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     let measured = interrupt::install().and_then(|()| match what {
         None => measure_host(&options, only.as_deref().unwrap_or_default()),
         Some(What::Against { object }) => against::run(&options, &object),
-        Some(What::Failover) => failover::run(&options),
+        Some(What::Failover) => failover::run(&options, only.as_deref().unwrap_or_default()),
         Some(What::Stalls) => stalls::run(&options),
         Some(What::Rest) => rest::run(&options),
         Some(What::Kubernetes { services }) => kubernetes::run(&options, services),

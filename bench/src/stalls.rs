@@ -82,7 +82,8 @@ pub(crate) fn run(options: &Options) -> Result<usize> {
 
 /// Lets the holder stall so many times.
 fn stall(cluster: &mut Cluster, scale: u8, millis: u16, times: u32) -> Result<Row> {
-    let mut row = Row { scale, stall_millis: millis, stalls: times, moves: 0, unanswered_seconds: Vec::new() };
+    let mut row =
+        Row { scale, stall_millis: millis, stalls: times, moves: 0, unanswered_seconds: Vec::new() };
     for number in 1..=times {
         interrupt::check()?;
         let (moved, unanswered) = stall_once(cluster, Duration::from_millis(millis.into()))
@@ -129,12 +130,17 @@ fn begin_again(cluster: &mut Cluster, id: NodeId) -> Result<()> {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut text = "| stall | unanswered, median | moves at scale 1 | at scale 2 |\n|--:|--:|--:|--:|\n".to_owned();
+    let mut text =
+        "| stall | unanswered, median | moves at scale 1 | at scale 2 |\n|--:|--:|--:|--:|\n".to_owned();
     for millis in STALLS {
         let of = |scale: u8| rows.iter().find(move |row| (row.scale, row.stall_millis) == (scale, millis));
-        let shown = |scale: u8| of(scale).map_or("–".to_owned(), |row| format!("{} of {}", row.moves, row.stalls));
-        let unanswered: Samples =
-            SCALES.into_iter().filter_map(of).flat_map(|row| row.unanswered_seconds.iter().copied()).collect();
+        let shown =
+            |scale: u8| of(scale).map_or("–".to_owned(), |row| format!("{} of {}", row.moves, row.stalls));
+        let unanswered: Samples = SCALES
+            .into_iter()
+            .filter_map(of)
+            .flat_map(|row| row.unanswered_seconds.iter().copied())
+            .collect();
         let median = unanswered.median() * 1e3;
         text += &format!("| {millis} ms | {median:.0} ms | {} | {} |\n", shown(1), shown(2));
     }

@@ -47,9 +47,9 @@ impl Host {
     /// Makes the cable of an interface lose nothing from now on.
     pub fn lose_nothing(&self, nic: &str) -> Result<()> {
         self.add_hooks(nic)?;
-        [Way::Out, Way::In].into_iter().try_for_each(|way| {
-            self.tc(nic, &["filter", "delete", "dev", PORT, hook(way)])
-        })
+        [Way::Out, Way::In]
+            .into_iter()
+            .try_for_each(|way| self.tc(nic, &["filter", "delete", "dev", PORT, hook(way)]))
     }
 
     fn add_hooks(&self, nic: &str) -> Result<()> {

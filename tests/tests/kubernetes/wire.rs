@@ -24,6 +24,8 @@ use vipward_tests::{
 /// Time in which a node that dies is replaced, on a busy machine. By its Lease alone that takes 3.5 s
 /// or more.
 const SOON: Duration = Duration::from_millis(2_500);
+/// Longest time in which two nodes may leave a few requests unanswered while one yields to the other.
+const A_MOMENT: Duration = Duration::from_millis(20);
 /// Time for late effects.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 const NICS: [&str; 2] = [SEGMENT, MANAGEMENT];
@@ -280,8 +282,10 @@ fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
             seen.assert_flows_again(vip, mute, SOON);
             seen.assert_no_doubles_after_announcement(vip, new, mute);
             let wire = seen.wire.vip(vip)?;
-            assert!(wire.gaps().is_empty(), "{old} answers until it yields: {seen}");
             assert_eq!(wire.moves().len(), 1, "{seen}");
+            // An agent that runs stops answering as soon as it knows that its session has ended.
+            let gap = wire.longest_gap();
+            assert!(!is_stopped || gap <= A_MOMENT, "its program answers until it yields: {seen}");
             assert_eq!(cluster.holder(vip)?, Some(new));
         }
         Ok(())
@@ -307,9 +311,7 @@ fn a_holder_that_is_cut_off_from_the_segment_is_replaced_and_does_not_answer_aga
         for way in [Way::In, Way::Out] {
             cluster.member(old)?.host.lose(SEGMENT, way, Lost::default())?;
         }
-        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old);
-        if new.is_err() { for id in cluster.ids() { eprintln!("DEBUG {id} {}", page(cluster, id, "/debug/state")?); } }
-        let new = new?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
         for vip in Family::vips() {
             watch.wait_until_received_by(vip, new)?;
         }
@@ -319,7 +321,7 @@ fn a_holder_that_is_cut_off_from_the_segment_is_replaced_and_does_not_answer_aga
 
         let seen = watch.stop()?;
         for vip in Family::vips() {
-            seen.assert_flows_again(vip, cut, SOON);
+            seen.assert_flows_again(vip, cut, cluster.options().failover_limit());
             seen.assert_no_doubles(vip);
             assert_eq!(cluster.holder(vip)?, Some(new));
         }
