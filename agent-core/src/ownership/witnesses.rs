@@ -10,7 +10,7 @@ use std::{
 use vipward_common::Policy;
 
 use super::{
-    Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes, silence::Suspects,
+    RANK_DELAY, Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes, silence::Suspects,
 };
 use crate::{
     cluster::{NodeName, Session},
@@ -242,6 +242,13 @@ impl Nodes {
         self.wire.said = Some((session, offer.clone()));
         self.wire.is_stale = true;
         Some(offer)
+    }
+
+    /// Returns the time for which this node lets each better candidate take a VIP first. Where nodes are
+    /// found dead sooner than their Leases tell, the better one may be dead too, and nobody knows yet.
+    pub(super) fn rank_delay(&self, now: Monotonic) -> Duration {
+        let scale = self.wire.scale.filter(|_| self.wire_key(now).is_some());
+        scale.map_or(RANK_DELAY, |scale| RANK_DELAY.min(scale.ping() * 2))
     }
 
     /// Returns what this node's Lease says of its session. An earlier process may have written it.
