@@ -9,7 +9,7 @@
 mod bare;
 mod calm;
 mod changes;
-mod death;
+pub(crate) mod death;
 mod health;
 mod objects;
 mod pins;
@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use self::scene::Scene;
+use self::scene::{Noticed, Scene};
+pub(crate) use self::starts::count;
 use super::machine::Machine;
 use super::report::Report;
 use super::{Options, write_files};
@@ -57,7 +58,7 @@ pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
 
     let progress = |what: &str| eprintln!("[{:>3} s] {what}", started.elapsed().as_secs());
     progress("the cluster and its objects");
-    let mut scene = Scene::new(effort)?;
+    let mut scene = Scene::new(effort, Noticed::ByTheLease)?;
     let is_real = scene.server().is_err();
     let measurements = MEASUREMENTS.into_iter().filter(|(_, on, _)| !is_real || *on == On::Any);
     for (what, _, measure) in measurements {

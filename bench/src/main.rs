@@ -21,6 +21,7 @@ mod report;
 mod rest;
 mod scrape;
 mod stage;
+mod stalls;
 mod stats;
 mod table;
 mod traffic;
@@ -52,7 +53,7 @@ struct Args {
     #[arg(long, global = true)]
     no_bars: bool,
     /// Measure only what has this in its name, as stderr shows it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", global = true)]
     only: Option<String>,
     /// Directory for tables and plots [default: target/bench]
     #[arg(long, value_name = "DIR", global = true)]
@@ -70,9 +71,13 @@ enum What {
         /// The other object
         object: PathBuf,
     },
-    /// Kill the holder's agent fifty times, and measure the time until another
-    /// node receives the client's datagrams; takes about eight minutes
+    /// Take the power from the holder three hundred times, and measure the time until another node
+    /// answers and receives the client's datagrams, beside the Lease alone and keepalived; takes about
+    /// half an hour
     Failover,
+    /// Let the holder of a cluster stall for 50 to 600 ms, and count the moves that wire failover makes
+    /// of that; takes about twenty minutes
+    Stalls,
     /// The CPU time of agents at rest, standalone and in clusters, with up to 10,000 VIPs; takes
     /// about twelve minutes
     Rest,
@@ -103,7 +108,8 @@ fn main() -> ExitCode {
     let measured = interrupt::install().and_then(|()| match what {
         None => measure_host(&options, only.as_deref().unwrap_or_default()),
         Some(What::Against { object }) => against::run(&options, &object),
-        Some(What::Failover) => failover::run(&options),
+        Some(What::Failover) => failover::run(&options, only.as_deref().unwrap_or_default()),
+        Some(What::Stalls) => stalls::run(&options),
         Some(What::Rest) => rest::run(&options),
         Some(What::Kubernetes { services }) => kubernetes::run(&options, services),
         Some(What::Pools { services }) => kubernetes::pools::run(&options, services),

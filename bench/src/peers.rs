@@ -21,6 +21,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use self::figures::Figures;
+use self::site::{HOSTS, Site};
 use self::system::System;
 use super::machine::Machine;
 use super::report::Unit;
@@ -134,6 +135,34 @@ pub(crate) fn run(options: &Options, args: &Args) -> Result<usize> {
     let json = serde_json::to_string_pretty(&figures.json())? + "\n";
     write_files(options, &[("peers.json", json), ("peers.md", format!("{figures}\n"))])?;
     Ok(0)
+}
+
+/// Lets the holder of keepalived's VIP crash this many times with each of its settings, if it is
+/// installed. Returns the name of each, and the seconds until another host answers ARP, and until
+/// datagrams arrive there.
+pub(crate) fn crashes_of_keepalived(
+    runs: u32,
+    progress: &impl Fn(&str),
+) -> Result<Vec<(String, Vec<(f64, f64)>)>> {
+    let mut all = Vec::new();
+    for system in [System::Keepalived, System::KeepalivedFast] {
+        if let Err(error) = system.version() {
+            progress(&format!("{system} is skipped: {error:#}"));
+            continue;
+        }
+        let mut crashes = Vec::new();
+        for number in 1..=runs {
+            interrupt::check()?;
+            let crash = scenes::on_site(Site::start(system, HOSTS)?, scenes::crashed)?;
+            let (answered, received) = crash;
+            progress(&format!(
+                "{system}: crash {number} of {runs}: ARP {answered:.3} s, datagrams {received:.3} s"
+            ));
+            crashes.push(crash);
+        }
+        all.push((system.to_string(), crashes));
+    }
+    Ok(all)
 }
 
 /// Finds the systems, and names those that are missing.

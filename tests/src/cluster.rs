@@ -88,6 +88,7 @@ mod members;
 mod objects;
 mod tenants;
 mod watch;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

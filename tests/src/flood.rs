@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::arp::Arp;
 use crate::lan::Host;
 use crate::wire::Wire;
 use crate::worker::{Stop, Worker};
@@ -27,10 +26,15 @@ pub struct Flood {
 impl Flood {
     /// Starts to send `frames` in turn, again and again. The thread catches up when
     /// it is late, so that the mean is `rate` on a machine that is fast enough.
-    pub fn start(host: &Host, interface: &str, frames: &[Arp], per_second: u32) -> Result<Self> {
+    pub fn start(
+        host: &Host,
+        interface: &str,
+        frames: impl IntoIterator<Item = Vec<u8>>,
+        per_second: u32,
+    ) -> Result<Self> {
+        let frames: Vec<Vec<u8>> = frames.into_iter().collect();
         ensure!(!frames.is_empty(), "a flood needs frames");
         let wire = Wire::open(host, interface)?;
-        let frames: Vec<Vec<u8>> = frames.iter().map(Arp::to_bytes).collect();
         let sent = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&sent);
         let worker = Worker::start("flood", move |stop| flood(&wire, &frames, per_second, &count, stop))?;

@@ -6,6 +6,7 @@
 mod ethtool;
 mod host;
 mod links;
+mod losses;
 mod named;
 mod neighbours;
 mod netns;
@@ -21,6 +22,7 @@ use anyhow::{Context, Result};
 
 pub use host::{Host, Nic};
 pub use links::Link;
+pub use losses::{Lost, Way};
 pub use named::{NamedNamespaces, remove_named};
 pub use neighbours::{Neighbour, NeighbourState};
 pub use netns::NetNs;

@@ -38,7 +38,7 @@ impl Nodes {
     /// Returns the plan.
     fn wire_plan(&self, now: Monotonic) -> Plan {
         let (Some(wid), Some(key)) = (self.wire.wid, self.wire_key(now)) else { return Plan::default() };
-        let said = self.wire.said();
+        let said = self.wire.said().or_else(|| self.wire_in_lease());
         let invited = said.map(|offer| offer.invited.as_slice()).unwrap_or_default();
         let is_peer = |offer: &Offer| offer.invited.contains(&wid) || invited.contains(&offer.wid);
         let peers = self.partners().filter(|(.., offer)| is_peer(offer));
@@ -82,9 +82,10 @@ impl Nodes {
 }
 
 impl Engine {
-    /// Gives the witness another plan, if it has to change.
+    /// Gives the witness another plan, if it has to change. The program hears the peers of the process
+    /// before until all Leases have been listed: meanwhile it answers their pings.
     pub(super) fn tick_wire_plan(&mut self) {
-        if !std::mem::take(&mut self.nodes.wire.is_stale) {
+        if !self.synced || !std::mem::take(&mut self.nodes.wire.is_stale) {
             return;
         }
         let plan = self.nodes.wire_plan(self.now);

@@ -10,7 +10,8 @@ use std::{
 use vipward_common::Policy;
 
 use super::{
-    Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes, silence::Suspects,
+    RANK_DELAY, Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes,
+    silence::Suspects,
 };
 use crate::{
     cluster::{NodeName, Session},
@@ -102,7 +103,8 @@ impl Witnesses {
     /// Takes in another plan. What is known of a witness ends with its session, and one whose word counts
     /// is as one that no longer pings. Returns true if the Lease must say so at once.
     pub(super) fn set_plan(&mut self, plan: &Plan, now: Monotonic) -> bool {
-        let session = |plan: &Plan, wid| plan.peers.iter().find(|peer| peer.wid == wid).map(|peer| peer.session);
+        let session =
+            |plan: &Plan, wid| plan.peers.iter().find(|peer| peer.wid == wid).map(|peer| peer.session);
         let before = std::mem::replace(&mut self.plan, plan.clone());
         let goes_on = |wid: &Wid| session(plan, *wid).is_some_and(|now| session(&before, *wid) == Some(now));
         let over: Vec<Wid> = self.pinged.keys().filter(|wid| !goes_on(wid)).copied().collect();
@@ -110,7 +112,11 @@ impl Witnesses {
         self.contacts.keep(plan);
         let counts = |wid: &Wid| self.said().is_some_and(|offer| offer.set.contains(wid));
         let over: Vec<Wid> = over.into_iter().filter(counts).collect();
-        over.into_iter().fold(false, |leaves, wid| self.on_pinged(wid, false, now) || leaves)
+        let mut leaves = false;
+        for wid in over {
+            leaves |= self.on_pinged(wid, false, now);
+        }
+        leaves
     }
 
     pub(super) fn pings(&self, wid: Wid) -> Option<bool> {
@@ -227,10 +233,7 @@ impl Nodes {
         if self.wire.scale.is_none() || self.wire.keys.is_empty() {
             return None;
         }
-        let in_lease = self
-            .lease(&self.settings.node)
-            .filter(|lease| lease.session == Some(session))
-            .and_then(|lease| lease.wire.clone());
+        let in_lease = self.wire_in_lease().cloned();
         let before = match self.wire.said.take() {
             Some((known, offer)) if known == session => Some(offer),
             Some(_) | None => in_lease,
@@ -259,6 +262,20 @@ impl Nodes {
         self.wire.said = Some((session, offer.clone()));
         self.wire.is_stale = true;
         Some(offer)
+    }
+
+    /// Returns the time for which this node lets each better candidate take a VIP first. Where nodes are
+    /// found dead sooner than their Leases tell, the better one may be dead too, and nobody knows yet.
+    pub(super) fn rank_delay(&self, now: Monotonic) -> Duration {
+        let scale = self.wire.scale.filter(|_| self.wire_key(now).is_some());
+        scale.map_or(RANK_DELAY, |scale| RANK_DELAY.min(scale.ping() * 2))
+    }
+
+    /// Returns what this node's Lease says of its session. An earlier process may have written it.
+    pub(super) fn wire_in_lease(&self) -> Option<&Offer> {
+        let session = self.own.session()?;
+        let lease = self.lease(&self.settings.node).filter(|lease| lease.session == Some(session))?;
+        lease.wire.as_ref()
     }
 
     /// Returns the number of living other nodes that share a segment with this one.

@@ -1,102 +1,93 @@
-//! Every crash as a bar of its parts, shortest first, beside the limit.
+//! The share of the crashes that are over after each time, for every course and system.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use vipward_tests::chart::escaped;
 
-use super::Crash;
+use super::Series;
+use crate::stats::Samples;
 
 const WIDTH: f64 = 860.0;
-const LEFT: f64 = 40.0;
-const BARS: f64 = 780.0;
-const ROW: f64 = 9.0;
-const TOP: f64 = 88.0;
-const PARTS: [(&str, &str); 4] = [
-    ("deposing", "the session of the dead node is ended"),
-    ("taking", "another node claims the VIP"),
-    ("announcing", "it announces the VIP"),
-    ("following", "the client's datagrams reach it"),
-];
+const LEFT: f64 = 56.0;
+const ACROSS: f64 = 560.0;
+const TOP: f64 = 64.0;
+const DOWN: f64 = 240.0;
+/// Seconds at both ends of the axis, which is logarithmic.
+const ENDS: (f64, f64) = (0.1, 10.0);
+const TICKS: [f64; 7] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+const COLOURS: [&str; 6] = ["#2f7d4f", "#3b6fb5", "#7b5ea7", "#9aa5b1", "#c8832b", "#b3261e"];
 
-pub(super) fn draw(crashes: &[Crash], limit: Duration, machine: &str) -> String {
-    let limit = limit.as_secs_f64();
-    let longest = crashes.iter().map(|crash| crash.seconds).fold(limit, f64::max);
-    let x = |seconds: f64| LEFT + BARS * seconds / (longest * 1.05);
-    let mut sorted: Vec<&Crash> = crashes.iter().collect();
-    sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+pub(super) fn draw(series: &[Series], machine: &str) -> String {
+    let x = |seconds: f64| {
+        let (from, to) = ENDS;
+        LEFT + ACROSS * (seconds.clamp(from, to) / from).ln() / (to / from).ln()
+    };
+    let y = |percent: u32| TOP + DOWN * (1.0 - f64::from(percent) / 100.0);
     let mut svg = String::new();
-    for (row, crash) in sorted.iter().enumerate() {
-        let y = TOP + ROW * f64::from(u32::try_from(row).unwrap_or(u32::MAX));
-        let parts =
-            [crash.deposing_seconds, crash.taking_seconds, crash.announcing_seconds, crash.following_seconds];
-        let mut from = 0.0;
-        for ((class, _), part) in PARTS.iter().zip(parts) {
-            let width = (x(from + part) - x(from)).max(0.0);
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                svg,
-                r#"<rect class="{class}" x="{:.1}" y="{y:.0}" width="{width:.1}" height="{:.0}"/>"#,
-                x(from),
-                ROW - 2.0
-            );
-            from += part;
-        }
-    }
-    let rows = f64::from(u32::try_from(sorted.len()).unwrap_or(u32::MAX));
-    let bottom = TOP + ROW * rows;
-    for second in 0_u8..=60 {
-        let at = x(f64::from(second));
-        if at <= LEFT + BARS {
-            let _ = writeln!(
-                svg,
-                r#"<text x="{at:.1}" y="{:.0}" text-anchor="middle">{second} s</text>"#,
-                bottom + 18.0
-            );
-        }
-    }
-    for (index, (class, what)) in (0_u8..).zip(PARTS) {
-        let at = LEFT + 200.0 * f64::from(index);
+    for tick in TICKS {
+        // Writing to a String cannot fail.
         let _ = writeln!(
             svg,
-            r#"<rect class="{class}" x="{at:.0}" y="58" width="10" height="10"/><text x="{:.0}" y="67" font-size="10">{}</text>"#,
-            at + 14.0,
-            escaped(what)
+            r#"<path class="frame" d="M{0:.1} {TOP}V{1:.0}"/><text x="{0:.1}" y="{2:.0}" text-anchor="middle">{tick} s</text>"#,
+            x(tick),
+            TOP + DOWN,
+            TOP + DOWN + 18.0
         );
     }
-    let height = bottom + 32.0;
+    for percent in [0, 50, 100] {
+        let _ = writeln!(
+            svg,
+            r#"<path class="frame" d="M{LEFT} {0:.1}H{1:.0}"/><text x="{2:.0}" y="{3:.1}" text-anchor="end">{percent} %</text>"#,
+            y(percent),
+            LEFT + ACROSS,
+            LEFT - 6.0,
+            y(percent) + 4.0
+        );
+    }
+    for ((index, series), colour) in (0_u8..).zip(series).zip(COLOURS.into_iter().cycle()) {
+        let samples: Samples = series.seconds.iter().copied().collect();
+        let mut path = format!("M{:.1} {:.1}", x(samples.min()), y(0));
+        for percent in 1..=100 {
+            let _ = write!(
+                path,
+                "H{:.1}V{:.1}",
+                x(samples.percentile(percent)),
+                y(u32::try_from(percent).unwrap_or(100))
+            );
+        }
+        let _ = writeln!(
+            svg,
+            r#"<path class="line" stroke="{colour}" d="{path}"/><text x="{:.0}" y="{:.0}" fill="{colour}">{}</text>"#,
+            LEFT + ACROSS + 12.0,
+            TOP + 12.0 + 18.0 * f64::from(index),
+            escaped(&format!("{}: {}", series.name, series.seconds.len()))
+        );
+    }
+    let height = TOP + DOWN + 34.0;
     let about = escaped(machine.lines().next().unwrap_or_default());
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:.0}" height="{height:.0}" viewBox="0 0 {WIDTH:.0} {height:.0}" font-family="sans-serif" font-size="12">
-<style>.deposing{{fill:#9aa5b1}}.taking{{fill:#2f7d4f}}.announcing{{fill:#c8832b}}.following{{fill:#3b6fb5}}.limit{{stroke:#b3261e;stroke-width:2}}.paper{{fill:#fff}}</style>
+<style>.line{{fill:none;stroke-width:1.8}}.frame{{fill:none;stroke:#9aa5b1;stroke-width:.6}}.paper{{fill:#fff}}</style>
 <rect class="paper" width="100%" height="100%"/>
-<text x="16" y="24" font-size="15" font-weight="bold">From kill -9 of the holder's agent to the first datagram at the new holder, {} crashes</text>
+<text x="16" y="24" font-size="15" font-weight="bold">Share of the crashes after which a client's datagrams arrive elsewhere, by the time since the crash</text>
 <text x="16" y="44">{about}</text>
-{svg}<path class="limit" d="M{:.1} {:.0}V{bottom:.0}"/>
-</svg>
-"#,
-        sorted.len(),
-        x(limit),
-        TOP - 4.0
+{svg}</svg>
+"#
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::super::tests::crash;
+    use super::super::Series;
     use super::draw;
 
     #[test]
-    fn the_parts_of_a_crash_lie_end_to_end_and_to_scale_and_the_shortest_crash_comes_first() {
-        // 780 wide for 5.25 s.
-        let crashes = [crash([4.0, 0.5, 0.25, 0.25]), crash([2.0, 0.0, 0.0, 0.0])];
-        let svg = draw(&crashes, Duration::from_secs(4), "a <machine>");
-        assert!(svg.contains(r#"<rect class="deposing" x="40.0" y="88" width="297.1""#), "{svg}");
-        assert!(svg.contains(r#"<rect class="deposing" x="40.0" y="97" width="594.3""#), "{svg}");
-        assert!(svg.contains(r#"<rect class="taking" x="634.3" y="97" width="74.3""#), "{svg}");
-        assert!(svg.contains(r#"class="limit" d="M634.3 "#), "{svg}");
-        assert!(svg.contains("a &lt;machine&gt;"), "{svg}");
+    fn a_line_climbs_at_each_crash_on_a_logarithmic_axis() {
+        let series = [Series { name: "a <name>".to_owned(), seconds: vec![10.0, 1.0] }];
+        let svg = draw(&series, "a <machine>");
+        // Half of the crashes are over after a second, which is in the middle of the axis.
+        assert!(svg.contains("M336.0 304.0H336.0V301.6"), "{svg}");
+        assert!(svg.contains("H336.0V184.0H616.0V181.6") && svg.contains("H616.0V64.0\""), "{svg}");
+        assert!(svg.contains("a &lt;name&gt;: 2") && svg.contains("a &lt;machine&gt;"), "{svg}");
     }
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::scene::Scene;
+use super::Effort;
+use super::scene::{Noticed, Scene};
 use super::starts::{count, push, push_answers, push_time};
 use super::survey::Listening;
 use crate::load::MIB;
@@ -18,40 +19,13 @@ const GROUP: Group = Group::Death;
 const LATE: Duration = Duration::from_secs(20);
 
 pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
-    scene.wait_until_calm()?;
-    let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
-    let (_, holders) = scene.wait_until_held(&ids, &vips, |_| Ok(()))?;
-    let lost: Vec<Ipv4Addr> =
-        holders.into_iter().filter(|(_, holder)| *holder == N1).map(|(vip, _)| vip).collect();
-    push(report, GROUP, "VIPs that it held", count(lost.len())?, None);
-    scene.note_memory()?;
-
-    let others: Vec<_> = ids.into_iter().filter(|id| *id != N1).collect();
-    let listening = Listening::start(&scene.cluster, N1.mac())?;
-    // Frames under way have been heard by now. From here on only new ones count.
-    interrupt::pass(Duration::from_millis(200))?;
-    scene.server()?.reset_stats();
-    let (begin, begin_on_the_wall) = (Instant::now(), SystemTime::now());
-    scene.cluster.power_off(N1)?;
-    let (held, _) = scene.wait_until_held(&others, &lost, |_| Ok(()))?;
-    push_answers(scene, report, GROUP)?;
     let options = scene.cluster.options();
-    let most = (options.lease + options.margin + Duration::from_secs(3)).as_secs_f64();
-    push_time(report, GROUP, "all answered by others, from when it lost its power", held - begin, Some(most));
-
-    let limit = Duration::from_secs_f64(most) + LATE;
-    interrupt::pass(limit.saturating_sub(begin.elapsed()))?;
-    let heard = listening.stop()?;
-    let mut last = Duration::ZERO;
-    for vip in &lost {
-        let at = heard.get(vip).with_context(|| format!("{vip} was never announced by another node"))?;
-        last = last.max(at.duration_since(begin_on_the_wall).unwrap_or_default());
-    }
-    push_time(report, GROUP, "all announced by others, from then", last, Some(most));
+    let most = options.lease + options.margin + Duration::from_secs(3);
+    let lost = die(scene, report, GROUP, "", most)?;
 
     let writes = scene.writes()?;
     let claims = count(writes.new_claims + writes.changed_claims)?;
-    push(report, GROUP, "claims written: one a VIP", claims, Some(Limit::AtMost(count(lost.len())?)));
+    push(report, GROUP, "claims written: one a VIP", claims, Some(Limit::AtMost(count(lost)?)));
     push(report, GROUP, "statuses written", count(writes.statuses)?, Some(Limit::AtMost(0.0)));
     push(report, GROUP, "Events written", count(writes.events)?, None);
     let held: usize =
@@ -68,4 +42,51 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let peak = Item::new(Group::AgentMemory, "3 agents", Unit::Bytes, &scene.peak().into());
     report.push(peak.bar(Limit::AtMost(64.0 * MIB)));
     Ok(())
+}
+
+/// Measures the death of a node with a third of so many Services, in a cluster with wire failover.
+pub(crate) fn of_a_third(services: u32, most: Duration, report: &mut Report) -> Result<()> {
+    let effort = Effort { services, changes: 0, calm: Duration::ZERO };
+    let mut scene = Scene::new(effort, Noticed::OnTheWire)?;
+    scene.start_agents()?;
+    let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
+    scene.wait_until_held(&ids, &vips, |_| Ok(()))?;
+    scene.cluster.wait_until_witnessed(N1)?;
+    let died = die(&mut scene, report, Group::FailoverOfMany, &format!("of {services}: "), most);
+    died.with_context(|| scene.logs()).map(drop)
+}
+
+/// Takes the power from a node when nothing else happens. Returns the number of VIPs that it held.
+fn die(scene: &mut Scene, report: &mut Report, group: Group, what: &str, most: Duration) -> Result<usize> {
+    scene.wait_until_calm()?;
+    let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
+    let (_, holders) = scene.wait_until_held(&ids, &vips, |_| Ok(()))?;
+    let lost: Vec<Ipv4Addr> =
+        holders.into_iter().filter(|(_, holder)| *holder == N1).map(|(vip, _)| vip).collect();
+    push(report, group, &format!("{what}VIPs that it held"), count(lost.len())?, None);
+    scene.note_memory()?;
+
+    let others: Vec<_> = ids.into_iter().filter(|id| *id != N1).collect();
+    let listening = Listening::start(&scene.cluster, N1.mac())?;
+    // Frames under way have been heard by now. From here on only new ones count.
+    interrupt::pass(Duration::from_millis(200))?;
+    scene.server()?.reset_stats();
+    let (begin, begin_on_the_wall) = (Instant::now(), SystemTime::now());
+    scene.cluster.power_off(N1)?;
+    let (held, _) = scene.wait_until_held(&others, &lost, |_| Ok(()))?;
+    push_answers(scene, report, group)?;
+    let seconds = Some(most.as_secs_f64());
+    let name = format!("{what}all answered by others, from when it lost its power");
+    push_time(report, group, &name, held - begin, seconds);
+
+    let limit = most + LATE;
+    interrupt::pass(limit.saturating_sub(begin.elapsed()))?;
+    let heard = listening.stop()?;
+    let mut last = Duration::ZERO;
+    for vip in &lost {
+        let at = heard.get(vip).with_context(|| format!("{vip} was never announced by another node"))?;
+        last = last.max(at.duration_since(begin_on_the_wall).unwrap_or_default());
+    }
+    push_time(report, group, &format!("{what}all announced by others, from then"), last, seconds);
+    Ok(lost.len())
 }

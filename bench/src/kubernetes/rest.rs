@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::Effort;
 use super::calm::settle;
-use super::scene::Scene;
+use super::scene::{Noticed, Scene};
 use vipward_tests::process::cpu_time;
 
 /// Three agents, and an API server in this process.
@@ -15,7 +15,8 @@ pub(crate) struct Resting(Scene);
 impl Resting {
     /// Starts the agents with one VIP for each Service, and waits until they hold all.
     pub(crate) fn start(services: u32) -> Result<Self> {
-        let mut scene = Scene::new(Effort { services, changes: 0, calm: Duration::ZERO })?;
+        let effort = Effort { services, changes: 0, calm: Duration::ZERO };
+        let mut scene = Scene::new(effort, Noticed::ByTheLease)?;
         scene.start_agents()?;
         let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
         scene.wait_until_held(&ids, &vips, |_| Ok(()))?;

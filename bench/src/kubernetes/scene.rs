@@ -48,6 +48,13 @@ pub(super) struct Scene {
     pub(super) cold: Option<Duration>,
 }
 
+/// How the nodes notice that one is dead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Noticed {
+    ByTheLease,
+    OnTheWire,
+}
+
 /// Writes of the agents, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Writes {
@@ -61,12 +68,13 @@ pub(super) struct Writes {
 
 impl Scene {
     /// Returns the cluster and its objects; no agent runs.
-    pub(super) fn new(effort: Effort) -> Result<Self> {
+    pub(super) fn new(effort: Effort, noticed: Noticed) -> Result<Self> {
         // With this pace, a node that comes last gets its share within seconds. Probes are
         // off: they would add 700 ms to the agreement of the nodes, which is measured here.
         // On a real API server the defaults are measured.
         let args = ["--handover-pace", "2ms", "--probe-count", "0"].map(str::to_owned);
-        let args = if env::var_os("KUBECONFIG").is_some() { Vec::new() } else { args.to_vec() };
+        let mut args = if env::var_os("KUBECONFIG").is_some() { Vec::new() } else { args.to_vec() };
+        args.extend((noticed == Noticed::OnTheWire).then(|| "--wire=1".to_owned()));
         let options = ClusterOptions { start_agents: false, args, ..ClusterOptions::default() };
         let cluster = Cluster::start("scale", options)?;
         for id in cluster.ids() {
@@ -77,6 +85,9 @@ impl Scene {
         let vips = (0..effort.services).map(vip).collect();
         let mut scene = Self { cluster, effort, vips, used: effort.services, peak: 0.0, cold: None };
         scene.load()?;
+        if noticed == Noticed::OnTheWire {
+            scene.cluster.make_wire_key()?;
+        }
         Ok(scene)
     }
 

@@ -202,7 +202,7 @@ pub(super) fn delivered(stats: &Stats, resource: &str) -> Delivered {
 }
 
 /// Returns a count as a figure.
-pub(super) fn count(number: impl TryInto<u32>) -> Result<f64> {
+pub(crate) fn count(number: impl TryInto<u32>) -> Result<f64> {
     let number: Option<u32> = number.try_into().ok();
     Ok(number.context("a count does not fit into 32 bits")?.into())
 }

@@ -25,19 +25,26 @@ pub(super) type Values = Vec<(String, Unit, f64)>;
 /// Measures the time from the holder's loss of power until another host has the VIP.
 pub(super) fn crash(run: &mut Run<'_>) -> Result<()> {
     in_turn(run, |site, holder| {
-        let watch = site.watch()?;
-        let crashed = SystemTime::now();
-        site.power_off(holder)?;
-        watch.wait_for_another(holder, &others(holder))?;
-        let seen = watch.stop()?;
-        let answered = seen.answered_by_another(crashed, holder.mac).context("no other host answered")?;
-        let received = seen.received_by_another(crashed, &holder.name);
-        let received = received.context("no other host received a datagram")?;
+        let (answered, received) = crashed(site, holder)?;
         Ok(vec![
-            ("until datagrams arrive at another host".to_owned(), Unit::Seconds, received.as_secs_f64()),
-            ("until another host answers ARP".to_owned(), Unit::Seconds, answered.as_secs_f64()),
+            ("until datagrams arrive at another host".to_owned(), Unit::Seconds, received),
+            ("until another host answers ARP".to_owned(), Unit::Seconds, answered),
         ])
     })
+}
+
+/// Takes the power from the holder. Returns the seconds until another host answers ARP, and until
+/// datagrams arrive there.
+pub(super) fn crashed(site: &mut Site, holder: &Holder) -> Result<(f64, f64)> {
+    let watch = site.watch()?;
+    let crashed = SystemTime::now();
+    site.power_off(holder)?;
+    watch.wait_for_another(holder, &others(holder))?;
+    let seen = watch.stop()?;
+    let answered = seen.answered_by_another(crashed, holder.mac).context("no other host answered")?;
+    let received = seen.received_by_another(crashed, &holder.name);
+    let received = received.context("no other host received a datagram")?;
+    Ok((answered.as_secs_f64(), received.as_secs_f64()))
 }
 
 /// Measures what a planned move costs.
@@ -132,7 +139,7 @@ fn others(holder: &Holder) -> Vec<String> {
 }
 
 /// Runs steps on a site with its holder. A failure shows what the daemons have printed.
-fn on_site(mut site: Site, steps: impl FnOnce(&mut Site, &Holder) -> Result<Values>) -> Result<Values> {
+pub(super) fn on_site<T>(mut site: Site, steps: impl FnOnce(&mut Site, &Holder) -> Result<T>) -> Result<T> {
     let holder = site.holder()?;
     let done = steps(&mut site, &holder);
     done.with_context(|| format!("the daemons have printed:\n{}", site.describe()))

@@ -46,6 +46,11 @@ impl Member {
         self.agent.as_mut().with_context(|| format!("no agent was started on {id}"))
     }
 
+    /// Returns true if it has power.
+    pub fn is_powered(&self) -> bool {
+        self.powered
+    }
+
     /// Returns true if its agent runs. A stopped process counts as running.
     pub fn agent_runs(&mut self) -> Result<bool> {
         self.agent.as_mut().map_or(Ok(false), Agent::is_running)

@@ -171,8 +171,7 @@ impl Host {
     /// Gives or takes carrier by setting the other end of the cable up or
     /// down. Returns when an interface that is up is ready for traffic.
     pub fn set_carrier(&self, nic: &str, carrier: bool) -> Result<()> {
-        let far = self.cables().get(nic).cloned();
-        let (namespace, port) = self.here(far.with_context(|| format!("no cable was plugged into {nic}")))?;
+        let (namespace, port) = self.far_end(nic)?;
         self.here(namespace.set_up(&port, carrier))?;
         let up_again = carrier && self.0.namespace.links()?.iter().any(|link| link.name == nic && link.up);
         if up_again { self.here(namespace.wait_until_ready(&port)) } else { Ok(()) }
@@ -238,6 +237,12 @@ impl Host {
 
     pub(super) fn remember_cable(&self, nic: &str, far: NetNs, port: &str) {
         self.cables().insert(nic.to_owned(), (far, port.to_owned()));
+    }
+
+    /// Returns the far end of a cable: its namespace and interface.
+    pub(super) fn far_end(&self, nic: &str) -> Result<(NetNs, String)> {
+        let far = self.cables().get(nic).cloned();
+        self.here(far.with_context(|| format!("no cable was plugged into {nic}")))
     }
 
     fn cables(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, (NetNs, String)>> {

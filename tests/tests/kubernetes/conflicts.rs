@@ -415,7 +415,7 @@ fn forged_claims_in_a_peers_name_on_many_vips_make_few_requests_and_silence_none
         let before_flood = requests(cluster)?;
 
         watch.note("claims in the name of peers begin");
-        let flood = Flood::start(&cluster.rogue, SEGMENT, &claims, RATE)?;
+        let flood = Flood::start(&cluster.rogue, SEGMENT, claims.iter().map(Arp::to_bytes), RATE)?;
         thread::sleep(Duration::from_secs(SECONDS));
         let sent = flood.stop()?;
         watch.note("and end");

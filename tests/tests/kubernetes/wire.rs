@@ -1,74 +1,56 @@
 //! Wire failover: nodes that die are replaced in a fraction of a second, and nothing else moves.
 
 use std::{
-    net::UdpSocket,
-    time::{Duration, SystemTime},
+    hint,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
 use serde_json::Value;
+use vipward_common::{ETHERTYPE_WIRE, SipKey, WireFields, WireFrame, WireType};
 use vipward_tests::{
-    cluster::{
-        Cluster, ClusterOptions, NodeId, PATIENCE, ServiceSpec,
-        admin::{Kind, Object},
-        scenario,
-    },
+    cluster::{Cluster, ClusterOptions, MANAGEMENT, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario},
     family::Family,
+    flood::Flood,
     http,
+    lan::{Lost, Way},
     scene::VIP,
+    wait::wait_until,
 };
 
 /// Time in which a node that dies is replaced, on a busy machine. By its Lease alone that takes 3.5 s
 /// or more.
 const SOON: Duration = Duration::from_millis(2_500);
+/// Longest time in which two nodes may leave a few requests unanswered while one yields to the other.
+const A_MOMENT: Duration = Duration::from_millis(20);
 /// Time for late effects.
 const AFTERWARDS: Duration = Duration::from_secs(2);
-const SECRET: &str = "vipward-wire";
+const NICS: [&str; 2] = [SEGMENT, MANAGEMENT];
 
 fn nodes(nodes: u8) -> ClusterOptions {
-    ClusterOptions { nodes, args: vec!["--wire=1".to_owned()], ..ClusterOptions::default() }
+    ClusterOptions::with_wire(nodes, 1)
 }
 
-/// Returns what a node says of wire failover in its Lease.
-fn offer(cluster: &Cluster, id: NodeId) -> Result<Value> {
-    let Some(lease) = cluster.lease_of(id)? else { return Ok(Value::Null) };
-    let lease = cluster.admin().get(&lease)?.unwrap_or_default();
-    let text = lease["metadata"]["annotations"]["vipward.io/wire"].as_str();
-    text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).context("the annotation is JSON"))
-}
-
-/// Waits until the offers of all nodes are as `wanted` says.
-fn wait_for_offers(cluster: &Cluster, what: &str, wanted: impl Fn(NodeId, &Value) -> bool) -> Result<()> {
-    let began = SystemTime::now();
-    loop {
-        let offers: Vec<(NodeId, Value)> =
-            cluster.ids().into_iter().map(|id| Ok((id, offer(cluster, id)?))).collect::<Result<_>>()?;
-        if offers.iter().all(|(id, offer)| wanted(*id, offer)) {
-            return Ok(());
-        }
-        ensure!(began.elapsed()? < PATIENCE, "waited in vain for {what}: {offers:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-fn run(cluster: &Cluster, args: &[&str]) -> Result<(Option<i32>, String)> {
-    let namespace = cluster.system_namespace().to_owned();
-    cluster.vipward(&[args, &["--lease-namespace", &namespace]].concat())
+/// Returns all interfaces of all nodes. Two nodes ask each other over both.
+fn all_nics(cluster: &Cluster) -> Vec<(NodeId, &'static str)> {
+    cluster.ids().into_iter().flat_map(|id| NICS.map(|nic| (id, nic))).collect()
 }
 
 /// Makes the key, has a holder of the VIPs of both families, and waits until it may be deposed by its
 /// witnesses.
 fn begin(cluster: &mut Cluster) -> Result<NodeId> {
-    let (code, said) = run(cluster, &["wire", "init"])?;
-    ensure!(code == Some(0) && said.contains("is created, with key 1"), "{code:?}: {said}");
+    cluster.make_wire_key()?;
     cluster.create_service(&ServiceSpec::dual_stack("web"))?;
     let holder = cluster.wait_until_all_held(&Family::vips())?;
-    // With this, each node's kernel knows a third station. One of two nodes acts only if that answers.
-    for id in cluster.ids() {
-        let sent = cluster.client.run(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"a word", (id.address(), 9)));
-        sent.context("failed to send a datagram")?;
+    cluster.make_client_known()?;
+    // What loses frames for a moment is over before anyone looks.
+    for (id, nic) in all_nics(cluster) {
+        cluster.member(id)?.host.lose_nothing(nic)?;
     }
-    wait_for_offers(cluster, "the holder's mode", |id, offer| id != holder || offer["mode"] == "notice")?;
+    cluster.wait_until_witnessed(holder)?;
     Ok(holder)
 }
 
@@ -128,7 +110,222 @@ fn no_client_notices_that_a_holders_agent_is_killed_and_restarted() -> Result<()
             seen.assert_seamless(vip);
             assert_eq!(cluster.holder(vip)?, Some(holder));
         }
-        wait_for_offers(cluster, "the mode again", |id, offer| id != holder || offer["mode"] == "notice")
+        cluster.wait_until_witnessed(holder)
+    })
+}
+
+/// Lets trouble come over a cluster, and checks that the VIPs of both families stay with their holder and
+/// are answered throughout, and that its witnesses still watch it.
+fn nothing_moves(
+    name: &str,
+    options: ClusterOptions,
+    trouble: impl FnOnce(&mut Cluster, &Watch, NodeId) -> Result<()>,
+) -> Result<()> {
+    scenario(name, options, |cluster| {
+        let holder = begin(cluster)?;
+        let before = (cluster.session(holder)?, cluster.places(&Family::vips())?);
+        let watch = cluster.watch(&Family::vips())?;
+
+        trouble(cluster, &watch, holder)?;
+        cluster.wait_until_witnessed(holder)?;
+
+        watch.stop()?.assert_all_seamless();
+        assert_eq!((cluster.session(holder)?, cluster.places(&Family::vips())?), before);
+        Ok(())
+    })
+}
+
+/// Returns a node that is not the holder.
+fn other_than(cluster: &Cluster, holder: NodeId) -> Result<NodeId> {
+    cluster.ids().into_iter().find(|id| *id != holder).context("there is one node")
+}
+
+/// Returns pings and ends for a holder by someone who knows everything but the key.
+fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
+    let session = cluster.session(holder)?.context("it has a session")?;
+    let (_, session) = session.split_once('/').context("the session follows the node's name")?;
+    let session = u64::from_str_radix(session, 16)?;
+    let witness = cluster.wire_offer(other_than(cluster, holder)?)?["wid"].clone();
+    let witness = u64::from_str_radix(witness.as_str().context("it has a number")?, 16)?;
+    let from = cluster.rogue.mac(SEGMENT)?;
+    let frame = |kind, number| {
+        let fields = WireFields { holder: session, witness, sent_ns: number, ..WireFields::default() };
+        let frame = WireFrame::new(kind, 1, &fields, SipKey { k0: number, k1: 0 });
+        [&holder.mac().0[..], &from.0, &ETHERTYPE_WIRE.to_be_bytes(), &frame.to_bytes()].concat()
+    };
+    Ok((0..512).flat_map(|number| [frame(WireType::Ping, number), frame(WireType::Ended, number)]).collect())
+}
+
+#[test]
+fn no_client_notices_trouble_on_the_wire() -> Result<()> {
+    /// Times of the witnesses, many times over.
+    const A_WHILE: Duration = Duration::from_secs(3);
+    const FORGED_A_SECOND: u32 = 100_000;
+    nothing_moves("wirecalm", nodes(3), |cluster, watch, holder| {
+        let witness = other_than(cluster, holder)?;
+        watch.step(format!("{holder} and {witness} no longer hear each other"));
+        for (at, from) in [(holder, witness), (witness, holder)] {
+            for nic in NICS {
+                let lost = Lost {
+                    from: Some(cluster.member(from)?.host.mac(nic)?),
+                    ethertype: Some(ETHERTYPE_WIRE),
+                    share: None,
+                };
+                cluster.member(at)?.host.lose(nic, Way::In, lost)?;
+            }
+        }
+        watch.let_pass(A_WHILE)?;
+        watch.step("one frame of ten between witnesses and holders is lost");
+        let lost = Lost { ethertype: Some(ETHERTYPE_WIRE), share: Some(0.1), from: None };
+        for (id, nic) in all_nics(cluster) {
+            cluster.member(id)?.host.lose(nic, Way::In, lost)?;
+        }
+        watch.let_pass(A_WHILE)?;
+        for (id, nic) in all_nics(cluster) {
+            cluster.member(id)?.host.lose_nothing(nic)?;
+        }
+
+        watch.step("a rogue forges frames");
+        let refused = || {
+            let metrics = page(cluster, holder, "/metrics")?;
+            let tag = r#"vipward_wire_frames_total{outcome="refused_tag"} "#;
+            let count = metrics.lines().find_map(|line| line.strip_prefix(tag)).context("no such metric")?;
+            Ok::<u64, anyhow::Error>(count.parse()?)
+        };
+        let before = refused()?;
+        let flood = Flood::start(&cluster.rogue, SEGMENT, forged(cluster, holder)?, FORGED_A_SECOND)?;
+        watch.let_pass(A_WHILE)?;
+        let sent = flood.stop()?;
+        watch.step(format!("it has sent {sent}"));
+        wait_until(PATIENCE, "the program to have refused most of them", || {
+            Ok(refused()? - before > sent / 2)
+        })?;
+
+        watch.step("all CPUs are busy");
+        busy(|| watch.let_pass(A_WHILE))
+    })
+}
+
+/// Does something while every CPU has something else to do.
+fn busy<T>(work: impl FnOnce() -> T) -> T {
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 * thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while !ends.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        let done = work();
+        ends.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+#[test]
+fn no_client_notices_that_nodes_and_the_api_server_come_and_go() -> Result<()> {
+    nothing_moves("wirelife", nodes(4), |cluster, watch, holder| {
+        let witness = other_than(cluster, holder)?;
+        watch.step(format!("{witness} loses power"));
+        cluster.power_off(witness)?;
+        watch.let_pass(AFTERWARDS)?;
+        cluster.power_on(witness)?;
+        cluster.restart_agent(witness)?;
+
+        watch.step("no node reaches the API server, for longer than a lease");
+        cluster.cut_everyone_off();
+        watch.let_pass(cluster.options().failover_limit() + AFTERWARDS)?;
+        cluster.heal()?;
+        cluster.wait_until_all_renew()?;
+
+        for id in cluster.ids() {
+            watch.step(format!("the agent on {id} is rolled out"));
+            cluster.terminate(id)?;
+            cluster.restart_agent(id)?;
+        }
+        watch.let_pass(AFTERWARDS)
+    })
+}
+
+/// Checks that a holder whose frames to its witnesses are lost is replaced, and yields to the first
+/// announcement: it was told before that its session has ended.
+fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
+    scenario(name, nodes(3), |cluster| {
+        let old = begin(cluster)?;
+        let watch = cluster.watch(&Family::vips())?;
+        if is_stopped {
+            watch.step(format!("the agent on {old} is stopped"));
+            cluster.member_mut(old)?.agent_mut()?.signal(Signal::SIGSTOP)?;
+        }
+        let mute = watch.step(format!("{old} answers no ping"));
+        // An answer over any segment that two nodes share is one.
+        let lost = Lost { ethertype: Some(ETHERTYPE_WIRE), ..Lost::default() };
+        for nic in NICS {
+            cluster.member(old)?.host.lose(nic, Way::Out, lost)?;
+        }
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
+        for nic in NICS {
+            cluster.member(old)?.host.lose_nothing(nic)?;
+        }
+        watch.let_pass(AFTERWARDS)?;
+        if is_stopped {
+            cluster.member_mut(old)?.agent_mut()?.signal(Signal::SIGCONT)?;
+            cluster.wait_until_renewing(old)?;
+        }
+
+        let seen = watch.stop()?;
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, mute, SOON);
+            seen.assert_no_doubles_after_announcement(vip, new, mute);
+            let wire = seen.wire.vip(vip)?;
+            assert_eq!(wire.moves().len(), 1, "{seen}");
+            // An agent that runs stops answering as soon as it knows that its session has ended.
+            let gap = wire.longest_gap();
+            assert!(!is_stopped || gap <= A_MOMENT, "its program answers until it yields: {seen}");
+            assert_eq!(cluster.holder(vip)?, Some(new));
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_holder_that_seems_dead_answers_until_its_successor_announces() -> Result<()> {
+    a_holder_seems_dead("wiremute", false)
+}
+
+#[test]
+fn a_holder_whose_agent_is_stopped_too_yields_since_its_program_was_told() -> Result<()> {
+    a_holder_seems_dead("wirepause", true)
+}
+
+#[test]
+fn a_holder_that_is_cut_off_from_the_segment_is_replaced_and_does_not_answer_again() -> Result<()> {
+    scenario("wirecut", nodes(3), |cluster| {
+        let old = begin(cluster)?;
+        let watch = cluster.watch(&Family::vips())?;
+        let cut = watch.step(format!("{old} is cut off from the segment, and not from the API server"));
+        for way in [Way::In, Way::Out] {
+            cluster.member(old)?.host.lose(SEGMENT, way, Lost::default())?;
+        }
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        for vip in Family::vips() {
+            watch.wait_until_received_by(vip, new)?;
+        }
+        watch.step("the cable is whole again");
+        cluster.member(old)?.host.lose_nothing(SEGMENT)?;
+        watch.let_pass(AFTERWARDS)?;
+
+        let seen = watch.stop()?;
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, cut, cluster.options().failover_limit());
+            seen.assert_no_doubles(vip);
+            assert_eq!(cluster.holder(vip)?, Some(new));
+        }
+        Ok(())
     })
 }
 
@@ -139,9 +336,9 @@ fn without_a_key_the_lease_alone_counts_and_each_agent_says_so_once() -> Result<
         let old = cluster.wait_until_held(VIP)?;
         cluster.wait_until_all_renew()?;
         for id in cluster.ids() {
-            assert_ne!(offer(cluster, id)?["mode"], "notice");
+            assert_ne!(cluster.wire_offer(id)?["mode"], "notice");
             let lines = cluster.member(id)?.agent().context("it was started")?.logs()?;
-            let said = lines.iter().filter(|line| line.has("secret", SECRET)).count();
+            let said = lines.iter().filter(|line| line.has("secret", &cluster.wire_secret().name)).count();
             assert_eq!(said, 1, "{id}");
         }
         let watch = cluster.watch(&[VIP])?;
@@ -164,22 +361,22 @@ fn a_new_key_and_a_lost_one_move_nothing() -> Result<()> {
         let watch = cluster.watch(&Family::vips())?;
 
         watch.step("the key is replaced");
-        let (code, said) = run(cluster, &["wire", "rotate", "--linger", "1s"])?;
+        let (code, said) = cluster.vipward_wire(&["rotate", "--linger", "1s"])?;
         assert_eq!(code, Some(0), "{said}");
         assert!(said.contains("has key 2 alone"), "{said}");
         let has = |offer: &Value, keys: &Value| offer["keys"] == *keys;
-        wait_for_offers(cluster, "the new key alone", |_, offer| has(offer, &serde_json::json!([2])))?;
+        cluster.wait_for_wire_offers("the new key alone", |_, offer| has(offer, &serde_json::json!([2])))?;
         watch.let_pass(AFTERWARDS)?;
-        assert_eq!(offer(cluster, holder)?["mode"], "notice");
+        assert_eq!(cluster.wire_offer(holder)?["mode"], "notice");
 
         watch.step("the key is lost");
-        let secret = Object::within(Kind::SECRET, cluster.system_namespace(), SECRET);
+        let secret = cluster.wire_secret();
         ensure!(cluster.admin().delete(&secret)?, "{secret} is not there");
-        wait_for_offers(cluster, "the mode off", |_, offer| offer["mode"] != "notice")?;
+        cluster.wait_for_wire_offers("the mode off", |_, offer| offer["mode"] != "notice")?;
         watch.let_pass(AFTERWARDS)?;
-        let (code, said) = run(cluster, &["wire", "init"])?;
+        let (code, said) = cluster.vipward_wire(&["init"])?;
         assert_eq!(code, Some(0), "{said}");
-        wait_for_offers(cluster, "the holder's mode", |id, offer| id != holder || offer["mode"] == "notice")?;
+        cluster.wait_until_witnessed(holder)?;
         watch.let_pass(AFTERWARDS)?;
 
         watch.stop()?.assert_all_seamless();
@@ -195,14 +392,14 @@ fn the_controller_makes_the_key_and_nobody_overwrites_it() -> Result<()> {
     scenario("wirekey", ClusterOptions { with_controller: true, ..nodes(2) }, |cluster| {
         cluster.start_controller(1, &[])?;
         let has_key = |_, offer: &Value| offer["keys"] == serde_json::json!([1]);
-        wait_for_offers(cluster, "a key", has_key)?;
-        let secret = Object::within(Kind::SECRET, cluster.system_namespace(), SECRET);
+        cluster.wait_for_wire_offers("a key", has_key)?;
+        let secret = cluster.wire_secret();
         let first = cluster.admin().get(&secret)?.context("it was made")?;
 
         // The next leader finds it.
         cluster.kill_controller(1)?;
         cluster.start_controller(2, &[])?;
-        let (code, said) = run(cluster, &["wire", "init"])?;
+        let (code, said) = cluster.vipward_wire(&["init"])?;
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("exists already: nothing was changed"), "{said}");
         assert_eq!(cluster.admin().get(&secret)?.context("it stays")?["data"], first["data"]);
@@ -210,15 +407,19 @@ fn the_controller_makes_the_key_and_nobody_overwrites_it() -> Result<()> {
     })
 }
 
+/// Returns a page of a node's agent.
+fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<String> {
+    http::get(&cluster.member(id)?.host, ([127, 0, 0, 1], 9_647).into(), path)?.good()
+}
+
 /// The texts of a node, by what they are.
 fn texts(cluster: &Cluster, id: NodeId) -> Result<Vec<(&'static str, String)>> {
     let agent = cluster.member(id)?.agent().context("it was started")?;
-    let page = |path| http::get(agent.host(), ([127, 0, 0, 1], 9_647).into(), path)?.good();
     Ok(vec![
         ("log", agent.transcript()),
         ("status", cluster.status(id)?.to_string()),
-        ("metrics", page("/metrics")?),
-        ("debug state", page("/debug/state")?),
+        ("metrics", page(cluster, id, "/metrics")?),
+        ("debug state", page(cluster, id, "/debug/state")?),
         ("lease", cluster.leases()?.iter().map(Value::to_string).collect()),
     ])
 }
@@ -228,7 +429,7 @@ fn the_key_is_shown_nowhere() -> Result<()> {
     let env = vec![("RUST_LOG".to_owned(), "debug".to_owned())];
     scenario("secrecy", ClusterOptions { env, ..nodes(2) }, |cluster| {
         begin(cluster)?;
-        let secret = Object::within(Kind::SECRET, cluster.system_namespace(), SECRET);
+        let secret = cluster.wire_secret();
         let object = cluster.admin().get(&secret)?.context("it was made")?;
         let encoded = object["data"]["1"].as_str().context("it has a key")?;
         let key = decoded(encoded)?;

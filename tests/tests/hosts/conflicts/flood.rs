@@ -130,7 +130,7 @@ fn a_flood_of_claims_is_believed_by_no_host_that_has_an_agent() -> Result<()> {
     let probe = ArpProbe::start(&scene.client, "eth0", VIP, Duration::from_millis(5), ProbeMode::Broadcast)?;
     let costs = [Cost::of(&holds)?, Cost::of(&guards)?];
 
-    let flood = Flood::start(&scene.rogue, "eth0", &claims(), RATE)?;
+    let flood = Flood::start(&scene.rogue, "eth0", claims().iter().map(Arp::to_bytes), RATE)?;
     let end = Instant::now() + DURATION;
     let mut samples = 0;
     while Instant::now() < end {
@@ -188,7 +188,7 @@ fn a_flood_over_many_vips_leaves_the_answers_and_little_work_for_the_agent() -> 
     let (cost, cpu) = (Cost::of(&agent)?, agent.cpu_time()?);
 
     let began = Instant::now();
-    let flood = Flood::start(&scene.rogue, "eth0", &claims, MANY_RATE)?;
+    let flood = Flood::start(&scene.rogue, "eth0", claims.iter().map(Arp::to_bytes), MANY_RATE)?;
     thread::sleep(DURATION);
     let sent = flood.stop()?;
     let (lasted, used) = (began.elapsed(), agent.cpu_time()?.saturating_sub(cpu));

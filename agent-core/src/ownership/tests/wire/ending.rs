@@ -1,7 +1,7 @@
 //! How a silent node's session is ended, and what its owner does. D3, D5, N3, N4.
 
 use super::*;
-use crate::cluster::Session;
+use crate::cluster::{NodeRecord, Session};
 
 const READ: &str = "read lease of b";
 const DEPOSE: &str = "write lease of b: no session, ended b1, 4s";
@@ -16,6 +16,18 @@ fn a_silent_nodes_lease_is_read_its_session_ended_and_its_vip_taken() {
     assert_eq!(world.answer(), held, "the former holder is told before the entry");
     let counts = world.engine.wire_counts();
     assert_eq!((counts.deposed_by_wire, counts.deposed_by_lease), (1, 0));
+}
+
+#[test]
+fn a_better_candidate_that_may_be_dead_too_has_its_turn_for_200_ms() {
+    let mut world = watching("a c", &["b", "c"]);
+    let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node("c") };
+    world.tell(Event::Node(first));
+    world.tell(Event::Node(node("a")));
+    silent(&mut world, "b");
+    assert_eq!(world.answer(), [DEPOSE]);
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.timeline(ms(600)), ["0.200 write claim: held by a1, epoch 2"]);
 }
 
 #[test]

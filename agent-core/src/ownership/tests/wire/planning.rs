@@ -1,7 +1,7 @@
 //! Whom a witness pings, and whom it tells the end of a session. N1.
 
 use super::*;
-use crate::wire::{Ended, Path};
+use crate::wire::{Ended, Path, Plan};
 
 fn path(node: &str) -> Path {
     Path { interface: named("eth0"), mac: mac(node) }
@@ -103,4 +103,26 @@ fn the_end_of_a_session_is_told_until_the_lease_has_another_or_is_gone() {
     let mut world = watching("c", &["b", "c"]);
     world.end("b");
     assert_eq!(world.plan().ended, [], "b has not invited this node");
+}
+
+#[test]
+fn while_an_agent_restarts_its_program_hears_whom_it_heard_before() {
+    let mut world = holding(&["b", "c"]);
+    say(&mut world, "c", offer("c", "", ""));
+    let before = world.plan().clone();
+    assert_eq!(before.peers.len(), 2, "c is invited, and invites nobody");
+
+    let entries = [(VIP, crate::ownership::FoundEntry::Held)];
+    let mut next = World::start_with(&wired(), "a", World::pinned("a", &entries));
+    next.tell(Event::WireSelf(Some(wid("a"))));
+    next.tell(Event::WireKeys(vec![KeyId(1)]));
+    for node in ["a", "b", "c"] {
+        next.lease(world.stored_lease(node));
+        assert_eq!(*next.plan(), Plan::default(), "the program goes on with the plan that it has");
+    }
+    next.introduce(&[]);
+    next.claim(held("a"), 1);
+    next.tell(Event::Demand(VIP, Some(demand())));
+    next.tell(Event::Synced);
+    assert_eq!(*next.plan(), before);
 }

@@ -136,7 +136,11 @@ fn an_only_witness_needs_a_third_station_that_answers_after_the_silence() {
     let asks = ["1300 asks neighbours of h on eth0", "1400 asks neighbours of h on eth0"];
     assert_eq!(lan.run(1_450), asks, "what was heard before does not count");
     lan.witness.on_third_station(session(b'h'), at(1_450));
-    assert_eq!(lan.run(1_540).last().map(String::as_str), Some("1500 silent"), "with the third ping after it");
+    assert_eq!(
+        lan.run(1_540).last().map(String::as_str),
+        Some("1500 silent"),
+        "with the third ping after it"
+    );
 }
 
 #[test]

@@ -52,7 +52,8 @@ const SHOW: Duration = Duration::from_secs(1);
 pub(super) struct Turning {
     witness: Witness,
     keys: Keys,
-    wanted: Plan,
+    /// None before the first plan: until then the program hears those whom an earlier process named.
+    wanted: Option<Plan>,
     slots: Slots,
     /// The interfaces of the plan by name.
     interfaces: Vec<(Arc<str>, u32)>,
@@ -85,7 +86,7 @@ impl Turning {
         Ok(Self {
             witness: Witness::new(scale, wid),
             keys: Keys::default(),
-            wanted: Plan::default(),
+            wanted: None,
             slots,
             interfaces: Vec::new(),
             maps: of,
@@ -135,7 +136,7 @@ impl Turning {
         }
         if let Some(plan) = plan {
             let now = now()?;
-            self.wanted = plan.clone();
+            self.wanted = Some(plan.clone());
             self.find_interfaces(now)?;
             self.witness.set_plan(plan, now);
         }
@@ -144,8 +145,9 @@ impl Turning {
 
     /// Finds the indexes of the plan's interfaces, and lets the program know who may be heard there.
     fn find_interfaces(&mut self, now: Boottime) -> Result<(), PingerError> {
-        let ids = self.wanted.ids();
-        let ended = self.wanted.ended.iter().flat_map(|ended| &ended.paths).map(|path| &path.interface);
+        let Some(plan) = &self.wanted else { return Ok(()) };
+        let ids = plan.ids();
+        let ended = plan.ended.iter().flat_map(|ended| &ended.paths).map(|path| &path.interface);
         let names: BTreeSet<&Arc<str>> = ids.iter().map(|(_, interface)| interface).chain(ended).collect();
         // One that is gone has no index, and nobody is heard there.
         let found =

@@ -1,0 +1,78 @@
+//! Wire failover: the key of a cluster, and what its nodes say in their Leases.
+
+use std::net::UdpSocket;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::admin::{Kind, Object};
+use super::{Cluster, ClusterOptions, NodeId, PATIENCE, poll};
+
+/// Most witnesses whose word counts.
+const MOST_WITNESSES: usize = 3;
+
+impl ClusterOptions {
+    /// Returns the options of so many nodes with wire failover. `scale` is the factor of its times.
+    pub fn with_wire(nodes: u8, scale: u8) -> Self {
+        Self { nodes, args: vec![format!("--wire={scale}")], ..Self::default() }
+    }
+}
+
+impl Cluster {
+    /// Returns the Secret with the keys.
+    pub fn wire_secret(&self) -> Object {
+        Object::within(Kind::SECRET, self.system_namespace(), "vipward-wire")
+    }
+
+    /// Runs `vipward wire`. Returns the exit code and the output.
+    pub fn vipward_wire(&self, args: &[&str]) -> Result<(Option<i32>, String)> {
+        let namespace = self.system_namespace().to_owned();
+        self.vipward(&[&["wire"], args, &["--lease-namespace", &namespace]].concat())
+    }
+
+    /// Makes the first key.
+    pub fn make_wire_key(&self) -> Result<()> {
+        let (code, said) = self.vipward_wire(&["init"])?;
+        ensure!(code == Some(0) && said.contains("is created, with key 1"), "{code:?}: {said}");
+        Ok(())
+    }
+
+    /// Returns what a node says of wire failover in its Lease. Null if it says nothing.
+    pub fn wire_offer(&self, id: NodeId) -> Result<Value> {
+        let Some(lease) = self.lease_of(id)? else { return Ok(Value::Null) };
+        let lease = self.admin().get(&lease)?.unwrap_or_default();
+        let text = lease["metadata"]["annotations"]["vipward.io/wire"].as_str();
+        text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).context("the annotation is JSON"))
+    }
+
+    /// Waits until the offers of all nodes are as `wanted` says.
+    pub fn wait_for_wire_offers(&self, what: &str, wanted: impl Fn(NodeId, &Value) -> bool) -> Result<()> {
+        let mut last = Vec::new();
+        let found = poll(PATIENCE, what, || {
+            let offers = self.ids().into_iter().map(|id| Ok((id, self.wire_offer(id)?)));
+            last = offers.collect::<Result<_>>()?;
+            Ok(last.iter().all(|(id, offer)| wanted(*id, offer)).then_some(()))
+        });
+        found.with_context(|| format!("the offers were last: {last:?}"))
+    }
+
+    /// Waits until a holder may be deposed by as many witnesses as its cluster offers.
+    pub fn wait_until_witnessed(&self, holder: NodeId) -> Result<()> {
+        let powered = self.members.iter().filter(|member| member.is_powered()).count();
+        let witnesses = powered.saturating_sub(1).min(MOST_WITNESSES);
+        self.wait_for_wire_offers(&format!("{holder} to have {witnesses} witnesses"), |id, offer| {
+            let set = offer["set"].as_array().map_or(0, Vec::len);
+            id != holder || offer["mode"] == "notice" && set == witnesses
+        })
+    }
+
+    /// Makes each node's kernel know a third station, the client. One of two nodes acts only if such a
+    /// station answers.
+    pub fn make_client_known(&self) -> Result<()> {
+        self.ids().into_iter().try_for_each(|id| {
+            let sent =
+                self.client.run(|| UdpSocket::bind("0.0.0.0:0")?.send_to(b"a word", (id.address(), 9)));
+            sent.map(drop).context("failed to send a datagram")
+        })
+    }
+}
