@@ -233,6 +233,8 @@ pub(crate) struct Node {
     pub(crate) watch_noise: Rng,
     /// The noise of frames.
     pub(crate) wire_noise: Rng,
+    /// The time at which the engine gets the last finding of its witness.
+    pub(crate) found_at: At,
 }
 
 impl Node {
@@ -288,6 +290,7 @@ impl Node {
             noise: seeds.fork(),
             watch_noise: seeds.fork(),
             wire_noise: seeds.fork(),
+            found_at: At::default(),
         }
     }
 

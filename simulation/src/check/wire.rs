@@ -34,7 +34,7 @@ const CALM: Duration = Duration::from_secs(6);
 const HEALED: Duration = Duration::from_millis(600);
 const LATENCIES: Duration = Duration::from_millis(600);
 const EACH_VIP: Duration = Duration::from_millis(100);
-const RANK: Duration = Duration::from_millis(500);
+const RANK: Duration = Duration::from_millis(200);
 /// The time in which a node with another interface leaves a dead one: [`Scale::deaf`], a reading of
 /// the interfaces, and the release.
 const LEFT: Duration = Duration::from_millis(1_300);
@@ -315,7 +315,8 @@ impl World {
         self.record.wire.mild = None;
         let is_calm =
             self.record.calm_before() >= CALM && self.record.in_force <= 1 && self.record.batch == 1;
-        if !self.has_wire() || !is_calm || !what.is_mild(self.nodes.len(), &self.plan.timing) {
+        let living = self.nodes.iter().filter(|node| node.fit_since.is_some()).count();
+        if !self.has_wire() || !is_calm || !what.is_mild(living, &self.plan.timing) {
             return;
         }
         let holder = |vip: usize| {

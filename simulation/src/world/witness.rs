@@ -260,9 +260,11 @@ impl World {
         }
         let it = &mut self.nodes[node];
         let delay = Duration::from_micros(it.wire_noise.u64(FOUND_US));
-        let (life, number) = (it.life, self.findings.len());
+        // None overtakes another.
+        it.found_at = (self.now + delay).max(it.found_at + Duration::from_nanos(1));
+        let (life, number, at) = (it.life, self.findings.len(), it.found_at);
         self.findings.push(Some(finding));
-        self.after(delay, Happening::Found { node, life, finding: number });
+        self.at(at, Happening::Found { node, life, finding: number });
     }
 
     pub(super) fn found(&mut self, node: usize, life: u32, finding: usize) {
