@@ -24,6 +24,8 @@ enum Step {
 #[derive(Debug)]
 struct Suspect {
     session: Session,
+    /// The number of the configuration whose set agrees.
+    round: u64,
     step: Step,
 }
 
@@ -94,7 +96,7 @@ impl Engine {
     /// Takes in what the witness has found.
     pub(super) fn on_witnessed(&mut self, finding: Finding) {
         match finding {
-            Finding::Silent { session } => self.on_silent(session),
+            Finding::Silent { session, round } => self.on_silent(session, round),
             Finding::Answers { session } => {
                 self.nodes.wire.suspects.nodes.retain(|_, suspect| suspect.session != session);
             }
@@ -116,14 +118,15 @@ impl Engine {
         }
     }
 
-    fn on_silent(&mut self, session: Session) {
+    fn on_silent(&mut self, session: Session, round: u64) {
         let Some(scale) = self.nodes.wire.scale else { return };
         let peers = &self.nodes.wire.plan.peers;
         let Some(peer) = peers.iter().find(|peer| peer.session == session) else { return };
         let Some(watched) = &peer.watched else { return };
         let until = self.now + scale.turn() * watched.place;
-        let suspect = Suspect { session, step: Step::Waits { until } };
-        self.nodes.wire.suspects.nodes.entry(peer.node.clone()).or_insert(suspect);
+        let suspect = Suspect { session, round, step: Step::Waits { until } };
+        let suspects = &mut self.nodes.wire.suspects.nodes;
+        suspects.entry(peer.node.clone()).or_insert(suspect).round = round;
     }
 
     /// Takes the steps of wire failover that are due.
@@ -169,7 +172,7 @@ impl Engine {
         let Some(suspect) = suspects.remove(name).filter(|suspect| suspect.step == Step::Reads) else {
             return;
         };
-        if !is_read || !self.may_depose(name, suspect.session) {
+        if !is_read || !self.may_depose(name, &suspect) {
             return;
         }
         if let Some(write) = self.nodes.depose(name, true) {
@@ -179,13 +182,16 @@ impl Engine {
         }
     }
 
-    /// Returns true if a node's Lease lets this node end the session, and this node's own is good.
-    fn may_depose(&self, name: &NodeName, session: Session) -> bool {
+    /// Returns true if a node's Lease lets this node end the session, and this node's own is good. The
+    /// set must be the one that agrees.
+    fn may_depose(&self, name: &NodeName, suspect: &Suspect) -> bool {
         let Some(wid) = self.nodes.wire.wid else { return false };
-        let lease = self.nodes.lease(name).filter(|lease| lease.live_session() == Some(session));
+        let lease = self.nodes.lease(name).filter(|lease| lease.live_session() == Some(suspect.session));
         let offer = lease.and_then(|lease| lease.wire.as_ref());
         self.nodes.own.is_valid(self.now)
-            && offer.is_some_and(|offer| offer.mode == Mode::Notice && offer.set.contains(&wid))
+            && offer.is_some_and(|offer| {
+                offer.mode == Mode::Notice && offer.round == suspect.round && offer.set.contains(&wid)
+            })
     }
 
     /// Takes in that a write which ends sessions is over. A failure is found anew by the witness.

@@ -64,6 +64,7 @@ impl Nodes {
         // One of several never suffices, whatever the Lease says.
         let least = if others.is_empty() { 1 } else { 2 };
         (offer.mode == Mode::Notice).then(|| Watched {
+            round: offer.round,
             place: u32::try_from(place).unwrap_or(u32::MAX),
             quorum: offer.quorum().max(least),
             others,

@@ -47,6 +47,8 @@ pub struct Path {
 /// A holder whose session this node may help to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Watched {
+    /// The number of the configuration that names the set.
+    pub round: u64,
     /// The other members of its set, in their order, with the ways to them.
     pub others: Vec<(Wid, Vec<Path>)>,
     /// The number of members before this one.
@@ -71,6 +73,8 @@ pub enum Finding {
     Silent {
         /// The session.
         session: Session,
+        /// The number of the configuration that names the set.
+        round: u64,
     },
     /// The session answers again, or this node can no longer say that it does not.
     Answers {

@@ -73,6 +73,11 @@ impl Scale {
         self.ms(30)
     }
 
+    /// Returns the time to wait for the answer to a last ping, once enough witnesses agree.
+    pub const fn last_look(self) -> Duration {
+        self.ms(10)
+    }
+
     /// Returns the time by which a witness waits longer than the one before it.
     pub const fn turn(self) -> Duration {
         self.ms(20)

@@ -54,6 +54,18 @@ struct Watch {
     pinged: PingedBy,
 }
 
+impl Watch {
+    /// Sends a ping.
+    fn ping(&mut self, wid: Wid, key: KeyId, scale: Scale, now: Boottime, counts: &mut Counts) -> Vec<Act> {
+        let lost = self.pings.lost();
+        counts.late += u64::from(self.pings.ping(self.peer.watched.is_some(), scale, now));
+        counts.pings += 1;
+        counts.lost += self.pings.lost() - lost;
+        let frame = Frame::ping(self.peer.session, wid, now);
+        self.peer.paths.iter().map(|path| send(path, key, frame)).collect()
+    }
+}
+
 /// A question of another witness that has not been answered yet.
 #[derive(Debug)]
 struct Question {
@@ -206,28 +218,15 @@ impl Witness {
             let lately = watch.pinged.news(self.scale, now);
             acts.extend(lately.map(|lately| Act::Report(Finding::Pinged { by: wid, lately })));
         }
-        let back = self.contacts.back(self.scale);
-        for watch in self.peers.values_mut() {
-            if watch.peer.paths.iter().any(|path| back.contains(&path.interface)) {
-                watch.pings.begin_anew(now);
-            }
-        }
         acts.extend(self.contacts.news(self.scale, now).map(Act::Report));
     }
 
     /// Sends the pings that are due.
     fn ping(&mut self, key: KeyId, now: Boottime, acts: &mut Vec<Act>) {
-        for (session, watch) in &mut self.peers {
-            let is_watched = watch.peer.watched.is_some();
-            if !watch.pings.is_due(is_watched, self.scale, now) {
-                continue;
+        for watch in self.peers.values_mut() {
+            if watch.pings.is_due(watch.peer.watched.is_some(), self.scale, now) {
+                acts.extend(watch.ping(self.wid, key, self.scale, now, &mut self.counts));
             }
-            let lost = watch.pings.lost();
-            self.counts.late += u64::from(watch.pings.ping(is_watched, self.scale, now));
-            self.counts.pings += 1;
-            self.counts.lost += watch.pings.lost() - lost;
-            let frame = Frame::ping(*session, self.wid, now);
-            acts.extend(watch.peer.paths.iter().map(|path| send(path, key, frame)));
         }
     }
 
@@ -242,9 +241,14 @@ impl Witness {
                 acts.extend(watch.vote.end(*session).map(Act::Report));
                 continue;
             }
-            match watch.vote.step(watched, &watch.pings, self.wid, self.scale, now, &mut self.counts) {
+            match watch.vote.step(watched, self.wid, self.scale, now, &mut self.counts) {
                 None => {}
-                Some(voting::Step::Report) => acts.push(Act::Report(Finding::Silent { session: *session })),
+                Some(voting::Step::Report) => {
+                    acts.push(Act::Report(Finding::Silent { session: *session, round: watched.round }));
+                }
+                Some(voting::Step::Ping) => {
+                    acts.extend(watch.ping(self.wid, key, self.scale, now, &mut self.counts));
+                }
                 Some(voting::Step::Poll(number)) => {
                     let frame = Frame::poll(*session, self.wid, number);
                     let paths = watched.others.iter().flat_map(|(_, paths)| paths);

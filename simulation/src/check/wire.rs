@@ -1,6 +1,6 @@
 //! Checks the promises of wire failover.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::MacAddr;
 use vipward_core::{
@@ -67,6 +67,8 @@ pub(crate) struct Mild {
 /// What is recorded of wire failover.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WireRecord {
+    /// For each session, the last configuration with the time of its write.
+    configured: BTreeMap<Session, (u64, At)>,
     /// The sessions that were ended by their witnesses, each with the time and the node that did it.
     ended: Vec<(Session, At, usize)>,
     crashes: Vec<Crash>,
@@ -118,6 +120,17 @@ impl World {
         }
     }
 
+    /// Notes what a Lease says of wire failover, when it is stored.
+    pub(crate) fn note_offer(&mut self, node: usize) {
+        let Some(lease) = self.api.leases.get(&names::node(node)) else { return };
+        if let (Some(session), Some(offer)) = (lease.session, &lease.wire) {
+            let configured = self.record.wire.configured.entry(session).or_insert((offer.round, self.now));
+            if configured.0 != offer.round {
+                *configured = (offer.round, self.now);
+            }
+        }
+    }
+
     /// Checks the rules for a holder with one witness alone.
     fn check_two(&mut self, by: usize, holder: usize, session: Session, found: At, what: &str) {
         let truth = &self.nodes[by].truth[&session.number()];
@@ -129,7 +142,11 @@ impl World {
         let pinged = it.pinged.get(&own).copied().unwrap_or_default();
         // Old pings that come again seem to be its witness's.
         let is_misled = self.plan.wire.is_some_and(|plan| plan.replayed_ms > 0);
+        // A holder may count on a witness that has just gone.
+        let configured = self.record.wire.configured.get(&session).map(|(_, at)| *at);
+        let is_new = configured.is_none_or(|at| self.now.since(at) < LEAVES * 2);
         let could_leave = !is_misled
+            && !is_new
             && it.fit_since.is_some_and(|since| self.now.since(since) > LEAVES * 4)
             && it.agent_runs()
             && self.now.since(it.runs_since) > LEAVES * 2

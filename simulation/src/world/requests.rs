@@ -108,6 +108,7 @@ impl World {
         if let Some((before, session)) = deposed {
             self.check_deposing(by, &before, session, since);
         }
+        self.note_offer(index);
     }
 
     pub(super) fn answered(&mut self, index: usize) {

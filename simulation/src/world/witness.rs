@@ -245,7 +245,7 @@ impl World {
     fn report(&mut self, node: usize, mut finding: Finding) {
         self.say(node, || format!("its witness finds {finding:?}"));
         match &mut finding {
-            Finding::Silent { session } => {
+            Finding::Silent { session, .. } => {
                 self.facts.suspected = true;
                 self.nodes[node].truth.entry(session.number()).or_default().found = Some(self.now);
             }

@@ -119,7 +119,7 @@ fn watching(set: &str, others: &[&'static str]) -> World {
 }
 
 fn silent(world: &mut World, node: &str) -> Vec<String> {
-    world.tell(Event::Witnessed(Finding::Silent { session: session(node, 1) }))
+    world.tell(Event::Witnessed(Finding::Silent { session: session(node, 1), round: 1 }))
 }
 
 fn answers(world: &mut World, node: &str) -> Vec<String> {

@@ -15,8 +15,6 @@ struct Contact {
     since: Boottime,
     /// The last frame.
     heard: Boottime,
-    /// The last frame before this node looked last.
-    looked: Boottime,
     /// The newest ping that was answered.
     answered: Boottime,
     reported: Option<(bool, bool)>,
@@ -35,7 +33,7 @@ impl Contacts {
         self.interfaces.retain(|interface, _| wanted.contains(interface));
         for interface in wanted {
             let never = Boottime::default();
-            let new = Contact { since: now, heard: never, looked: never, answered: never, reported: None };
+            let new = Contact { since: now, heard: never, answered: never, reported: None };
             self.interfaces.entry(Arc::clone(interface)).or_insert(new);
         }
     }
@@ -63,16 +61,6 @@ impl Contacts {
         if let Some(contact) = self.interfaces.get_mut(interface) {
             contact.heard = contact.heard.max(now);
         }
-    }
-
-    /// Returns the interfaces that hear a peer again. While they heard none, every holder seemed silent.
-    pub(super) fn back(&mut self, scale: Scale) -> BTreeSet<Arc<str>> {
-        let longest = scale.contact_ping() + scale.ping();
-        let is_back = |(interface, contact): (&Arc<str>, &mut Contact)| {
-            let before = std::mem::replace(&mut contact.looked, contact.heard);
-            (contact.heard.saturating_since(before) > longest).then(|| Arc::clone(interface))
-        };
-        self.interfaces.iter_mut().filter_map(is_back).collect()
     }
 
     /// Returns what has changed.

@@ -29,7 +29,7 @@ fn path(node: u8, interface: &str) -> Path {
 /// Returns a holder whose set are this node and `others`.
 fn holder(node: u8, others: &[u8], quorum: usize) -> Peer {
     let others = others.iter().map(|other| (wid(*other), vec![path(*other, "eth0")])).collect();
-    Peer { watched: Some(Watched { others, place: 0, quorum }), ..contact(node) }
+    Peer { watched: Some(Watched { round: 1, others, place: 0, quorum }), ..contact(node) }
 }
 
 /// Returns a node that is only pinged for contact.

@@ -2,15 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Pings;
 use crate::{
     cluster::Session,
     pace::mix,
     wire::{Boottime, Counts, Finding, Scale, Watched, Wid},
 };
-
-/// Least number of pings without an answer after a third station has answered.
-const PINGS_AFTER: usize = 3;
 
 /// Stage of a vote.
 #[derive(Debug, Default)]
@@ -20,8 +16,10 @@ enum Stage {
     Listening,
     /// The other witnesses have been asked.
     Polling { number: u64, agree: BTreeSet<Wid>, until: Boottime, again: Boottime },
-    /// There is no other witness. Neighbours have been asked, and one has answered at that time.
-    Asking { since: Boottime, answered: Option<Boottime>, again: Boottime },
+    /// There is no other witness. Neighbours have been asked.
+    Asking { since: Boottime, is_answered: bool, again: Boottime },
+    /// Enough agree. A last ping has been sent: frames may have been lost for all until now.
+    Looking { until: Boottime },
     /// Too few have agreed, or the engine knows. The next question is at this time.
     Resting { again: Boottime },
 }
@@ -33,6 +31,8 @@ pub(super) enum Step {
     Poll(u64),
     /// Ask a few neighbours.
     AskNeighbours,
+    /// Ping once more.
+    Ping,
     /// Tell the engine that the holder is silent.
     Report,
 }
@@ -62,8 +62,8 @@ impl Vote {
 
     /// Takes in that a neighbour has answered. It counts after this node has found the holder silent.
     pub(super) fn hear_third_station(&mut self, now: Boottime) {
-        if let Stage::Asking { since, answered, .. } = &mut self.stage {
-            *answered = answered.or((*since <= now).then_some(now));
+        if let Stage::Asking { since, is_answered, .. } = &mut self.stage {
+            *is_answered |= *since <= now;
         }
     }
 
@@ -77,47 +77,51 @@ impl Vote {
     pub(super) fn step(
         &mut self,
         watched: &Watched,
-        pings: &Pings,
         wid: Wid,
         scale: Scale,
         now: Boottime,
         counts: &mut Counts,
     ) -> Option<Step> {
-        let is_agreed = match &self.stage {
+        match &self.stage {
             Stage::Listening => {
                 counts.suspicions += 1;
                 return Some(self.ask(watched, wid, scale, now, counts));
             }
-            Stage::Polling { agree, .. } => agree.len() + 1 >= watched.quorum,
-            // This node may have heard nobody until then.
-            Stage::Asking { answered, .. } => {
-                answered.is_some_and(|at| pings.unanswered_since(at) >= PINGS_AFTER)
+            Stage::Polling { agree, .. } if agree.len() + 1 >= watched.quorum => {
+                return Some(self.look(scale, now));
             }
-            Stage::Resting { .. } => false,
-        };
-        if is_agreed {
-            counts.agreed += 1;
-            self.is_reported = true;
-            self.stage = Stage::Resting { again: now + scale.suspect() };
-            return Some(Step::Report);
+            Stage::Asking { is_answered: true, .. } => return Some(self.look(scale, now)),
+            Stage::Looking { until } if *until <= now => {
+                counts.agreed += 1;
+                self.is_reported = true;
+                self.stage = Stage::Resting { again: now + scale.suspect() };
+                return Some(Step::Report);
+            }
+            Stage::Polling { until, again, .. } if *until <= now => {
+                self.stage = Stage::Resting { again: *again }
+            }
+            Stage::Polling { .. } | Stage::Asking { .. } | Stage::Looking { .. } | Stage::Resting { .. } => {}
         }
         match self.stage {
-            Stage::Polling { until, again, .. } if until <= now => {
-                self.stage = Stage::Resting { again };
-            }
-            Stage::Listening | Stage::Polling { .. } | Stage::Asking { .. } | Stage::Resting { .. } => {}
-        }
-        match self.stage {
-            Stage::Asking { again, answered: None, .. } | Stage::Resting { again } if again <= now => {
+            Stage::Asking { again, .. } | Stage::Resting { again } if again <= now => {
                 Some(self.ask(watched, wid, scale, now, counts))
             }
-            Stage::Listening | Stage::Polling { .. } | Stage::Asking { .. } | Stage::Resting { .. } => None,
+            Stage::Listening
+            | Stage::Polling { .. }
+            | Stage::Asking { .. }
+            | Stage::Looking { .. }
+            | Stage::Resting { .. } => None,
         }
+    }
+
+    fn look(&mut self, scale: Scale, now: Boottime) -> Step {
+        self.stage = Stage::Looking { until: now + scale.last_look() };
+        Step::Ping
     }
 
     fn ask(&mut self, watched: &Watched, wid: Wid, scale: Scale, now: Boottime, counts: &mut Counts) -> Step {
         if watched.others.is_empty() {
-            self.stage = Stage::Asking { since: now, answered: None, again: now + scale.ping() };
+            self.stage = Stage::Asking { since: now, is_answered: false, again: now + scale.ping() };
             return Step::AskNeighbours;
         }
         counts.polls += 1;
@@ -131,10 +135,9 @@ impl Vote {
     /// Returns the time of the next step.
     pub(super) fn deadline(&self) -> Option<Boottime> {
         match self.stage {
-            Stage::Polling { until, .. } => Some(until),
-            Stage::Asking { again, answered: None, .. } | Stage::Resting { again } => Some(again),
-            // Of the latter, the next ping is a step.
-            Stage::Listening | Stage::Asking { answered: Some(_), .. } => None,
+            Stage::Polling { until, .. } | Stage::Looking { until } => Some(until),
+            Stage::Asking { again, .. } | Stage::Resting { again } => Some(again),
+            Stage::Listening => None,
         }
     }
 }

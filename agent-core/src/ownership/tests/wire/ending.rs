@@ -44,11 +44,15 @@ fn each_member_waits_20_ms_longer_than_the_one_before_it() {
 #[test]
 fn a_read_that_says_otherwise_ends_nothing() {
     type Change = fn(LeaseRecord) -> LeaseRecord;
-    let rows: [(&str, Change); 5] = [
+    let rows: [(&str, Change); 6] = [
         ("another session", |lease| LeaseRecord { session: Some(session("b", 2)), ..lease }),
         ("ended already", |lease| LeaseRecord { ended: vec![session("b", 1)], session: None, ..lease }),
         ("mode off", |lease| LeaseRecord { wire: Some(offer("b", "a c", "")), ..lease }),
         ("other members", |lease| LeaseRecord { wire: Some(offer("b", "a c", "c d")), ..lease }),
+        ("another set than the one that agrees", |lease| {
+            let wire = Some(Offer { round: 2, ..offer("b", "a d", "a d") });
+            LeaseRecord { wire, ..lease }
+        }),
         ("no offer", |lease| LeaseRecord { wire: None, ..lease }),
     ];
     for (what, change) in rows {
