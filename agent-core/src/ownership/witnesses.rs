@@ -10,7 +10,8 @@ use std::{
 use vipward_common::Policy;
 
 use super::{
-    RANK_DELAY, Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes, silence::Suspects,
+    RANK_DELAY, Settings, contact::Contacts, eligibility::weight, member::Member, nodes::Nodes,
+    silence::Suspects,
 };
 use crate::{
     cluster::{NodeName, Session},
