@@ -1,5 +1,6 @@
 //! Cables that lose frames: some or all of them, in either direction.
 
+use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ pub enum Way {
 pub struct Lost {
     /// Their source.
     pub from: Option<Mac>,
-    /// Their EtherType.
+    /// Their `EtherType`.
     pub ethertype: Option<u16>,
     /// Their share of what the others leave, at random.
     pub share: Option<f64>,
@@ -106,10 +107,11 @@ fn program(Lost { from, ethertype, share }: Lost) -> String {
         // To the last instruction, if it is not so.
         let skipped = count - 2 * (number + 1) - 1;
         let (if_true, if_false) = if compare == UNLESS_LESS { (skipped, 0) } else { (0, skipped) };
-        text += &format!(",{load} 0 0 {from},{compare} {if_true} {if_false} {value}");
+        // Writing to a String cannot fail.
+        let _ = write!(text, ",{load} 0 0 {from},{compare} {if_true} {if_false} {value}");
     }
     for verdict in VERDICTS {
-        text += &format!(",{RETURN} 0 0 {verdict}");
+        let _ = write!(text, ",{RETURN} 0 0 {verdict}");
     }
     text
 }
