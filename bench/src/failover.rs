@@ -100,10 +100,11 @@ const COURSES: [Course; 4] = [
     },
 ];
 
-/// VIPs of a node of three that dies, and the longest time until others answer for all of them: the
-/// number of Services, and that time. Without the second in a quick measurement.
+/// Services of three nodes of which one dies, and the longest time until others answer for all its VIPs.
+/// A quick measurement has the first alone.
 const MANY: [(u32, Duration); 2] = [(3_000, Duration::from_secs(1)), (10_000, Duration::from_millis(2_500))];
 
+/// Name of that for `--only`.
 const MANY_NAME: &str = "many";
 
 /// Times until another host has the VIP, of one course or system.
@@ -139,14 +140,13 @@ pub(crate) fn run(options: &Options, only: &str) -> Result<usize> {
     }
     let runs = if options.quick { RUNS.1 } else { RUNS.0 };
     let peers = if only.is_empty() { peers::crashes_of_keepalived(runs, &progress)? } else { Vec::new() };
-    for (name, crashes) in peers {
-        let samples = |of: fn(&(f64, f64)) -> f64| crashes.iter().map(of).collect::<Samples>();
-        let push = |report: &mut Report, what: &str, samples: &Samples| {
-            report.push(Item::new(Group::FailoverOfPeers, format!("{name}: {what}"), Unit::Seconds, samples));
-        };
-        push(&mut report, "ARP", &samples(|(arp, _)| *arp));
-        push(&mut report, "datagrams", &samples(|(_, datagrams)| *datagrams));
-        series.push(Series { name, seconds: crashes.into_iter().map(|(_, datagrams)| datagrams).collect() });
+    for peers::Crashes { name, answered, received } in peers {
+        for (what, seconds) in [("ARP", answered), ("datagrams", received.clone())] {
+            let samples: Samples = seconds.into_iter().collect();
+            let name = format!("{name}: {what}");
+            report.push(Item::new(Group::FailoverOfPeers, name, Unit::Seconds, &samples));
+        }
+        series.push(Series { name, seconds: received });
     }
     let many = MANY.into_iter().filter(|_| MANY_NAME.contains(only));
     for (services, most) in many.take(if options.quick { 1 } else { MANY.len() }) {

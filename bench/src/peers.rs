@@ -137,30 +137,36 @@ pub(crate) fn run(options: &Options, args: &Args) -> Result<usize> {
     Ok(0)
 }
 
+/// Crashes of the holder of another system's VIP.
+pub(crate) struct Crashes {
+    /// Name of the system.
+    pub(crate) name: String,
+    /// Seconds until another host answers ARP.
+    pub(crate) answered: Vec<f64>,
+    /// Seconds until datagrams arrive there.
+    pub(crate) received: Vec<f64>,
+}
+
 /// Lets the holder of keepalived's VIP crash this many times with each of its settings, if it is
-/// installed. Returns the name of each, and the seconds until another host answers ARP, and until
-/// datagrams arrive there.
-pub(crate) fn crashes_of_keepalived(
-    runs: u32,
-    progress: &impl Fn(&str),
-) -> Result<Vec<(String, Vec<(f64, f64)>)>> {
+/// installed.
+pub(crate) fn crashes_of_keepalived(runs: u32, progress: &impl Fn(&str)) -> Result<Vec<Crashes>> {
     let mut all = Vec::new();
     for system in [System::Keepalived, System::KeepalivedFast] {
         if let Err(error) = system.version() {
             progress(&format!("{system} is skipped: {error:#}"));
             continue;
         }
-        let mut crashes = Vec::new();
+        let mut crashes = Crashes { name: system.to_string(), answered: Vec::new(), received: Vec::new() };
         for number in 1..=runs {
             interrupt::check()?;
-            let crash = scenes::on_site(Site::start(system, HOSTS)?, scenes::crashed)?;
-            let (answered, received) = crash;
+            let (answered, received) = scenes::on_site(Site::start(system, HOSTS)?, scenes::crashed)?;
             progress(&format!(
                 "{system}: crash {number} of {runs}: ARP {answered:.3} s, datagrams {received:.3} s"
             ));
-            crashes.push(crash);
+            crashes.answered.push(answered);
+            crashes.received.push(received);
         }
-        all.push((system.to_string(), crashes));
+        all.push(crashes);
     }
     Ok(all)
 }

@@ -5,6 +5,7 @@
 //! finds in its queues when it goes on, it answers at once; here the next ping tells, which is up to
 //! 20 ms (times the scale) later. So no stall of that length moves more than the table says.
 
+use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
@@ -142,7 +143,8 @@ fn table(rows: &[Row]) -> String {
             .flat_map(|row| row.unanswered_seconds.iter().copied())
             .collect();
         let median = unanswered.median() * 1e3;
-        text += &format!("| {millis} ms | {median:.0} ms | {} | {} |\n", shown(1), shown(2));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| {millis} ms | {median:.0} ms | {} | {} |", shown(1), shown(2));
     }
     text
 }

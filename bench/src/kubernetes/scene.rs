@@ -303,6 +303,17 @@ impl Scene {
         Ok(held)
     }
 
+    /// Waits until no node holds many more VIPs than its share.
+    pub(super) fn wait_until_shared(&self) -> Result<()> {
+        const MOST: f64 = 1.1;
+        let share = f64::from(self.effort.services) / f64::from(u32::try_from(self.cluster.ids().len())?);
+        interrupt::wait(LIMIT, "the nodes to share the VIPs", || {
+            let most = self.shares()?.into_values().max().unwrap_or_default();
+            thread::sleep(LOOK);
+            Ok((f64::from(u32::try_from(most)?) <= share * MOST).then_some(()))
+        })
+    }
+
     /// Returns the last lines of each agent's log, for failure messages.
     pub(super) fn logs(&self) -> String {
         const LINES: usize = 20;

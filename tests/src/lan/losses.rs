@@ -1,5 +1,6 @@
 //! Cables that lose frames: some or all of them, in either direction.
 
+use std::fmt::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -101,16 +102,18 @@ fn program(Lost { from, ethertype, share }: Lost) -> String {
     conditions.extend(share.map(|share| (LOAD_WORD, RANDOM, UNLESS_LESS, threshold(share))));
 
     let count = 2 * conditions.len() + VERDICTS.len();
-    let mut parts = vec![count.to_string()];
+    let mut text = count.to_string();
     for (number, (load, from, compare, value)) in conditions.into_iter().enumerate() {
         // To the last instruction, if it is not so.
         let skipped = count - 2 * (number + 1) - 1;
         let (if_true, if_false) = if compare == UNLESS_LESS { (skipped, 0) } else { (0, skipped) };
-        parts.push(format!("{load} 0 0 {from}"));
-        parts.push(format!("{compare} {if_true} {if_false} {value}"));
+        // Writing to a String cannot fail.
+        let _ = write!(text, ",{load} 0 0 {from},{compare} {if_true} {if_false} {value}");
     }
-    parts.extend(VERDICTS.map(|verdict| format!("{RETURN} 0 0 {verdict}")));
-    parts.join(",")
+    for verdict in VERDICTS {
+        let _ = write!(text, ",{RETURN} 0 0 {verdict}");
+    }
+    text
 }
 
 /// Returns the number below which this share of all numbers of 32 bits is.
