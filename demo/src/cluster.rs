@@ -39,6 +39,12 @@ pub(super) fn tell(voice: Voice) -> Result<Moves> {
     cluster.make_wire_key()?;
     cluster.wait_until_witnessed(first)?;
     voice.say(&format!("The others ask {first} ten times a second if it lives. Its program answers."));
+    let rest = cluster.options().lease + cluster.options().margin;
+    voice.say(&format!(
+        "A new MAC gets another node's VIP when all must know it, after {} ms.",
+        rest.as_millis()
+    ));
+    interrupt::pass(rest)?;
 
     // The failover comes first: after a move the old holder names
     // the new one for ten seconds, even if that has no power.
