@@ -288,6 +288,7 @@ impl Engine {
 
     /// Carries out everything that is due.
     fn settle(&mut self) {
+        self.nodes.choose_wire_key(self.now);
         self.tick_lease();
         let writes = self.nodes.depose_the_silent(self.now);
         self.commands.extend(writes.into_iter().map(Command::WriteLease));

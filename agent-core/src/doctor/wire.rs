@@ -127,12 +127,13 @@ fn quiet_state(quiet: Quiet, view: &WireView) -> (bool, String, Option<&'static 
                 false,
                 off(&why),
                 Some(
-                    "see why the host stood still (docs/RUNBOOKS.md), or start the agents with --wire 2 or 4",
+                    "see why the host stood still (docs/RUNBOOKS.md), or start the agents with a larger --wire, or off",
                 ),
             )
         }
         Quiet::TooFew => {
-            let pings = view.nodes.iter().filter(|node| node.pings).count();
+            let invited = |node: &&WireNodeView| node.pings && view.invited.contains(&node.node);
+            let pings = view.nodes.iter().filter(invited).count();
             let why = format!("{pings} of the {} nodes that it invited ping it", view.invited.len());
             (
                 false,

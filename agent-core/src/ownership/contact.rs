@@ -7,7 +7,7 @@ use std::{
 
 use super::{Engine, nodes::Nodes, wire_plan::share_a_segment};
 use crate::{
-    cluster::NodeInterface,
+    cluster::{NodeInterface, NodeName},
     time::Monotonic,
     wire::{Path, Peer, Plan},
 };
@@ -79,17 +79,21 @@ impl Nodes {
     /// Returns true if this node may not take a VIP on an interface: no peer answers there, although
     /// one is there that lives. The fault may be this node's, which was deposed for it.
     pub(super) fn lacks_contact(&self, interface: &NodeInterface, now: Monotonic) -> bool {
-        let Some(key) = self.wire_key(now) else { return false };
+        if self.wire.key.is_none() {
+            return false;
+        }
         // An answer from before this node was deposed for silence proves nothing: deposing takes less
         // time than an answer counts.
         let is_too_early = self.wire.answers_count_from().is_some_and(|from| now < from);
         if !is_too_early && self.wire.contacts.is_answered(&interface.name) {
             return false;
         }
-        self.partners().any(|(name, member, _, offer)| {
-            let theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
+        // Only the nodes of the plan are pinged. Where none of them is, silence shows nothing.
+        let pinged = |name: &NodeName| self.wire.plan.peers.iter().any(|peer| peer.node == *name);
+        self.partners().any(|(name, member, ..)| {
+            let mut theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
             let is_there = |their: &NodeInterface| their.carrier && share_a_segment(interface, their);
-            offer.keys.contains(&key) && self.is_alive(name, now) && theirs.clone().any(is_there)
+            pinged(name) && self.renews(name, now) && theirs.any(is_there)
         })
     }
 

@@ -6,7 +6,7 @@ use super::{Command, Engine, Notice, nodes::Nodes, requests::Former};
 use crate::{
     cluster::{ClaimState, NodeName, Session},
     time::Monotonic,
-    wire::{Finding, KeyId, Mode, Wid},
+    wire::{Finding, KeyId, Mode, Plan, Wid},
 };
 
 /// Step on the way to end a session.
@@ -45,6 +45,19 @@ impl Suspects {
         self.nodes.values().filter_map(until).min()
     }
 
+    /// Takes in that a session answers. A write that is under way goes on.
+    fn answers(&mut self, session: Session) {
+        self.nodes.retain(|_, suspect| suspect.session != session || suspect.step == Step::Writes);
+    }
+
+    /// Forgets those whose silence the witness no longer judges under another plan.
+    pub(super) fn keep(&mut self, plan: &Plan) {
+        let is_watched = |suspect: &Suspect| {
+            plan.peers.iter().any(|peer| peer.session == suspect.session && peer.watched.is_some())
+        };
+        self.nodes.retain(|_, suspect| suspect.step == Step::Writes || is_watched(suspect));
+    }
+
     /// Returns true if this node is about to end a node's session.
     pub(super) fn has(&self, node: &NodeName) -> bool {
         self.nodes.contains_key(node)
@@ -57,7 +70,7 @@ impl Nodes {
     pub(super) fn former(&self, state: &ClaimState, now: Monotonic) -> Option<Former> {
         let node = state.answering()?.clone();
         let is_partner = self.lease(&node).is_some_and(|lease| lease.wire.is_some());
-        let may_tell = node != self.settings.node && is_partner && self.wire_key(now).is_some();
+        let may_tell = node != self.settings.node && is_partner && self.wire.key.is_some();
         let to_tell = match state {
             ClaimState::Held(holder) if may_tell && self.has_ended(&node, holder.session, now) => {
                 Some((holder.session, holder.mac))
@@ -98,7 +111,7 @@ impl Engine {
         match finding {
             Finding::Silent { session, round } => self.on_silent(session, round),
             Finding::Answers { session } => {
-                self.nodes.wire.suspects.nodes.retain(|_, suspect| suspect.session != session);
+                self.nodes.wire.suspects.answers(session);
             }
             Finding::Pinged { by, lately } => {
                 if self.nodes.wire.on_pinged(by, lately, self.now) {
@@ -169,9 +182,10 @@ impl Engine {
     /// that was read, so it fails if the node has said anything since.
     pub(super) fn depose_suspect(&mut self, name: &NodeName, is_read: bool) {
         let suspects = &mut self.nodes.wire.suspects.nodes;
-        let Some(suspect) = suspects.remove(name).filter(|suspect| suspect.step == Step::Reads) else {
+        if suspects.get(name).is_none_or(|suspect| suspect.step != Step::Reads) {
             return;
-        };
+        }
+        let Some(suspect) = suspects.remove(name) else { return };
         if !is_read || !self.may_depose(name, &suspect) {
             return;
         }

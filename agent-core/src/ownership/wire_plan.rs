@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use super::{Command, Engine, member::Member, nodes::Nodes};
 use crate::{
-    cluster::{NodeInterface, NodeName, Session},
+    cluster::{LeaseRecord, NodeInterface, NodeName},
     time::Monotonic,
     wire::{Ended, Mode, Offer, Path, Peer, Plan, Watched, Wid},
 };
@@ -37,7 +37,7 @@ impl Nodes {
 
     /// Returns the plan.
     fn wire_plan(&self, now: Monotonic) -> Plan {
-        let (Some(wid), Some(key)) = (self.wire.wid, self.wire_key(now)) else { return Plan::default() };
+        let (Some(wid), Some(key)) = (self.wire.wid, self.wire.key) else { return Plan::default() };
         let said = self.wire.said().or_else(|| self.wire_in_lease());
         let invited = said.map(|offer| offer.invited.as_slice()).unwrap_or_default();
         let is_peer = |offer: &Offer| offer.invited.contains(&wid) || invited.contains(&offer.wid);
@@ -52,7 +52,7 @@ impl Nodes {
             key: Some(key),
             peers: peers.collect(),
             set: said.map(|offer| offer.set.clone()).unwrap_or_default(),
-            ended: self.others().filter_map(|(name, member)| self.to_tell(wid, name, member)).collect(),
+            ended: self.others().flat_map(|(name, member)| self.to_tell(wid, name, member)).collect(),
         }
     }
 
@@ -71,14 +71,19 @@ impl Nodes {
         })
     }
 
-    /// Returns the session whose end this node tells another: it has invited this node, and its Lease
-    /// carries no other session yet. A node that ends its own session withdraws its invitations.
-    fn to_tell(&self, wid: Wid, name: &NodeName, member: &Member) -> Option<Ended> {
-        let lease = member.lease.as_ref().filter(|lease| lease.live_session().is_none())?;
-        lease.wire.as_ref().filter(|offer| offer.invited.contains(&wid))?;
-        let session: Session = *lease.ended.last()?;
+    /// Returns the sessions whose end this node tells another: it has invited this node, and its Lease
+    /// carries no other session yet. A node that ends its own session withdraws its invitations. The
+    /// program heeds only the end of its own.
+    fn to_tell(&self, wid: Wid, name: &NodeName, member: &Member) -> Vec<Ended> {
+        let lease = member.lease.as_ref().filter(|lease| lease.live_session().is_none());
+        let is_invited =
+            |lease: &&LeaseRecord| lease.wire.as_ref().is_some_and(|offer| offer.invited.contains(&wid));
+        let Some(lease) = lease.filter(is_invited) else { return Vec::new() };
         let paths = self.paths(name);
-        (!paths.is_empty()).then_some(Ended { session, paths })
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        lease.ended.iter().map(|session| Ended { session: *session, paths: paths.clone() }).collect()
     }
 }
 

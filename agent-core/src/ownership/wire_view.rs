@@ -156,7 +156,7 @@ impl Engine {
         let quiet = self.quiet(said, now);
         Some(WireView {
             wid: wire.wid.map(|wid| wid.to_string()),
-            key: self.nodes.wire_key(now).map(|key| key.0),
+            key: wire.key.map(|key| key.0),
             on: quiet.is_none(),
             quiet,
             round: said.map_or(0, |offer| offer.round),
@@ -178,7 +178,7 @@ impl Engine {
             Some(Quiet::NoWitness)
         } else if wire.keys.is_empty() {
             Some(Quiet::NoKey)
-        } else if self.nodes.wire_key(now).is_none() {
+        } else if wire.key.is_none() {
             Some(Quiet::NoCommonKey)
         } else if wire.is_slow(now) {
             Some(Quiet::FalseMoves)

@@ -37,6 +37,8 @@ pub(super) struct Witnesses {
     pub(super) wid: Option<Wid>,
     /// The keys that this node has, the newest last.
     pub(super) keys: Vec<KeyId>,
+    /// The key in use.
+    pub(super) key: Option<KeyId>,
     /// What the last write of the Lease said, and its session.
     said: Option<(Session, Offer)>,
     /// For each witness, true if it pings this node, and the time since which that is so.
@@ -74,6 +76,7 @@ impl Witnesses {
             scale: settings.wire.filter(|_| settings.policy == Policy::Hold),
             wid: None,
             keys: Vec::new(),
+            key: None,
             said: None,
             pinged: BTreeMap::new(),
             contacts: Contacts::default(),
@@ -110,6 +113,7 @@ impl Witnesses {
         let over: Vec<Wid> = self.pinged.keys().filter(|wid| !goes_on(wid)).copied().collect();
         self.pinged.retain(|wid, _| goes_on(wid));
         self.contacts.keep(plan);
+        self.suspects.keep(plan);
         let counts = |wid: &Wid| self.said().is_some_and(|offer| offer.set.contains(wid));
         let over: Vec<Wid> = over.into_iter().filter(counts).collect();
         let mut leaves = false;
@@ -180,15 +184,15 @@ impl Nodes {
         })
     }
 
-    /// Returns the key in use: the newest that all living nodes accept. Without one, or without a
-    /// witness of its own, this node takes no part.
-    pub(super) fn wire_key(&self, now: Monotonic) -> Option<KeyId> {
-        self.wire.scale.and(self.wire.wid)?;
+    /// Chooses the key in use: the newest that all living nodes on this node's segments accept. Without
+    /// one, or without a witness of its own, this node takes no part.
+    pub(super) fn choose_wire_key(&mut self, now: Monotonic) {
+        let is_there = |name: &NodeName| self.is_alive(name, now) && !self.paths(name).is_empty();
         let accepted = |key: &&KeyId| {
-            let mut living = self.partners().filter(|(name, ..)| self.is_alive(name, now));
-            living.all(|(.., offer)| offer.keys.contains(key))
+            self.partners().all(|(name, .., offer)| offer.keys.contains(key) || !is_there(name))
         };
-        self.wire.keys.iter().rev().find(accepted).copied()
+        let takes_part = self.wire.scale.is_some() && self.wire.wid.is_some();
+        self.wire.key = self.wire.keys.iter().rev().find(accepted).filter(|_| takes_part).copied();
     }
 
     /// Returns the nodes that this one asks to ping it, the first first. The order is that of
@@ -242,7 +246,7 @@ impl Nodes {
             Some(Offer { set, need, round, .. }) => (set.clone(), *need, *round),
             None => (Vec::new(), 0, 0),
         };
-        let key = self.wire_key(now);
+        let key = self.wire.key;
         let invited = key.map(|key| self.to_invite(key, &before_set, now)).unwrap_or_default();
         let (m, need) = quorum(self.on_segments(now));
         // The write that makes a session says off: no VIP is held in it yet.
@@ -253,7 +257,7 @@ impl Nodes {
         let offer = Offer {
             wid,
             mode: if set.is_empty() { Mode::Off } else { Mode::Notice },
-            round: before_round + u64::from(is_other),
+            round: before_round.wrapping_add(u64::from(is_other)),
             invited,
             set,
             need,
@@ -267,7 +271,7 @@ impl Nodes {
     /// Returns the time for which this node lets each better candidate take a VIP first. Where nodes are
     /// found dead sooner than their Leases tell, the better one may be dead too, and nobody knows yet.
     pub(super) fn rank_delay(&self, now: Monotonic) -> Duration {
-        let scale = self.wire.scale.filter(|_| self.wire_key(now).is_some());
+        let scale = self.wire.scale.filter(|_| self.wire.key.is_some());
         scale.map_or(RANK_DELAY, |scale| RANK_DELAY.min(scale.ping() * 2))
     }
 

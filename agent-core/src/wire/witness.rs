@@ -181,6 +181,22 @@ impl Witness {
         }
     }
 
+    /// Forgets who has answered: another key has come under a known number. A peer that does not have it
+    /// yet cannot answer, and is not silent for that.
+    pub fn forget_answers(&mut self, now: Boottime) {
+        for watch in self.peers.values_mut() {
+            watch.pings = Pings::new(now);
+            watch.vote.begin_anew();
+        }
+    }
+
+    /// Takes in that no frame of the last ping could be sent. It shows nothing of the peer.
+    pub fn on_unsent(&mut self, session: Session, now: Boottime) {
+        if let Some(watch) = self.peers.get_mut(&session) {
+            watch.pings.begin_anew(now);
+        }
+    }
+
     /// Does what is due. `seen` is read no earlier than `now`.
     pub fn on_time(&mut self, seen: &impl Seen, now: Boottime) -> Vec<Act> {
         self.is_due = false;

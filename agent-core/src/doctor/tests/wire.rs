@@ -220,7 +220,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
                 "wire",
                 Yellow,
                 &["although it lived, and waits for 50m more"],
-                &["--wire 2 or 4"],
+                &["a larger --wire"],
             ),
             (
                 "too few ping it",

@@ -100,6 +100,11 @@ impl Pings {
         self.lost
     }
 
+    /// Takes in that what this node has missed so far may be its own fault.
+    pub(super) fn begin_anew(&mut self, now: Boottime) {
+        self.in_time_since = now;
+    }
+
     /// Returns true if the peer is silent. One that has never answered is not: the reason may be this
     /// node.
     pub(super) fn is_silent(&self, scale: Scale, now: Boottime) -> bool {

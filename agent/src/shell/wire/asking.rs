@@ -26,6 +26,7 @@ pub(super) struct Asking {
     pub(super) session: Session,
     pub(super) ifindex: u32,
     pub(super) until: Boottime,
+    own: MacAddr,
     holder: MacAddr,
     socket: OwnedFd,
 }
@@ -48,17 +49,18 @@ impl Asking {
             let question = Frame::question(mac, source.map(IpAddr::V4), neighbour.into(), nonce());
             send(&socket, ifindex, &question)?;
         }
-        Ok(Self { session, ifindex, until: now + PATIENCE, holder, socket })
+        Ok(Self { session, ifindex, until: now + PATIENCE, own: mac, holder, socket })
     }
 
-    /// Returns true if ARP of a host other than the holder has come. Reads `most` frames.
+    /// Returns true if ARP of a host other than the holder has come. A loop may bring back this host's
+    /// own. Reads `most` frames.
     pub(super) fn has_heard(&self, most: usize) -> bool {
         let mut start = [0; 64];
         for _ in 0..most {
             let Ok((_, Some(from))) = recvfrom::<LinkAddr>(self.socket.as_raw_fd(), &mut start) else {
                 return false;
             };
-            let is_anothers = from.addr().is_some_and(|mac| mac != self.holder.0);
+            let is_anothers = from.addr().is_some_and(|mac| mac != self.holder.0 && mac != self.own.0);
             if is_anothers && from.pkttype() != libc::PACKET_OUTGOING {
                 return true;
             }

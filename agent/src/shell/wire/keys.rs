@@ -129,6 +129,11 @@ impl Keys {
         self.0.iter().map(|(id, key)| (*id, key))
     }
 
+    /// Returns true if a number of these keys had another key before.
+    pub fn replaces_any_of(&self, before: &Self) -> bool {
+        self.iter().any(|(id, key)| before.get(id).is_some_and(|known| known != key))
+    }
+
     /// Returns the number for the key that follows the newest one.
     pub fn next_id(&self) -> KeyId {
         match self.0.last() {

@@ -135,3 +135,29 @@ fn pings_and_losses_are_counted_over_all_peers_so_far() {
     lan.run(12_000);
     assert_eq!((lan.witness.counts().pings, lan.witness.counts().lost), (sent(&lan), lost));
 }
+
+#[test]
+fn pings_that_could_not_be_sent_show_nothing() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+    lan.run(1_000);
+    lan.kill(b'h');
+    for now in (1_000..3_000).step_by(50) {
+        lan.run(now);
+        lan.witness.on_unsent(session(b'h'), at(now));
+    }
+    assert_eq!(lan.lines, [""; 0]);
+    assert_eq!(lan.run(3_300).first().map(String::as_str), Some("3250 polls x"), "300 ms after the last one");
+}
+
+#[test]
+fn a_peer_that_does_not_have_a_replaced_key_yet_is_not_silent() {
+    let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
+    lan.run(1_010);
+    lan.kill(b'h');
+    lan.witness.forget_answers(at(1_010));
+    assert_eq!(lan.run(3_000), [""; 0]);
+    lan.dead.clear();
+    lan.run(4_000);
+    lan.kill(b'h');
+    assert!(!lan.run(4_300).is_empty(), "once it has answered with the new one");
+}

@@ -83,3 +83,14 @@ fn new_keys_differ() {
     let (one, other) = (Key::random().expect("random bytes"), Key::random().expect("random bytes"));
     assert_ne!(one, other);
 }
+
+#[test]
+fn a_key_with_the_number_of_another_replaces_it() {
+    let (before, _) = Keys::read([("1", ONE)], None);
+    let rows: [(&[(&str, &str)], bool); 4] =
+        [(&[("1", ONE)], false), (&[("1", ONE), ("2", TWO)], false), (&[("1", TWO)], true), (&[], false)];
+    for (entries, expected) in rows {
+        let (keys, _) = Keys::read(entries.iter().copied(), None);
+        assert_eq!(keys.replaces_any_of(&before), expected, "{entries:?}");
+    }
+}

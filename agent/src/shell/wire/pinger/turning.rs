@@ -1,7 +1,7 @@
 //! The turns of the thread: it reads frames, lets the witness act, and waits.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     os::fd::AsFd,
     sync::{Arc, Mutex, mpsc},
     thread,
@@ -19,7 +19,7 @@ use tracing::warn;
 use vipward_common::{MacAddr, WireIndexKey, WireSeen};
 use vipward_core::{
     cluster::Session,
-    wire::{Act, Boottime, Finding, Plan, Received, Scale, Wid, Witness},
+    wire::{Act, Boottime, Finding, Kind, Plan, Received, Scale, Wid, Witness},
 };
 
 use super::{
@@ -111,9 +111,7 @@ impl Turning {
             let now = now()?;
             let seen = Sights { maps: &self.maps, slots: &self.slots, interfaces: &self.interfaces };
             let acts = self.witness.on_time(&seen, now);
-            for act in acts {
-                self.carry_out(act, now);
-            }
+            self.carry_out(acts, now);
             if self.show_at <= now {
                 self.show_at = now + SHOW;
                 self.find_interfaces(now)?;
@@ -129,7 +127,12 @@ impl Turning {
         loop {
             match self.orders.try_recv() {
                 Ok(Order::Plan(newer)) => plan = Some(newer),
-                Ok(Order::Keys(keys)) => self.keys = keys,
+                Ok(Order::Keys(keys)) => {
+                    if keys.replaces_any_of(&self.keys) {
+                        self.witness.forget_answers(now()?);
+                    }
+                    self.keys = keys;
+                }
                 Err(mpsc::TryRecvError::Empty) => break,
                 Err(mpsc::TryRecvError::Disconnected) => return Ok(false),
             }
@@ -204,20 +207,32 @@ impl Turning {
         Ok(())
     }
 
-    fn carry_out(&mut self, act: Act, now: Boottime) {
-        match act {
-            Act::Send { interface, to, key, frame } => {
-                let sent = match (index_of(&self.interfaces, &interface), self.keys.get(key)) {
-                    (Some(ifindex), Some(secret)) => {
-                        self.socket.send(ifindex, to, (key, secret), frame).is_ok()
+    fn carry_out(&mut self, acts: Vec<Act>, now: Boottime) {
+        // The pings, each with true if one of its frames was sent.
+        let mut pinged: BTreeMap<Session, bool> = BTreeMap::new();
+        for act in acts {
+            match act {
+                Act::Send { interface, to, key, frame } => {
+                    let sent = match (index_of(&self.interfaces, &interface), self.keys.get(key)) {
+                        (Some(ifindex), Some(secret)) => {
+                            self.socket.send(ifindex, to, (key, secret), frame).is_ok()
+                        }
+                        _ => false,
+                    };
+                    self.unsent += u64::from(!sent);
+                    if frame.kind == Kind::Ping {
+                        *pinged.entry(frame.holder).or_default() |= sent;
                     }
-                    _ => false,
-                };
-                self.unsent += u64::from(!sent);
+                }
+                Act::AskNeighbours { session, interface, holder } => {
+                    self.ask(session, &interface, holder, now);
+                }
+                // The event loop ends before the thread does.
+                Act::Report(finding) => drop(self.findings.send(finding)),
             }
-            Act::AskNeighbours { session, interface, holder } => self.ask(session, &interface, holder, now),
-            // The event loop ends before the thread does.
-            Act::Report(finding) => drop(self.findings.send(finding)),
+        }
+        for (session, _) in pinged.into_iter().filter(|(_, is_sent)| !is_sent) {
+            self.witness.on_unsent(session, now);
         }
     }
 
