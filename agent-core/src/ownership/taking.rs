@@ -131,7 +131,7 @@ impl Subject<'_> {
         // While this node has new VIPs of its own to take, others have theirs.
         let own = self.nodes.member(&self.nodes.settings.node).and_then(|member| member.took);
         let own = own.filter(|_| is_new);
-        let each = if is_new { RANK_DELAY } else { self.nodes.rank_delay(self.now) };
+        let each = if is_new { RANK_DELAY } else { self.nodes.rank_delay() };
         let mut delay = each * u32::try_from(better.len()).unwrap_or(u32::MAX);
         if !better.is_empty() && must_be_probed {
             // The candidate before this one probes first.

@@ -7,7 +7,6 @@ use ipnet::IpNet;
 use super::{Command, Engine, member::Member, nodes::Nodes};
 use crate::{
     cluster::{LeaseRecord, NodeInterface, NodeName},
-    time::Monotonic,
     wire::{Ended, Mode, Offer, Path, Peer, Plan, Watched, Wid},
 };
 
@@ -36,7 +35,7 @@ impl Nodes {
     }
 
     /// Returns the plan.
-    fn wire_plan(&self, now: Monotonic) -> Plan {
+    fn wire_plan(&self) -> Plan {
         let (Some(wid), Some(key)) = (self.wire.wid, self.wire.key) else { return Plan::default() };
         let said = self.wire.said().or_else(|| self.wire_in_lease());
         let invited = said.map(|offer| offer.invited.as_slice()).unwrap_or_default();
@@ -94,7 +93,7 @@ impl Engine {
         if !self.synced || !std::mem::take(&mut self.nodes.wire.is_stale) {
             return;
         }
-        let plan = self.nodes.wire_plan(self.now);
+        let plan = self.nodes.wire_plan();
         if plan == self.nodes.wire.plan {
             return;
         }

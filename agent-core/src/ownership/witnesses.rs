@@ -270,7 +270,7 @@ impl Nodes {
 
     /// Returns the time for which this node lets each better candidate take a VIP first. Where nodes are
     /// found dead sooner than their Leases tell, the better one may be dead too, and nobody knows yet.
-    pub(super) fn rank_delay(&self, now: Monotonic) -> Duration {
+    pub(super) fn rank_delay(&self) -> Duration {
         let scale = self.wire.scale.filter(|_| self.wire.key.is_some());
         scale.map_or(RANK_DELAY, |scale| RANK_DELAY.min(scale.ping() * 2))
     }
