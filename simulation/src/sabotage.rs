@@ -27,8 +27,6 @@ pub enum Sabotage {
     NoConsent,
     /// The index of Services does not read from claims whose a VIP is.
     NoRecord,
-    /// A witness that was late believes that it has sent its pings in time (D1).
-    LatePingsCount,
     /// An answer counts from when it comes, not from when its ping was sent (D1).
     EchoesCountAsTheyCome,
     /// An old answer takes the place of a newer one (D1).
@@ -56,7 +54,7 @@ pub enum Sabotage {
 }
 
 /// All sabotages.
-pub const SABOTAGES: [Sabotage; 25] = [
+pub const SABOTAGES: [Sabotage; 24] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
@@ -69,7 +67,6 @@ pub const SABOTAGES: [Sabotage; 25] = [
     Sabotage::NoQuestion,
     Sabotage::NoConsent,
     Sabotage::NoRecord,
-    Sabotage::LatePingsCount,
     Sabotage::EchoesCountAsTheyCome,
     Sabotage::OldEchoesCount,
     Sabotage::AllSecond,

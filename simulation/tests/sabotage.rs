@@ -101,11 +101,6 @@ fn forgetting_whose_a_vip_is_is_noticed() {
 }
 
 #[test]
-fn a_late_witness_that_takes_its_pings_for_sent_is_noticed() {
-    is_noticed_by_wire(Sabotage::LatePingsCount, &["W1", "L4"]);
-}
-
-#[test]
 fn answers_that_count_from_when_they_come_are_noticed() {
     is_noticed_by_wire(Sabotage::EchoesCountAsTheyCome, &["L3"]);
 }

@@ -282,6 +282,7 @@ impl World {
             let number = self.record.wire.crashes.len() - 1;
             self.after(bound, Happening::Judge(number));
             self.after(bound + RANK, Happening::Judge(number));
+            self.after(bound + RANK + LEFT, Happening::Judge(number));
         }
     }
 
@@ -296,9 +297,10 @@ impl World {
         let segment = self.segment_of(vip);
         let up: Vec<usize> = (0..self.nodes.len()).filter(|node| self.is_reachable(*node, segment)).collect();
         let down = self.nodes.len() - up.len();
-        // One with a dead interface may take the VIP before it knows.
+        // One with a dead interface may take the VIP before it knows, and leaves it then.
         let may_take = |node: usize| node != holder && self.nodes[node].kernel_runs() && !up.contains(&node);
         let is_deaf_heir = (0..self.nodes.len()).any(may_take);
+        let has_left = self.now.since(at) > HEALED + LATENCIES + RANK + LEFT;
         let is_late = self.now.since(at) > HEALED + LATENCIES + RANK;
         let agree = up
             .iter()
@@ -307,7 +309,7 @@ impl World {
         let is_judged = self.record.disturbed == at
             && self.record.batch_crashes == self.record.batch
             && agree.count() >= quorum
-            && !is_deaf_heir
+            && (!is_deaf_heir || has_left)
             && (down == 1 || is_late && down == 2)
             && up.iter().all(|node| {
                 self.nodes[*node].fit_since.is_some_and(|since| at.since(since) > CALM)

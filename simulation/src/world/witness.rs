@@ -209,22 +209,10 @@ impl World {
         let it = &mut self.nodes[node];
         let seen = &it.program.wired;
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
-        let mut acts = Vec::new();
-        if self.sabotage == Some(Sabotage::LatePingsCount) {
-            // The witness believes that it was never late.
-            while let Some(due) = pinger.witness.next_deadline().filter(|due| *due < now) {
-                let is_ping = |act: &Act| matches!(act, Act::Send { frame, .. } if frame.kind == Kind::Ping);
-                acts.extend(pinger.witness.on_time(seen, due).into_iter().filter(|act| !is_ping(act)));
-                if pinger.witness.next_deadline() == Some(due) {
-                    break;
-                }
-            }
-        }
         for received in std::mem::take(&mut pinger.socket) {
             pinger.witness.on_frame(received, now);
         }
-        acts.extend(pinger.witness.on_time(seen, now));
-        for act in acts {
+        for act in pinger.witness.on_time(seen, now) {
             self.act(node, act);
         }
         self.schedule_turn(node);
