@@ -309,7 +309,7 @@ impl World {
         let is_judged = self.record.disturbed == at
             && self.record.batch_crashes == self.record.batch
             && agree.count() >= quorum
-            && (!is_deaf_heir || has_left)
+            && is_deaf_heir == has_left
             && (down == 1 || is_late && down == 2)
             && up.iter().all(|node| {
                 self.nodes[*node].fit_since.is_some_and(|since| at.since(since) > CALM)
