@@ -282,7 +282,7 @@ impl World {
             let number = self.record.wire.crashes.len() - 1;
             self.after(bound, Happening::Judge(number));
             self.after(bound + RANK, Happening::Judge(number));
-            self.after(bound + RANK + LEFT, Happening::Judge(number));
+            self.after(bound + RANK + LEFT * 2, Happening::Judge(number));
         }
     }
 
@@ -297,10 +297,10 @@ impl World {
         let segment = self.segment_of(vip);
         let up: Vec<usize> = (0..self.nodes.len()).filter(|node| self.is_reachable(*node, segment)).collect();
         let down = self.nodes.len() - up.len();
-        // One with a dead interface may take the VIP before it knows, and leaves it then.
+        // One with a dead interface may take the VIP before it knows. It leaves it then, and so may a second.
         let may_take = |node: usize| node != holder && self.nodes[node].kernel_runs() && !up.contains(&node);
         let is_deaf_heir = (0..self.nodes.len()).any(may_take);
-        let has_left = self.now.since(at) > HEALED + LATENCIES + RANK + LEFT;
+        let has_left = self.now.since(at) > HEALED + LATENCIES + RANK + LEFT * 2;
         let is_late = self.now.since(at) > HEALED + LATENCIES + RANK;
         let agree = up
             .iter()
