@@ -151,6 +151,11 @@ fn announcing_once_to_the_former_holder_is_noticed() {
 }
 
 #[test]
+fn taking_where_no_node_answers_is_noticed() {
+    is_noticed_by_wire(Sabotage::TakesUnheard, &["L3"]);
+}
+
+#[test]
 fn holding_where_no_node_is_heard_is_noticed() {
     is_noticed_by_wire(Sabotage::HoldsUnheard, &["L3"]);
 }

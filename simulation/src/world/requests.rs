@@ -107,6 +107,7 @@ impl World {
         let since = std::mem::replace(&mut self.record.leases[index], self.now);
         if let Some((before, session)) = deposed {
             self.check_deposing(by, &before, session, since);
+            self.forget_contact(index);
         }
         self.note_offer(index);
     }

@@ -154,6 +154,14 @@ impl World {
         self.incoming(node, life, Incoming::Event(Event::WireKeys(keys).into()));
     }
 
+    /// Lets a node that was deposed forget that it needs the answer of a peer to take a VIP again.
+    pub(super) fn forget_contact(&mut self, node: usize) {
+        if self.sabotage == Some(Sabotage::TakesUnheard) {
+            let life = self.nodes[node].life;
+            self.incoming(node, life, Incoming::Event(Event::WireKeys(Vec::new()).into()));
+        }
+    }
+
     /// Gives an agent's witness another plan.
     pub(super) fn set_wire(&mut self, node: usize, plan: Plan) {
         let now = self.boot_now(node);
@@ -240,8 +248,7 @@ impl World {
             Finding::Pinged { lately, .. } => {
                 *lately |= self.sabotage == Some(Sabotage::NoLeaving);
             }
-            Finding::Contact { heard, answered, .. } => {
-                *answered |= self.sabotage == Some(Sabotage::TakesUnheard);
+            Finding::Contact { heard, .. } => {
                 *heard |= self.sabotage == Some(Sabotage::HoldsUnheard);
             }
             Finding::Answers { .. } | Finding::Ended { .. } => {}
