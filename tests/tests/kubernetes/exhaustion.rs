@@ -77,7 +77,8 @@ fn a_service_has_at_most_sixteen_addresses() -> Result<()> {
 
 #[test]
 fn a_new_service_does_not_wait_for_the_hundreds_of_another_namespace() -> Result<()> {
-    const SERVICES: usize = 300;
+    const SERVICES: usize = 100;
+    const ALL: usize = SERVICES * MOST;
     scenario("fair", ClusterOptions::default(), |cluster| {
         cluster.add_tenant("b")?;
         enlarge(cluster)?;
@@ -92,9 +93,15 @@ fn a_new_service_does_not_wait_for_the_hundreds_of_another_namespace() -> Result
         eprintln!(
             "alone: held after {alone:?}; beside {SERVICES} Services: after {took:?}, {claims} claims meanwhile"
         );
-        assert!(claims < SERVICES * MOST / 2, "{claims} went before it");
-        while cluster.virtual_ips()?.len() < SERVICES * MOST + 2 {
-            ensure!(began.elapsed() < 4 * PATIENCE, "not all were taken");
+        assert!(claims < ALL / 2, "{claims} went before it");
+        // How long all of them take says how busy the machine is.
+        let (mut taken, mut last) = (0, Instant::now());
+        while taken < ALL + 2 {
+            let now = cluster.virtual_ips()?.len();
+            if now > taken {
+                (taken, last) = (now, Instant::now());
+            }
+            ensure!(last.elapsed() < PATIENCE, "only {taken} of {} were taken", ALL + 2);
             sleep(POLL);
         }
         eprintln!("all: after {:?}", began.elapsed());

@@ -3,13 +3,15 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tempfile::TempDir;
 use vipward_tests::agent::Agent;
 use vipward_tests::bpffs::Bpffs;
 use vipward_tests::lan::Host;
 use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
+use vipward_tests::process::output_of;
 use vipward_tests::scene::Scene;
 
 use super::report::{ILL, Report, doctor, doctor_at};
@@ -28,13 +30,15 @@ const AS_NOBODY: [&str; 9] = [
     "-all",
 ];
 
-/// Copies a program to a place where every user may run it.
+/// Copies a program to a place where every user may run it. Another process writes the copy: a child that
+/// another test starts meanwhile would inherit this one's open file, and a file that is open for writing
+/// cannot be run.
 fn copy_for_everybody(program: &Path, directory: &TempDir, name: &str) -> Result<PathBuf> {
-    let everybody = || fs::Permissions::from_mode(0o755);
-    fs::set_permissions(directory.path(), everybody())?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
     let copy = directory.path().join(name);
-    fs::copy(program, &copy).with_context(|| format!("failed to copy {}", program.display()))?;
-    fs::set_permissions(&copy, everybody())?;
+    let mut install = Command::new("install");
+    install.arg("--mode=755").args([program, copy.as_path()]);
+    output_of(install)?;
     Ok(copy)
 }
 
