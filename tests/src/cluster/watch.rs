@@ -174,6 +174,11 @@ impl Watch {
         Ok(())
     }
 
+    /// Waits until a node receives a datagram to each VIP that is sent from now on.
+    pub fn wait_until_all_received_by(&self, vips: &[IpAddr], id: NodeId) -> Result<()> {
+        vips.iter().try_for_each(|vip| self.wait_until_received_by(*vip, id))
+    }
+
     /// Stops watching, and returns the result.
     pub fn stop(self) -> Result<Seen> {
         let flows = self.flows.into_iter().map(|(vip, flow)| Ok((vip, flow.stop()?)));

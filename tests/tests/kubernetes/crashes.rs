@@ -36,9 +36,7 @@ fn the_vip_of_a_killed_agent_moves_and_its_pinned_program_yields() -> Result<()>
         let killed = watch.step(format!("kill -9 on {old}"));
         cluster.kill9(old)?;
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
@@ -66,9 +64,7 @@ fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Res
         let killed = watch.step(format!("kill -9 on {old}"));
         cluster.kill9(old)?;
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
@@ -96,9 +92,7 @@ fn pause_the_holder(name: &str, policy: &str) -> Result<()> {
         let paused = watch.step(format!("SIGSTOP to {old}"));
         cluster.pause(old)?;
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         let resumed = watch.step(format!("SIGCONT to {old}"));
         cluster.resume(old)?;
         for vip in Family::vips() {
@@ -190,9 +184,7 @@ fn a_holder_without_carrier_on_the_segment_is_replaced_at_once_whatever_the_mana
         let pulled = watch.step(format!("{old} loses its carrier"));
         cluster.set_carrier(old, false)?;
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.let_pass(AFTERWARDS)?;
         watch.step(format!("{old} has carrier again"));
         cluster.set_carrier(old, true)?;
@@ -282,9 +274,7 @@ fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Re
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
         let last = watch.step("the rogue's last claim");
         claim()?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;

@@ -65,9 +65,7 @@ fn holder_cut_off(name: &str, cut: Cut) -> Result<()> {
         let begun = watch.step(format!("{old} is cut off from the API server"));
         cluster.cut_off(old, cut);
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         let back = watch.step(format!("{old} is back"));
         cluster.reconnect(old);
         cluster.wait_until_renewing(old)?;
@@ -146,9 +144,7 @@ fn under_stop_a_holder_that_loses_the_api_server_is_silent_before_another_answer
         let begun = watch.step(format!("{old} is cut off from the API server"));
         cluster.cut_off(old, Cut::Silent);
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.step(format!("{old} is back"));
         cluster.reconnect(old);
         cluster.wait_until_renewing(old)?;

@@ -44,9 +44,7 @@ fn moves_away(name: &str, what: &str, deed: impl FnOnce(&Cluster, NodeId) -> Res
         watch.step(format!("{old}: {what}"));
         deed(cluster, old)?;
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.let_pass(cluster.options().lease)?;
         watch.stop()?.assert_all_seamless();
         assert_eq!(cluster.holder(VIP)?, Some(new));
@@ -126,9 +124,7 @@ fn a_drain_of_the_holder_hands_over_and_the_end_of_its_agent_is_not_noticed() ->
         let ended = cluster.terminate(old)?;
         ensure!(ended.success(), "the agent on {old} ended with {ended}");
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.let_pass(cluster.options().failover_limit())?;
         watch.stop()?.assert_all_seamless();
         Ok(())

@@ -64,9 +64,7 @@ fn switch_the_holder_off(name: &str, count: u8) -> Result<()> {
         let off = watch.step(format!("{old} loses power"));
         cluster.power_off(old)?;
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
@@ -265,9 +263,7 @@ fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
             cluster.member(old)?.host.lose(nic, Way::Out, lost)?;
         }
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         for nic in NICS {
             cluster.member(old)?.host.lose_nothing(nic)?;
         }
@@ -312,9 +308,7 @@ fn a_holder_that_is_cut_off_from_the_segment_is_replaced_and_does_not_answer_aga
             cluster.member(old)?.host.lose(SEGMENT, way, Lost::default())?;
         }
         let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        for vip in Family::vips() {
-            watch.wait_until_received_by(vip, new)?;
-        }
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
         watch.step("the cable is whole again");
         cluster.member(old)?.host.lose_nothing(SEGMENT)?;
         watch.let_pass(AFTERWARDS)?;
