@@ -9,7 +9,6 @@
 //! [`Witness`] the state machine that pings and judges. It counts in [`Boottime`].
 
 mod acceptance;
-mod boottime;
 pub mod found;
 mod frame;
 mod offer;
@@ -19,7 +18,6 @@ mod witness;
 
 pub use self::{
     acceptance::Acceptance,
-    boottime::Boottime,
     frame::{Act, Frame, Kind, Received},
     offer::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid},
     plan::{Counts, Ended, Finding, Path, Peer, Plan, Traffic, Watched},

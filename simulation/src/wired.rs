@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use vipward_common::MacAddr;
 use vipward_core::{
     cluster::Session,
-    wire::{Boottime, KeyId, Seen, Sight, Wid},
+    time::Boottime,
+    wire::{KeyId, Seen, Sight, Wid},
 };
 
 use crate::{names, sabotage::Sabotage};

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Engine, WireCounts, nodes::Nodes};
 use crate::{
-    cluster::NodeName,
     time::Monotonic,
     wire::{Mode, Offer, Wid},
 };
@@ -121,22 +120,6 @@ impl Engine {
     /// Returns the counts of wire failover.
     pub fn wire_counts(&self) -> WireCounts {
         self.nodes.wire.counts
-    }
-
-    /// Returns the witnesses of a node, as its Lease names them, if its session may be ended by them.
-    pub fn witnesses_of(&self, node: &NodeName) -> Vec<String> {
-        let offer = self.nodes.lease(node).and_then(|lease| lease.wire.as_ref());
-        let offer = offer.filter(|offer| offer.mode == Mode::Notice);
-        let set = offer.into_iter().flat_map(|offer| &offer.set);
-        set.map(|wid| self.name_of(*wid)).collect()
-    }
-
-    fn name_of(&self, wid: Wid) -> String {
-        if self.nodes.wire.wid == Some(wid) {
-            self.nodes.settings.node.to_string()
-        } else {
-            self.nodes.node_of(wid)
-        }
     }
 
     /// Returns what is known about wire failover. Returns none if this node takes no part.

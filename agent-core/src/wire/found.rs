@@ -27,7 +27,7 @@ pub enum FoundBy {
 pub enum Slow {
     /// Its Lease says nothing of wire failover.
     NoPart,
-    /// No key is accepted by all living nodes.
+    /// No key is accepted by all living nodes on its segments.
     NoCommonKey,
     /// No other living node that takes part is on its segments.
     Alone,
@@ -72,11 +72,12 @@ impl FoundBy {
         let others = all.iter().filter(|seen| seen.lease.node != lease.node);
         let others: Vec<(&Seen<'_>, &Offer)> =
             others.filter_map(|seen| Some((seen, seen.living_offer()?))).collect();
-        let is_common = |key: &KeyId| others.iter().all(|(_, offer)| offer.keys.contains(key));
         let is_near = |seen: &Seen<'_>| {
             let theirs = &seen.lease.interfaces;
             lease.interfaces.iter().any(|own| theirs.iter().any(|their| share_a_segment(own, their)))
         };
+        let is_common =
+            |key: &KeyId| others.iter().all(|(seen, offer)| offer.keys.contains(key) || !is_near(seen));
         Self::Lease(if !offer.keys.iter().any(is_common) {
             Slow::NoCommonKey
         } else if !others.iter().any(|(seen, _)| is_near(seen)) {
@@ -108,7 +109,7 @@ impl fmt::Display for Slow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoPart => "it takes no part in wire failover (--wire off, --policy stop, or no key)",
-            Self::NoCommonKey => "no key of it is accepted by all nodes",
+            Self::NoCommonKey => "no key of it is accepted by all nodes on its segments",
             Self::Alone => "no other node with wire failover is on its segments",
             Self::NoVips => "it answers for no VIP",
             Self::Off => "too few of the nodes that it invited ping it, or it has lost VIPs by false moves",

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use vipward_common::MacAddr;
 
-use super::{Boottime, KeyId, Wid};
-use crate::cluster::Session;
+use super::{KeyId, Wid};
+use crate::{cluster::Session, time::Boottime};
 
 /// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

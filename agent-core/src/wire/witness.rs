@@ -18,10 +18,9 @@ use vipward_common::MacAddr;
 
 use self::{contact::Contacts, pinged::PingedBy, pings::Pings, telling::Telling, voting::Vote};
 use super::{
-    Act, Boottime, Counts, Finding, Frame, KeyId, Kind, Path, Peer, Plan, Received, Scale, Traffic, Watched,
-    Wid,
+    Act, Counts, Finding, Frame, KeyId, Kind, Path, Peer, Plan, Received, Scale, Traffic, Watched, Wid,
 };
-use crate::cluster::Session;
+use crate::{cluster::Session, time::Boottime};
 
 /// Most polls that are kept until the next [`Witness::on_time`].
 const MOST_POLLS: usize = 64;

@@ -39,7 +39,7 @@ use super::{
     clock,
     kube::{
         Access, Candidate, ConnectError, Found, Kube, Limits, MetalLb, PoolStatuses, Reader, Reading, Reply,
-        Requests, Resource, SECRET, Seen, Server, create_wire_secret,
+        Requests, Resource, SECRET, Seen, Server, WireSecret,
     },
     metrics::{LeaseMetrics, Reserved},
     pages::PagesError,
@@ -152,7 +152,8 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
 async fn keep_wire_secret(kube: Kube) {
     let mut troubled = false;
     loop {
-        match create_wire_secret(&kube).await {
+        let created = async { WireSecret::of(&kube)?.create().await };
+        match created.await {
             Ok(is_new) => {
                 troubled = false;
                 if is_new {

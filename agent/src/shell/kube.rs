@@ -70,5 +70,5 @@ pub use self::{
         Condition, FINALIZER, MOVE_TO, OfferedBy, ReservationSpec, Truth, VirtualIP, VirtualIpSpec,
         VirtualIpStatus, crd_yaml, definition,
     },
-    wire_secret::{LINGER, Rotating, SECRET, WireSecret, WireSecretError, create_wire_secret},
+    wire_secret::{LINGER, Rotating, SECRET, WireSecret, WireSecretError},
 };

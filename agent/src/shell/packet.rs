@@ -71,13 +71,17 @@ pub struct Announcer {
     socket: OwnedFd,
 }
 
+/// Opens a packet socket, in the calling thread's network namespace. It receives nothing until it is
+/// bound, so the kernel copies no frame for it.
+pub(super) fn open(kind: SockType) -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    socket(AddressFamily::Packet, kind, flags, None)
+}
+
 impl Announcer {
     /// Opens the socket, in the calling thread's network namespace.
     pub fn open() -> Result<Self, PacketError> {
-        // Protocol 0 receives nothing, so the kernel copies no frame for it.
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(PacketError::Open)?;
-        Ok(Self { socket })
+        Ok(Self { socket: open(SockType::Raw).map_err(PacketError::Open)? })
     }
 
     /// Sends one round: the two frames that announce "`vip` is at `mac`".

@@ -12,7 +12,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, bind, recv, socket},
+    sys::socket::{MsgFlags, SockType, bind, recv},
 };
 use tokio::io::{Interest, unix::AsyncFd};
 use vipward_common::{
@@ -20,7 +20,7 @@ use vipward_common::{
 };
 use vipward_core::frame::Frame;
 
-use super::packet::{address, send};
+use super::packet::{address, open, send};
 
 #[cfg(test)]
 mod tests;
@@ -100,10 +100,8 @@ impl Segment {
     pub fn open(ifindex: u32, interface: &str, hearing: Hearing) -> Result<Self, SegmentError> {
         let prepare =
             |operation, source| SegmentError::Prepare { operation, interface: interface.to_owned(), source };
-        // Without a protocol the socket receives nothing, so every frame in it has passed the
-        // filter.
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).map_err(SegmentError::Open)?;
+        // It is bound behind the filter, so every frame in it has passed that.
+        let socket = open(SockType::Raw).map_err(SegmentError::Open)?;
         hear_only(&socket, ifindex, hearing).map_err(|source| prepare("filter what is heard", source))?;
         if let Hearing::About(IpAddr::V6(address)) = hearing {
             let group = group_mac(solicited_node(address.octets()));

@@ -10,7 +10,8 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::Session,
     ownership::Event,
-    wire::{Act, Boottime, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Seen as _, Wid, Witness},
+    time::Boottime,
+    wire::{Act, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Seen as _, Wid, Witness},
 };
 
 use super::{Happening, World};

@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::Sight;
-use crate::wire::{Boottime, Finding, Scale};
+use crate::{
+    time::Boottime,
+    wire::{Finding, Scale},
+};
 
 /// The contact of one interface.
 #[derive(Debug)]

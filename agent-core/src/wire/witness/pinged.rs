@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::wire::{Boottime, Scale};
+use crate::{time::Boottime, wire::Scale};
 
 /// The pings over one interface.
 #[derive(Clone, Copy, Debug, Default)]

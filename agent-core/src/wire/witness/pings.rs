@@ -5,7 +5,8 @@ use std::{collections::VecDeque, time::Duration};
 use super::Sight;
 use crate::{
     cluster::Session,
-    wire::{Boottime, Scale, Traffic},
+    time::Boottime,
+    wire::{Scale, Traffic},
 };
 
 /// Least number of pings without an answer of a holder that is silent.

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     cluster::Session,
-    wire::{Act, Boottime, Ended, Path, Scale},
+    time::Boottime,
+    wire::{Act, Ended, Path, Scale},
 };
 
 /// Time for which an end is told often. A virtual machine may wake later.

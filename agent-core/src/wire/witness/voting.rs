@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     cluster::Session,
     pace::mix,
-    wire::{Boottime, Counts, Finding, Scale, Watched, Wid},
+    time::Boottime,
+    wire::{Counts, Finding, Scale, Watched, Wid},
 };
 
 /// Stage of a vote.

@@ -8,9 +8,9 @@ use aya::{
 };
 use bytemuck::{AnyBitPattern, CheckedBitPattern, NoUninit, Pod};
 use vipward_common::{
-    Counters, Defence, FILTER_WORDS, Fence, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender, OffenderKey,
-    OffenderKeyV4, OffenderKeyV6, OwnMac, Peer, PeerKey, Proof, Role, VIP_COUNTER_SLOTS, VipCounters,
-    VipEntry, VipKey, VipState, VlanKey, YieldTotal, heard_slot, maps as names,
+    Counters, Defence, FILTER_WORDS, Fence, FenceState, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender,
+    OffenderKey, OffenderKeyV4, OffenderKeyV6, OwnMac, Peer, PeerKey, Proof, Role, VIP_COUNTER_SLOTS,
+    VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, heard_slot, maps as names,
 };
 
 use super::{
@@ -326,6 +326,11 @@ impl Maps {
     /// Returns the fence.
     pub fn fence(&self) -> Result<Fence, BpfError> {
         checked(&self.fence.get(&0, 0).map_err(failed("read", names::FENCE))?, names::FENCE)
+    }
+
+    /// Returns the state of the fence, which also depends on what peers say of the session.
+    pub fn fence_state(&self, now_ns: u64) -> Result<FenceState, BpfError> {
+        Ok(self.fence()?.state(now_ns, self.wire.ended()?))
     }
 
     /// Writes the fence.

@@ -40,7 +40,7 @@ pub(super) const SELECTOR: &str = "metadata.name=vipward-wire";
 const NEWEST: &str = "vipward.io/newest";
 /// The time for which the former key stays after every agent uses the new one.
 pub const LINGER: Duration = Duration::from_mins(1);
-/// The deadline of one request.
+/// The deadline of one request of an administrator.
 const LIMIT: Duration = Duration::from_secs(5);
 /// The time between two looks at the Leases.
 const LOOK: Duration = Duration::from_millis(500);
@@ -180,22 +180,6 @@ fn secrets(namespace: &str) -> Collection {
     Collection::of::<Secret>(Some(namespace))
 }
 
-/// Creates the Secret with a new key. Returns false if it exists. That needs the right to create
-/// Secrets, and none to read them.
-pub async fn create_wire_secret(kube: &Kube) -> Result<bool, WireSecretError> {
-    let key = Key::random().map_err(WireSecretError::Random)?;
-    let connections = Connections::open(&kube.server)?;
-    let call = secrets(&kube.namespace).create(&creation(&key));
-    match connections.ask(call, kube.server.limits().request()).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_status(409) => Ok(false),
-        Err(source) => {
-            let what = format!("create Secret {}/{SECRET}", kube.namespace);
-            Err(WireSecretError::Request { what, source })
-        }
-    }
-}
-
 /// A step of a rotation, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rotating {
@@ -221,10 +205,12 @@ pub enum Rotating {
     Removed(Vec<KeyId>),
 }
 
-/// An administrator's way to the Secret.
+/// A way to the Secret.
 pub struct WireSecret {
     connections: Connections,
     namespace: String,
+    /// The deadline of one request.
+    limit: Duration,
 }
 
 impl WireSecret {
@@ -232,12 +218,33 @@ impl WireSecret {
     pub async fn connect(access: &Access, namespace: &str) -> Result<Self, WireSecretError> {
         let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
         let server = Server::find(access, limits).await?;
-        Ok(Self { connections: Connections::open(&server)?, namespace: namespace.to_owned() })
+        Ok(Self { connections: Connections::open(&server)?, namespace: namespace.to_owned(), limit: LIMIT })
+    }
+
+    /// Returns the way of a controller.
+    pub fn of(kube: &Kube) -> Result<Self, WireSecretError> {
+        let limit = kube.server.limits().request();
+        Ok(Self {
+            connections: Connections::open(&kube.server)?,
+            namespace: kube.namespace.as_ref().to_owned(),
+            limit,
+        })
+    }
+
+    /// Creates the Secret with a new key. Returns false if it exists. That needs the right to create
+    /// Secrets, and none to read them.
+    pub async fn create(&self) -> Result<bool, WireSecretError> {
+        let key = Key::random().map_err(WireSecretError::Random)?;
+        match self.ask("create", secrets(&self.namespace).create(&creation(&key))).await {
+            Ok(_) => Ok(true),
+            Err(WireSecretError::Changed { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     async fn ask(&self, what: &str, call: Call) -> Result<String, WireSecretError> {
         let namespace = self.namespace.clone();
-        self.connections.ask(call, LIMIT).await.map_err(|source| match source.code() {
+        self.connections.ask(call, self.limit).await.map_err(|source| match source.code() {
             Some(409) => WireSecretError::Changed { namespace },
             Some(404) if what != "create" => WireSecretError::Missing { namespace },
             _ => WireSecretError::Request { what: format!("{what} Secret {namespace}/{SECRET}"), source },
@@ -246,11 +253,10 @@ impl WireSecret {
 
     /// Creates the Secret with a first key.
     pub async fn init(&self) -> Result<(), WireSecretError> {
-        let key = Key::random().map_err(WireSecretError::Random)?;
-        match self.ask("create", secrets(&self.namespace).create(&creation(&key))).await {
-            Ok(_) => Ok(()),
-            Err(WireSecretError::Changed { namespace }) => Err(WireSecretError::Exists { namespace }),
-            Err(error) => Err(error),
+        if self.create().await? {
+            Ok(())
+        } else {
+            Err(WireSecretError::Exists { namespace: self.namespace.clone() })
         }
     }
 
@@ -345,7 +351,7 @@ impl WireSecret {
         let what = || format!("list the Leases in {}", self.namespace);
         let call = Resource::Leases.collection(&self.namespace).list(&ListParams::default());
         let failed = |source| WireSecretError::Request { what: what(), source };
-        let text = self.connections.ask(call, LIMIT).await.map_err(failed)?;
+        let text = self.connections.ask(call, self.limit).await.map_err(failed)?;
         let list: Result<ObjectList<&RawValue>, _> = serde_json::from_str(&text);
         let list = list.map_err(|error| failed(RequestError::Unreadable(error)))?;
         let ours = list.items.into_iter().filter_map(|object| leases::read(object.get()).ok());

@@ -127,7 +127,7 @@ impl<S: Source> EventLoop<S> {
         let maps = self.plane.maps();
         let now_ns =
             clock::coarse_ns().map_err(std::io::Error::from).map_err(super::system("read the clock"))?;
-        if !self.started || maps.fence()?.state(now_ns, maps.wire().ended()?) != FenceState::Valid {
+        if !self.started || maps.fence_state(now_ns)? != FenceState::Valid {
             return Ok(None);
         }
         for vip in report.requested.difference(&self.changed_entries) {

@@ -124,7 +124,7 @@ impl<S: Source> EventLoop<S> {
         let interfaces = self.plane.attached().map(with_fault).collect();
         let maps = self.plane.maps();
         let any_yielded = maps.yields()?.total > 0;
-        Ok(Surroundings { fence: maps.fence()?.state(now_ns, maps.wire().ended()?), any_yielded, interfaces })
+        Ok(Surroundings { fence: maps.fence_state(now_ns)?, any_yielded, interfaces })
     }
 
     /// Returns the reason why this node does not answer for a VIP that it

@@ -8,13 +8,13 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::socket::{AddressFamily, LinkAddr, SockFlag, SockType, bind, recvfrom, socket},
+    sys::socket::{LinkAddr, SockType, bind, recvfrom},
 };
 use vipward_common::{ETHERTYPE_ARP, MacAddr};
-use vipward_core::{cluster::Session, frame::Frame, wire::Boottime};
+use vipward_core::{cluster::Session, frame::Frame, time::Boottime};
 
 use super::neighbours::{neighbours, own};
-use crate::shell::packet::{address, nonce, send};
+use crate::shell::packet::{address, nonce, open, send};
 
 /// Number of neighbours that are asked.
 const MOST_ASKED: usize = 3;
@@ -41,8 +41,7 @@ impl Asking {
         holder: MacAddr,
         now: Boottime,
     ) -> Result<Self, Errno> {
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
+        let socket = open(SockType::Raw)?;
         bind(socket.as_raw_fd(), &address(ifindex, ETHERTYPE_ARP))?;
         let (mac, source) = own(interface).ok_or(Errno::ENODEV)?;
         for neighbour in neighbours(interface, holder, MOST_ASKED) {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::{
     errno::Errno,
-    sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, bind, recvfrom, sendto, socket},
+    sys::socket::{LinkAddr, MsgFlags, SockType, bind, recvfrom, sendto},
 };
 use vipward_common::{ETHERTYPE_WIRE, MacAddr, WIRE_LEN, WireFields, WireFrame, WireType};
 use vipward_core::{
@@ -14,7 +14,7 @@ use vipward_core::{
 };
 
 use super::{Key, Keys};
-use crate::shell::packet::{address, address_of};
+use crate::shell::packet::{address, address_of, open};
 
 #[cfg(test)]
 mod tests;
@@ -54,9 +54,7 @@ impl WireSocket {
     }
 
     fn open(ethertype: Option<u16>) -> Result<Self, Errno> {
-        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-        let socket = socket(AddressFamily::Packet, SockType::Datagram, flags, None)?;
-        let this = Self(socket);
+        let this = Self(open(SockType::Datagram)?);
         if let Some(ethertype) = ethertype {
             // Interface 0 stands for all.
             bind(this.0.as_raw_fd(), &address(0, ethertype))?;

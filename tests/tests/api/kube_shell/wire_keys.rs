@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use tokio::time::sleep;
-use vipward::shell::kube::{Rotating, SECRET, WireSecret, WireSecretError, create_wire_secret};
+use vipward::shell::kube::{Rotating, SECRET, WireSecret, WireSecretError};
 use vipward_core::wire::KeyId;
 use vipward_tests::apiserver::{Effect, Matching, Often};
 
@@ -129,9 +129,9 @@ async fn the_controller_creates_the_secret_once_and_cannot_read_it() -> Result<(
     let scene = scene().await?;
     scene.server.add_user("controllers", "controller");
     let (kube, _kubeconfig) = way(&scene.server.url(), "controllers", "x").await?;
-    assert!(create_wire_secret(&kube).await?);
+    assert!(WireSecret::of(&kube)?.create().await?);
     let first = secrets(&scene).get(SECRET).await?;
-    assert!(!create_wire_secret(&kube).await?);
+    assert!(!WireSecret::of(&kube)?.create().await?);
     assert_eq!(secrets(&scene).get(SECRET).await?.data, first.data, "it stays as it is");
     let wanted = |kind: &RequestKind| kind.user == "controller" && kind.verb != Verb::Create;
     assert_eq!(scene.server.stats().count(wanted), 0, "it asks for nothing that it may not do");

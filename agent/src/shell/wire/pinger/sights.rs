@@ -5,7 +5,8 @@ use std::sync::Arc;
 use vipward_common::WireIndexKey;
 use vipward_core::{
     cluster::Session,
-    wire::{Boottime, Seen, Sight, Wid},
+    time::Boottime,
+    wire::{Seen, Sight, Wid},
 };
 
 use crate::shell::{bpf::WireMaps, wire::slots::Slots};

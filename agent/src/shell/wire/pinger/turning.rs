@@ -19,7 +19,8 @@ use tracing::warn;
 use vipward_common::{MacAddr, WireIndexKey, WireSeen};
 use vipward_core::{
     cluster::Session,
-    wire::{Act, Boottime, Finding, Kind, Plan, Received, Scale, Wid, Witness},
+    time::Boottime,
+    wire::{Act, Finding, Kind, Plan, Received, Scale, Wid, Witness},
 };
 
 use super::{
