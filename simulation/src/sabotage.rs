@@ -27,29 +27,29 @@ pub enum Sabotage {
     NoConsent,
     /// The index of Services does not read from claims whose a VIP is.
     NoRecord,
-    /// An answer counts from when it comes, not from when its ping was sent (D1).
+    /// An answer counts from when it comes, not from when its ping was sent.
     EchoesCountAsTheyCome,
-    /// An old answer takes the place of a newer one (D1).
+    /// An old answer takes the place of a newer one.
     OldEchoesCount,
-    /// Every node says that it finds silent whoever is asked about (D2).
+    /// Every node says that it finds silent whoever is asked about.
     AllSecond,
-    /// A node that reads a Lease before it ends the session gets the last one in mode notice (D3).
+    /// A node that reads a Lease before it ends the session gets the last one in mode notice.
     NoReading,
-    /// The write that ends another node's session takes the place of every version (D5).
+    /// The write that ends another node's session takes the place of every version.
     NoVersion,
-    /// A holder does not notice that its only witness no longer pings it (D6).
+    /// A holder does not notice that its only witness no longer pings it.
     NoLeaving,
-    /// An only witness believes that a third station has answered it (D6).
+    /// An only witness believes that a third station has answered it.
     NoThirdStation,
-    /// No node tells another that its session has ended (N1).
+    /// No node tells another that its session has ended.
     NoTelling,
-    /// The program takes no notice of the end of its session (N2).
+    /// The program takes no notice of the end of its session.
     NoEnd,
-    /// The first announcement is not repeated for the former holder (N4).
+    /// The first announcement is not repeated for the former holder.
     NoRepeats,
-    /// A node takes VIPs on a segment where no node answers it (E1).
+    /// A node takes VIPs on a segment where no node answers it.
     TakesUnheard,
-    /// A node keeps VIPs on a segment where it hears no node (E2).
+    /// A node keeps VIPs on a segment where it hears no node.
     HoldsUnheard,
 }
 

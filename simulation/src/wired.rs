@@ -36,8 +36,8 @@ pub(crate) struct Packet {
     pub(crate) holder: u64,
     /// The witness; zero in [`Kind::Ended`].
     pub(crate) witness: u64,
-    pub(crate) t_w: u64,
-    pub(crate) t_h: u64,
+    pub(crate) sent_ns: u64,
+    pub(crate) answered_ns: u64,
 }
 
 /// What becomes of a frame.
@@ -87,7 +87,7 @@ impl Wired {
             Kind::Ping => is_mine && is_known(packet.witness),
             Kind::Echo => {
                 let is_own = self.wid.is_some_and(|wid| wid.number() == packet.witness);
-                is_known(packet.holder) && is_own && packet.t_w <= now.as_nanos()
+                is_known(packet.holder) && is_own && packet.sent_ns <= now.as_nanos()
             }
             Kind::Poll | Kind::Silent => is_known(packet.holder),
             Kind::Ended => is_mine,
@@ -100,10 +100,16 @@ impl Wired {
                 let seen = self.seen.entry((packet.witness, segment)).or_default();
                 seen.heard = seen.heard.max(now);
                 let Packet { from: to, to: from, .. } = packet;
-                Verdict::Answered(Packet { kind: Kind::Echo, from, to, t_h: now.as_nanos(), ..packet })
+                Verdict::Answered(Packet {
+                    kind: Kind::Echo,
+                    from,
+                    to,
+                    answered_ns: now.as_nanos(),
+                    ..packet
+                })
             }
             Kind::Echo => {
-                let sent = Boottime::from_nanos(packet.t_w);
+                let sent = Boottime::from_nanos(packet.sent_ns);
                 let seen = self.seen.entry((packet.holder, segment)).or_default();
                 seen.answered = match self.sabotage {
                     Some(Sabotage::EchoesCountAsTheyCome) => now,

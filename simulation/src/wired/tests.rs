@@ -17,16 +17,16 @@ fn wired() -> Wired {
     }
 }
 
-fn packet(kind: Kind, holder: u64, witness: u64, t_w: u64) -> Packet {
+fn packet(kind: Kind, holder: u64, witness: u64, sent_ns: u64) -> Packet {
     let (from, to) = (names::mac(1, 0, 0), names::mac(0, 0, 0));
-    Packet { from, to, kind, key: 1, holder, witness, t_w, t_h: 0 }
+    Packet { from, to, kind, key: 1, holder, witness, sent_ns, answered_ns: 0 }
 }
 
 #[test]
 fn a_frame_is_handled_as_the_page_says() {
     let session = Session::from_number(SELF);
     let ping = packet(Kind::Ping, SELF, WITNESS + 1, 50);
-    let echo = Packet { kind: Kind::Echo, from: ping.to, to: ping.from, t_h: 100, ..ping };
+    let echo = Packet { kind: Kind::Echo, from: ping.to, to: ping.from, answered_ns: 100, ..ping };
     let rows = [
         ("a ping of a known witness", ping, 0, Verdict::Answered(echo)),
         ("on another segment", ping, 1, Verdict::Refused),

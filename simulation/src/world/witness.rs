@@ -337,8 +337,8 @@ impl World {
             key: key.0,
             holder,
             witness: frame.witness.map_or(0, Wid::number),
-            t_w: frame.stamp,
-            t_h: 0,
+            sent_ns: frame.stamp,
+            answered_ns: 0,
         };
         if frame.kind != Kind::Ping {
             self.say(node, || format!("sends {:?} to {to} on {}", packet.kind, names::interface(segment)));
@@ -396,7 +396,7 @@ impl World {
             Verdict::Refused => {}
             Verdict::Consumed => {
                 if packet.kind == wired::Kind::Echo {
-                    it.truth.entry(packet.holder).or_default().answered(packet.t_w);
+                    it.truth.entry(packet.holder).or_default().answered(packet.sent_ns);
                 }
             }
             Verdict::Answered(echo) => {
@@ -421,13 +421,13 @@ impl World {
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         let Some(holder) = Session::from_number(packet.holder) else { return };
         if is_poll && self.sabotage == Some(Sabotage::AllSecond) {
-            let frame = Frame { kind: Kind::Silent, holder, witness: wid, stamp: packet.t_w };
+            let frame = Frame { kind: Kind::Silent, holder, witness: wid, stamp: packet.sent_ns };
             return self.send_wire(node, segment, packet.from, KeyId(packet.key), frame);
         }
         if pinger.socket.len() < SOCKET {
             let kind = if is_poll { Kind::Poll } else { Kind::Silent };
             let witness = Wid::from_number(packet.witness);
-            let frame = Frame { kind, holder, witness, stamp: packet.t_w };
+            let frame = Frame { kind, holder, witness, stamp: packet.sent_ns };
             pinger.socket.push(Received { interface: names::interface(segment), from: packet.from, frame });
             self.schedule_turn(node);
         }

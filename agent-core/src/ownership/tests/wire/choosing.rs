@@ -1,4 +1,4 @@
-//! What a node says in its Lease: its witnesses, and whether they may end its session. D6a.
+//! The offer in a node's Lease: its witnesses, and whether they may end its session.
 
 use super::*;
 

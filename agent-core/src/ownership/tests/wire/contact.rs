@@ -1,4 +1,4 @@
-//! Who may take a VIP, by what its interface hears. E1, E2.
+//! Who may take a VIP, by what its interface hears.
 
 use super::*;
 use crate::ownership::FoundEntry;

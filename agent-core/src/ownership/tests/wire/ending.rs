@@ -1,4 +1,4 @@
-//! How a silent node's session is ended, and what its owner does. D3, D5, N3, N4.
+//! How a silent node's session is ended, how the node is told, and what it does then.
 
 use super::*;
 use crate::cluster::{NodeRecord, Session};

@@ -1,4 +1,4 @@
-//! Whom a witness pings, and whom it tells the end of a session. N1.
+//! Whom a witness pings, and whom it tells the end of a session.
 
 use super::*;
 use crate::wire::{Ended, Path, Plan};

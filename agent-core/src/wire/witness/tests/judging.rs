@@ -1,4 +1,4 @@
-//! D1: when a holder is silent, as one witness finds.
+//! When one witness finds a holder silent.
 
 use super::*;
 

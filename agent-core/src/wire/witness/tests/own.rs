@@ -1,4 +1,5 @@
-//! What a witness finds about its own node, and what it tells others: D6a, E1, E2, N1, N3.
+//! What a witness finds about its own node: contact, its own witnesses, and the end of its session; and
+//! how it tells others the end of theirs.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! D2, D6b: when enough witnesses agree.
+//! When enough witnesses agree, and when an only witness may act.
 
 use super::*;
 
