@@ -24,19 +24,19 @@ pub trait WireTables {
     fn wid(&self) -> u64;
     /// Returns the slot of a peer's session or number as a witness, if it may be heard in this segment.
     fn slot(&self, id: u64) -> Option<u32>;
-    /// Returns a key.
+    /// Returns the key with this number.
     fn key(&self, id: u8) -> Option<SipKey>;
     /// Records that the peer of a slot has been heard.
     fn hear(&self, slot: u32, now_ns: u64);
-    /// Records that the peer of a slot has answered the ping that was sent at `sent_ns`. A later one
-    /// stays.
+    /// Records that the peer of a slot has answered the ping that was sent at `sent_ns`. A later time
+    /// that is recorded stays.
     fn answered(&self, slot: u32, sent_ns: u64);
     /// Records that a session of this node has ended.
     fn end(&self, session: u64);
 }
 
-/// Decides about a frame with this Ethernet destination. If it is answered, `frame` becomes the answer, which goes back to
-/// the sender.
+/// Decides about a frame with this Ethernet destination. If it is answered, `frame` becomes the
+/// answer, which goes back to the sender.
 #[inline(always)]
 pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &T) -> WireOutcome {
     if tables.own_mac() != Some(dst) {

@@ -207,7 +207,7 @@ pub struct LeaseRecord {
     pub interfaces: Vec<NodeInterface>,
     /// True while the node leaves. It takes no more VIPs then.
     pub leaving: bool,
-    /// What it says about wire failover. None if it takes no part.
+    /// Its offer of wire failover. None if it takes no part.
     pub wire: Option<Offer>,
 }
 

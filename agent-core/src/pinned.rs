@@ -95,7 +95,7 @@ pub struct Contents {
     pub counters: Counters,
     /// The counters of neighbour discovery.
     pub counters_v6: Counters,
-    /// What the program knows of wire failover.
+    /// The program's state of wire failover.
     pub wire: Wire,
     /// Entries yielded since the maps were made.
     pub yields: u64,
@@ -103,22 +103,22 @@ pub struct Contents {
     pub offenders: BTreeMap<OffenderKey, Offender>,
 }
 
-/// What the program knows of wire failover, without the keys.
+/// The program's state of wire failover, without the keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wire {
     /// The number of this node as a witness; 0 for none.
     pub wid: u64,
-    /// The last session of this node of which a peer has said that it has ended; 0 for none.
+    /// The last session of this node that a peer has reported as ended; 0 for none.
     pub ended: u64,
     /// Frames by outcome.
     pub counters: WireCounters,
     /// The numbers of the keys.
     pub keys: Vec<u32>,
-    /// What was heard of the peers.
+    /// The peers that may be heard, each with the times of its frames.
     pub heard: Vec<WireHeard>,
 }
 
-/// What the program has heard of a peer over one interface.
+/// The times of a peer's frames over one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WireHeard {
     /// The peer's session, if the frames were answers to pings, or its number as a witness, if they
@@ -128,7 +128,7 @@ pub struct WireHeard {
     pub ifindex: u32,
     /// Time since the newest ping of this node that it has answered.
     pub answered_ago: Option<Duration>,
-    /// The time that the answer to this ping took.
+    /// The round-trip time of that ping.
     pub round_trip: Option<Duration>,
     /// Time since its last frame.
     pub heard_ago: Option<Duration>,

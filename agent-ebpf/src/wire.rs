@@ -32,12 +32,12 @@ static COUNTERS: PerCpuArray<WireCounters, 1> = PerCpuArray::new();
 #[btf_map(name = "wire_scratch")]
 static SCRATCH: PerCpuArray<WireFrame, 1> = PerCpuArray::new();
 
-/// The tries to raise a time while other CPUs do. When all fail, another CPU has
+/// The number of tries to raise a time while other CPUs raise it. When all fail, another CPU has
 /// recorded a frame of the same moment.
 const TRIES: usize = 4;
 
-/// Handles a frame of a segment with the `EtherType` of wire failover, behind which `start` is. Returns
-/// what becomes of the frame, as it is now.
+/// Handles a frame of a segment with the `EtherType` of wire failover. `start` is the offset behind it.
+/// Returns the action for the frame, which may have become its answer.
 #[inline(always)]
 pub(crate) fn handle(packet: &impl Packet, start: usize, segment: u32) -> Action {
     let is_wire = packet.reach(start + size_of::<u32>())
@@ -144,7 +144,7 @@ impl WireTables for Maps {
     }
 }
 
-/// Raises a time to `to`, unless it is there or later already.
+/// Raises a time to `to`, unless it is as late already.
 ///
 /// A plain store would turn it back when the CPU was stopped just before it.
 ///

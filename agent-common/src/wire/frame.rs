@@ -27,11 +27,11 @@ const TAG: usize = 6;
 pub enum WireType {
     /// A witness asks a holder whether it lives.
     Ping = 1,
-    /// The holder's program answers.
+    /// The holder's program answers a ping.
     Echo = 2,
     /// A witness asks another whether it finds a holder silent, too.
     Poll = 4,
-    /// It does.
+    /// The other witness answers a poll: it finds the holder silent.
     Silent = 5,
     /// The session of the receiver has ended.
     Ended = 8,
@@ -55,7 +55,7 @@ impl WireType {
     }
 }
 
-/// What a frame says. What a type has no use for is 0.
+/// The fields of a frame. Those that its type does not use are 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WireFields {
     /// The session that the frame is about.
@@ -64,8 +64,8 @@ pub struct WireFields {
     pub witness: u64,
     /// Reserved.
     pub round: u64,
-    /// The time at which the witness sent it (`CLOCK_BOOTTIME` of the witness), or another number to
-    /// know the answer by.
+    /// The time at which the witness sent a ping (`CLOCK_BOOTTIME` of the witness), or the number of a
+    /// poll and of its answer.
     pub sent_ns: u64,
     /// The time at which the holder answered (`CLOCK_BOOTTIME` of the holder).
     pub answered_ns: u64,
@@ -117,7 +117,7 @@ pub struct WireFrame {
 const _: () = assert!(WIRE_FRAME_LEN == 70);
 
 impl WireFrame {
-    /// Returns a frame that is signed with a key of this number.
+    /// Returns a frame that is signed with the key `with`, whose number is `key`.
     pub fn new(kind: WireType, key: u8, fields: &WireFields, with: SipKey) -> Self {
         let WireFields { holder, witness, round, sent_ns, answered_ns } = *fields;
         let head = Self::head(kind, key);
@@ -195,13 +195,13 @@ impl WireFrame {
         self.field(WITNESS)
     }
 
-    /// Returns the time at which the witness sent it, or another number to know the answer by.
+    /// Returns the time at which the witness sent a ping, or the number of a poll and of its answer.
     #[inline(always)]
     pub const fn sent_ns(&self) -> u64 {
         self.field(SENT)
     }
 
-    /// Returns what the frame says.
+    /// Returns the fields.
     pub const fn fields(&self) -> WireFields {
         WireFields {
             holder: self.holder(),
@@ -230,7 +230,7 @@ impl WireFrame {
         self.units[TAG] = self.tag(with).to_be();
     }
 
-    /// Turns a ping into the answer at this time.
+    /// Turns a ping into its answer at this time.
     #[inline(always)]
     pub fn turn_into_echo(&mut self, answered_ns: u64, with: SipKey) {
         self.units[HEAD] = Self::head(WireType::Echo, self.key()).to_be();

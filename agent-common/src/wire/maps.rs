@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::siphash::SipKey;
 
-/// The number of places for keys. A key's place is the remainder of its number.
+/// The number of places for keys. A key's place is the remainder of its number divided by this.
 pub const WIRE_KEYS: u32 = 4;
 /// The number of slots of peers.
 pub const WIRE_SLOTS: u32 = 512;
@@ -22,7 +22,7 @@ pinned! {
 }
 
 pinned! {
-    /// The value of `wire_keys`. It has no `Debug`, so that no log has it.
+    /// The value of `wire_keys`. It has no `Debug`, so that no log shows a key.
     #[derive(Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
     pub struct WireKey {
         /// The first half of the key.
@@ -75,7 +75,7 @@ pinned! {
     /// The value of `wire_state`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct WireState {
-        /// The last session of this node of which a peer has said that it has ended.
+        /// The last session of this node that a peer has reported as ended; 0 for none.
         pub ended: u64,
     }
 }

@@ -14,7 +14,7 @@ fn sip() -> SipKey {
     SipKey::from_bytes([1; 16])
 }
 
-/// A node with one peer, whose slots are its ids, and what it has recorded.
+/// A node with one peer, and its records. The peer's slots are its ids.
 #[derive(Clone)]
 struct Node {
     session: u64,
@@ -69,7 +69,7 @@ fn fields(holder: u64, witness: u64, sent_ns: u64) -> WireFields {
     WireFields { holder, witness, sent_ns, ..WireFields::default() }
 }
 
-/// Returns the outcome of a frame and what was recorded. Checks that the frame changes only into its
+/// Returns the outcome of a frame, and the records. Checks that the frame changes only into its
 /// answer.
 fn outcome(node: &Node, dst: MacAddr, frame: WireFrame) -> (WireOutcome, BTreeMap<&'static str, (u32, u64)>) {
     let (mut now, mut echo) = (frame, frame);

@@ -92,7 +92,7 @@ pub struct WireThread {
 /// An agent's account of wire failover, as its page `/debug/wire` has it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct WireReport {
-    /// What the engine knows. None if the node takes no part, by its options.
+    /// The engine's view. None if the node takes no part, by its options.
     pub view: Option<WireView>,
     /// The traffic with the peers. Empty if the thread does not run.
     pub peers: Vec<WirePeer>,
@@ -105,11 +105,11 @@ pub struct WirePeer {
     pub session: String,
     /// Time since the last ping that it answered.
     pub answered_seconds_ago: Option<f64>,
-    /// How long that answer took.
+    /// The round-trip time of that ping.
     pub round_trip_seconds: Option<f64>,
     /// Pings sent.
     pub sent: u64,
-    /// Pings that no answer to them or to a later one has come for in time.
+    /// Pings for which no answer came in time, to them or to a later one.
     pub lost: u64,
 }
 

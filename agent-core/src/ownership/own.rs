@@ -283,8 +283,8 @@ impl Own {
         }
     }
 
-    /// Begins a renewal that says `wire` of wire failover. `is_last` ends the session. Returns none
-    /// without a session.
+    /// Begins a renewal with `wire` as the offer of wire failover. `is_last` ends the session. Returns
+    /// none without a session.
     pub(super) fn renew(
         &mut self,
         settings: &Settings,

@@ -1,4 +1,4 @@
-//! End of the session of a node that its witnesses find silent.
+//! The end of the session of a node that its witnesses find silent.
 
 use std::collections::BTreeMap;
 
@@ -65,8 +65,8 @@ impl Suspects {
 }
 
 impl Nodes {
-    /// Returns the node that answers for a VIP by its claim. It is to be told if its session has ended,
-    /// and it can understand that.
+    /// Returns the node that answers for a VIP by its claim. It is to be told if its session has ended
+    /// and it takes part in wire failover.
     pub(super) fn former(&self, state: &ClaimState, now: Monotonic) -> Option<Former> {
         let node = state.answering()?.clone();
         let is_partner = self.lease(&node).is_some_and(|lease| lease.wire.is_some());
@@ -196,8 +196,8 @@ impl Engine {
         }
     }
 
-    /// Returns true if a node's Lease lets this node end the session, and this node's own is good. The
-    /// set must be the one that agrees.
+    /// Returns true if a node's Lease lets this node end the session, with the set that agrees, and this
+    /// node's own fence is valid.
     fn may_depose(&self, name: &NodeName, suspect: &Suspect) -> bool {
         let Some(wid) = self.nodes.wire.wid else { return false };
         let lease = self.nodes.lease(name).filter(|lease| lease.live_session() == Some(suspect.session));
@@ -208,7 +208,8 @@ impl Engine {
             })
     }
 
-    /// Takes in that a write which ends sessions is over. A failure is found anew by the witness.
+    /// Takes in that a write which ends sessions is over. After a failure, the witness finds the silence
+    /// anew.
     pub(super) fn count_deposing(&mut self, name: &NodeName, is_done: bool) {
         let suspect = self.nodes.wire.suspects.nodes.remove(name);
         let by_wire = suspect.is_some_and(|suspect| suspect.step == Step::Writes);
@@ -227,7 +228,7 @@ impl Engine {
     }
 
     /// Judges the end of this node's session for silence. If peers answer pings that were sent after it,
-    /// it was not for this node's fault.
+    /// this node was not at fault.
     fn judge_end(&mut self) {
         let wire = &mut self.nodes.wire;
         let is_due = wire.is_to_judge && wire.answers_count_from().is_some_and(|from| from <= self.now);

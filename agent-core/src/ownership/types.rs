@@ -149,7 +149,7 @@ pub enum Event {
     Witnessed(Finding),
     /// The keys of wire failover that this node has, the newest last.
     WireKeys(Vec<KeyId>),
-    /// This node as a witness, by its maps. None if its witness does not run.
+    /// The number of this node as a witness, from its maps. None if its witness does not run.
     WireSelf(Option<Wid>),
     /// The agent is to end.
     Stop(StopReason),
@@ -229,7 +229,7 @@ pub struct LeaseWrite {
     pub interfaces: Vec<NodeInterface>,
     /// True if the node leaves and takes no more VIPs.
     pub leaving: bool,
-    /// What it says about wire failover. None if it takes no part.
+    /// The node's offer of wire failover. None if it takes no part.
     pub wire: Option<Offer>,
 }
 

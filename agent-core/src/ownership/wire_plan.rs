@@ -55,7 +55,7 @@ impl Nodes {
         }
     }
 
-    /// Returns what this node is to watch of a holder. Returns none if its word does not count.
+    /// Returns the holder of this offer as one to watch, or none if this node's word does not count.
     fn watched(&self, wid: Wid, offer: &Offer) -> Option<Watched> {
         let place = offer.set.iter().position(|member| *member == wid)?;
         let others = offer.set.iter().filter(|member| **member != wid);
@@ -70,9 +70,9 @@ impl Nodes {
         })
     }
 
-    /// Returns the sessions whose end this node tells another: it has invited this node, and its Lease
-    /// carries no other session yet. A node that ends its own session withdraws its invitations. The
-    /// program heeds only the end of its own.
+    /// Returns the ended sessions that this node tells another, which has invited it and whose Lease
+    /// carries no other session yet. A node that ends its own session withdraws its invitations. A
+    /// program heeds only the end of its own session.
     fn to_tell(&self, wid: Wid, name: &NodeName, member: &Member) -> Vec<Ended> {
         let lease = member.lease.as_ref().filter(|lease| lease.live_session().is_none());
         let is_invited =
@@ -87,8 +87,8 @@ impl Nodes {
 }
 
 impl Engine {
-    /// Gives the witness another plan, if it has to change. The program hears the peers of the process
-    /// before until all Leases have been listed: meanwhile it answers their pings.
+    /// Gives the witness another plan, if the plan has changed. Until all Leases have been listed, the
+    /// program goes on to hear the peers of the former process, and answers their pings.
     pub(super) fn tick_wire_plan(&mut self) {
         if !self.synced || !std::mem::take(&mut self.nodes.wire.is_stale) {
             return;

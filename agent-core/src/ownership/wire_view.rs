@@ -1,4 +1,4 @@
-//! Knowledge of the engine about wire failover, for reports.
+//! The engine's view of wire failover, for reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::{
 pub enum Quiet {
     /// This node has no key.
     NoKey,
-    /// No key is accepted by all nodes.
+    /// None of this node's keys is accepted by all living nodes on its segments.
     NoCommonKey,
     /// The witness of this node does not run.
     NoWitness,
@@ -57,7 +57,7 @@ impl Quiet {
 /// Wire failover, as this node takes part in it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireView {
-    /// This node as a witness.
+    /// The number of this node as a witness.
     pub wid: Option<String>,
     /// The key in use.
     pub key: Option<u8>,
@@ -122,7 +122,7 @@ impl Engine {
         self.nodes.wire.counts
     }
 
-    /// Returns what is known about wire failover. Returns none if this node takes no part.
+    /// Returns the view of wire failover, or none if this node takes no part.
     pub fn wire_view(&self, now: Monotonic) -> Option<WireView> {
         let wire = &self.nodes.wire;
         wire.scale?;

@@ -1,5 +1,4 @@
-//! Wire failover, as this node takes part in it: its keys, its witnesses, and what it says of them in
-//! its Lease.
+//! Wire failover, as this node takes part in it: its keys, its witnesses, and the offer in its Lease.
 
 use std::{
     cmp::Reverse,
@@ -24,9 +23,9 @@ use crate::{
 const STEADY: u32 = 2;
 /// Number of false moves after which only the Lease counts.
 const FALSE_MOVES: usize = 2;
-/// Time within which they must have come.
+/// Time within which so many false moves must have come.
 const FALSE_WITHIN: Duration = Duration::from_mins(10);
-/// Time for which only the Lease counts then.
+/// Time for which only the Lease counts after them.
 const SLOW_FOR: Duration = Duration::from_hours(1);
 
 /// Wire failover, as this node takes part in it.
@@ -39,7 +38,7 @@ pub(super) struct Witnesses {
     pub(super) keys: Vec<KeyId>,
     /// The key in use.
     pub(super) key: Option<KeyId>,
-    /// What the last write of the Lease said, and its session.
+    /// The offer in the last write of the Lease, with the session of that write.
     said: Option<(Session, Offer)>,
     /// For each witness, true if it pings this node, and the time since which that is so.
     pinged: BTreeMap<Wid, (bool, Monotonic)>,
@@ -91,7 +90,7 @@ impl Witnesses {
         }
     }
 
-    /// Returns what the last write of the Lease said.
+    /// Returns the offer in the last write of the Lease.
     pub(super) fn said(&self) -> Option<&Offer> {
         self.said.as_ref().map(|(_, offer)| offer)
     }
@@ -103,8 +102,8 @@ impl Witnesses {
         !lately && self.said().is_some_and(|offer| offer.set == [by])
     }
 
-    /// Takes in another plan. What is known of a witness ends with its session, and one whose word counts
-    /// is as one that no longer pings. Returns true if the Lease must say so at once.
+    /// Takes in another plan. What is known of a witness ends with its session, and a witness whose word
+    /// counts is from then on one that does not ping. Returns true if the Lease must say so at once.
     pub(super) fn set_plan(&mut self, plan: &Plan, now: Monotonic) -> bool {
         let session =
             |plan: &Plan, wid| plan.peers.iter().find(|peer| peer.wid == wid).map(|peer| peer.session);
@@ -133,8 +132,8 @@ impl Witnesses {
         *since + scale.deaf() * STEADY <= now
     }
 
-    /// Takes in that the session was ended for silence although this node lived. Returns the number of
-    /// such moves lately if that makes it slow.
+    /// Takes in that the session was ended for silence although this node lived. If only the Lease counts
+    /// from now on, returns the number of such moves, and for how long.
     pub(super) fn on_false_move(&mut self, now: Monotonic) -> Option<(usize, Duration)> {
         self.counts.false_moves += 1;
         self.false_moves.push_back(now);
@@ -164,8 +163,8 @@ impl Witnesses {
     }
 }
 
-/// Returns the number of witnesses whose word counts, and of those that keep the session by hearing it.
-/// `others` is the number of other nodes on the segments.
+/// Returns the number of witnesses whose word counts, and how many of them must hear this node for its
+/// session to last. `others` is the number of other nodes on the segments.
 fn quorum(others: usize) -> (usize, usize) {
     match others {
         0 => (0, 0),
@@ -184,8 +183,9 @@ impl Nodes {
         })
     }
 
-    /// Chooses the key in use: the newest that all living nodes on this node's segments accept. Without
-    /// one, or without a witness of its own, this node takes no part.
+    /// Chooses the key in use: the newest that all living nodes on this node's segments accept. Those that
+    /// take no part do not matter. Without such a key, or without a witness of its own, this node takes
+    /// no part.
     pub(super) fn choose_wire_key(&mut self, now: Monotonic) {
         let is_there = |name: &NodeName| self.is_alive(name, now) && !self.paths(name).is_empty();
         let accepted = |key: &&KeyId| {
@@ -195,9 +195,8 @@ impl Nodes {
         self.wire.key = self.wire.keys.iter().rev().find(accepted).filter(|_| takes_part).copied();
     }
 
-    /// Returns the nodes that this one asks to ping it, the first first. The order is that of
-    /// rendezvous hashing, so each node has as many to ping. One whose word counts stays while its
-    /// agent restarts.
+    /// Returns the nodes that this one asks to ping it, in the order of rendezvous hashing, so that the
+    /// pings are shared among all nodes. A node whose word counts stays while its agent restarts.
     fn to_invite(&self, key: KeyId, set: &[Wid], now: Monotonic) -> Vec<Wid> {
         let us = &self.settings.node;
         let is_able = |(name, _, _, offer): &(&NodeName, &Member, Session, &Offer)| {
@@ -230,7 +229,7 @@ impl Nodes {
         before.iter().filter(|wid| chosen.contains(wid)).chain(new).copied().collect()
     }
 
-    /// Returns what the next write of the Lease says. `holds` is true if this node answers for a VIP.
+    /// Returns the offer for the next write of the Lease. `holds` is true if this node answers for a VIP.
     pub(super) fn offer(&mut self, holds: bool, is_last: bool, now: Monotonic) -> Option<Offer> {
         let session = self.own.session().filter(|_| !is_last)?;
         let wid = self.wire.wid?;
@@ -269,13 +268,14 @@ impl Nodes {
     }
 
     /// Returns the time for which this node lets each better candidate take a VIP first. Where nodes are
-    /// found dead sooner than their Leases tell, the better one may be dead too, and nobody knows yet.
+    /// found dead sooner than their Leases tell, the better one may be dead too, and no node knows yet.
     pub(super) fn rank_delay(&self) -> Duration {
         let scale = self.wire.scale.filter(|_| self.wire.key.is_some());
         scale.map_or(RANK_DELAY, |scale| RANK_DELAY.min(scale.ping() * 2))
     }
 
-    /// Returns what this node's Lease says of its session. An earlier process may have written it.
+    /// Returns the offer in this node's Lease, if the Lease is of its session. An earlier process may
+    /// have written it.
     pub(super) fn wire_in_lease(&self) -> Option<&Offer> {
         let session = self.own.session()?;
         let lease = self.lease(&self.settings.node).filter(|lease| lease.session == Some(session))?;

@@ -38,7 +38,7 @@ pub struct Status {
     /// Frames by outcome.
     #[schemars(schema_with = "schema::counters")]
     pub counters: BTreeMap<&'static str, u64>,
-    /// What the program knows of wire failover, or `null` if the agent has never taken part in it.
+    /// The program's state of wire failover, or `null` if the agent has never taken part in it.
     pub wire: Option<WireStatus>,
     /// Frames of wire failover by outcome.
     #[schemars(schema_with = "schema::wire_counters")]
@@ -70,7 +70,7 @@ pub struct FenceStatus {
     pub ended: bool,
 }
 
-/// What the program knows of wire failover.
+/// The program's state of wire failover.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct WireStatus {
     /// The number of this node as a witness, 16 hexadecimal digits. `status --cluster` has the names.
@@ -93,7 +93,7 @@ pub struct WirePeerStatus {
     pub vlan: Option<u16>,
     /// Time since the newest ping of this node that it has answered, or `null`.
     pub answered_seconds_ago: Option<f64>,
-    /// How long that answer took, or `null`.
+    /// The round-trip time of that ping, or `null`.
     pub round_trip_seconds: Option<f64>,
     /// Time since its last frame, or `null` when none has come.
     pub heard_seconds_ago: Option<f64>,

@@ -11,7 +11,7 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// An observer of the agents' Leases, until all accept a key.
+/// An observer of the agents' Leases, for the time until all agents accept a key.
 ///
 /// An agent takes part if its Lease has an offer. One whose Lease names no session, or has stood for
 /// as long as a renewal is good, does not run; when it begins, it reads the Secret anew.
@@ -25,12 +25,12 @@ pub struct Acceptance {
 struct Seen {
     record: LeaseRecord,
     version: Version,
-    /// The time at which it was seen to have changed last.
+    /// The time at which it was last seen to change.
     since: Monotonic,
 }
 
 impl Acceptance {
-    /// Starts for a key, with no Lease seen.
+    /// Starts to observe for a key. No Lease has been seen yet.
     pub fn of(key: KeyId) -> Self {
         Self { key, seen: BTreeMap::new() }
     }

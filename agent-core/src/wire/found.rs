@@ -27,7 +27,7 @@ pub enum FoundBy {
 pub enum Slow {
     /// Its Lease says nothing of wire failover.
     NoPart,
-    /// No key is accepted by all living nodes on its segments.
+    /// None of its keys is accepted by all living nodes on its segments.
     NoCommonKey,
     /// No other living node that takes part is on its segments.
     Alone,
@@ -46,7 +46,7 @@ pub enum Slow {
     },
 }
 
-/// A node's Lease, and what is known of the node.
+/// A node's Lease, and whether the node lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// Its Lease.
@@ -63,7 +63,8 @@ impl<'a> Seen<'a> {
 }
 
 impl FoundBy {
-    /// Returns the way for the node of a Lease among all. `holds` is true if it answers for a VIP.
+    /// Returns the way in which the node of this Lease is found dead, by all Leases. `holds` is true if
+    /// it answers for a VIP.
     pub fn of(lease: &LeaseRecord, holds: bool, all: &[Seen<'_>]) -> Self {
         let Some(offer) = &lease.wire else { return Self::Lease(Slow::NoPart) };
         if offer.mode == Mode::Notice {

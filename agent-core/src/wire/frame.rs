@@ -30,7 +30,7 @@ pub struct Frame {
     pub holder: Session,
     /// The witness that sends it. None in [`Kind::Ended`].
     pub witness: Option<Wid>,
-    /// The field `t_w`: the time of a ping, and the number of a poll and of its answer.
+    /// The field `sent_ns`: the time of a ping, or the number of a poll and of its answer.
     pub stamp: u64,
 }
 
@@ -81,8 +81,8 @@ pub enum Act {
         /// The frame.
         frame: Frame,
     },
-    /// Ask up to three neighbours other than the holder for a sign of life by ARP. For the first
-    /// that answers, [`Witness::on_third_station`](super::Witness::on_third_station) is due.
+    /// Ask up to three neighbours other than the holder for a sign of life by ARP. When the
+    /// first one answers, [`Witness::on_third_station`](super::Witness::on_third_station) is due.
     AskNeighbours {
         /// The session of the holder.
         session: Session,

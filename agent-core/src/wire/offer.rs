@@ -1,23 +1,23 @@
-//! What a node says of itself in its Lease: whether it may be deposed by its witnesses, and by whom.
+//! The offer in a node's Lease: whether its witnesses may depose it, and which nodes these are.
 
 use std::fmt;
 
-/// The version of the protocol. A node whose Lease names another is nobody's witness.
+/// The version of the protocol. A node whose Lease names another version is no witness.
 pub const PROTO: u32 = 1;
 /// The largest number of witnesses that a node invites.
 pub const MOST_INVITED: usize = 4;
 
-/// A node as a witness: a random number, never zero, made together with the pinned maps.
+/// The number of a node as a witness: random, never zero, and as old as the pinned maps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Wid(u64);
 
 impl Wid {
-    /// Returns the witness with this number. Returns none for zero.
+    /// Returns the witness with this number, or none for zero.
     pub const fn from_number(number: u64) -> Option<Self> {
         if number == 0 { None } else { Some(Self(number)) }
     }
 
-    /// Returns the number that frames and maps have.
+    /// Returns the number, as frames and maps have it.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -36,17 +36,18 @@ pub struct KeyId(pub u8);
 /// The way in which a node's session may be ended for silence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
-    /// Only when its Lease is not renewed.
+    /// It is ended only when its Lease is not renewed.
     #[default]
     Off,
-    /// Also when its witnesses find it silent. It answers on until it hears of that.
+    /// It is also ended when the witnesses find the node silent. The node answers on until it hears of
+    /// that.
     Notice,
 }
 
-/// What a Lease says about wire failover (annotation `vipward.io/wire`).
+/// The part of a Lease that is about wire failover (annotation `vipward.io/wire`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {
-    /// The node as a witness of others.
+    /// The number of the node as a witness of others.
     pub wid: Wid,
     /// The mode of its session.
     pub mode: Mode,
@@ -56,7 +57,8 @@ pub struct Offer {
     pub invited: Vec<Wid>,
     /// Those of the invited whose word counts; three at most. Empty in mode [`Mode::Off`].
     pub set: Vec<Wid>,
-    /// The number of them that keep the session by hearing it. The others, and one more, may end it.
+    /// The number of them that must hear the node for its session to last. When one fewer hears it, the
+    /// others are enough to end it.
     pub need: usize,
     /// The numbers of the keys that the node accepts.
     pub keys: Vec<KeyId>,

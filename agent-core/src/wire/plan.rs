@@ -1,4 +1,4 @@
-//! What the engine wants of a witness, and what the witness finds.
+//! The plan that the engine gives a witness, and the findings that the witness returns.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use vipward_common::MacAddr;
 use super::{KeyId, Wid};
 use crate::cluster::{NodeName, Session};
 
-/// What a witness is to do.
+/// The task of a witness.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// The key of the frames. Without one no frame is sent.
@@ -66,7 +66,7 @@ pub struct Ended {
     pub paths: Vec<Path>,
 }
 
-/// What a witness has found.
+/// A finding of a witness.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// A session is silent, as enough members of its set agree.
@@ -95,7 +95,8 @@ pub enum Finding {
         interface: Arc<str>,
         /// True if a frame of a peer came within [`Scale::deaf`](super::Scale::deaf).
         heard: bool,
-        /// True if a peer has answered a ping of this node that is not older. So both directions work.
+        /// True if a peer has answered a ping that this node sent within that time, so that both
+        /// directions work.
         answered: bool,
     },
     /// The program has been told that this node's session has ended.
@@ -106,8 +107,8 @@ pub enum Finding {
 }
 
 impl Plan {
-    /// Returns what the program must know: each session and each witness, with the interfaces that
-    /// frames about it may come in on.
+    /// Returns the ids that the program must know, those of sessions and of witnesses, each with an
+    /// interface on which frames about it may come in.
     pub fn ids(&self) -> BTreeSet<(u64, Arc<str>)> {
         let mut ids = BTreeSet::new();
         for peer in &self.peers {
@@ -136,7 +137,7 @@ pub struct Traffic {
     pub round_trip: Option<Duration>,
     /// Pings sent.
     pub sent: u64,
-    /// Pings that no answer to them or to a later one has come for in time.
+    /// Pings for which no answer came in time, to them or to a later one.
     pub lost: u64,
 }
 
@@ -145,7 +146,7 @@ pub struct Traffic {
 pub struct Counts {
     /// Pings sent, to all peers so far.
     pub pings: u64,
-    /// Pings that no answer to them or to a later one has come for in time.
+    /// Pings for which no answer came in time, to them or to a later one.
     pub lost: u64,
     /// Times that it began to find a holder silent.
     pub suspicions: u64,

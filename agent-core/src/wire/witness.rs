@@ -25,7 +25,7 @@ use crate::{cluster::Session, time::Boottime};
 /// Most polls that are kept until the next [`Witness::on_time`].
 const MOST_POLLS: usize = 64;
 
-/// What the program has seen of a peer over one interface. A time of zero stands for never.
+/// The times that the program has recorded of a peer over one interface. Zero stands for never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sight {
     /// The time at which the newest ping was sent that the peer has answered.
@@ -34,11 +34,11 @@ pub struct Sight {
     pub heard: Boottime,
 }
 
-/// What the program has seen. The shell reads it from the maps.
+/// The program's records. The shell reads them from the maps.
 pub trait Seen {
-    /// Returns what was seen of a holder: the answers to this node's pings.
+    /// Returns the times of a holder's answers to this node's pings.
     fn holder(&self, session: Session, interface: &str) -> Sight;
-    /// Returns what was seen of a witness: its pings.
+    /// Returns the times of a witness's pings.
     fn witness(&self, witness: Wid, interface: &str) -> Sight;
     /// Returns the session of this node that the program was told has ended.
     fn ended(&self) -> Option<Session>;
@@ -113,7 +113,7 @@ impl Witness {
         }
     }
 
-    /// Takes in what the engine wants. What is known of a session stays while the plan has it.
+    /// Takes in another plan. What is known of a session stays while the plan has the session.
     pub fn set_plan(&mut self, plan: Plan, now: Boottime) {
         let Plan { key, peers, set, ended } = plan;
         self.key = key;
@@ -180,8 +180,8 @@ impl Witness {
         }
     }
 
-    /// Forgets who has answered: another key has come under a known number. A peer that does not have it
-    /// yet cannot answer, and is not silent for that.
+    /// Forgets all answers, since another key has come under a known number. A peer that does not have
+    /// the key yet cannot answer, and does not count as silent for that.
     pub fn forget_answers(&mut self, now: Boottime) {
         for watch in self.peers.values_mut() {
             watch.pings = Pings::new(now);
@@ -217,7 +217,7 @@ impl Witness {
         acts
     }
 
-    /// Takes in what the program has seen.
+    /// Takes in the program's records.
     fn look(&mut self, seen: &impl Seen, now: Boottime, acts: &mut Vec<Act>) {
         self.contacts.listen(self.scale, self.now, now);
         for (session, watch) in &mut self.peers {
@@ -317,7 +317,7 @@ impl Witness {
         self.peers.iter().map(|(session, watch)| watch.pings.traffic(*session, now)).collect()
     }
 
-    /// Returns what has happened so far.
+    /// Returns the counts since the start.
     pub fn counts(&self) -> Counts {
         self.counts
     }

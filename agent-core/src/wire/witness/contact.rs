@@ -51,7 +51,7 @@ impl Contacts {
         }
     }
 
-    /// Takes in what was seen of a peer over an interface.
+    /// Takes in the program's records of a peer over an interface.
     pub(super) fn see(&mut self, interface: &str, answers: Sight, pings: Sight) {
         if let Some(contact) = self.interfaces.get_mut(interface) {
             contact.heard = contact.heard.max(answers.heard).max(pings.heard);

@@ -44,7 +44,7 @@ impl Pings {
         }
     }
 
-    /// Takes in what was seen over one of the ways. An answer over any of them counts.
+    /// Takes in the records of one of the ways. An answer over any of them counts.
     pub(super) fn take_in(&mut self, sight: Sight) {
         if sight.answered < self.begun || Some(sight.answered) <= self.answered {
             return;
@@ -101,7 +101,7 @@ impl Pings {
         self.lost
     }
 
-    /// Takes in that what this node has missed so far may be its own fault.
+    /// Begins to count silence anew: what this node has missed so far may be its own fault.
     pub(super) fn begin_anew(&mut self, now: Boottime) {
         self.in_time_since = now;
     }

@@ -1,4 +1,4 @@
-//! The end of sessions, told to their nodes until they have heard of it.
+//! The sessions that have ended, whose nodes are told until they have heard of it.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -74,7 +74,7 @@ impl Vote {
         std::mem::take(&mut self.is_reported).then_some(Finding::Answers { session })
     }
 
-    /// Takes the next step. The holder is silent, as this node finds.
+    /// Takes the next step while this node finds the holder silent.
     pub(super) fn step(
         &mut self,
         watched: &Watched,
