@@ -45,7 +45,7 @@ struct Course {
     bars: Bars,
 }
 
-/// Longest times.
+/// The bars: the longest times that are good enough.
 #[derive(Clone, Copy, Debug)]
 struct Bars {
     median: Option<Duration>,
@@ -104,7 +104,7 @@ const COURSES: [Course; 4] = [
 /// A quick measurement has the first alone.
 const MANY: [(u32, Duration); 2] = [(3_000, Duration::from_secs(1)), (10_000, Duration::from_millis(2_500))];
 
-/// Name of that for `--only`.
+/// Name for `--only` of the measurement with so many Services.
 const MANY_NAME: &str = "many";
 
 /// Times until another host has the VIP, of one course or system.
@@ -122,8 +122,8 @@ struct Output<'a> {
     crashes: &'a [(&'static str, Vec<Crash>)],
 }
 
-/// Measures all, or what has `only` in its name, prints the table to stdout, and writes failover.json and failover.svg. Returns how
-/// many bars were missed.
+/// Measures all, or what has `only` in its name, prints the table to stdout, and writes failover.json and
+/// failover.svg. Returns how many bars were missed.
 pub(crate) fn run(options: &Options, only: &str) -> Result<usize> {
     vipward_tests::require_root()?;
     let started = Instant::now();

@@ -38,7 +38,7 @@ impl Maps {
     }
 }
 
-/// What the decision recorded.
+/// A record that the decision made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Recorded {
     Heard(u32, u64),
@@ -89,7 +89,7 @@ impl WireTables for Memory {
     }
 }
 
-/// Writes what the input asks for into its bytes.
+/// Changes the bytes as the input asks for.
 fn shape(input: &mut Input) {
     let Some(kind) = input.kind else { return };
     input.bytes.resize(input.bytes.len().max(WIRE_LEN), 0);

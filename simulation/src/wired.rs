@@ -36,11 +36,13 @@ pub(crate) struct Packet {
     pub(crate) holder: u64,
     /// The witness; zero in [`Kind::Ended`].
     pub(crate) witness: u64,
+    /// The time of a ping, or the number of a poll and of its answer.
     pub(crate) sent_ns: u64,
+    /// The time of an answer to a ping; otherwise zero.
     pub(crate) answered_ns: u64,
 }
 
-/// What becomes of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// It is dropped, and changes nothing.

@@ -80,7 +80,8 @@ fn taking_part(facts: &Facts, view: &WireView, report: &WireReport) -> Check {
     let deaf = deaf.map(|_| "look at the switch port and the cable: peers that live are not heard there");
     let lossy = report.peers.iter().any(loses);
     let lossy = lossy.then_some(
-        "look for what drops or delays frames between the nodes: vipward_wire_frames_total, the NICs' counters",
+        "look for what drops or delays frames between the nodes: vipward_wire_frames_total, the NICs' \
+         counters",
     );
     let slow = thread.is_some_and(|thread| !thread.runs_first).then_some(LET_IT_RUN);
     let remedy = remedy.or(deaf).or(lossy).or(slow);
@@ -92,7 +93,7 @@ fn witnessed(view: &WireView) -> String {
     format!("on: if {} of {} find this node silent, they end its session", view.quorum, view.set.join(", "))
 }
 
-/// Returns true if the reason is none to worry about, its words, and a remedy.
+/// Returns true if the reason is no fault, the reason in words, and a remedy.
 fn quiet_state(quiet: Quiet, view: &WireView) -> (bool, String, Option<&'static str>) {
     let off = |why: &str| format!("off: {why}; only the Lease shows that this node is dead");
     match quiet {
@@ -102,15 +103,16 @@ fn quiet_state(quiet: Quiet, view: &WireView) -> (bool, String, Option<&'static 
             false,
             off("there is no key"),
             Some(
-                "vipward wire init, or a controller, creates the Secret vipward-wire; or start the agents with --wire off",
+                "vipward wire init, or a controller, creates the Secret vipward-wire; or start the agents with \
+                 --wire off",
             ),
         ),
         Quiet::NoCommonKey => (
             false,
-            off("no key is accepted by all living nodes"),
+            off("no key of this node is accepted by all living nodes on its segments"),
             Some(
-                "let all agents read the Secret vipward-wire (their logs say what fails), and start all with --wire; \
-                 kubectl get leases shows the keys of each in vipward.io/wire",
+                "let all agents read the Secret vipward-wire (their logs say what fails), and start all with \
+                 --wire; kubectl get leases shows the keys of each in vipward.io/wire",
             ),
         ),
         Quiet::NoWitness => (
@@ -121,13 +123,15 @@ fn quiet_state(quiet: Quiet, view: &WireView) -> (bool, String, Option<&'static 
         Quiet::FalseMoves => {
             let left = view.slow_for_seconds.map(seconds).unwrap_or_default();
             let why = format!(
-                "this node was taken for dead twice in ten minutes although it lived, and waits for {left} more"
+                "this node was taken for dead twice in ten minutes although it lived, and waits for {left} \
+                 more"
             );
             (
                 false,
                 off(&why),
                 Some(
-                    "see why the host stood still (docs/RUNBOOKS.md), or start the agents with a larger --wire, or off",
+                    "see why the host stood still (docs/RUNBOOKS.md), or start the agents with a larger --wire, \
+                     or off",
                 ),
             )
         }

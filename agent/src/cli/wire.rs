@@ -9,8 +9,9 @@ use crate::shell::kube::LINGER;
 
 /// The text after `vipward wire --help`.
 pub(super) const HELP: &str = "\
-The key is the Secret vipward-wire in Vipward's namespace. `vipward controller` creates it when it is missing; without a \
-controller, `vipward wire init` does. Without it, a node that dies is found by its Lease alone.
+The key is the Secret vipward-wire in Vipward's namespace. `vipward controller` creates it when it is \
+missing; without a controller, `vipward wire init` does. Without it, a node that dies is found by its \
+Lease alone.
 
 Both commands need the right to create, get and patch that Secret; `rotate` lists the Leases beside it, too.";
 
@@ -22,7 +23,7 @@ pub struct WireArgs {
     pub command: WireCommand,
 }
 
-/// What to do with the key.
+/// A task with the key.
 #[derive(Subcommand, Debug)]
 pub enum WireCommand {
     /// Create the Secret with a first key. An existing one stays as it is: exit code 1.
@@ -35,7 +36,7 @@ pub enum WireCommand {
     Rotate(WireRotateArgs),
 }
 
-/// Where the Secret is.
+/// The place of the Secret.
 #[derive(Args, Debug)]
 pub struct SecretArgs {
     /// The namespace of the Secret and of the nodes' Leases.

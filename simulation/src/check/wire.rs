@@ -67,7 +67,7 @@ pub(crate) struct Mild {
     vips: Vec<usize>,
 }
 
-/// What is recorded of wire failover.
+/// The records of wire failover that its checks need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WireRecord {
     /// For each session, the last configuration with the time of its write.

@@ -53,7 +53,7 @@ pub(crate) struct Pinger {
     formers: BTreeMap<usize, (Session, MacAddr)>,
 }
 
-/// What truly became of a node's pings to a session.
+/// The true fate of a node's pings to a session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Truth {
     /// The pings since the last one that was answered, each with the time that it carries.

@@ -1,4 +1,4 @@
-//! Wire failover: the key of a cluster, and what its nodes say in their Leases.
+//! Wire failover: the key of a cluster, and the offers in its nodes' Leases.
 
 use std::net::UdpSocket;
 
@@ -37,7 +37,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns what a node says of wire failover in its Lease. Null if it says nothing.
+    /// Returns the offer of wire failover in a node's Lease. Null if there is none.
     pub fn wire_offer(&self, id: NodeId) -> Result<Value> {
         let Some(lease) = self.lease_of(id)? else { return Ok(Value::Null) };
         let lease = self.admin().get(&lease)?.unwrap_or_default();

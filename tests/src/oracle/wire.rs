@@ -38,7 +38,7 @@ pub struct Node {
     pub ended: u64,
 }
 
-/// A reason for which a frame is not heard.
+/// A rule that a frame must keep to be heard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
     /// It begins with the magic number.

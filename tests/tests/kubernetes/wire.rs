@@ -54,7 +54,7 @@ fn begin(cluster: &mut Cluster) -> Result<NodeId> {
     Ok(holder)
 }
 
-/// Switches the holder off, and checks that another node is felt soon.
+/// Switches the holder off, and checks that another node answers soon.
 fn switch_the_holder_off(name: &str, count: u8) -> Result<()> {
     scenario(name, nodes(count), |cluster| {
         let old = begin(cluster)?;
@@ -138,7 +138,8 @@ fn other_than(cluster: &Cluster, holder: NodeId) -> Result<NodeId> {
     cluster.ids().into_iter().find(|id| *id != holder).context("there is one node")
 }
 
-/// Returns pings and ends for a holder by someone who knows everything but the key.
+/// Returns pings of a holder, and words that its session has ended, by a stranger who knows everything
+/// but the key.
 fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
     let session = cluster.session(holder)?.context("it has a session")?;
     let (_, session) = session.split_once('/').context("the session follows the node's name")?;
@@ -156,7 +157,7 @@ fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
 
 #[test]
 fn no_client_notices_trouble_on_the_wire() -> Result<()> {
-    /// Times of the witnesses, many times over.
+    /// Ten times as long as a witness needs to find a holder silent.
     const A_WHILE: Duration = Duration::from_secs(3);
     const FORGED_A_SECOND: u32 = 100_000;
     nothing_moves("wirecalm", nodes(3), |cluster, watch, holder| {
@@ -247,7 +248,7 @@ fn no_client_notices_that_nodes_and_the_api_server_come_and_go() -> Result<()> {
 }
 
 /// Checks that a holder whose frames to its witnesses are lost is replaced, and yields to the first
-/// announcement: it was told before that its session has ended.
+/// announcement, since it was told before that its session has ended.
 fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
     scenario(name, nodes(3), |cluster| {
         let old = begin(cluster)?;
@@ -257,7 +258,7 @@ fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
             cluster.member_mut(old)?.agent_mut()?.signal(Signal::SIGSTOP)?;
         }
         let mute = watch.step(format!("{old} answers no ping"));
-        // An answer over any segment that two nodes share is one.
+        // An answer over any shared segment is a sign of life, so all are cut.
         let lost = Lost { ethertype: Some(ETHERTYPE_WIRE), ..Lost::default() };
         for nic in NICS {
             cluster.member(old)?.host.lose(nic, Way::Out, lost)?;
@@ -390,7 +391,7 @@ fn the_controller_makes_the_key_and_nobody_overwrites_it() -> Result<()> {
         let secret = cluster.wire_secret();
         let first = cluster.admin().get(&secret)?.context("it was made")?;
 
-        // The next leader finds it.
+        // The next leader finds the Secret.
         cluster.kill_controller(1)?;
         cluster.start_controller(2, &[])?;
         let (code, said) = cluster.vipward_wire(&["init"])?;
@@ -406,7 +407,7 @@ fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<String> {
     http::get(&cluster.member(id)?.host, ([127, 0, 0, 1], 9_647).into(), path)?.good()
 }
 
-/// The texts of a node, by what they are.
+/// Returns all that a node shows, each text with its name.
 fn texts(cluster: &Cluster, id: NodeId) -> Result<Vec<(&'static str, String)>> {
     let agent = cluster.member(id)?.agent().context("it was started")?;
     Ok(vec![

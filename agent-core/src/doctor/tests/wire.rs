@@ -197,7 +197,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
                 |it| quiet(it, Quiet::NoCommonKey),
                 "wire",
                 Yellow,
-                &["accepted by all"],
+                &["no key of this node is accepted by all living nodes on its segments"],
                 &["the Secret vipward-wire"],
             ),
             (

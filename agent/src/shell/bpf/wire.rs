@@ -75,7 +75,7 @@ impl WireMaps {
         })
     }
 
-    /// Returns the slots of the peers, by what names them in a segment.
+    /// Returns the slots of the peers that may be heard, by their keys in the index.
     pub fn index(&self) -> Result<BTreeMap<WireIndexKey, u32>, BpfError> {
         self.index
             .iter()
@@ -94,17 +94,17 @@ impl WireMaps {
             .map_err(failed("write", names::WIRE_INDEX))
     }
 
-    /// Makes the program refuse it.
+    /// Makes the program refuse the frames of a peer in a segment.
     pub fn remove_index(&mut self, key: WireIndexKey) -> Result<(), BpfError> {
         absent_is_fine(self.index.remove(&bytes(&key)), names::WIRE_INDEX)
     }
 
-    /// Returns what the program has heard of the peer in a slot.
+    /// Returns the times of the frames of the peer in a slot.
     pub fn seen(&self, slot: u32) -> Result<WireSeen, BpfError> {
         Ok(plain(&self.seen.get(&slot, 0).map_err(failed("read", names::WIRE_SEEN))?))
     }
 
-    /// Returns the last session of this node of which a peer has said that it has ended; 0 for none.
+    /// Returns the last session of this node that a peer has reported as ended; 0 for none.
     pub fn ended(&self) -> Result<u64, BpfError> {
         self.state.get(&0, 0).map_err(failed("read", names::WIRE_STATE))
     }
@@ -115,7 +115,7 @@ impl WireMaps {
         Ok(values.iter().fold(WireCounters::default(), |sum, cpu| sum.plus(bytemuck::cast(*cpu))))
     }
 
-    /// Returns what the program knows.
+    /// Returns the program's state of wire failover.
     pub(super) fn contents(&self) -> Result<Wire, BpfError> {
         let wid = self.wid()?.map_or(0, Wid::number);
         Ok(Wire {
@@ -138,10 +138,10 @@ impl WireMaps {
         Ok(numbers)
     }
 
-    /// Returns what was heard of the peers.
+    /// Returns the peers that may be heard, each with the times of its frames.
     fn heard(&self) -> Result<Vec<WireHeard>, BpfError> {
         let index = self.index()?;
-        // Frames that come while this is read are not of the future.
+        // The clock is read last: no frame is of the future then.
         let slots: Vec<_> =
             index.into_iter().map(|(key, slot)| Ok((key, self.seen(slot)?))).collect::<Result<_, _>>()?;
         let now = clock::boottime_ns()

@@ -33,7 +33,7 @@ const ENDED: &str = "vipward.io/ended";
 const INTERFACES: &str = "vipward.io/interfaces";
 /// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
-/// The annotation with what the node says about wire failover.
+/// The annotation with the node's offer of wire failover.
 const WIRE: &str = "vipward.io/wire";
 
 #[derive(Deserialize)]

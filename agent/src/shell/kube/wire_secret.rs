@@ -53,7 +53,8 @@ pub enum WireSecretError {
     Connect(#[from] ConnectError),
     /// The Secret exists.
     #[error(
-        "Secret {namespace}/{SECRET} exists already: nothing was changed (`vipward wire rotate` replaces its key)"
+        "Secret {namespace}/{SECRET} exists already: nothing was changed (`vipward wire rotate` replaces \
+         its key)"
     )]
     Exists {
         /// The namespace.
@@ -94,21 +95,21 @@ pub enum WireSecretError {
     },
     /// Some agents do not accept the new key in time.
     #[error(
-        "after {}, the agents of {} do not accept key {} yet; both keys stay, and every agent uses key {} (`kubectl logs` \
-         of these agents says why; call `vipward wire rotate` again to go on)",
+        "after {}, the agents of {} do not accept key {} yet; both keys stay, and every agent accepts key {} \
+         (`kubectl logs` of these agents says why; call `vipward wire rotate` again to go on)",
         humantime::format_duration(*timeout), names(missing), id.0, used.0
     )]
     NotAccepted {
         /// The new key.
         id: KeyId,
-        /// The key in use.
+        /// The former key.
         used: KeyId,
         /// The nodes.
         missing: Vec<NodeName>,
         /// The time that they had.
         timeout: Duration,
     },
-    /// No random numbers.
+    /// No random number could be read.
     #[error("failed to make a key")]
     Random(#[source] getrandom::Error),
     /// The clock could not be read.
@@ -187,25 +188,25 @@ pub enum Rotating {
     Added(KeyId),
     /// It was there already: an earlier rotation was interrupted.
     Found(KeyId),
-    /// These agents do not accept it yet, of so many.
+    /// Some agents do not accept it yet.
     Waiting {
-        /// The nodes.
+        /// The nodes of these agents.
         missing: Vec<NodeName>,
         /// The number of agents that take part.
         of: usize,
     },
-    /// All agents use it. The others go after this time.
+    /// All agents use it. The other keys go after this time.
     Used {
         /// The key.
         id: KeyId,
         /// The time.
         linger: Duration,
     },
-    /// The others are gone.
+    /// The other keys are gone.
     Removed(Vec<KeyId>),
 }
 
-/// A way to the Secret.
+/// Access to the Secret.
 pub struct WireSecret {
     connections: Connections,
     namespace: String,
@@ -221,7 +222,7 @@ impl WireSecret {
         Ok(Self { connections: Connections::open(&server)?, namespace: namespace.to_owned(), limit: LIMIT })
     }
 
-    /// Returns the way of a controller.
+    /// Returns the access of a controller.
     pub fn of(kube: &Kube) -> Result<Self, WireSecretError> {
         let limit = kube.server.limits().request();
         Ok(Self {
@@ -305,7 +306,7 @@ impl WireSecret {
         self.wait_until_accepted(id, used, timeout, &mut progress).await?;
         progress(Rotating::Used { id, linger });
         sleep(linger).await;
-        // An agent that has begun since read the Secret with the new key. An edit is another matter.
+        // An agent that has started since has read the Secret with the new key. An edit is an error.
         let Read { version, keys, .. } = self.read().await?;
         let others: Vec<KeyId> = keys.ids().into_iter().filter(|other| *other != id).collect();
         if keys.get(id).is_none() || keys.ids().last() != Some(&id) {

@@ -20,9 +20,9 @@ mod tests;
 pub struct WireSnapshot {
     /// The sessions that were ended. Those for a silent Lease count without wire failover, too.
     pub deposed: WireCounts,
-    /// What the engine knows. None if the node takes no part, by its options.
+    /// The engine's view. None if the node takes no part, by its options.
     pub view: Option<WireView>,
-    /// What the thread does that pings. None if it does not run.
+    /// The state of the thread that pings. None if it does not run.
     pub thread: Option<View>,
 }
 

@@ -55,7 +55,7 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// Returns the key as the tags of frames need it.
+    /// Returns the key in the form that the tags of frames need.
     pub fn sip(&self) -> SipKey {
         SipKey::from_bytes(self.0)
     }

@@ -37,7 +37,7 @@ mod tests;
 /// Name of the thread, at most 15 bytes.
 pub const THREAD: &str = "vipward-wire";
 
-/// Reason why the thread does not run, or no longer.
+/// Reason why the thread does not run, or runs no longer.
 #[derive(Debug, Error)]
 pub enum PingerError {
     /// The maps cannot be read or written.
@@ -91,7 +91,7 @@ pub struct View {
     pub urgency: Urgency,
     /// The traffic with each peer.
     pub traffic: Vec<Traffic>,
-    /// What has happened.
+    /// The counts of the witness.
     pub counts: Counts,
     /// Frames that could not be sent.
     pub unsent: u64,
@@ -119,8 +119,8 @@ pub struct Pinger {
 }
 
 impl Pinger {
-    /// Starts the thread. The receiver has what it finds, and ends when the thread does; the reason
-    /// is logged.
+    /// Starts the thread. The receiver gets its findings, and ends when the thread does. The reason for
+    /// that is logged.
     pub fn start(
         scale: Scale,
         mut maps_of: WireMaps,
@@ -152,17 +152,17 @@ impl Pinger {
         self.wid
     }
 
-    /// Returns what the thread does. None once it has ended, and before its first turn.
+    /// Returns the state of the thread. None before its first turn, and once it has ended.
     pub fn view(&self) -> Option<View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gives it another plan.
+    /// Gives the witness another plan.
     pub fn set_plan(&self, plan: Plan) {
         self.order(Order::Plan(plan));
     }
 
-    /// Gives it other keys.
+    /// Gives the thread other keys.
     pub fn set_keys(&self, keys: Keys) {
         self.order(Order::Keys(keys));
     }

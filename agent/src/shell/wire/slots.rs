@@ -1,4 +1,4 @@
-//! Slots in the map of what the program has seen: which peer has which.
+//! The slots of the map `wire_seen`, and the peers that have them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -36,8 +36,8 @@ pub(super) struct Changes {
 }
 
 impl Slots {
-    /// Starts with the entries that the map has. `is_used` says of a slot without one whether the
-    /// program has ever written to it. Entries that no agent makes are to be removed.
+    /// Starts with the entries that the index has. `is_used` returns true if the program has ever
+    /// written to a slot. Returns the entries to remove, which no agent makes, too.
     pub(super) fn start(
         found: impl IntoIterator<Item = (WireIndexKey, u32)>,
         is_used: impl Fn(u32) -> bool,
@@ -79,7 +79,7 @@ impl Slots {
             if self.owned.contains_key(key) {
                 continue;
             }
-            // What was seen of this peer before is about this peer.
+            // The records in its former slot are about this peer.
             let own = self.resting.iter().position(|(_, _, owner)| owner == key);
             let own = own.and_then(|place| self.resting.remove(place)).map(|(_, slot, _)| slot);
             match own.or_else(|| self.free.pop_first()) {

@@ -2,12 +2,12 @@
 
 use nix::errno::Errno;
 
-/// Whether the calling thread runs before all others, and never waits for its memory.
+/// The rights that a thread has got: to run before all others, and never to wait for its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Urgency {
-    /// Set if it runs at once whenever it is due (`SCHED_FIFO`); else why not.
+    /// Ok if it runs at once whenever it is due (`SCHED_FIFO`), else the reason why not.
     pub scheduled: Result<(), Errno>,
-    /// Set if the memory of the process is locked; else why not.
+    /// Ok if the memory of the process is locked, else the reason why not.
     pub locked: Result<(), Errno>,
 }
 
@@ -19,7 +19,7 @@ pub(super) fn make_urgent() -> Urgency {
 /// Gives the calling thread the lowest priority above all ordinary threads.
 fn schedule() -> Result<(), Errno> {
     let parameters = libc::sched_param { sched_priority: 1 };
-    // A process that the thread might begin is an ordinary one.
+    // A process that the thread might start gets an ordinary priority.
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the pointer is to a whole sched_param, which is only read; 0 is the calling thread.
     Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)

@@ -10,7 +10,7 @@ use vipward_tests::apiserver::{Effect, Matching, Often};
 use super::*;
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f";
-/// What the agents' role and the controller's say of Secrets.
+/// The rules about Secrets of the agents' role and of the controller's.
 const ROLES: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -138,7 +138,7 @@ async fn the_controller_creates_the_secret_once_and_cannot_read_it() -> Result<(
     Ok(())
 }
 
-/// Returns the way of an administrator, which its directory keeps.
+/// Returns an administrator's access to the Secret, and the directory with the kubeconfig for it.
 async fn operator(scene: &Scene) -> Result<(WireSecret, TempDir)> {
     let (_, directory) = way(&scene.server.url(), "admin", "x").await?;
     let access = Access { kubeconfig: Some(directory.path().join("kubeconfig")), context: None };

@@ -183,7 +183,7 @@ fn the_configuration_goes_on_after_a_restart_of_the_agent() {
 }
 
 #[test]
-fn the_key_in_use_is_the_newest_that_all_living_nodes_accept() {
+fn the_key_in_use_is_the_newest_that_all_living_nodes_of_the_segment_accept() {
     let mut world = beside(&["b", "c"]);
     assert_eq!(world.plan().key, Some(KeyId(1)));
     world.tell(Event::WireKeys(vec![KeyId(1), KeyId(2)]));

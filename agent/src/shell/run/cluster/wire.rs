@@ -26,19 +26,19 @@ use crate::shell::{
 
 /// Number of findings that are taken in before the commands are carried out.
 const BATCH: usize = 64;
-/// The time within which one word that a session has ended is enough for all its VIPs.
+/// The time within which one frame that tells the end of a session is enough for all its VIPs.
 const TOLD: Duration = Duration::from_millis(10);
 
-/// The thread, with what it finds. Both are gone when it has ended.
+/// The thread and its findings. Both are gone when the thread has ended.
 struct Running {
     pinger: Pinger,
     findings: UnboundedReceiver<Finding>,
 }
 
-/// What the event loop has of wire failover.
+/// The event loop's state of wire failover.
 pub(super) struct Failover {
     running: Option<Running>,
-    /// Sends the words that must come right before an announcement.
+    /// Sends the frames that must come right before an announcement.
     socket: WireSocket,
     keys: Keys,
     faults: Vec<Fault>,
@@ -85,8 +85,8 @@ impl Failover {
         if self.keys.ids().is_empty() && !std::mem::replace(&mut self.lacks_key, true) {
             info!(
                 secret = SECRET,
-                "no key for wire failover: nodes are found dead by their Leases alone, until the controller or `vipward wire \
-                 init` creates the Secret"
+                "no key for wire failover: nodes are found dead by their Leases alone, until the controller or \
+                 `vipward wire init` creates the Secret"
             );
         }
     }
@@ -99,7 +99,7 @@ impl Failover {
         });
         let secret = self.key.and_then(|id| Some((id, self.keys.get(id)?)));
         if let (Some(secret), false) = (secret, is_told) {
-            // The thread repeats it.
+            // If this fails, the thread repeats it.
             let _ = self.socket.send(key.ifindex, mac, secret, Frame::ended(session));
             self.told = Some((session, key.ifindex, now));
         }
@@ -193,7 +193,7 @@ impl EventLoop<Cluster> {
         }
     }
 
-    /// Passes what the thread has found to the engine.
+    /// Passes the findings of the thread to the engine.
     pub(super) async fn on_found(&mut self, first: Option<Finding>) -> Result<(), RunError> {
         let Some(first) = first else {
             // The thread has logged why.

@@ -1,4 +1,4 @@
-//! What the program has seen of the peers.
+//! The program's records of the peers.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) fn index_of(interfaces: &[(Arc<str>, u32)], name: &str) -> Option<u32
     interfaces.iter().find(|(known, _)| **known == *name).map(|(_, index)| *index)
 }
 
-/// What the program has seen, by the maps.
+/// The program's records, read from the maps.
 pub(super) struct Sights<'a> {
     pub(super) maps: &'a WireMaps,
     pub(super) slots: &'a Slots,
@@ -27,7 +27,7 @@ impl Sights<'_> {
     fn of(&self, id: u64, interface: &str) -> Sight {
         let ifindex = index_of(self.interfaces, interface);
         let slot = ifindex.and_then(|ifindex| self.slots.of(WireIndexKey::new(id, ifindex)));
-        // A map that cannot be read shows nothing; so nobody is found silent who was never heard.
+        // A map that cannot be read shows nothing, so no peer is found silent that was never heard.
         let seen = slot.and_then(|slot| self.maps.seen(slot).ok()).unwrap_or_default();
         Sight { answered: Boottime::from_nanos(seen.answered), heard: Boottime::from_nanos(seen.heard) }
     }

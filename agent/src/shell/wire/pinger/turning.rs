@@ -44,16 +44,16 @@ use crate::shell::{
 const MOST_READ: usize = 64;
 /// The shortest time between two turns. Whatever comes, the thread leaves its processor to others.
 const SHORTEST: Duration = Duration::from_micros(200);
-/// The longest time without a turn. The program's word that the session has ended wakes nobody.
+/// The longest time without a turn. The end of the session, which the program records, wakes no thread.
 const LONGEST: Duration = Duration::from_millis(100);
 /// The time between two updates of what people see, and two looks at the interfaces' indexes.
 const SHOW: Duration = Duration::from_secs(1);
 
-/// What the thread has.
+/// The state of the thread.
 pub(super) struct Turning {
     witness: Witness,
     keys: Keys,
-    /// None before the first plan: until then the program hears those whom an earlier process named.
+    /// None before the first plan: until then the program hears the peers of an earlier process.
     wanted: Option<Plan>,
     slots: Slots,
     /// The interfaces of the plan by name.
@@ -147,13 +147,13 @@ impl Turning {
         Ok(true)
     }
 
-    /// Finds the indexes of the plan's interfaces, and lets the program know who may be heard there.
+    /// Finds the indexes of the plan's interfaces, and lets the program hear the peers there.
     fn find_interfaces(&mut self, now: Boottime) -> Result<(), PingerError> {
         let Some(plan) = &self.wanted else { return Ok(()) };
         let ids = plan.ids();
         let ended = plan.ended.iter().flat_map(|ended| &ended.paths).map(|path| &path.interface);
         let names: BTreeSet<&Arc<str>> = ids.iter().map(|(_, interface)| interface).chain(ended).collect();
-        // One that is gone has no index, and nobody is heard there.
+        // One that is gone has no index, and no peer is heard there.
         let found =
             names.into_iter().filter_map(|name| Some((Arc::clone(name), if_nametoindex(&**name).ok()?)));
         self.interfaces = found.collect();
