@@ -9,7 +9,7 @@ use super::{Engine, nodes::Nodes, wire_plan::share_a_segment};
 use crate::{
     cluster::{NodeInterface, NodeName},
     time::Monotonic,
-    wire::{Path, Peer, Plan},
+    wire::{Answers, Path, Peer, Plan},
 };
 
 /// Least number of peers that renew their Leases and are not heard, for the fault to be here.
@@ -19,14 +19,22 @@ const LEAST_PEERS: usize = 2;
 #[derive(Clone, Copy, Debug)]
 struct Contact {
     heard: bool,
-    answered: bool,
+    answers: Answers,
+}
+
+impl Contact {
+    /// Returns true if frames come in, and nothing shows that they do not go out.
+    fn is_well(self) -> bool {
+        self.heard && self.answers != Answers::NoLonger
+    }
 }
 
 /// The contacts of this node's interfaces.
 #[derive(Debug, Default)]
 pub(super) struct Contacts {
     interfaces: BTreeMap<Arc<str>, Contact>,
-    /// The interfaces that hear no peer, and count as without carrier.
+    /// The interfaces that hear no peer, or over which none answers any longer. They count as without
+    /// carrier.
     deaf: BTreeSet<Arc<str>>,
     /// All interfaces, with their true carrier.
     found: Vec<NodeInterface>,
@@ -37,8 +45,8 @@ impl Contacts {
         self.found = interfaces;
     }
 
-    pub(super) fn take_in(&mut self, interface: Arc<str>, heard: bool, answered: bool) {
-        self.interfaces.insert(interface, Contact { heard, answered });
+    pub(super) fn take_in(&mut self, interface: Arc<str>, heard: bool, answers: Answers) {
+        self.interfaces.insert(interface, Contact { heard, answers });
     }
 
     /// Forgets the interfaces on which the plan has no peer.
@@ -49,12 +57,12 @@ impl Contacts {
 
     /// Returns true if a peer has answered over an interface lately, so both directions work.
     pub(super) fn is_answered(&self, interface: &str) -> bool {
-        self.interfaces.get(interface).is_some_and(|contact| contact.answered)
+        self.interfaces.get(interface).is_some_and(|contact| contact.answers == Answers::Lately)
     }
 
     /// Returns true if a peer has answered lately, over any interface.
     pub(super) fn is_any_answered(&self) -> bool {
-        self.interfaces.values().any(|contact| contact.answered)
+        self.interfaces.values().any(|contact| contact.answers == Answers::Lately)
     }
 
     pub(super) fn deaf(&self) -> impl Iterator<Item = &Arc<str>> {
@@ -97,7 +105,7 @@ impl Nodes {
         })
     }
 
-    /// Returns true if an interface that hears no peer counts as without carrier. It goes on to count so
+    /// Returns true if an interface without contact counts as without carrier. It goes on to count so
     /// while a peer lives, although the API server may be away.
     fn is_deaf(&self, interface: &str, was_deaf: bool, now: Monotonic) -> bool {
         let is_there = |peer: &&Peer| peer.paths.iter().any(|path| &*path.interface == interface);
@@ -112,11 +120,12 @@ impl Nodes {
 }
 
 impl Engine {
-    /// Lets an interface that hears none of several living peers count as without carrier, until a
-    /// frame comes.
+    /// Lets an interface count as without carrier if it hears none of several living peers, or if all
+    /// of them have ceased to answer over it.
     pub(super) fn tick_contact(&mut self) {
         let contacts = &self.nodes.wire.contacts;
-        let silent = contacts.interfaces.iter().filter(|(_, contact)| !contact.heard).map(|(name, _)| name);
+        let silent =
+            contacts.interfaces.iter().filter(|(_, contact)| !contact.is_well()).map(|(name, _)| name);
         let is_deaf = |name: &&Arc<str>| self.nodes.is_deaf(name, contacts.deaf.contains(*name), self.now);
         let deaf: BTreeSet<Arc<str>> = silent.filter(is_deaf).cloned().collect();
         if deaf != contacts.deaf {

@@ -118,8 +118,8 @@ impl Engine {
                     self.nodes.own.renew_now(self.now);
                 }
             }
-            Finding::Contact { interface, heard, answered } => {
-                self.nodes.wire.contacts.take_in(interface, heard, answered);
+            Finding::Contact { interface, heard, answers } => {
+                self.nodes.wire.contacts.take_in(interface, heard, answers);
                 self.evaluate_all();
             }
             Finding::Ended { session } if self.nodes.own.session() == Some(session) => {

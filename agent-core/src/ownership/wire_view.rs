@@ -75,7 +75,7 @@ pub struct WireView {
     pub quorum: usize,
     /// Time until this node takes part again after false moves.
     pub slow_for_seconds: Option<f64>,
-    /// The interfaces that hear no peer, and count as without carrier.
+    /// The interfaces without contact with peers that live. They count as without carrier.
     pub deaf: Vec<String>,
     /// The nodes that this one pings.
     pub nodes: Vec<WireNodeView>,

@@ -95,15 +95,25 @@ pub enum Finding {
         interface: Arc<str>,
         /// True if a frame of a peer came within [`Scale::deaf`](super::Scale::deaf).
         heard: bool,
-        /// True if a peer has answered a ping that this node sent within that time, so that both
-        /// directions work.
-        answered: bool,
+        /// The answers to this node's pings there. One shows that both directions work.
+        answers: Answers,
     },
     /// The program has been told that this node's session has ended.
     Ended {
         /// The session.
         session: Session,
     },
+}
+
+/// The answers of all peers over an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answers {
+    /// None has come since this node began to ping there.
+    None,
+    /// A ping was answered that was sent within [`Scale::deaf`](super::Scale::deaf).
+    Lately,
+    /// A ping was answered, but none that was sent within that time.
+    NoLonger,
 }
 
 impl Plan {

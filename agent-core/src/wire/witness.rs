@@ -187,6 +187,7 @@ impl Witness {
             watch.pings = Pings::new(now);
             watch.vote.begin_anew();
         }
+        self.contacts.begin_anew(now);
     }
 
     /// Takes in that no frame of the last ping could be sent. It shows nothing of the peer.

@@ -11,7 +11,7 @@ use vipward_core::{
     cluster::Session,
     ownership::Event,
     time::Boottime,
-    wire::{Act, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Seen as _, Wid, Witness},
+    wire::{Act, Answers, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Seen as _, Wid, Witness},
 };
 
 use super::{Happening, World};
@@ -249,10 +249,13 @@ impl World {
             Finding::Pinged { lately, .. } => {
                 *lately |= self.sabotage == Some(Sabotage::NoLeaving);
             }
-            Finding::Contact { heard, .. } => {
-                *heard |= self.sabotage == Some(Sabotage::HoldsUnheard);
+            Finding::Contact { heard, answers, .. } if self.sabotage == Some(Sabotage::HoldsUnheard) => {
+                *heard = true;
+                if *answers == Answers::NoLonger {
+                    *answers = Answers::None;
+                }
             }
-            Finding::Answers { .. } | Finding::Ended { .. } => {}
+            Finding::Answers { .. } | Finding::Contact { .. } | Finding::Ended { .. } => {}
         }
         let it = &mut self.nodes[node];
         let delay = Duration::from_micros(it.wire_noise.u64(FOUND_US));

@@ -145,7 +145,7 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 },
                 "wire",
                 Yellow,
-                &["eth1 hears no peer"],
+                &["eth1 has no contact with peers that live"],
                 &["switch port"],
             ),
         ],

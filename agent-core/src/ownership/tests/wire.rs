@@ -17,7 +17,7 @@ use super::world::*;
 use crate::{
     cluster::LeaseRecord,
     ownership::{Event, Quiet, Settings},
-    wire::{Finding, KeyId, Mode, Offer, Scale, Wid},
+    wire::{Answers, Finding, KeyId, Mode, Offer, Scale, Wid},
 };
 
 mod choosing;
@@ -79,9 +79,13 @@ fn say(world: &mut World, node: &str, offer: Offer) -> Vec<String> {
     world.lease(LeaseRecord { wire: Some(offer), ..world.stored_lease(node) })
 }
 
-/// Tells the engine of the contact of its interface.
+/// Tells the engine of the contact of its interface, where peers have answered before.
 fn meet(world: &mut World, heard: bool, answered: bool) -> Vec<String> {
-    world.tell(Event::Witnessed(Finding::Contact { interface: named("eth0"), heard, answered }))
+    meet_with(world, heard, if answered { Answers::Lately } else { Answers::NoLonger })
+}
+
+fn meet_with(world: &mut World, heard: bool, answers: Answers) -> Vec<String> {
+    world.tell(Event::Witnessed(Finding::Contact { interface: named("eth0"), heard, answers }))
 }
 
 fn pinged(world: &mut World, by: &str, lately: bool) -> Vec<String> {

@@ -169,8 +169,8 @@ impl Lan {
                 let by = char::from(u8::try_from(by.number() >> 32).expect("a letter"));
                 return self.found.push(format!("{now} pinged by {by}: {lately}"));
             }
-            Act::Report(Finding::Contact { interface, heard, answered }) => {
-                return self.found.push(format!("{now} {interface} heard: {heard}, answered: {answered}"));
+            Act::Report(Finding::Contact { interface, heard, answers }) => {
+                return self.found.push(format!("{now} {interface} heard: {heard}, answers: {answers:?}"));
             }
         };
         self.lines.push(line);

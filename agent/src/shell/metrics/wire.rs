@@ -54,7 +54,7 @@ impl Page<'_> {
         self.value("wire_watched", "Nodes about which this node's word counts", count(WireView::watched))?;
         self.value(
             "wire_deaf_interfaces",
-            "Interfaces that hear no peer and count as without carrier",
+            "Interfaces without contact with peers that live, which count as without carrier",
             count(|view| view.deaf.len()),
         )?;
         self.counts(

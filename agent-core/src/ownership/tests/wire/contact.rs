@@ -62,7 +62,7 @@ fn a_peer_without_carrier_or_without_a_key_does_not_matter() {
     ];
     for (what, change) in rows {
         let mut world = watching("a", &["b", "c"]);
-        meet(&mut world, true, false);
+        meet_with(&mut world, true, Answers::None);
         world.lease(change(world.stored_lease("c")));
         assert_eq!(end_b(&mut world), [TAKE], "{what}");
     }
@@ -145,6 +145,29 @@ fn an_interface_that_hears_none_of_two_living_peers_lets_its_vips_go() {
     meet(&mut world, true, true);
     world.after(RENEWAL);
     assert!(world.stored_lease("a").interfaces[0].carrier);
+}
+
+#[test]
+fn an_interface_over_which_two_living_peers_no_longer_answer_lets_its_vips_go() {
+    let mut world = holding(&["b", "c"]);
+    let lines = meet(&mut world, true, false);
+    assert_eq!(lines[..2], ["entry foreign ?", "write claim: released, epoch 1"], "{lines:?}");
+    world.after(RENEWAL);
+    assert!(!world.stored_lease("a").interfaces[0].carrier, "the others know");
+    // They still ping this node. Only an answer shows that its own frames go out.
+    world.after(ms(5_000));
+    assert!(!world.stored_lease("a").interfaces[0].carrier);
+    meet(&mut world, true, true);
+    world.after(RENEWAL);
+    assert!(world.stored_lease("a").interfaces[0].carrier);
+}
+
+#[test]
+fn an_interface_over_which_no_peer_has_answered_yet_keeps_its_vips() {
+    let mut world = holding(&["b", "c"]);
+    meet_with(&mut world, true, Answers::None);
+    world.after(ms(5_000));
+    assert!(world.holds());
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn a_witness_that_never_pings_is_reported_after_a_second() {
 fn contact_is_an_answer_within_a_second_and_deafness_a_second_without_any_frame() {
     let mut lan = Lan::start(plan(vec![contact(b'x'), contact(b'y')]));
     lan.run(3_000);
-    assert_eq!(lan.found[0], "300 eth0 heard: true, answered: true");
+    assert_eq!(lan.found[0], "300 eth0 heard: true, answers: Lately");
     lan.found.clear();
     // Both answer up to 3 s. y pings this node for a second more.
     lan.kill(b'x');
@@ -82,8 +82,23 @@ fn contact_is_an_answer_within_a_second_and_deafness_a_second_without_any_frame(
     }
     lan.run(9_000);
     lan.found.retain(|line| line.contains("eth0"));
-    let expected = ["4000 eth0 heard: true, answered: false", "5000 eth0 heard: false, answered: false"];
+    let expected = ["4000 eth0 heard: true, answers: NoLonger", "5000 eth0 heard: false, answers: NoLonger"];
     assert_eq!(lan.found, expected);
+}
+
+#[test]
+fn after_a_key_was_replaced_under_its_number_no_peer_has_answered_yet() {
+    let mut lan = Lan::start(plan(vec![contact(b'x')]));
+    lan.run(3_000);
+    lan.kill(b'x');
+    lan.witness.forget_answers(at(3_001));
+    lan.found.clear();
+    for now in (3_100..=6_000).step_by(100) {
+        lan.run(now);
+        lan.pinged(b'x');
+    }
+    lan.found.retain(|line| line.contains("eth0"));
+    assert_eq!(lan.found, ["3001 eth0 heard: true, answers: None"]);
 }
 
 #[test]
@@ -93,7 +108,7 @@ fn deafness_counts_after_a_second_of_listening() {
     lan.run(999);
     assert!(!lan.found.iter().any(|line| line.contains("eth0")), "{:?}", lan.found);
     lan.run(1_000);
-    assert!(lan.found.contains(&"1000 eth0 heard: false, answered: false".to_owned()), "{:?}", lan.found);
+    assert!(lan.found.contains(&"1000 eth0 heard: false, answers: None".to_owned()), "{:?}", lan.found);
 }
 
 #[test]
@@ -105,5 +120,5 @@ fn a_host_that_stood_still_listens_for_a_second_before_it_is_deaf() {
     lan.stall(10_000);
     lan.run(20_000);
     lan.found.retain(|line| line.contains("eth0"));
-    assert_eq!(lan.found, ["11000 eth0 heard: false, answered: false"]);
+    assert_eq!(lan.found, ["11000 eth0 heard: false, answers: NoLonger"]);
 }
