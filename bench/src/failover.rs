@@ -36,8 +36,8 @@ struct Course {
     /// Name in the plot.
     name: &'static str,
     nodes: u8,
-    /// True if the nodes ask each other, besides reading the Leases.
-    wire: bool,
+    /// The factor of the times at which the nodes ask each other. None if they read the Leases alone.
+    wire: Option<u8>,
     /// True if a witness loses its power with the holder.
     with_witness: bool,
     /// Number of crashes, in a full and in a quick measurement.
@@ -57,12 +57,12 @@ impl Bars {
     const NONE: Self = Self { median: None, p99: None, longest: None };
 }
 
-const COURSES: [Course; 4] = [
+const COURSES: [Course; 5] = [
     Course {
         group: Group::Failover,
         name: "wire failover, 3 nodes",
         nodes: 3,
-        wire: true,
+        wire: Some(1),
         with_witness: false,
         crashes: (240, 6),
         bars: Bars {
@@ -72,10 +72,19 @@ const COURSES: [Course; 4] = [
         },
     },
     Course {
+        group: Group::FailoverByDefault,
+        name: "by default, 3 nodes",
+        nodes: 3,
+        wire: Some(2),
+        with_witness: false,
+        crashes: (30, 3),
+        bars: Bars::NONE,
+    },
+    Course {
         group: Group::FailoverOfTwo,
         name: "wire failover, 2 nodes",
         nodes: 2,
-        wire: true,
+        wire: Some(1),
         with_witness: false,
         crashes: (30, 3),
         bars: Bars::NONE,
@@ -84,7 +93,7 @@ const COURSES: [Course; 4] = [
         group: Group::FailoverOfBoth,
         name: "holder and witness of 4",
         nodes: 4,
-        wire: true,
+        wire: Some(1),
         with_witness: true,
         crashes: (30, 3),
         bars: Bars { longest: Some(Duration::from_millis(800)), ..Bars::NONE },
@@ -93,7 +102,7 @@ const COURSES: [Course; 4] = [
         group: Group::FailoverByLease,
         name: "Lease alone, 3 nodes",
         nodes: 3,
-        wire: false,
+        wire: None,
         with_witness: false,
         crashes: (20, 2),
         bars: Bars { p99: Some(Duration::from_millis(5_500)), ..Bars::NONE },
@@ -169,14 +178,13 @@ pub(crate) fn run(options: &Options, only: &str) -> Result<usize> {
 /// Lets the holder crash as often as the course says.
 fn follow(course: Course, quick: bool, progress: &impl Fn(&str)) -> Result<Vec<Crash>> {
     let count = if quick { course.crashes.1 } else { course.crashes.0 };
-    let options = if course.wire {
-        ClusterOptions::with_wire(course.nodes, 1)
-    } else {
-        ClusterOptions { nodes: course.nodes, ..ClusterOptions::default() }
+    let options = match course.wire {
+        Some(scale) => ClusterOptions::with_wire(course.nodes, scale),
+        None => ClusterOptions { nodes: course.nodes, ..ClusterOptions::default() },
     };
     let mut crashes = Vec::new();
     scenario("failover", options, |cluster| {
-        if course.wire {
+        if course.wire.is_some() {
             cluster.make_wire_key()?;
         }
         cluster.create_service(&ServiceSpec::dual_stack("web"))?;

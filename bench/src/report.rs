@@ -79,6 +79,7 @@ pub(super) enum Group {
     Scrape,
     Rest,
     Failover,
+    FailoverByDefault,
     FailoverOfTwo,
     FailoverOfBoth,
     FailoverByLease,
@@ -110,7 +111,8 @@ impl Group {
             Self::Pace => "announcing, as captured at the client",
             Self::Scrape => "/metrics, with series for each VIP",
             Self::Rest => "CPU time of an agent at rest, in per cent of one core",
-            Self::Failover => "the holder of three nodes loses power: wire failover",
+            Self::Failover => "the holder of three nodes loses power: wire failover, --wire 1",
+            Self::FailoverByDefault => "the holder of three nodes loses power: wire failover, by default",
             Self::FailoverOfTwo => "the holder of two nodes loses power: wire failover",
             Self::FailoverOfBoth => {
                 "the holder of four nodes and one of its witnesses lose power: wire failover, from the first"

@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Runs the scenes of the cluster.
 pub(super) fn tell(voice: Voice) -> Result<Moves> {
     voice.chapter("10. Three nodes of a cluster agree on one holder, through the API server alone");
-    let options = ClusterOptions { api_in_process: true, ..ClusterOptions::with_wire(3, 1) };
+    let options = ClusterOptions { api_in_process: true, nodes: 3, ..ClusterOptions::default() };
     let mut cluster = Cluster::start("demo-cluster", options)?;
     for id in cluster.ids() {
         voice.say(&format!("{id}  {}  {}  runs an agent", id.address(), id.mac()));
@@ -38,7 +38,7 @@ pub(super) fn tell(voice: Voice) -> Result<Moves> {
     voice.act("vipward wire init");
     cluster.make_wire_key()?;
     cluster.wait_until_witnessed(first)?;
-    voice.say(&format!("The others ask {first} ten times a second if it lives. Its program answers."));
+    voice.say(&format!("The others ask {first} five times a second if it lives. Its program answers."));
     let rest = cluster.options().lease + cluster.options().margin;
     voice.say(&format!(
         "A new MAC gets another node's VIP when all must know it, after {} ms.",

@@ -73,11 +73,13 @@ fn taking_part(facts: &Facts, view: &WireView, report: &WireReport) -> Check {
     };
     let pinged = pinged(view, report);
     let thread = facts.machine.wire_thread.as_ref().ok().copied().flatten();
-    let deaf = (!view.deaf.is_empty())
-        .then(|| format!("{} has no contact with peers that live, and counts as without carrier", list(&view.deaf)));
+    let deaf = (!view.deaf.is_empty()).then(|| {
+        format!("{} has no contact with peers that live, and counts as without carrier", list(&view.deaf))
+    });
     let parts = [Some(state), Some(pinged), deaf.clone(), thread.map(rights)];
     let found = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    let deaf = deaf.map(|_| "look at the switch port and the cable: frames do not come in there, or do not go out");
+    let deaf =
+        deaf.map(|_| "look at the switch port and the cable: frames do not come in there, or do not go out");
     let lossy = report.peers.iter().any(loses);
     let lossy = lossy.then_some(
         "look for what drops or delays frames between the nodes: vipward_wire_frames_total, the NICs' \

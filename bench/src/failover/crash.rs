@@ -39,7 +39,7 @@ pub(super) fn crash(cluster: &mut Cluster, course: Course) -> Result<Crash> {
     let old = cluster.wait_until_all_held(&vips)?;
     // A MAC may get a VIP when all nodes must know it.
     interrupt::pass(cluster.options().failover_limit())?;
-    if course.wire {
+    if course.wire.is_some() {
         cluster.make_client_known()?;
         cluster.wait_until_witnessed(old)?;
     }

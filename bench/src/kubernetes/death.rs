@@ -55,6 +55,10 @@ pub(crate) fn of_a_third(services: u32, most: Duration, report: &mut Report) -> 
     interrupt::pass(scene.cluster.options().failover_limit())?;
     scene.wait_until_shared()?;
     scene.cluster.wait_until_witnessed(N1)?;
+    scene.wait_until_calm()?;
+    // A claim rests after each change of its holder. Until then no other node may take it.
+    let options = scene.cluster.options();
+    interrupt::pass(options.lease + options.margin)?;
     let died = die(&mut scene, report, Group::FailoverOfMany, &format!("of {services}: "), most);
     died.with_context(|| scene.logs()).map(drop)
 }

@@ -55,8 +55,8 @@ fn begin(cluster: &mut Cluster) -> Result<NodeId> {
 }
 
 /// Switches the holder off, and checks that another node answers soon.
-fn switch_the_holder_off(name: &str, count: u8) -> Result<()> {
-    scenario(name, nodes(count), |cluster| {
+fn switch_the_holder_off(name: &str, options: ClusterOptions) -> Result<()> {
+    scenario(name, options, |cluster| {
         let old = begin(cluster)?;
         let watch = cluster.watch(&Family::vips())?;
         watch.let_pass(AFTERWARDS)?;
@@ -79,12 +79,17 @@ fn switch_the_holder_off(name: &str, count: u8) -> Result<()> {
 
 #[test]
 fn one_of_three_nodes_that_loses_power_is_replaced_in_a_fraction_of_a_second() -> Result<()> {
-    switch_the_holder_off("wire3", 3)
+    switch_the_holder_off("wire3", nodes(3))
 }
 
 #[test]
 fn one_of_two_nodes_that_loses_power_is_replaced_in_a_fraction_of_a_second() -> Result<()> {
-    switch_the_holder_off("wire2", 2)
+    switch_the_holder_off("wire2", nodes(2))
+}
+
+#[test]
+fn by_default_a_node_that_loses_power_is_replaced_before_its_lease_shows_it() -> Result<()> {
+    switch_the_holder_off("wiredef", ClusterOptions { nodes: 3, ..ClusterOptions::default() })
 }
 
 #[test]
