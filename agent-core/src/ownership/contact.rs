@@ -1,25 +1,40 @@
-//! Contact with peers: an interface over which no peer answers may not be where VIPs go.
+//! Contact with peers: whether frames of wire failover go both ways on each interface, and what follows
+//! for the VIPs there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use super::{Engine, nodes::Nodes, wire_plan::share_a_segment};
+use super::{Command, Engine, Notice, nodes::Nodes, wire_plan::share_a_segment};
 use crate::{
     cluster::{NodeInterface, NodeName},
     time::Monotonic,
-    wire::{Answers, Path, Peer, Plan},
+    wire::{Answers, Mode, Path, Plan},
 };
 
 /// Least number of peers that renew their Leases and are not heard, for the fault to be here.
 const LEAST_PEERS: usize = 2;
+
+/// What silence on an interface shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// Nothing: no frame has come yet, so switches may not pass them.
+    Unproven,
+    /// A fault of this node, unless the others are silent for each other, too.
+    Proven,
+    /// That fault. The interface counts as without carrier.
+    Deaf,
+}
 
 /// The contact of one interface, as the witness has found.
 #[derive(Clone, Copy, Debug)]
 struct Contact {
     heard: bool,
     answers: Answers,
+    /// The time at which the witness found this.
+    found_at: Monotonic,
+    standing: Standing,
 }
 
 impl Contact {
@@ -33,9 +48,6 @@ impl Contact {
 #[derive(Debug, Default)]
 pub(super) struct Contacts {
     interfaces: BTreeMap<Arc<str>, Contact>,
-    /// The interfaces that hear no peer, or over which none answers any longer. They count as without
-    /// carrier.
-    deaf: BTreeSet<Arc<str>>,
     /// All interfaces, with their true carrier.
     found: Vec<NodeInterface>,
 }
@@ -45,8 +57,21 @@ impl Contacts {
         self.found = interfaces;
     }
 
-    pub(super) fn take_in(&mut self, interface: Arc<str>, heard: bool, answers: Answers) {
-        self.interfaces.insert(interface, Contact { heard, answers });
+    /// Takes in what the witness has found. Returns true if the interface was deaf, and is no longer.
+    pub(super) fn take_in(
+        &mut self,
+        interface: &Arc<str>,
+        heard: bool,
+        answers: Answers,
+        now: Monotonic,
+    ) -> bool {
+        let before = self.interfaces.get(interface).map_or(Standing::Unproven, |contact| contact.standing);
+        let mut contact = Contact { heard, answers, found_at: now, standing: before };
+        if contact.is_well() {
+            contact.standing = Standing::Proven;
+        }
+        self.interfaces.insert(Arc::clone(interface), contact);
+        before == Standing::Deaf && contact.is_well()
     }
 
     /// Forgets the interfaces on which the plan has no peer.
@@ -65,14 +90,16 @@ impl Contacts {
         self.interfaces.values().any(|contact| contact.answers == Answers::Lately)
     }
 
+    /// Returns the interfaces that count as without carrier.
     pub(super) fn deaf(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.deaf.iter()
+        let deaf = self.interfaces.iter().filter(|(_, contact)| contact.standing == Standing::Deaf);
+        deaf.map(|(interface, _)| interface)
     }
 
     /// Returns all interfaces, with the carrier that counts.
     fn that_count(&self) -> Vec<NodeInterface> {
         let count = |interface: &NodeInterface| NodeInterface {
-            carrier: interface.carrier && !self.deaf.contains(&interface.name),
+            carrier: interface.carrier && !self.deaf().any(|deaf| *deaf == interface.name),
             ..interface.clone()
         };
         self.found.iter().map(count).collect()
@@ -87,51 +114,98 @@ impl Nodes {
     /// Returns true if this node may not take a VIP on an interface: no peer answers there, although
     /// one is there that lives. The fault may be this node's, which was deposed for it.
     pub(super) fn lacks_contact(&self, interface: &NodeInterface, now: Monotonic) -> bool {
-        if self.wire.key.is_none() {
+        let wire = &self.wire;
+        if wire.key.is_none() {
             return false;
         }
         // An answer from before this node was deposed for silence proves nothing: deposing takes less
         // time than an answer counts.
-        let is_too_early = self.wire.answers_count_from().is_some_and(|from| now < from);
-        if !is_too_early && self.wire.contacts.is_answered(&interface.name) {
+        let is_too_early = wire.answers_count_from().is_some_and(|from| now < from);
+        if !is_too_early && wire.contacts.is_answered(&interface.name) {
             return false;
         }
-        // Only the nodes of the plan are pinged. Where none of them is, silence shows nothing.
-        let pinged = |name: &NodeName| self.wire.plan.peers.iter().any(|peer| peer.node == *name);
+        // Where no frame passes, silence shows nothing. A node that was deposed, or has a witness, shows
+        // that they pass.
+        let standing = wire.contacts.interfaces.get(&interface.name).map(|contact| contact.standing);
+        let is_proven = wire.deposed_at.is_some() || standing.is_some_and(|it| it != Standing::Unproven);
+        // Only the nodes of the plan are pinged.
+        let pinged = |name: &NodeName| wire.plan.peers.iter().any(|peer| peer.node == *name);
         self.partners().any(|(name, member, ..)| {
-            let mut theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
-            let is_there = |their: &NodeInterface| their.carrier && share_a_segment(interface, their);
-            pinged(name) && self.renews(name, now) && theirs.any(is_there)
+            let offer = member.lease.as_ref().and_then(|lease| lease.wire.as_ref());
+            let has_witness = offer.is_some_and(|offer| offer.mode == Mode::Notice);
+            pinged(name)
+                && self.renews(name, now)
+                && self.is_there(name, interface)
+                && (is_proven || has_witness)
         })
     }
 
-    /// Returns true if an interface without contact counts as without carrier. It goes on to count so
-    /// while a peer lives, although the API server may be away.
-    fn is_deaf(&self, interface: &str, was_deaf: bool, now: Monotonic) -> bool {
-        let is_there = |peer: &&Peer| peer.paths.iter().any(|path| &*path.interface == interface);
-        let mut peers = self.wire.plan.peers.iter().filter(is_there).map(|peer| &peer.node);
-        if was_deaf {
-            return peers.any(|node| self.is_alive(node, now));
+    /// Returns true if another node has an interface with carrier on the segment of one of this node.
+    fn is_there(&self, node: &NodeName, interface: &NodeInterface) -> bool {
+        let lease = self.member(node).and_then(|member| member.lease.as_ref());
+        let mut theirs = lease.into_iter().flat_map(|lease| &lease.interfaces);
+        theirs.any(|their| their.carrier && share_a_segment(interface, their))
+    }
+
+    /// Returns what the silence on an interface shows now. It is a fault of this node while others live
+    /// there. When they count as without carrier as well, the segment does not pass frames.
+    fn standing(&self, interface: &NodeInterface, contact: Contact, now: Monotonic) -> Standing {
+        let peers = self.wire.plan.peers.iter().map(|peer| &peer.node);
+        let mut peers = peers.filter(|node| self.is_there(node, interface));
+        match contact.standing {
+            Standing::Deaf if peers.any(|node| self.is_alive(node, now)) => Standing::Deaf,
+            Standing::Deaf => Standing::Unproven,
+            // What has died with them is theirs. So they must have renewed since.
+            Standing::Proven
+                if peers.filter(|node| self.has_renewed_since(node, contact.found_at)).count()
+                    >= LEAST_PEERS =>
+            {
+                Standing::Deaf
+            }
+            standing => standing,
         }
-        let lately = |seen: Monotonic| now < seen + self.settings.renewal * 2;
-        peers.filter(|node| self.member(node).is_some_and(|member| lately(member.seen))).count()
-            >= LEAST_PEERS
+    }
+
+    fn has_renewed_since(&self, node: &NodeName, since: Monotonic) -> bool {
+        self.member(node).is_some_and(|member| since < member.seen)
     }
 }
 
 impl Engine {
-    /// Lets an interface count as without carrier if it hears none of several living peers, or if all
-    /// of them have ceased to answer over it.
-    pub(super) fn tick_contact(&mut self) {
-        let contacts = &self.nodes.wire.contacts;
-        let silent =
-            contacts.interfaces.iter().filter(|(_, contact)| !contact.is_well()).map(|(name, _)| name);
-        let is_deaf = |name: &&Arc<str>| self.nodes.is_deaf(name, contacts.deaf.contains(*name), self.now);
-        let deaf: BTreeSet<Arc<str>> = silent.filter(is_deaf).cloned().collect();
-        if deaf != contacts.deaf {
-            self.nodes.wire.contacts.deaf = deaf;
+    /// Takes in what the witness has found of an interface.
+    pub(super) fn on_contact(&mut self, interface: &Arc<str>, heard: bool, answers: Answers) {
+        if self.nodes.wire.contacts.take_in(interface, heard, answers, self.now) {
+            self.tell_contact(interface, false);
             self.take_interfaces();
         }
+        self.evaluate_all();
+    }
+
+    /// Lets an interface count as without carrier that hears none of several living peers, or over which
+    /// several have answered and none does any longer.
+    pub(super) fn tick_contact(&mut self) {
+        let contacts = &self.nodes.wire.contacts;
+        let silent = contacts.found.iter().filter_map(|interface| {
+            let contact = *contacts.interfaces.get(&interface.name)?;
+            let standing = (!contact.is_well()).then(|| self.nodes.standing(interface, contact, self.now))?;
+            (standing != contact.standing).then(|| (Arc::clone(&interface.name), standing))
+        });
+        let changed: Vec<_> = silent.collect();
+        if changed.is_empty() {
+            return;
+        }
+        for (interface, standing) in changed {
+            if let Some(contact) = self.nodes.wire.contacts.interfaces.get_mut(&interface) {
+                contact.standing = standing;
+            }
+            self.tell_contact(&interface, standing == Standing::Deaf);
+        }
+        self.take_interfaces();
+    }
+
+    fn tell_contact(&mut self, interface: &Arc<str>, is_deaf: bool) {
+        let interface = Arc::clone(interface);
+        self.command(Command::Notify(Notice::WireContact { interface, is_deaf }));
     }
 
     /// Takes in the interfaces that count, if they have changed.

@@ -193,6 +193,7 @@ impl Interlock {
             | Notice::WentBack
             | Notice::SessionEnded { .. }
             | Notice::WireSlow { .. }
+            | Notice::WireContact { .. }
             | Notice::NotAlone { .. } => true,
         };
         let notices = self.notices.drain(..).filter(is_true);

@@ -119,8 +119,7 @@ impl Engine {
                 }
             }
             Finding::Contact { interface, heard, answers } => {
-                self.nodes.wire.contacts.take_in(interface, heard, answers);
-                self.evaluate_all();
+                self.on_contact(&interface, heard, answers);
             }
             Finding::Ended { session } if self.nodes.own.session() == Some(session) => {
                 if !self.nodes.own.is_renewing() {

@@ -399,6 +399,14 @@ pub enum Notice {
         /// The time for which only the Lease counts.
         lasts: Duration,
     },
+    /// An interface has no contact with several peers that live, and counts as without carrier, or does
+    /// so no longer.
+    WireContact {
+        /// Its name.
+        interface: Arc<str>,
+        /// True if it counts as without carrier.
+        is_deaf: bool,
+    },
     /// Another agent runs under this node's name.
     NotAlone {
         /// Its session.

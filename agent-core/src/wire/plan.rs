@@ -89,7 +89,7 @@ pub enum Finding {
         /// or, of one that does not ping often, than [`Scale::deaf`](super::Scale::deaf).
         lately: bool,
     },
-    /// An interface hears peers, or no longer does.
+    /// The contact of an interface with all peers has changed.
     Contact {
         /// The interface.
         interface: Arc<str>,
@@ -108,11 +108,11 @@ pub enum Finding {
 /// The answers of all peers over an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answers {
-    /// None has come since this node began to ping there.
+    /// None has come since this node began to ping there, or from fewer than two peers.
     None,
     /// A ping was answered that was sent within [`Scale::deaf`](super::Scale::deaf).
     Lately,
-    /// A ping was answered, but none that was sent within that time.
+    /// Two or more peers have answered, but no ping that was sent within that time.
     NoLonger,
 }
 

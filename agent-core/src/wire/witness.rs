@@ -116,7 +116,9 @@ impl Witness {
     /// Takes in another plan. What is known of a session stays while the plan has the session.
     pub fn set_plan(&mut self, plan: Plan, now: Boottime) {
         let Plan { key, peers, set, ended } = plan;
-        self.key = key;
+        if std::mem::replace(&mut self.key, key) != key {
+            self.contacts.begin_anew(now);
+        }
         self.set = set;
         let mut before = std::mem::take(&mut self.peers);
         for peer in peers {
@@ -135,8 +137,11 @@ impl Witness {
             };
             self.peers.insert(session, watch);
         }
-        let paths = self.peers.values().flat_map(|watch| &watch.peer.paths);
-        self.contacts.set(paths.map(|path| &path.interface), now);
+        let ways = self
+            .peers
+            .iter()
+            .flat_map(|(session, watch)| watch.peer.paths.iter().map(|path| (&path.interface, *session)));
+        self.contacts.set(ways, now);
         self.telling.set(ended, now);
         self.is_due = true;
     }
@@ -227,7 +232,7 @@ impl Witness {
                 let interface = &path.interface;
                 let (answers, pings) = (seen.holder(*session, interface), seen.witness(wid, interface));
                 watch.pings.take_in(answers);
-                self.contacts.see(interface, answers, pings);
+                self.contacts.see(interface, *session, answers, pings);
                 let is_member = self.set.contains(&wid);
                 watch.pinged.take_in(interface, pings.heard, is_member, self.scale);
             }

@@ -38,9 +38,9 @@ const RANK: Duration = Duration::from_millis(200);
 /// The time after which it is looked at again: a deposed node with a dead interface may take the VIP
 /// back a second after its end.
 const TAKEN_AGAIN: Duration = Duration::from_millis(500);
-/// The time in which a node with another interface leaves a dead one: [`Scale::deaf`], a reading of
-/// the interfaces, and the release.
-const LEFT: Duration = Duration::from_millis(1_300);
+/// The time in which a node with another interface leaves a dead one: [`Scale::deaf`], a renewal of its
+/// peers, a reading of the interfaces, and the release.
+const LEFT: Duration = Duration::from_millis(2_300);
 
 /// The longest wait of a deposing node for the others, and theirs for their last look.
 const VOTES: Duration = Duration::from_millis(200);

@@ -110,6 +110,7 @@ impl Lines {
             Notice::Repaired { what, fault } => format!("tell: repaired {what}, {fault}"),
             Notice::WentBack => "tell: the store went back".to_owned(),
             Notice::SessionEnded { session } => format!("tell: {} has ended", self.session_name(*session)),
+            Notice::WireContact { interface, is_deaf } => format!("tell: {interface} deaf: {is_deaf}"),
             Notice::WireSlow { moves, lasts } => format!("tell: slow after {moves}, for {}", seconds(*lasts)),
             Notice::NotAlone { session } => format!("tell: not alone, {}", self.session_name(*session)),
         }

@@ -7,9 +7,13 @@ use std::{
 
 use super::Sight;
 use crate::{
+    cluster::Session,
     time::Boottime,
     wire::{Answers, Finding, Scale},
 };
+
+/// Least number of peers that must have answered, for it to matter that none does any longer.
+const LEAST_PEERS: usize = 2;
 
 /// The contact of one interface.
 #[derive(Debug)]
@@ -20,21 +24,23 @@ struct Contact {
     begun: Boottime,
     /// The last frame.
     heard: Boottime,
-    /// The newest ping that was answered, of those that count.
-    answered: Option<Boottime>,
+    /// The newest ping that each session has answered, of those that count.
+    answered: BTreeMap<Session, Boottime>,
     reported: Option<(bool, Answers)>,
 }
 
 impl Contact {
     fn new(now: Boottime) -> Self {
-        Self { since: now, begun: now, heard: Boottime::default(), answered: None, reported: None }
+        Self { since: now, begun: now, heard: Boottime::default(), answered: BTreeMap::new(), reported: None }
     }
 
     fn answers(&self, scale: Scale, now: Boottime) -> Answers {
-        match self.answered {
-            None => Answers::None,
-            Some(answered) if now < answered + scale.deaf() => Answers::Lately,
-            Some(_) => Answers::NoLonger,
+        if self.answered.values().any(|answered| now < *answered + scale.deaf()) {
+            Answers::Lately
+        } else if self.answered.len() < LEAST_PEERS || now < self.since + scale.deaf() {
+            Answers::None
+        } else {
+            Answers::NoLonger
         }
     }
 }
@@ -46,11 +52,14 @@ pub(super) struct Contacts {
 }
 
 impl Contacts {
-    /// Takes in the interfaces on which there are peers.
-    pub(super) fn set<'a>(&mut self, interfaces: impl Iterator<Item = &'a Arc<str>>, now: Boottime) {
-        let wanted: BTreeSet<&Arc<str>> = interfaces.collect();
-        self.interfaces.retain(|interface, _| wanted.contains(interface));
-        for interface in wanted {
+    /// Takes in the sessions of the peers, with this node's interfaces to them.
+    pub(super) fn set<'a>(&mut self, ways: impl Iterator<Item = (&'a Arc<str>, Session)>, now: Boottime) {
+        let wanted: BTreeSet<(&Arc<str>, Session)> = ways.collect();
+        self.interfaces.retain(|interface, contact| {
+            contact.answered.retain(|session, _| wanted.contains(&(interface, *session)));
+            wanted.iter().any(|(wanted, _)| *wanted == interface)
+        });
+        for (interface, _) in wanted {
             self.interfaces.entry(Arc::clone(interface)).or_insert(Contact::new(now));
         }
     }
@@ -71,10 +80,12 @@ impl Contacts {
     }
 
     /// Takes in the program's records of a peer over an interface.
-    pub(super) fn see(&mut self, interface: &str, answers: Sight, pings: Sight) {
+    pub(super) fn see(&mut self, interface: &str, session: Session, answers: Sight, pings: Sight) {
         if let Some(contact) = self.interfaces.get_mut(interface) {
             contact.heard = contact.heard.max(answers.heard).max(pings.heard);
-            contact.answered = contact.answered.max(Some(answers.answered).filter(|at| *at >= contact.begun));
+            if answers.answered >= contact.begun {
+                contact.answered.insert(session, answers.answered);
+            }
         }
     }
 
@@ -90,8 +101,7 @@ impl Contacts {
         self.interfaces.iter_mut().filter_map(move |(interface, contact)| {
             let (heard, answers) = (now < contact.heard + scale.deaf(), contact.answers(scale, now));
             // Silence counts only after this node has listened for as long.
-            let is_well = heard && answers != Answers::NoLonger;
-            if !is_well && now < contact.since + scale.deaf() {
+            if !heard && now < contact.since + scale.deaf() {
                 return None;
             }
             let is_news = contact.reported.replace((heard, answers)) != Some((heard, answers));
@@ -101,7 +111,10 @@ impl Contacts {
 
     /// Returns the times at which there may be news.
     pub(super) fn deadlines(&self, scale: Scale) -> impl Iterator<Item = Boottime> {
-        let times = |contact: &Contact| [contact.since, contact.heard, contact.answered.unwrap_or_default()];
+        let times = |contact: &Contact| {
+            let answered = contact.answered.values().copied().max();
+            [contact.since, contact.heard, answered.unwrap_or_default()]
+        };
         self.interfaces.values().flat_map(times).map(move |time| time + scale.deaf())
     }
 }

@@ -104,6 +104,12 @@ impl Messages {
                     "VIPs left this node for silence on the wire, though it lived; only its Lease counts for a while"
                 );
             }
+            Notice::WireContact { interface, is_deaf: true } => {
+                warn!(%interface, "no contact with peers that live: the interface counts as without carrier");
+            }
+            Notice::WireContact { interface, is_deaf: false } => {
+                info!(%interface, "the interface counts as it is again");
+            }
             Notice::NotAlone { session } => {
                 error!(%session, "another agent runs under this node's name");
             }
