@@ -1,10 +1,7 @@
 //! Contact with peers: whether frames of wire failover go both ways on each interface, and what follows
 //! for the VIPs there.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Command, Engine, Notice, nodes::Nodes, wire_plan::share_a_segment};
 use crate::{
