@@ -32,6 +32,8 @@ static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
 
 /// The offset of the IPv6 header in a frame without tags.
 const UNTAGGED: usize = ETHERTYPE + size_of::<u16>();
+/// A frame without tags up to the kind of its ICMPv6 message: one check of its length is enough.
+type UpToKind = [u16; (UNTAGGED + NdHeader::KIND) / 2 + 1];
 /// The bits of an offset in a packet. The verifier must see that it has no others.
 const OFFSET_BITS: usize = 0x7fff;
 /// The units of a header.
@@ -121,9 +123,11 @@ pub(crate) unsafe fn write_unit(at: *mut Unit, unit: Unit) {
 #[inline(always)]
 pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
     ethertype == ETHERTYPE_IPV6.to_be()
-        && packet.load(UNTAGGED + NdHeader::NEXT_HEADER).is_some_and(|next| {
-            !NdHeader::is_icmpv6(next)
-                || packet.load(UNTAGGED + NdHeader::KIND).is_some_and(|kind| !NdHeader::is_nd(kind))
+        && packet.at::<UpToKind>(0).is_some_and(|frame| {
+            // SAFETY: the words are within the packet, and nothing writes to them meanwhile.
+            let word = |at: usize| unsafe { (*frame)[at / 2] };
+            !NdHeader::is_icmpv6(word(UNTAGGED + NdHeader::NEXT_HEADER))
+                || !NdHeader::is_nd(word(UNTAGGED + NdHeader::KIND))
         })
 }
 

@@ -23,7 +23,12 @@ type Tag = [u16; TAG / 2];
 /// which frames with these tags on an interface belong, if the host has it.
 #[inline(always)]
 pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Option<u32>) -> u32 {
-    let Some((protocol, tags, tags_len)) = read_tags(ctx) else { return pass(Outcome::Unrelated) };
+    let Some(ethertype) = ctx.load(ETHERTYPE) else { return pass(Outcome::Unrelated) };
+    if nd::is_other_ipv6(ethertype, ctx) {
+        return pass(Outcome::Unrelated);
+    }
+    let read = tags::read(u16::from_be(ethertype), VlanTags::NONE, MAX_TAGS, |at| ctx.load(at));
+    let Some((protocol, tags, tags_len)) = read else { return pass(Outcome::Unrelated) };
     let start = ETHERTYPE + tags_len + size_of::<u16>();
     if matches!(protocol, Protocol::Ipv6) && !nd::is_nd(start, |at| ctx.load(at)) {
         return pass(Outcome::Unrelated);
@@ -111,13 +116,6 @@ impl Packet for XdpContext {
         (0..N).for_each(|unit| unsafe { write_unit(start.wrapping_add(unit), units[unit]) });
         Some(())
     }
-}
-
-/// Returns the protocol of a frame, its VLAN tags, and their size in bytes.
-#[inline(always)]
-fn read_tags(ctx: &XdpContext) -> Option<(Protocol, VlanTags, usize)> {
-    let ethertype = u16::from_be(ctx.load(ETHERTYPE)?);
-    tags::read(ethertype, VlanTags::NONE, MAX_TAGS, |at| ctx.load(at))
 }
 
 /// Returns the frame without its first bytes, if it is long enough. The pointer reaches the whole
