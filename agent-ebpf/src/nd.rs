@@ -33,7 +33,10 @@ static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
 /// The offset of the IPv6 header in a frame without tags.
 const UNTAGGED: usize = ETHERTYPE + size_of::<u16>();
 /// A frame without tags up to the kind of its ICMPv6 message: one check of its length is enough.
-type UpToKind = [u16; (UNTAGGED + NdHeader::KIND) / 2 + 1];
+type FrameStart = [u16; (UNTAGGED + NdHeader::KIND) / 2 + 1];
+
+const _: () = assert!((UNTAGGED + NdHeader::KIND) % 2 == 0 && (UNTAGGED + NdHeader::NEXT_HEADER) % 2 == 0);
+
 /// The bits of an offset in a packet. The verifier must see that it has no others.
 const OFFSET_BITS: usize = 0x7fff;
 /// The units of a header.
@@ -123,7 +126,7 @@ pub(crate) unsafe fn write_unit(at: *mut Unit, unit: Unit) {
 #[inline(always)]
 pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
     ethertype == ETHERTYPE_IPV6.to_be()
-        && packet.at::<UpToKind>(0).is_some_and(|frame| {
+        && packet.at::<FrameStart>(0).is_some_and(|frame| {
             // SAFETY: the words are within the packet, and nothing writes to them meanwhile.
             let word = |at: usize| unsafe { (*frame)[at / 2] };
             !NdHeader::is_icmpv6(word(UNTAGGED + NdHeader::NEXT_HEADER))
