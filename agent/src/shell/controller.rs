@@ -39,7 +39,7 @@ use super::{
     clock,
     kube::{
         Access, Candidate, ConnectError, Found, Kube, Limits, MetalLb, PoolStatuses, Reader, Reading, Reply,
-        Requests, Resource, SECRET, Seen, Server, WireSecret,
+        Requests, Resource, SECRET, Seen, Server, Statuses, WireSecret,
     },
     metrics::{LeaseMetrics, Reserved},
     pages::PagesError,
@@ -210,7 +210,7 @@ impl Leader {
         board.leads(unlisted(&resources, &BTreeSet::new()));
         let reading = Reading { service_labels: true, needs_pools: true, metallb };
         let (reader, seen) = Reader::start(kube, &resources, reading)?;
-        let (requests, replies) = Requests::start(kube)?;
+        let (requests, replies) = Requests::start(kube, Statuses::AtOnce)?;
         let settings = services::Settings { role: Role::Controller, ..args.services.settings() };
         Ok(Self {
             services: Services::start(settings),

@@ -61,7 +61,7 @@ pub use self::{
     reader::Reader,
     recorder::Recorder,
     releaser::{ReleaseError, Released, Releaser},
-    requests::{Found, Reply, Requests},
+    requests::{Found, Reply, Requests, Statuses},
     resource::Resource,
     seen::Seen,
     shared::Kube,

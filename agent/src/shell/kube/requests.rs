@@ -62,6 +62,15 @@ struct IngressJob {
     from_metallb: bool,
 }
 
+/// Turn of the statuses of Services while nodes write very many claims.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Statuses {
+    /// They wait, since a VIP is answered before its status is written.
+    AfterClaims,
+    /// They come at once, since no node claims a VIP before it is in a status.
+    AtOnce,
+}
+
 /// Jobs that wait for their turn. The metrics count each until it is done.
 type Queue<K, J> = mpsc::UnboundedSender<(K, (Pending, J))>;
 
@@ -86,7 +95,7 @@ impl Requests {
     ///
     /// The receiver has the outcomes. No method waits: a job that cannot run yet is queued. The
     /// core has at most one open request about each VIP.
-    pub fn start(kube: &Kube) -> Result<(Self, mpsc::Receiver<Reply>), ConnectError> {
+    pub fn start(kube: &Kube, statuses: Statuses) -> Result<(Self, mpsc::Receiver<Reply>), ConnectError> {
         let (replies, receiver) = mpsc::channel(REPLIES);
         let mut tasks = JoinSet::new();
         let limits = kube.server.limits();
@@ -125,10 +134,11 @@ impl Requests {
         let (ingresses, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
         let crowded = kube.clone();
-        let patient = move || if crowded.crowded_for().is_some() { 1 } else { INGRESSES };
+        let waits = move || statuses == Statuses::AfterClaims && crowded.crowded_for().is_some();
+        let patient = move || if waits() { 1 } else { INGRESSES };
         let limit = move || Limit { all: INGRESSES, patient: patient() };
         let can_wait = |(_, job): &(Pending, IngressJob)| job.addresses.is_some();
-        let work = async move |(_pending, job)| Some(write_ingress(&worker, job).await);
+        let work = async move |(_pending, job)| Some(write_ingress(&worker, statuses, job).await);
         tasks.spawn(lane::run(jobs, limit, can_wait, work, replies));
 
         let node = kube.node.clone();
@@ -225,10 +235,13 @@ impl Requests {
 /// Writes or takes back the addresses in a Service's status.
 async fn write_ingress(
     worker: &Worker,
+    statuses: Statuses,
     IngressJob { service, addresses, from_metallb }: IngressJob,
 ) -> Reply {
     if addresses.is_some() {
-        worker.kube.let_claims_pass().await;
+        if statuses == Statuses::AfterClaims {
+            worker.kube.let_claims_pass().await;
+        }
     } else if from_metallb {
         // What MetalLB wrote too would stay if Vipward only gave up its own.
         if let Err(error) = apply(worker, &service, Some(&[]), from_metallb).await {

@@ -20,7 +20,7 @@ use crate::{
     cli::KubernetesArgs,
     shell::{
         bpf::{Loader, Pins},
-        kube::{Access, Kube, L2Statuses, Limits, Reader, Reading, Requests, Resource, Server},
+        kube::{Access, Kube, L2Statuses, Limits, Reader, Reading, Requests, Resource, Server, Statuses},
     },
 };
 
@@ -103,7 +103,7 @@ pub(super) async fn start(
     // The agent does not wait for it.
     let of_wire = if settings.wire.is_some() { &[Resource::WireSecret][..] } else { &[] };
     let (reader, seen) = Reader::start(&kube, &[&resources, of_wire].concat(), reading)?;
-    let (requests, replies) = Requests::start(&kube)?;
+    let (requests, replies) = Requests::start(&kube, Statuses::AfterClaims)?;
 
     let l2_statuses = if metallb { Some(L2Statuses::start(&kube)?) } else { None };
 
