@@ -171,6 +171,12 @@ pub enum Protocol {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Annotations(Option<Box<AnnotationValues>>);
 
+impl From<AnnotationValues> for Annotations {
+    fn from(values: AnnotationValues) -> Self {
+        Self(Some(Box::new(values)))
+    }
+}
+
 impl Deref for Annotations {
     type Target = AnnotationValues;
 

@@ -1,7 +1,6 @@
 //! Bytes as a series of events. Small numbers choose from small pools, so that the objects meet.
 
 use std::{
-    collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
 };
@@ -10,10 +9,10 @@ use arbitrary::{Arbitrary, Unstructured};
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::{NodeInterface, NodeName, ServiceName, Version},
+    cluster::{NodeInterface, NodeName, ServiceLabels, ServiceName, Version},
     pools::Family,
     services::{
-        Annotations, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController,
+        AnnotationValues, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController,
         Port, Protocol, Role, ServiceRecord, Settings,
     },
 };
@@ -213,7 +212,7 @@ impl Service {
         let [addresses, kube_vip_addresses, metallb_addresses, spec] = self.texts.each_ref().map(Text::read);
         let [nodes, preferred_nodes, interface, force] = self.limits.each_ref().map(Text::read);
         let share = [None, Some("key"), Some(" key "), Some("other"), Some(" ")][usize::from(self.share % 5)];
-        let annotations = Annotations {
+        let annotations = AnnotationValues {
             pool: None,
             metallb_pool: None,
             metallb_share: None,
@@ -244,7 +243,7 @@ impl Service {
             uid: if self.uid { "1" } else { "2" }.into(),
             version: Version::from("1"),
             created: self.created.into(),
-            labels: BTreeMap::new(),
+            labels: ServiceLabels::default(),
             load_balancer: kind != 0,
             cluster_ips: (kind % 4 == 3).then_some(cluster_ip).into_iter().collect(),
             class: match self.class % 8 {
@@ -252,7 +251,7 @@ impl Service {
                 1 => Some("vipward.io/l2".into()),
                 _ => None,
             },
-            annotations,
+            annotations: annotations.into(),
             families: vec![Family::V4],
             needs_all_families: false,
             load_balancer_ip: spec,

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use vipward_core::{
     cluster::{NodeName, ServiceName},
-    services::{Annotations, EndpointsRecord, Event, Port, Protocol, ServiceRecord},
+    services::{AnnotationValues, EndpointsRecord, Event, Port, Protocol, ServiceRecord},
 };
 
 use crate::node::Incoming;
@@ -28,15 +28,15 @@ impl Service {
         (created, port): (i64, u16),
         on: Option<BTreeSet<NodeName>>,
     ) -> Self {
-        let annotations = Annotations {
+        let annotations = AnnotationValues {
             addresses: Some(addresses.into()),
             share: Some(SHARE.into()),
-            ..Annotations::default()
+            ..AnnotationValues::default()
         };
         let uid = format!("{name}-{created}").into();
         let record = ServiceRecord {
             created,
-            annotations,
+            annotations: annotations.into(),
             local: on.is_some(),
             ..ServiceRecord::new(name, uid, vec![Port { port, protocol: Protocol::Tcp }])
         };
