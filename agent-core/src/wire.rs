@@ -6,7 +6,7 @@
 //! that is not renewed. `docs/OWNERSHIP.md` has the rules.
 //!
 //! [`Offer`] is what a node says of itself in its Lease, [`Plan`] what the engine wants pinged, and
-//! [`Witness`] the state machine that pings and judges. It counts in [`Boottime`].
+//! [`Witness`] the state machine that pings and judges. It counts in [`Boottime`](crate::time::Boottime).
 
 mod acceptance;
 pub mod found;

@@ -32,11 +32,12 @@ static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
 
 /// The offset of the IPv6 header in a frame without tags.
 const UNTAGGED: usize = ETHERTYPE + size_of::<u16>();
-/// A frame without tags up to the kind of its ICMPv6 message: one check of its length is enough.
-type FrameStart = [u16; (UNTAGGED + NdHeader::KIND) / 2 + 1];
-
-const _: () = assert!((UNTAGGED + NdHeader::KIND) % 2 == 0 && (UNTAGGED + NdHeader::NEXT_HEADER) % 2 == 0);
-
+/// The offsets of the next header and of the `ICMPv6` type in such a frame.
+const NEXT_HEADER: usize = UNTAGGED + NdHeader::NEXT_HEADER;
+const KIND: usize = UNTAGGED + NdHeader::KIND;
+const _: () = assert!(NEXT_HEADER.is_multiple_of(2) && KIND.is_multiple_of(2));
+/// Such a frame up to that type. One check of the length is enough for both.
+type FrameStart = [u16; KIND / 2 + 1];
 /// The bits of an offset in a packet. The verifier must see that it has no others.
 const OFFSET_BITS: usize = 0x7fff;
 /// The units of a header.
@@ -129,8 +130,7 @@ pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
         && packet.at::<FrameStart>(0).is_some_and(|frame| {
             // SAFETY: the words are within the packet, and nothing writes to them meanwhile.
             let word = |at: usize| unsafe { (*frame)[at / 2] };
-            !NdHeader::is_icmpv6(word(UNTAGGED + NdHeader::NEXT_HEADER))
-                || !NdHeader::is_nd(word(UNTAGGED + NdHeader::KIND))
+            !NdHeader::is_icmpv6(word(NEXT_HEADER)) || !NdHeader::is_nd(word(KIND))
         })
 }
 
