@@ -3,6 +3,7 @@
 //! A record is the state that this node last *read*, so it may be behind. Its
 //! times are never compared with this node's clock.
 
+mod labels;
 mod selector;
 #[cfg(test)]
 mod tests;
@@ -14,7 +15,10 @@ use vipward_common::MacAddr;
 
 use crate::{pools::Reservation, wire::Offer};
 
-pub use self::selector::{Selector, SelectorError};
+pub use self::{
+    labels::{Labels, ServiceLabels},
+    selector::{Selector, SelectorError},
+};
 
 macro_rules! shared_text {
     ($(#[$doc:meta])* $name:ident) => {

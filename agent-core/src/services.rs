@@ -40,8 +40,8 @@ pub use self::{
     place::Place,
     problem::{Malformed, Problem, SeenBy, WayOut},
     records::{
-        Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress, IpMode,
-        OtherController, Port, Protocol, ServiceRecord, StatusOwner,
+        AnnotationValues, Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress,
+        IpMode, OtherController, Port, Protocol, ServiceRecord, StatusOwner,
     },
     refusal::Refusal,
     types::{Command, DEFAULT_CLASS, Event, MOST_ADDRESSES, Role, Settings},
@@ -303,7 +303,7 @@ impl Services {
         demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
     }
 
-    fn put_service(&mut self, record: Box<ServiceRecord>, commands: &mut Vec<Command>) {
+    fn put_service(&mut self, mut record: Box<ServiceRecord>, commands: &mut Vec<Command>) {
         if !record.load_balancer && record.status_owner() != StatusOwner::Vipward {
             return self.forget(&record.name, commands);
         }
@@ -317,6 +317,8 @@ impl Services {
                     entry.was_ours = false;
                     self.turns.remove(&name);
                 }
+                // The key keeps its texts: those of the new record would be a second copy.
+                record.name = entry.record.name.clone();
                 entry.record = record;
             }
             None => {

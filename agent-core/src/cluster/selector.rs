@@ -1,8 +1,10 @@
 //! Label selectors, as `kubectl -l` takes them.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{str::FromStr, sync::Arc};
 
 use thiserror::Error;
+
+use super::Labels;
 
 #[cfg(test)]
 mod tests;
@@ -50,14 +52,14 @@ pub enum SelectorError {
 
 impl Selector {
     /// Returns true if `labels` meet all requirements.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &impl Labels) -> bool {
         self.requirements.iter().all(|Requirement { key, holds }| {
-            let value = labels.get(key);
+            let value = labels.value(key);
             match holds {
                 Holds::Exists => value.is_some(),
                 Holds::Missing => value.is_none(),
-                Holds::In(values) => value.is_some_and(|value| values.contains(value)),
-                Holds::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Holds::In(values) => value.is_some_and(|value| values.iter().any(|one| one == value)),
+                Holds::NotIn(values) => value.is_none_or(|value| values.iter().all(|one| one != value)),
             }
         })
     }

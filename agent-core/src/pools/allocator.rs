@@ -354,10 +354,12 @@ impl Allocator {
     fn assign(
         &mut self,
         service: &ServiceName,
-        addresses: Vec<IpAddr>,
+        mut addresses: Vec<IpAddr>,
         lacks: Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
+        // It is kept for thousands of Services, most with one address.
+        addresses.shrink_to_fit();
         let assigned = (addresses, lacks, self.book.is_reserving_for(service));
         if self.assigned.get(service) != Some(&assigned) {
             let (addresses, lacks, pending) = assigned.clone();

@@ -13,14 +13,14 @@ use super::{
     pool::{PoolFault, PoolFaultKind},
 };
 use crate::{
-    cluster::{Selector, SelectorError},
+    cluster::{Selector, SelectorError, ServiceLabels},
     config::InterfacePattern,
 };
 
 #[cfg(test)]
 mod tests;
 
-type Labels = BTreeMap<String, String>;
+type NodeLabels = BTreeMap<String, String>;
 
 /// Where a pool's addresses may be announced, as its object describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -75,12 +75,12 @@ impl Allowance {
         }
     }
 
-    fn is_for(&self, services: &[&Labels]) -> bool {
-        let is_one = |labels: &&Labels| self.services.iter().any(|selector| selector.matches(labels));
+    fn is_for(&self, services: &[&ServiceLabels]) -> bool {
+        let is_one = |labels: &&ServiceLabels| self.services.iter().any(|selector| selector.matches(*labels));
         self.services.is_empty() || services.iter().any(is_one)
     }
 
-    fn selects(&self, labels: &Labels) -> bool {
+    fn selects(&self, labels: &NodeLabels) -> bool {
         self.nodes.is_empty() || self.nodes.iter().any(|selector| selector.matches(labels))
     }
 
@@ -103,7 +103,7 @@ pub struct PoolPolicy {
 
 impl PoolPolicy {
     /// Returns true if a node with these labels may hold an address, on some interface.
-    pub fn selects(&self, labels: &Labels) -> bool {
+    pub fn selects(&self, labels: &NodeLabels) -> bool {
         self.allowances.iter().any(|allowance| allowance.selects(labels))
     }
 
@@ -111,14 +111,14 @@ impl PoolPolicy {
     ///
     /// On a node that it does not select, or whose labels are unknown, the interfaces are those of
     /// any node: such a node answers until it has handed its VIPs over.
-    pub fn has(&self, interface: &str, labels: Option<&Labels>) -> bool {
+    pub fn has(&self, interface: &str, labels: Option<&NodeLabels>) -> bool {
         let labels = labels.filter(|labels| self.selects(labels));
         let is_meant = |allowance: &&Allowance| labels.is_none_or(|labels| allowance.selects(labels));
         self.allowances.iter().filter(is_meant).any(|allowance| allowance.has(interface))
     }
 
     /// Returns the weight of a node among those that may hold an address. The largest comes first.
-    pub fn preference(&self, interface: &str, labels: &Labels) -> i64 {
+    pub fn preference(&self, interface: &str, labels: &NodeLabels) -> i64 {
         let meant =
             self.allowances.iter().filter(|allowance| allowance.selects(labels) && allowance.has(interface));
         let preferred = meant.flat_map(|allowance| &allowance.preferred);
@@ -126,7 +126,7 @@ impl PoolPolicy {
     }
 
     /// Returns the policy of an address that Services with these labels want.
-    fn of_services(self: &Arc<Self>, services: &[&Labels]) -> Arc<Self> {
+    fn of_services(self: &Arc<Self>, services: &[&ServiceLabels]) -> Arc<Self> {
         if self.allowances.iter().all(|allowance| allowance.is_for(services)) {
             return Arc::clone(self);
         }
@@ -214,7 +214,7 @@ type Parts = BTreeMap<IpAddr, (IpAddr, Arc<PoolPolicy>)>;
 impl Policies {
     /// Returns the policy of an address that Services with these labels want. Without one, it may be
     /// announced everywhere.
-    pub fn of(&self, vip: IpAddr, services: &[&Labels]) -> Option<Arc<PoolPolicy>> {
+    pub fn of(&self, vip: IpAddr, services: &[&ServiceLabels]) -> Option<Arc<PoolPolicy>> {
         let parts = self.parts.get_or_init(|| self.divide());
         let (_, (last, policy)) = parts.range(..=vip).next_back()?;
         (vip <= *last).then(|| policy.of_services(services))

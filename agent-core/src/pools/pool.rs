@@ -14,7 +14,7 @@ use super::{
     range::{AddressRange, RangeError, number},
 };
 use crate::{
-    cluster::{Selector, SelectorError, ServiceName},
+    cluster::{Selector, SelectorError, ServiceLabels, ServiceName},
     config::FaultKind,
 };
 
@@ -218,7 +218,7 @@ impl Pool {
     pub fn serves(
         &self,
         service: &ServiceName,
-        labels: &BTreeMap<String, String>,
+        labels: &ServiceLabels,
         namespace_labels: &BTreeMap<String, String>,
     ) -> bool {
         let listed = &self.record.namespaces;

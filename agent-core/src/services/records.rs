@@ -1,17 +1,12 @@
 //! Records of the API server's objects and of this host's network. They
 //! have only the fields that decisions need.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt, net::IpAddr, ops::Deref, sync::Arc};
 
 use ipnet::IpNet;
 
 use crate::{
-    cluster::{NodeName, ServiceName, Version},
+    cluster::{NodeName, ServiceLabels, ServiceName, Version},
     net::{Interface, NetView},
     pools::Family,
 };
@@ -33,7 +28,7 @@ pub struct ServiceRecord {
     pub created: i64,
     /// Its labels. They may be left empty unless
     /// [`Settings::service_selector`](super::Settings::service_selector) is set.
-    pub labels: BTreeMap<String, String>,
+    pub labels: ServiceLabels,
     /// True if `spec.type` is `LoadBalancer`.
     pub load_balancer: bool,
     /// `spec.clusterIPs`.
@@ -79,7 +74,7 @@ impl ServiceRecord {
             uid,
             version: Version::from("1"),
             created: 0,
-            labels: BTreeMap::new(),
+            labels: ServiceLabels::default(),
             load_balancer: true,
             cluster_ips: Vec::new(),
             class: None,
@@ -171,12 +166,36 @@ pub enum Protocol {
     Sctp,
 }
 
+/// The annotations of a Service that Vipward knows. Most Services have none of them, and there are
+/// thousands: so the values are apart.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Annotations(Option<Box<AnnotationValues>>);
+
+impl Deref for Annotations {
+    type Target = AnnotationValues;
+
+    fn deref(&self) -> &AnnotationValues {
+        self.0.as_deref().unwrap_or(&AnnotationValues::NONE)
+    }
+}
+
+#[cfg(test)]
+impl std::ops::DerefMut for Annotations {
+    fn deref_mut(&mut self) -> &mut AnnotationValues {
+        self.0.get_or_insert_default()
+    }
+}
+
 macro_rules! annotations {
     ($($(#[$doc:meta])* $field:ident = $name:literal,)*) => {
-        /// The annotations of a Service that Vipward knows, as written there.
+        /// The values of the annotations that Vipward knows, as written.
         #[derive(Clone, PartialEq, Eq, Debug, Default)]
-        pub struct Annotations {
+        pub struct AnnotationValues {
             $($(#[$doc])* pub $field: Option<Box<str>>,)*
+        }
+
+        impl AnnotationValues {
+            const NONE: Self = Self { $($field: None,)* };
         }
 
         impl Annotations {
@@ -185,7 +204,8 @@ macro_rules! annotations {
 
             /// Reads the known annotations. `value` returns an annotation's value by its name.
             pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
-                Self { $($field: value($name).map(Into::into),)* }
+                let values = AnnotationValues { $($field: value($name).map(Into::into),)* };
+                Self((values != AnnotationValues::NONE).then(|| Box::new(values)))
             }
         }
     };

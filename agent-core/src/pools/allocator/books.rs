@@ -96,7 +96,8 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Book {
     entries: BTreeMap<IpAddr, Entry>,
-    by_service: BTreeMap<ServiceName, BTreeSet<IpAddr>>,
+    /// The reserved addresses by Service. Most Services have one, for which a set of its own is large.
+    by_service: BTreeSet<(ServiceName, IpAddr)>,
     expiries: BTreeSet<(i64, IpAddr)>,
     /// The commands that are under way, each with the Service that it is about.
     asked: BTreeMap<IpAddr, Asked>,
@@ -115,7 +116,7 @@ impl Book {
     ) -> Option<ServiceName> {
         let before = self.take(vip, pools);
         if let Some(reservation) = &reservation {
-            self.by_service.entry(reservation.service.clone()).or_default().insert(vip);
+            self.by_service.insert((reservation.service.clone(), vip));
             if let Some(Some(until)) = reservation.kept {
                 self.expiries.insert((until, vip));
             }
@@ -138,12 +139,7 @@ impl Book {
         if let Some(Some(until)) = reservation.kept {
             self.expiries.remove(&(until, vip));
         }
-        if let Some(vips) = self.by_service.get_mut(&reservation.service) {
-            vips.remove(&vip);
-            if vips.is_empty() {
-                self.by_service.remove(&reservation.service);
-            }
-        }
+        self.by_service.remove(&(reservation.service.clone(), vip));
         Some(reservation.service)
     }
 
@@ -198,8 +194,7 @@ impl Book {
     }
 
     fn asked_for(&self, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
-        let from = self.asking.range((service.clone(), address::FIRST)..);
-        from.take_while(move |(asking, _)| asking == service).map(|(_, vip)| *vip)
+        vips_of(&self.asking, service)
     }
 
     /// Returns true if the address is being reserved for the Service.
@@ -251,8 +246,9 @@ impl Book {
 
     /// Returns the addresses that are reserved for a Service, and are not being freed.
     pub(super) fn of(&self, service: &ServiceName) -> Vec<IpAddr> {
-        let all = self.by_service.get(service).into_iter().flatten().copied();
-        all.filter(|vip| self.asked.get(vip).is_none_or(|asked| !asked.frees)).collect()
+        vips_of(&self.by_service, service)
+            .filter(|vip| self.asked.get(vip).is_none_or(|asked| !asked.frees))
+            .collect()
     }
 
     /// Returns the addresses that a Service has, or is about to have.
@@ -265,15 +261,17 @@ impl Book {
     pub(super) fn number_of(&self, namespace: &Arc<str>) -> usize {
         let first = || ServiceName { namespace: Arc::clone(namespace), name: "".into() };
         let is_of_it = |service: &ServiceName| service.namespace == *namespace;
-        let have = self.by_service.range(first()..).take_while(|(service, _)| is_of_it(service));
-        let asked =
-            self.asking.range((first(), address::FIRST)..).take_while(|(service, _)| is_of_it(service));
+        let of_it = |all: &BTreeSet<(ServiceName, IpAddr)>| {
+            let from = all.range((first(), address::FIRST)..);
+            from.take_while(|(service, _)| is_of_it(service)).map(|(_, vip)| *vip).collect::<Vec<_>>()
+        };
         let is_new = |vip: &IpAddr| self.reservation(*vip).is_none();
-        have.map(|(_, vips)| vips.len()).sum::<usize>() + asked.filter(|(_, vip)| is_new(vip)).count()
+        of_it(&self.by_service).len() + of_it(&self.asking).iter().filter(|vip| is_new(vip)).count()
     }
 
+    /// Returns the Services with a reservation. One with several comes several times.
     pub(super) fn owners(&self) -> impl Iterator<Item = ServiceName> {
-        self.by_service.keys().cloned()
+        self.by_service.iter().map(|(service, _)| service.clone())
     }
 
     pub(super) fn reservations(&self) -> impl Iterator<Item = (IpAddr, &Reservation)> {
@@ -289,6 +287,12 @@ impl Book {
         let due = self.expiries.iter().take_while(|(until, _)| *until <= now);
         due.filter_map(|(_, vip)| Some(self.reservation(*vip)?.service.clone())).collect()
     }
+}
+
+/// Returns the addresses of a Service, of all addresses by Service.
+fn vips_of(all: &BTreeSet<(ServiceName, IpAddr)>, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
+    let from = all.range((service.clone(), address::FIRST)..);
+    from.take_while(move |(other, _)| other == service).map(|(_, vip)| *vip)
 }
 
 /// A pool, and what is known of it.

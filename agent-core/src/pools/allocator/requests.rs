@@ -7,13 +7,13 @@ use std::{
 };
 
 use super::Family;
-use crate::cluster::ServiceName;
+use crate::cluster::{ServiceLabels, ServiceName};
 
 /// What a Service asks of the pools.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: ServiceLabels,
     /// The families of which it asks one address each, in its order.
     pub families: Vec<Family>,
     /// True if it is to have an address of each, false if one of them will do.

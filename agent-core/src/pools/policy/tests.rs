@@ -9,7 +9,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-fn labels(pairs: &[(&str, &str)]) -> Labels {
+fn labels(pairs: &[(&str, &str)]) -> NodeLabels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
@@ -118,7 +118,7 @@ fn the_pools_of_metallb_are_announced_as_its_advertisements_say_once_those_are_k
     policies.put(&theirs);
     policies.put(&pool("lan", &["192.0.2.2"]));
     let all = vec![ip("192.0.2.1")..=ip("192.0.2.1")];
-    let of = |policies: &Policies, services: &[&Labels]| policies.of(ip("192.0.2.1"), services);
+    let of = |policies: &Policies, services: &[&ServiceLabels]| policies.of(ip("192.0.2.1"), services);
     let names = |policies: &Policies| of(policies, &[]).expect("a policy").advertisements.join(" ");
     assert_eq!(of(&policies, &[]), None, "everywhere, until the advertisements are known");
     assert_eq!(policies.put_advertisement(&advertisement("b", "", "zone=b", "", "")), []);
@@ -130,7 +130,7 @@ fn the_pools_of_metallb_are_announced_as_its_advertisements_say_once_those_are_k
 
     assert_eq!(policies.put_advertisement(&advertisement("c", "wan", "", "", "")), [], "another pool");
     assert_eq!(policies.put_advertisement(&advertisement("a", "lan", "zone=a", "eth1", "app=web")), all);
-    let (web, dns) = (labels(&[("app", "web")]), labels(&[("app", "dns")]));
+    let [web, dns] = ["web", "dns"].map(|app| ServiceLabels::from(&labels(&[("app", app)])));
     let rows = [
         ("both, by the one of its Services", &[&dns, &web][..], 2, true),
         ("the other Service has the general one alone", &[&dns], 1, false),
@@ -211,7 +211,10 @@ fn a_value_that_cannot_be_read_leaves_the_last_one_in_effect() {
         let (pool, faults) = Pool::read(record.clone());
         let [fault] = &faults[..] else { panic!("one fault: {faults:?}") };
         assert!(fault.to_string().starts_with(words), "{fault}");
-        assert!(pool.serves(&super::super::tests::service("web"), &Labels::new(), &Labels::new()), "{words}");
+        assert!(
+            pool.serves(&super::super::tests::service("web"), &ServiceLabels::default(), &NodeLabels::new()),
+            "{words}"
+        );
         assert_eq!(policies.put(&record), [], "{words}: nothing changes");
         assert_eq!(policies.of(ip("192.0.2.1"), &[]).as_ref(), Some(&before), "{words}");
         // An agent that starts now knows no earlier value: that field limits nothing.

@@ -124,7 +124,8 @@ fn a_pool_serves_only_the_namespaces_and_labels_that_it_selects() {
     let mut world = World::new([team]);
     world.tell(Event::Namespace { name: "one".into(), labels: labels("a") });
     world.tell(Event::Namespace { name: "two".into(), labels: labels("b") });
-    let public = || Request { labels: BTreeMap::from([("public".to_owned(), String::new())]), ..v4() };
+    let public =
+        || Request { labels: (&BTreeMap::from([("public".to_owned(), String::new())])).into(), ..v4() };
     assert_eq!(world.ask("one/web", public()), [ip("192.0.2.1")]);
     assert_eq!(world.ask("extra/web", public()), [ip("192.0.2.2")]);
     assert_eq!(world.ask("one/private", v4()), NONE);

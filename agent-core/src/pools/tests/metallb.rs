@@ -82,7 +82,7 @@ fn one_of_several_selectors_is_enough() {
         ("other/x", "app=dns", "team=c", false),
         ("named/x", "app=mail", "team=a", false),
     ] {
-        let serves = pool.serves(&service(name), &labels(of_service), &labels(of_namespace));
+        let serves = pool.serves(&service(name), &(&labels(of_service)).into(), &labels(of_namespace));
         assert_eq!(serves, expected, "{name} {of_service} {of_namespace}");
     }
     let broken = PoolRecord { service_selectors: vec!["a in b".into()], ..theirs("p", &["192.0.2.1"]) };

@@ -1,4 +1,5 @@
 use super::{super::*, *};
+use crate::cluster::ServiceLabels;
 
 fn faults(record: PoolRecord) -> Vec<String> {
     Pool::read(record).1.iter().map(ToString::to_string).collect()
@@ -78,7 +79,7 @@ fn a_selector_with_a_fault_shuts_the_pool() {
     let record = PoolRecord { service_selectors: vec!["a in b".into()], ..pool("p", &["192.0.2.1"]) };
     let (pool, faults) = Pool::read(record);
     assert!(faults[0].to_string().starts_with("serviceSelector: \"a in b\" is no requirement"), "{faults:?}");
-    assert!(!pool.serves(&service("web"), &BTreeMap::new(), &BTreeMap::new()));
+    assert!(!pool.serves(&service("web"), &ServiceLabels::default(), &BTreeMap::new()));
 }
 
 #[test]

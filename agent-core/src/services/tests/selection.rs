@@ -47,7 +47,7 @@ fn services_are_narrowed_by_namespace_labels_and_annotations() {
     };
     let record = service("edge/web").addressed(VIP);
     let mut labelled = record.clone();
-    labelled.labels = labels(&[("tier", "front")]);
+    labelled.labels = (&labels(&[("tier", "front")])).into();
     let annotated = |name, value| record.clone().annotated(&[("vipward.io/addresses", VIP), (name, value)]);
     let mut deleting = record.clone();
     deleting.deleting = true;

@@ -254,6 +254,8 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
     let annotation = |name: &str| {
         if reading.metallb { metallb::annotation(&metadata, name) } else { metadata.annotation(name) }
     };
+    let mut ingress: Vec<_> = status.load_balancer.ingress.iter().flatten().map(ingress).collect();
+    ingress.shrink_to_fit();
     ServiceRecord {
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
@@ -269,7 +271,7 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
         needs_all_families: spec.ip_family_policy.as_deref() == Some("RequireDualStack"),
         load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
         external_ips: spec.external_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
-        ingress: status.load_balancer.ingress.iter().flatten().map(ingress).collect(),
+        ingress,
         status_manager,
         status_shared,
         status_from_metallb,
@@ -278,7 +280,12 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
         ports: spec.ports.iter().flatten().filter_map(port).collect(),
         deleting: metadata.is_deleting(),
         name,
-        labels: metadata.labels.filter(|_| reading.service_labels).unwrap_or_default(),
+        labels: metadata
+            .labels
+            .as_ref()
+            .filter(|_| reading.service_labels)
+            .map(Into::into)
+            .unwrap_or_default(),
     }
 }
 

@@ -1,7 +1,10 @@
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
-use vipward_core::services::StatusOwner;
+use vipward_core::{
+    cluster::{Labels as _, ServiceLabels},
+    services::StatusOwner,
+};
 
 use super::*;
 use crate::shell::kube::testing;
@@ -81,13 +84,13 @@ fn a_service_is_read_as_far_as_it_is_used() {
         record.ports,
         [Port { port: 80, protocol: Protocol::Tcp }, Port { port: 53, protocol: Protocol::Udp }]
     );
-    assert!(record.labels.is_empty(), "labels were not asked for");
+    assert_eq!(record.labels, ServiceLabels::default(), "labels were not asked for");
 
     let reading = Reading { service_labels: true, ..Reading::default() };
     let Seen::Service(record) = parsed(Resource::Services, &object, reading).seen else {
         panic!("no Service")
     };
-    assert_eq!(record.labels["app"], "web");
+    assert_eq!(record.labels.value("app"), Some("web"));
 }
 
 #[test]
