@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 use vipward::shell::kube::{
-    Access, Kube, Limits, Reader, Reading, Reply, Requests, Resource, Seen, Server, crd_yaml,
+    Access, Kube, Limits, Reader, Reading, Reply, Requests, Resource, Seen, Server, Statuses, crd_yaml,
 };
 use vipward_common::MacAddr;
 use vipward_core::{
@@ -245,7 +245,11 @@ struct Writing {
 
 impl Writing {
     fn start(kube: &Kube) -> Result<Self> {
-        let (requests, replies) = Requests::start(kube)?;
+        Self::with(kube, Statuses::AfterClaims)
+    }
+
+    fn with(kube: &Kube, statuses: Statuses) -> Result<Self> {
+        let (requests, replies) = Requests::start(kube, statuses)?;
         Ok(Self { requests, replies })
     }
 
