@@ -245,7 +245,11 @@ struct Writing {
 
 impl Writing {
     fn start(kube: &Kube) -> Result<Self> {
-        let (requests, replies) = Requests::start(kube, Statuses::AfterClaims)?;
+        Self::with(kube, Statuses::AfterClaims)
+    }
+
+    fn with(kube: &Kube, statuses: Statuses) -> Result<Self> {
+        let (requests, replies) = Requests::start(kube, statuses)?;
         Ok(Self { requests, replies })
     }
 

@@ -82,6 +82,34 @@ async fn a_status_of_another_controller_is_never_overwritten_and_the_error_names
     Ok(())
 }
 
+#[tokio::test]
+async fn an_agents_statuses_let_many_claims_pass_and_a_controllers_do_not() -> Result<()> {
+    const CLAIMS: u8 = 100;
+    let scene = Scene::new().await?;
+    create(&scene.services(), service("web")).await?;
+    let (_reader, mut seen, _) = reading(&scene.kube).await?;
+    let mut agent = Writing::with(&scene.kube, Statuses::AfterClaims)?;
+    let mut controller = Writing::with(&scene.kube, Statuses::AtOnce)?;
+    for number in 0..CLAIMS {
+        agent.requests.write_claim(claim([192, 0, 2, number].into(), Expected::Absent, 1));
+    }
+    for _ in 0..CLAIMS {
+        agent.event().await?;
+        until(&mut seen, "a claim", |seen| matches!(seen, Seen::Claim(_)).then_some(())).await?;
+    }
+    for writing in [&agent, &controller] {
+        writing.requests.write_ingress(web(), vec![VIP], false);
+    }
+    tokio::select! {
+        result = controller.ingress() => result??,
+        result = agent.ingress() => bail!("the agent did not wait: {result:?}"),
+    }
+    assert!(scene.kube.crowded_for().is_some(), "the controller's came while claims did");
+    agent.ingress().await??;
+    assert_eq!(scene.kube.crowded_for(), None, "the agent's came when no claims did");
+    Ok(())
+}
+
 fn about_web(reason: Reason, note: &str) -> Message {
     Message::new(Object::Service(web()), Some("u-1".into()), reason, note)
 }
