@@ -16,6 +16,7 @@ mod plan;
 mod scale;
 mod witness;
 
+pub(crate) use self::plan::LEAST_SILENT;
 pub use self::{
     acceptance::Acceptance,
     frame::{Act, Frame, Kind, Received},

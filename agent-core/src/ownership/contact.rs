@@ -3,24 +3,21 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Command, Engine, Notice, nodes::Nodes, wire_plan::share_a_segment};
+use super::{Command, Engine, Notice, member::Member, nodes::Nodes, wire_plan::share_a_segment};
 use crate::{
     cluster::{NodeInterface, NodeName},
     time::Monotonic,
-    wire::{Answers, Mode, Path, Plan},
+    wire::{Answers, LEAST_SILENT, Mode, Path, Plan},
 };
 
-/// Least number of peers that renew their Leases and are not heard, for the fault to be here.
-const LEAST_PEERS: usize = 2;
-
-/// What silence on an interface shows.
+/// Meaning of silence on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Standing {
-    /// Nothing: no frame has come yet, so switches may not pass them.
+    /// It means nothing: no frame has come yet, so switches may not pass them.
     Unproven,
-    /// A fault of this node, unless the others are silent for each other, too.
+    /// It would mean a fault of this node, since frames have passed.
     Proven,
-    /// That fault. The interface counts as without carrier.
+    /// It means such a fault. The interface counts as without carrier.
     Deaf,
 }
 
@@ -62,7 +59,7 @@ impl Contacts {
         answers: Answers,
         now: Monotonic,
     ) -> bool {
-        let before = self.interfaces.get(interface).map_or(Standing::Unproven, |contact| contact.standing);
+        let before = self.standing(interface);
         let mut contact = Contact { heard, answers, found_at: now, standing: before };
         if contact.is_well() {
             contact.standing = Standing::Proven;
@@ -93,10 +90,15 @@ impl Contacts {
         deaf.map(|(interface, _)| interface)
     }
 
+    /// Returns the meaning of silence on an interface.
+    fn standing(&self, interface: &str) -> Standing {
+        self.interfaces.get(interface).map_or(Standing::Unproven, |contact| contact.standing)
+    }
+
     /// Returns all interfaces, with the carrier that counts.
     fn that_count(&self) -> Vec<NodeInterface> {
         let count = |interface: &NodeInterface| NodeInterface {
-            carrier: interface.carrier && !self.deaf().any(|deaf| *deaf == interface.name),
+            carrier: interface.carrier && self.standing(&interface.name) != Standing::Deaf,
             ..interface.clone()
         };
         self.found.iter().map(count).collect()
@@ -123,8 +125,8 @@ impl Nodes {
         }
         // Where no frame passes, silence shows nothing. A node that was deposed, or has a witness, shows
         // that they pass.
-        let standing = wire.contacts.interfaces.get(&interface.name).map(|contact| contact.standing);
-        let is_proven = wire.deposed_at.is_some() || standing.is_some_and(|it| it != Standing::Unproven);
+        let standing = wire.contacts.standing(&interface.name);
+        let is_proven = wire.deposed_at.is_some() || standing != Standing::Unproven;
         // Only the nodes of the plan are pinged.
         let pinged = |name: &NodeName| wire.plan.peers.iter().any(|peer| peer.node == *name);
         self.partners().any(|(name, member, ..)| {
@@ -132,48 +134,39 @@ impl Nodes {
             let has_witness = offer.is_some_and(|offer| offer.mode == Mode::Notice);
             pinged(name)
                 && self.renews(name, now)
-                && self.is_there(name, interface)
+                && is_there(member, interface)
                 && (is_proven || has_witness)
         })
     }
 
-    /// Returns true if another node has an interface with carrier on the segment of one of this node.
-    fn is_there(&self, node: &NodeName, interface: &NodeInterface) -> bool {
-        let lease = self.member(node).and_then(|member| member.lease.as_ref());
-        let mut theirs = lease.into_iter().flat_map(|lease| &lease.interfaces);
-        theirs.any(|their| their.carrier && share_a_segment(interface, their))
+    /// Returns the meaning of the silence on an interface now. It is a fault of this node while others
+    /// live there. When they count as without carrier as well, the segment does not pass frames.
+    fn judge(&self, interface: &NodeInterface, contact: Contact, now: Monotonic) -> Standing {
+        let peers =
+            self.wire.plan.peers.iter().filter_map(|peer| Some((&peer.node, self.member(&peer.node)?)));
+        let mut peers = peers.filter(|(_, member)| is_there(member, interface));
+        // Peers that died may have caused the silence. One that has renewed since did not.
+        let has_renewed = |(_, member): &(&NodeName, &Member)| contact.found_at < member.seen;
+        let (is_deaf, otherwise) = match contact.standing {
+            Standing::Unproven => (false, Standing::Unproven),
+            Standing::Proven => (peers.filter(has_renewed).count() >= LEAST_SILENT, Standing::Proven),
+            Standing::Deaf => (peers.any(|(node, _)| self.is_alive(node, now)), Standing::Unproven),
+        };
+        if is_deaf { Standing::Deaf } else { otherwise }
     }
+}
 
-    /// Returns what the silence on an interface shows now. It is a fault of this node while others live
-    /// there. When they count as without carrier as well, the segment does not pass frames.
-    fn standing(&self, interface: &NodeInterface, contact: Contact, now: Monotonic) -> Standing {
-        let peers = self.wire.plan.peers.iter().map(|peer| &peer.node);
-        let mut peers = peers.filter(|node| self.is_there(node, interface));
-        match contact.standing {
-            Standing::Deaf if peers.any(|node| self.is_alive(node, now)) => Standing::Deaf,
-            Standing::Deaf => Standing::Unproven,
-            // What has died with them is theirs. So they must have renewed since.
-            Standing::Proven
-                if peers.filter(|node| self.has_renewed_since(node, contact.found_at)).count()
-                    >= LEAST_PEERS =>
-            {
-                Standing::Deaf
-            }
-            standing => standing,
-        }
-    }
-
-    fn has_renewed_since(&self, node: &NodeName, since: Monotonic) -> bool {
-        self.member(node).is_some_and(|member| since < member.seen)
-    }
+/// Returns true if another node has an interface with carrier on the segment of one of this node.
+fn is_there(member: &Member, interface: &NodeInterface) -> bool {
+    let mut theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
+    theirs.any(|their| their.carrier && share_a_segment(interface, their))
 }
 
 impl Engine {
     /// Takes in what the witness has found of an interface.
     pub(super) fn on_contact(&mut self, interface: &Arc<str>, heard: bool, answers: Answers) {
         if self.nodes.wire.contacts.take_in(interface, heard, answers, self.now) {
-            self.tell_contact(interface, false);
-            self.take_interfaces();
+            self.set_deaf(interface, false);
         }
         self.evaluate_all();
     }
@@ -184,25 +177,22 @@ impl Engine {
         let contacts = &self.nodes.wire.contacts;
         let silent = contacts.found.iter().filter_map(|interface| {
             let contact = *contacts.interfaces.get(&interface.name)?;
-            let standing = (!contact.is_well()).then(|| self.nodes.standing(interface, contact, self.now))?;
+            let standing = (!contact.is_well()).then(|| self.nodes.judge(interface, contact, self.now))?;
             (standing != contact.standing).then(|| (Arc::clone(&interface.name), standing))
         });
-        let changed: Vec<_> = silent.collect();
-        if changed.is_empty() {
-            return;
-        }
-        for (interface, standing) in changed {
+        for (interface, standing) in silent.collect::<Vec<_>>() {
             if let Some(contact) = self.nodes.wire.contacts.interfaces.get_mut(&interface) {
                 contact.standing = standing;
             }
-            self.tell_contact(&interface, standing == Standing::Deaf);
+            self.set_deaf(&interface, standing == Standing::Deaf);
         }
-        self.take_interfaces();
     }
 
-    fn tell_contact(&mut self, interface: &Arc<str>, is_deaf: bool) {
+    /// Tells that an interface has become deaf or is no longer, and takes in what counts now.
+    fn set_deaf(&mut self, interface: &Arc<str>, is_deaf: bool) {
         let interface = Arc::clone(interface);
         self.command(Command::Notify(Notice::WireContact { interface, is_deaf }));
+        self.take_interfaces();
     }
 
     /// Takes in the interfaces that count, if they have changed.

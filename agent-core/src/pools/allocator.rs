@@ -354,17 +354,16 @@ impl Allocator {
     fn assign(
         &mut self,
         service: &ServiceName,
-        mut addresses: Vec<IpAddr>,
+        addresses: Vec<IpAddr>,
         lacks: Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
-        // It is kept for thousands of Services, most with one address.
-        addresses.shrink_to_fit();
         let assigned = (addresses, lacks, self.book.is_reserving_for(service));
         if self.assigned.get(service) != Some(&assigned) {
-            let (addresses, lacks, pending) = assigned.clone();
+            // The copy has no spare room. It is kept for thousands of Services.
+            self.assigned.insert(service.clone(), assigned.clone());
+            let (addresses, lacks, pending) = assigned;
             commands.push(Command::Assign { service: service.clone(), addresses, lacks, pending });
-            self.assigned.insert(service.clone(), assigned);
         }
     }
 

@@ -173,7 +173,7 @@ pub struct Annotations(Option<Box<AnnotationValues>>);
 
 impl From<AnnotationValues> for Annotations {
     fn from(values: AnnotationValues) -> Self {
-        Self(Some(Box::new(values)))
+        Self((values != AnnotationValues::NONE).then(|| Box::new(values)))
     }
 }
 
@@ -210,8 +210,7 @@ macro_rules! annotations {
 
             /// Reads the known annotations. `value` returns an annotation's value by its name.
             pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
-                let values = AnnotationValues { $($field: value($name).map(Into::into),)* };
-                Self((values != AnnotationValues::NONE).then(|| Box::new(values)))
+                AnnotationValues { $($field: value($name).map(Into::into),)* }.into()
             }
         }
     };

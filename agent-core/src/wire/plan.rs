@@ -105,6 +105,9 @@ pub enum Finding {
     },
 }
 
+/// Least number of peers that must have fallen silent together, for the fault to be this node's.
+pub(crate) const LEAST_SILENT: usize = 2;
+
 /// The answers of all peers over an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answers {

@@ -221,9 +221,9 @@ pub struct OwnershipArgs {
     /// The time between two moves to better nodes.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = humantime::parse_duration)]
     pub handover_pace: Duration,
-    /// How the nodes of a segment find out that one of them is dead: off, by its Lease alone; 2, also
-    /// by asking it five times a second; 1, by asking it twice as often, where no hypervisor stalls
-    /// hosts; 4, half as often. It needs the Secret vipward-wire and --policy hold.
+    /// How dead nodes are found. off: by their Leases alone. 1, 2 and 4: also by pings between the
+    /// nodes of a segment, one each 100 ms times this value. A larger value bears longer stalls of
+    /// hosts. Pings need the Secret vipward-wire and --policy hold.
     #[arg(long, value_enum, default_value_t = WireArg::Two)]
     pub wire: WireArg,
 }

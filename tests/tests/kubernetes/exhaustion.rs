@@ -77,7 +77,7 @@ fn a_service_has_at_most_sixteen_addresses() -> Result<()> {
 
 #[test]
 fn a_new_service_does_not_wait_for_the_hundreds_of_another_namespace() -> Result<()> {
-    const SERVICES: usize = 100;
+    const SERVICES: usize = 300;
     const ALL: usize = SERVICES * MOST;
     scenario("fair", ClusterOptions::default(), |cluster| {
         cluster.add_tenant("b")?;
@@ -94,7 +94,7 @@ fn a_new_service_does_not_wait_for_the_hundreds_of_another_namespace() -> Result
             "alone: held after {alone:?}; beside {SERVICES} Services: after {took:?}, {claims} claims meanwhile"
         );
         assert!(claims < ALL / 2, "{claims} went before it");
-        // How long all of them take says how busy the machine is.
+        // A busy machine takes long for all of them. A pause without progress is a fault.
         let (mut taken, mut last) = (0, Instant::now());
         while taken < ALL + 2 {
             let now = cluster.virtual_ips()?.len();

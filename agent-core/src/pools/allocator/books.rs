@@ -97,7 +97,7 @@ struct Asked {
 pub(super) struct Book {
     entries: BTreeMap<IpAddr, Entry>,
     /// The reserved addresses by Service. Most Services have one, for which a set of its own is large.
-    by_service: BTreeSet<(ServiceName, IpAddr)>,
+    by_service: ByService,
     expiries: BTreeSet<(i64, IpAddr)>,
     /// The commands that are under way, each with the Service that it is about.
     asked: BTreeMap<IpAddr, Asked>,
@@ -259,14 +259,8 @@ impl Book {
 
     /// Returns the number of addresses that a namespace's Services have, or are about to have.
     pub(super) fn number_of(&self, namespace: &Arc<str>) -> usize {
-        let first = || ServiceName { namespace: Arc::clone(namespace), name: "".into() };
-        let is_of_it = |service: &ServiceName| service.namespace == *namespace;
-        let of_it = |all: &BTreeSet<(ServiceName, IpAddr)>| {
-            let from = all.range((first(), address::FIRST)..);
-            from.take_while(|(service, _)| is_of_it(service)).map(|(_, vip)| *vip).collect::<Vec<_>>()
-        };
         let is_new = |vip: &IpAddr| self.reservation(*vip).is_none();
-        of_it(&self.by_service).len() + of_it(&self.asking).iter().filter(|vip| is_new(vip)).count()
+        vips_in(&self.by_service, namespace).count() + vips_in(&self.asking, namespace).filter(is_new).count()
     }
 
     /// Returns the Services with a reservation. One with several comes several times.
@@ -289,10 +283,27 @@ impl Book {
     }
 }
 
-/// Returns the addresses of a Service, of all addresses by Service.
-fn vips_of(all: &BTreeSet<(ServiceName, IpAddr)>, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
-    let from = all.range((service.clone(), address::FIRST)..);
-    from.take_while(move |(other, _)| other == service).map(|(_, vip)| *vip)
+/// Addresses by Service.
+type ByService = BTreeSet<(ServiceName, IpAddr)>;
+
+/// Returns the addresses of a Service.
+fn vips_of(all: &ByService, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
+    vips_from(all, service.clone(), move |other| other == service)
+}
+
+/// Returns the addresses of all Services of a namespace.
+fn vips_in(all: &ByService, namespace: &Arc<str>) -> impl Iterator<Item = IpAddr> {
+    let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
+    vips_from(all, first, move |service| service.namespace == *namespace)
+}
+
+fn vips_from(
+    all: &ByService,
+    first: ServiceName,
+    is_wanted: impl Fn(&ServiceName) -> bool,
+) -> impl Iterator<Item = IpAddr> {
+    let from = all.range((first, address::FIRST)..);
+    from.take_while(move |(service, _)| is_wanted(service)).map(|(_, vip)| *vip)
 }
 
 /// A pool, and what is known of it.

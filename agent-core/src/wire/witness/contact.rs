@@ -9,11 +9,8 @@ use super::Sight;
 use crate::{
     cluster::Session,
     time::Boottime,
-    wire::{Answers, Finding, Scale},
+    wire::{Answers, Finding, LEAST_SILENT, Scale},
 };
-
-/// Least number of peers that must have answered, for it to matter that none does any longer.
-const LEAST_PEERS: usize = 2;
 
 /// The contact of one interface.
 #[derive(Debug)]
@@ -37,7 +34,7 @@ impl Contact {
     fn answers(&self, scale: Scale, now: Boottime) -> Answers {
         if self.answered.values().any(|answered| now < *answered + scale.deaf()) {
             Answers::Lately
-        } else if self.answered.len() < LEAST_PEERS || now < self.since + scale.deaf() {
+        } else if self.answered.len() < LEAST_SILENT || now < self.since + scale.deaf() {
             Answers::None
         } else {
             Answers::NoLonger

@@ -1,4 +1,4 @@
-//! Who may take a VIP, by what its interface hears.
+//! Contact with peers decides which nodes may take a VIP, and which must let theirs go.
 
 use super::*;
 use crate::ownership::FoundEntry;
@@ -129,40 +129,48 @@ fn a_node_that_was_deposed_needs_contact_for_its_own_vip_and_one_that_starts_aga
     assert!(lines.contains(&"write claim: held by new, epoch 2".to_owned()), "{lines:?}");
 }
 
-#[test]
-fn an_interface_that_hears_none_of_two_living_peers_lets_its_vips_go() {
+/// Returns a world in which a holds the VIP, and its interface becomes deaf: no peer answers any longer.
+fn deaf(heard: bool) -> World {
     let mut world = holding(&["b", "c"]);
-    assert_eq!(meet(&mut world, false, false), [""; 0], "they may have died");
+    assert_eq!(meet(&mut world, heard, false), [""; 0], "they may have died");
     let lines = world.after(RENEWAL);
     assert_eq!(lines[..3], RELEASES, "{lines:?}");
     assert!(!world.holds());
+    world
+}
+
+/// Returns the carrier of a's interface, as its Lease has it.
+fn has_carrier(world: &World) -> bool {
+    world.stored_lease("a").interfaces[0].carrier
+}
+
+#[test]
+fn an_interface_that_hears_none_of_two_living_peers_lets_its_vips_go() {
+    let mut world = deaf(false);
     world.after(RENEWAL);
-    assert!(!world.stored_lease("a").interfaces[0].carrier, "the others know");
+    assert!(!has_carrier(&world), "the others know");
     assert_eq!(world.engine.wire_view(world.now).expect("a view").deaf, ["eth0"]);
     world.answer();
     // A change of its addresses is not the return of its peers.
     world.tell(Event::Interfaces(changed_interface("a", |it| it.gateways = vec![VIP_3])));
     world.after(RENEWAL);
-    assert!(!world.stored_lease("a").interfaces[0].carrier);
+    assert!(!has_carrier(&world));
     meet(&mut world, true, true);
     world.after(RENEWAL);
-    assert!(world.stored_lease("a").interfaces[0].carrier);
+    assert!(has_carrier(&world));
 }
 
 #[test]
 fn an_interface_over_which_two_living_peers_no_longer_answer_lets_its_vips_go() {
-    let mut world = holding(&["b", "c"]);
-    assert_eq!(meet(&mut world, true, false), [""; 0], "they may have died");
-    let lines = world.after(RENEWAL);
-    assert_eq!(lines[..3], RELEASES, "{lines:?}");
+    let mut world = deaf(true);
     world.after(RENEWAL);
-    assert!(!world.stored_lease("a").interfaces[0].carrier, "the others know");
+    assert!(!has_carrier(&world), "the others know");
     // They still ping this node. Only an answer shows that its own frames go out.
     world.after(ms(5_000));
-    assert!(!world.stored_lease("a").interfaces[0].carrier);
+    assert!(!has_carrier(&world));
     meet(&mut world, true, true);
     world.after(RENEWAL);
-    assert!(world.stored_lease("a").interfaces[0].carrier);
+    assert!(has_carrier(&world));
 }
 
 #[test]
@@ -199,20 +207,20 @@ fn when_all_others_count_as_without_carrier_too_the_segment_is_at_fault() {
     let mut world = holding(&["b", "c"]);
     meet(&mut world, false, false);
     world.after(RENEWAL);
-    assert!(!world.stored_lease("a").interfaces[0].carrier);
+    assert!(!has_carrier(&world));
     for other in ["b", "c"] {
         let interfaces = changed_interface(other, |it| it.carrier = false);
         world.lease(LeaseRecord { interfaces, ..world.stored_lease(other) });
     }
     world.after(RENEWAL);
-    assert!(world.stored_lease("a").interfaces[0].carrier);
+    assert!(has_carrier(&world));
     // It may take VIPs again, and is not judged anew before a frame has come.
     for other in ["b", "c"] {
         let interfaces = changed_interface(other, |it| it.carrier = true);
         world.lease(LeaseRecord { interfaces, ..world.stored_lease(other) });
     }
     world.after(RENEWAL * 3);
-    assert!(world.stored_lease("a").interfaces[0].carrier);
+    assert!(has_carrier(&world));
 }
 
 #[test]

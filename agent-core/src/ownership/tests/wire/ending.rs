@@ -1,4 +1,4 @@
-//! How a silent node's session is ended, how the node is told, and what it does then.
+//! A silent node's session ends, the node is told, and it begins another session.
 
 use super::*;
 use crate::cluster::{NodeRecord, Session};

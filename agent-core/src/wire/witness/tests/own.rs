@@ -1,5 +1,5 @@
-//! What a witness finds about its own node: contact, its own witnesses, and the end of its session; and
-//! how it tells others the end of theirs.
+//! A witness reports on its own node: contact, its witnesses, and the end of its session. It tells other
+//! nodes the end of theirs.
 
 use super::*;
 

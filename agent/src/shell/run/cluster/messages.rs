@@ -108,7 +108,7 @@ impl Messages {
                 warn!(%interface, "no contact with peers that live: the interface counts as without carrier");
             }
             Notice::WireContact { interface, is_deaf: false } => {
-                info!(%interface, "the interface counts as it is again");
+                info!(%interface, "the carrier of the interface counts again");
             }
             Notice::NotAlone { session } => {
                 error!(%session, "another agent runs under this node's name");

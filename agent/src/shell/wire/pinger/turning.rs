@@ -153,7 +153,7 @@ impl Turning {
         let ids = plan.ids();
         let ended = plan.ended.iter().flat_map(|ended| &ended.paths).map(|path| &path.interface);
         let names: BTreeSet<&Arc<str>> = ids.iter().map(|(_, interface)| interface).chain(ended).collect();
-        // One that is gone has no index, and no peer is heard there.
+        // An interface that is gone has no index. No peer is heard there.
         let found =
             names.into_iter().filter_map(|name| Some((Arc::clone(name), if_nametoindex(&**name).ok()?)));
         self.interfaces = found.collect();
