@@ -64,7 +64,7 @@ const COURSES: [Course; 5] = [
         nodes: 3,
         wire: Some(1),
         with_witness: false,
-        crashes: (240, 6),
+        crashes: (300, 6),
         bars: Bars {
             median: Some(Duration::from_millis(350)),
             p99: Some(Duration::from_millis(600)),
