@@ -75,13 +75,13 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
         let row = wait_for(PATIENCE, "the witnesses in the status", || {
             let overview = json_of(cluster, &["status", "--cluster"])?;
             let rows = overview["nodes"].as_array().context("no nodes")?;
-            let row = rows.iter().find(|row| row["node"] == holder.to_string()).context("no row")?;
+            let row = rows.iter().find(|row| row["node"] == cluster.node_name(holder)).context("no row")?;
             Ok((row["quorum"] == 2).then(|| row.clone()))
         })?;
         let witnesses = row["witnesses"].as_array().context("no witnesses")?;
         assert_eq!(witnesses.len(), 2, "{row}");
         for other in &others {
-            ensure!(witnesses.contains(&json!(other.to_string())), "{other} is not in {row}");
+            ensure!(witnesses.contains(&json!(cluster.node_name(*other))), "{other} is not in {row}");
         }
         assert_eq!(row["found_by_lease"], Value::Null, "{row}");
 
