@@ -232,7 +232,7 @@ const BROKEN: &[Broken] = &[
         |facts| lease_of(facts, "n1").record.ended.push(session(7)),
         Link::Session,
         "has been ended",
-        "takes it over",
+        "a candidate takes it",
     ),
     (
         "the holder lives in another session",
