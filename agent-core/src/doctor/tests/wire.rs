@@ -144,6 +144,15 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 &["1 of 10 lost"],
                 &[],
             ),
+        ],
+    );
+}
+
+#[test]
+fn an_interface_without_contact_is_named_with_what_it_means() {
+    assert_rows(
+        None,
+        &[
             (
                 "a deaf interface",
                 |it| {
