@@ -142,9 +142,9 @@ fn address(cluster: &Cluster) -> Step {
         .with(deprecated.then(|| Problem::ExternalIps.to_string()).into_iter().collect())
 }
 
-/// Returns the interface with which a node can hold the address. Fails with the reason
-/// why the node cannot. The rules are those of the agents. A node counts
-/// as dead only if its Lease was watched and not renewed.
+/// Returns the interface with which a node can hold the address. Fails with the reason why the node
+/// cannot. The rules are those of the agents. A node counts as dead only if its Lease was watched and
+/// not renewed.
 fn able<'a>(
     cluster: &'a Cluster,
     demand: &Demand,
