@@ -93,6 +93,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
 
         let status = cluster.status(holder)?;
         assert_eq!(status["wire"]["keys"], json!([1]), "{status:#}");
+        assert_eq!(status["wire"]["scale"], json!(1), "{status:#}");
         let peers = status["wire"]["peers"].as_array().context("no peers")?;
         // They share the segment of the API server, too.
         let answering = peers.iter().filter(|peer| {
@@ -106,6 +107,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
             let on = format!("on: if 2 of {}, {} find", witnesses[0], witnesses[1]).replace('"', "");
             let off = "off: this node answers for no VIP";
             ensure!(found.starts_with(if id == holder { &on } else { off }), "{id}: {check}");
+            ensure!(found.contains("by --wire 1 a node is silent after 0.30 s"), "{id}: {check}");
             ensure!(found.contains("answered 0.") && found.contains("lost"), "{id}: {check}");
             let page = page(cluster, id, "/metrics")?;
             let pings = page.lines().find_map(|line| line.strip_prefix("vipward_wire_pings_total "));
