@@ -5,6 +5,7 @@ mod generate;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use vipward_core::wire::Scale;
 
 /// The input of one run. The same schedule gives the same run, byte for byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,7 +38,12 @@ impl Schedule {
 
     /// Returns whether nodes take part in wire failover.
     pub fn has_wire(&self) -> bool {
-        self.hold && self.wire.is_some()
+        self.scale().is_some()
+    }
+
+    /// Returns the scale of wire failover, or none if no node takes part.
+    pub(crate) fn scale(&self) -> Option<Scale> {
+        self.wire.filter(|_| self.hold).map(|wire| wire.scale)
     }
 
     /// Returns the number of disturbances.
@@ -72,12 +78,24 @@ pub(crate) struct Timing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WirePlan {
+    /// The scale of all its times.
+    #[serde(with = "WrittenScale")]
+    pub(crate) scale: Scale,
     /// The nodes without a key, a bit each.
     pub(crate) keyless: u8,
     /// True if a host that is no node answers on each segment.
     pub(crate) third_station: bool,
     /// Its frames come once more, up to so much later. Zero if they do not.
     pub(crate) replayed_ms: u32,
+}
+
+/// [`Scale`], as it is written down.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Scale")]
+enum WrittenScale {
+    One,
+    Two,
+    Four,
 }
 
 /// One node.
@@ -164,6 +182,9 @@ pub(crate) const STEPS: [Step; 10] = [
     Step::Heard,
     Step::LetGo,
 ];
+
+/// The longest time for which a node may stand still without being found silent, at scale 1.
+pub(crate) const MILD_FREEZE_MS: u32 = 150;
 
 /// A node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -367,13 +388,13 @@ impl What {
     }
 
     /// Returns whether it is one by which wire failover moves nothing, in a cluster of so many nodes.
-    pub(crate) fn is_mild(&self, nodes: usize, timing: &Timing) -> bool {
+    pub(crate) fn is_mild(&self, nodes: usize, timing: &Timing, scale: Scale) -> bool {
         match *self {
             Self::Kill { back_ms: Some(ms), .. } | Self::Pause { for_ms: ms, .. } => ms < timing.lease_ms / 2,
             Self::End { how: Ending::Restart, back_ms, .. } => {
                 back_ms.is_some_and(|back| back < timing.restart_lease_ms / 2)
             }
-            Self::Freeze { for_ms, .. } => for_ms <= 150,
+            Self::Freeze { for_ms, .. } => for_ms <= MILD_FREEZE_MS * scale.factor(),
             Self::LateFrames { by_ms, .. } => by_ms <= 30,
             // A switch that restarts loses all frames of all nodes.
             Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,

@@ -146,6 +146,11 @@ fn a_program_that_does_not_heed_its_end_is_noticed() {
 }
 
 #[test]
+fn an_agent_that_does_not_heed_the_end_of_its_session_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoHeeding, &["W4"]);
+}
+
+#[test]
 fn announcing_once_to_the_former_holder_is_noticed() {
     is_noticed_by_wire(Sabotage::NoRepeats, &["S2'"]);
 }
