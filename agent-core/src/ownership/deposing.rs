@@ -11,7 +11,7 @@ use crate::{
 
 /// Next step after the answer to a write that ends sessions.
 #[derive(PartialEq, Eq, Debug)]
-enum Deposed {
+pub(super) enum Deposed {
     /// The Lease was written.
     Done(Box<LeaseRecord>),
     /// The Lease must be read: it has changed, or is gone.
@@ -129,7 +129,7 @@ impl Nodes {
 
     /// Takes in the outcome of a write that ends sessions.
     /// Returns none for a node that is no longer known.
-    fn on_deposed(
+    pub(super) fn on_deposed(
         &mut self,
         name: &NodeName,
         outcome: Outcome<LeaseRecord>,
