@@ -158,8 +158,8 @@ outcomes! {
         EndedHeard = ended_heard: Drop,
         /// A frame that is too short.
         RefusedLength = refused_length: Drop,
-        /// A frame that was not sent to this interface's MAC.
-        RefusedDestination = refused_destination: Drop,
+        /// A frame that was not sent to this interface's MAC: it may be for a guest behind a bridge.
+        OtherPassed = other_passed: Pass,
         /// A frame of another type.
         RefusedType = refused_type: Drop,
         /// A frame for another session or witness than this node's.

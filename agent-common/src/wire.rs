@@ -40,7 +40,7 @@ pub trait WireTables {
 #[inline(always)]
 pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &T) -> WireOutcome {
     if tables.own_mac() != Some(dst) {
-        return WireOutcome::RefusedDestination;
+        return WireOutcome::OtherPassed;
     }
     let Some(kind) = frame.kind() else { return WireOutcome::RefusedType };
     let (holder, witness) = (frame.holder(), frame.witness());

@@ -22,6 +22,7 @@ pub use self::facts::{
     Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
     WirePeer, WireReport, WireThread,
 };
+pub(crate) use self::wire::MEND_CONTACT;
 use crate::pinned::{Fact, Unread};
 
 /// The result of a check.

@@ -55,6 +55,9 @@ pub struct Facts {
     /// True for each interface whose driver has native XDP, by
     /// ifindex. Some kernels do not say that.
     pub native: BTreeMap<u32, bool>,
+    /// The interfaces on which the agent here takes no VIP that is new or was another's, since no peer
+    /// answers there.
+    pub without_contact: Vec<String>,
     /// The answers of the segment.
     pub segment: Look<who_has::Report>,
     /// The unicast MACs of this host.
@@ -347,7 +350,7 @@ fn broken(steps: &[Step]) -> Option<(Link, Option<String>)> {
 /// Returns the chain of steps for these facts.
 pub fn explain(facts: &Facts) -> Explanation {
     let mut steps = match (&facts.cluster, &facts.config) {
-        (Look::Seen(cluster), _) => cluster::steps(cluster, facts.address, &answering(facts)),
+        (Look::Seen(cluster), _) => cluster::steps(cluster, facts),
         (Look::Failed(why), _) => vec![unreadable(why)],
         (Look::Not(why), Look::Not(_)) => vec![Step::unseen(Link::Cluster, why.clone())],
         (Look::Not(_), Look::Seen(_) | Look::Failed(_)) => Vec::new(),

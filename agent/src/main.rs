@@ -304,7 +304,7 @@ fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
     if args.cluster || called == CalledAs::Plugin && !args.node {
         return show_cluster(args);
     }
-    let status = runtime()?.block_on(status::read(&Pins::new(&args.pins.pin_dir)));
+    let status = runtime()?.block_on(status::read_and_ask(&Pins::new(&args.pins.pin_dir)));
     let status = status.map_err(|error| on_a_node(called, error.into()))?;
     print_as(args.output, &status, &status::render(&status))
 }

@@ -149,7 +149,7 @@ impl Lab<'_> {
         };
         let accelerator = accelerator::choose(arch, &unpacked, &busybox, &self.dir)?;
         let modules = modules::load_order(&unpacked.modules)?;
-        for (number, nic) in nics(arch, args).into_iter().enumerate() {
+        for (number, nic) in nics(kernel, args).into_iter().enumerate() {
             let is_chosen = args.all || !args.filters.is_empty();
             let with_long = arch == Arch::Amd64 && nic != Nic::Vmxnet3 && (is_chosen || number == 0);
             let boot = Boot { kernel, unpacked: &unpacked, programs: &programs, accelerator, nic };
@@ -304,12 +304,16 @@ struct Boot<'a> {
     nic: Nic,
 }
 
-/// Returns the models of NICs to boot with.
-fn nics(arch: Arch, args: &Args) -> Vec<Nic> {
-    let every: &[Nic] = match arch {
-        Arch::Amd64 => &Nic::ALL,
+/// Returns the models of NICs to boot a kernel with.
+fn nics(kernel: Kernel, args: &Args) -> Vec<Nic> {
+    let is_for_a_merge = !args.all && args.filters.is_empty() && args.nic.is_empty();
+    let every: &[Nic] = match kernel {
+        // A merge needs each model on one kernel.
+        Kernel::V6_1 if is_for_a_merge => &[Nic::VirtioNet, Nic::E1000e],
+        Kernel::V6_12 if is_for_a_merge => &[Nic::VirtioNet, Nic::Vmxnet3],
+        Kernel::V6_1 | Kernel::V6_12 => &Nic::ALL,
         // One boot shows that the program works there.
-        Arch::Arm64 => &[Nic::VirtioNet],
+        Kernel::Arm64 => &[Nic::VirtioNet],
     };
     let chosen = every.iter().copied().filter(|nic| args.nic.is_empty() || args.nic.contains(nic));
     let is_once = |filter: &String| ONCE.iter().any(|module| filter.starts_with(module));

@@ -114,9 +114,9 @@ fn every_type_is_heard_and_recorded() {
 }
 
 #[test]
-fn a_frame_is_refused_for_the_first_reason_and_records_nothing() {
+fn a_frame_is_not_heard_for_the_first_reason_and_records_nothing() {
     use WireOutcome::{
-        RefusedDestination, RefusedKey, RefusedPeer, RefusedTag, RefusedTarget, RefusedTime, RefusedType,
+        OtherPassed, RefusedKey, RefusedPeer, RefusedTag, RefusedTarget, RefusedTime, RefusedType,
     };
 
     let (ping, echo) = (fields(SESSION, PEER_WID, 5), fields(PEER_SESSION, WID, 5));
@@ -131,8 +131,9 @@ fn a_frame_is_refused_for_the_first_reason_and_records_nothing() {
     };
     let other_key = SipKey::from_bytes([9; 16]);
     let rows = [
-        ("no MAC", node_without(SESSION, WID, None), OWN, signed(WireType::Ping, &ping), RefusedDestination),
-        ("to all", node(), MacAddr::BROADCAST, signed(WireType::Ping, &ping), RefusedDestination),
+        ("no MAC", node_without(SESSION, WID, None), OWN, signed(WireType::Ping, &ping), OtherPassed),
+        ("to all", node(), MacAddr::BROADCAST, signed(WireType::Ping, &ping), OtherPassed),
+        ("to a guest", node(), MacAddr([2, 0, 0, 0, 0, 0x99]), signed(WireType::Ping, &ping), OtherPassed),
         ("type 0", node(), OWN, of_type(0), RefusedType),
         ("type 3", node(), OWN, of_type(3), RefusedType),
         ("type 6", node(), OWN, of_type(6), RefusedType),

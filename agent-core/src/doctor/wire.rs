@@ -15,8 +15,9 @@ const NAME: &str = "wire";
 const LOSES_ONE_OF: u64 = 50;
 /// Number of pings to a peer that say enough.
 const ENOUGH_PINGS: u64 = 200;
-/// The remedy for a thread that has to wait.
-const LET_IT_RUN: &str = "give the agent CAP_SYS_NICE (in its container's securityContext)";
+/// The remedy for an interface without contact.
+pub(crate) const MEND_CONTACT: &str = "look at the switch port and the cable: frames (EtherType 0x88b5) do not come in there, or do not go out; `vipward \
+     status` counts them (ping_answered, echo_heard)";
 
 pub(super) fn check(facts: &Facts) -> Check {
     let contents: Fact<Option<&Contents>> = match &facts.plane {
@@ -76,23 +77,32 @@ fn taking_part(facts: &Facts, view: &WireView, report: &WireReport) -> Check {
     let deaf = (!view.deaf.is_empty()).then(|| {
         format!("{} has no contact with peers that live, and counts as without carrier", list(&view.deaf))
     });
-    let parts = [Some(state), Some(pinged), deaf.clone(), thread.map(rights)];
-    let found = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    let deaf =
-        deaf.map(|_| "look at the switch port and the cable: frames do not come in there, or do not go out");
+    let without: Vec<String> =
+        view.without_contact.iter().filter(|name| !view.deaf.contains(name)).cloned().collect();
+    let without = (!without.is_empty()).then(|| {
+        format!("it takes no VIP on {}: no peer answers there, although one lives there", list(&without))
+    });
+    let parts = [Some(state), Some(times(view)), Some(pinged), deaf.clone(), without.clone()];
+    let parts = parts.into_iter().flatten().chain(thread.map(rights));
+    let found = parts.collect::<Vec<_>>().join("; ");
+    let deaf = deaf.or(without).map(|_| MEND_CONTACT);
     let lossy = report.peers.iter().any(loses);
     let lossy = lossy.then_some(
         "look for what drops or delays frames between the nodes: vipward_wire_frames_total, the NICs' \
          counters",
     );
-    let slow = thread.is_some_and(|thread| !thread.runs_first).then_some(LET_IT_RUN);
-    let remedy = remedy.or(deaf).or(lossy).or(slow);
+    let remedy = remedy.or(deaf).or(lossy);
     let is_well = is_well && remedy.is_none();
     Check::new(NAME, if is_well { State::Green } else { State::Yellow }, found, remedy.map(str::to_owned))
 }
 
 fn witnessed(view: &WireView) -> String {
     format!("on: if {} of {} find this node silent, they end its session", view.quorum, view.set.join(", "))
+}
+
+/// Returns the times that this node goes by.
+fn times(view: &WireView) -> String {
+    format!("by --wire {} a node is silent after {}", view.scale, seconds(view.silent_after_seconds))
 }
 
 /// Returns true if the reason is no fault, the reason in words, and a remedy.
@@ -178,7 +188,12 @@ fn loses(peer: &WirePeer) -> bool {
 }
 
 fn rights(thread: WireThread) -> String {
-    let first = if thread.runs_first { "runs before ordinary ones" } else { "has no priority" };
+    // The capability is optional: without it, a host that is very busy finds no dead node.
+    let first = if thread.runs_first {
+        "runs before ordinary ones"
+    } else {
+        "pings without real-time priority (CAP_SYS_NICE would give it)"
+    };
     let memory = if thread.locked_bytes > 0 { "locked" } else { "not locked" };
     format!("its thread {first}, and its memory is {memory}")
 }

@@ -1,22 +1,72 @@
 //! Steps that the API server shows: from the Service to the holder's life.
 
-use std::{borrow::Cow, net::IpAddr};
+use std::{borrow::Cow, fmt, net::IpAddr};
 
-use super::{Cluster, LeaseSeen, Link, Step, Verdict, host::explain_on};
+use super::{Cluster, Facts, LeaseSeen, Link, Step, Verdict, answering, host::explain_on};
 use crate::{
-    cluster::{ClaimState, Epoch, Holder, LeaseRecord, NodeRecord},
-    ownership::{Demand, Disqualified, NodeFacts, eligibility},
+    cluster::{ClaimState, Epoch, Holder, LeaseRecord, NodeName, NodeRecord},
+    doctor::MEND_CONTACT,
+    ownership::{Demand, Disqualified, Eligible, NodeFacts, eligibility},
     pools::Shown,
     services::{Mention, Place, Problem},
     wire::found::{self, FoundBy},
 };
 
-/// Returns the steps. `answering` lists the strangers that answer for the address on the segment.
-pub(super) fn steps(cluster: &Cluster, vip: IpAddr, answering: &[String]) -> Vec<Step> {
-    let mut steps =
-        vec![service(cluster), address(cluster), candidates(cluster, vip), claim(cluster, answering)];
+/// This host, where its agent takes no VIP that is new or was another's, since no peer answers there.
+struct WithoutContact<'a> {
+    node: &'a NodeName,
+    interface: &'a str,
+}
+
+impl<'a> WithoutContact<'a> {
+    /// Returns this host if it could hold the address, and its agent does not take it.
+    fn find(cluster: &'a Cluster, facts: &Facts) -> Option<Self> {
+        let demand = cluster.account.demand.as_ref()?;
+        let is_here = |lease: &LeaseSeen| {
+            lease.record.interfaces.iter().any(|interface| facts.own.contains(&interface.mac))
+        };
+        let (node, _) = cluster.leases.iter().find(|(_, lease)| is_here(lease))?;
+        let able = able(cluster, demand, facts.address, cluster.nodes.get(node)?).ok()?;
+        let interface = &*able.interface.name;
+        let lacks = facts.without_contact.iter().any(|name| name == interface);
+        lacks.then_some(Self { node, interface })
+    }
+}
+
+impl fmt::Display for WithoutContact<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, interface } = self;
+        write!(
+            f,
+            "{node}, this host, does not take it: no peer answers on {interface}, although one lives there"
+        )
+    }
+}
+
+/// Returns the step for an address that a candidate is to take.
+fn to_take(link: Link, says: String, without: Option<&WithoutContact<'_>>) -> Step {
+    match without {
+        Some(without) => Step::broken(link, format!("{says}; {without}"), MEND_CONTACT),
+        None => Step::broken(
+            link,
+            says,
+            "a candidate takes it within seconds; if not, its log says why (permissions, an API server that refuses), or `vipward explain` there",
+        ),
+    }
+}
+
+/// Returns the steps.
+pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Step> {
+    let without = WithoutContact::find(cluster, facts);
+    let without = without.as_ref();
+    let mut steps = vec![
+        service(cluster),
+        address(cluster),
+        candidates(cluster, facts.address, without),
+        claim(cluster, &answering(facts), without),
+    ];
     if let Some(holder) = cluster.claim.as_ref().and_then(|claim| claim.state.holder()) {
-        steps.push(session(cluster, holder));
+        steps.push(session(cluster, holder, without));
     }
     steps
 }
@@ -92,15 +142,15 @@ fn address(cluster: &Cluster) -> Step {
         .with(deprecated.then(|| Problem::ExternalIps.to_string()).into_iter().collect())
 }
 
-/// Returns a node's soft reason against the address, if it has one. Fails with the reason
-/// why the node cannot hold the address. The rules are those of the agents. A node counts
-/// as dead only if its Lease was watched and not renewed.
-fn standing(
-    cluster: &Cluster,
+/// Returns the interface with which a node can hold the address. Fails with the reason why the node
+/// cannot. The rules are those of the agents. A node counts as dead only if its Lease was watched and
+/// not renewed.
+fn able<'a>(
+    cluster: &'a Cluster,
     demand: &Demand,
     vip: IpAddr,
-    node: &NodeRecord,
-) -> Result<Option<Disqualified>, Disqualified> {
+    node: &'a NodeRecord,
+) -> Result<Eligible<'a>, Disqualified> {
     let lease = cluster.leases.get(&node.name);
     let record = lease.map(|lease| &lease.record);
     let facts = NodeFacts {
@@ -111,19 +161,24 @@ fn standing(
         interfaces: record.map(|record| record.interfaces.as_slice()).unwrap_or_default(),
         node: Some(node),
     };
-    eligibility(&facts, vip, demand, cluster.honour_exclude_label).map(|able| able.soft)
+    eligibility(&facts, vip, demand, cluster.honour_exclude_label)
 }
 
-fn candidates(cluster: &Cluster, vip: IpAddr) -> Step {
+fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_>>) -> Step {
     let Some(demand) = &cluster.account.demand else {
         return Step::unseen(Link::Candidates, "no node may hold what no Service wants");
     };
     let nodes = cluster.nodes.iter();
-    let all: Vec<_> = nodes.map(|(name, node)| (name, standing(cluster, demand, vip, node))).collect();
-    let details = all.iter().map(|(name, found)| match found {
-        Ok(None) => format!("{name}: can hold it"),
-        Ok(Some(soft)) => format!("{name}: can hold it, but {soft}"),
-        Err(why) => format!("{name}: {why}"),
+    let all: Vec<_> = nodes.map(|(name, node)| (name, able(cluster, demand, vip, node))).collect();
+    let lacking = |name: &NodeName| without.filter(|without| without.node == name);
+    let details = all.iter().map(|(name, found)| match (found, lacking(name)) {
+        (Ok(Eligible { soft: Some(soft), .. }), _) => format!("{name}: can hold it, but {soft}"),
+        (Ok(_), Some(WithoutContact { interface, .. })) => format!(
+            "{name}: can hold it, but takes none that is new or was another's: no peer answers on {interface}, although \
+             one lives there"
+        ),
+        (Ok(_), None) => format!("{name}: can hold it"),
+        (Err(why), _) => format!("{name}: {why}"),
     });
     let details: Vec<_> = details.collect();
     let able = all.iter().filter(|(_, found)| found.is_ok()).count();
@@ -150,7 +205,10 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
             "give a node an interface with an address in the VIP's subnet, or choose an address of a subnet that there is"
         }
         Disqualified::InterfaceNotNamed { .. } => "change or remove the annotation vipward.io/interface",
-        Disqualified::NoCarrier { .. } => "look at the cable, the switch port and the interface (ip link)",
+        Disqualified::NoCarrier { .. } => {
+            "look at the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` there says whether it \
+             is without contact"
+        }
         Disqualified::NoNode => "the agent's --node-name must be the name of a Node object",
         Disqualified::Excluded => "remove the label, or start the agents with --ignore-exclude-label",
         Disqualified::OutOfService => "remove the taint when the node is well again",
@@ -176,7 +234,7 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
     words.into()
 }
 
-fn claim(cluster: &Cluster, answering: &[String]) -> Step {
+fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContact<'_>>) -> Step {
     let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
     // Only a VIP that has had no holder yet waits until its address is free.
     let is_new =
@@ -191,11 +249,9 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
     let Some(claim) = &cluster.claim else {
         return match cluster.account.demand {
             None => Step::unseen(Link::Claim, "there is no VirtualIP, and none is needed"),
-            Some(_) => Step::broken(
-                Link::Claim,
-                "there is no VirtualIP: no agent has claimed it",
-                "an agent does so within seconds; if not, its log says why (permissions, an API server that refuses)",
-            ),
+            Some(_) => {
+                to_take(Link::Claim, "there is no VirtualIP: no agent has claimed it".to_owned(), without)
+            }
         };
     };
     let mut details = Vec::new();
@@ -218,7 +274,7 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
         ),
         (ClaimState::Held(holder), None) => {
             let Holder { node, mac, interface, .. } = holder;
-            let lives = session(cluster, holder).verdict == Verdict::Good;
+            let lives = session(cluster, holder, without).verdict == Verdict::Good;
             let held = if lives { "held by" } else { "it names" };
             Step::good(Link::Claim, format!("{held} {node} at {mac} on {interface}, epoch {epoch}"))
         }
@@ -227,16 +283,15 @@ fn claim(cluster: &Cluster, answering: &[String]) -> Step {
             format!("{} is handing it over to {}, epoch {epoch}", from.0, to.node),
             "wait: it is over in seconds, or taken back",
         ),
-        (ClaimState::Released | ClaimState::Blank, _) => Step::broken(
-            Link::Claim,
-            format!("no node holds it, epoch {epoch}"),
-            "a candidate takes it within seconds; if not, its log says why",
-        ),
+        // A VIP that was released needs no contact, unless it is new.
+        (ClaimState::Released | ClaimState::Blank, _) => {
+            to_take(Link::Claim, format!("no node holds it, epoch {epoch}"), without.filter(|_| is_new))
+        }
     }
     .with(details)
 }
 
-fn session(cluster: &Cluster, holder: &Holder) -> Step {
+fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'_>>) -> Step {
     let node = &holder.node;
     let others = "others take it over when they have seen that for the lease duration, if any can";
     let Some(lease) = cluster.leases.get(node) else {
@@ -248,11 +303,8 @@ fn session(cluster: &Cluster, holder: &Holder) -> Step {
     };
     let record = &lease.record;
     if record.ended.contains(&holder.session) {
-        return Step::broken(
-            Link::Session,
-            format!("the session of {node} in which it held it has been ended"),
-            "a candidate takes it over within seconds; if not, its log says why",
-        );
+        let says = format!("the session of {node} in which it held it has been ended");
+        return to_take(Link::Session, says, without);
     }
     if record.session != Some(holder.session) {
         return Step::broken(
@@ -292,7 +344,7 @@ fn failover(cluster: &Cluster, record: &LeaseRecord) -> String {
         .collect();
     match FoundBy::of(record, true, &leases) {
         FoundBy::Witnesses { names, quorum } => format!(
-            "if it dies, that is found by {quorum} of its {} witnesses ({}), in about 0.3 s times --wire",
+            "if it dies, that is found by {quorum} of its {} witnesses ({}), in about 0.3 s times --wire (2 by default)",
             names.len(),
             names.join(", ")
         ),

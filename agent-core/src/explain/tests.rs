@@ -170,6 +170,7 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
         config: Look::Not("no file was given".into()),
         pins: Look::Seen(pinned(own, vec![entry(role, N1)])),
         native: BTreeMap::from([(State::SAMPLE_IFINDEX, true)]),
+        without_contact: Vec::new(),
         segment: Look::Seen(report(vec![row(N1, Relation::Holder, seen)])),
         own: BTreeSet::from([own]),
     }

@@ -189,7 +189,7 @@ impl Engine {
     }
 
     /// Tells that an interface has become deaf or is no longer, and takes in what counts now.
-    fn set_deaf(&mut self, interface: &Arc<str>, is_deaf: bool) {
+    pub(super) fn set_deaf(&mut self, interface: &Arc<str>, is_deaf: bool) {
         let interface = Arc::clone(interface);
         self.command(Command::Notify(Notice::WireContact { interface, is_deaf }));
         self.take_interfaces();

@@ -57,6 +57,10 @@ impl Quiet {
 /// Wire failover, as this node takes part in it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireView {
+    /// The factor of all times (`--wire`).
+    pub scale: u32,
+    /// Time without an answer after which a holder may be silent.
+    pub silent_after_seconds: f64,
     /// The number of this node as a witness.
     pub wid: Option<String>,
     /// The key in use.
@@ -77,6 +81,9 @@ pub struct WireView {
     pub slow_for_seconds: Option<f64>,
     /// The interfaces without contact with peers that live. They count as without carrier.
     pub deaf: Vec<String>,
+    /// The interfaces, deaf ones included, over which no peer answers although one lives there. This
+    /// node takes no VIP there that is new or was another's.
+    pub without_contact: Vec<String>,
     /// The nodes that this one pings.
     pub nodes: Vec<WireNodeView>,
     /// Sessions of other nodes that this node has ended because they were silent on the wire.
@@ -125,7 +132,7 @@ impl Engine {
     /// Returns the view of wire failover, or none if this node takes no part.
     pub fn wire_view(&self, now: Monotonic) -> Option<WireView> {
         let wire = &self.nodes.wire;
-        wire.scale?;
+        let scale = wire.scale?;
         let said = wire.said();
         let names = |wids: &[Wid]| wids.iter().map(|wid| self.nodes.node_of(*wid)).collect();
         let nodes = wire.plan.peers.iter().map(|peer| WireNodeView {
@@ -137,7 +144,11 @@ impl Engine {
         });
         let slow = wire.slow_until().map(|until| until.saturating_since(now)).filter(|left| !left.is_zero());
         let quiet = self.quiet(said, now);
+        let interfaces = self.nodes.own.interfaces.iter();
+        let without_contact = interfaces.filter(|interface| self.nodes.lacks_contact(interface, now));
         Some(WireView {
+            scale: scale.factor(),
+            silent_after_seconds: scale.suspect().as_secs_f64(),
             wid: wire.wid.map(|wid| wid.to_string()),
             key: wire.key.map(|key| key.0),
             on: quiet.is_none(),
@@ -148,6 +159,7 @@ impl Engine {
             quorum: said.filter(|offer| offer.mode == Mode::Notice).map_or(0, Offer::quorum),
             slow_for_seconds: slow.map(|left| left.as_secs_f64()),
             deaf: wire.contacts.deaf().map(ToString::to_string).collect(),
+            without_contact: without_contact.map(|interface| interface.name.to_string()).collect(),
             nodes: nodes.collect(),
             deposed_by_wire: wire.counts.deposed_by_wire,
             deposed_by_lease: wire.counts.deposed_by_lease,

@@ -75,6 +75,8 @@ pub struct FenceStatus {
 pub struct WireStatus {
     /// The number of this node as a witness, 16 hexadecimal digits. `status --cluster` has the names.
     pub witness: String,
+    /// The factor of its times (`--wire`), or `null` when no agent says it: the maps do not have it.
+    pub scale: Option<u32>,
     /// The numbers of the keys that frames may have.
     pub keys: Vec<u32>,
     /// The peers that may be heard. A node that pings this one and is pinged by it is there twice: by its
@@ -272,6 +274,7 @@ impl State {
         };
         (*wid != 0).then(|| WireStatus {
             witness: format!("{wid:016x}"),
+            scale: None,
             keys: keys.clone(),
             peers: heard.iter().map(peer).collect(),
         })

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use aya::programs::{ProgramInfo, loaded_programs};
 use vipward_core::{
     config::InterfacePattern,
-    doctor::{Agent, Bound, Facts, Heartbeat, Machine, Nic},
+    doctor::{Agent, Bound, Facts, Heartbeat, Machine, Nic, WireReport},
     net::NetView,
     pinned::{Fact, Plane, Unread},
 };
@@ -67,6 +67,11 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
         processes: processes::of_this_network(),
         sees_all_processes: processes::are_all_seen(),
     }
+}
+
+/// Returns the account of wire failover of the agent that uses a pin directory.
+pub(super) fn wire_report(dir: &Path) -> Fact<WireReport> {
+    pages::wire(preflight::user_of(dir).ok())
 }
 
 /// Reads the pinned state, and watches its fence.

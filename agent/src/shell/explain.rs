@@ -84,7 +84,7 @@ pub async fn gather(
 ) -> Result<Facts, ExplainError> {
     let view = Netlink::connect()?.observe().await?;
     let world = cluster::look(options, &view, &mut progress).await?;
-    about(options, &view, &world, address).await
+    about(options, &view, &world, &host::without_contact(options), address).await
 }
 
 /// Gathers the facts about a Service and its addresses. Calls `progress` before each long step.
@@ -111,9 +111,9 @@ pub async fn gather_service(
         Look::Not(why) => unknown(Look::Not(why.clone())),
         Look::Failed(why) => unknown(Look::Failed(why.clone())),
     };
-    let mut addresses = Vec::new();
+    let (mut addresses, without_contact) = (Vec::new(), host::without_contact(options));
     for address in facts.addresses() {
-        addresses.push(about(options, &view, &world, address).await?);
+        addresses.push(about(options, &view, &world, &without_contact, address).await?);
     }
     Ok((facts, addresses))
 }
@@ -122,6 +122,7 @@ async fn about(
     options: &Options,
     view: &NetView,
     world: &Look<World>,
+    without_contact: &[String],
     address: IpAddr,
 ) -> Result<Facts, ExplainError> {
     let cluster = match world {
@@ -148,6 +149,7 @@ async fn about(
         config,
         native: host::native(&pins, address),
         pins,
+        without_contact: without_contact.to_vec(),
         segment,
         own: view.macs(),
     })

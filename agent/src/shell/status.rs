@@ -10,6 +10,7 @@ use vipward_core::pinned::{Status, Unread};
 pub use self::table::render;
 use super::{
     bpf::{Extent, Pins, Reader},
+    doctor::wire_report,
     netlink::{Netlink, NetlinkError},
 };
 
@@ -40,6 +41,15 @@ pub enum StatusError {
     /// The interfaces could not be read.
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
+}
+
+/// Reads the status, and asks the agent for what the maps do not have.
+pub async fn read_and_ask(pins: &Pins) -> Result<Status, StatusError> {
+    let mut status = read(pins).await?;
+    if let Some(wire) = &mut status.wire {
+        wire.scale = wire_report(pins.dir()).ok().and_then(|report| report.view).map(|view| view.scale);
+    }
+    Ok(status)
 }
 
 /// Reads the status.

@@ -75,13 +75,13 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
         let row = wait_for(PATIENCE, "the witnesses in the status", || {
             let overview = json_of(cluster, &["status", "--cluster"])?;
             let rows = overview["nodes"].as_array().context("no nodes")?;
-            let row = rows.iter().find(|row| row["node"] == holder.to_string()).context("no row")?;
+            let row = rows.iter().find(|row| row["node"] == cluster.node_name(holder)).context("no row")?;
             Ok((row["quorum"] == 2).then(|| row.clone()))
         })?;
         let witnesses = row["witnesses"].as_array().context("no witnesses")?;
         assert_eq!(witnesses.len(), 2, "{row}");
         for other in &others {
-            ensure!(witnesses.contains(&json!(other.to_string())), "{other} is not in {row}");
+            ensure!(witnesses.contains(&json!(cluster.node_name(*other))), "{other} is not in {row}");
         }
         assert_eq!(row["found_by_lease"], Value::Null, "{row}");
 
@@ -93,6 +93,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
 
         let status = cluster.status(holder)?;
         assert_eq!(status["wire"]["keys"], json!([1]), "{status:#}");
+        assert_eq!(status["wire"]["scale"], json!(1), "{status:#}");
         let peers = status["wire"]["peers"].as_array().context("no peers")?;
         // They share the segment of the API server, too.
         let answering = peers.iter().filter(|peer| {
@@ -106,6 +107,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
             let on = format!("on: if 2 of {}, {} find", witnesses[0], witnesses[1]).replace('"', "");
             let off = "off: this node answers for no VIP";
             ensure!(found.starts_with(if id == holder { &on } else { off }), "{id}: {check}");
+            ensure!(found.contains("by --wire 1 a node is silent after 0.30 s"), "{id}: {check}");
             ensure!(found.contains("answered 0.") && found.contains("lost"), "{id}: {check}");
             let page = page(cluster, id, "/metrics")?;
             let pings = page.lines().find_map(|line| line.strip_prefix("vipward_wire_pings_total "));

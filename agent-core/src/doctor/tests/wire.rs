@@ -16,6 +16,8 @@ fn on() -> WireView {
         silent: false,
     };
     WireView {
+        scale: 2,
+        silent_after_seconds: 0.6,
         wid: Some("0000000000000001".to_owned()),
         key: Some(1),
         on: true,
@@ -26,6 +28,7 @@ fn on() -> WireView {
         quorum: 2,
         slow_for_seconds: None,
         deaf: Vec::new(),
+        without_contact: Vec::new(),
         nodes: vec![node("n2", "02", true), node("n3", "03", false)],
         deposed_by_wire: 0,
         deposed_by_lease: 0,
@@ -85,6 +88,7 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 Green,
                 &[
                     "on: if 2 of n2, n3 find this node silent, they end its session",
+                    "by --wire 2 a node is silent after 0.60 s",
                     "it pings n2 (answered 0.05 s ago in 0.30 ms, 3 of 1000 lost, counts), n3 (not pinged yet)",
                     "its thread runs before ordinary ones, and its memory is locked",
                 ],
@@ -110,9 +114,12 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                     it.machine.wire_thread = Ok(Some(WireThread { runs_first: false, locked_bytes: 0 }));
                 },
                 "wire",
-                Yellow,
-                &["its thread has no priority, and its memory is not locked"],
-                &["CAP_SYS_NICE"],
+                Green,
+                &[
+                    "its thread pings without real-time priority (CAP_SYS_NICE would give it), and its memory is not \
+                     locked",
+                ],
+                &[],
             ),
             (
                 "losses",
@@ -137,6 +144,15 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 &["1 of 10 lost"],
                 &[],
             ),
+        ],
+    );
+}
+
+#[test]
+fn an_interface_without_contact_is_named_with_what_it_means() {
+    assert_rows(
+        None,
+        &[
             (
                 "a deaf interface",
                 |it| {
@@ -147,6 +163,29 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 Yellow,
                 &["eth1 has no contact with peers that live"],
                 &["switch port"],
+            ),
+            (
+                "an interface without contact beside a deaf one",
+                |it| {
+                    take_part(it);
+                    view(it).deaf = vec!["eth1".to_owned()];
+                    view(it).without_contact = vec!["eth1".to_owned(), "eth2".to_owned()];
+                },
+                "wire",
+                Yellow,
+                &["it takes no VIP on eth2: no peer answers there, although one lives there"],
+                &["switch port"],
+            ),
+            (
+                "an interface without contact",
+                |it| {
+                    take_part(it);
+                    view(it).without_contact = vec!["eth1".to_owned()];
+                },
+                "wire",
+                Yellow,
+                &["it takes no VIP on eth1"],
+                &["0x88b5"],
             ),
         ],
     );

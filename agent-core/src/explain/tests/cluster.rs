@@ -186,7 +186,7 @@ const BROKEN: &[Broken] = &[
         },
         Link::Claim,
         "there is no VirtualIP",
-        "an agent does so within seconds",
+        "a candidate takes it within seconds",
     ),
     (
         "no node holds it any more, and another host uses the address",
@@ -232,7 +232,7 @@ const BROKEN: &[Broken] = &[
         |facts| lease_of(facts, "n1").record.ended.push(session(7)),
         Link::Session,
         "has been ended",
-        "takes it over",
+        "a candidate takes it",
     ),
     (
         "the holder lives in another session",
@@ -261,6 +261,59 @@ fn each_candidate_is_named_with_what_speaks_against_it() {
     let step = explanation.steps.iter().find(|step| step.link == Link::Candidates).expect("the step");
     assert_eq!(step.says, "2 of 3 nodes can hold it");
     assert_eq!(step.details, ["n1: can hold it", "n2: can hold it, but cordoned", "n3: eth0 has no carrier"]);
+}
+
+#[test]
+fn a_host_without_contact_says_that_it_does_not_take_what_is_new_or_was_anothers() {
+    type Case = (&'static str, fn(&mut Facts), Option<Link>, &'static str);
+    const NOT_TAKEN: &str =
+        "n2, this host, does not take it: no peer answers on eth0, although one lives there";
+    let cases: [Case; 6] = [
+        ("another holds it", |_| {}, None, ""),
+        ("its claim is missing", |facts| in_cluster(facts).claim = None, Some(Link::Claim), NOT_TAKEN),
+        (
+            "it is new, and reserved",
+            |facts| (claim(facts).state, claim(facts).epoch) = (ClaimState::Released, Epoch(0)),
+            Some(Link::Claim),
+            NOT_TAKEN,
+        ),
+        (
+            "its holder has died",
+            |facts| lease_of(facts, "n1").record.ended.push(session(7)),
+            Some(Link::Session),
+            NOT_TAKEN,
+        ),
+        (
+            "it was released, which needs no contact",
+            |facts| claim(facts).state = ClaimState::Released,
+            Some(Link::Claim),
+            "no node holds it, epoch 3",
+        ),
+        (
+            "contact is lost where the address is not",
+            |facts| {
+                lease_of(facts, "n1").record.ended.push(session(7));
+                facts.without_contact = vec!["eth1".to_owned()];
+            },
+            Some(Link::Session),
+            "has been ended",
+        ),
+    ];
+    for (what, change, broken, says) in cases {
+        let mut facts = elsewhere();
+        facts.without_contact = vec!["eth0".to_owned()];
+        change(&mut facts);
+        let explanation = explain(&facts);
+        assert_eq!(explanation.broken, broken, "{what}");
+        let step = explanation.steps.iter().find(|step| Some(step.link) == broken);
+        assert!(step.is_none_or(|step| step.says.ends_with(says)), "{what}: {step:?}");
+        let remedy = explanation.remedy.unwrap_or_default();
+        assert_eq!(remedy.contains("0x88b5"), says == NOT_TAKEN, "{what}: {remedy}");
+        let candidates = explanation.steps.iter().find(|step| step.link == Link::Candidates);
+        let own = &candidates.expect("the step").details[1];
+        let lacks = facts.without_contact == ["eth0"];
+        assert_eq!(own.contains("no peer answers on eth0"), lacks, "{what}: {own}");
+    }
 }
 
 #[test]
@@ -321,7 +374,7 @@ fn the_step_of_the_session_says_how_soon_the_death_of_the_holder_is_found() {
     let rows = [
         (
             offer(1, &[2]),
-            "if it dies, that is found by 1 of its 1 witnesses (n2), in about 0.3 s times --wire",
+            "if it dies, that is found by 1 of its 1 witnesses (n2), in about 0.3 s times --wire (2 by default)",
         ),
         (
             None,

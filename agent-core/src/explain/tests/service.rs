@@ -166,6 +166,7 @@ fn the_addresses_follow_each_once_and_a_broken_one_of_them_is_named() {
         config: Look::Not("no file".to_owned()),
         pins: Look::Not("no pins".to_owned()),
         native: BTreeMap::new(),
+        without_contact: Vec::new(),
         segment: Look::Not("not asked".to_owned()),
         own: BTreeSet::new(),
     };

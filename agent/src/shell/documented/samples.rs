@@ -132,6 +132,7 @@ pub(super) fn status() -> Status {
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
     status.wire = Some(WireStatus {
         witness: text("3c1fe0a94b7d6258"),
+        scale: Some(2),
         keys: vec![1],
         peers: vec![WirePeerStatus {
             id: text("5f2b8c9d01e4a673"),

@@ -14,7 +14,7 @@ use super::Options;
 use crate::shell::{
     bpf::{BpfError, Extent, Pins, Reader},
     causes::chain,
-    doctor::has_native_xdp,
+    doctor::{has_native_xdp, wire_report},
     run::read_config,
 };
 
@@ -73,6 +73,13 @@ pub(super) fn pins(options: &Options, view: &NetView) -> Look<State> {
         },
         Err(unread) => Look::Failed(unread.reason),
     }
+}
+
+/// Returns the interfaces on which the agent here takes no VIP for want of contact, as it says. Returns
+/// none if no agent answers.
+pub(super) fn without_contact(options: &Options) -> Vec<String> {
+    let view = wire_report(&options.pin_dir).ok().and_then(|report| report.view);
+    view.map(|view| view.without_contact).unwrap_or_default()
 }
 
 /// Returns the interfaces that have an entry of the address. The

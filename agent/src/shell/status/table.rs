@@ -37,7 +37,8 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
     if let Some(wire) = &status.wire {
         let keys: Vec<_> = wire.keys.iter().map(ToString::to_string).collect();
         let keys = if keys.is_empty() { "no key".to_owned() } else { format!("keys {}", keys.join(", ")) };
-        writeln!(f, "\nwire failover: witness {}, {keys}", wire.witness)?;
+        let times = wire.scale.map(|scale| format!(", times of --wire {scale}")).unwrap_or_default();
+        writeln!(f, "\nwire failover: witness {}, {keys}{times}", wire.witness)?;
         if !wire.peers.is_empty() {
             writeln!(f, "\n{}", wire_peer_table(wire))?;
         }

@@ -126,25 +126,35 @@ impl Pinger {
         mut maps_of: WireMaps,
     ) -> Result<(Self, UnboundedReceiver<Finding>), PingerError> {
         let wid = own_number(&mut maps_of)?;
-        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-        let wake = Arc::new(EventFd::from_flags(flags).map_err(system("open an event counter"))?);
         let (orders, taken) = mpsc::channel();
         let (findings, found) = unbounded_channel();
-        let view = Arc::new(Mutex::new(None));
         let mut turning = Turning::prepare(scale, wid, maps_of, taken, findings)?;
+        let this = Self::spawn(wid, orders, move |woken, shown| turning.run(woken, shown))?;
+        Ok((this, found))
+    }
+
+    /// Starts the thread with these turns. What they own goes with them.
+    fn spawn(
+        wid: Wid,
+        orders: mpsc::Sender<Order>,
+        turns: impl FnOnce(&EventFd, &Mutex<Option<View>>) -> Result<(), PingerError> + Send + 'static,
+    ) -> Result<Self, PingerError> {
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        let wake = Arc::new(EventFd::from_flags(flags).map_err(system("open an event counter"))?);
+        let view = Arc::new(Mutex::new(None));
         let (woken, shown) = (Arc::clone(&wake), Arc::clone(&view));
         let run = move || {
-            if let Err(ended) = guarded(|| turning.run(&woken, &shown)) {
+            if let Err(ended) = guarded(|| turns(&woken, &shown)) {
                 error!(
                     problem = chain(&ended),
-                    "wire failover has ended on this node; its Lease alone counts"
+                    "wire failover has ended on this node until its agent starts again; its Lease alone counts"
                 );
             }
             *shown.lock().unwrap_or_else(PoisonError::into_inner) = None;
         };
         let thread = thread::Builder::new().name(THREAD.to_owned()).spawn(run);
         let thread = Some(thread.map_err(PingerError::Thread)?);
-        Ok((Self { orders: Some(orders), wake, view, thread, wid }, found))
+        Ok(Self { orders: Some(orders), wake, view, thread, wid })
     }
 
     /// Returns this node's number as a witness.

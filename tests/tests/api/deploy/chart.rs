@@ -191,3 +191,13 @@ fn the_chart_brings_the_bases_crd() -> Result<()> {
     assert_eq!(chart, documents(&in_checkout("deploy/kubernetes/base/crd.yaml"))?);
     Ok(())
 }
+
+#[test]
+fn the_notes_without_the_controller_name_the_command_that_makes_the_key() -> Result<()> {
+    let notes = template("NOTES.txt")?;
+    let (before, command) = notes.split_once("kubectl vip wire init").context("no command")?;
+    let condition = before.rsplit("{{- if ").next().unwrap_or_default();
+    assert!(condition.starts_with("not (or .Values.controller.enabled "), "{condition}");
+    assert!(command.starts_with(" --lease-namespace {{ .Release.Namespace }}\n{{- end }}"), "{command}");
+    Ok(())
+}

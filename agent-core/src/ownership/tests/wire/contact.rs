@@ -15,6 +15,11 @@ fn end_b(world: &mut World) -> Vec<String> {
     world.lease(ended)
 }
 
+/// Returns the interfaces on which a takes no VIP, as reports have them.
+fn without_contact(world: &World) -> Vec<String> {
+    world.engine.wire_view(world.now).expect("a view").without_contact
+}
+
 #[test]
 fn a_vip_of_an_ended_session_is_taken_only_with_contact_or_alone() {
     let rows: [Row; 4] = [
@@ -28,6 +33,7 @@ fn a_vip_of_an_ended_session_is_taken_only_with_contact_or_alone() {
         meet(&mut world, heard, answered);
         let lines = end_b(&mut world);
         assert_eq!(lines, Some(TAKE.to_owned()).filter(|_| takes).as_slice(), "{what}");
+        assert_eq!(without_contact(&world), if takes { &[""; 0][..] } else { &["eth0"] }, "{what}");
         if !takes {
             assert_eq!(world.after(RENEWAL * 3), [""; 0], "{what}");
             assert_eq!(meet(&mut world, true, true), [TAKE], "{what}, and then one answers");
@@ -171,6 +177,19 @@ fn an_interface_over_which_two_living_peers_no_longer_answer_lets_its_vips_go() 
     meet(&mut world, true, true);
     world.after(RENEWAL);
     assert!(has_carrier(&world));
+}
+
+#[test]
+fn a_deaf_interface_counts_again_when_the_thread_that_pings_has_ended() {
+    let mut world = deaf(false);
+    world.after(RENEWAL);
+    assert!(!has_carrier(&world));
+    let lines = world.tell(Event::WireSelf(None));
+    assert!(lines.contains(&"tell: eth0 deaf: false".to_owned()), "{lines:?}");
+    world.after(RENEWAL);
+    assert!(has_carrier(&world), "its silence shows nothing any longer");
+    assert_eq!(world.stored_lease("a").wire, None, "no node may depose this one for silence");
+    assert_eq!(without_contact(&world), [""; 0]);
 }
 
 #[test]

@@ -45,6 +45,24 @@ fn each_member_waits_20_ms_longer_than_the_one_before_it() {
 }
 
 #[test]
+fn when_the_thread_that_pings_has_ended_no_suspicion_of_it_ends_a_session() {
+    for (what, is_read) in [("before the turn", false), ("while the Lease is read", true)] {
+        let mut world = watching(if is_read { "a c" } else { "c a" }, &["b", "c"]);
+        assert_eq!(silent(&mut world, "b").contains(&READ.to_owned()), is_read, "{what}");
+        world.tell(Event::WireSelf(None));
+        let mut lines = Vec::new();
+        for _ in 0..4 {
+            while !world.is_idle() {
+                lines.extend(world.answer());
+            }
+            lines.extend(world.after(ms(100)));
+        }
+        assert!(!lines.contains(&DEPOSE.to_owned()), "{what}: {lines:?}");
+        assert_eq!(world.engine.wire_counts().deposed_by_wire, 0, "{what}");
+    }
+}
+
+#[test]
 fn a_read_that_says_otherwise_ends_nothing() {
     type Change = fn(LeaseRecord) -> LeaseRecord;
     let rows: [(&str, Change); 6] = [

@@ -22,6 +22,8 @@ fn view(quiet: Option<Quiet>) -> WireView {
         silent: false,
     };
     WireView {
+        scale: 2,
+        silent_after_seconds: 0.6,
         wid: Some("0000000000000001".to_owned()),
         key: Some(1),
         on: quiet.is_none(),
@@ -32,6 +34,7 @@ fn view(quiet: Option<Quiet>) -> WireView {
         quorum: 2,
         slow_for_seconds: None,
         deaf: vec!["eth1".to_owned()],
+        without_contact: Vec::new(),
         nodes: vec![node("n2", true), node("n3", false)],
         deposed_by_wire: 2,
         deposed_by_lease: 1,
