@@ -232,11 +232,12 @@ impl World {
         }
     }
 
-    /// Checks that an agent that could act has given all VIPs up.
+    /// Checks that an agent that could act has given all VIPs up. It need not have seen its Lease: what
+    /// its program was told makes it read.
     pub(crate) fn check_heed(&mut self, node: usize, session: Session) {
         let it = &self.nodes[node];
         let lease = self.api.leases.get(&names::node(node));
-        let could_act = it.fit_since.is_some_and(|since| since <= it.ended_at)
+        let could_act = it.acts_since.is_some_and(|since| since <= it.ended_at)
             && it.runs_since <= it.ended_at
             && it.busy.is_empty()
             && lease.is_some_and(|lease| lease.ended.contains(&session));
