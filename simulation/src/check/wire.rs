@@ -237,7 +237,9 @@ impl World {
     pub(crate) fn check_heed(&mut self, node: usize, session: Session) {
         let it = &self.nodes[node];
         let lease = self.api.leases.get(&names::node(node));
-        let could_act = it.acts_since.is_some_and(|since| since <= it.ended_at)
+        // No request from before is waited for.
+        let settled = self.request_timeout();
+        let could_act = it.acts_since.is_some_and(|since| since + settled <= it.ended_at)
             && it.runs_since <= it.ended_at
             && it.busy.is_empty()
             && lease.is_some_and(|lease| lease.ended.contains(&session));

@@ -102,7 +102,7 @@ fn an_answer_that_the_watch_has_overtaken_brings_no_ended_session_back() {
     let written = world.take_request();
     world.end("b");
     let ended = world.stored_lease("b");
-    world.lease(LeaseRecord { session: Some(session("b", 2)), ..ended.clone() });
+    world.lease(LeaseRecord { session: Some(session("b", 2)), wire: before.wire, ..ended.clone() });
     world.tell(Event::LeaseWritten { node: name.clone(), outcome: Outcome::Done(ended) });
     let known = world.plan().peers.iter().find(|peer| peer.node == name).map(|peer| peer.session);
     assert_eq!(known, Some(session("b", 2)), "the answer to {written:?}");
