@@ -54,7 +54,6 @@ use std::{
 use vipward_common::{MacAddr, Policy};
 
 use self::{
-    deposing::Deposed,
     disputes::Disputes,
     doubt::Doubt,
     evaluate::Next,
@@ -432,26 +431,6 @@ impl Engine {
             self.update_peers();
             self.evaluate_all();
         }
-    }
-
-    fn on_deposed(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
-        self.count_deposing(&name, matches!(outcome, Outcome::Done(_)));
-        match self.nodes.on_deposed(&name, outcome, self.now) {
-            Some(Deposed::Done(record)) => self.take_lease(*record),
-            Some(Deposed::Read) => self.command(Command::ReadLease(name)),
-            Some(Deposed::Again) | None => {}
-        }
-    }
-
-    fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
-        self.nodes.end_deposing(name);
-        let is_read = matches!(outcome, Outcome::Done(_));
-        match outcome {
-            Outcome::Done(record) => self.take_lease(record),
-            Outcome::Missing => self.on_lease_gone(name),
-            Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => {}
-        }
-        self.depose_suspect(name, is_read);
     }
 
     /// Sets the peers, once all Leases have been listed. If a peer were removed

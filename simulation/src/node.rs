@@ -227,6 +227,8 @@ pub(crate) struct Node {
     pub(crate) last_alive: At,
     /// The time since which the agent could do everything that ownership needs.
     pub(crate) fit_since: Option<At>,
+    /// The time since which it could do everything but see what has changed.
+    pub(crate) acts_since: Option<At>,
     /// The noise of requests and steps.
     pub(crate) noise: Rng,
     /// The noise of watches.
@@ -287,6 +289,7 @@ impl Node {
             steady_since: At::default(),
             last_alive: At::default(),
             fit_since: None,
+            acts_since: None,
             noise: seeds.fork(),
             watch_noise: seeds.fork(),
             wire_noise: seeds.fork(),
@@ -306,19 +309,23 @@ impl Node {
 
     /// Returns whether its agent, if one runs, can do everything that ownership needs.
     pub(crate) fn is_fit(&self, api_works: bool) -> bool {
+        self.acts(api_works)
+            && !KINDS.iter().any(|kind| self.stalled[*kind as usize].any())
+            && self.process.as_ref().is_some_and(|process| process.watches.iter().all(|watch| watch.listed))
+    }
+
+    /// Returns whether its agent, if one runs, can do everything but see what has changed.
+    pub(crate) fn acts(&self, api_works: bool) -> bool {
         api_works
             && self.agent_runs()
             && !self.cut_off.any()
             && !self.no_answers.any()
-            && !KINDS.iter().any(|kind| self.stalled[*kind as usize].any())
             && !self.refuses_entries()
             && !self.leaves
-            && self.process.as_ref().is_some_and(|process| {
-                process.synced
-                    && process.ending.is_none()
-                    && process.stale.is_empty()
-                    && process.watches.iter().all(|watch| watch.listed)
-            })
+            && self
+                .process
+                .as_ref()
+                .is_some_and(|process| process.synced && process.ending.is_none() && process.stale.is_empty())
     }
 
     /// Returns whether an entry may fail to be written.

@@ -45,6 +45,8 @@ pub enum Sabotage {
     NoTelling,
     /// The program takes no notice of the end of its session.
     NoEnd,
+    /// The agent takes no notice that its program was told the end of its session.
+    NoHeeding,
     /// The first announcement is not repeated for the former holder.
     NoRepeats,
     /// A node takes VIPs on a segment where no node answers it.
@@ -54,7 +56,7 @@ pub enum Sabotage {
 }
 
 /// All sabotages.
-pub const SABOTAGES: [Sabotage; 24] = [
+pub const SABOTAGES: [Sabotage; 25] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
@@ -76,6 +78,7 @@ pub const SABOTAGES: [Sabotage; 24] = [
     Sabotage::NoThirdStation,
     Sabotage::NoTelling,
     Sabotage::NoEnd,
+    Sabotage::NoHeeding,
     Sabotage::NoRepeats,
     Sabotage::TakesUnheard,
     Sabotage::HoldsUnheard,

@@ -1,10 +1,12 @@
 //! A run's input: the cluster and its disturbances.
 
 mod generate;
-
-use std::time::Duration;
+mod what;
 
 use serde::{Deserialize, Serialize};
+use vipward_core::wire::Scale;
+
+pub(crate) use self::what::{MILD_FREEZE_MS, What};
 
 /// The input of one run. The same schedule gives the same run, byte for byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,7 +39,12 @@ impl Schedule {
 
     /// Returns whether nodes take part in wire failover.
     pub fn has_wire(&self) -> bool {
-        self.hold && self.wire.is_some()
+        self.scale().is_some()
+    }
+
+    /// Returns the scale of wire failover, or none if no node takes part.
+    pub(crate) fn scale(&self) -> Option<Scale> {
+        self.wire.filter(|_| self.hold).map(|wire| wire.scale)
     }
 
     /// Returns the number of disturbances.
@@ -72,12 +79,24 @@ pub(crate) struct Timing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WirePlan {
+    /// The scale of all its times.
+    #[serde(with = "WrittenScale")]
+    pub(crate) scale: Scale,
     /// The nodes without a key, a bit each.
     pub(crate) keyless: u8,
     /// True if a host that is no node answers on each segment.
     pub(crate) third_station: bool,
     /// Its frames come once more, up to so much later. Zero if they do not.
     pub(crate) replayed_ms: u32,
+}
+
+/// [`Scale`], as it is written down.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Scale")]
+enum WrittenScale {
+    One,
+    Two,
+    Four,
 }
 
 /// One node.
@@ -220,321 +239,4 @@ pub(crate) enum Mark {
     OutOfService,
     /// Its network is unavailable.
     NetworkUnavailable,
-}
-
-/// A kind of disturbance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum What {
-    /// An agent is killed, and started again after `back_ms`.
-    Kill { who: Who, back_ms: Option<u32> },
-    /// A node loses its power and its kernel's state.
-    PowerOff { who: Who, back_ms: Option<u32> },
-    /// An agent is stopped by a signal, and continued later.
-    Pause { who: Who, for_ms: u32 },
-    /// A whole node stands still, with or without its clock.
-    Freeze { who: Who, for_ms: u32, clock_too: bool },
-    /// A node is suspended: its monotonic clock stands still, its boot clock goes on.
-    Suspended { who: Who, for_ms: u32 },
-    /// A node's pings are late.
-    Busy { who: Who, by_ms: u32, for_ms: u32 },
-    /// A node has no key of wire failover.
-    KeyGone { who: Who, for_ms: u32 },
-    /// An agent is asked to end.
-    End { who: Who, how: Ending, back_ms: Option<u32> },
-    /// The kernel refuses changes of entries: all of them, or new ones because the map is full.
-    EntriesRefused { who: Who, new_only: bool, for_ms: u32 },
-    /// An interface gets another MAC.
-    ChangeMac { who: Who, segment: u8 },
-    /// An interface loses its carrier.
-    NoCarrier { who: Who, segment: u8, for_ms: u32 },
-    /// The nodes of `side` (a bit each) and the others do not hear each other, without noticing.
-    Partition { segment: u8, side: u8, for_ms: u32 },
-    /// One node's frames do not reach another.
-    Deaf { segment: u8, from: Who, to: Who, for_ms: u32 },
-    /// Two nodes do not hear each other.
-    Cut { segment: u8, one: Who, other: Who, for_ms: u32 },
-    /// An interface that keeps its carrier carries no frame: `out` none that it sends, `into` none
-    /// that it is to get.
-    Dead { segment: u8, who: Who, out: bool, into: bool, for_ms: u32 },
-    /// Frames are lost.
-    Lossy { segment: u8, percent: u8, for_ms: u32 },
-    /// A stranger announces a VIP in a node's name.
-    Forged { vip: u8, name: Who },
-    /// Frames are late.
-    LateFrames { segment: u8, by_ms: u32, for_ms: u32 },
-    /// A node does not reach the API server.
-    CutOff { who: Who, refused: bool, for_ms: u32 },
-    /// No node reaches the API server.
-    ApiDown { refused: bool, for_ms: u32 },
-    /// All watches begin anew.
-    ApiRestart,
-    /// etcd is restored from a backup: after `for_ms`, Leases and claims are as they were at the
-    /// beginning. In the last `down_ms`, no node reaches the API server.
-    Restored { for_ms: u32, down_ms: u32 },
-    /// Requests are slow, before and after they are carried out.
-    SlowApi { by_ms: u32, for_ms: u32 },
-    /// A node's requests are carried out, but their responses are lost.
-    NoAnswers { who: Who, for_ms: u32 },
-    /// A watch is silent, while everything else works.
-    Stall { who: Who, kind: Kind, for_ms: u32 },
-    /// A watch begins anew.
-    Reset { who: Who, kind: Kind },
-    /// A mark is set against a node.
-    Marked { who: Who, mark: Mark, for_ms: u32 },
-    /// A Node object is missing.
-    NodeGone { who: Who, for_ms: u32 },
-    /// An operator asks to move a VIP.
-    Move { vip: u8, to: Who },
-    /// Only the nodes of `on` (a bit each) have endpoints.
-    Local { vip: u8, on: u8, for_ms: u32 },
-    /// No Service wants the VIP.
-    Unwanted { vip: u8, for_ms: u32 },
-    /// A stranger's Service of this number asks for VIPs of another namespace (`vips`, a bit each),
-    /// with the policy Local and endpoints on `on` (a bit each).
-    Stranger { number: u8, vips: u8, on: u8, older: bool, for_ms: u32 },
-    /// A Lease is deleted by hand.
-    LeaseDeleted { who: Who },
-    /// The session is removed from a Lease by hand.
-    LeaseBlanked { who: Who },
-    /// Another session is written into a Lease by hand.
-    LeaseEdited { who: Who },
-    /// A claim is deleted by hand; without `finalized`, the finalizer does not keep it.
-    ClaimDeleted { vip: u8, finalized: bool },
-    /// The holder is removed from a claim by hand.
-    ClaimBlanked { vip: u8 },
-    /// Another holder, with its session, is written into a claim by hand.
-    ClaimEdited { vip: u8, to: Who },
-}
-
-impl What {
-    /// Returns how long it lasts, if it ends by itself.
-    pub(crate) fn lasts(&self) -> Option<Duration> {
-        let millis = match *self {
-            Self::Pause { for_ms, .. }
-            | Self::Freeze { for_ms, .. }
-            | Self::Suspended { for_ms, .. }
-            | Self::Busy { for_ms, .. }
-            | Self::KeyGone { for_ms, .. }
-            | Self::Cut { for_ms, .. }
-            | Self::Dead { for_ms, .. }
-            | Self::EntriesRefused { for_ms, .. }
-            | Self::NoCarrier { for_ms, .. }
-            | Self::Partition { for_ms, .. }
-            | Self::Deaf { for_ms, .. }
-            | Self::Lossy { for_ms, .. }
-            | Self::LateFrames { for_ms, .. }
-            | Self::CutOff { for_ms, .. }
-            | Self::ApiDown { for_ms, .. }
-            | Self::Restored { for_ms, .. }
-            | Self::SlowApi { for_ms, .. }
-            | Self::NoAnswers { for_ms, .. }
-            | Self::Stall { for_ms, .. }
-            | Self::Marked { for_ms, .. }
-            | Self::NodeGone { for_ms, .. }
-            | Self::Local { for_ms, .. }
-            | Self::Unwanted { for_ms, .. }
-            | Self::Stranger { for_ms, .. } => for_ms,
-            Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
-                back_ms?
-            }
-            Self::ChangeMac { .. }
-            | Self::Forged { .. }
-            | Self::ApiRestart
-            | Self::Reset { .. }
-            | Self::Move { .. }
-            | Self::LeaseDeleted { .. }
-            | Self::LeaseBlanked { .. }
-            | Self::LeaseEdited { .. }
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. }
-            | Self::ClaimEdited { .. } => return None,
-        };
-        Some(Duration::from_millis(millis.into()))
-    }
-
-    /// Returns whether Leases or claims are restored, or edited by hand.
-    pub(crate) fn rewrites_the_store(&self) -> bool {
-        matches!(
-            self,
-            Self::Restored { .. }
-                | Self::LeaseDeleted { .. }
-                | Self::LeaseBlanked { .. }
-                | Self::LeaseEdited { .. }
-                | Self::ClaimDeleted { .. }
-                | Self::ClaimBlanked { .. }
-                | Self::ClaimEdited { .. }
-        )
-    }
-
-    /// Returns whether it is one by which wire failover moves nothing, in a cluster of so many nodes.
-    pub(crate) fn is_mild(&self, nodes: usize, timing: &Timing) -> bool {
-        match *self {
-            Self::Kill { back_ms: Some(ms), .. } | Self::Pause { for_ms: ms, .. } => ms < timing.lease_ms / 2,
-            Self::End { how: Ending::Restart, back_ms, .. } => {
-                back_ms.is_some_and(|back| back < timing.restart_lease_ms / 2)
-            }
-            Self::Freeze { for_ms, .. } => for_ms <= 150,
-            Self::LateFrames { by_ms, .. } => by_ms <= 30,
-            // A switch that restarts loses all frames of all nodes.
-            Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,
-            Self::Cut { .. } | Self::Deaf { .. } | Self::PowerOff { .. } => nodes > 2,
-            Self::ApiDown { .. } | Self::ApiRestart | Self::Busy { .. } | Self::KeyGone { .. } => true,
-            Self::Kill { .. }
-            | Self::Suspended { .. }
-            | Self::End { .. }
-            | Self::EntriesRefused { .. }
-            | Self::ChangeMac { .. }
-            | Self::NoCarrier { .. }
-            | Self::Partition { .. }
-            | Self::Dead { .. }
-            | Self::Forged { .. }
-            | Self::CutOff { .. }
-            | Self::Restored { .. }
-            | Self::SlowApi { .. }
-            | Self::NoAnswers { .. }
-            | Self::Stall { .. }
-            | Self::Reset { .. }
-            | Self::Marked { .. }
-            | Self::NodeGone { .. }
-            | Self::Move { .. }
-            | Self::Local { .. }
-            | Self::Unwanted { .. }
-            | Self::Stranger { .. }
-            | Self::LeaseDeleted { .. }
-            | Self::LeaseBlanked { .. }
-            | Self::LeaseEdited { .. }
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. }
-            | Self::ClaimEdited { .. } => false,
-        }
-    }
-
-    /// Returns the node that it takes away for a while.
-    pub(crate) fn takes_away(&self) -> Option<usize> {
-        match *self {
-            Self::PowerOff { who: Who::Node(node), .. } => Some(node.into()),
-            _ => None,
-        }
-    }
-
-    /// Returns true if a node answers nothing meanwhile.
-    pub(crate) fn silences(&self, of: usize) -> bool {
-        match *self {
-            Self::Freeze { who: Who::Node(node), .. } => usize::from(node) == of,
-            Self::Lossy { percent: 100.., .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Returns whether it is a stranger's Service, of which no VIP may take notice.
-    pub(crate) fn is_strangers(&self) -> bool {
-        matches!(self, Self::Stranger { .. })
-    }
-
-    /// Returns whether it is a planned change, during which every VIP must be answered.
-    pub(crate) fn is_planned(&self, timing: &Timing) -> bool {
-        match *self {
-            Self::End { how: Ending::Restart, back_ms, .. } => {
-                back_ms.is_some_and(|back| back < timing.restart_lease_ms / 2)
-            }
-            Self::End { how: Ending::Leave, .. }
-            | Self::Marked { .. }
-            | Self::Move { .. }
-            | Self::Local { .. }
-            | Self::Unwanted { .. }
-            | Self::Stranger { .. } => true,
-            Self::End { how: Ending::Uninstall, .. }
-            | Self::Kill { .. }
-            | Self::PowerOff { .. }
-            | Self::Pause { .. }
-            | Self::Freeze { .. }
-            | Self::Suspended { .. }
-            | Self::Busy { .. }
-            | Self::KeyGone { .. }
-            | Self::Cut { .. }
-            | Self::Dead { .. }
-            | Self::EntriesRefused { .. }
-            | Self::ChangeMac { .. }
-            | Self::NoCarrier { .. }
-            | Self::Partition { .. }
-            | Self::Deaf { .. }
-            | Self::Lossy { .. }
-            | Self::Forged { .. }
-            | Self::LateFrames { .. }
-            | Self::CutOff { .. }
-            | Self::ApiDown { .. }
-            | Self::ApiRestart
-            | Self::Restored { .. }
-            | Self::SlowApi { .. }
-            | Self::NoAnswers { .. }
-            | Self::Stall { .. }
-            | Self::Reset { .. }
-            | Self::NodeGone { .. }
-            | Self::LeaseDeleted { .. }
-            | Self::LeaseBlanked { .. }
-            | Self::LeaseEdited { .. }
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. }
-            | Self::ClaimEdited { .. } => false,
-        }
-    }
-
-    /// Returns the same with other nodes.
-    #[must_use]
-    pub(crate) fn with(mut self, name: impl Fn(Who) -> Who) -> Self {
-        match &mut self {
-            Self::Deaf { from: one, to: other, .. } | Self::Cut { one, other, .. } => {
-                (*one, *other) = (name(*one), name(*other));
-            }
-            Self::Kill { who, .. }
-            | Self::PowerOff { who, .. }
-            | Self::Pause { who, .. }
-            | Self::Freeze { who, .. }
-            | Self::Suspended { who, .. }
-            | Self::Busy { who, .. }
-            | Self::KeyGone { who, .. }
-            | Self::Dead { who, .. }
-            | Self::EntriesRefused { who, .. }
-            | Self::End { who, .. }
-            | Self::ChangeMac { who, .. }
-            | Self::NoCarrier { who, .. }
-            | Self::CutOff { who, .. }
-            | Self::NoAnswers { who, .. }
-            | Self::Stall { who, .. }
-            | Self::Reset { who, .. }
-            | Self::Marked { who, .. }
-            | Self::NodeGone { who, .. }
-            | Self::LeaseDeleted { who }
-            | Self::LeaseBlanked { who }
-            | Self::LeaseEdited { who }
-            | Self::Forged { name: who, .. }
-            | Self::Move { to: who, .. }
-            | Self::ClaimEdited { to: who, .. } => *who = name(*who),
-            Self::Partition { .. }
-            | Self::Lossy { .. }
-            | Self::LateFrames { .. }
-            | Self::ApiDown { .. }
-            | Self::ApiRestart
-            | Self::Restored { .. }
-            | Self::SlowApi { .. }
-            | Self::Local { .. }
-            | Self::Unwanted { .. }
-            | Self::Stranger { .. }
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. } => {}
-        }
-        self
-    }
-
-    /// Returns whether it concerns one of these nodes, or something that all nodes share.
-    pub(crate) fn befalls(self, nodes: [usize; 2]) -> bool {
-        let meant = std::cell::Cell::new(None);
-        let _ = self.with(|who| {
-            if let Who::Node(node) = who {
-                meant.set(Some(usize::from(node)));
-            }
-            who
-        });
-        meant.get().is_none_or(|node| nodes.contains(&node))
-    }
 }

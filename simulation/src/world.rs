@@ -16,14 +16,18 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use fastrand::Rng;
 use vipward_common::{MacAddr, Policy};
-use vipward_core::{cluster::NodeName, ownership::Wire, wire::Finding};
+use vipward_core::{
+    cluster::{NodeName, Session},
+    ownership::Wire,
+    wire::Finding,
+};
 
 pub(crate) use self::{
     agent::PROBING,
     requests::Flight,
     services::Stranger,
     wire::{REFRESH, ROUND_INTERVAL, Segment},
-    witness::{Pinger, REPEATS, SCALE, Truth},
+    witness::{Pinger, REPEATS, Truth},
 };
 use crate::{
     Options,
@@ -88,6 +92,8 @@ pub(crate) enum Happening {
     Keys { node: usize, life: u32 },
     /// An announcement is due for a former holder alone.
     Repeat { node: usize, vip: usize, life: u32, to: MacAddr },
+    /// An agent whose program was told the end of this session has had time to act.
+    Heeds { node: usize, session: Session },
     /// A crash is judged.
     Judge(usize),
     /// A frame reaches a node.
@@ -227,6 +233,9 @@ impl World {
             plan: plan.clone(),
         };
         world.facts.wire = world.has_wire();
+        if let Some(scale) = world.scale() {
+            world.trace.line(world.now, "", || format!("wire failover, at scale {}", scale.factor()));
+        }
         world.queue_the_plan();
         world
     }
@@ -297,6 +306,7 @@ impl World {
             Happening::Neighbour { node, life, session } => self.neighbour(node, life, session),
             Happening::Keys { node, life } => self.keys(node, life),
             Happening::Repeat { node, vip, life, to } => self.repeat(node, vip, life, to),
+            Happening::Heeds { node, session } => self.check_heed(node, session),
             Happening::Judge(crash) => self.judge(crash),
             Happening::Frame { segment, to, vip, sha } => self.frame(segment, to, vip, sha),
             Happening::TakeBack { node, life } => self.take_back_due(node, life),

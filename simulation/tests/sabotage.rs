@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use serde_json::json;
 use vipward_simulation::{Options, Sabotage, Schedule, run};
 
 /// The greatest number of schedules that may be needed.
@@ -40,6 +41,29 @@ fn is_noticed_in(
     panic!("{sabotage:?} was not noticed in {many} schedules");
 }
 
+/// Plays one schedule, with three nodes and a VIP that is held in mode notice. Demands that it breaks
+/// the rule because of the sabotage alone.
+fn is_noticed_with(disturbances: &serde_json::Value, sabotage: Sabotage, rule: &str) {
+    let node = |clock_ms: u32| json!({"clock_ppm": 0, "clock_ms": clock_ms, "joins_ms": 0});
+    let schedule = json!({
+        "seed": 1,
+        "hold": true,
+        "timing": {
+            "lease_ms": 4000, "renewal_ms": 1000, "margin_ms": 500,
+            "restart_lease_ms": 15000, "hold_for_ms": 30000
+        },
+        "segments": 1,
+        "nodes": [node(1_000_000), node(2_000_000), node(3_000_000)],
+        "vips": [{"wanted_ms": 0}],
+        "disturbances": disturbances,
+        "wire": {"scale": "One", "keyless": 0, "third_station": true, "replayed_ms": 0}
+    });
+    let schedule: Schedule = serde_json::from_value(schedule).expect("this is a schedule");
+    assert_eq!(run(&schedule, Options::default()).violation, None, "it is harmless without {sabotage:?}");
+    let violation = run(&schedule, Options { sabotage: Some(sabotage), ..Options::default() }).violation;
+    assert_eq!(violation.map(|violation| violation.rule), Some(rule), "{sabotage:?} breaks it");
+}
+
 #[test]
 fn a_program_that_ignores_the_fence_is_noticed() {
     is_noticed(Sabotage::NoFence, &["S1"]);
@@ -52,7 +76,12 @@ fn waiting_without_a_margin_is_noticed() {
 
 #[test]
 fn taking_over_without_the_deposing_write_is_noticed() {
-    is_noticed(Sabotage::NoDeposing, &["S1", "S2"]);
+    // The holder lives and renews its Lease, which still carries the session.
+    let silent = json!([{
+        "when": {"Ms": 20_000},
+        "what": {"Dead": {"segment": 0, "who": {"Holder": 0}, "out": true, "into": true, "for_ms": 3_000}}
+    }]);
+    is_noticed_with(&silent, Sabotage::NoDeposing, "S1");
 }
 
 #[test]
@@ -143,6 +172,21 @@ fn a_session_whose_end_is_not_told_is_noticed() {
 #[test]
 fn a_program_that_does_not_heed_its_end_is_noticed() {
     is_noticed_by_wire(Sabotage::NoEnd, &["S2'"]);
+}
+
+#[test]
+fn an_agent_that_does_not_heed_the_end_of_its_session_is_noticed() {
+    // The holder is told the end of its session, and nothing else shows that: its watch of Leases is
+    // stalled, and no other node may take the VIP and announce it.
+    let told = json!([
+        {"when": {"Ms": 0}, "what": {"Local": {"vip": 0, "on": 0b001, "for_ms": 40_000}}},
+        {"when": {"Ms": 20_000}, "what": {"Stall": {"who": {"Holder": 0}, "kind": "Lease", "for_ms": 3_000}}},
+        {
+            "when": {"Ms": 20_000},
+            "what": {"Dead": {"segment": 0, "who": {"Holder": 0}, "out": true, "into": false, "for_ms": 3_000}}
+        }
+    ]);
+    is_noticed_with(&told, Sabotage::NoHeeding, "W4");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! End of the sessions of dead nodes, so that their VIPs can be taken.
 
 use super::{
-    Expected, LeaseWrite, Outcome, RANK_DELAY, REFUSED_RETRY, RETRY, eligibility::weight, member::Member,
-    nodes::Nodes,
+    Command, Engine, Expected, LeaseWrite, Outcome, RANK_DELAY, REFUSED_RETRY, RETRY, eligibility::weight,
+    member::Member, nodes::Nodes,
 };
 use crate::{
     cluster::{LeaseRecord, MOST_ENDED, NodeName, Session},
@@ -154,5 +154,36 @@ impl Nodes {
                 Deposed::Again
             }
         })
+    }
+}
+
+impl Engine {
+    pub(super) fn on_deposed(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
+        self.count_deposing(&name, matches!(outcome, Outcome::Done(_)));
+        match self.nodes.on_deposed(&name, outcome, self.now) {
+            Some(Deposed::Done(record)) => self.take_answer(*record),
+            Some(Deposed::Read) => self.command(Command::ReadLease(name)),
+            Some(Deposed::Again) | None => {}
+        }
+    }
+
+    pub(super) fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
+        self.nodes.end_deposing(name);
+        let is_read = matches!(outcome, Outcome::Done(_));
+        match outcome {
+            Outcome::Done(record) => self.take_answer(record),
+            Outcome::Missing => self.on_lease_gone(name),
+            Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => {}
+        }
+        self.depose_suspect(name, is_read);
+    }
+
+    /// Takes in another node's Lease from the answer to a request. If the watch has shown a later one
+    /// meanwhile, that stays: the watch does not show it again, and an ended session would seem to live.
+    fn take_answer(&mut self, record: LeaseRecord) {
+        let known = self.nodes.lease(&record.node);
+        if known.is_none_or(|known| !record.version.is_older_than(&known.version)) {
+            self.take_lease(record);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Checks the promises of wire failover.
 
+mod bounds;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::MacAddr;
@@ -8,44 +10,17 @@ use vipward_core::{
     wire::{Mode, Wid},
 };
 
+use self::bounds::Bounds;
 use crate::{
     names,
     program::FenceState,
     schedule::What,
     time::At,
-    world::{Happening, REFRESH, REPEATS, ROUND_INTERVAL, SCALE, World},
+    world::{Happening, REFRESH, REPEATS, ROUND_INTERVAL, World},
 };
 
-/// The time between two frames that tell a node the end of its session, at first and later.
-const TOLD: Duration = Duration::from_millis(100);
-const TOLD_LATER: Duration = Duration::from_secs(1);
-const TOLD_OFTEN: Duration = Duration::from_secs(9);
-/// The time after which the node that has ended a session knows of its success.
-const KNOWN: Duration = Duration::from_millis(300);
-/// The delays of a frame and of the turn of its sender.
-const SLACK: Duration = Duration::from_millis(5);
 /// The announcements at once, after the first one.
 const ROUNDS: u32 = 5;
-
-/// The time without a disturbance after which a crash is judged, and a mild disturbance guarded.
-const CALM: Duration = Duration::from_secs(6);
-/// The summands of the bound of L3: detection and the writes, their latencies, another VIP of the
-/// same node, and the turn of a candidate that has crashed too.
-const HEALED: Duration = Duration::from_millis(600);
-const LATENCIES: Duration = Duration::from_millis(600);
-const EACH_VIP: Duration = Duration::from_millis(100);
-const RANK: Duration = Duration::from_millis(200);
-/// The time after which it is looked at again: a deposed node with a dead interface may take the VIP
-/// back a second after its end.
-const TAKEN_AGAIN: Duration = Duration::from_millis(500);
-/// The time in which a node with another interface leaves a dead one: [`Scale::deaf`], a renewal of its
-/// peers, a reading of the interfaces, and the release.
-const LEFT: Duration = Duration::from_millis(2_300);
-
-/// The longest wait of a deposing node for the others, and theirs for their last look.
-const VOTES: Duration = Duration::from_millis(200);
-/// The time in which a holder that its only witness no longer pings must have left.
-const LEAVES: Duration = Duration::from_millis(500);
 
 /// A VIP whose holder has crashed.
 #[derive(Clone, Debug)]
@@ -79,9 +54,14 @@ pub(crate) struct WireRecord {
 }
 
 impl World {
+    fn bounds(&self) -> Option<Bounds> {
+        self.scale().map(Bounds)
+    }
+
     /// Checks a session's end by other nodes when it is stored, if it was for silence on the wire.
     /// `before` is the Lease before, and has stood since `since`.
     pub(crate) fn check_deposing(&mut self, by: usize, before: &LeaseRecord, session: Session, since: At) {
+        let Some(bounds) = self.bounds() else { return };
         let now = self.now;
         let margin = Duration::from_millis(self.plan.timing.margin_ms.into());
         let found = self.nodes[by].truth.get(&session.number()).and_then(|truth| truth.found);
@@ -105,12 +85,13 @@ impl World {
         let witnesses: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].program.wired.wid.is_some_and(|wid| offer.set.contains(&wid)))
             .collect();
-        // Between its last look and the write, a deposing node sends a ping every 20 ms.
-        if silent(by).is_none_or(|silent| silent + SCALE.urgent_ping() * 3 < since) {
+        if silent(by).is_none_or(|silent| silent + bounds.seen_late() < since) {
             return self.violate("W1", format!("{what}, which has renewed since it was silent"));
         }
-        let agree =
-            witnesses.iter().filter(|node| silent(**node).is_some_and(|at| at + VOTES >= found)).count();
+        let agree = witnesses
+            .iter()
+            .filter(|node| silent(**node).is_some_and(|at| at + bounds.votes() >= found))
+            .count();
         // One that has crashed since may have agreed.
         let gone = offer.set.len() - witnesses.len();
         if agree + gone < offer.quorum() {
@@ -118,7 +99,7 @@ impl World {
                 .violate("W1", format!("{what}, which was silent for {agree} of {:?} only", offer.set));
         }
         if offer.set.len() == 1 {
-            self.check_two(by, holder, session, found, &what);
+            self.check_two(by, holder, (session, found), &what, bounds);
         }
         if self.record.wire.mild.as_ref().is_some_and(|mild| mild.gone != Some(holder)) {
             self.violate("L4", format!("{what} in a mild disturbance"));
@@ -137,7 +118,14 @@ impl World {
     }
 
     /// Checks the rules for a holder with one witness alone.
-    fn check_two(&mut self, by: usize, holder: usize, session: Session, found: At, what: &str) {
+    fn check_two(
+        &mut self,
+        by: usize,
+        holder: usize,
+        (session, found): (Session, At),
+        what: &str,
+        bounds: Bounds,
+    ) {
         let truth = &self.nodes[by].truth[&session.number()];
         if truth.third_station.is_none_or(|at| Some(at) < truth.last_answer().filter(|last| *last < found)) {
             return self.violate("W3", format!("{what}, and has heard no third station since"));
@@ -149,14 +137,14 @@ impl World {
         let is_misled = self.plan.wire.is_some_and(|plan| plan.replayed_ms > 0);
         // A holder may count on a witness that has just gone.
         let configured = self.record.wire.configured.get(&session).map(|(_, at)| *at);
-        let is_new = configured.is_none_or(|at| self.now.since(at) < LEAVES * 2);
+        let is_new = configured.is_none_or(|at| self.now.since(at) < bounds.counted_on());
         let could_leave = !is_misled
             && !is_new
-            && it.fit_since.is_some_and(|since| self.now.since(since) > LEAVES * 4)
+            && it.fit_since.is_some_and(|since| self.now.since(since) > bounds.informed())
             && it.agent_runs()
-            && self.now.since(it.runs_since) > LEAVES * 2
+            && self.now.since(it.runs_since) > bounds.counted_on()
             && it.busy.is_empty();
-        if could_leave && self.now.since(pinged) > SCALE.endangered() + LEAVES {
+        if could_leave && self.now.since(pinged) > bounds.leaves() {
             self.violate("W3", format!("{what}, which has heard no ping of its only witness for long"));
         }
     }
@@ -171,6 +159,7 @@ impl World {
     /// of its heir. Checks that this lasts until the former holder has heard of it and of the heir,
     /// and no longer.
     pub(super) fn is_being_told(&mut self, vip: usize, former: usize, heir: usize) -> bool {
+        let Some(bounds) = self.bounds() else { return false };
         let Some((ended, by)) = self.ended_by_wire(former) else { return false };
         let now = self.now;
         let teller = &self.nodes[by];
@@ -209,13 +198,16 @@ impl World {
             it.ended_at.max(since)
         } else {
             let Some(fit) = teller.fit_since.filter(|_| teller.busy.is_empty()) else { return true };
-            let knows = (ended + KNOWN).max(fit + KNOWN).max(teller.steady_since).max(teller.runs_since);
+            let knows = (ended + bounds::KNOWN)
+                .max(fit + bounds::KNOWN)
+                .max(teller.steady_since)
+                .max(teller.runs_since);
             let since = since.max(knows);
-            since + if since.since(ended) < TOLD_OFTEN { TOLD } else { TOLD_LATER } + SLACK
+            since + bounds.told(since.since(ended)) + bounds::SLACK
         };
         let rounds_at = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(REPEATS);
         let announced = rounds_at.map(|after| rounds.began + after).filter(|at| *at >= told).min();
-        let announced = announced.unwrap_or(told + REFRESH) + SLACK;
+        let announced = announced.unwrap_or(told + REFRESH) + bounds::SLACK;
         let due = if has_heard { announced } else { told };
         if now > due {
             let news = if has_heard { "of its heir" } else { "of the end of its session" };
@@ -228,9 +220,36 @@ impl World {
             self.violate("S2'", what);
         } else if self.record.told_check[vip] < due {
             self.record.told_check[vip] = due;
-            self.at(due + SLACK / 5, Happening::Lapse { node: former });
+            self.at(due + bounds::SLACK / 5, Happening::Lapse { node: former });
         }
         true
+    }
+
+    /// Looks again at a node whose program was told the end of its session.
+    pub(crate) fn expect_heed(&mut self, node: usize) {
+        if let Some(session) = self.nodes[node].program.session {
+            self.after(bounds::HEEDED, Happening::Heeds { node, session });
+        }
+    }
+
+    /// Checks that an agent that could act has given all VIPs up. It need not have seen its Lease: what
+    /// its program was told makes it read.
+    pub(crate) fn check_heed(&mut self, node: usize, session: Session) {
+        let it = &self.nodes[node];
+        let lease = self.api.leases.get(&names::node(node));
+        // No request from before is waited for.
+        let settled = self.request_timeout();
+        let could_act = it.acts_since.is_some_and(|since| since + settled <= it.ended_at)
+            && it.runs_since <= it.ended_at
+            && it.busy.is_empty()
+            && lease.is_some_and(|lease| lease.ended.contains(&session));
+        let goes_on = it.program.session == Some(session);
+        let answers = |vip: &usize| it.answer(*vip, self.segment_of(*vip), self.now).is_some();
+        let answered = (0..self.plan.vips.len()).filter(|_| could_act && goes_on).find(answers);
+        if let Some(vip) = answered {
+            let what = format!("{} answers for {}", names::node(node), names::vip(vip));
+            self.violate("W4", format!("{what}, and was told long ago that its session has ended"));
+        }
     }
 
     /// Returns whether a node's Lease has this MAC, so that others find the node.
@@ -241,7 +260,8 @@ impl World {
 
     /// Notes the VIPs of a node that is about to crash, or whose interface dies.
     pub(crate) fn note_crash(&mut self, node: usize, segment: Option<usize>) {
-        if !self.has_wire() || self.record.calm_before() < CALM || self.record.in_force > self.record.batch {
+        let Some(bounds) = self.bounds() else { return };
+        if self.record.calm_before() < bounds.calm() || self.record.in_force > self.record.batch {
             return;
         }
         let timing = self.plan.timing;
@@ -270,7 +290,6 @@ impl World {
         if offer.set.len() == 1 && !self.plan.wire.is_some_and(|plan| plan.third_station) {
             return;
         }
-        let wait = if leaves_by_itself { LEFT } else { Duration::ZERO };
         let many = u32::try_from(vips.len()).unwrap_or(u32::MAX);
         for vip in vips {
             let crash = Crash {
@@ -281,11 +300,11 @@ impl World {
                 set: offer.set.clone(),
             };
             self.record.wire.crashes.push(crash);
-            let bound = wait + HEALED + LATENCIES + EACH_VIP * many;
+            let bound = bounds.held_again(leaves_by_itself, many);
             let number = self.record.wire.crashes.len() - 1;
             self.after(bound, Happening::Judge(number));
-            self.after(bound + RANK, Happening::Judge(number));
-            self.after(bound + TAKEN_AGAIN, Happening::Judge(number));
+            self.after(bound + bounds.rank(), Happening::Judge(number));
+            self.after(bound + bounds.taken_again(), Happening::Judge(number));
         }
     }
 
@@ -296,6 +315,7 @@ impl World {
 
     /// Checks L3: a VIP whose holder has crashed is held again.
     pub(crate) fn judge(&mut self, crash: usize) {
+        let Some(bounds) = self.bounds() else { return };
         let Crash { vip, holder, at, ref set, quorum } = self.record.wire.crashes[crash];
         let segment = self.segment_of(vip);
         let up: Vec<usize> = (0..self.nodes.len()).filter(|node| self.is_reachable(*node, segment)).collect();
@@ -303,7 +323,7 @@ impl World {
         // One with a dead interface may take the VIP before it knows, and the claim rests then.
         let may_take = |node: usize| node != holder && self.nodes[node].kernel_runs() && !up.contains(&node);
         let is_deaf_heir = (0..self.nodes.len()).any(may_take);
-        let is_late = self.now.since(at) > HEALED + LATENCIES + RANK;
+        let is_late = self.now.since(at) > bounds.held_again(false, 0) + bounds.rank();
         let agree = up
             .iter()
             .filter(|node| self.nodes[**node].program.wired.wid.is_some_and(|wid| set.contains(&wid)));
@@ -314,7 +334,7 @@ impl World {
             && !is_deaf_heir
             && (down == 1 || is_late && down == 2)
             && up.iter().all(|node| {
-                self.nodes[*node].fit_since.is_some_and(|since| at.since(since) > CALM)
+                self.nodes[*node].fit_since.is_some_and(|since| at.since(since) > bounds.calm())
                     && !self.nodes[*node].program.wired.keys.is_empty()
             })
             && up.iter().any(|node| self.may_hold(*node, vip))
@@ -336,10 +356,11 @@ impl World {
     /// Begins to guard VIPs if nothing else is going on and the disturbance is a mild one.
     pub(crate) fn note_mild(&mut self, what: What) {
         self.record.wire.mild = None;
+        let Some(bounds) = self.bounds() else { return };
         let is_calm =
-            self.record.calm_before() >= CALM && self.record.in_force <= 1 && self.record.batch == 1;
+            self.record.calm_before() >= bounds.calm() && self.record.in_force <= 1 && self.record.batch == 1;
         let living = self.nodes.iter().filter(|node| node.fit_since.is_some()).count();
-        if !self.has_wire() || !is_calm || !what.is_mild(living, &self.plan.timing) {
+        if !is_calm || !what.is_mild(living, &self.plan.timing, bounds.0) {
             return;
         }
         let holder = |vip: usize| {

@@ -10,7 +10,7 @@ use vipward_core::{
     time::Monotonic,
 };
 
-use super::{Happening, SCALE, World};
+use super::{Happening, World};
 use crate::{
     api::Request,
     names,
@@ -60,7 +60,7 @@ impl World {
             most_new: 2,
             probing: Some(PROBING),
             seed: self.nodes[node].noise.u64(..),
-            wire: self.has_wire().then_some(SCALE),
+            wire: self.scale(),
         }
     }
 

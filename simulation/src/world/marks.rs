@@ -68,15 +68,12 @@ impl World {
             && !it.links[self.segment_of(vip)].no_carrier.any()
     }
 
-    /// Updates since when each agent could do everything.
+    /// Updates since when each agent could do everything, or everything but see changes.
     pub(super) fn update_fitness(&mut self) {
         let api_works = !self.api_down.any() && self.slow.is_empty();
         for node in &mut self.nodes {
-            if !node.is_fit(api_works) {
-                node.fit_since = None;
-            } else if node.fit_since.is_none() {
-                node.fit_since = Some(self.now);
-            }
+            node.fit_since = node.is_fit(api_works).then(|| node.fit_since.unwrap_or(self.now));
+            node.acts_since = node.acts(api_works).then(|| node.acts_since.unwrap_or(self.now));
         }
     }
 

@@ -105,7 +105,10 @@ impl World {
         let Event::LeaseWritten { node, outcome: Outcome::Done(_) } = answer else { return };
         let Some(index) = names::node_index(node) else { return };
         let since = std::mem::replace(&mut self.record.leases[index], self.now);
-        if let Some((before, session)) = deposed {
+        // A sabotaged write is answered as done, and ends nothing.
+        let ends =
+            |session: &Session| self.api.leases.get(node).is_some_and(|lease| lease.ended.contains(session));
+        if let Some((before, session)) = deposed.filter(|(_, session)| ends(session)) {
             self.check_deposing(by, &before, session, since);
             self.forget_contact(index);
         }

@@ -23,8 +23,6 @@ use crate::{
     wired::{self, Packet, Verdict},
 };
 
-/// The scale of all times.
-pub(crate) const SCALE: Scale = Scale::One;
 /// The only key.
 const KEY: KeyId = KeyId(1);
 /// The time between a deadline and the pinger's turn, in microseconds.
@@ -91,10 +89,10 @@ impl Truth {
         self.answered.or_else(|| self.unanswered.front().map(|(_, at)| *at))
     }
 
-    /// Notes whether the session is silent: six pings or more, and 300 ms on a slow clock.
-    fn look(&mut self, now: At) {
+    /// Notes whether the session is silent: six pings or more, and 300 ms times the scale, on a slow clock.
+    fn look(&mut self, scale: Scale, now: At) {
         let since = self.last_answer();
-        let is_long = since.is_some_and(|since| now.since(since) >= SCALE.suspect() * 98 / 100);
+        let is_long = since.is_some_and(|since| now.since(since) >= scale.suspect() * 98 / 100);
         if is_long && self.unanswered.len() >= 6 {
             self.silent = Some(now);
         }
@@ -107,22 +105,25 @@ impl World {
         self.plan.has_wire()
     }
 
+    /// Returns the scale of wire failover, or none if no node takes part.
+    pub(crate) fn scale(&self) -> Option<Scale> {
+        self.plan.scale()
+    }
+
     fn boot_now(&self, node: usize) -> Boottime {
         Boottime::from_nanos(self.nodes[node].boot_clock.read(self.now).as_nanos())
     }
 
     /// Starts the witness of a new agent.
     pub(super) fn start_witness(&mut self, node: usize) {
-        if !self.has_wire() {
-            return;
-        }
+        let Some(scale) = self.scale() else { return };
         let it = &mut self.nodes[node];
         let number = it.wire_noise.u64(1..);
         let wid = it.program.wired.wid.or_else(|| Wid::from_number(number));
         it.program.wired.wid = wid;
         let (Some(wid), Some(process)) = (wid, &mut it.process) else { return };
         process.pinger = Some(Pinger {
-            witness: Witness::new(SCALE, wid),
+            witness: Witness::new(scale, wid),
             plan: Plan::default(),
             turn: None,
             socket: Vec::new(),
@@ -255,6 +256,7 @@ impl World {
                     *answers = Answers::None;
                 }
             }
+            Finding::Ended { .. } if self.sabotage == Some(Sabotage::NoHeeding) => return,
             Finding::Answers { .. } | Finding::Contact { .. } | Finding::Ended { .. } => {}
         }
         let it = &mut self.nodes[node];
@@ -317,6 +319,7 @@ impl World {
 
     /// Sends an agent's frame.
     fn send_wire(&mut self, node: usize, segment: usize, to: MacAddr, key: KeyId, frame: Frame) {
+        let Some(scale) = self.scale() else { return };
         let now = self.now;
         let kind = match frame.kind {
             Kind::Ping => wired::Kind::Ping,
@@ -329,7 +332,7 @@ impl World {
         if frame.kind == Kind::Ping {
             truth.sent(frame.stamp, now);
         }
-        truth.look(now);
+        truth.look(scale, now);
         if frame.kind == Kind::Ended && self.sabotage == Some(Sabotage::NoTelling) {
             return;
         }
@@ -413,6 +416,7 @@ impl World {
                 self.stirred = true;
                 self.say(node, || "its program hears that its session has ended".to_owned());
                 self.schedule_turn(node);
+                self.expect_heed(node);
             }
         }
     }

@@ -1,11 +1,26 @@
 //! Schedules with wire failover: more nodes, and faults that its rules are about.
 
-use super::{FIRST_MS, Generator};
-use crate::schedule::{Disturbance, Ending, Kind, NodePlan, Schedule, What, When, Who, WirePlan};
+use vipward_core::wire::Scale;
 
-/// The time until all sessions are in mode notice, and until all is calm again.
-const ARMED_MS: u32 = FIRST_MS + 8_000;
-const CALM_MS: u32 = 14_000;
+use super::{FIRST_MS, Generator};
+use crate::schedule::{
+    Disturbance, Ending, Kind, MILD_FREEZE_MS, NodePlan, Schedule, What, When, Who, WirePlan,
+};
+
+/// The time until all sessions are in mode notice.
+fn armed_ms(scale: Scale) -> u32 {
+    FIRST_MS + 6_000 + 2_000 * scale.factor()
+}
+
+/// The time until all is calm again.
+fn calm_ms(scale: Scale) -> u32 {
+    12_000 + 2_000 * scale.factor()
+}
+
+/// The time without an answer after which a node may be silent.
+fn suspect_ms(scale: Scale) -> u32 {
+    300 * scale.factor()
+}
 
 impl Generator {
     /// Adds wire failover to a schedule.
@@ -16,31 +31,41 @@ impl Generator {
         }
         let keyless = if self.rng.u8(0..6) == 0 { 1 << self.rng.u8(0..self.nodes) } else { 0 };
         let replayed_ms = if self.rng.u8(0..3) == 0 { self.rng.u32(1..5_000) } else { 0 };
-        schedule.wire = Some(WirePlan { keyless, third_station: self.rng.u8(0..4) > 0, replayed_ms });
+        let (third_station, scale) = (self.rng.u8(0..4) > 0, self.scale());
+        schedule.wire = Some(WirePlan { scale, keyless, third_station, replayed_ms });
         match self.rng.u8(0..8) {
             0 | 1 => {
-                schedule.disturbances = self.mild();
+                schedule.disturbances = self.mild(scale);
                 self.forgeries_after(&mut schedule);
                 calm(&mut schedule);
             }
             2 | 3 => {
-                schedule.disturbances = self.crashes();
+                schedule.disturbances = self.crashes(scale);
                 self.forgeries_after(&mut schedule);
                 calm(&mut schedule);
             }
             4 | 5 => {
-                schedule.disturbances = self.combined();
+                schedule.disturbances = self.combined(scale);
                 self.forgeries_after(&mut schedule);
             }
             _ => {
                 for _ in 0..self.rng.u8(1..5) {
                     let when = When::Ms(self.rng.u32(FIRST_MS..FIRST_MS + 25_000));
-                    let what = self.wire_fault();
+                    let what = self.wire_fault(scale);
                     schedule.disturbances.push(Disturbance { when, what });
                 }
             }
         }
         schedule
+    }
+
+    /// Returns 1 or 2 mostly; 2 is the default.
+    fn scale(&mut self) -> Scale {
+        match self.rng.u8(0..8) {
+            0..3 => Scale::One,
+            3..7 => Scale::Two,
+            _ => Scale::Four,
+        }
     }
 
     /// Adds an outage of the API server in which a stranger announces, after all else.
@@ -76,28 +101,30 @@ impl Generator {
     }
 
     /// Returns disturbances by which nothing may move, one at a time.
-    fn mild(&mut self) -> Vec<Disturbance> {
-        let mut at = ARMED_MS;
+    fn mild(&mut self, scale: Scale) -> Vec<Disturbance> {
+        let mut at = armed_ms(scale);
         let many = self.rng.u8(1..4);
         (0..many)
             .map(|_| {
                 at += self.rng.u32(0..500);
-                let what = self.mild_one();
+                let what = self.mild_one(scale);
                 let disturbance = Disturbance { when: When::Ms(at), what };
-                at += CALM_MS + what.lasts().map_or(0, |lasts| u32::try_from(lasts.as_millis()).unwrap_or(0));
+                at += calm_ms(scale)
+                    + what.lasts().map_or(0, |lasts| u32::try_from(lasts.as_millis()).unwrap_or(0));
                 disturbance
             })
             .collect()
     }
 
-    fn mild_one(&mut self) -> What {
+    fn mild_one(&mut self, scale: Scale) -> What {
         let half = self.timing.lease_ms / 2;
+        let longest = MILD_FREEZE_MS * scale.factor();
         let (who, for_ms, segment) = (self.someone(), self.rng.u32(300..6_000), self.segment());
         match self.rng.u8(0..14) {
             0 => What::Kill { who, back_ms: Some(self.rng.u32(20..half)) },
             1 => What::End { who, how: Ending::Restart, back_ms: Some(self.rng.u32(50..half * 2)) },
             2 => What::Pause { who, for_ms: self.rng.u32(50..half) },
-            3 => What::Freeze { who, for_ms: self.rng.u32(20..150), clock_too: self.rng.bool() },
+            3 => What::Freeze { who, for_ms: self.rng.u32(20..longest), clock_too: self.rng.bool() },
             4 => What::ApiDown { refused: self.rng.bool(), for_ms: self.rng.u32(500..15_000) },
             5 => What::PowerOff { who: self.witness(), back_ms: Some(self.rng.u32(3_000..10_000)) },
             6 => What::Lossy { segment, percent: 10, for_ms },
@@ -115,12 +142,13 @@ impl Generator {
     }
 
     /// Returns crashes of holders, one at a time, some with one of the witnesses, and dead interfaces.
-    fn crashes(&mut self) -> Vec<Disturbance> {
-        let mut at = ARMED_MS;
+    fn crashes(&mut self, scale: Scale) -> Vec<Disturbance> {
+        let mut at = armed_ms(scale);
         let mut disturbances = Vec::new();
         for _ in 0..self.rng.u8(1..4) {
             at += self.rng.u32(0..1_000);
-            let (vip, for_ms) = (self.vip(), self.rng.u32(6_000..9_000));
+            // Longer than the others may take.
+            let (vip, for_ms) = (self.vip(), self.rng.u32(4_000..7_000) + 2_000 * scale.factor());
             let mut add = |what| disturbances.push(Disturbance { when: When::Ms(at), what });
             let who = Who::Holder(vip);
             match self.rng.u8(0..5) {
@@ -136,26 +164,31 @@ impl Generator {
                     add(What::Dead { segment: vip % self.segments, who, out, into: !out, for_ms });
                 }
             }
-            at += for_ms + CALM_MS;
+            at += for_ms + calm_ms(scale);
         }
         disturbances
     }
 
     /// Returns faults that come together with other ones, of those that make a rule matter.
-    fn combined(&mut self) -> Vec<Disturbance> {
-        let mut at = ARMED_MS;
+    fn combined(&mut self, scale: Scale) -> Vec<Disturbance> {
+        let mut at = armed_ms(scale);
         let mut disturbances = Vec::new();
         for _ in 0..self.rng.u8(1..4) {
             at += self.rng.u32(0..2_000);
-            let (vip, for_ms) = (self.vip(), self.rng.u32(350..4_000));
+            let (vip, longer_ms) = (self.vip(), self.rng.u32(50..3_700));
+            let for_ms = suspect_ms(scale) + longer_ms;
             let (holder, witness) = (Who::Holder(vip), Who::Witness(vip, self.rng.u8(0..3)));
-            let a_little = self.rng.u32(0..400);
+            let a_little = self.rng.u32(0..suspect_ms(scale) + 100);
             let mut add = |after: u32, what| {
                 disturbances.push(Disturbance { when: When::Ms(at + after), what });
             };
             let silent = match self.rng.u8(0..4) {
-                0 => What::Freeze { who: holder, for_ms: for_ms / 4 + 250, clock_too: self.rng.bool() },
-                1 => What::Suspended { who: holder, for_ms: for_ms / 2 + 250 },
+                0 => What::Freeze {
+                    who: holder,
+                    for_ms: suspect_ms(scale) + longer_ms / 4,
+                    clock_too: self.rng.bool(),
+                },
+                1 => What::Suspended { who: holder, for_ms: suspect_ms(scale) + longer_ms / 2 },
                 2 => What::Dead {
                     segment: vip % self.segments,
                     who: holder,
@@ -181,7 +214,7 @@ impl Generator {
             }
             add(a_little, silent);
             if self.rng.u8(0..3) == 0 {
-                let what = self.wire_fault();
+                let what = self.wire_fault(scale);
                 disturbances.push(Disturbance { when: When::Ms(at + self.rng.u32(0..2_000)), what });
             }
             at += self.rng.u32(6_000..14_000);
@@ -190,9 +223,9 @@ impl Generator {
     }
 
     /// Returns a fault that wire failover is about.
-    fn wire_fault(&mut self) -> What {
+    fn wire_fault(&mut self, scale: Scale) -> What {
         let (who, segment, for_ms) = (self.someone(), self.segment(), self.a_while());
-        let short_ms = self.rng.u32(50..1_500);
+        let short_ms = self.rng.u32(50..1_200 + suspect_ms(scale));
         match self.rng.u8(0..14) {
             0 => What::Freeze { who, for_ms: short_ms, clock_too: self.rng.bool() },
             1 => What::Suspended { who, for_ms: short_ms },

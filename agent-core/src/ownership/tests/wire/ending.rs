@@ -1,7 +1,10 @@
 //! A silent node's session ends, the node is told, and it begins another session.
 
 use super::*;
-use crate::cluster::{NodeRecord, Session};
+use crate::{
+    cluster::{NodeRecord, Session},
+    ownership::Outcome,
+};
 
 const READ: &str = "read lease of b";
 const DEPOSE: &str = "write lease of b: no session, ended b1, 4s";
@@ -80,6 +83,29 @@ fn a_read_that_says_otherwise_ends_nothing() {
         let lines = world.answer();
         assert!(!lines.iter().any(|line| line.contains("write lease of b")), "{what}: {lines:?}");
     }
+}
+
+#[test]
+fn an_answer_that_the_watch_has_overtaken_brings_no_ended_session_back() {
+    let mut world = watching("a c", &["b", "c"]);
+    silent(&mut world, "b");
+    let read = world.take_request();
+    let before = world.stored_lease("b");
+    assert_eq!(world.end("b"), ["write claim: held by a1, epoch 2"]);
+    let name = before.node.clone();
+    world.tell(Event::LeaseRead { node: name.clone(), outcome: Outcome::Done(before.clone()) });
+    assert!(world.plan().peers.iter().all(|peer| peer.node != name), "the read of {read:?}");
+
+    let mut world = watching("a c", &["b", "c"]);
+    silent(&mut world, "b");
+    world.answer();
+    let written = world.take_request();
+    world.end("b");
+    let ended = world.stored_lease("b");
+    world.lease(LeaseRecord { session: Some(session("b", 2)), wire: before.wire, ..ended.clone() });
+    world.tell(Event::LeaseWritten { node: name.clone(), outcome: Outcome::Done(ended) });
+    let known = world.plan().peers.iter().find(|peer| peer.node == name).map(|peer| peer.session);
+    assert_eq!(known, Some(session("b", 2)), "the answer to {written:?}");
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! The bounds of the checks of wire failover. What follows from the product's times grows with the
+//! scale; what a network or an API server takes does not.
+
+use std::time::Duration;
+
+use vipward_core::wire::Scale;
+
+/// The time after which the node that has ended a session knows of its success.
+pub(super) const KNOWN: Duration = Duration::from_millis(300);
+/// The time after which an agent has read its Lease: another request to it may be under way before.
+pub(super) const HEEDED: Duration = Duration::from_millis(300);
+/// The delays of a frame and of the turn of its sender.
+pub(super) const SLACK: Duration = Duration::from_millis(5);
+
+/// The time for which the end of a session is told often, and the time between two frames later.
+const TOLD_OFTEN: Duration = Duration::from_secs(9);
+const TOLD_LATER: Duration = Duration::from_secs(1);
+
+/// The longest time until all nodes are up to date, but for what they wait for.
+const UP_TO_DATE: Duration = Duration::from_secs(4);
+/// The summands of the bound of L3: the writes, their latencies, and another VIP of the same node.
+const WRITES: Duration = Duration::from_millis(200);
+const LATENCIES: Duration = Duration::from_millis(600);
+const EACH_VIP: Duration = Duration::from_millis(100);
+/// The longest wait for a better candidate that has crashed too.
+const LONGEST_RANK: Duration = Duration::from_millis(500);
+/// A renewal of the peers of a dead interface, a reading of the interfaces, and the release.
+const RELEASED: Duration = Duration::from_millis(1_300);
+/// The delays of a poll, its answers, and the turns of both nodes.
+const VOTE_DELAYS: Duration = Duration::from_millis(175);
+/// The time in which a holder that misses the pings of its only witness writes that.
+const WRITTEN: Duration = Duration::from_millis(500);
+
+/// The bounds at a scale.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds(pub(super) Scale);
+
+impl Bounds {
+    /// Returns the time without a disturbance after which a crash is judged, and a mild disturbance
+    /// guarded. A witness counts when it has pinged for two such times.
+    pub(super) fn calm(self) -> Duration {
+        UP_TO_DATE + self.0.deaf() * 2
+    }
+
+    /// Returns the longest time between two frames that tell a node the end of its session, some time
+    /// after the end.
+    pub(super) fn told(self, after: Duration) -> Duration {
+        if after < TOLD_OFTEN { self.0.ping() } else { TOLD_LATER }
+    }
+
+    /// Returns the time in which a VIP is held again whose holder has crashed with so many VIPs, or
+    /// has left a dead interface by itself.
+    pub(super) fn held_again(self, leaves_by_itself: bool, vips: u32) -> Duration {
+        let left = if leaves_by_itself { self.0.deaf() + RELEASED } else { Duration::ZERO };
+        // A ping, the time of silence, the votes, and the turns.
+        let found = self.0.suspect() + self.0.ping();
+        left + found + WRITES + LATENCIES + EACH_VIP * vips
+    }
+
+    /// Returns the wait for a candidate that has crashed too.
+    pub(super) fn rank(self) -> Duration {
+        LONGEST_RANK.min(self.0.ping() * 2)
+    }
+
+    /// Returns the time after which a crash is looked at again: a deposed node with a dead interface
+    /// may try to take the VIP back when answers of its peers count again.
+    pub(super) fn taken_again(self) -> Duration {
+        self.0.deaf()
+    }
+
+    /// Returns the longest time between the last look of a deposing node and the next: it pings as
+    /// often.
+    pub(super) fn seen_late(self) -> Duration {
+        self.0.urgent_ping() * 3
+    }
+
+    /// Returns the longest wait of a deposing node for the others, and theirs for their last look.
+    pub(super) fn votes(self) -> Duration {
+        self.0.poll() + self.0.last_look() + VOTE_DELAYS
+    }
+
+    /// Returns the time in which a holder that its only witness no longer pings must have left.
+    pub(super) fn leaves(self) -> Duration {
+        self.0.endangered() + WRITTEN
+    }
+
+    /// Returns the time for which a holder may count on an only witness that has just gone: one that
+    /// it has not heard ping often, since it has just named it or has begun to listen.
+    pub(super) fn counted_on(self) -> Duration {
+        self.0.deaf()
+    }
+
+    /// Returns the time after which a holder has read the cluster and listened for long enough.
+    pub(super) fn informed(self) -> Duration {
+        self.counted_on() + WRITTEN * 2
+    }
+}
