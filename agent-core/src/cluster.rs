@@ -61,9 +61,8 @@ impl Version {
     /// Returns true if this version is certainly older. Resource versions of one kind
     /// are growing numbers (Kubernetes 1.35, KEP-5504).
     ///
-    /// An older version means that the API server's store went back, or that a
-    /// list came from a cache. The record is still valid. Or a watch has overtaken
-    /// the answer to a request.
+    /// An older version means that the API server's store went back, that a list came from a cache, or
+    /// that a watch has overtaken the answer to a request. In the first two cases the record is valid.
     pub fn is_older_than(&self, other: &Self) -> bool {
         let number = |version: &Self| version.as_str().parse::<u64>().ok();
         number(self).zip(number(other)).is_some_and(|(this, other)| this < other)

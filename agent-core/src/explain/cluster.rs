@@ -46,7 +46,11 @@ impl fmt::Display for WithoutContact<'_> {
 /// Returns the step for an address that a candidate is to take.
 fn to_take(link: Link, says: String, without: Option<&WithoutContact<'_>>) -> Step {
     match without {
-        Some(without) => Step::broken(link, format!("{says}; {without}"), MEND_CONTACT),
+        Some(without) => Step::broken(
+            link,
+            format!("{says}; {without}"),
+            format!("another candidate takes it within seconds, if there is one; here: {MEND_CONTACT}"),
+        ),
         None => Step::broken(
             link,
             says,
@@ -172,12 +176,16 @@ fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_
     let all: Vec<_> = nodes.map(|(name, node)| (name, able(cluster, demand, vip, node))).collect();
     let lacking = |name: &NodeName| without.filter(|without| without.node == name);
     let details = all.iter().map(|(name, found)| match (found, lacking(name)) {
-        (Ok(Eligible { soft: Some(soft), .. }), _) => format!("{name}: can hold it, but {soft}"),
-        (Ok(_), Some(WithoutContact { interface, .. })) => format!(
-            "{name}: can hold it, but takes none that is new or was another's: no peer answers on {interface}, although \
-             one lives there"
-        ),
-        (Ok(_), None) => format!("{name}: can hold it"),
+        (Ok(Eligible { soft, .. }), lacking) => {
+            let contact = lacking.map(|WithoutContact { interface, .. }| {
+                format!(
+                    "takes none that is new or was another's: no peer answers on {interface}, although one lives there"
+                )
+            });
+            let but: Vec<_> = soft.iter().map(ToString::to_string).chain(contact).collect();
+            let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join("; ")) };
+            format!("{name}: can hold it{but}")
+        }
         (Err(why), _) => format!("{name}: {why}"),
     });
     let details: Vec<_> = details.collect();
@@ -304,7 +312,8 @@ fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'
     let record = &lease.record;
     if record.ended.contains(&holder.session) {
         let says = format!("the session of {node} in which it held it has been ended");
-        return to_take(Link::Session, says, without);
+        // A node needs no contact for a VIP that was its own.
+        return to_take(Link::Session, says, without.filter(|without| without.node != node));
     }
     if record.session != Some(holder.session) {
         return Step::broken(

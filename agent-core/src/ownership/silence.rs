@@ -177,8 +177,8 @@ impl Engine {
         }
     }
 
-    /// Ends the session of a silent node whose Lease has just been read. The write rests on the version
-    /// that was read, so it fails if the node has said anything since.
+    /// Ends the session of a silent node whose Lease has just been read. The write rests on that version,
+    /// or on a later one that the watch has shown, so it fails if the node has said anything since.
     pub(super) fn depose_suspect(&mut self, name: &NodeName, is_read: bool) {
         let suspects = &mut self.nodes.wire.suspects.nodes;
         if suspects.get(name).is_none_or(|suspect| suspect.step != Step::Reads) {

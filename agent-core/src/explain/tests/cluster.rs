@@ -268,8 +268,24 @@ fn a_host_without_contact_says_that_it_does_not_take_what_is_new_or_was_anothers
     type Case = (&'static str, fn(&mut Facts), Option<Link>, &'static str);
     const NOT_TAKEN: &str =
         "n2, this host, does not take it: no peer answers on eth0, although one lives there";
-    let cases: [Case; 6] = [
+    let cases: [Case; 8] = [
         ("another holds it", |_| {}, None, ""),
+        (
+            "it is cordoned, too",
+            |facts| in_cluster(facts).nodes.get_mut(&name("n2")).expect("the Node").cordoned = true,
+            None,
+            "",
+        ),
+        (
+            "its own former session held it",
+            |facts| {
+                let ClaimState::Held(holder) = &mut claim(facts).state else { panic!("held") };
+                holder.node = name("n2");
+                lease_of(facts, "n2").record.ended.push(session(7));
+            },
+            Some(Link::Session),
+            "has been ended",
+        ),
         ("its claim is missing", |facts| in_cluster(facts).claim = None, Some(Link::Claim), NOT_TAKEN),
         (
             "it is new, and reserved",

@@ -12,7 +12,8 @@ pub(super) const HEEDED: Duration = Duration::from_millis(300);
 /// The delays of a frame and of the turn of its sender.
 pub(super) const SLACK: Duration = Duration::from_millis(5);
 
-/// The time for which the end of a session is told often, and the time between two frames later.
+/// The time for which the end of a session is certainly told often: 10 s, less the time until the teller
+/// knows of it. And the time between two frames later.
 const TOLD_OFTEN: Duration = Duration::from_secs(9);
 const TOLD_LATER: Duration = Duration::from_secs(1);
 
