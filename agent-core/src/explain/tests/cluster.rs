@@ -280,8 +280,8 @@ fn a_host_without_contact_says_that_it_does_not_take_what_is_new_or_was_anothers
             "its own former session held it",
             |facts| {
                 let ClaimState::Held(holder) = &mut claim(facts).state else { panic!("held") };
-                holder.node = name("n2");
-                lease_of(facts, "n2").record.ended.push(session(7));
+                (holder.node, holder.session) = (name("n2"), session(70));
+                lease_of(facts, "n2").record.ended.push(session(70));
             },
             Some(Link::Session),
             "has been ended",
