@@ -68,10 +68,12 @@ impl Contacts {
         before == Standing::Deaf && contact.is_well()
     }
 
-    /// Forgets the interfaces on which the plan has no peer.
-    pub(super) fn keep(&mut self, plan: &Plan) {
+    /// Forgets the interfaces on which the plan has no peer, and returns those of them that were deaf.
+    pub(super) fn keep(&mut self, plan: &Plan) -> Vec<Arc<str>> {
         let has_peer = |interface: &Arc<str>| paths(plan).any(|path| path.interface == *interface);
-        self.interfaces.retain(|interface, _| has_peer(interface));
+        let forgotten = self.interfaces.extract_if(.., |interface, _| !has_peer(interface));
+        let deaf = forgotten.filter(|(_, contact)| contact.standing == Standing::Deaf);
+        deaf.map(|(interface, _)| interface).collect()
     }
 
     /// Returns true if a peer has answered over an interface lately, so both directions work.

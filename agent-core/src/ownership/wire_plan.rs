@@ -97,14 +97,13 @@ impl Engine {
         if plan == self.nodes.wire.plan {
             return;
         }
-        let before: Vec<_> = self.nodes.wire.contacts.deaf().cloned().collect();
+        let forgotten = self.nodes.wire.contacts.keep(&plan);
         if self.nodes.wire.set_plan(&plan, self.now) {
             self.nodes.own.renew_now(self.now);
         }
         self.command(Command::SetWire(plan));
         // Where no peer is pinged any longer, silence is no fault of this node.
-        let is_deaf = |interface: &Arc<str>| self.nodes.wire.contacts.deaf().any(|deaf| deaf == interface);
-        for interface in before.into_iter().filter(|it| !is_deaf(it)).collect::<Vec<_>>() {
+        for interface in forgotten {
             self.set_deaf(&interface, false);
         }
     }

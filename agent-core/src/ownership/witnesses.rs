@@ -111,7 +111,6 @@ impl Witnesses {
         let goes_on = |wid: &Wid| session(plan, *wid).is_some_and(|now| session(&before, *wid) == Some(now));
         let over: Vec<Wid> = self.pinged.keys().filter(|wid| !goes_on(wid)).copied().collect();
         self.pinged.retain(|wid, _| goes_on(wid));
-        self.contacts.keep(plan);
         self.suspects.keep(plan);
         let counts = |wid: &Wid| self.said().is_some_and(|offer| offer.set.contains(wid));
         let over: Vec<Wid> = over.into_iter().filter(counts).collect();
