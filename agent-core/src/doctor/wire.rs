@@ -16,8 +16,8 @@ const LOSES_ONE_OF: u64 = 50;
 /// Number of pings to a peer that say enough.
 const ENOUGH_PINGS: u64 = 200;
 /// The remedy for an interface without contact.
-pub(crate) const MEND_CONTACT: &str = "look at the switch port and the cable: frames (EtherType 0x88b5) do not come in there, or do not go out; `vipward \
-     status` says when each peer was heard and answered";
+pub(crate) const MEND_CONTACT: &str = "look at the switch port and the cable: frames (EtherType 0x88b5) do \
+     not come in there, or do not go out; `vipward status` says when each peer was heard and answered";
 
 pub(super) fn check(facts: &Facts) -> Check {
     let contents: Fact<Option<&Contents>> = match &facts.plane {

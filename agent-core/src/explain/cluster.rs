@@ -35,11 +35,7 @@ impl<'a> WithoutContact<'a> {
 
 impl fmt::Display for WithoutContact<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, interface } = self;
-        write!(
-            f,
-            "{node}, this host, does not take it: no peer answers on {interface}, although one lives there"
-        )
+        write!(f, "no peer answers on {}, although one lives there", self.interface)
     }
 }
 
@@ -48,13 +44,14 @@ fn to_take(link: Link, says: String, without: Option<&WithoutContact<'_>>) -> St
     match without {
         Some(without) => Step::broken(
             link,
-            format!("{says}; {without}"),
+            format!("{says}; {}, this host, does not take it: {without}", without.node),
             format!("another candidate takes it within seconds, if there is one; here: {MEND_CONTACT}"),
         ),
         None => Step::broken(
             link,
             says,
-            "a candidate takes it within seconds; if not, its log says why (permissions, an API server that refuses), or `vipward explain` there",
+            "a candidate takes it within seconds; if not, its log says why (permissions, an API server that \
+             refuses), or `vipward explain` there",
         ),
     }
 }
@@ -175,18 +172,15 @@ fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_
     let nodes = cluster.nodes.iter();
     let all: Vec<_> = nodes.map(|(name, node)| (name, able(cluster, demand, vip, node))).collect();
     let lacking = |name: &NodeName| without.filter(|without| without.node == name);
-    let details = all.iter().map(|(name, found)| match (found, lacking(name)) {
-        (Ok(Eligible { soft, .. }), lacking) => {
-            let contact = lacking.map(|WithoutContact { interface, .. }| {
-                format!(
-                    "takes none that is new or was another's: no peer answers on {interface}, although one lives there"
-                )
-            });
+    let details = all.iter().map(|(name, found)| match found {
+        Ok(Eligible { soft, .. }) => {
+            let contact =
+                lacking(name).map(|without| format!("takes none that is new or was another's: {without}"));
             let but: Vec<_> = soft.iter().map(ToString::to_string).chain(contact).collect();
             let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join("; ")) };
             format!("{name}: can hold it{but}")
         }
-        (Err(why), _) => format!("{name}: {why}"),
+        Err(why) => format!("{name}: {why}"),
     });
     let details: Vec<_> = details.collect();
     let able = all.iter().filter(|(_, found)| found.is_ok()).count();
@@ -214,8 +208,8 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
         }
         Disqualified::InterfaceNotNamed { .. } => "change or remove the annotation vipward.io/interface",
         Disqualified::NoCarrier { .. } => {
-            "look at the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` there says whether it \
-             is without contact"
+            "look at the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` \
+             there says whether it is without contact"
         }
         Disqualified::NoNode => "the agent's --node-name must be the name of a Node object",
         Disqualified::Excluded => "remove the label, or start the agents with --ignore-exclude-label",
