@@ -158,9 +158,7 @@ impl What {
     pub(crate) fn is_mild(&self, nodes: usize, timing: &Timing, scale: Scale) -> bool {
         match *self {
             Self::Kill { back_ms: Some(ms), .. } | Self::Pause { for_ms: ms, .. } => ms < timing.lease_ms / 2,
-            Self::End { how: Ending::Restart, back_ms, .. } => {
-                back_ms.is_some_and(|back| back < timing.restart_lease_ms / 2)
-            }
+            Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::Freeze { for_ms, .. } => for_ms <= MILD_FREEZE_MS * scale.factor(),
             Self::LateFrames { by_ms, .. } => by_ms <= 30,
             // A switch that restarts loses all frames of all nodes.
@@ -222,9 +220,7 @@ impl What {
     /// Returns whether it is a planned change, during which every VIP must be answered.
     pub(crate) fn is_planned(&self, timing: &Timing) -> bool {
         match *self {
-            Self::End { how: Ending::Restart, back_ms, .. } => {
-                back_ms.is_some_and(|back| back < timing.restart_lease_ms / 2)
-            }
+            Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::End { how: Ending::Leave, .. }
             | Self::Marked { .. }
             | Self::Move { .. }
@@ -325,4 +321,9 @@ impl What {
         });
         meant.get().is_none_or(|node| nodes.contains(&node))
     }
+}
+
+/// Returns whether an agent that is restarted is back long before the others give it up.
+fn is_back_in_time(back_ms: Option<u32>, timing: &Timing) -> bool {
+    back_ms.is_some_and(|back| back < timing.restart_lease_ms / 2)
 }
