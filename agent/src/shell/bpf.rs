@@ -196,7 +196,7 @@ pub enum BpfError {
     },
 }
 
-/// The loaded programs, their maps and their links.
+/// The programs, their maps and their links.
 pub struct DataPlane {
     ebpf: Ebpf,
     programs: Programs,
@@ -221,11 +221,6 @@ impl DataPlane {
     /// Returns true if everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
         self.pins.has_all(self.points())
-    }
-
-    /// Returns the id of the program that runs in a mode.
-    pub fn program_id(&self, mode: Mode) -> u32 {
-        self.programs.id(mode)
     }
 
     /// Returns the ring buffer of events. It can be taken once.

@@ -1,9 +1,13 @@
 //! The program in traffic control: beside the programs of others, and with frames as they come there.
 
-use anyhow::{Context, Result};
+use std::process::Command;
 use std::time::Duration;
 
-use vipward_tests::agent::AgentOptions;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use vipward_common::maps;
+
+use vipward_tests::agent::{Agent, AgentOptions};
 use vipward_tests::arp::{Arp, OddArp};
 use vipward_tests::hook::{Hook, Hooked};
 use vipward_tests::lan::{Host, Lan, Nic};
@@ -13,6 +17,7 @@ use vipward_tests::scene::{
     CLIENT, NODE, PATIENCE, Scene, VIP, answers_to, answers_to_odd, clients_request, counter, ip, net,
     start_agent,
 };
+use vipward_tests::tools::bpftool;
 use vipward_tests::wait::wait_until;
 use vipward_tests::wire::{Frame, Wire};
 
@@ -129,4 +134,30 @@ fn a_request_whose_bytes_are_in_several_pieces_is_answered_whole() -> Result<()>
     let received = wire.capture(Duration::from_millis(200))?;
     assert!(received.iter().any(|frame| frame.bytes == expected.to_bytes()), "{} frames", received.len());
     Ok(())
+}
+
+/// Returns the names of the programs that use an agent's maps.
+fn loaded(agent: &Agent) -> Result<Vec<String>> {
+    let bpftool = |arguments: &[&str]| -> Result<Value> {
+        let mut command = Command::new(bpftool()?);
+        command.arg("--json").args(arguments);
+        serde_json::from_str(&output_of(command)?).context("bpftool printed no JSON")
+    };
+    let pin = agent.options.pin_dir.join(maps::VIPS_V4).display().to_string();
+    let map = bpftool(&["map", "show", "pinned", &pin])?["id"].take();
+    let programs = bpftool(&["prog", "show"])?;
+    let uses_it = |program: &&Value| program["map_ids"].as_array().is_some_and(|ids| ids.contains(&map));
+    let mine = programs.as_array().into_iter().flatten().filter(uses_it);
+    Ok(mine.filter_map(|program| program["name"].as_str().map(str::to_owned)).collect())
+}
+
+#[test]
+fn the_verifier_gets_only_the_program_that_runs() -> Result<()> {
+    let scene = Scene::new("tc-alone")?;
+    let agent = scene.agent(HOLDS)?;
+    assert_eq!(loaded(&agent)?, ["vipward_tc"]);
+    agent.write_config(&HOLDS.replace("tc", "native"))?;
+    wait_until(PATIENCE, "the program of XDP to be loaded, too", || {
+        Ok(loaded(&agent)?.contains(&"vipward".to_owned()))
+    })
 }

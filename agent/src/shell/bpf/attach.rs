@@ -112,7 +112,7 @@ impl DataPlane {
         let (program, link) = match mode {
             Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
             Mode::Generic => self.attach_xdp(interface, mode, XdpMode::Skb)?,
-            Mode::Tc => (self.programs.id(mode), self.attach_tc(interface)?),
+            Mode::Tc => self.attach_tc(interface)?,
         };
         let on_ports = on_ports(interface, mode);
         self.links.insert(interface.index, Attached { mode, program, on_ports, _link: link });
@@ -139,18 +139,18 @@ impl DataPlane {
     }
 
     /// Attaches to the ingress of traffic control, before the programs that are there.
-    fn attach_tc(&mut self, interface: &Interface) -> Result<Option<FdLink>, BpfError> {
-        let program = programs::tc(&mut self.ebpf)?;
+    fn attach_tc(&mut self, interface: &Interface) -> Result<(u32, Option<FdLink>), BpfError> {
+        let (program, program_id) = self.programs.tc(&mut self.ebpf)?;
         let first = TcAttachOptions::TcxOrder(LinkOrder::first());
         match program.attach_with_options(&interface.name, TcAttachType::Ingress, first) {
             Ok(id) => {
                 let link = program.take_link(id).map_err(refused(programs::TC))?;
-                self.pin(link, interface, Mode::Tc).map(Some)
+                Ok((program_id, Some(self.pin(link, interface, Mode::Tc)?)))
             }
             // Linux has links of traffic control (tcx) since 6.6.
             Err(error) if os_error(&error) == Some(libc::EINVAL) => {
                 let path = self.pins.filter(interface.index);
-                filter::attach(program, interface, &path).map(|()| None)
+                filter::attach(program, interface, &path).map(|()| (program_id, None))
             }
             Err(error) => Err(attaching(interface, Mode::Tc)(error)),
         }
@@ -198,14 +198,18 @@ impl DataPlane {
             }
             let has_ports = self.keys_of(pin.ifindex).iter().any(|key| key.is_untagged());
             let on_ports = pin.mode == Mode::Native && has_ports;
-            let mut program = self.programs.id(pin.mode);
-            let replaced = match (pin.kind, pin.mode) {
-                (Pinned::Filter, _) => filter::replace(programs::tc(&mut self.ebpf)?, &pin).map(|()| None),
-                (Pinned::Link, Mode::Tc) => replace_tc(programs::tc(&mut self.ebpf)?, &pin).map(Some),
-                (Pinned::Link, Mode::Native | Mode::Generic) => {
+            let (program, replaced) = match pin.mode {
+                Mode::Tc => {
+                    let (tc, id) = self.programs.tc(&mut self.ebpf)?;
+                    let replaced = match pin.kind {
+                        Pinned::Filter => filter::replace(tc, &pin).map(|()| None),
+                        Pinned::Link => replace_tc(tc, &pin).map(Some),
+                    };
+                    (id, replaced)
+                }
+                Mode::Native | Mode::Generic => {
                     let (xdp, id) = self.programs.xdp(&mut self.ebpf, on_ports)?;
-                    program = id;
-                    replace_xdp(xdp, &pin).map(Some)
+                    (id, replace_xdp(xdp, &pin).map(Some))
                 }
             };
             match replaced {

@@ -185,7 +185,7 @@ impl DataPlane {
     }
 }
 
-/// Loads the object and its programs, and creates the maps or opens the pinned ones.
+/// Loads the object, and creates the maps or opens the pinned ones.
 fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<(Ebpf, Programs), BpfError> {
     const OFF: &u8 = &0;
     const ON: &u8 = &u8::MAX;
@@ -210,6 +210,6 @@ fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<(Ebpf
     if let Some(name) = names::all().find(|name| ebpf.map(name).is_none()) {
         return Err(BpfError::Missing { kind: "map", name });
     }
-    let programs = Programs::load(&mut ebpf)?;
+    let programs = Programs::of(&mut ebpf)?;
     Ok((ebpf, programs))
 }

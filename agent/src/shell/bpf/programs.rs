@@ -1,12 +1,10 @@
 //! The programs of the loaded object.
 
+use super::BpfError;
 use aya::{
     Ebpf,
     programs::{Program, ProgramError, SchedClassifier, Xdp},
 };
-use vipward_core::attaching::Mode;
-
-use super::BpfError;
 
 /// The XDP program, for frames of several buffers (Linux 5.18).
 pub(super) const XDP: &str = "vipward";
@@ -17,40 +15,26 @@ pub(super) const PORTS: &str = "vipward_ports";
 /// The program of traffic control.
 pub(super) const TC: &str = "vipward_tc";
 
-/// The loaded programs.
+/// The programs of the object. Each is loaded when it is needed first: the verifier takes longer for one
+/// than everything else at the agent's start.
+#[derive(Default)]
 pub(super) struct Programs {
-    /// The XDP program that the kernel took.
-    xdp: &'static str,
-    xdp_id: u32,
-    tc_id: u32,
-    /// The program for the ports of bonds, once it is needed.
-    ports_id: Option<u32>,
+    /// The XDP program that the kernel took, with its id.
+    xdp: Option<(&'static str, u32)>,
+    /// The id of the program for the ports of bonds.
+    ports: Option<u32>,
+    /// The id of the program of traffic control.
+    tc: Option<u32>,
 }
 
 impl Programs {
-    /// Loads the programs into the kernel.
-    pub(super) fn load(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
-        let xdp = match find::<Xdp>(ebpf, XDP)?.load() {
-            Ok(()) => XDP,
-            Err(error) if is_before_the_verifier(&error) => {
-                find::<Xdp>(ebpf, XDP_PLAIN)?.load().map_err(refused(XDP_PLAIN))?;
-                XDP_PLAIN
-            }
-            Err(error) => return Err(refused(XDP)(error)),
-        };
-        let xdp_id = find::<Xdp>(ebpf, xdp)?.info().map_err(refused(xdp))?.id();
-        let tc = tc(ebpf)?;
-        tc.load().map_err(refused(TC))?;
-        let tc_id = tc.info().map_err(refused(TC))?.id();
-        Ok(Self { xdp, xdp_id, tc_id, ports_id: None })
-    }
-
-    /// Returns the id of the program that runs in a mode.
-    pub(super) fn id(&self, mode: Mode) -> u32 {
-        match mode {
-            Mode::Native | Mode::Generic => self.xdp_id,
-            Mode::Tc => self.tc_id,
+    /// Returns the programs of an object, of which none is loaded.
+    pub(super) fn of(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
+        for name in [XDP, XDP_PLAIN, PORTS] {
+            find::<Xdp>(ebpf, name)?;
         }
+        find::<SchedClassifier>(ebpf, TC)?;
+        Ok(Self::default())
     }
 
     /// Returns the XDP program with its id: the one for the ports of a bond, or the other.
@@ -59,22 +43,45 @@ impl Programs {
         ebpf: &'a mut Ebpf,
         on_ports: bool,
     ) -> Result<(&'a mut Xdp, u32), BpfError> {
-        if !on_ports {
-            return Ok((find(ebpf, self.xdp)?, self.xdp_id));
+        if on_ports {
+            let id = self.ports.map_or_else(|| load_xdp(ebpf, PORTS), Ok)?;
+            self.ports = Some(id);
+            return Ok((find(ebpf, PORTS)?, id));
         }
-        let program = find::<Xdp>(ebpf, PORTS)?;
-        if self.ports_id.is_none() {
-            program.load().map_err(refused(PORTS))?;
-        }
-        let id = program.info().map_err(refused(PORTS))?.id();
-        self.ports_id = Some(id);
+        let (name, id) = self.xdp.map_or_else(|| load_newest_xdp(ebpf), Ok)?;
+        self.xdp = Some((name, id));
+        Ok((find(ebpf, name)?, id))
+    }
+
+    /// Returns the program of traffic control with its id.
+    pub(super) fn tc<'a>(&mut self, ebpf: &'a mut Ebpf) -> Result<(&'a mut SchedClassifier, u32), BpfError> {
+        let program = find::<SchedClassifier>(ebpf, TC)?;
+        let id = if let Some(loaded) = self.tc {
+            loaded
+        } else {
+            program.load().map_err(refused(TC))?;
+            program.info().map_err(refused(TC))?.id()
+        };
+        self.tc = Some(id);
         Ok((program, id))
     }
 }
 
-/// Returns the program of traffic control.
-pub(super) fn tc(ebpf: &mut Ebpf) -> Result<&mut SchedClassifier, BpfError> {
-    find(ebpf, TC)
+/// Loads the XDP program that the kernel can take, and returns its name and id.
+fn load_newest_xdp(ebpf: &mut Ebpf) -> Result<(&'static str, u32), BpfError> {
+    let (name, loaded) = match load_xdp(ebpf, XDP) {
+        Err(BpfError::Program { source, .. }) if is_before_the_verifier(&source) => {
+            (XDP_PLAIN, load_xdp(ebpf, XDP_PLAIN))
+        }
+        loaded => (XDP, loaded),
+    };
+    Ok((name, loaded?))
+}
+
+fn load_xdp(ebpf: &mut Ebpf, name: &'static str) -> Result<u32, BpfError> {
+    let program = find::<Xdp>(ebpf, name)?;
+    program.load().map_err(refused(name))?;
+    Ok(program.info().map_err(refused(name))?.id())
 }
 
 fn find<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, BpfError>

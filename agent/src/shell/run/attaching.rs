@@ -116,9 +116,7 @@ impl<S: Source> EventLoop<S> {
                     info!(interface = %interface.name, %mode, "detached");
                     Ok(())
                 }
-                Err(error @ (BpfError::Attach { .. } | BpfError::Occupied { .. }))
-                    if modes.contains(&mode) =>
-                {
+                Err(error) if is_about_the_mode(&error) && modes.contains(&mode) => {
                     info!(interface = %interface.name, %mode, refused = chain(&error), "stays attached");
                     self.refused.insert(ifindex);
                     Ok(())
@@ -186,9 +184,7 @@ impl<S: Source> EventLoop<S> {
                     }
                     return Ok(());
                 }
-                Err(error @ (BpfError::Attach { .. } | BpfError::Occupied { .. })) => {
-                    refused = Some(error);
-                }
+                Err(error) if is_about_the_mode(&error) => refused = Some(error),
                 Err(error) => return Err(error),
             }
         }
@@ -234,4 +230,9 @@ impl<S: Source> EventLoop<S> {
         let warning = |(ifindex, _)| bind::check_arp_announce(&self.name(ifindex));
         self.plane.attached().filter_map(warning).map(|warning| warning.to_string()).collect()
     }
+}
+
+/// Returns true if the kernel may attach in another mode what it has refused in this one.
+fn is_about_the_mode(error: &BpfError) -> bool {
+    matches!(error, BpfError::Program { .. } | BpfError::Attach { .. } | BpfError::Occupied { .. })
 }

@@ -126,7 +126,6 @@ impl<S: Source> EventLoop<S> {
             "mode": self.source.mode().name(),
             "config": self.config,
             "interfaces": self.interfaces(),
-            "program_ids": {"xdp": self.plane.program_id(Mode::Native), "tc": self.plane.program_id(Mode::Tc)},
             "started": self.started,
             "settled": self.settled.is_some(),
             "read_back_in_seconds": self.verify.saturating_since(now).as_secs_f64(),
