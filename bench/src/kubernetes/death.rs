@@ -74,7 +74,7 @@ fn die(scene: &mut Scene, report: &mut Report, group: Group, what: &str, most: D
     scene.note_memory()?;
 
     let others: Vec<_> = ids.into_iter().filter(|id| *id != N1).collect();
-    let listening = Listening::start(&scene.cluster, N1.mac())?;
+    let listening = Listening::start(&scene.cluster, N1.mac(), scene.vips.len())?;
     // Frames under way have been heard by now. From here on only new ones count.
     interrupt::pass(Duration::from_millis(200))?;
     scene.server()?.reset_stats();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -116,21 +117,22 @@ impl Surveyor {
     }
 }
 
-/// A thread that does something again and again until it is asked for what came of it.
+/// A thread that does something again and again, at most until it is asked for what came of it.
 struct Background<T> {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<T>>,
 }
 
 impl<T: Default + Send + 'static> Background<T> {
-    fn start(name: &str, mut turn: impl FnMut(&mut T) -> Result<()> + Send + 'static) -> Result<Self> {
+    fn start(
+        name: &str,
+        mut turn: impl FnMut(&mut T) -> Result<ControlFlow<()>> + Send + 'static,
+    ) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
             let mut done = T::default();
-            while !stopped.load(Ordering::Relaxed) {
-                turn(&mut done)?;
-            }
+            while !stopped.load(Ordering::Relaxed) && turn(&mut done)?.is_continue() {}
             Ok(done)
         });
         Ok(Self { stop, thread: thread.with_context(|| format!("failed to start the thread {name}"))? })
@@ -151,11 +153,11 @@ impl Sweeping {
         // A part at a time, so that it can be stopped.
         let mut parts = (0..vips.len()).step_by(PART).cycle();
         Ok(Self(Background::start("sweeping", move |(asked, unanswered): &mut (usize, Vec<Ipv4Addr>)| {
-            let Some(from) = parts.next() else { return Ok(()) };
+            let Some(from) = parts.next() else { return Ok(ControlFlow::Break(())) };
             let part = &vips[from..vips.len().min(from + PART)];
             *asked += part.len();
             unanswered.extend(surveyor.sweep_at(SLOW_PACE, part)?.unanswered);
-            Ok(())
+            Ok(ControlFlow::Continue(()))
         })?))
     }
 
@@ -170,15 +172,16 @@ impl Sweeping {
 pub(super) struct Listening(Background<BTreeMap<Ipv4Addr, SystemTime>>);
 
 impl Listening {
-    /// Listens at the observer; what `not_by` says is nothing new.
-    pub(super) fn start(cluster: &Cluster, not_by: Mac) -> Result<Self> {
+    /// Listens at the observer until it has heard of this many VIPs. What `not_by` says is nothing new.
+    pub(super) fn start(cluster: &Cluster, not_by: Mac, vips: usize) -> Result<Self> {
         let wire = Wire::open(&cluster.observer, SEGMENT)?;
         Ok(Self(Background::start("listening", move |heard: &mut BTreeMap<Ipv4Addr, SystemTime>| {
-            let Some(frame) = wire.receive(Instant::now() + GLANCE)? else { return Ok(()) };
-            if let Some(arp) = frame.arp().filter(|arp| arp.is_gratuitous() && arp.sha != not_by) {
-                heard.entry(arp.spa).or_insert(frame.at);
+            let frame = wire.receive(Instant::now() + GLANCE)?;
+            let arp = frame.and_then(|frame| Some((frame.at, frame.arp()?)));
+            if let Some((at, arp)) = arp.filter(|(_, arp)| arp.is_gratuitous() && arp.sha != not_by) {
+                heard.entry(arp.spa).or_insert(at);
             }
-            Ok(())
+            Ok(if heard.len() < vips { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?))
     }
 
