@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Family;
+use super::super::Family;
 use crate::cluster::{ServiceLabels, ServiceName};
 
 /// What a Service asks of the pools.

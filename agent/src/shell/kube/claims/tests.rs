@@ -1,7 +1,9 @@
+mod random;
+mod showing;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use k8s_openapi::jiff::Timestamp;
-use proptest::prelude::*;
 use serde_json::Value;
 use vipward_common::MacAddr;
 use vipward_core::{
@@ -9,7 +11,6 @@ use vipward_core::{
     ownership::{ClaimWrite, Expected},
     pools::Reservation,
     shown::Finding,
-    unanswered::Unanswered,
 };
 
 use super::*;
@@ -264,176 +265,6 @@ fn a_condition_keeps_its_time_while_its_status_is_the_same() {
 }
 
 #[test]
-fn a_conflict_is_shown_until_it_is_over_or_the_vip_moves() {
-    let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
-    let mut object = created(&held, at(0));
-    show(&mut object, &Finding::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(5));
-    assert_eq!(object["status"]["conflict"], "02:00:00:00:00:66 claims it");
-    assert_eq!(condition_of(&object, "Conflict")["status"], "True");
-    assert_eq!(condition_of(&object, "Held")["status"], "True");
-
-    let (record, known) = read(&object.to_string()).expect("a claim");
-    assert_eq!(record.state, ClaimState::Held(holder("a")));
-    merge(&mut object, &patch(&held, &known, at(10)));
-    assert_eq!(object["status"]["conflict"], "02:00:00:00:00:66 claims it", "a write that moves nothing");
-    assert_eq!(condition_of(&object, "Conflict")["lastTransitionTime"], text::time(at(5)));
-
-    let mut over = object.clone();
-    show(&mut over, &Finding::Conflict(None), at(20));
-    assert_eq!(over["status"]["conflict"], Value::Null);
-    assert_eq!(condition_of(&over, "Conflict")["status"], "False");
-    assert_eq!(condition_of(&over, "Conflict")["lastTransitionTime"], text::time(at(20)));
-
-    let held_by_another = write(Expected::Absent, 2, ClaimState::Held(holder("b")));
-    let released = write(Expected::Absent, 1, ClaimState::Released);
-    for next in [held_by_another, released] {
-        let mut object = object.clone();
-        merge(&mut object, &patch(&next, &known, at(30)));
-        assert_eq!(object["status"]["conflict"], Value::Null, "{next:?}");
-        assert_eq!(condition_of(&object, "Conflict")["status"], "False", "{next:?}");
-    }
-}
-
-/// Shows something on an object, as the API server merges it.
-fn show(object: &mut Value, finding: &Finding, now: Timestamp) {
-    let (record, known) = read(&object.to_string()).expect("a claim");
-    let patch =
-        showing(&record, &known, &object.to_string(), finding, now).expect("a claim").expect("a patch");
-    merge(object, &patch);
-}
-
-fn no_carrier() -> Unanswered {
-    Unanswered::Silent("eth0: no carrier".to_owned())
-}
-
-/// Returns the state, the reason why no node answers, and the condition `Held` of an object.
-fn answers_of(object: &Value) -> [Value; 5] {
-    let held = condition_of(object, "Held");
-    let status = &object["status"];
-    [&status["state"], &status["unanswered"], &held["status"], &held["reason"], &held["message"]]
-        .map(Clone::clone)
-}
-
-#[test]
-fn each_state_of_a_claim_has_a_name_for_people() {
-    let offered = ClaimState::Offered { to: holder("b"), from: ("a".into(), session(0x1d)) };
-    let rows = [
-        (ClaimState::Held(holder("a")), "held", "True", "Held"),
-        (offered, "handing over", "True", "HandingOver"),
-        (ClaimState::Released, "nobody", "False", "Released"),
-        (ClaimState::Blank, "nobody", "False", "Blank"),
-    ];
-    for (state, name, status, reason) in rows {
-        let object = created(&write(Expected::Absent, 1, state.clone()), at(0));
-        let [shown, unanswered, held, why, _] = answers_of(&object);
-        assert_eq!((shown, held, why), (name.into(), status.into(), reason.into()), "{state:?}");
-        assert_eq!(unanswered, Value::Null);
-    }
-}
-
-#[test]
-fn a_claim_shows_that_no_node_answers_until_its_holder_does_or_it_moves() {
-    let mut held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
-    held.note.cause = "it is new".to_owned();
-    let mut object = created(&held, at(0));
-    let silent: [Value; 5] =
-        ["not answered", "eth0: no carrier", "False", "NotAnswered", "eth0: no carrier"].map(Into::into);
-    let answered: [Value; 5] = ["held".into(), Value::Null, "True".into(), "Held".into(), "it is new".into()];
-    assert_eq!(answers_of(&object), answered);
-
-    show(&mut object, &Finding::Answers(session(0x1d), Some(no_carrier())), at(5));
-    assert_eq!(answers_of(&object), silent);
-    assert_eq!(condition_of(&object, "Held")["lastTransitionTime"], text::time(at(5)));
-    assert_eq!(condition_of(&object, "Trouble")["status"], "False", "other conditions stay");
-    let (record, known) = read(&object.to_string()).expect("a claim");
-    assert_eq!((&record.state, record.epoch), (&held.state, held.epoch), "and so does who has it");
-
-    merge(&mut object, &patch(&held, &known, at(10)));
-    assert_eq!(answers_of(&object), silent, "a write that moves nothing");
-    let mut back = object.clone();
-    show(&mut back, &Finding::Answers(session(0x1d), None), at(20));
-    assert_eq!(answers_of(&back), answered);
-
-    show(&mut object, &Finding::Conflict(Some("02:00:00:00:00:66 claims it".to_owned())), at(25));
-    let (_, known) = read(&object.to_string()).expect("a claim");
-    let moved = write(Expected::Absent, 2, ClaimState::Held(holder("b")));
-    let released = write(Expected::Absent, 1, ClaimState::Released);
-    for (next, state) in [(moved, "held"), (released, "nobody")] {
-        let mut object = object.clone();
-        merge(&mut object, &patch(&next, &known, at(30)));
-        let [shown, unanswered, ..] = answers_of(&object);
-        assert_eq!((shown, unanswered), (state.into(), Value::Null), "{next:?}");
-        assert_eq!(object["status"]["conflict"], Value::Null, "{next:?}");
-    }
-}
-
-#[test]
-fn a_claim_of_a_dead_node_that_no_other_has_taken_is_without_a_holder() {
-    let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
-    show(&mut object, &Finding::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
-    let [state, unanswered, held, reason, _] = answers_of(&object);
-    assert_eq!((state, held, reason), ("nobody".into(), "False".into(), "SessionEnded".into()));
-    assert!(unanswered.as_str().is_some_and(|why| why.contains("the session of a ")), "{unanswered}");
-}
-
-#[test]
-fn nothing_is_said_about_the_answers_of_a_claim_that_has_moved_meanwhile() {
-    for state in [ClaimState::Released, ClaimState::Held(Holder { session: session(9), ..holder("b") })] {
-        let object = created(&write(Expected::Absent, 2, state.clone()), at(0)).to_string();
-        let (record, known) = read(&object).expect("a claim");
-        let finding = Finding::Answers(session(0x1d), Some(no_carrier()));
-        assert_eq!(showing(&record, &known, &object, &finding, at(1)).expect("a claim"), None, "{state:?}");
-    }
-}
-
-#[test]
-fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
-    type Edit = fn(&mut Value);
-    let all = KnownClaims::default();
-    assert!(!all.shows_unanswered(VIP, None), "an object that is not known shows nothing");
-    let untouched: Edit = |_| {};
-    let cases: [(&str, Option<Unanswered>, Edit, bool); 7] = [
-        ("answered", None, untouched, true),
-        ("not answered", Some(no_carrier()), untouched, true),
-        ("another state", None, |object| object["status"]["state"] = "nobody".into(), false),
-        ("no state", None, |object| object["status"]["state"] = Value::Null, false),
-        ("words that no agent wrote", None, |object| object["status"]["unanswered"] = "x".into(), false),
-        (
-            "words without the condition",
-            Some(no_carrier()),
-            |object| object["status"]["conditions"] = serde_json::json!([]),
-            false,
-        ),
-        (
-            "a state that is edited",
-            Some(no_carrier()),
-            |object| object["status"]["state"] = "held".into(),
-            false,
-        ),
-    ];
-    for (version, (what, unanswered, edit, shows)) in (10..).zip(cases) {
-        let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
-        show(&mut object, &Finding::Answers(session(0x1d), unanswered.clone()), at(1));
-        edit(&mut object);
-        let (_, known) = read(&stored(&object, &version.to_string())).expect("a claim");
-        all.learn(VIP, known);
-        assert_eq!(all.shows_unanswered(VIP, unanswered.as_ref()), shows, "{what}");
-        let other = Some(Unanswered::Silent("another reason".to_owned()));
-        assert!(!all.shows_unanswered(VIP, other.as_ref()), "{what}");
-    }
-}
-
-#[test]
-fn the_conflict_of_an_address_in_use_stays_while_no_node_has_the_vip() {
-    let released = write(Expected::Absent, 0, ClaimState::Released);
-    let mut object = created(&released, at(0));
-    show(&mut object, &Finding::Conflict(Some("in use".to_owned())), at(5));
-    let (_, known) = read(&object.to_string()).expect("a claim");
-    merge(&mut object, &patch(&released, &known, at(10)));
-    assert_eq!(object["status"]["conflict"], "in use");
-}
-
-#[test]
 fn finalizers_of_others_stay_and_the_agents_is_put_back() {
     let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
     let rows = [
@@ -535,83 +366,4 @@ fn a_creation_has_our_finalizer_and_no_nulls() {
     assert!(!object.to_string().contains("null"), "{object}");
     let typed: crate::shell::kube::VirtualIP = serde_json::from_value(object).expect("it is a VirtualIP");
     assert_eq!(typed.spec.released, Some(true));
-}
-
-fn any_holder() -> impl Strategy<Value = Holder> {
-    ("[a-z][a-z0-9.-]{0,20}", 1..=u64::MAX, any::<[u8; 5]>(), "[a-z][a-z0-9.]{0,14}").prop_map(
-        |(node, number, [b, c, d, e, f], interface)| Holder {
-            node: node.as_str().into(),
-            session: session(number),
-            mac: MacAddr([2, b, c, d, e, f]),
-            interface: interface.into(),
-        },
-    )
-}
-
-fn any_state() -> impl Strategy<Value = ClaimState> {
-    prop_oneof![
-        any_holder().prop_map(ClaimState::Held),
-        (any_holder(), "[a-z]{1,8}", 1..=u64::MAX).prop_map(|(to, node, number)| ClaimState::Offered {
-            to,
-            from: (node.as_str().into(), session(number))
-        }),
-        Just(ClaimState::Released),
-        Just(ClaimState::Blank),
-    ]
-}
-
-fn any_note() -> impl Strategy<Value = ClaimNote> {
-    let name = ("[a-z]{1,6}", "[a-z0-9-]{1,6}")
-        .prop_map(|(namespace, name)| ServiceName { namespace: namespace.into(), name: name.into() });
-    (proptest::collection::vec(name, 0..4), ".{0,40}", proptest::option::of(".{0,40}"))
-        .prop_map(|(services, cause, trouble)| ClaimNote { services, cause, trouble })
-}
-
-fn any_write() -> impl Strategy<Value = ClaimWrite> {
-    (any::<[u8; 4]>(), 0..=i64::MAX.unsigned_abs(), any_state(), any_note()).prop_map(
-        |(vip, epoch, state, note)| ClaimWrite {
-            vip: vip.into(),
-            expected: Expected::Absent,
-            epoch: Epoch(epoch),
-            state,
-            note,
-            can_wait: false,
-        },
-    )
-}
-
-proptest! {
-    #[test]
-    fn what_is_written_is_read_back_whatever_stood_there(first in any_write(), mut second in any_write()) {
-        second.vip = first.vip;
-        let mut object = created(&first, at(0));
-        let (record, known) = read(&object.to_string()).expect("a claim");
-        prop_assert_eq!((record.vip, record.epoch, &record.state, &record.note),
-            (first.vip, first.epoch, &first.state, &first.note));
-
-        merge(&mut object, &patch(&second, &known, at(1)));
-        let (record, _) = read(&object.to_string()).expect("a claim");
-        prop_assert_eq!((record.vip, record.epoch, &record.state, &record.note),
-            (second.vip, second.epoch, &second.state, &second.note));
-    }
-
-    #[test]
-    fn a_claim_that_is_cut_short_is_never_read_as_held(first in any_write(), part in 0.0..1.0) {
-        let whole = created(&first, at(0)).to_string();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "some place in the text")]
-        let cut = (whole.len() as f64 * part) as usize;
-        prop_assert!(whole.get(..cut).is_none_or(|text| read(text).is_err()));
-    }
-
-    #[test]
-    fn any_bytes_can_be_read(text in ".{0,200}") {
-        prop_assert!(read(&text).is_err());
-    }
-
-    #[test]
-    fn any_spec_can_be_read(field in "(address|epoch|holder|session|mac|interface|released|offeredBy|since|services|cause)", value in ".{0,20}") {
-        let mut edited = spec();
-        edited[&*field] = value.into();
-        let _ = read_spec(&edited);
-    }
 }

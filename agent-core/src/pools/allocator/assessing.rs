@@ -1,0 +1,273 @@
+//! Evaluates what a Service has, and what it is to have.
+
+use std::{net::IpAddr, sync::Arc};
+
+use super::{
+    super::{Family, Keep},
+    Allocator, Command, Lack, Request, Reservation, ReservationWrite, Surroundings,
+    known_pools::Pools,
+};
+use crate::cluster::ServiceName;
+
+impl Allocator {
+    /// Evaluates what a Service has, and what it is to have.
+    pub(super) fn assess(
+        &mut self,
+        service: &ServiceName,
+        surroundings: &impl Surroundings,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(request) = self.requests.get(service).cloned() else {
+            return self.let_go(service, commands);
+        };
+        if request.is_elsewhere {
+            let mine = self.book.of(service);
+            self.assign(service, mine.clone(), Vec::new(), commands);
+            let released = mine.into_iter().filter(|vip| self.book.is_to_be_released(*vip));
+            return released.collect::<Vec<_>>().into_iter().for_each(|vip| self.free(vip, commands));
+        }
+        let mut lacks = Vec::new();
+        let (addresses, spare) = if request.addresses.is_empty() {
+            self.by_family(service, &request, surroundings, &mut lacks, commands)
+        } else {
+            self.by_address(service, &request, surroundings, &mut lacks, commands)
+        };
+        // An address that it is to give up is freed when it has all others, and its status does not name
+        // the address any more.
+        if !self.book.is_asking(service) {
+            for vip in spare.into_iter().filter(|vip| !request.status.contains(vip)) {
+                self.free(vip, commands);
+            }
+        }
+        self.assign(service, addresses, lacks, commands);
+    }
+
+    fn assign(
+        &mut self,
+        service: &ServiceName,
+        addresses: Vec<IpAddr>,
+        lacks: Vec<Lack>,
+        commands: &mut Vec<Command>,
+    ) {
+        let assigned = (addresses, lacks, self.book.is_reserving_for(service));
+        if self.assigned.get(service) != Some(&assigned) {
+            // The copy has no spare room. It is kept for thousands of Services.
+            self.assigned.insert(service.clone(), assigned.clone());
+            let (addresses, lacks, pending) = assigned;
+            commands.push(Command::Assign { service: service.clone(), addresses, lacks, pending });
+        }
+    }
+
+    /// Frees or keeps the addresses of a Service that asks for none any more.
+    fn let_go(&mut self, service: &ServiceName, commands: &mut Vec<Command>) {
+        for vip in self.book.of(service) {
+            let Some(reservation) = self.book.reservation(vip).cloned() else { continue };
+            if reservation.kept.is_none()
+                && let Some(heir) = self.heir(vip, &reservation)
+            {
+                self.reserve(vip, Reservation { service: heir, ..reservation }, commands);
+                continue;
+            }
+            let keep = self.pools.owner(vip, &reservation).map(|pool| pool.keep).unwrap_or_default();
+            let until = match (keep, reservation.kept) {
+                _ if self.book.is_to_be_released(vip) => None,
+                (Keep::Not, _) => None,
+                (_, Some(kept)) => Some(kept),
+                (Keep::For(time), None) => {
+                    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+                    Some(Some(self.now.saturating_add(seconds)))
+                }
+                (Keep::Forever, None) => Some(None),
+            };
+            match until {
+                None => self.free(vip, commands),
+                Some(Some(until)) if until <= self.now => self.free(vip, commands),
+                Some(_) if reservation.kept == until => {}
+                Some(_) => self.reserve(vip, Reservation { kept: until, ..reservation }, commands),
+            }
+        }
+    }
+
+    /// Returns a Service that shares an address, and has it when the Service goes that it is reserved
+    /// for. Any Service may ask for the address: one of another namespace shares it if its status
+    /// names it.
+    fn heir(&self, vip: IpAddr, reservation: &Reservation) -> Option<ServiceName> {
+        let owner = &reservation.service;
+        let shares = |other: &ServiceName, request: &Request| {
+            request.wants(vip) && (other.namespace == owner.namespace || request.status.contains(&vip))
+        };
+        let asks = |other: &ServiceName| {
+            self.requests.get(other).is_some_and(|request| shares(other, request))
+                && Pools::may_share(self.pools.any_of(vip), owner, other)
+        };
+        self.waiting.for_address(vip).find(|other| *other != owner && asks(other)).cloned()
+    }
+
+    /// Evaluates a request for one address of each family. Returns the addresses that it has, and
+    /// those that it is to give up.
+    fn by_family(
+        &mut self,
+        service: &ServiceName,
+        request: &Request,
+        surroundings: &impl Surroundings,
+        lacks: &mut Vec<Lack>,
+        commands: &mut Vec<Command>,
+    ) -> (Vec<IpAddr>, Vec<IpAddr>) {
+        let mine = self.book.of(service);
+        let (mut addresses, mut spare) = (Vec::new(), mine.clone());
+        for family in &request.families {
+            let of_family = |vip: &&IpAddr| Family::of(**vip) == *family;
+            // One that is not to be released goes first, then one of the named pool, then that of the
+            // status.
+            let rank = |vip: &&IpAddr| {
+                let is_named = self.is_of_named(**vip, request);
+                (self.book.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
+            };
+            let own = mine.iter().filter(of_family).min_by_key(rank).copied();
+            if let Some(vip) = own.or_else(|| self.shared(request, *family)) {
+                addresses.push(vip);
+                if own.is_some() {
+                    spare.retain(|other| *other != vip);
+                    self.claim_back(vip, service, commands);
+                } else {
+                    self.waiting.add_address(service.clone(), vip);
+                }
+                let is_released = own.is_some() && self.book.is_to_be_released(vip);
+                if is_released || !self.is_of_named(vip, request) {
+                    // It keeps what it has until it has another one.
+                    if !self.book.is_asking_for(service, *family) {
+                        self.ask(service, request, *family, surroundings, lacks, commands);
+                    }
+                } else if let Some(lack) = self.out_of_pool(vip, service, request) {
+                    lacks.push(lack);
+                }
+            } else if !self.book.is_asking_for(service, *family) {
+                self.ask(service, request, *family, surroundings, lacks, commands);
+            }
+            // What it is served with stays so while that is being reserved.
+            if !addresses.iter().any(|vip| Family::of(*vip) == *family) {
+                let served = request.status.iter().copied().filter(|vip| Family::of(*vip) == *family);
+                addresses.extend(served.filter(|vip| self.book.is_asked_by(*vip, service)));
+            }
+        }
+        (addresses, spare)
+    }
+
+    /// Returns the address of the status that the Service shares, by the key of both, with the one that
+    /// it is reserved for. It keeps that whatever becomes of the pool.
+    fn shared(&self, request: &Request, family: Family) -> Option<IpAddr> {
+        let of_family = request.status.iter().copied().filter(|vip| Family::of(*vip) == family);
+        let shared = of_family.filter(|vip| {
+            let owner = self.book.owner(*vip).and_then(|owner| self.requests.get(owner));
+            request.share.is_some() && owner.is_some_and(|owner| owner.share == request.share)
+        });
+        shared.min_by_key(|vip| !self.is_of_named(*vip, request))
+    }
+
+    /// Returns true if the address is in the pool that a Service names, or came from it, or the Service
+    /// names none.
+    fn is_of_named(&self, vip: IpAddr, request: &Request) -> bool {
+        let came_from = self.book.reservation(vip).and_then(|reservation| reservation.pool.as_ref());
+        self.pools.is_of(vip, request.pool.as_deref()) || came_from == request.pool.as_ref()
+    }
+
+    /// Ends the time for which an address was kept.
+    fn claim_back(&mut self, vip: IpAddr, service: &ServiceName, commands: &mut Vec<Command>) {
+        let Some(reservation) = self.book.reservation(vip) else { return };
+        if reservation.kept.is_some() && reservation.service == *service {
+            let reservation = Reservation { kept: None, ..reservation.clone() };
+            self.reserve(vip, reservation, commands);
+        }
+    }
+
+    fn out_of_pool(&self, vip: IpAddr, service: &ServiceName, request: &Request) -> Option<Lack> {
+        let pool = self.book.reservation(vip)?.pool.clone()?;
+        let serves = self
+            .pools
+            .get(&pool)
+            .is_some_and(|known| known.contains(vip) && self.serves(known, service, request));
+        (!serves).then_some(Lack::OutOfPool { vip, pool })
+    }
+
+    /// Evaluates a request for certain addresses.
+    fn by_address(
+        &mut self,
+        service: &ServiceName,
+        request: &Request,
+        surroundings: &impl Surroundings,
+        lacks: &mut Vec<Lack>,
+        commands: &mut Vec<Command>,
+    ) -> (Vec<IpAddr>, Vec<IpAddr>) {
+        let mut spare = self.book.of(service);
+        spare.retain(|vip| !request.addresses.contains(vip));
+        let mut addresses = Vec::new();
+        for vip in request.addresses.iter().copied() {
+            let pool = self.pools.any_of(vip);
+            let is_served = request.status.contains(&vip);
+            match self.book.reservation(vip).cloned() {
+                Some(reservation) if reservation.service == *service => {
+                    addresses.push(vip);
+                    self.claim_back(vip, service, commands);
+                    lacks.extend(self.book.is_to_be_released(vip).then_some(Lack::AskedByName { vip }));
+                }
+                Some(reservation)
+                    if reservation.kept.is_none()
+                        && Pools::may_share(pool, &reservation.service, service) =>
+                {
+                    addresses.push(vip);
+                    self.waiting.add_address(service.clone(), vip);
+                }
+                Some(reservation) => {
+                    self.waiting.add_address(service.clone(), vip);
+                    let (by, is_kept) = (reservation.service, reservation.kept.is_some());
+                    lacks.push(Lack::Reserved { vip, by, is_kept });
+                    addresses.extend(is_served.then_some(vip));
+                }
+                None if pool.is_some_and(|pool| !self.serves(pool, service, request)) => {
+                    let pool = pool.map(|pool| Arc::clone(&pool.record.name)).unwrap_or_default();
+                    lacks.push(Lack::NotServedAddress { vip, pool });
+                    addresses.extend(is_served.then_some(vip));
+                }
+                // The Services' own rules refuse it, and report that.
+                None if surroundings.refuses(vip) => addresses.push(vip),
+                None if self.book.is_asked(vip) => {
+                    self.waiting.add_address(service.clone(), vip);
+                    addresses.extend(is_served.then_some(vip));
+                }
+                None if !is_served && self.limit_of(service).is_some() => {
+                    lacks.extend(self.limit_of(service).map(|limit| Lack::TooMany { limit }));
+                }
+                None if self.book.may_adopt(vip, service) => {
+                    self.reserve(vip, self.pools.reservation(vip, service), commands);
+                    addresses.extend(is_served.then_some(vip));
+                }
+                // Whether a VIP of other Services is shared is the Services' own matter.
+                None => addresses.push(vip),
+            }
+        }
+        let misses = |lack: &Lack| !matches!(lack, Lack::AskedByName { .. });
+        if lacks.iter().any(misses) || self.book.is_asking(service) {
+            // It gives nothing up for what it does not get, or does not have yet.
+            addresses.append(&mut spare);
+        }
+        (addresses, spare)
+    }
+
+    pub(super) fn reserve(&mut self, vip: IpAddr, reservation: Reservation, commands: &mut Vec<Command>) {
+        if self.book.ask(vip, &reservation.service) {
+            let expected = self.book.expected(vip);
+            commands.push(Command::Write(ReservationWrite { vip, expected, reservation: Some(reservation) }));
+        }
+    }
+
+    fn free(&mut self, vip: IpAddr, commands: &mut Vec<Command>) {
+        let Some(reservation) = self.book.reservation(vip).cloned() else { return };
+        if let Some(heir) = self.heir(vip, &reservation) {
+            return self.reserve(vip, Reservation { service: heir, kept: None, ..reservation }, commands);
+        }
+        if self.book.ask_to_free(vip, &reservation.service) {
+            let expected = self.book.expected(vip);
+            commands.push(Command::Write(ReservationWrite { vip, expected, reservation: None }));
+        }
+    }
+}
