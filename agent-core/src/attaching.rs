@@ -134,7 +134,7 @@ pub enum WhyNotNative {
     StripsTags,
     /// Another XDP program is on the interface, which takes one.
     Occupied,
-    /// The driver has native XDP, but has refused it or was not asked.
+    /// The driver has native XDP, but the driver or the kernel has refused the program, or was not asked.
     Refused,
     /// The driver has no native XDP.
     NotOffered,

@@ -45,7 +45,7 @@ const NEXT: Object =
     Object { file: "vipward-next.o", features: &["--features=next-layout"], about: "with another layout" };
 
 /// Programs that every object must have.
-const PROGRAMS: &[&str] = &["vipward", "vipward_plain", "vipward_tc"];
+const PROGRAMS: &[&str] = &["vipward", "vipward_plain", "vipward_ports", "vipward_tc"];
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     // Optimisation needs no flag.

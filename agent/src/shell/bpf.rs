@@ -61,9 +61,25 @@ pub enum BpfError {
     Program {
         /// Its name.
         program: &'static str,
-        /// The kernel's error, with the verifier's log.
+        /// The kernel's error.
         #[source]
         source: Box<ProgramError>,
+    },
+    /// The verifier refused the program.
+    #[error("the kernel's verifier refuses program {program}: {why}. The log has all of it at level debug")]
+    Refused {
+        /// Its name.
+        program: &'static str,
+        /// The end of the verifier's log, and the kernel's error.
+        why: String,
+    },
+    /// The program for an interface cannot be loaded.
+    #[error("no program for interface {interface}")]
+    NoProgram {
+        /// The interface.
+        interface: String,
+        /// The reason.
+        source: Box<Self>,
     },
     /// The object lacks a map or program.
     #[error("the object has no {kind} named {name}; build it with `cargo xtask build-ebpf`")]

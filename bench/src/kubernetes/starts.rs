@@ -33,7 +33,7 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     if let Ok(server) = scene.server() {
         server.reset_stats();
     }
-    // The observer shares the machine with what is measured: it ends with the first.
+    // The observer shares the machine with what is measured: it ends with the first announcement.
     let heard = Listening::start(&scene.cluster, Mac([0; 6]), 1)?;
     let (begin, begun) = (Instant::now(), SystemTime::now());
     scene.start_agents()?;

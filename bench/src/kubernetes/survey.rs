@@ -117,7 +117,7 @@ impl Surveyor {
     }
 }
 
-/// A thread that does something again and again, at most until it is asked for what came of it.
+/// A thread that repeats a turn until the turn ends it, or its result is asked for.
 struct Background<T> {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<T>>,

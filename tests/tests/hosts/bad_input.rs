@@ -5,3 +5,4 @@ mod file;
 mod neighbours;
 mod network;
 mod privileges;
+mod programs;

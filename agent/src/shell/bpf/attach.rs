@@ -125,7 +125,8 @@ impl DataPlane {
         mode: Mode,
         flags: XdpMode,
     ) -> Result<(u32, Option<FdLink>), BpfError> {
-        let (program, program_id) = self.programs.xdp(&mut self.ebpf, on_ports(interface, mode))?;
+        let loaded = self.programs.xdp(&mut self.ebpf, on_ports(interface, mode));
+        let (program, program_id) = loaded.map_err(no_program(interface))?;
         let id = program.attach_to_if_index(interface.index, flags).map_err(|source| {
             if is_busy(&source) {
                 let program = describe(interface.xdp_programs.first().copied());
@@ -140,7 +141,7 @@ impl DataPlane {
 
     /// Attaches to the ingress of traffic control, before the programs that are there.
     fn attach_tc(&mut self, interface: &Interface) -> Result<(u32, Option<FdLink>), BpfError> {
-        let (program, program_id) = self.programs.tc(&mut self.ebpf)?;
+        let (program, program_id) = self.programs.tc(&mut self.ebpf).map_err(no_program(interface))?;
         let first = TcAttachOptions::TcxOrder(LinkOrder::first());
         match program.attach_with_options(&interface.name, TcAttachType::Ingress, first) {
             Ok(id) => {
@@ -275,6 +276,12 @@ fn not_replaced(program: &'static str) -> impl FnOnce(ProgramError) -> Replace {
         Some(libc::ENOLINK) => Replace::Dead,
         _ => Replace::Failed(refused(program)(error)),
     }
+}
+
+/// Returns the error of a program that could not be loaded for an interface.
+fn no_program(interface: &Interface) -> impl FnOnce(BpfError) -> BpfError {
+    let interface = interface.name.clone();
+    move |source| BpfError::NoProgram { interface, source: Box::new(source) }
 }
 
 /// Returns the error of a program that could not be attached.

@@ -120,7 +120,7 @@ impl DataPlane {
             let missing = PINNED.iter().filter(|map| missing.contains(&map.name));
             records.write(&Description::of(missing))?;
         }
-        let (mut ebpf, programs) = load(loader, options, Some(&pins))?;
+        let (mut ebpf, programs) = load(loader, options, &pins, true)?;
         let mut maps = Maps::take(&mut ebpf)?;
         if missing.contains(&names::FENCE) {
             maps.set_fence(&options.fence)?;
@@ -151,7 +151,7 @@ impl DataPlane {
         };
         let (former, interrupted) = (old(Set::InForce, found.as_ref())?, old(Set::New, interrupted)?);
         pins.clear_new()?;
-        let (mut ebpf, programs) = load(loader, options, None)?;
+        let (mut ebpf, programs) = load(loader, options, &pins, false)?;
         pins.pin_new(&ebpf)?;
         let (mut maps, mut records) = (Maps::take(&mut ebpf)?, Records::take(&mut ebpf)?);
         maps.set_fence(&options.fence)?;
@@ -185,8 +185,14 @@ impl DataPlane {
     }
 }
 
-/// Loads the object, and creates the maps or opens the pinned ones.
-fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<(Ebpf, Programs), BpfError> {
+/// Loads the object and the programs that will replace those that run. Opens the pinned maps, or creates
+/// new ones.
+fn load(
+    loader: Loader,
+    options: &Options,
+    pins: &Pins,
+    reuses_maps: bool,
+) -> Result<(Ebpf, Programs), BpfError> {
     const OFF: &u8 = &0;
     const ON: &u8 = &u8::MAX;
     let Loader(mut loader) = loader;
@@ -196,7 +202,7 @@ fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<(Ebpf
         .map_max_entries(names::VIP_STATE, options.max_vips)
         // An object that was built without log lines has no log level.
         .override_global("AYA_LOG_LEVEL", if options.log { ON } else { OFF }, false);
-    if let Some(pins) = reuse {
+    if reuses_maps {
         // This also pins those that it makes.
         for name in names::all() {
             loader.map_pin_path(name, pins.map(name));
@@ -210,6 +216,8 @@ fn load(loader: Loader, options: &Options, reuse: Option<&Pins>) -> Result<(Ebpf
     if let Some(name) = names::all().find(|name| ebpf.map(name).is_none()) {
         return Err(BpfError::Missing { kind: "map", name });
     }
-    let programs = Programs::of(&mut ebpf)?;
+    let mut programs = Programs::of(&mut ebpf)?;
+    // A program that the kernel refuses replaces none.
+    pins.links()?.iter().try_for_each(|pin| programs.load_for(&mut ebpf, pin.mode))?;
     Ok((ebpf, programs))
 }

@@ -1,10 +1,15 @@
-//! The programs of the loaded object.
+//! The programs of the object.
 
-use super::BpfError;
+use std::collections::BTreeMap;
+
 use aya::{
     Ebpf,
     programs::{Program, ProgramError, SchedClassifier, Xdp},
 };
+use tracing::debug;
+use vipward_core::attaching::Mode;
+
+use super::BpfError;
 
 /// The XDP program, for frames of several buffers (Linux 5.18).
 pub(super) const XDP: &str = "vipward";
@@ -15,20 +20,17 @@ pub(super) const PORTS: &str = "vipward_ports";
 /// The program of traffic control.
 pub(super) const TC: &str = "vipward_tc";
 
-/// The programs of the object. Each is loaded when it is needed first: the verifier takes longer for one
-/// than everything else at the agent's start.
+/// The programs of the object. Each is loaded when it is first needed: verifying one takes longer than
+/// the rest of the agent's start. Until then its maps stay open, since its instructions name them by
+/// their descriptors.
 #[derive(Default)]
 pub(super) struct Programs {
-    /// The XDP program that the kernel took, with its id.
-    xdp: Option<(&'static str, u32)>,
-    /// The id of the program for the ports of bonds.
-    ports: Option<u32>,
-    /// The id of the program of traffic control.
-    tc: Option<u32>,
+    /// The programs that the verifier has refused, with its reason. It would refuse them again.
+    refused: BTreeMap<&'static str, String>,
 }
 
 impl Programs {
-    /// Returns the programs of an object, of which none is loaded.
+    /// Checks that an object has the programs. Loads none.
     pub(super) fn of(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
         for name in [XDP, XDP_PLAIN, PORTS] {
             find::<Xdp>(ebpf, name)?;
@@ -37,51 +39,76 @@ impl Programs {
         Ok(Self::default())
     }
 
+    /// Loads the program that runs in a mode, except on the ports of a bond.
+    pub(super) fn load_for(&mut self, ebpf: &mut Ebpf, mode: Mode) -> Result<(), BpfError> {
+        match mode {
+            Mode::Native | Mode::Generic => self.xdp(ebpf, false).map(drop),
+            Mode::Tc => self.tc(ebpf).map(drop),
+        }
+    }
+
     /// Returns the XDP program with its id: the one for the ports of a bond, or the other.
     pub(super) fn xdp<'a>(
         &mut self,
         ebpf: &'a mut Ebpf,
         on_ports: bool,
     ) -> Result<(&'a mut Xdp, u32), BpfError> {
-        if on_ports {
-            let id = self.ports.map_or_else(|| load_xdp(ebpf, PORTS), Ok)?;
-            self.ports = Some(id);
-            return Ok((find(ebpf, PORTS)?, id));
-        }
-        let (name, id) = self.xdp.map_or_else(|| load_newest_xdp(ebpf), Ok)?;
-        self.xdp = Some((name, id));
+        let wanted = if on_ports { PORTS } else { XDP };
+        let (name, id) = match self.load_xdp(ebpf, wanted) {
+            Err(BpfError::Program { source, .. }) if !on_ports && is_before_the_verifier(&source) => {
+                (XDP_PLAIN, self.load_xdp(ebpf, XDP_PLAIN)?)
+            }
+            loaded => (wanted, loaded?),
+        };
         Ok((find(ebpf, name)?, id))
+    }
+
+    fn load_xdp(&mut self, ebpf: &mut Ebpf, name: &'static str) -> Result<u32, BpfError> {
+        let program = find::<Xdp>(ebpf, name)?;
+        if program.fd().is_err() {
+            self.load(name, || program.load())?;
+        }
+        Ok(program.info().map_err(refused(name))?.id())
     }
 
     /// Returns the program of traffic control with its id.
     pub(super) fn tc<'a>(&mut self, ebpf: &'a mut Ebpf) -> Result<(&'a mut SchedClassifier, u32), BpfError> {
         let program = find::<SchedClassifier>(ebpf, TC)?;
-        let id = if let Some(loaded) = self.tc {
-            loaded
-        } else {
-            program.load().map_err(refused(TC))?;
-            program.info().map_err(refused(TC))?.id()
-        };
-        self.tc = Some(id);
+        if program.fd().is_err() {
+            self.load(TC, || program.load())?;
+        }
+        let id = program.info().map_err(refused(TC))?.id();
         Ok((program, id))
+    }
+
+    /// Loads a program, unless the verifier has refused it.
+    fn load(
+        &mut self,
+        program: &'static str,
+        load: impl FnOnce() -> Result<(), ProgramError>,
+    ) -> Result<(), BpfError> {
+        if let Some(why) = self.refused.get(program) {
+            return Err(BpfError::Refused { program, why: why.clone() });
+        }
+        load().map_err(|error| match &error {
+            ProgramError::LoadError { io_error, verifier_log } if !verifier_log.to_string().is_empty() => {
+                let log = verifier_log.to_string();
+                debug!(program, log, "the verifier has refused a program");
+                let why = format!("{} ({io_error})", reason(&log));
+                self.refused.insert(program, why.clone());
+                BpfError::Refused { program, why }
+            }
+            _ => refused(program)(error),
+        })
     }
 }
 
-/// Loads the XDP program that the kernel can take, and returns its name and id.
-fn load_newest_xdp(ebpf: &mut Ebpf) -> Result<(&'static str, u32), BpfError> {
-    let (name, loaded) = match load_xdp(ebpf, XDP) {
-        Err(BpfError::Program { source, .. }) if is_before_the_verifier(&source) => {
-            (XDP_PLAIN, load_xdp(ebpf, XDP_PLAIN))
-        }
-        loaded => (XDP, loaded),
-    };
-    Ok((name, loaded?))
-}
-
-fn load_xdp(ebpf: &mut Ebpf, name: &'static str) -> Result<u32, BpfError> {
-    let program = find::<Xdp>(ebpf, name)?;
-    program.load().map_err(refused(name))?;
-    Ok(program.info().map_err(refused(name))?.id())
+/// Returns the reason in a verifier's log: its last line that is no statistics.
+fn reason(log: &str) -> &str {
+    const STATISTICS: [&str; 3] = ["processed ", "stack depth ", "verification time "];
+    let is_about_the_check = |line: &str| STATISTICS.iter().any(|begin| line.starts_with(begin));
+    let mut lines = log.lines().rev().map(str::trim);
+    lines.find(|line| !line.is_empty() && !is_about_the_check(line)).unwrap_or("it gives no reason")
 }
 
 fn find<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, BpfError>

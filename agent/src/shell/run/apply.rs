@@ -66,6 +66,10 @@ impl<S: Source> EventLoop<S> {
         let mut observed = self.observed(entries, placement.desired.entries.len()).await?;
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
         self.attach(&placement.attach)?;
+        // The verifier may have taken long for a program.
+        if self.started {
+            self.source.beat_if_due(self.plane.maps_mut(), self.yields_settled, now()?)?;
+        }
         let mut failures: BTreeSet<String> = self.unattached.values().cloned().collect();
         let desired = &mut placement.desired;
         self.leave_out(desired);

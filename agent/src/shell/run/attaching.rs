@@ -232,7 +232,7 @@ impl<S: Source> EventLoop<S> {
     }
 }
 
-/// Returns true if the kernel may attach in another mode what it has refused in this one.
+/// Returns true if another mode may work after this error.
 fn is_about_the_mode(error: &BpfError) -> bool {
-    matches!(error, BpfError::Program { .. } | BpfError::Attach { .. } | BpfError::Occupied { .. })
+    matches!(error, BpfError::NoProgram { .. } | BpfError::Attach { .. } | BpfError::Occupied { .. })
 }

@@ -152,6 +152,33 @@ fn what_is_refused_is_named() -> Result<()> {
 }
 
 #[test]
+fn a_null_in_a_new_claim_counts_as_absent() -> Result<()> {
+    let with = |state, spec: Value| {
+        let mut claim = claim(state, 0);
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            claim["spec"][field] = value.clone();
+        }
+        write(None, Some(claim))
+    };
+    let nameless = || Write { node: None, ..with(Held("a"), json!({})) };
+    let rows: [Row; 5] = [
+        ("no offer", with(Held("a"), json!({"offeredBy": null})), None),
+        ("no reservation", with(Held("a"), json!({"reservation": null})), None),
+        ("no holder", with(Released, json!({"holder": null})), None),
+        (
+            "no holder, and not released",
+            with(Blank, json!({"holder": null})),
+            Some("is released, in epoch 0"),
+        ),
+        ("an epoch too far", with(Held("a"), json!({"epoch": FAR + 1})), Some("is at most 10^15")),
+    ];
+    check(&rows)?;
+    let refusals = Policies::load()?.refusals(&nameless())?;
+    assert!(refusals.iter().any(|refusal| refusal.contains("the token names no node")), "{refusals:?}");
+    Ok(())
+}
+
+#[test]
 fn findings_may_be_shown_and_notes_of_others_may_not_be_changed() -> Result<()> {
     let shown = json!({"status": {"conflict": "02:00:00:00:00:66 claims it", "conditions": []}});
     let cause = json!({"spec": {"cause": "because"}});
