@@ -127,7 +127,9 @@ fn the_program_of_the_card_decides_for_its_vlan_devices() -> Result<()> {
     })?;
     // Without the card, the device has a program of its own; and with it, none again.
     agent.write_config(&format!("interfaces: [{vlan}]\n{vips}"))?;
-    wait_until(PATIENCE, "a program of its own", || Ok(interface(&agent, vlan)?["through"].is_null()))?;
+    // The status is read in steps, while the device goes from one list to another.
+    let has_own = || interface(&agent, vlan).is_ok_and(|device| device["through"].is_null());
+    wait_until(PATIENCE, "a program of its own", || Ok(has_own()))?;
     asking.go_on()?;
     agent.write_config(&format!("interfaces: [{vlan}, {}]\n{vips}", NICS[0]))?;
     wait_until(PATIENCE, "the card's program to decide again", || through_the_card(&agent))?;
