@@ -241,6 +241,8 @@ fn receiving_socket(target: SocketAddr) -> Result<UdpSocket> {
         SocketAddr::V6(_) => set_option(&socket, libc::SOL_IPV6, libc::IPV6_FREEBIND, &1_i32),
     };
     freebind.context("failed to allow an address that is not there yet")?;
+    // A child of another test keeps a copy of a closed socket, between its fork and its program.
+    setsockopt(&socket, sockopt::ReuseAddr, &true).context("failed to share an address")?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("failed to ask for timestamps")?;
     setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
         .context("failed to enlarge the receive buffer")?;
