@@ -252,7 +252,7 @@ impl Allocator {
         self.book.next_expiry()
     }
 
-    /// Returns what has become of each pool.
+    /// Returns the pools with their states.
     pub fn pools(&self) -> impl Iterator<Item = (&Pool, PoolState)> {
         self.pools.states()
     }

@@ -117,8 +117,8 @@ impl Allocator {
         let (mut addresses, mut spare) = (Vec::new(), mine.clone());
         for family in &request.families {
             let of_family = |vip: &&IpAddr| Family::of(**vip) == *family;
-            // One that is not to be released goes first, then one of the named pool, then that of the
-            // status.
+            // An address that is not to be released comes first, then one of the pool that the Service
+            // names, then the one in its status.
             let rank = |vip: &&IpAddr| {
                 let is_named = self.is_of_named(**vip, request);
                 (self.book.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
@@ -144,7 +144,7 @@ impl Allocator {
             } else if !self.book.is_asking_for(service, *family) {
                 self.ask(service, request, *family, surroundings, lacks, commands);
             }
-            // What it is served with stays so while that is being reserved.
+            // The Service keeps an address of its status while the address is being reserved.
             if !addresses.iter().any(|vip| Family::of(*vip) == *family) {
                 let served = request.status.iter().copied().filter(|vip| Family::of(*vip) == *family);
                 addresses.extend(served.filter(|vip| self.book.is_asked_by(*vip, service)));
@@ -241,7 +241,7 @@ impl Allocator {
                     self.reserve(vip, self.pools.reservation(vip, service), commands);
                     addresses.extend(is_served.then_some(vip));
                 }
-                // Whether a VIP of other Services is shared is the Services' own matter.
+                // The index of Services decides whether they share a VIP.
                 None => addresses.push(vip),
             }
         }

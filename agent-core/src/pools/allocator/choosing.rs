@@ -56,7 +56,8 @@ impl Allocator {
         lacks: &mut Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
-        // What the status says was its own before: another version wrote it, or the object was lost.
+        // An address in the status was the Service's before: another version wrote it, or its object was
+        // lost.
         let own = request.status.iter().copied().find(|vip| {
             let fits = request.pool.is_none() || self.pools.is_of(*vip, request.pool.as_deref());
             Family::of(*vip) == family && fits && self.book.may_adopt(*vip, service)

@@ -16,7 +16,7 @@ use crate::cluster::ServiceName;
 /// Largest number of faults that a message names.
 const MOST_FAULTS: usize = 8;
 
-/// What has become of a pool.
+/// The state of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolState {
     /// The addresses of each family: all, reserved for Services, and kept for Services that are gone.

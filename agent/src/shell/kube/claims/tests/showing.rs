@@ -1,4 +1,4 @@
-//! What a claim shows of conflicts and of the answers for its VIP.
+//! Tests of the conflicts and the answers that a claim shows.
 
 use vipward_core::unanswered::Unanswered;
 
