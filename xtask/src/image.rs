@@ -10,10 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use self::{
-    binary::Target,
-    engine::{Engine, EngineKind},
-};
+use self::engine::{Engine, EngineKind};
 use crate::{
     build_ebpf,
     process::{self, Stopwatch},
@@ -48,7 +45,7 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let engine = if args.binary_only { None } else { Some(Engine::find(args.engine)?) };
     setup::ensure(workspace, &[Need::Build])?;
     build_ebpf::build_embedded(workspace)?;
-    let binary = binary::build(workspace, Target::find()?)?;
+    let binary = binary::build(workspace)?;
     let version = binary::version(&binary)?;
     let bytes = fs::metadata(&binary).with_context(|| format!("failed to read {}", binary.display()))?.len();
     println!("{} is static, says {NAME} {version}, and has {}", binary.display(), mebibytes(bytes));

@@ -82,7 +82,8 @@ enum Command {
     Bench(PassedOn),
     /// Generate the table of MAC vendors from the listings in the crate oui-data
     Vendors,
-    /// Build the agent as a static binary, and an image with nothing else in it
+    /// Build the agent as a static binary for this machine's architecture, and an image with
+    /// nothing else in it
     ///
     /// It uses the first of buildah, podman and docker that works here.
     Image(image::Args),

@@ -15,6 +15,13 @@ pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Returns the target triple of this machine.
+pub(crate) fn host() -> Result<String> {
+    let about = output(cargo().arg("-vV"))?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("`cargo -vV` names no host")?.to_owned())
+}
+
 /// Prints to stderr the step that begins.
 pub(crate) fn step(what: &str) {
     eprintln!("==> {what}");

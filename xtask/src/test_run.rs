@@ -217,10 +217,7 @@ fn run_as_root(cargo: &mut Command, variables: &[(&str, OsString)]) -> Result<()
     if let Some(word) = words.iter().find(|word| word.contains(char::is_whitespace)) {
         bail!("cargo cannot pass {word:?} to sudo because of the blank in it: run this as root");
     }
-    let host = process::output(process::cargo().arg("-vV"))?;
-    let host =
-        host.lines().find_map(|line| line.strip_prefix("host: ")).context("`cargo -vV` names no host")?;
-    let runner = format!("CARGO_TARGET_{}_RUNNER", host.replace('-', "_").to_uppercase());
+    let runner = format!("CARGO_TARGET_{}_RUNNER", process::host()?.replace('-', "_").to_uppercase());
     cargo.env(runner, words.join(" "));
     Ok(())
 }

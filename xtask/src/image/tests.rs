@@ -1,10 +1,7 @@
 use clap::Parser as _;
 use object::{Architecture, BinaryFormat, Endianness, write::Object};
 
-use super::{
-    binary::{Target, is_static},
-    *,
-};
+use super::{binary::is_static, *};
 
 #[derive(clap::Parser)]
 struct Cli {
@@ -35,21 +32,6 @@ fn this_test_program_is_not_static_and_what_is_no_program_is_an_error() {
         [("nothing", &b""[..]), ("a script", b"#!/bin/sh\n"), ("half a header", b"\x7fELF\x02")]
     {
         assert!(is_static(bytes).is_err(), "{what}");
-    }
-}
-
-#[test]
-fn musl_is_used_where_it_is_usable_and_the_machines_own_target_elsewhere() {
-    let chosen = |host: &str, usable: bool| format!("{:?}", Target::choose(host, |_| usable));
-    for (host, usable, triple, is_told_to_be_static) in [
-        ("x86_64-unknown-linux-gnu", true, "x86_64-unknown-linux-musl", false),
-        ("x86_64-unknown-linux-gnu", false, "x86_64-unknown-linux-gnu", true),
-        ("aarch64-unknown-linux-gnu", true, "aarch64-unknown-linux-musl", false),
-        ("x86_64-unknown-linux-musl", true, "x86_64-unknown-linux-musl", false),
-    ] {
-        let target = chosen(host, usable);
-        assert!(target.contains(&format!("{triple:?}")), "{host}: {target}");
-        assert_eq!(target.contains("crt-static"), is_told_to_be_static, "{host}: {target}");
     }
 }
 
