@@ -80,7 +80,7 @@ fn build(workspace: &Workspace, objects: &[&Object]) -> Result<Vec<[String; 6]>>
     process::step(&format!("building the XDP program with {}", toolchain.compiler));
     let watch = Stopwatch::start();
     let bpf = workspace.bpf();
-    let built = bpf.join(TARGET).join("release/vipward");
+    let built = bpf.join(TARGET).join("bpf/vipward");
     let mut rows = Vec::new();
     for object in objects {
         let mut cargo = toolchain.cargo(workspace, "build");

@@ -225,15 +225,12 @@ impl Toolchain {
         let mut cargo = process::cargo();
         cargo
             .current_dir(&workspace.root)
-            .args([verb, "--release", "--package=vipward-ebpf", "--target", TARGET])
+            .args([verb, "--profile=bpf", "--package=vipward-ebpf", "--target", TARGET])
             .arg("--target-dir")
             .arg(workspace.bpf())
             .env("RUSTC", &self.compiler.rustc)
             .env("RUSTC_BOOTSTRAP", "1")
-            .env(
-                "RUSTFLAGS",
-                format!("-C linker={} -C debuginfo=2 -C link-arg=--btf", self.linker.path.display()),
-            )
+            .env("RUSTFLAGS", format!("-C linker={} -C link-arg=--btf", self.linker.path.display()))
             .env_remove("CARGO_ENCODED_RUSTFLAGS")
             .env_remove("RUSTC_WRAPPER")
             .env_remove("RUSTC_WORKSPACE_WRAPPER");

@@ -50,7 +50,7 @@ pub(crate) fn debug(workspace: &Workspace) -> Result<PathBuf> {
 
 /// Builds the agent and the benchmark with optimisation, and returns the directory of the programs.
 pub(crate) fn release(workspace: &Workspace) -> Result<PathBuf> {
-    process::step("building the agent and the benchmark, optimised (about five minutes at first)");
+    process::step("building the agent and the benchmark, optimised (about ten minutes at first)");
     build(workspace, &["--bins", "--release", "-p", AGENT, "-p", BENCH])?;
     Ok(workspace.target.join("release"))
 }
