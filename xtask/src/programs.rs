@@ -15,6 +15,8 @@ pub(crate) const BENCH: &str = "vipward-bench";
 
 /// Feature of the invented next version.
 pub(crate) const NEXT: &str = "vipward/next-layout";
+/// Flag of rustc that links the C library statically.
+pub(crate) const STATIC: &str = "-C target-feature=+crt-static";
 
 /// Builds the agent and the agent of the invented next version, and returns both. The next one
 /// comes first, because cargo puts both in one place.

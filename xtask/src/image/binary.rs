@@ -9,10 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use object::{Object as _, elf, read::elf::ElfFile64, read::elf::ProgramHeader as _};
 
-use crate::{process, workspace::Workspace};
-
-/// Flag of rustc that links the C library statically.
-const STATIC: &str = "-C target-feature=+crt-static";
+use crate::{process, programs::STATIC, workspace::Workspace};
 
 /// Builds the agent and returns the path of the binary.
 pub(super) fn build(workspace: &Workspace) -> Result<PathBuf> {

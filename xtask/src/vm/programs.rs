@@ -72,7 +72,7 @@ impl Compiler {
     }
 
     fn set(&self, cargo: &mut Command) {
-        let mut flags = vec!["-C target-feature=+crt-static".to_owned()];
+        let mut flags = vec![programs::STATIC.to_owned()];
         if let Self::Debian { sysroot } = self {
             flags.push(format!("--sysroot={}", sysroot.display()));
             cargo.env("RUSTC", DEBIANS_RUSTC);
