@@ -97,6 +97,11 @@ impl ReadError {
         matches!(self, Self::Forbidden { .. })
     }
 
+    /// Returns true if the API server has too much to do now.
+    pub(super) fn is_busy(&self) -> bool {
+        self.code() == Some(429)
+    }
+
     fn code(&self) -> Option<u16> {
         match self {
             Self::Failed { source, .. } => source.code(),

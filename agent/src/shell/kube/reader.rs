@@ -224,12 +224,16 @@ impl One {
         }
     }
 
-    /// Reports the problem that ended an attempt, and waits for the next one.
+    /// Reports the problem that ended an attempt, and waits for the next one. A busy API server is a
+    /// problem when it refuses twice in a row: it refuses the first watch of a type that it has just
+    /// learnt.
     async fn halt(&mut self, halt: Halt) -> Result<(), Closed> {
         match halt {
             Halt::Closed => Err(Closed),
             Halt::ReadError(error) => {
-                self.delivery.failed(error).await?;
+                if self.failures > 0 || !error.is_busy() {
+                    self.delivery.failed(error).await?;
+                }
                 self.pause().await;
                 Ok(())
             }

@@ -104,7 +104,7 @@ pub enum Seen {
     /// The end of a list: all objects of the type were reported, and all that had vanished.
     Synced(Resource),
     /// Objects of the type cannot be read now; the reader tries again. Sent
-    /// at the beginning, and when the error changes.
+    /// at the beginning, and when the error changes. Not sent for a single 429.
     Unreadable {
         /// The type.
         resource: Resource,

@@ -157,15 +157,21 @@ async fn an_api_server_without_an_optional_type_is_read_as_one_that_has_none() -
     Ok(())
 }
 
-#[tokio::test]
-async fn pools_that_may_not_be_listed_any_more_stay_as_they_were_read() -> Result<()> {
-    let scene = Scene::new().await?;
+/// Creates the pool `lan`.
+async fn create_pool(scene: &Scene) -> Result<()> {
     let pools = scene.api(None, "vipward.io", "v1alpha1", "VIPPool");
     let pool = json!({
         "apiVersion": "vipward.io/v1alpha1", "kind": "VIPPool", "metadata": {"name": "lan"},
         "spec": {"addresses": ["192.0.2.64/29"]},
     });
     create(&pools, pool).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn pools_that_may_not_be_listed_any_more_stay_as_they_were_read() -> Result<()> {
+    let scene = Scene::new().await?;
+    create_pool(&scene).await?;
     let (_reader, mut seen, told) = reading(&scene.kube).await?;
     assert!(told.iter().any(|seen| matches!(seen, Seen::Pool(pool) if *pool.name == *"lan")), "{told:?}");
     scene.server.trouble(Matching::any().resource("vippools"), Effect::Answer(403), Often::Always);
@@ -207,6 +213,34 @@ async fn a_controller_waits_for_the_definition_of_pools() -> Result<()> {
     })
     .await?;
     assert!(is_reported, "the list ended before the type was known");
+    Ok(())
+}
+
+/// An API server refuses the first watch of a type that it has just learnt with 429.
+#[tokio::test]
+async fn an_api_server_that_is_busy_is_a_problem_only_when_it_refuses_twice_in_a_row() -> Result<()> {
+    for (refusals, wanted) in [(1, ""), (2, "trouble, its end")] {
+        let scene = Scene::new().await?;
+        let all = Matching::any().verb(Verb::Watch).resource("vippools");
+        scene.server.trouble(all, Effect::Answer(429), Often::Next(refusals));
+        let (_reader, mut seen, mut told) = reading(&scene.kube).await?;
+        watches(&scene, "vippools", u64::from(refusals) + 1, PATIENCE).await?;
+        create_pool(&scene).await?;
+        until(&mut seen, "the pool", |seen| {
+            told.push(seen.clone());
+            matches!(seen, Seen::Pool(_)).then_some(())
+        })
+        .await?;
+        let told: Vec<_> = told
+            .iter()
+            .filter_map(|seen| match seen {
+                Seen::Unreadable { .. } => Some("trouble"),
+                Seen::Readable { .. } => Some("its end"),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told.join(", "), wanted, "after {refusals} refusals");
+    }
     Ok(())
 }
 
