@@ -76,7 +76,7 @@ pub use self::interlock::{Interlock, Step};
 pub use self::settings::{Settings, SettingsError};
 pub use self::types::{
     ClaimWrite, Command, Demand, Event, Expected, Fault, Fenced, Found, FoundEntry, LeaseWrite, Notice,
-    Outcome, StopReason, Wire,
+    Outcome, Reach, StopReason, Wire,
 };
 pub use self::view::{NodeView, Said, View, VipSummary, VipView};
 pub(crate) use self::wire_plan::share_a_segment;

@@ -187,6 +187,7 @@ impl Services {
                 self.forget(&name, &mut commands);
                 self.let_go.remove(&name);
             }
+            Event::SlicesListed => self.end_slices(),
             Event::Slice(record) => {
                 let changed = self.endpoints.put(record);
                 self.touch_vips_of(&changed);
@@ -231,8 +232,8 @@ impl Services {
                 let changed = self.reserved.put_host(&network);
                 self.touch_wanted(&changed);
             }
-            Event::ApiEndpoints(addresses) => {
-                let changed = self.reserved.put_api(&addresses);
+            Event::ApiServers { slice, addresses } => {
+                let changed = self.reserved.put_api_servers(slice, &addresses);
                 self.touch_wanted(&changed);
             }
             Event::Claim { vip, was_held, force, services, reservation, release } => {
@@ -303,9 +304,22 @@ impl Services {
         demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
     }
 
+    /// Has everything evaluated anew that depends on endpoints, if they were unknown until now.
+    fn end_slices(&mut self) {
+        if self.endpoints.end_list() {
+            let withdraw = self.settings.withdraw_without_endpoints;
+            let dependent = self.entries.values().filter(|entry| entry.record.needs_endpoints(withdraw));
+            self.touched.vips.extend(dependent.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
+        }
+    }
+
     fn put_service(&mut self, mut record: Box<ServiceRecord>, commands: &mut Vec<Command>) {
         if !record.load_balancer && record.status_owner() != StatusOwner::Vipward {
             return self.forget(&record.name, commands);
+        }
+        let needs_endpoints = record.needs_endpoints(self.settings.withdraw_without_endpoints);
+        if needs_endpoints && self.endpoints.begin_list() {
+            commands.push(Command::ListSlices { service: record.name.clone() });
         }
         self.note_turn(&record);
         let name = record.name.clone();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use vipward_core::{
-    services::{Command, Services},
+    services::{Command, Event, Services},
     time::Monotonic,
 };
 
@@ -23,6 +23,7 @@ use self::{
 fuzz_target!(|input: Input| {
     let settings = input.settings();
     let mut services = Services::start(settings.clone());
+    services.on_event(Event::SlicesListed);
     let mut oracle = Oracle::new(settings);
     let mut now = Monotonic::default();
     let begins = input::start().map(Some).into_iter().filter(|_| !input.listing);

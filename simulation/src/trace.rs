@@ -175,7 +175,7 @@ pub(crate) fn event(event: &Event) -> String {
             node.name, node.cordoned, node.ready, node.labels
         ),
         Event::NodeGone(node) => format!("sees that node {node} is gone"),
-        Event::Demand(vip, Some(demand)) => format!("sees {vip} wanted, on {:?}", demand.local),
+        Event::Demand(vip, Some(demand)) => format!("sees {vip} wanted, on {:?}", demand.reach),
         Event::Demand(vip, None) => format!("sees that {vip} is not wanted"),
         Event::Interfaces(interfaces) => {
             let interfaces: Vec<String> = interfaces

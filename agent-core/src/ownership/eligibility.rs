@@ -206,7 +206,7 @@ fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) ->
     if node.network_unavailable {
         return Err(Disqualified::NetworkUnavailable);
     }
-    if demand.local.as_ref().is_some_and(|local| !local.contains(&node.name)) {
+    if !demand.reach.has(&node.name) {
         return Err(Disqualified::NoLocalEndpoint);
     }
     if demand.nodes.as_ref().is_some_and(|selector| !selector.matches(&node.labels)) {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    ClaimWrite, Command, Demand, Notice, RANK_DELAY,
+    ClaimWrite, Command, Demand, Notice, RANK_DELAY, Reach,
     address::Address,
     candidates::Candidate,
     requests::Busy,
@@ -48,6 +48,9 @@ impl Subject<'_> {
     /// Takes a VIP without a holder, if it is this node's turn.
     pub(super) fn take(&mut self, claim: Option<&ClaimRecord>, from: Monotonic) -> Again {
         let demand = self.vip.demand.clone()?;
+        if demand.reach == Reach::Unknown {
+            return None;
+        }
         let candidates = self.nodes.candidates(self.address, &demand, self.now);
         if candidates.is_empty() {
             self.vip.waiting.free = None;

@@ -52,14 +52,40 @@ pub enum FoundEntry {
     },
 }
 
+/// The nodes that can deliver the traffic of a VIP.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// All nodes.
+    #[default]
+    Anywhere,
+    /// These nodes (`externalTrafficPolicy: Local`).
+    On(BTreeSet<NodeName>),
+    /// The `EndpointSlice`s are not listed yet. The holder goes on, and no node takes the VIP.
+    Unknown,
+}
+
+impl Reach {
+    /// Returns true if a node can deliver the traffic, as far as is known.
+    pub(super) fn has(&self, node: &NodeName) -> bool {
+        match self {
+            Self::Anywhere | Self::Unknown => true,
+            Self::On(nodes) => nodes.contains(node),
+        }
+    }
+
+    /// Returns true if no node can deliver the traffic.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        matches!(self, Self::On(nodes) if nodes.is_empty())
+    }
+}
+
 /// The wishes of the Services that want a VIP.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Demand {
     /// The Services that have it, its owner first.
     pub services: Vec<ServiceName>,
-    /// The nodes that can deliver the traffic
-    /// (`externalTrafficPolicy: Local`). If none: all nodes can.
-    pub local: Option<BTreeSet<NodeName>>,
+    /// The nodes that can deliver the traffic.
+    pub reach: Reach,
     /// Labels of the nodes that may hold the VIP.
     pub nodes: Option<Selector>,
     /// Labels of the nodes that come first. If none: those that come first in its pool.

@@ -7,17 +7,19 @@ use std::{
 };
 
 use super::records::{EndpointsRecord, ServiceRecord};
-use crate::cluster::{NodeName, ServiceName};
+use crate::{
+    cluster::{NodeName, ServiceName},
+    ownership::Reach,
+};
 
-/// The nodes that can deliver a Service's traffic.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Reach {
-    /// All nodes.
-    Anywhere,
-    /// The listed nodes, at least one.
-    On(BTreeSet<NodeName>),
-    /// No node: the Service has no endpoint.
-    Nowhere,
+/// Progress of the list of slices. They are read when the first Service needs them, since in a large
+/// cluster no other type changes as often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum List {
+    #[default]
+    Unneeded,
+    Begun,
+    Ended,
 }
 
 /// A slice's namespace and name.
@@ -37,6 +39,7 @@ struct Slice {
 /// All `EndpointSlice`s.
 #[derive(Debug, Default)]
 pub(super) struct Endpoints {
+    list: List,
     owners: BTreeMap<SliceKey, ServiceName>,
     by_service: BTreeMap<ServiceName, Vec<Slice>>,
     /// The name of each node that ever had endpoints, once.
@@ -44,6 +47,20 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
+    /// Notes that a Service needs the slices. Returns true if it is the first one.
+    pub(super) fn begin_list(&mut self) -> bool {
+        let is_first = self.list == List::Unneeded;
+        if is_first {
+            self.list = List::Begun;
+        }
+        is_first
+    }
+
+    /// Notes that the slices are known. Returns true if they were not known before.
+    pub(super) fn end_list(&mut self) -> bool {
+        std::mem::replace(&mut self.list, List::Ended) != List::Ended
+    }
+
     /// Adds or replaces a slice. Returns the Services that this affects.
     pub(super) fn put(&mut self, record: EndpointsRecord) -> Vec<ServiceName> {
         let EndpointsRecord { slice: name, service, ready, serving_terminating, ready_elsewhere, is_ipv6 } =
@@ -104,6 +121,9 @@ impl Endpoints {
         vip: IpAddr,
         withdraw_without_endpoints: bool,
     ) -> Reach {
+        if self.list != List::Ended && service.needs_endpoints(withdraw_without_endpoints) {
+            return Reach::Unknown;
+        }
         let slices = || self.of(&service.name).iter().filter(|slice| slice.is_ipv6 == vip.is_ipv6());
         let any_ready = slices().any(|slice| slice.ready_elsewhere || !slice.ready.is_empty());
         if service.local {
@@ -112,18 +132,14 @@ impl Endpoints {
                 nodes.iter().cloned()
             });
             let nodes: BTreeSet<_> = usable.collect();
-            match (nodes.is_empty(), any_ready) {
-                (false, _) => Reach::On(nodes),
-                (true, true) => Reach::Anywhere,
-                (true, false) => Reach::Nowhere,
-            }
+            if nodes.is_empty() && any_ready { Reach::Anywhere } else { Reach::On(nodes) }
         } else if !withdraw_without_endpoints
             || any_ready
             || slices().any(|slice| !slice.serving_terminating.is_empty())
         {
             Reach::Anywhere
         } else {
-            Reach::Nowhere
+            Reach::On(BTreeSet::new())
         }
     }
 

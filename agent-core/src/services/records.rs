@@ -94,6 +94,11 @@ impl ServiceRecord {
         }
     }
 
+    /// Returns true if the Service's endpoints decide where its VIPs may be.
+    pub(super) fn needs_endpoints(&self, withdraw_without_endpoints: bool) -> bool {
+        self.load_balancer && !self.deleting && (self.local || withdraw_without_endpoints)
+    }
+
     /// Returns the author of the addresses in its status.
     pub fn status_owner(&self) -> StatusOwner<'_> {
         if self.ingress.is_empty() {

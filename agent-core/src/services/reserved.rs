@@ -36,7 +36,7 @@ pub(super) enum Verdict {
 enum Source {
     Node(NodeName),
     Host,
-    Api,
+    Api(Option<Arc<str>>),
     ServiceCidr(Arc<str>),
     Interfaces(NodeName),
 }
@@ -124,9 +124,13 @@ impl Reserved {
         changed
     }
 
-    pub(super) fn put_api(&mut self, addresses: &BTreeSet<IpAddr>) -> BTreeSet<IpNet> {
+    pub(super) fn put_api_servers(
+        &mut self,
+        slice: Option<Arc<str>>,
+        addresses: &[IpAddr],
+    ) -> BTreeSet<IpNet> {
         let taken = addresses.iter().map(|address| ((*address).into(), Refusal::ApiServer));
-        self.put(Source::Api, taken.collect())
+        self.put(Source::Api(slice), taken.collect())
     }
 
     pub(super) fn put_service_cidr(&mut self, name: &Arc<str>, nets: &[IpNet]) -> BTreeSet<IpNet> {

@@ -10,7 +10,6 @@ use std::{
 };
 
 use super::{
-    endpoints::Reach,
     place::Place,
     problem::Problem,
     reading::Limits,
@@ -19,7 +18,7 @@ use super::{
 use crate::{
     cluster::{NodeName, Selector, ServiceName},
     config::InterfacePattern,
-    ownership::Demand,
+    ownership::{Demand, Reach},
 };
 
 /// A Service that wants a VIP.
@@ -180,7 +179,7 @@ pub(super) fn combine(
     let (home, guests): (Vec<_>, Vec<_>) =
         members.iter().partition(|member| member.name.namespace == owner.name.namespace);
     let reaches = home.into_iter().chain(guests).map(|member| (member.name, reach(member.record)));
-    let local = local(vip, reaches, &mut problems);
+    let reach = reach_together(vip, reaches, &mut problems);
     for other in others {
         let mut compare = |place, own: Option<Box<str>>, used: Option<Box<str>>| {
             if let Some(value) = own.filter(|own| used.as_ref() != Some(own)) {
@@ -197,7 +196,7 @@ pub(super) fn combine(
     let Limits { nodes, preferred, interfaces } = owner.limits.clone();
     let demand = Demand {
         services: members.iter().map(|member| member.name.clone()).collect(),
-        local,
+        reach,
         nodes,
         preferred,
         interfaces: interfaces.unwrap_or_default(),
@@ -208,26 +207,26 @@ pub(super) fn combine(
     (demand, problems)
 }
 
-/// Returns the nodes that can deliver the traffic, or none if all nodes can. The first Service with
-/// an endpoint decides. Reports the others with traffic that some of these nodes would lose.
-fn local<'a>(
+/// Returns the nodes that can deliver the traffic. The first Service with an endpoint decides. Reports
+/// the others with traffic that some of these nodes would lose.
+fn reach_together<'a>(
     vip: IpAddr,
     reaches: impl Iterator<Item = (&'a ServiceName, Reach)>,
     problems: &mut Problems,
-) -> Option<BTreeSet<NodeName>> {
-    let mut with_endpoints = reaches.filter(|(_, reach)| *reach != Reach::Nowhere);
-    let Some((first, reach)) = with_endpoints.next() else { return Some(BTreeSet::new()) };
-    let nodes = match reach {
-        Reach::On(nodes) => Some(nodes),
-        Reach::Anywhere | Reach::Nowhere => None,
+) -> Reach {
+    let mut with_endpoints = reaches.filter(|(_, reach)| !reach.is_nowhere());
+    let Some((first, decisive)) = with_endpoints.next() else { return Reach::On(BTreeSet::new()) };
+    let is_all_of = |own: &BTreeSet<NodeName>| match &decisive {
+        Reach::On(nodes) => nodes.is_subset(own),
+        Reach::Anywhere | Reach::Unknown => false,
     };
     for (other, reach) in with_endpoints {
         let Reach::On(own) = reach else { continue };
-        if nodes.as_ref().is_none_or(|nodes| !nodes.is_subset(&own)) {
+        if !is_all_of(&own) {
             problems.push((other.clone(), Problem::Partial { vip, with: first.clone() }));
         }
     }
-    nodes
+    decisive
 }
 
 fn selector(selector: Option<&Selector>) -> Option<Box<str>> {

@@ -16,6 +16,7 @@ mod tenants;
 use super::*;
 use crate::{
     cluster::{NodeInterface, NodeName, Selector, Version},
+    ownership::Reach,
     time::Monotonic,
 };
 
@@ -27,18 +28,26 @@ struct World {
     duties: BTreeMap<ServiceName, Command>,
     /// Commands about reservations that are yet to be carried out.
     reserving: Vec<pools::ReservationWrite>,
+    lists_slices: bool,
 }
 
 impl World {
     /// Returns a world before the first list, in which a node is on the segment 192.0.2.0/24 and
-    /// `2001:db8::/64`.
+    /// `2001:db8::/64`. Only the slices are known.
     fn unsynced(settings: Settings) -> Self {
+        let mut world = Self::without_slices(settings);
+        world.tell(Event::SlicesListed);
+        world
+    }
+
+    fn without_slices(settings: Settings) -> Self {
         let mut world = Self {
             services: Services::start(settings),
             demands: BTreeMap::new(),
             problems: Vec::new(),
             duties: BTreeMap::new(),
             reserving: Vec::new(),
+            lists_slices: false,
         };
         let interfaces = vec![interface(&["192.0.2.0/24", "2001:db8::/64"])];
         world.tell(Event::NodeInterfaces { node: "node-z".into(), interfaces });
@@ -84,6 +93,10 @@ impl World {
                     self.duties.remove(&service).expect("a duty that was reported before");
                 }
                 Command::Reserve(write) => self.reserving.push(write),
+                Command::ListSlices { .. } => {
+                    assert!(!self.lists_slices, "the slices are requested again");
+                    self.lists_slices = true;
+                }
                 Command::Report { service, problem } => {
                     let told = (service, problem);
                     assert!(!self.problems.contains(&told), "reported again: {told:?}");
@@ -132,7 +145,11 @@ impl World {
     }
 
     fn local(&self, vip: &str) -> Option<Vec<&str>> {
-        self.demand(vip).local.as_ref().map(|nodes| nodes.iter().map(NodeName::as_str).collect())
+        match &self.demand(vip).reach {
+            Reach::Anywhere => None,
+            Reach::On(nodes) => Some(nodes.iter().map(NodeName::as_str).collect()),
+            Reach::Unknown => panic!("the slices are not listed"),
+        }
     }
 
     /// Returns the texts of all problems, sorted, each with its Service.

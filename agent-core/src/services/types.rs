@@ -97,6 +97,8 @@ pub enum Event {
     Service(Box<ServiceRecord>),
     /// A Service is gone.
     ServiceGone(ServiceName),
+    /// All `EndpointSlice`s have been listed. What they say has no effect before.
+    SlicesListed,
     /// An `EndpointSlice` was listed or changed.
     Slice(EndpointsRecord),
     /// An `EndpointSlice` is gone.
@@ -144,9 +146,14 @@ pub enum Event {
     NodeGone(NodeName),
     /// This host's whole network.
     HostNetwork(HostNetwork),
-    /// All addresses of the API server: the endpoints of `default/kubernetes`, and the client's
-    /// target.
-    ApiEndpoints(BTreeSet<IpAddr>),
+    /// Addresses of API servers.
+    ApiServers {
+        /// The `EndpointSlice` of `default/kubernetes` that has them. If none: this process reaches the
+        /// API server there.
+        slice: Option<Arc<str>>,
+        /// The addresses. Empty if the slice is gone.
+        addresses: Vec<IpAddr>,
+    },
     /// The claim of a VIP was listed or changed.
     Claim {
         /// The VIP.
@@ -173,14 +180,20 @@ pub enum Event {
     },
     /// An event of the pools. An agent has only those about pools themselves.
     Pools(pools::Event),
-    /// Everything has been listed, and this host observed. No command comes before the first of
-    /// these events. Each new list is followed by another one.
+    /// Everything has been listed, and this host observed. No command but [`Command::ListSlices`]
+    /// comes before the first of these events. Each new list is followed by another one.
     Synced,
 }
 
 /// A command of the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
+    /// List the `EndpointSlice`s, and then watch them. [`Event::SlicesListed`] follows. This comes once
+    /// at most.
+    ListSlices {
+        /// The Service that needs them.
+        service: ServiceName,
+    },
     /// The demand for a VIP has changed. None if no Service wants it any more.
     Demand(IpAddr, Option<Demand>),
     /// Write these addresses to a Service's status, in this order. Retry until that is done or

@@ -174,13 +174,15 @@ struct Leader {
     kube: Kube,
     services: Services,
     seen: mpsc::Receiver<Seen>,
-    _reader: Reader,
+    reader: Reader,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
     statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
     pools: PoolStatuses,
     telling: Telling,
     listed: BTreeSet<Resource>,
+    /// True if every type that was read at the start has been listed.
+    synced: bool,
     /// The types that are read.
     resources: Vec<Resource>,
     /// The second that the pools were told last.
@@ -215,13 +217,14 @@ impl Leader {
         Ok(Self {
             services: Services::start(settings),
             seen,
-            _reader: reader,
+            reader,
             requests,
             replies,
             statuses: Writes::default(),
             pools: PoolStatuses::start(kube)?,
             telling: Telling::start(kube, now()?)?,
             listed: BTreeSet::new(),
+            synced: false,
             resources,
             told: 0,
             again: BTreeMap::new(),
@@ -295,8 +298,14 @@ impl Leader {
 
     fn on_listed(&mut self, resource: Resource) -> Result<(), ControllerError> {
         self.listed.insert(resource);
-        self.board.leads(unlisted(&self.resources, &self.listed));
-        if self.listed.len() < self.resources.len() {
+        if resource == Resource::EndpointSlices {
+            self.decide(Event::SlicesListed)?;
+        }
+        if !self.synced {
+            self.board.leads(unlisted(&self.resources, &self.listed));
+            self.synced = self.listed.len() == self.resources.len();
+        }
+        if !self.synced {
             return Ok(());
         }
         self.decide(Event::Pools(pools::Event::Time(clock::unix_seconds())))?;
@@ -393,6 +402,11 @@ impl Leader {
         let now = now()?;
         for command in commands {
             match command {
+                services::Command::ListSlices { service } => {
+                    info!(%service, "a Service needs the EndpointSlices; they are read from now on");
+                    self.resources.push(Resource::EndpointSlices);
+                    self.reader.read(Resource::EndpointSlices);
+                }
                 // The agents decide who holds a VIP.
                 services::Command::Demand(..) => {}
                 services::Command::Reserve(write) => {
@@ -458,7 +472,7 @@ impl Leader {
         }
         self.write_statuses_due(at);
         self.telling.on_time(&self.services, at);
-        if is_another_second && self.listed.len() == self.resources.len() {
+        if is_another_second && self.synced {
             let metallb = !self.kube.metallb_namespace().is_empty();
             let allocator = self.services.allocator();
             self.pools.show(allocator);

@@ -312,7 +312,9 @@ impl Step {
                 next_hops: hops.iter().map(|place| v4(*place)).collect(),
                 name_servers: servers.iter().map(|place| v4(*place)).collect(),
             }),
-            Self::Api { addresses } => Event::ApiEndpoints(ips(addresses).into_iter().collect()),
+            Self::Api { addresses } => {
+                Event::ApiServers { slice: Some("kubernetes".into()), addresses: ips(addresses) }
+            }
             Self::Claim { vip, was_held, force, services } => Event::Claim {
                 vip: v4(*vip),
                 was_held: *was_held,

@@ -170,7 +170,7 @@ impl Oracle {
                 self.put(Source::Interfaces(node.clone()), Taken::default());
             }
             Event::HostNetwork(network) => self.put(Source::Host, Taken::of_host(network)),
-            Event::ApiEndpoints(addresses) => self.put(Source::Api, single(&mut addresses.iter())),
+            Event::ApiServers { addresses, .. } => self.put(Source::Api, single(&mut addresses.iter())),
             Event::Claim { vip, was_held, force, .. } => {
                 self.claims.insert(*vip, Claim { is_forced: *force });
                 if *was_held {
@@ -180,8 +180,11 @@ impl Oracle {
             Event::ClaimGone(vip) => _ = self.claims.remove(vip),
             Event::Held { vip, here: true } => _ = self.held.insert(*vip),
             Event::Synced => self.synced = true,
-            Event::Held { here: false, .. } | Event::Slice(_) | Event::SliceGone { .. } | Event::Pools(_) => {
-            }
+            Event::Held { here: false, .. }
+            | Event::SlicesListed
+            | Event::Slice(_)
+            | Event::SliceGone { .. }
+            | Event::Pools(_) => {}
         }
     }
 
@@ -197,6 +200,7 @@ impl Oracle {
             Command::ClearIngress { service } | Command::LeaveIngress { service } => {
                 self.written.remove(&service);
             }
+            Command::ListSlices { .. } => panic!("the slices are known"),
             Command::Report { .. } | Command::ProblemOver { .. } => {}
             Command::Reserve(write) => panic!("an agent alone reserves no address: {write:?}"),
         }

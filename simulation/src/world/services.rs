@@ -31,6 +31,7 @@ impl World {
         let segments = self.segments.len();
         let allow = (0..segments).flat_map(|segment| names::subnets(segment, segments)).collect();
         let mut services = Services::start(Settings { allow, ..Settings::default() });
+        services.on_event(Served::SlicesListed);
         if self.sabotage == Some(Sabotage::NoConsent) {
             let (name, share_with) = (names::namespace(), [names::strangers_namespace()].into());
             services.on_event(Served::Namespace { name, labels: BTreeMap::new(), share_with });
@@ -165,6 +166,7 @@ impl World {
                     process.inbox.push_front(Incoming::Event(Event::Demand(vip, demand).into()));
                 }
                 Command::WriteIngress { service, addresses } => written.push((service, addresses)),
+                Command::ListSlices { .. } => panic!("the slices are known"),
                 Command::ClearIngress { .. }
                 | Command::LeaveIngress { .. }
                 | Command::Report { .. }

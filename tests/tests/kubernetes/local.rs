@@ -3,13 +3,15 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use vipward_tests::{
+    apiserver::{ApiServer, Effect, Matching, Often, Verb},
     cluster::{Cluster, ClusterOptions, Endpoint, N1, N2, N3, NodeId, PATIENCE, ServiceSpec, scenario},
     scene::{VIP, ip},
 };
 
 const SECOND: Ipv4Addr = ip(20);
+const THIRD: Ipv4Addr = ip(30);
 const A_WHILE: Duration = Duration::from_secs(3);
 
 /// Returns options with which a VIP goes back to the best node within a test.
@@ -23,6 +25,16 @@ fn create_local(cluster: &mut Cluster, name: &str, vip: Ipv4Addr, id: NodeId) ->
     cluster.set_endpoints(name, &[Endpoint::ready(id)])?;
     cluster.create_service(&ServiceSpec::new(name, vip).local())?;
     cluster.wait_until_held_by(vip, id)
+}
+
+/// Creates a Service of policy Cluster that prefers the node `best` and has its pod on another.
+fn create_apart(cluster: &mut Cluster, best: NodeId, pod: NodeId) -> Result<()> {
+    let prefer = format!("kubernetes.io/hostname={}", cluster.node_name(best));
+    cluster.wait_until_all_renew()?;
+    cluster.set_endpoints("web", &[Endpoint::ready(pod)])?;
+    let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &prefer);
+    cluster.create_service(&service)?;
+    cluster.wait_until_held_by(VIP, best)
 }
 
 #[test]
@@ -97,12 +109,7 @@ fn a_gateways_placeholder_without_a_node_lets_any_node_hold_the_vip_until_a_pod_
 fn a_policy_that_is_flipped_both_ways_moves_the_vip_without_a_gap() -> Result<()> {
     scenario("flip", impatient(), |cluster| {
         let (best, pod) = (N1, N2);
-        let prefer = format!("kubernetes.io/hostname={}", cluster.node_name(best));
-        cluster.wait_until_all_renew()?;
-        cluster.set_endpoints("web", &[Endpoint::ready(pod)])?;
-        let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &prefer);
-        cluster.create_service(&service)?;
-        cluster.wait_until_held_by(VIP, best)?;
+        create_apart(cluster, best, pod)?;
         let watch = cluster.watch(&[VIP])?;
         for _ in 0..2 {
             watch.step(format!("Local, with the pod on {pod}"));
@@ -117,6 +124,79 @@ fn a_policy_that_is_flipped_both_ways_moves_the_vip_without_a_gap() -> Result<()
             watch.wait_until_received_by(VIP, best)?;
         }
         watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+/// Returns the options of a scenario whose API server gets into trouble.
+fn in_process() -> ClusterOptions {
+    ClusterOptions { api_in_process: true, ..impatient() }
+}
+
+fn server(cluster: &mut Cluster) -> Result<&mut ApiServer> {
+    cluster.api_mut().in_this_process().context("the API server is in this process")
+}
+
+/// Returns the number of lists of slices that the agents have requested, in one namespace or in all.
+fn lists_of_slices(cluster: &mut Cluster) -> Result<u64> {
+    let agents: Vec<String> = cluster.ids().into_iter().map(|id| cluster.user_of(id)).collect();
+    Ok(server(cluster)?.stats().count(|kind| {
+        agents.contains(&kind.user) && kind.verb == Verb::List && kind.resource == "endpointslices"
+    }))
+}
+
+#[test]
+fn the_first_local_service_has_the_slices_listed_and_its_vip_stays_where_it_is_until_they_are() -> Result<()>
+{
+    scenario("late", in_process(), |cluster| {
+        let (best, pod) = (N1, N2);
+        create_apart(cluster, best, pod)?;
+        let watch = cluster.watch(&[VIP])?;
+        watch.let_pass(A_WHILE)?;
+        let before = lists_of_slices(cluster)?;
+
+        let lists = Matching::any().verb(Verb::List).resource("endpointslices");
+        let trouble = server(cluster)?.trouble(lists, Effect::Answer(503), Often::Always);
+        watch.step("Local, while slices cannot be listed; two Services are new");
+        cluster.set_policy("web", "Local")?;
+        cluster.set_endpoints("new", &[Endpoint::ready(pod)])?;
+        cluster.create_service(&ServiceSpec::new("new", THIRD).local())?;
+        cluster.create_service(&ServiceSpec::new("other", SECOND))?;
+        cluster.wait_until_held(SECOND)?;
+        watch.let_pass(A_WHILE)?;
+        assert_eq!(cluster.holder(VIP)?, Some(best), "no endpoint is known");
+        assert_eq!(cluster.holder(THIRD)?, None, "no endpoint is known");
+        let nodes = u64::try_from(cluster.ids().len())?;
+        assert!(lists_of_slices(cluster)? >= before + nodes, "an agent has not tried to list the slices");
+        let events = cluster.events_about("new")?;
+        assert!(events.iter().all(|event| !event.note.contains("no node can hold")), "{events:#?}");
+
+        watch.step("slices can be listed");
+        server(cluster)?.end_trouble(trouble);
+        cluster.wait_until_held_by(VIP, pod)?;
+        cluster.wait_until_held_by(THIRD, pod)?;
+        watch.wait_until_received_by(VIP, pod)?;
+        watch.stop()?.assert_seamless(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn the_holder_of_a_local_vip_starts_again_without_a_gap_although_the_slices_are_listed_late() -> Result<()> {
+    scenario("again", in_process(), |cluster| {
+        create_local(cluster, "web", VIP, N2)?;
+        cluster.wait_until_all_renew()?;
+        let lists = Matching::any().verb(Verb::List).resource("endpointslices");
+        server(cluster)?.trouble(lists, Effect::Delay(A_WHILE), Often::Always);
+        let watch = cluster.watch(&[VIP])?;
+        watch.step("the holder's agent starts again");
+        cluster.kill9(N2)?;
+        cluster.restart_agent(N2)?;
+        watch.let_pass(A_WHILE * 2)?;
+        let seen = watch.stop()?;
+        seen.assert_seamless(VIP);
+        assert_eq!(seen.wire.vip(VIP)?.moves().len(), 0, "it moved:\n{seen}");
+        assert_eq!(cluster.holder(VIP)?, Some(N2));
         Ok(())
     })
 }

@@ -1,7 +1,10 @@
 //! Tests of the steps that the API server shows: from the Service to the holder's life.
 
 use super::*;
-use crate::wire::{KeyId, Mode, Offer, Wid};
+use crate::{
+    ownership::Reach,
+    wire::{KeyId, Mode, Offer, Wid},
+};
 
 const BROKEN: &[Broken] = &[
     (
@@ -125,7 +128,7 @@ const BROKEN: &[Broken] = &[
         |facts| {
             let cluster = in_cluster(facts);
             cluster.nodes.remove(&name("n2"));
-            cluster.account.demand.as_mut().expect("a demand").local = Some(BTreeSet::new());
+            cluster.account.demand.as_mut().expect("a demand").reach = Reach::On(BTreeSet::new());
         },
         Link::Candidates,
         "none of 1 nodes",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::world::*;
 use crate::{
     cluster::{ClaimState, LeaseRecord, NodeRecord},
-    ownership::{Demand, Event, Settings, StopReason},
+    ownership::{Demand, Event, Reach, Settings, StopReason},
     pools::PoolPolicy,
 };
 
@@ -35,7 +35,7 @@ const HARD: [Reason; 7] = [
     }),
     ("no local endpoint", |world, name| {
         let local = ["a", "b"].into_iter().filter(|other| *other != name).map(Into::into).collect();
-        world.want_so(Demand { local: Some(local), ..demand() })
+        world.want_so(Demand { reach: Reach::On(local), ..demand() })
     }),
     ("a Service that leaves it out", |world, name| {
         let other = if name == "a" { "b" } else { "a" };
@@ -288,13 +288,41 @@ fn a_pool_that_has_its_addresses_announced_nowhere_takes_the_vip_from_its_holder
 #[test]
 fn a_local_service_without_any_endpoint_is_held_by_nobody_and_comes_back_with_its_endpoint() {
     let mut world = World::holding(&["b"]);
-    let nowhere = Demand { local: Some([].into()), ..demand() };
+    let nowhere = Demand { reach: Reach::On([].into()), ..demand() };
     assert_eq!(world.want_so(nowhere), LET_GO_OF);
     world.answer();
-    let here = Demand { local: Some(["a".into()].into()), ..demand() };
+    let here = Demand { reach: Reach::On(["a".into()].into()), ..demand() };
     let lines = world.want_so(here);
     let lines = [lines, world.after(REST)].concat();
     assert!(lines.contains(&"write claim: held by a1, epoch 2".to_owned()), "{lines:?}");
+}
+
+/// Returns what a world does in ten seconds with all requests answered, but for its Lease.
+fn doings(world: &mut World) -> Vec<String> {
+    let mut lines = Vec::new();
+    for _ in 0..10 {
+        lines.extend(world.after(RENEWAL));
+        while !world.is_idle() {
+            lines.extend(world.answer());
+        }
+    }
+    lines.retain(|line| line.contains("claim") || line.contains("entry") || line.contains("tell"));
+    lines
+}
+
+#[test]
+fn while_endpoints_are_unknown_the_holder_goes_on_and_no_node_takes_the_vip_or_complains() {
+    let unknown = || Demand { reach: Reach::Unknown, ..demand() };
+    let mut holder = World::holding(&["b"]);
+    assert_eq!(holder.want_so(unknown()), [""; 0]);
+    assert_eq!(doings(&mut holder), [""; 0]);
+    assert!(holder.holds());
+
+    let mut other = World::living("a", &["b"]);
+    other.want_so(unknown());
+    assert_eq!(doings(&mut other), [""; 0]);
+    let lines = [other.want(), doings(&mut other)].concat();
+    assert!(lines.iter().any(|line| line.contains("held by a1")), "{lines:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::{
     cluster::{ClaimState, NodeRecord},
-    ownership::{Demand, Event},
+    ownership::{Demand, Event, Reach},
 };
 
 /// Returns a world in which no node can hold the VIP: a is out of
@@ -14,7 +14,7 @@ fn hopeless(us: &'static str) -> World {
     world.tell(Event::Node(NodeRecord { out_of_service: true, ..node("a") }));
     world.tell(Event::Node(node("c")));
     let local = [named("a"), named("c")].iter().map(|name| (&**name).into()).collect();
-    world.want_so(Demand { local: Some(local), ..demand() });
+    world.want_so(Demand { reach: Reach::On(local), ..demand() });
     world
 }
 

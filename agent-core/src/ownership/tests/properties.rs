@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::world::*;
 use crate::{
     cluster::{ClaimState, LeaseRecord, NodeRecord},
-    ownership::{Demand, Entry, Event, Found, FoundEntry, StopReason, Wire},
+    ownership::{Demand, Entry, Event, Found, FoundEntry, Reach, StopReason, Wire},
 };
 
 const NODES: [&str; 3] = ["a", "b", "c"];
@@ -30,7 +30,7 @@ enum Happens {
     Wish(usize),
     Node { node: usize, cordoned: bool, ready: bool, is_out: bool },
     NodeGone(usize),
-    Want { is_local: bool },
+    Want { reach: Reach },
     Unwant,
     Link { has_carrier: bool, is_new: bool },
     NoLink,
@@ -59,7 +59,8 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => (node.clone(), any::<bool>(), any::<bool>(), any::<bool>())
             .prop_map(|(node, cordoned, ready, is_out)| Happens::Node { node, cordoned, ready, is_out }),
         1 => node.clone().prop_map(Happens::NodeGone),
-        3 => any::<bool>().prop_map(|is_local| Happens::Want { is_local }),
+        3 => prop::sample::select(vec![Reach::Anywhere, Reach::On(["b".into()].into()), Reach::Unknown])
+            .prop_map(|reach| Happens::Want { reach }),
         1 => Just(Happens::Unwant),
         1 => (any::<bool>(), any::<bool>()).prop_map(|(has_carrier, is_new)| Happens::Link { has_carrier, is_new }),
         1 => Just(Happens::NoLink),
@@ -120,10 +121,7 @@ fn happen(world: &mut World, happens: &Happens) {
             world.tell(Event::Node(record));
         }
         Happens::NodeGone(node) => drop(world.tell(Event::NodeGone(NODES[node].into()))),
-        Happens::Want { is_local } => {
-            let local = is_local.then(|| ["b".into()].into());
-            world.want_so(Demand { local, ..demand() });
-        }
+        Happens::Want { ref reach } => drop(world.want_so(Demand { reach: reach.clone(), ..demand() })),
         Happens::Unwant => drop(world.tell(Event::Demand(VIP, None))),
         Happens::Link { has_carrier, is_new } => {
             let interfaces = changed_interface("a", |interface| {

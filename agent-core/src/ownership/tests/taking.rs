@@ -228,7 +228,7 @@ fn an_address_whose_deletion_was_refused_is_taken_back_when_it_is_wanted_again()
 #[test]
 fn an_address_whose_release_was_refused_is_taken_back_when_the_node_may_hold_it_again() {
     let mut world = World::holding(&["b"]);
-    let nowhere = crate::ownership::Demand { local: Some(std::collections::BTreeSet::new()), ..demand() };
+    let nowhere = crate::ownership::Demand { reach: crate::ownership::Reach::On([].into()), ..demand() };
     assert!(world.want_so(nowhere).iter().any(|line| line.contains("released")));
     world.refuse();
     world.want();

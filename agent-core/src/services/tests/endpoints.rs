@@ -171,3 +171,91 @@ fn the_endpoints_of_a_vips_family_decide_about_it() {
     world.tell(Event::SliceGone { namespace: "a".into(), slice: "web-6".into() });
     assert_eq!(world.local("2001:db8::7"), Some(vec![]), "no node can deliver it");
 }
+
+/// Returns a world in which everything but the slices is listed.
+fn with_all_but_slices(settings: Settings) -> World {
+    let mut world = World::without_slices(settings);
+    world.tell(Event::Synced);
+    world
+}
+
+#[test]
+fn slices_are_listed_once_a_service_needs_them() {
+    type Row = (&'static str, ServiceRecord, bool, bool);
+    let local = || on_vip("a/web").local();
+    let table: [Row; 6] = [
+        ("policy Local", local(), false, true),
+        ("policy Cluster", on_vip("a/web"), false, false),
+        ("policy Cluster, withdrawn without endpoints", on_vip("a/web"), true, true),
+        ("another type", ServiceRecord { load_balancer: false, ..local() }, false, false),
+        ("another type, withdrawn", ServiceRecord { load_balancer: false, ..local() }, true, false),
+        ("one that is being deleted", ServiceRecord { deleting: true, ..local() }, false, false),
+    ];
+    for (description, record, withdraw_without_endpoints, is_needed) in table {
+        let mut world = World::without_slices(Settings { withdraw_without_endpoints, ..Settings::default() });
+        world.put(record.clone());
+        assert_eq!(world.lists_slices, is_needed, "{description}, before everything is listed");
+        world.put(ServiceRecord { created: record.created + 1, ..record });
+        world.tell(Event::Synced);
+        assert_eq!(world.lists_slices, is_needed, "{description}");
+    }
+}
+
+#[test]
+fn no_slice_decides_before_all_are_listed() {
+    for withdraw_without_endpoints in [false, true] {
+        let mut world = with_all_but_slices(Settings { withdraw_without_endpoints, ..Settings::default() });
+        world.put(on_vip("a/web").local());
+        world.put(service("a/other").addressed("192.0.2.70"));
+        world.tell(Event::Slice(slice("a/web", "1", &["node-b"], &[])));
+        assert_eq!(world.demand(VIP).reach, Reach::Unknown, "another slice of it may follow");
+        let other = &world.demand("192.0.2.70").reach;
+        assert_eq!(*other, if withdraw_without_endpoints { Reach::Unknown } else { Reach::Anywhere });
+        world.tell(Event::SlicesListed);
+        assert_eq!(world.local(VIP), Some(vec!["node-b"]));
+        assert_eq!(world.local("192.0.2.70"), withdraw_without_endpoints.then(Vec::new));
+        assert_eq!(world.tell(Event::SlicesListed), [], "listed again");
+    }
+}
+
+#[test]
+fn a_service_whose_policy_changes_needs_the_slices_only_under_local() {
+    let mut world = with_all_but_slices(Settings::default());
+    world.put(on_vip("a/web"));
+    let service = named("a/web");
+    let listed = world.put(on_vip("a/web").local());
+    assert_eq!(listed[0], Command::ListSlices { service });
+    assert_eq!(world.demand(VIP).reach, Reach::Unknown);
+    world.put(on_vip("a/web"));
+    assert_eq!(world.local(VIP), None);
+    world.put(on_vip("a/web").local());
+    assert_eq!(world.demand(VIP).reach, Reach::Unknown);
+    world.tell(Event::SlicesListed);
+    assert_eq!(world.local(VIP), Some(vec![]));
+}
+
+#[test]
+fn the_owner_of_a_shared_vip_decides_although_its_slices_are_not_known_yet() {
+    type Row = (bool, bool, Reach);
+    let table: [Row; 4] = [
+        (true, false, Reach::Unknown),
+        (true, true, Reach::Unknown),
+        (false, true, Reach::Anywhere),
+        (false, false, Reach::Anywhere),
+    ];
+    for (owner, other, reach) in table {
+        let mut world = with_all_but_slices(Settings::default());
+        let mail = vec![Port { port: 25, protocol: Protocol::Tcp }];
+        world.put(ServiceRecord { local: owner, ..on_vip("a/web").created(1) });
+        world.put(ServiceRecord { local: other, ports: mail, ..on_vip("a/mail").created(2) });
+        let demand = world.demand(VIP);
+        assert_eq!(demand.services, [named("a/web"), named("a/mail")]);
+        assert_eq!(demand.reach, reach, "owner Local: {owner}, the other one: {other}");
+        assert_eq!(world.problems, [], "nothing is lost as far as is known");
+        world.tell(Event::SlicesListed);
+        world.tell(Event::Slice(slice("a/web", "1", &["node-a"], &[])));
+        world.tell(Event::Slice(slice("a/mail", "2", &["node-b"], &[])));
+        assert_eq!(world.local(VIP), owner.then(|| vec!["node-a"]));
+        assert_eq!(world.problems.len(), usize::from(other), "{:?}", world.words());
+    }
+}

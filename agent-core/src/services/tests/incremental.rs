@@ -23,7 +23,7 @@ impl Cluster {
                 self.services.remove(name);
                 return;
             }
-            Event::Synced => return,
+            Event::SlicesListed | Event::Synced => return,
             Event::Pools(pools::Event::Pool(record)) => format!("pool {}", record.name),
             Event::Pools(pools::Event::PoolGone(name)) => format!("pool {name}"),
             Event::Pools(other) => panic!("no event of an agent: {other:?}"),
@@ -39,7 +39,7 @@ impl Cluster {
             Event::ServiceCidr { name, .. } => format!("service cidr {name}"),
             Event::NodeInterfaces { node, .. } => format!("interfaces {node}"),
             Event::HostNetwork(_) => "host".to_owned(),
-            Event::ApiEndpoints(_) => "api".to_owned(),
+            Event::ApiServers { slice, .. } => format!("api servers {slice:?}"),
             Event::Claim { vip, .. } | Event::ClaimGone(vip) => format!("claim {vip}"),
             Event::Held { vip, .. } => format!("held {vip}"),
         };
@@ -179,7 +179,11 @@ fn event() -> impl Strategy<Value = Event> {
         1 => node().prop_map(|node| Event::NodeGone(node.into())),
         1 => network,
         1 => interfaces,
-        1 => prop::option::of(vip()).prop_map(|vip| Event::ApiEndpoints(vip.map(ip).into_iter().collect())),
+        1 => (any::<bool>(), prop::option::of(vip())).prop_map(|(is_slice, vip)| Event::ApiServers {
+            slice: is_slice.then(|| "kubernetes".into()),
+            addresses: vip.map(ip).into_iter().collect(),
+        }),
+        1 => Just(Event::SlicesListed),
         2 => (vip(), any::<bool>()).prop_map(|(vip, here)| Event::Held { vip: ip(vip), here }),
         2 => claim(),
         1 => vip().prop_map(|vip| Event::ClaimGone(ip(vip))),
@@ -245,12 +249,12 @@ proptest! {
         last in prop::collection::vec(good(), 0..3),
     ) {
         let mut cluster = Cluster::default();
-        let mut world = World::unsynced(settings.clone());
+        let mut world = World::without_slices(settings.clone());
         // A value that cannot be parsed makes the past matter. In
         // the end, all values can be parsed.
         let broken = |record: &&ServiceRecord| record.annotations.nodes.as_deref() == Some("in in in");
         let mut all = events;
-        all.push(Event::Synced);
+        all.extend([Event::SlicesListed, Event::Synced]);
         all.extend(last.into_iter().map(|record| Event::Service(Box::new(record))));
         for event in all {
             cluster.note(&event);
@@ -313,7 +317,8 @@ proptest! {
                     let foreign = matches!(cluster.services[service].status_owner(), StatusOwner::Other(_));
                     prop_assert!(!foreign, "another controller's status would be overwritten");
                 }
-                Command::Demand(..)
+                Command::ListSlices { .. }
+                | Command::Demand(..)
                 | Command::LeaveIngress { .. }
                 | Command::Reserve(_)
                 | Command::Report { .. }

@@ -18,7 +18,7 @@ fn lan() -> World {
         name_servers,
         ..network(addresses, &["192.0.2.1", "2001:db8::1"])
     }));
-    world.tell(Event::ApiEndpoints([ip("192.0.2.20"), ip("2001:db8::20")].into()));
+    world.tell(api_servers(&["192.0.2.20", "2001:db8::20"]));
     let mut eth0 = interface(&[
         "192.0.2.12/24",
         "192.0.2.62/24",
@@ -243,11 +243,7 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
         ("our interface gets it", at(host("eth0", &["192.0.2.7/24"]), &[]), at(Vec::new(), &[])),
         ("it becomes a broadcast address", at(host("eth0", &["192.0.2.5/29"]), &[]), at(Vec::new(), &[])),
         ("it becomes a gateway", at(Vec::new(), &["192.0.2.7"]), at(Vec::new(), &["192.0.2.1"])),
-        (
-            "the API server moves there",
-            Event::ApiEndpoints([ip("192.0.2.7")].into()),
-            Event::ApiEndpoints(BTreeSet::new()),
-        ),
+        ("the API server moves there", api_servers(&["192.0.2.7"]), api_servers(&[])),
     ];
     for (description, taken, free) in table {
         let mut world = World::new();
@@ -263,18 +259,27 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
     }
 }
 
+/// Returns the news of the slice of `default/kubernetes`.
+fn api_servers(addresses: &[&str]) -> Event {
+    let addresses = addresses.iter().map(|address| ip(address)).collect();
+    Event::ApiServers { slice: Some("kubernetes".into()), addresses }
+}
+
 #[test]
 fn an_address_is_free_when_the_last_reason_against_it_is_gone() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7"));
     world.node("node-a", &["192.0.2.7"]);
     world.node("node-b", &["192.0.2.7"]);
-    world.tell(Event::ApiEndpoints([ip("192.0.2.7")].into()));
+    world.tell(api_servers(&["192.0.2.7"]));
+    world.tell(Event::ApiServers { slice: None, addresses: vec![ip("192.0.2.7")] });
     world.tell(Event::NodeGone("node-a".into()));
     assert!(world.words()[0].contains("Node node-b"), "{:?}", world.words());
     world.tell(Event::NodeGone("node-b".into()));
     assert!(world.words()[0].contains("the API server"), "{:?}", world.words());
-    world.tell(Event::ApiEndpoints(BTreeSet::new()));
+    world.tell(api_servers(&[]));
+    assert!(world.words()[0].contains("the API server"), "{:?}", world.words());
+    world.tell(Event::ApiServers { slice: None, addresses: Vec::new() });
     assert_eq!(world.vips(), ["192.0.2.7"]);
 }
 
@@ -301,7 +306,7 @@ fn needs() -> Vec<(Event, &'static str, Event)> {
         (at(Vec::new(), &["192.0.2.7"]), "this host routes through it", at(Vec::new(), &[])),
         (Event::HostNetwork(resolver), "/etc/resolv.conf", at(Vec::new(), &[])),
         (node(vec![ip("192.0.2.7")]), "Node node-c lists it", node(Vec::new())),
-        (Event::ApiEndpoints([ip("192.0.2.7")].into()), "API server", Event::ApiEndpoints(BTreeSet::new())),
+        (api_servers(&["192.0.2.7"]), "API server", api_servers(&[])),
     ]
 }
 

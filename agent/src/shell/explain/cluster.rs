@@ -56,7 +56,8 @@ pub(super) async fn look(
     let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
     let metallb = options.services.metallb;
     let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
-    let resources = [Resource::OF_CONTROLLER, of_metallb].concat();
+    // All that an agent may read, whether a Service needs it or not.
+    let resources = [Resource::OF_CONTROLLER, &[Resource::EndpointSlices], of_metallb].concat();
     let reading = Reading { service_labels: true, needs_pools: false, metallb };
     let (_reader, mut seen) = Reader::start(&kube, &resources, reading)?;
     let mut world = World::new(options, &server, kube.clone(), lead(&kube).await, view)?;
@@ -74,6 +75,7 @@ pub(super) async fn look(
             None => return Ok(Look::Failed(format!("{} has not listed everything in 20 s", server.url()))),
         }
     }
+    world.services.on_event(services::Event::SlicesListed);
     world.services.on_event(services::Event::Synced);
     progress("watching the nodes' Leases: whether they are renewed is seen, not believed");
     while let Some(until) = world.watched_until()? {
@@ -142,8 +144,8 @@ impl World {
         // What a Service has is the controller's to say, if there is one.
         let role = if matches!(leader, Look::Not(_)) { Role::Alone } else { Role::Controller };
         let mut services = Services::start(services::Settings { role, ..options.services.clone() });
-        let api = server.address().into_iter().collect();
-        services.on_event(services::Event::ApiEndpoints(api));
+        let addresses = server.address().into_iter().collect();
+        services.on_event(services::Event::ApiServers { slice: None, addresses });
         // The addresses that this host refuses matter only if an agent runs here.
         let attached = host::attached(options)?;
         if !attached.is_empty() {
@@ -202,7 +204,7 @@ impl World {
             | Seen::ServiceGone(_)
             | Seen::Slice(_)
             | Seen::SliceGone { .. }
-            | Seen::ApiEndpoints(_)
+            | Seen::ApiServers { .. }
             | Seen::Unreadable { .. }
             | Seen::Readable { .. } => {}
         }

@@ -40,7 +40,9 @@ impl Seen {
             Self::ServiceGone(name) => (None, Some(Served::ServiceGone(name))),
             Self::Slice(record) => (None, Some(Served::Slice(record))),
             Self::SliceGone { namespace, slice } => (None, Some(Served::SliceGone { namespace, slice })),
-            Self::ApiEndpoints(addresses) => (None, Some(Served::ApiEndpoints(addresses))),
+            Self::ApiServers { slice, addresses } => {
+                (None, Some(Served::ApiServers { slice: Some(slice), addresses }))
+            }
             Self::Pool(record) => (None, Some(Served::Pools(pools::Event::Pool(record)))),
             Self::PoolGone(name) => (None, Some(Served::Pools(pools::Event::PoolGone(name)))),
             Self::L2Advertisement(record, _) => {

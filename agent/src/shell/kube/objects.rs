@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    net::IpAddr,
     sync::{Arc, LazyLock},
 };
 
@@ -87,8 +86,6 @@ pub(super) struct Parsed {
     pub(super) seen: Seen,
     /// True if the agent uses the object. An unused object is passed on only if it was used before.
     pub(super) is_used: bool,
-    /// The addresses of the API servers, if the object names them.
-    pub(super) api_servers: Option<BTreeSet<IpAddr>>,
 }
 
 /// An object's name and version.
@@ -130,6 +127,7 @@ pub(super) fn parse(
             Parsed::new(name, version, Seen::Service(Box::new(record)))
         }
         Resource::EndpointSlices => slice(serde_json::from_str(object)?),
+        Resource::ApiServers => api_servers(serde_json::from_str(object)?),
         Resource::Nodes => node(serde_json::from_str(object)?),
         Resource::Namespaces => namespace(serde_json::from_str(object)?),
         Resource::ServiceCidrs => service_cidr(serde_json::from_str(object)?),
@@ -173,6 +171,10 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
             let (namespace, slice) = in_namespace()?;
             Seen::SliceGone { namespace: namespace.into(), slice: slice.into() }
         }
+        Resource::ApiServers => {
+            let (_, slice) = in_namespace()?;
+            Seen::ApiServers { slice: slice.into(), addresses: Vec::new() }
+        }
         Resource::Nodes => Seen::NodeGone(name.into()),
         Resource::Namespaces => Seen::NamespaceGone(name.into()),
         Resource::ServiceCidrs => Seen::ServiceCidr { name: name.into(), nets: Vec::new() },
@@ -203,7 +205,7 @@ pub(super) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
 
 impl Parsed {
     fn new(name: Box<str>, version: String, seen: Seen) -> Self {
-        Self { identity: Identity { name, version }, seen, is_used: true, api_servers: None }
+        Self { identity: Identity { name, version }, seen, is_used: true }
     }
 }
 
@@ -376,7 +378,6 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
     let is_ipv6 = address_type == "IPv6";
     let is_used = (is_ipv6 || address_type == "IPv4") && !of.is_empty();
     let service = ServiceName { namespace: namespace_of(&metadata), name: of.into() };
-    let is_api = is_used && *service.namespace == *"default" && *service.name == *"kubernetes";
     let mut record = EndpointsRecord {
         slice: metadata.name.as_str().into(),
         service,
@@ -385,11 +386,7 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
         ready_elsewhere: false,
         is_ipv6,
     };
-    let mut api_servers = BTreeSet::new();
-    for Endpoint { addresses, node_name, conditions } in endpoints.unwrap_or_default() {
-        if is_api {
-            api_servers.extend(addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok()));
-        }
+    for Endpoint { node_name, conditions, .. } in endpoints.unwrap_or_default() {
         // The API defines absent conditions so: ready, and serving if ready.
         let ready = conditions.ready.unwrap_or(true);
         let lingers = conditions.terminating.unwrap_or(false) && conditions.serving.unwrap_or(ready);
@@ -400,11 +397,17 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
             Some(_) | None => {}
         }
     }
-    Parsed {
-        is_used,
-        api_servers: is_api.then_some(api_servers),
-        ..Parsed::new(full_name, metadata.resource_version, Seen::Slice(record))
-    }
+    Parsed { is_used, ..Parsed::new(full_name, metadata.resource_version, Seen::Slice(record)) }
+}
+
+/// Reads a slice in the namespace `default`.
+fn api_servers(EndpointSlice { metadata, endpoints, .. }: EndpointSlice) -> Parsed {
+    let is_used = metadata.label(SERVICE_NAME) == Some("kubernetes");
+    let endpoints = endpoints.filter(|_| is_used).unwrap_or_default();
+    let addresses = endpoints.iter().flat_map(|endpoint| &endpoint.addresses);
+    let addresses = addresses.filter_map(|address| address.parse().ok()).collect();
+    let seen = Seen::ApiServers { slice: metadata.name.as_str().into(), addresses };
+    Parsed { is_used, ..Parsed::new(full_name(&metadata), metadata.resource_version, seen) }
 }
 
 #[derive(Deserialize)]

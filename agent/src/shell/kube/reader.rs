@@ -84,7 +84,11 @@ const UNKNOWN_PACE: Duration = Duration::from_mins(5);
 
 /// A reader that runs until it is dropped.
 pub struct Reader {
-    _tasks: JoinSet<()>,
+    kube: Kube,
+    reading: Reading,
+    connections: Arc<Connections>,
+    seen: mpsc::Sender<Seen>,
+    tasks: JoinSet<()>,
 }
 
 impl Reader {
@@ -100,25 +104,30 @@ impl Reader {
     ) -> Result<(Self, mpsc::Receiver<Seen>), ConnectError> {
         let (seen, receiver) = mpsc::channel(QUEUE);
         let connections = Arc::new(Connections::open(&kube.server)?);
-        let mut tasks = JoinSet::new();
-        for resource in resources.iter().copied() {
-            let one = One {
-                resource,
-                reading,
-                kube: kube.clone(),
-                connections: Arc::clone(&connections),
-                delivery: Delivery::new(resource, reading, kube.clone(), seen.clone()),
-                alarm: kube.alarm.listen(),
-                failures: 0,
-                refusals: Refusals::default(),
-                page: PAGE,
-                version: String::new(),
-                listed: None,
-                silence: Silence::default(),
-            };
-            tasks.spawn(one.run());
+        let mut reader = Self { kube: kube.clone(), reading, connections, seen, tasks: JoinSet::new() };
+        for resource in resources {
+            reader.read(*resource);
         }
-        Ok((Self { _tasks: tasks }, receiver))
+        Ok((reader, receiver))
+    }
+
+    /// Starts to read one more type.
+    pub fn read(&mut self, resource: Resource) {
+        let one = One {
+            resource,
+            reading: self.reading,
+            kube: self.kube.clone(),
+            connections: Arc::clone(&self.connections),
+            delivery: Delivery::new(resource, self.reading, self.kube.clone(), self.seen.clone()),
+            alarm: self.kube.alarm.listen(),
+            failures: 0,
+            refusals: Refusals::default(),
+            page: PAGE,
+            version: String::new(),
+            listed: None,
+            silence: Silence::default(),
+        };
+        self.tasks.spawn(one.run());
     }
 }
 
@@ -224,16 +233,12 @@ impl One {
         }
     }
 
-    /// Reports the problem that ended an attempt, and waits for the next one. A busy API server is a
-    /// problem when it refuses twice in a row: it refuses the first watch of a type that it has just
-    /// learnt.
+    /// Reports the problem that ended an attempt, and waits for the next one.
     async fn halt(&mut self, halt: Halt) -> Result<(), Closed> {
         match halt {
             Halt::Closed => Err(Closed),
             Halt::ReadError(error) => {
-                if self.failures > 0 || !error.is_busy() {
-                    self.delivery.failed(error).await?;
-                }
+                self.delivery.failed(error).await?;
                 self.pause().await;
                 Ok(())
             }
@@ -325,6 +330,7 @@ impl One {
                 Resource::Leases => end.min(Instant::now() + limits.silence()),
                 Resource::Services
                 | Resource::EndpointSlices
+                | Resource::ApiServers
                 | Resource::Nodes
                 | Resource::Namespaces
                 | Resource::ServiceCidrs

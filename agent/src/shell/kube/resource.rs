@@ -18,6 +18,9 @@ pub enum Resource {
     Services,
     /// `endpointslices.discovery.k8s.io`, in all namespaces.
     EndpointSlices,
+    /// The same in the namespace `default`: those of the Service `kubernetes` have the addresses of the
+    /// API servers.
+    ApiServers,
     /// `nodes`.
     Nodes,
     /// `namespaces`.
@@ -37,7 +40,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// The types that the controller reads.
+    /// The types that the controller reads from the beginning.
     pub const OF_CONTROLLER: &[Self] = &[
         Self::VipPools,
         Self::VirtualIps,
@@ -45,8 +48,8 @@ impl Resource {
         Self::Nodes,
         Self::Namespaces,
         Self::ServiceCidrs,
+        Self::ApiServers,
         Self::Services,
-        Self::EndpointSlices,
     ];
     /// The types that agents and controller read too instead of `MetalLB`.
     pub const OF_METALLB: &[Self] =
@@ -58,7 +61,7 @@ impl Resource {
         Self::MetalLb(MetalLb::BfdProfiles),
         Self::MetalLb(MetalLb::Communities),
     ];
-    /// The types that the agents read.
+    /// The types that the agents read from the beginning.
     pub const OF_AGENT: &[Self] = &[
         Self::Leases,
         Self::VirtualIps,
@@ -66,8 +69,8 @@ impl Resource {
         Self::Namespaces,
         Self::ServiceCidrs,
         Self::VipPools,
+        Self::ApiServers,
         Self::Services,
-        Self::EndpointSlices,
     ];
 
     /// Returns true if the agents can do without the type: the API server may not know it, or may not
@@ -87,6 +90,7 @@ impl Resource {
         match self {
             Self::Services => Collection::of::<Service>(None),
             Self::EndpointSlices => Collection::of::<EndpointSlice>(None),
+            Self::ApiServers => Collection::of::<EndpointSlice>(Some("default")),
             Self::Nodes => Collection::of::<Node>(None),
             Self::Namespaces => Collection::of::<Namespace>(None),
             Self::ServiceCidrs => Collection::of::<ServiceCIDR>(None),
@@ -105,6 +109,7 @@ impl fmt::Display for Resource {
             Self::MetalLb(of) => return write!(f, "{}.metallb.io", of.plural()),
             Self::Services => "services",
             Self::EndpointSlices => "endpointslices.discovery.k8s.io",
+            Self::ApiServers => "endpointslices.discovery.k8s.io in default",
             Self::Nodes => "nodes",
             Self::Namespaces => "namespaces",
             Self::ServiceCidrs => "servicecidrs.networking.k8s.io",

@@ -91,8 +91,14 @@ pub enum Seen {
         /// Its name.
         name: Arc<str>,
     },
-    /// The addresses of all API servers: the endpoints of `default/kubernetes`.
-    ApiEndpoints(BTreeSet<IpAddr>),
+    /// An `EndpointSlice` of `default/kubernetes` was listed, it changed, or it is gone and has no
+    /// addresses any more.
+    ApiServers {
+        /// Its name.
+        slice: Arc<str>,
+        /// The addresses of its endpoints.
+        addresses: Vec<IpAddr>,
+    },
     /// The Secret with the keys of wire failover was listed, it changed, or it is gone and has none any
     /// more.
     WireKeys {
@@ -104,7 +110,7 @@ pub enum Seen {
     /// The end of a list: all objects of the type were reported, and all that had vanished.
     Synced(Resource),
     /// Objects of the type cannot be read now; the reader tries again. Sent
-    /// at the beginning, and when the error changes. Not sent for a single 429.
+    /// at the beginning, and when the error changes. A 429 is sent when it repeats.
     Unreadable {
         /// The type.
         resource: Resource,

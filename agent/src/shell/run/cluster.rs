@@ -125,12 +125,10 @@ struct Cluster {
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
     seen: mpsc::Receiver<Seen>,
-    _reader: Reader,
+    reader: Reader,
     moves: Moves,
     move_metrics: MoveMetrics,
     kube: Kube,
-    /// Address by which this agent reaches the API server, whatever the cluster says about that.
-    api_address: Option<IpAddr>,
     pod: Option<String>,
     /// Task that finds out why the agent is to end.
     why: Option<JoinHandle<Result<StopReason, ConnectError>>>,

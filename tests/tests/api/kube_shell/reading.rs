@@ -219,12 +219,14 @@ async fn a_controller_waits_for_the_definition_of_pools() -> Result<()> {
 /// An API server refuses the first watch of a type that it has just learnt with 429.
 #[tokio::test]
 async fn an_api_server_that_is_busy_is_a_problem_only_when_it_refuses_twice_in_a_row() -> Result<()> {
-    for (refusals, wanted) in [(1, ""), (2, "trouble, its end")] {
+    for (lists, watches_, wanted) in [(1, 1, ""), (2, 1, "trouble, its end"), (0, 2, "trouble, its end")] {
         let scene = Scene::new().await?;
-        let all = Matching::any().verb(Verb::Watch).resource("vippools");
-        scene.server.trouble(all, Effect::Answer(429), Often::Next(refusals));
+        for (verb, refusals) in [(Verb::List, lists), (Verb::Watch, watches_)] {
+            let all = Matching::any().verb(verb).resource("vippools");
+            scene.server.trouble(all, Effect::Answer(429), Often::Next(refusals));
+        }
         let (_reader, mut seen, mut told) = reading(&scene.kube).await?;
-        watches(&scene, "vippools", u64::from(refusals) + 1, PATIENCE).await?;
+        watches(&scene, "vippools", u64::from(watches_) + 1, PATIENCE).await?;
         create_pool(&scene).await?;
         until(&mut seen, "the pool", |seen| {
             told.push(seen.clone());
@@ -239,9 +241,57 @@ async fn an_api_server_that_is_busy_is_a_problem_only_when_it_refuses_twice_in_a
                 _ => None,
             })
             .collect();
-        assert_eq!(told.join(", "), wanted, "after {refusals} refusals");
+        assert_eq!(told.join(", "), wanted, "after {lists} and {watches_} refusals");
     }
     Ok(())
+}
+
+/// Returns a slice of `default/kubernetes` with this address.
+fn slice_of_api_servers(address: &str) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "servers", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+        "endpoints": [{"addresses": [address]}],
+    })
+}
+
+#[tokio::test]
+async fn slices_tell_the_addresses_of_api_servers_at_once_and_endpoints_when_they_are_read() -> Result<()> {
+    let scene = Scene::new().await?;
+    let slices = scene.api(Some("default"), "discovery.k8s.io", "v1", "EndpointSlice");
+    create(&slices, slice_of_api_servers("192.0.2.20")).await?;
+    let (mut reader, mut seen, told) = reading(&scene.kube).await?;
+    let of_servers = |seen: &Seen| match seen {
+        Seen::ApiServers { slice, addresses } if **slice == *"servers" => Some(format!("{addresses:?}")),
+        _ => None,
+    };
+    let is_endpoints = |seen: &Seen| matches!(seen, Seen::Slice(_) | Seen::SliceGone { .. });
+    assert_eq!(told.iter().filter_map(of_servers).collect::<Vec<_>>(), ["[192.0.2.20]"]);
+    assert!(!told.iter().any(is_endpoints), "{told:?}");
+    merge(&slices, "servers", json!({"endpoints": [{"addresses": ["192.0.2.21"]}]})).await?;
+    assert_eq!(until(&mut seen, "the change", of_servers).await?, "[192.0.2.21]");
+
+    reader.read(Resource::EndpointSlices);
+    let name = until(&mut seen, "the endpoints", |seen| match seen {
+        Seen::Slice(record) if *record.slice == *"servers" => Some(record.service.to_string()),
+        _ => None,
+    });
+    assert_eq!(name.await?, "default/kubernetes");
+    until(&mut seen, "the list", |seen| matches!(seen, Seen::Synced(Resource::EndpointSlices)).then_some(()))
+        .await?;
+    delete(&slices, "servers").await?;
+    scene.kube.list_anew();
+    let mut gone = (false, false);
+    until(&mut seen, "its end", |seen| {
+        gone.0 |= of_servers(seen).is_some_and(|addresses| addresses == "[]");
+        gone.1 |= matches!(seen, Seen::SliceGone { slice, .. } if **slice == *"servers");
+        (gone == (true, true)).then_some(())
+    })
+    .await?;
+    until(&mut seen, "another list", |seen| {
+        matches!(seen, Seen::Synced(Resource::EndpointSlices)).then_some(())
+    })
+    .await
 }
 
 #[tokio::test]

@@ -65,6 +65,11 @@ fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
         ("no Lease", Seen::LeaseGone(node()), (Some(Owned::LeaseGone(node())), None)),
         ("no claim", Seen::ClaimGone(VIP), (Some(Owned::ClaimGone(VIP)), Some(Served::ClaimGone(VIP)))),
         ("no Namespace", Seen::NamespaceGone("a".into()), (None, Some(Served::NamespaceGone("a".into())))),
+        (
+            "an API server",
+            Seen::ApiServers { slice: "kubernetes".into(), addresses: vec![VIP] },
+            (None, Some(Served::ApiServers { slice: Some("kubernetes".into()), addresses: vec![VIP] })),
+        ),
         ("listed", Seen::Synced(Resource::Services), (None, None)),
         ("read again", Seen::Readable { resource: Resource::Services }, (None, None)),
     ];

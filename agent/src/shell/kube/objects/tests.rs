@@ -283,17 +283,25 @@ fn slices_that_say_nothing_about_endpoints_of_a_service_are_not_used() {
 }
 
 #[test]
-fn the_api_servers_are_the_endpoints_of_the_service_kubernetes_in_default_only() {
-    let slice = |namespace: &str| {
+fn the_api_servers_are_the_endpoints_of_the_service_kubernetes_only() {
+    let slice = |service: &str| {
         json!({
-            "metadata": {"name": "kubernetes", "namespace": namespace, "labels": {"kubernetes.io/service-name": "kubernetes"}},
+            "metadata": {"name": "its-1", "namespace": "default", "labels": {"kubernetes.io/service-name": service}},
             "addressType": "IPv4", "endpoints": [{"addresses": ["192.0.2.1"]}, {"addresses": ["192.0.2.2"], "conditions": {"ready": false}}],
         })
     };
-    let servers = parsed(Resource::EndpointSlices, &slice("default"), Reading::default()).api_servers;
-    let expected = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().expect("an address"));
-    assert_eq!(servers, Some(expected.into()), "one that is not ready now is one all the same");
-    assert_eq!(parsed(Resource::EndpointSlices, &slice("shop"), Reading::default()).api_servers, None);
+    let Parsed { seen, is_used, .. } = parsed(Resource::ApiServers, &slice("kubernetes"), Reading::default());
+    let Seen::ApiServers { slice: name, addresses } = seen else { panic!("{seen:?}") };
+    let expected = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse::<IpAddr>().expect("an address"));
+    assert_eq!(
+        (&*name, &*addresses),
+        ("its-1", &expected[..]),
+        "one that is not ready now is one all the same"
+    );
+    assert!(is_used);
+    let Parsed { seen, is_used, .. } = parsed(Resource::ApiServers, &slice("web"), Reading::default());
+    let Seen::ApiServers { addresses, .. } = seen else { panic!("{seen:?}") };
+    assert_eq!((is_used, &*addresses), (false, &[][..]), "it may have been a slice of that Service before");
 }
 
 #[test]
@@ -403,6 +411,7 @@ fn an_object_that_is_gone_has_the_name_that_it_was_reported_by() {
     let rows = [
         (Resource::Services, json!({"name": "web", "namespace": "shop"})),
         (Resource::EndpointSlices, json!({"name": "web-1", "namespace": "shop", "labels": labels})),
+        (Resource::ApiServers, json!({"name": "kubernetes", "namespace": "default"})),
         (Resource::Nodes, json!({"name": "a"})),
         (Resource::Namespaces, json!({"name": "shop"})),
         (Resource::VirtualIps, json!({"name": "192.0.2.10"})),
@@ -416,6 +425,7 @@ fn an_object_that_is_gone_has_the_name_that_it_was_reported_by() {
         let as_expected = match gone {
             Seen::ServiceGone(service) => service.to_string() == "shop/web",
             Seen::SliceGone { namespace, slice } => (&*namespace, &*slice) == ("shop", "web-1"),
+            Seen::ApiServers { slice, addresses } => *slice == *"kubernetes" && addresses.is_empty(),
             Seen::NodeGone(node) | Seen::LeaseGone(node) => node.as_str() == "a",
             Seen::NamespaceGone(name) => *name == *"shop",
             Seen::ClaimGone(vip) => vip.to_string() == "192.0.2.10",

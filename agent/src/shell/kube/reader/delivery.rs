@@ -1,14 +1,9 @@
 //! Delivery of one type of object to the core: parses each object, and remembers only its name.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    error::Error,
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 use tokio::sync::mpsc;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::super::{
     metallb::MetalLb,
@@ -32,16 +27,15 @@ pub(super) struct Delivery {
     /// Names of the delivered objects that are not gone. The value is
     /// true if the present list has the object.
     names: BTreeMap<Box<str>, bool>,
-    /// Addresses of API servers, by the `EndpointSlice` that names them.
-    api_servers: BTreeMap<Box<str>, BTreeSet<IpAddr>>,
     /// The last problem that was reported, until it is over.
     failing: Option<Arc<ReadError>>,
+    /// True if the API server was too busy, and has not answered since.
+    was_busy: bool,
 }
 
 impl Delivery {
     pub(super) fn new(resource: Resource, reading: Reading, kube: Kube, seen: mpsc::Sender<Seen>) -> Self {
-        let (names, api_servers) = (BTreeMap::new(), BTreeMap::new());
-        Self { resource, reading, kube, seen, names, api_servers, failing: None }
+        Self { resource, reading, kube, seen, names: BTreeMap::new(), failing: None, was_busy: false }
     }
 
     /// Notes that a list begins.
@@ -74,19 +68,15 @@ impl Delivery {
             Ok(parsed) => parsed,
             Err(error) => return self.unreadable(object, &error).await,
         };
-        let Parsed { identity, seen, is_used, api_servers } = parsed;
+        let Parsed { identity, seen, is_used } = parsed;
         if let Some(is_listed) = self.names.get_mut(&identity.name) {
             *is_listed = true;
         } else if is_used {
-            self.names.insert(identity.name.clone(), true);
+            self.names.insert(identity.name, true);
         } else {
             return Ok(identity.version);
         }
         self.send(seen).await?;
-        if let Some(addresses) = api_servers {
-            self.api_servers.insert(identity.name, addresses);
-            self.send_api_servers().await?;
-        }
         Ok(identity.version)
     }
 
@@ -104,21 +94,19 @@ impl Delivery {
         if self.names.remove(name).is_none() {
             return Ok(());
         }
-        if let Some(gone) = objects::gone(self.resource, name, &self.kube) {
-            self.send(gone).await?;
+        match objects::gone(self.resource, name, &self.kube) {
+            Some(gone) => self.send(gone).await,
+            None => Ok(()),
         }
-        if self.api_servers.remove(name).is_some() {
-            self.send_api_servers().await?;
-        }
-        Ok(())
     }
 
-    async fn send_api_servers(&self) -> Result<(), Closed> {
-        self.send(Seen::ApiEndpoints(self.api_servers.values().flatten().copied().collect())).await
-    }
-
-    /// Reports a problem, unless it is like the last one.
+    /// Reports a problem, unless it is like the last one. A busy API server is a problem when it refuses
+    /// twice in a row: it refuses the first watch of a type that it has just learnt.
     pub(super) async fn failed(&mut self, error: ReadError) -> Result<(), Closed> {
+        if error.is_busy() && !std::mem::replace(&mut self.was_busy, true) {
+            debug!(resource = %self.resource, error = chain(&error), "the API server is busy");
+            return Ok(());
+        }
         if self.failing.as_ref().is_some_and(|reported| reported.is_like(&error)) {
             return Ok(());
         }
@@ -129,6 +117,7 @@ impl Delivery {
 
     /// Reports that the last problem is over, if there was one.
     pub(super) async fn recovered(&mut self) -> Result<(), Closed> {
+        self.was_busy = false;
         match self.failing.take() {
             Some(_) => self.send(Seen::Readable { resource: self.resource }).await,
             None => Ok(()),

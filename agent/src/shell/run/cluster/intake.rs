@@ -101,7 +101,6 @@ impl EventLoop<Cluster> {
                 source.unreadable.remove(resource);
                 info!(%resource, "read from the API server again");
             }
-            Seen::ApiEndpoints(addresses) => addresses.extend(source.api_address),
             Seen::Lease(record) => source.moves.on_lease(record, now),
             Seen::LeaseGone(node) => source.moves.on_lease_gone(node),
             Seen::Claim(record) => {
@@ -118,6 +117,7 @@ impl EventLoop<Cluster> {
             | Seen::Namespace { .. }
             | Seen::NamespaceGone(_)
             | Seen::ServiceCidr { .. }
+            | Seen::ApiServers { .. }
             | Seen::Service(_)
             | Seen::ServiceGone(_)
             | Seen::Slice(_)
@@ -140,16 +140,22 @@ impl EventLoop<Cluster> {
         Ok(commands)
     }
 
-    /// Notes that a type has been listed. Starts the core after every type has been listed once.
+    /// Notes that a type has been listed. Starts the core after every type that is read then has been
+    /// listed once.
     fn on_listed(&mut self, resource: Resource, now: Monotonic) -> Vec<ownership::Command> {
         let source = &mut self.source;
         source.listed.insert(resource);
-        if source.listed.len() < source.resources.len() {
-            return Vec::new();
+        let mut told = Vec::new();
+        if resource == Resource::EndpointSlices {
+            told.extend(source.services.on_event(services::Event::SlicesListed));
         }
-        let told = source.services.on_event(services::Event::Synced);
+        let is_first = !source.synced && source.listed.len() == source.resources.len();
+        source.synced |= is_first;
+        if source.synced {
+            told.extend(source.services.on_event(services::Event::Synced));
+        }
         let mut commands = self.serve(told, now);
-        if !std::mem::replace(&mut self.source.synced, true) {
+        if is_first {
             info!("the cluster has been read");
             commands.extend(self.source.engine.on_event(ownership::Event::Synced, now));
         }
@@ -166,6 +172,11 @@ impl EventLoop<Cluster> {
         let mut owned = Vec::new();
         for command in commands {
             match command {
+                services::Command::ListSlices { service } => {
+                    info!(%service, "a Service needs the EndpointSlices; they are read from now on");
+                    source.resources.push(Resource::EndpointSlices);
+                    source.reader.read(Resource::EndpointSlices);
+                }
                 services::Command::Demand(vip, demand) => {
                     owned.extend(source.engine.on_event(ownership::Event::Demand(vip, demand), now));
                     source.show_holder(vip);

@@ -89,7 +89,7 @@ pub(super) async fn start(
     let limits = Limits { lease: settings.lease, margin: settings.margin };
     let metrics = &desk.metrics;
     let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);
-    let (api, api_address) = (server.url(), server.address());
+    let (api, target) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
     let metallb = args.services.metallb;
     let kube = if metallb { kube.with_metallb(&args.services.metallb_namespace) } else { kube };
@@ -119,7 +119,8 @@ pub(super) async fn start(
     let now = now()?;
     let messages = Messages::start(&kube, settings.node.clone(), now)?;
     let mut served = Services::start(args.service_settings());
-    let told = served.on_event(services::Event::ApiEndpoints(api_address.into_iter().collect()));
+    let addresses = target.into_iter().collect();
+    let told = served.on_event(services::Event::ApiServers { slice: None, addresses });
     debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
     let source = Cluster {
         engine: Engine::start(settings.clone(), Found::default(), now),
@@ -144,11 +145,10 @@ pub(super) async fn start(
         requests,
         replies,
         seen,
-        _reader: reader,
+        reader,
         moves: Moves::default(),
         move_metrics: metrics.moves.clone(),
         kube,
-        api_address,
         pod: args.pod_name.clone(),
         why: None,
         stopping: None,
