@@ -1,7 +1,7 @@
 //! Handover of a VIP, make before break: the choice of the successor and of the time.
 
 use super::{
-    Command, Demand, Disqualified, Entry, Notice, RETRY,
+    Command, Demand, Disqualified, Entry, Notice, RETRY, Reach,
     candidates::Candidate,
     pacing::Urgency,
     requests::Busy,
@@ -50,6 +50,11 @@ impl Subject<'_> {
                     return (!candidates.is_empty()).then(|| self.now + self.nodes.settings.renewal);
                 }
                 self.release(claim, &why);
+                None
+            }
+            // Another node may have no endpoint.
+            Ok(_) | Err(_) if demand.reach == Reach::Unknown && !self.nodes.own.is_leaving() => {
+                self.vip.waiting.better = None;
                 None
             }
             Err(why) => match others.iter().min_by_key(|candidate| candidate.known_at.max(self.now)) {

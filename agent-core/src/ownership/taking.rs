@@ -49,6 +49,8 @@ impl Subject<'_> {
     pub(super) fn take(&mut self, claim: Option<&ClaimRecord>, from: Monotonic) -> Again {
         let demand = self.vip.demand.clone()?;
         if demand.reach == Reach::Unknown {
+            self.vip.waiting.free = None;
+            self.vip.waiting.unholdable = None;
             return None;
         }
         let candidates = self.nodes.candidates(self.address, &demand, self.now);

@@ -60,7 +60,8 @@ pub enum Reach {
     Anywhere,
     /// These nodes (`externalTrafficPolicy: Local`).
     On(BTreeSet<NodeName>),
-    /// The `EndpointSlice`s are not listed yet. The holder goes on, and no node takes the VIP.
+    /// The `EndpointSlice`s are not listed yet. The VIP stays with its holder, unless that leaves or is
+    /// cut off from the segment, and no node takes it.
     Unknown,
 }
 

@@ -311,12 +311,28 @@ fn doings(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn while_endpoints_are_unknown_the_holder_goes_on_and_no_node_takes_the_vip_or_complains() {
+fn while_endpoints_are_unknown_a_vip_stays_with_its_holder_and_no_node_takes_it_or_complains() {
     let unknown = || Demand { reach: Reach::Unknown, ..demand() };
-    let mut holder = World::holding(&["b"]);
-    assert_eq!(holder.want_so(unknown()), [""; 0]);
-    assert_eq!(doings(&mut holder), [""; 0]);
-    assert!(holder.holds());
+    let prefers_b = || Demand { preferred: Some(selector("best")), ..demand() };
+    let reasons: [Reason; 5] = [
+        ("none", |_, _| Vec::new()),
+        HARD[0],
+        SOFT[0],
+        ("a better node", |world, _| world.tell(Event::Node(labelled("b", &["best"])))),
+        ("a wish", |world, _| world.wish("b")),
+    ];
+    for (description, happens) in reasons {
+        let mut holder = World::holding(&["b"]);
+        holder.want_so(prefers_b());
+        assert_eq!(holder.want_so(Demand { reach: Reach::Unknown, ..prefers_b() }), [""; 0]);
+        assert_eq!(happens(&mut holder, "a"), [""; 0], "{description}");
+        holder.after(STABLE_FOR);
+        assert_eq!(doings(&mut holder), [""; 0], "{description}");
+        assert!(holder.holds(), "{description}");
+    }
+    let mut leaving = World::holding(&["b"]);
+    leaving.want_so(unknown());
+    assert_eq!(leaving.tell(Event::Stop(StopReason::Leave)), HANDED_OVER);
 
     let mut other = World::living("a", &["b"]);
     other.want_so(unknown());

@@ -281,15 +281,12 @@ async fn slices_tell_the_addresses_of_api_servers_at_once_and_endpoints_when_the
         .await?;
     delete(&slices, "servers").await?;
     scene.kube.list_anew();
-    let mut gone = (false, false);
-    until(&mut seen, "its end", |seen| {
-        gone.0 |= of_servers(seen).is_some_and(|addresses| addresses == "[]");
-        gone.1 |= matches!(seen, Seen::SliceGone { slice, .. } if **slice == *"servers");
-        (gone == (true, true)).then_some(())
-    })
-    .await?;
-    until(&mut seen, "another list", |seen| {
-        matches!(seen, Seen::Synced(Resource::EndpointSlices)).then_some(())
+    let mut told = [false; 3];
+    until(&mut seen, "its end, and another list", |seen| {
+        told[0] |= of_servers(seen).is_some_and(|addresses| addresses == "[]");
+        told[1] |= matches!(seen, Seen::SliceGone { slice, .. } if **slice == *"servers");
+        told[2] |= matches!(seen, Seen::Synced(Resource::EndpointSlices));
+        (told == [true; 3]).then_some(())
     })
     .await
 }
