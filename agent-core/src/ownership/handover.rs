@@ -53,7 +53,7 @@ impl Subject<'_> {
                 None
             }
             // Another node may have no endpoint.
-            Ok(_) | Err(_) if demand.reach == Reach::Unknown && !self.nodes.own.is_leaving() => {
+            _ if demand.reach == Reach::Unknown && !self.nodes.own.is_leaving() => {
                 self.vip.waiting.better = None;
                 None
             }

@@ -297,15 +297,9 @@ fn a_local_service_without_any_endpoint_is_held_by_nobody_and_comes_back_with_it
     assert!(lines.contains(&"write claim: held by a1, epoch 2".to_owned()), "{lines:?}");
 }
 
-/// Returns what a world does in ten seconds with all requests answered, but for its Lease.
+/// Returns what a world does in ten renewals, but for its Lease.
 fn doings(world: &mut World) -> Vec<String> {
-    let mut lines = Vec::new();
-    for _ in 0..10 {
-        lines.extend(world.after(RENEWAL));
-        while !world.is_idle() {
-            lines.extend(world.answer());
-        }
-    }
+    let mut lines = world.after_renewals(10);
     lines.retain(|line| line.contains("claim") || line.contains("entry") || line.contains("tell"));
     lines
 }

@@ -24,13 +24,7 @@ fn reports() -> Vec<(World, Vec<String>)> {
         .into_iter()
         .map(|us| {
             let mut world = hopeless(us);
-            let mut lines = Vec::new();
-            for _ in 0..60 {
-                lines.extend(world.after(RENEWAL));
-                while !world.is_idle() {
-                    lines.extend(world.answer());
-                }
-            }
+            let lines = world.after_renewals(60);
             (world, lines)
         })
         .collect()

@@ -412,6 +412,18 @@ impl World {
         self.pass(duration).into_iter().map(|(_, line)| line).collect()
     }
 
+    /// Lets this number of renewals pass, and answers each request. Returns the lines of that time.
+    pub(super) fn after_renewals(&mut self, number: u32) -> Vec<String> {
+        let mut lines = Vec::new();
+        for _ in 0..number {
+            lines.extend(self.after(RENEWAL));
+            while !self.is_idle() {
+                lines.extend(self.answer());
+            }
+        }
+        lines
+    }
+
     /// Lets time pass. Returns the lines of that time, each with the seconds that have passed.
     pub(super) fn timeline(&mut self, duration: Duration) -> Vec<String> {
         let lines = self.pass(duration).into_iter();
