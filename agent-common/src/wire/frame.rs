@@ -11,7 +11,6 @@ pub const WIRE_LEN: usize = size_of::<WireFrame>();
 /// The bytes of an untagged frame.
 pub const WIRE_FRAME_LEN: usize = 14 + WIRE_LEN;
 
-const MAGIC: [u8; 4] = *b"VPW1";
 const UNITS: usize = 7;
 const HEAD: usize = 0;
 const HOLDER: usize = 1;
@@ -117,6 +116,9 @@ pub struct WireFrame {
 const _: () = assert!(WIRE_FRAME_LEN == 70);
 
 impl WireFrame {
+    /// The bytes that every frame begins with.
+    pub const MAGIC: [u8; 4] = *b"VPW1";
+
     /// Returns a frame that is signed with the key `with`, whose number is `key`.
     pub fn new(kind: WireType, key: u8, fields: &WireFields, with: SipKey) -> Self {
         let WireFields { holder, witness, round, sent_ns, answered_ns } = *fields;
@@ -156,12 +158,12 @@ impl WireFrame {
     /// Returns true if a frame that begins with these bytes behind its `EtherType` is one of wire failover.
     #[inline(always)]
     pub fn is_magic(start: [u8; 4]) -> bool {
-        u32::from_ne_bytes(start) == u32::from_ne_bytes(MAGIC)
+        u32::from_ne_bytes(start) == u32::from_ne_bytes(Self::MAGIC)
     }
 
     #[inline(always)]
     const fn head(kind: WireType, key: u8) -> u64 {
-        (u32::from_be_bytes(MAGIC) as u64) << 32 | (kind as u64) << 24 | (key as u64) << 16
+        (u32::from_be_bytes(Self::MAGIC) as u64) << 32 | (kind as u64) << 24 | (key as u64) << 16
     }
 
     #[inline(always)]

@@ -199,7 +199,7 @@ fn hear_only(socket: &OwnedFd, ifindex: u32, hearing: Hearing) -> io::Result<()>
         }
     }
     program.push(step(RETURN, u32::try_from(LONGEST).expect("invariant: it is small"), 0, 0));
-    attach_filter(socket, &mut program)
+    Ok(attach_filter(socket, &mut program)?)
 }
 
 /// Drops what is no solicitation or advertisement.
@@ -208,7 +208,6 @@ fn is_nd() -> [libc::sock_filter; 7] {
     const NEXT_HEADER: u32 = 20;
     const TYPE: u32 = 54;
 
-    let load_byte = |at| step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0);
     [
         load_byte(NEXT_HEADER),
         go_on_if_equal(libc::IPPROTO_ICMPV6.cast_unsigned()),
@@ -250,36 +249,41 @@ fn receive_group(socket: &OwnedFd, ifindex: u32, group: MacAddr) -> io::Result<(
         mr_alen: 6,
         mr_address,
     };
-    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
+    Ok(set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?)
 }
 
-const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+/// The codes of a filter.
+pub(super) const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+pub(super) const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
-fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+pub(super) fn step(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     let code = u16::try_from(code).expect("invariant: a classic BPF code is below 256");
     libc::sock_filter { code, jt, jf, k }
 }
 
-fn load_word(at: u32) -> libc::sock_filter {
+pub(super) fn load_byte(at: u32) -> libc::sock_filter {
+    step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0)
+}
+
+pub(super) fn load_word(at: u32) -> libc::sock_filter {
     step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0, 0)
 }
 
 /// Returns the offset by which a filter reads what the kernel knows of a frame.
-const fn beside(what: libc::c_int) -> u32 {
+pub(super) const fn beside(what: libc::c_int) -> u32 {
     (libc::SKF_AD_OFF + what).cast_unsigned()
 }
 
 /// Skips one step, which drops the frame.
-fn go_on_if_equal(value: u32) -> libc::sock_filter {
+pub(super) fn go_on_if_equal(value: u32) -> libc::sock_filter {
     step(JUMP_IF_EQUAL, value, 1, 0)
 }
 
-fn drop_frame() -> libc::sock_filter {
+pub(super) fn drop_frame() -> libc::sock_filter {
     step(RETURN, 0, 0, 0)
 }
 
-fn attach_filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
+pub(super) fn attach_filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> nix::Result<()> {
     let filter = libc::sock_fprog {
         len: program.len().try_into().expect("invariant: some twenty steps"),
         filter: program.as_mut_ptr(),
@@ -289,10 +293,10 @@ fn attach_filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Res
 }
 
 /// Sets an option of the socket. `value` has the option's type.
-fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+fn set_option<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> nix::Result<()> {
     let length = libc::socklen_t::try_from(size_of_val(value)).expect("invariant: some bytes");
     // SAFETY: the pointer and the length describe the value, which is only read.
     let set =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const *value).cast(), length) };
-    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Errno::result(set).map(drop)
 }

@@ -14,7 +14,10 @@ use vipward_core::{
 };
 
 use super::{Key, Keys};
-use crate::shell::packet::{address, address_of, open};
+use crate::shell::{
+    packet::{address, address_of, open},
+    segment::{JUMP_IF_EQUAL, RETURN, attach_filter, beside, drop_frame, load_byte, load_word, step},
+};
 
 #[cfg(test)]
 mod tests;
@@ -45,20 +48,15 @@ pub(super) enum Next {
 impl WireSocket {
     /// Opens a socket that only sends.
     pub(crate) fn to_send() -> Result<Self, Errno> {
-        Self::open(None)
+        Ok(Self(open(SockType::Datagram)?))
     }
 
-    /// Opens a socket that also receives what the program passes.
+    /// Opens a socket that also receives what the program passes to the agent.
     pub(super) fn to_receive() -> Result<Self, Errno> {
-        Self::open(Some(ETHERTYPE_WIRE))
-    }
-
-    fn open(ethertype: Option<u16>) -> Result<Self, Errno> {
-        let this = Self(open(SockType::Datagram)?);
-        if let Some(ethertype) = ethertype {
-            // Interface 0 stands for all.
-            bind(this.0.as_raw_fd(), &address(0, ethertype))?;
-        }
+        let this = Self::to_send()?;
+        attach_filter(&this.0, &mut for_the_agent())?;
+        // Interface 0 stands for all.
+        bind(this.0.as_raw_fd(), &address(0, ETHERTYPE_WIRE))?;
         Ok(this)
     }
 
@@ -114,6 +112,25 @@ impl AsFd for WireSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Passes polls and answers to them that were sent to this host. The thread runs before others of the
+/// host, so frames that are not for it must not wake it. Offsets count from behind the `EtherType`.
+fn for_the_agent() -> [libc::sock_filter; 9] {
+    const MAGIC: u32 = 0;
+    const TYPE: u32 = 4;
+
+    [
+        load_word(beside(libc::SKF_AD_PKTTYPE)),
+        step(JUMP_IF_EQUAL, libc::PACKET_HOST.into(), 0, 5),
+        load_word(MAGIC),
+        step(JUMP_IF_EQUAL, u32::from_be_bytes(WireFrame::MAGIC), 0, 3),
+        load_byte(TYPE),
+        step(JUMP_IF_EQUAL, WireType::Poll as u32, 2, 0),
+        step(JUMP_IF_EQUAL, WireType::Silent as u32, 1, 0),
+        drop_frame(),
+        step(RETURN, u32::MAX, 0, 0),
+    ]
 }
 
 /// Reads a frame that is for the agent. The program checks the tag too, but it may be on another hook
