@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-use crate::{defence::Defence, event::Yield, frame::MacAddr};
+use crate::{defence::Defence, event::Yield, frame::MacAddr, wire::WireState};
 
 /// The default directory of the pinned maps and links.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
@@ -373,6 +373,9 @@ pinned! {
         pub yields_settled: u64,
         /// The session of this node in which the fence was set; 0 without a cluster.
         pub session: u64,
+        /// One more than the number of the last word in [`WireState`] that this node's Lease has shown to
+        /// be false; 0 for none.
+        pub words_settled: u64,
         /// The policy between the two times.
         pub policy: Policy,
         /// Says whether the program defends held VIPs.
@@ -406,11 +409,20 @@ impl FenceState {
 }
 
 impl Fence {
-    /// Returns the state at `now_ns`. `ended` is the session in `wire_state`: the fence of a session
-    /// that has ended has lapsed.
+    /// Returns true if the last word of a peer is that the session has ended, and the agent has not
+    /// settled that word.
     #[inline(always)]
-    pub fn state(&self, now_ns: u64, ended: u64) -> FenceState {
-        if now_ns < self.deadline_ns && (self.session == 0 || self.session != ended) {
+    pub fn has_ended(&self, told: WireState) -> bool {
+        self.session != 0
+            && self.session == told.ended
+            && self.words_settled != WireState::settled_by(told.words)
+    }
+
+    /// Returns the state at `now_ns`. `told` is the value of `wire_state`: the fence of a session that
+    /// has ended has lapsed.
+    #[inline(always)]
+    pub fn state(&self, now_ns: u64, told: WireState) -> FenceState {
+        if now_ns < self.deadline_ns && !self.has_ended(told) {
             FenceState::Valid
         } else if matches!(self.policy, Policy::Hold) && now_ns < self.hold_until_ns {
             FenceState::HeldOver

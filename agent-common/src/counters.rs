@@ -148,6 +148,9 @@ outcomes! {
     pub enum WireOutcome {
         /// A ping of a witness, answered.
         PingAnswered = ping_answered: Answer,
+        /// A ping that is no newer than the newest of that witness, answered: it is late, was replayed, or
+        /// was sent over another interface of the witness, too.
+        PingRepeated = ping_repeated: Answer,
         /// An answer to a ping of this node.
         EchoHeard = echo_heard: Drop,
         /// The question of another witness whether a holder is silent, for the agent.
@@ -172,6 +175,8 @@ outcomes! {
         RefusedTag = refused_tag: Drop,
         /// An answer to a ping that is still to be sent.
         RefusedTime = refused_time: Drop,
+        /// An answer that is no newer than the newest of that peer.
+        RefusedRepeated = refused_repeated: Drop,
     }
 
     /// The value of the `wire_counters` map: the number of frames of wire failover by outcome, on one

@@ -28,9 +28,12 @@ pub trait WireTables {
     fn key(&self, id: u8) -> Option<SipKey>;
     /// Records that the peer of a slot has been heard.
     fn hear(&self, slot: u32, now_ns: u64);
-    /// Records that the peer of a slot has answered the ping that was sent at `sent_ns`. A later time
-    /// that is recorded stays.
-    fn answered(&self, slot: u32, sent_ns: u64);
+    /// Records that the peer of a slot has answered the ping that was sent at `sent_ns`. Returns false if it
+    /// has answered that one or a later one before.
+    fn answered(&self, slot: u32, sent_ns: u64) -> bool;
+    /// Records that the peer of a slot has sent a ping at `sent_ns`, on its own clock. Returns false if that
+    /// one or a later one has come before.
+    fn pinged(&self, slot: u32, sent_ns: u64) -> bool;
     /// Records that a session of this node has ended.
     fn end(&self, session: u64);
 }
@@ -63,16 +66,21 @@ pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &
     match kind {
         WireType::Ping => {
             let now_ns = tables.now_ns();
-            tables.hear(slot, now_ns);
+            let is_new = tables.pinged(slot, frame.sent_ns());
+            if is_new {
+                tables.hear(slot, now_ns);
+            }
             frame.turn_into_echo(now_ns, key);
-            WireOutcome::PingAnswered
+            if is_new { WireOutcome::PingAnswered } else { WireOutcome::PingRepeated }
         }
         WireType::Echo => {
             let (now_ns, sent_ns) = (tables.now_ns(), frame.sent_ns());
             if sent_ns > now_ns {
                 return WireOutcome::RefusedTime;
             }
-            tables.answered(slot, sent_ns);
+            if !tables.answered(slot, sent_ns) {
+                return WireOutcome::RefusedRepeated;
+            }
             tables.hear(slot, now_ns);
             WireOutcome::EchoHeard
         }

@@ -16,7 +16,7 @@ use std::{
 use thiserror::Error;
 use vipward_common::{
     Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Proof, Role, VipCounters, VipKey, VlanKey,
-    VlanTags, WireCounters,
+    VlanTags, WireCounters, WireState,
 };
 
 pub use self::status::{
@@ -108,8 +108,8 @@ pub struct Contents {
 pub struct Wire {
     /// The number of this node as a witness; 0 for none.
     pub wid: u64,
-    /// The last session of this node that a peer has reported as ended; 0 for none.
-    pub ended: u64,
+    /// The last word of a peer that a session of this node has ended.
+    pub told: WireState,
     /// Frames by outcome.
     pub counters: WireCounters,
     /// The numbers of the keys.
@@ -169,7 +169,7 @@ impl Entry {
 impl Contents {
     /// Returns the state of the fence at the time of the reading.
     pub fn fence_state(&self) -> FenceState {
-        self.fence.state(self.now_ns, self.wire.ended)
+        self.fence.state(self.now_ns, self.wire.told)
     }
 
     /// Returns the time until `until_ns`. Returns zero if that has passed.
@@ -182,9 +182,10 @@ impl Contents {
         Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
     }
 
-    /// Returns true if a peer has told the program that the fence's session has ended.
+    /// Returns true if a peer has told the program that the fence's session has ended, and the agent has
+    /// not found that to be false.
     pub fn has_ended(&self) -> bool {
-        self.is_in_cluster() && self.fence.session == self.wire.ended
+        self.fence.has_ended(self.wire.told)
     }
 
     /// Returns true if the fence belongs to a session. Then this host is a node of a cluster.

@@ -21,7 +21,7 @@ pub use self::{
     acceptance::Acceptance,
     frame::{Act, Frame, Kind, Received},
     offer::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid},
-    plan::{Answers, Counts, Ended, Finding, Path, Peer, Plan, Traffic, Watched},
+    plan::{Answers, Counts, Ended, Finding, Path, Peer, Plan, Traffic, Watched, Word},
     scale::Scale,
     witness::{Seen, Sight, Witness},
 };

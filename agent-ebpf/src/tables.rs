@@ -285,11 +285,22 @@ pub(crate) fn own_mac(segment: u32) -> Option<MacAddr> {
     Some(MacAddr(unsafe { (*own).mac }))
 }
 
-/// Returns true if a peer has said that this node's session has ended.
+/// Returns true if a peer has said that this node's session has ended, and the agent has not settled
+/// that.
+///
+/// # Safety
+/// `fence` points to a valid map value.
 #[inline(always)]
-fn has_ended(session: u64) -> bool {
-    // SAFETY: valid map value of one word.
-    session != 0 && WIRE_STATE.get_ptr(0).is_some_and(|state| unsafe { (*state).ended } == session)
+unsafe fn has_ended(fence: *const Fence) -> bool {
+    // SAFETY: valid map values, read word by word. Between the two words of a new one, the session is
+    // not this one, or the word before counts.
+    unsafe {
+        let session = (*fence).session;
+        session != 0
+            && WIRE_STATE.get_ptr(0).is_some_and(|state| {
+                (*state).ended == session && (*fence).words_settled != WireState::settled_by((*state).words)
+            })
+    }
 }
 
 /// The maps, as the frames of one segment see them.
@@ -332,7 +343,7 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
         // valid by itself. `policy` is compared as a number, because shared memory need not hold a
         // valid enum.
         unsafe {
-            if now_ns < (*fence).deadline_ns && !has_ended((*fence).session) {
+            if now_ns < (*fence).deadline_ns && !has_ended(fence) {
                 FenceState::Valid
             } else if ptr::addr_of!((*fence).policy).cast::<u32>().read() == 1
                 && now_ns < (*fence).hold_until_ns
@@ -594,7 +605,7 @@ pub(crate) unsafe fn compare_exchange(word: *mut u64, old: u64, new: u64) -> boo
 /// # Safety
 /// `word` points to an aligned word of a map value.
 #[inline(always)]
-unsafe fn add(word: *mut u64, n: u64) {
+pub(crate) unsafe fn add(word: *mut u64, n: u64) {
     // SAFETY: as above.
     unsafe { intrinsics::atomic_xadd::<u64, u64, { intrinsics::AtomicOrdering::SeqCst }>(word, n) };
 }

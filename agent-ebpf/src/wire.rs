@@ -15,7 +15,7 @@ use vipward_common::{
 
 use crate::{
     nd::Packet,
-    tables::{FENCE, V4, WIRE_STATE, compare_exchange, count_outcome, own_mac},
+    tables::{FENCE, V4, WIRE_STATE, add, compare_exchange, count_outcome, own_mac},
 };
 
 #[btf_map(name = "wire_self")]
@@ -128,38 +128,50 @@ impl WireTables for Maps {
     }
 
     #[inline(always)]
-    fn answered(&self, slot: u32, sent_ns: u64) {
-        if let Some(seen) = SEEN.get_ptr_mut(slot) {
-            // SAFETY: valid map value.
-            unsafe { raise(ptr::addr_of_mut!((*seen).answered), sent_ns) };
-        }
+    fn answered(&self, slot: u32, sent_ns: u64) -> bool {
+        // SAFETY: valid map value.
+        SEEN.get_ptr_mut(slot)
+            .is_some_and(|seen| unsafe { raise(ptr::addr_of_mut!((*seen).answered), sent_ns) })
+    }
+
+    #[inline(always)]
+    fn pinged(&self, slot: u32, sent_ns: u64) -> bool {
+        // SAFETY: valid map value.
+        SEEN.get_ptr_mut(slot)
+            .is_some_and(|seen| unsafe { raise(ptr::addr_of_mut!((*seen).pinged), sent_ns) })
     }
 
     #[inline(always)]
     fn end(&self, session: u64) {
         if let Some(state) = WIRE_STATE.get_ptr_mut(0) {
-            // SAFETY: valid map value of one word.
-            unsafe { ptr::addr_of_mut!((*state).ended).write_volatile(session) };
+            // SAFETY: valid map value. The session comes first: the word is new when it is counted.
+            unsafe {
+                ptr::addr_of_mut!((*state).ended).write_volatile(session);
+                add(ptr::addr_of_mut!((*state).words), 1);
+            }
         }
     }
 }
 
-/// Raises a time to `to`, unless it is as late already.
+/// Raises a time to `to`, unless it is as late already. Returns true if this frame has raised it.
 ///
 /// A plain store would turn it back when the CPU was stopped just before it.
 ///
 /// # Safety
 /// `time` points to an aligned word of a map value.
 #[inline(always)]
-unsafe fn raise(time: *mut u64, to: u64) {
+unsafe fn raise(time: *mut u64, to: u64) -> bool {
     for _ in 0..TRIES {
         // SAFETY: as above; the word is only changed atomically.
-        let is_done = unsafe {
+        unsafe {
             let before = time.read_volatile();
-            before >= to || compare_exchange(time, before, to)
-        };
-        if is_done {
-            return;
+            if before >= to {
+                return false;
+            }
+            if compare_exchange(time, before, to) {
+                return true;
+            }
         }
     }
+    false
 }

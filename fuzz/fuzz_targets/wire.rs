@@ -30,6 +30,8 @@ struct Maps {
     wid: u64,
     peer: (u64, u32),
     key: (u8, u64, u64),
+    /// The newest ping that was answered, in each direction.
+    newest: u64,
 }
 
 impl Maps {
@@ -43,6 +45,7 @@ impl Maps {
 enum Recorded {
     Heard(u32, u64),
     Answered(u32, u64),
+    Pinged(u32, u64),
     Ended(u64),
 }
 
@@ -80,8 +83,20 @@ impl WireTables for Memory {
         self.recorded.borrow_mut().push(Recorded::Heard(slot, now_ns));
     }
 
-    fn answered(&self, slot: u32, sent_ns: u64) {
-        self.recorded.borrow_mut().push(Recorded::Answered(slot, sent_ns));
+    fn answered(&self, slot: u32, sent_ns: u64) -> bool {
+        let is_new = sent_ns > self.maps.newest;
+        if is_new {
+            self.recorded.borrow_mut().push(Recorded::Answered(slot, sent_ns));
+        }
+        is_new
+    }
+
+    fn pinged(&self, slot: u32, sent_ns: u64) -> bool {
+        let is_new = sent_ns > self.maps.newest;
+        if is_new {
+            self.recorded.borrow_mut().push(Recorded::Pinged(slot, sent_ns));
+        }
+        is_new
     }
 
     fn end(&self, session: u64) {
@@ -142,16 +157,19 @@ fuzz_target!(|input: Input| {
     assert!(frame.key() == maps.key.0 && frame.is_signed(maps.sip()));
     let slot = maps.peer.1;
     let expected = match outcome {
-        WireOutcome::PingAnswered => {
+        WireOutcome::PingAnswered | WireOutcome::PingRepeated => {
             assert_eq!((frame.kind(), holder, witness), (Some(WireType::Ping), maps.session, maps.peer.0));
             assert_ne!(holder, 0);
             let fields = WireFields { round: 0, answered_ns: maps.now_ns, ..frame.fields() };
             assert_eq!(after, WireFrame::new(WireType::Echo, frame.key(), &fields, maps.sip()));
-            vec![Recorded::Heard(slot, maps.now_ns)]
+            assert_eq!(outcome == WireOutcome::PingAnswered, sent_ns > maps.newest);
+            let is_new = outcome == WireOutcome::PingAnswered;
+            let heard = [Recorded::Pinged(slot, sent_ns), Recorded::Heard(slot, maps.now_ns)];
+            if is_new { heard.to_vec() } else { Vec::new() }
         }
         WireOutcome::EchoHeard => {
             assert_eq!((frame.kind(), holder, witness), (Some(WireType::Echo), maps.peer.0, maps.wid));
-            assert!(witness != 0 && sent_ns <= maps.now_ns);
+            assert!(witness != 0 && sent_ns <= maps.now_ns && sent_ns > maps.newest);
             vec![Recorded::Answered(slot, sent_ns), Recorded::Heard(slot, maps.now_ns)]
         }
         WireOutcome::PollPassed | WireOutcome::SilentPassed => {
@@ -165,5 +183,5 @@ fuzz_target!(|input: Input| {
         refused => panic!("{refused:?} is not heard"),
     };
     assert_eq!(recorded, expected);
-    assert!(outcome == WireOutcome::PingAnswered || after == frame);
+    assert!(outcome.action() == Action::Answer || after == frame);
 });

@@ -28,6 +28,8 @@ pub struct Facts {
     pub deposed_by_wire: bool,
     /// A program that counted itself valid heard that its session has ended.
     pub told: bool,
+    /// A stranger told a program that its session has ended.
+    pub told_falsely: bool,
     /// A mild disturbance was in force, by which nothing may move.
     pub mild: bool,
     /// The number of VIPs whose holder crashed, and which had to be held again soon.
@@ -65,6 +67,8 @@ pub struct Tally {
     pub deposed_by_wire: u64,
     /// Runs in which a program heard of that first.
     pub told: u64,
+    /// Runs with a program that a stranger told so falsely.
+    pub told_falsely: u64,
     /// Runs with a mild disturbance.
     pub mild: u64,
     /// Runs with a crash that was judged.
@@ -91,6 +95,7 @@ impl AddAssign<Facts> for Tally {
         self.suspected += u64::from(facts.suspected);
         self.deposed_by_wire += u64::from(facts.deposed_by_wire);
         self.told += u64::from(facts.told);
+        self.told_falsely += u64::from(facts.told_falsely);
         self.mild += u64::from(facts.mild);
         self.crashed += u64::from(facts.crashes > 0);
         self.crashes += facts.crashes;
@@ -113,6 +118,7 @@ impl AddAssign for Tally {
         self.suspected += other.suspected;
         self.deposed_by_wire += other.deposed_by_wire;
         self.told += other.told;
+        self.told_falsely += other.told_falsely;
         self.mild += other.mild;
         self.crashed += other.crashed;
         self.crashes += other.crashes;
@@ -131,11 +137,12 @@ impl Tally {
     }
 
     /// Returns in how many runs with wire failover each happened.
-    pub fn wire_shares(&self) -> [(&'static str, u64); 5] {
+    pub fn wire_shares(&self) -> [(&'static str, u64); 6] {
         [
             ("witnesses that agreed", self.suspected),
             ("a session ended by wire", self.deposed_by_wire),
             ("a program that was told so", self.told),
+            ("a program that was told so falsely", self.told_falsely),
             ("a mild disturbance", self.mild),
             ("a crash that was judged", self.crashed),
         ]

@@ -9,6 +9,9 @@ use vipward_core::cluster::{NodeName, ServiceName};
 /// The last byte of the first VIP; the others follow.
 const FIRST_VIP: u8 = 10;
 
+/// The MAC of a host that is no node, and has the key.
+pub(crate) const STRANGER: MacAddr = MacAddr([2, 0xff, 0, 0, 0, 1]);
+
 pub(crate) fn node(index: usize) -> NodeName {
     const NAMES: [&str; 7] = ["node-a", "node-b", "node-c", "node-d", "node-e", "node-f", "node-g"];
     NodeName::from(NAMES[index])

@@ -12,6 +12,7 @@ use vipward_core::{
     ownership::{Engine, Entry, Event, Interlock},
     services::{self, Services},
     stale::Stale,
+    wire::KeyId,
     yields::Yields,
 };
 
@@ -21,6 +22,7 @@ use crate::{
     program::Program,
     schedule::{Ending, KINDS, Kind, NodePlan},
     time::{At, Clock},
+    wired,
     world::{Pinger, Truth},
 };
 
@@ -213,12 +215,21 @@ pub(crate) struct Node {
     /// The delays of its pings.
     pub(crate) busy: Vec<(usize, u32)>,
     pub(crate) key_gone: Times,
+    /// The keys that its agent has read.
+    pub(crate) keys: Vec<KeyId>,
+    /// True if the program is to have them.
+    pub(crate) heeds: bool,
     /// What truly became of its pings, for each session.
     pub(crate) truth: BTreeMap<u64, Truth>,
     /// The time of the last ping of each witness that its program has answered.
     pub(crate) pinged: BTreeMap<u64, At>,
     /// The time at which its program heard of the end of its session.
     pub(crate) ended_at: At,
+    /// The pings and answers that its program has heard, until it loses its power.
+    pub(crate) heard: BTreeSet<(wired::Kind, u64, u64, usize, u64)>,
+    /// The last time at which it heard a word of that, and at which a stranger said so falsely.
+    pub(crate) told_at: At,
+    pub(crate) false_at: Option<At>,
     /// The time since which its kernel and its agent have run.
     pub(crate) runs_since: At,
     /// The time since which its kernel runs and its interfaces are as they are.
@@ -282,9 +293,14 @@ impl Node {
             look: None,
             busy: Vec::new(),
             key_gone: Times::default(),
+            keys: Vec::new(),
+            heeds: true,
             truth: BTreeMap::new(),
             pinged: BTreeMap::new(),
             ended_at: At::default(),
+            heard: BTreeSet::new(),
+            told_at: At::default(),
+            false_at: None,
             runs_since: At::default(),
             steady_since: At::default(),
             last_alive: At::default(),

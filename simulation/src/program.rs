@@ -72,6 +72,7 @@ impl Program {
         self.session = fence.session;
         self.deadline = fence.deadline;
         self.hold_until = fence.hold_until;
+        self.wired.words_settled = fence.words_settled;
     }
 
     /// Writes an entry, which takes back a yielded VIP.
@@ -109,10 +110,10 @@ impl Program {
         }
     }
 
-    /// Returns whether the program has heard that its session has ended.
-    fn has_ended(&self) -> bool {
-        let ended = self.session.is_some() && self.wired.ended == self.session;
-        ended && self.sabotage != Some(Sabotage::NoEnd)
+    /// Returns whether the program has heard that its session has ended, and the agent has not settled
+    /// that.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.wired.has_ended(self.session) && self.sabotage != Some(Sabotage::NoEnd)
     }
 
     /// Returns the role that counts now, after a yield or the end of a handover.
@@ -196,6 +197,7 @@ impl Program {
         });
         let mut found = Found { session: self.session, deadline: self.deadline, ..Found::default() };
         found.entries = entries.collect();
+        found.words_settled = self.wired.words_settled;
         let foreign = (0..self.slots.len()).filter_map(|vip| match self.role(vip, now)? {
             Role::Foreign { mac } => Some((names::vip(vip), mac)),
             Role::Held | Role::Handover { .. } => None,

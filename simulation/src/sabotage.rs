@@ -31,6 +31,8 @@ pub enum Sabotage {
     EchoesCountAsTheyCome,
     /// An old answer takes the place of a newer one.
     OldEchoesCount,
+    /// A ping or an answer that was heard before counts as heard once more.
+    OldPingsCount,
     /// Every node says that it finds silent whoever is asked about.
     AllSecond,
     /// A node that reads a Lease before it ends the session gets the last one in mode notice.
@@ -47,6 +49,8 @@ pub enum Sabotage {
     NoEnd,
     /// The agent takes no notice that its program was told the end of its session.
     NoHeeding,
+    /// A false word that a session has ended counts for ever.
+    NoSettling,
     /// The first announcement is not repeated for the former holder.
     NoRepeats,
     /// A node takes VIPs on a segment where no node answers it.
@@ -56,7 +60,7 @@ pub enum Sabotage {
 }
 
 /// All sabotages.
-pub const SABOTAGES: [Sabotage; 25] = [
+pub const SABOTAGES: [Sabotage; 27] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
@@ -71,6 +75,7 @@ pub const SABOTAGES: [Sabotage; 25] = [
     Sabotage::NoRecord,
     Sabotage::EchoesCountAsTheyCome,
     Sabotage::OldEchoesCount,
+    Sabotage::OldPingsCount,
     Sabotage::AllSecond,
     Sabotage::NoReading,
     Sabotage::NoVersion,
@@ -79,6 +84,7 @@ pub const SABOTAGES: [Sabotage; 25] = [
     Sabotage::NoTelling,
     Sabotage::NoEnd,
     Sabotage::NoHeeding,
+    Sabotage::NoSettling,
     Sabotage::NoRepeats,
     Sabotage::TakesUnheard,
     Sabotage::HoldsUnheard,

@@ -64,6 +64,7 @@ impl Trace {
             | Command::DeleteClaim { .. }
             | Command::ReadClaim(_)
             | Command::SetWire(_)
+            | Command::SetHeeding(_)
             | Command::TellFormer { .. }
             | Command::ListAnew
             | Command::Notify(_)
@@ -239,6 +240,7 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
             format!("  peers: {}", peers.join(" "))
         }
         Command::SetWire(plan) => format!("  wire: {plan:?}"),
+        Command::SetHeeding(heeds) => format!("  its program heeds frames: {heeds}"),
         Command::TellFormer { vip, session, mac } => {
             format!("  tells {mac} the end of {} for {vip}", short(*session))
         }

@@ -7,7 +7,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     cluster::Session,
     time::Boottime,
-    wire::{KeyId, Seen, Sight, Wid},
+    wire::{KeyId, Seen, Sight, Wid, Word},
 };
 
 use crate::{names, sabotage::Sabotage};
@@ -65,7 +65,11 @@ pub(crate) struct Wired {
     /// The known sessions and witnesses, each with a segment.
     pub(crate) index: BTreeSet<(u64, usize)>,
     seen: BTreeMap<(u64, usize), Sight>,
-    pub(crate) ended: Option<Session>,
+    /// The last session that a peer has reported as ended, and the number of such words.
+    ended: Option<Session>,
+    words: u64,
+    /// The words that the fence settles.
+    pub(crate) words_settled: u64,
     sabotage: Option<Sabotage>,
 }
 
@@ -99,8 +103,12 @@ impl Wired {
         }
         match packet.kind {
             Kind::Ping => {
+                let sent = Boottime::from_nanos(packet.sent_ns);
                 let seen = self.seen.entry((packet.witness, segment)).or_default();
-                seen.heard = seen.heard.max(now);
+                if sent > seen.answered || self.sabotage == Some(Sabotage::OldPingsCount) {
+                    seen.answered = seen.answered.max(sent);
+                    seen.heard = seen.heard.max(now);
+                }
                 let Packet { from: to, to: from, .. } = packet;
                 Verdict::Answered(Packet {
                     kind: Kind::Echo,
@@ -113,6 +121,15 @@ impl Wired {
             Kind::Echo => {
                 let sent = Boottime::from_nanos(packet.sent_ns);
                 let seen = self.seen.entry((packet.holder, segment)).or_default();
+                let is_sabotaged = matches!(
+                    self.sabotage,
+                    Some(
+                        Sabotage::EchoesCountAsTheyCome | Sabotage::OldEchoesCount | Sabotage::OldPingsCount
+                    )
+                );
+                if sent <= seen.answered && !is_sabotaged {
+                    return Verdict::Refused;
+                }
                 seen.answered = match self.sabotage {
                     Some(Sabotage::EchoesCountAsTheyCome) => now,
                     Some(Sabotage::OldEchoesCount) => sent,
@@ -123,11 +140,18 @@ impl Wired {
             }
             Kind::Poll | Kind::Silent => Verdict::Passed,
             Kind::Ended => {
-                let is_news = self.ended != session;
+                let is_news = !self.has_ended(session);
                 self.ended = session;
+                self.words += 1;
                 if is_news { Verdict::Ended } else { Verdict::Consumed }
             }
         }
+    }
+
+    /// Returns whether the program counts this session, that of the fence, as ended.
+    pub(crate) fn has_ended(&self, session: Option<Session>) -> bool {
+        let is_settled = self.words_settled == self.words + 1 && self.sabotage != Some(Sabotage::NoSettling);
+        session.is_some() && self.ended == session && !is_settled
     }
 
     fn sight(&self, id: u64, interface: &str) -> Sight {
@@ -136,9 +160,8 @@ impl Wired {
 
     /// Sets the ids that frames may carry.
     pub(crate) fn set_index(&mut self, index: BTreeSet<(u64, usize)>) {
+        // What was heard of a peer stays for a minute.
         self.index = index;
-        let known = &self.index;
-        self.seen.retain(|key, _| known.contains(key));
     }
 
     pub(crate) fn set_keys(&mut self, keys: &[KeyId]) {
@@ -155,7 +178,7 @@ impl Seen for Wired {
         self.sight(witness.number(), interface)
     }
 
-    fn ended(&self) -> Option<Session> {
-        self.ended
+    fn told(&self) -> Option<Word> {
+        Some(Word { session: self.ended?, number: self.words })
     }
 }

@@ -63,15 +63,37 @@ pub(crate) enum Happening {
     /// Services begin to want a VIP.
     Wanted(usize),
     /// An agent starts, unless one runs.
-    Boot { node: usize },
+    Boot {
+        node: usize,
+    },
     /// An agent's list reaches the API server.
-    List { node: usize, life: u32, kind: Kind, watch: u32 },
+    List {
+        node: usize,
+        life: u32,
+        kind: Kind,
+        watch: u32,
+    },
     /// The list's response reaches the agent.
-    Listed { node: usize, life: u32, kind: Kind, watch: u32, list: usize },
+    Listed {
+        node: usize,
+        life: u32,
+        kind: Kind,
+        watch: u32,
+        list: usize,
+    },
     /// An agent's watch delivers changes.
-    Deliver { node: usize, life: u32, kind: Kind, watch: u32, upto: usize },
+    Deliver {
+        node: usize,
+        life: u32,
+        kind: Kind,
+        watch: u32,
+        upto: usize,
+    },
     /// An engine's deadline has come.
-    Tick { node: usize, life: u32 },
+    Tick {
+        node: usize,
+        life: u32,
+    },
     /// A request reaches the API server.
     Arrive(usize),
     /// The response reaches the agent.
@@ -79,41 +101,107 @@ pub(crate) enum Happening {
     /// The agent gives up waiting for the response.
     Timeout(usize),
     /// A witness may have something to do.
-    Turn { node: usize, life: u32 },
+    Turn {
+        node: usize,
+        life: u32,
+    },
     /// A frame of wire failover reaches a node.
-    Packet { segment: usize, packet: Packet },
+    Packet {
+        segment: usize,
+        packet: Packet,
+    },
     /// An old frame of wire failover comes again.
-    Replay { segment: usize, packet: Packet },
+    Replay {
+        segment: usize,
+        packet: Packet,
+    },
     /// A witness's finding reaches the engine.
-    Found { node: usize, life: u32, finding: usize },
+    Found {
+        node: usize,
+        life: u32,
+        finding: usize,
+    },
     /// A third station answers a witness that doubts a session.
-    Neighbour { node: usize, life: u32, session: u64 },
+    Neighbour {
+        node: usize,
+        life: u32,
+        session: u64,
+    },
     /// An agent reads the keys of wire failover.
-    Keys { node: usize, life: u32 },
+    Keys {
+        node: usize,
+        life: u32,
+    },
     /// An announcement is due for a former holder alone.
-    Repeat { node: usize, vip: usize, life: u32, to: MacAddr },
+    Repeat {
+        node: usize,
+        vip: usize,
+        life: u32,
+        to: MacAddr,
+    },
     /// An agent whose program was told the end of this session has had time to act.
-    Heeds { node: usize, session: Session },
+    Heeds {
+        node: usize,
+        session: Session,
+    },
+    Settled {
+        node: usize,
+        session: Session,
+    },
     /// A crash is judged.
     Judge(usize),
     /// A frame reaches a node.
-    Frame { segment: usize, to: usize, vip: usize, sha: MacAddr },
+    Frame {
+        segment: usize,
+        to: usize,
+        vip: usize,
+        sha: MacAddr,
+    },
     /// An agent may take yielded VIPs back.
-    TakeBack { node: usize, life: u32 },
+    TakeBack {
+        node: usize,
+        life: u32,
+    },
     /// An announcement is due.
-    Announce { node: usize, vip: usize, life: u32, round: u8 },
+    Announce {
+        node: usize,
+        vip: usize,
+        life: u32,
+        round: u8,
+    },
     /// The program's event reaches the agent.
-    Heard { node: usize, life: u32, vip: usize, wire: HeardWire },
+    Heard {
+        node: usize,
+        life: u32,
+        vip: usize,
+        wire: HeardWire,
+    },
     /// Probing a VIP's address on the segment has ended.
-    Probed { node: usize, vip: usize, life: u32, asked: u32 },
+    Probed {
+        node: usize,
+        vip: usize,
+        life: u32,
+        asked: u32,
+    },
     /// The agent notices a change of its interfaces.
-    Links { node: usize, life: u32 },
+    Links {
+        node: usize,
+        life: u32,
+    },
     /// The grace period of an agent that ends is over.
-    Grace { node: usize, life: u32 },
+    Grace {
+        node: usize,
+        life: u32,
+    },
     /// Stale entries are tried again.
-    WriteAgain { node: usize, life: u32 },
+    WriteAgain {
+        node: usize,
+        life: u32,
+    },
     /// A fence or an entry may have lapsed.
-    Lapse { node: usize },
+    Lapse {
+        node: usize,
+    },
     /// Everything is checked.
     Sweep,
 }
@@ -307,6 +395,7 @@ impl World {
             Happening::Keys { node, life } => self.keys(node, life),
             Happening::Repeat { node, vip, life, to } => self.repeat(node, vip, life, to),
             Happening::Heeds { node, session } => self.check_heed(node, session),
+            Happening::Settled { node, session } => self.check_settled(node, session),
             Happening::Judge(crash) => self.judge(crash),
             Happening::Frame { segment, to, vip, sha } => self.frame(segment, to, vip, sha),
             Happening::TakeBack { node, life } => self.take_back_due(node, life),

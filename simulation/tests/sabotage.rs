@@ -140,6 +140,11 @@ fn old_answers_that_take_the_place_of_newer_ones_are_noticed() {
 }
 
 #[test]
+fn old_pings_and_answers_that_count_once_more_are_noticed() {
+    is_noticed_by_wire(Sabotage::OldPingsCount, &["I5"]);
+}
+
+#[test]
 fn witnesses_that_agree_to_everything_are_noticed() {
     is_noticed_by_wire(Sabotage::AllSecond, &["W1", "L4"]);
 }
@@ -195,6 +200,11 @@ fn an_agent_that_does_not_heed_the_end_of_its_session_is_noticed() {
         }
     ]);
     is_noticed_with(&told, Sabotage::NoHeeding, "W4");
+}
+
+#[test]
+fn a_false_word_that_counts_for_ever_is_noticed() {
+    is_noticed_by_wire(Sabotage::NoSettling, &["W5"]);
 }
 
 #[test]

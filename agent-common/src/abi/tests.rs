@@ -3,7 +3,15 @@ use super::*;
 const NEVER: u64 = u64::MAX;
 
 fn fence(policy: Policy, deadline_ns: u64, hold_until_ns: u64) -> Fence {
-    Fence { deadline_ns, hold_until_ns, yields_settled: 0, session: 0, policy, defence: Defence::Off }
+    Fence {
+        deadline_ns,
+        hold_until_ns,
+        yields_settled: 0,
+        session: 0,
+        words_settled: 0,
+        policy,
+        defence: Defence::Off,
+    }
 }
 
 #[test]
@@ -26,7 +34,7 @@ fn the_fence_is_valid_then_held_over_then_over() {
         ("hold that ended before the deadline", fence(Policy::Hold, 100, 50), 100, Over),
     ];
     for (what, fence, now_ns, state) in rows {
-        assert_eq!(fence.state(now_ns, 0), state, "{what}");
+        assert_eq!(fence.state(now_ns, WireState::default()), state, "{what}");
     }
 }
 
@@ -35,17 +43,25 @@ fn the_fence_of_a_session_that_has_ended_has_lapsed() {
     use FenceState::{HeldOver, Over, Valid};
 
     let of = |session, policy| Fence { session, ..fence(policy, 100, 200) };
+    let settled = |words_settled, policy| Fence { words_settled, ..of(7, policy) };
+    let told = |ended, words| WireState { ended, words };
     let rows = [
-        ("hold", of(7, Policy::Hold), 7, HeldOver),
-        ("stop", of(7, Policy::Stop), 7, Over),
-        ("another session has ended", of(7, Policy::Hold), 6, Valid),
-        ("none has ended", of(7, Policy::Hold), 0, Valid),
-        ("without a cluster", of(0, Policy::Hold), 0, Valid),
+        ("hold", of(7, Policy::Hold), told(7, 1), HeldOver),
+        ("stop", of(7, Policy::Stop), told(7, 1), Over),
+        ("told before words were counted", of(7, Policy::Hold), told(7, 0), HeldOver),
+        ("another session has ended", of(7, Policy::Hold), told(6, 1), Valid),
+        ("none has ended", of(7, Policy::Hold), told(0, 0), Valid),
+        ("without a cluster", of(0, Policy::Hold), told(0, 0), Valid),
+        ("the word is settled", settled(4, Policy::Hold), told(7, 3), Valid),
+        ("it is settled under stop", settled(4, Policy::Stop), told(7, 3), Valid),
+        ("it is settled, and was not counted", settled(1, Policy::Hold), told(7, 0), Valid),
+        ("a later word has come", settled(4, Policy::Hold), told(7, 4), HeldOver),
+        ("the count has begun anew", settled(4, Policy::Hold), told(7, 1), HeldOver),
     ];
-    for (what, fence, ended, state) in rows {
-        assert_eq!(fence.state(50, ended), state, "{what}");
+    for (what, fence, told, state) in rows {
+        assert_eq!(fence.state(50, told), state, "{what}");
     }
-    assert_eq!(of(7, Policy::Hold).state(200, 7), Over, "holding over has its end");
+    assert_eq!(of(7, Policy::Hold).state(200, told(7, 1)), Over, "holding over has its end");
 }
 
 #[test]

@@ -44,7 +44,15 @@ fn entry() -> (VipKeyV4, VipEntry) {
 
 fn fence() -> Fence {
     let (policy, session) = (Policy::Hold, 0x0102_0304_0506_0708);
-    Fence { deadline_ns: 11, hold_until_ns: 12, yields_settled: 13, session, policy, defence: Defence::Match }
+    Fence {
+        deadline_ns: 11,
+        hold_until_ns: 12,
+        yields_settled: 13,
+        session,
+        words_settled: 14,
+        policy,
+        defence: Defence::Match,
+    }
 }
 
 #[test]
@@ -81,8 +89,9 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("fence.hold_until_ns", 8, 8),
         ("fence.yields_settled", 16, 8),
         ("fence.session", 24, 8),
-        ("fence.policy", 32, 4),
-        ("fence.defence", 36, 4),
+        ("fence.words_settled", 32, 8),
+        ("fence.policy", 40, 4),
+        ("fence.defence", 44, 4),
         ("vip_state.yielded.mac", 0, 6),
         ("vip_state.yielded.generation", 6, 2),
         ("vip_state.strangers.next_ns", 8, 8),
@@ -101,7 +110,9 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("wire_index.slot", 0, 4),
         ("wire_seen.answered", 0, 8),
         ("wire_seen.heard", 8, 8),
+        ("wire_seen.pinged", 16, 8),
         ("wire_state.ended", 0, 8),
+        ("wire_state.words", 8, 8),
         ("wire_counters.ping_answered", 0, 8),
     ];
     let records = records();

@@ -61,13 +61,15 @@ pinned! {
 }
 
 pinned! {
-    /// The value of `wire_seen`. Times are `CLOCK_BOOTTIME`, and only grow.
+    /// The value of `wire_seen`. Times only grow, while a slot has one owner.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct WireSeen {
-        /// The time at which the newest ping that the peer has answered was sent.
+        /// The time at which the newest ping that the peer has answered was sent (`CLOCK_BOOTTIME`).
         pub answered: u64,
-        /// The time of the last valid frame of the peer.
+        /// The time of the last new ping of the peer, or answer of it (`CLOCK_BOOTTIME`).
         pub heard: u64,
+        /// The time at which the newest ping of the peer was sent, on its own `CLOCK_BOOTTIME`.
+        pub pinged: u64,
     }
 }
 
@@ -77,10 +79,21 @@ pinned! {
     pub struct WireState {
         /// The last session of this node that a peer has reported as ended; 0 for none.
         pub ended: u64,
+        /// The number of such words since the maps were made, which is the number of the last one.
+        pub words: u64,
     }
 }
 
 const _: () = assert!(size_of::<WireKey>() == 24 && size_of::<WireIndexKey>() == 16);
+
+impl WireState {
+    /// Returns what the agent writes into the fence to settle the word with this number, and all before.
+    /// It is never 0, which an older agent writes.
+    #[inline(always)]
+    pub const fn settled_by(word: u64) -> u64 {
+        word.wrapping_add(1)
+    }
+}
 
 impl WireKey {
     /// Returns the value of a key with this number.

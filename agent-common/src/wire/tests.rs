@@ -20,6 +20,8 @@ struct Node {
     session: u64,
     wid: u64,
     mac: Option<MacAddr>,
+    /// The newest ping that was answered, in both slots.
+    newest: u64,
     recorded: RefCell<BTreeMap<&'static str, (u32, u64)>>,
 }
 
@@ -52,8 +54,20 @@ impl WireTables for Node {
         assert_eq!(self.recorded.borrow_mut().insert("heard", (slot, now_ns)), None);
     }
 
-    fn answered(&self, slot: u32, sent_ns: u64) {
-        assert_eq!(self.recorded.borrow_mut().insert("answered", (slot, sent_ns)), None);
+    fn answered(&self, slot: u32, sent_ns: u64) -> bool {
+        let is_new = sent_ns > self.newest;
+        if is_new {
+            assert_eq!(self.recorded.borrow_mut().insert("answered", (slot, sent_ns)), None);
+        }
+        is_new
+    }
+
+    fn pinged(&self, slot: u32, sent_ns: u64) -> bool {
+        let is_new = sent_ns > self.newest;
+        if is_new {
+            assert_eq!(self.recorded.borrow_mut().insert("pinged", (slot, sent_ns)), None);
+        }
+        is_new
     }
 
     fn end(&self, session: u64) {
@@ -62,7 +76,7 @@ impl WireTables for Node {
 }
 
 fn node() -> Node {
-    Node { session: SESSION, wid: WID, mac: Some(OWN), recorded: RefCell::default() }
+    Node { session: SESSION, wid: WID, mac: Some(OWN), newest: 4, recorded: RefCell::default() }
 }
 
 fn fields(holder: u64, witness: u64, sent_ns: u64) -> WireFields {
@@ -74,7 +88,7 @@ fn fields(holder: u64, witness: u64, sent_ns: u64) -> WireFields {
 fn outcome(node: &Node, dst: MacAddr, frame: WireFrame) -> (WireOutcome, BTreeMap<&'static str, (u32, u64)>) {
     let (mut now, mut echo) = (frame, frame);
     let outcome = decide_wire(dst, &mut now, node);
-    if outcome == WireOutcome::PingAnswered {
+    if matches!(outcome, WireOutcome::PingAnswered | WireOutcome::PingRepeated) {
         echo.turn_into_echo(NOW, sip());
     }
     assert_eq!(now, echo, "the frame afterwards");
@@ -87,10 +101,29 @@ fn signed(kind: WireType, fields: &WireFields) -> WireFrame {
 
 #[test]
 fn every_type_is_heard_and_recorded() {
-    use WireOutcome::{EchoHeard, EndedHeard, PingAnswered, PollPassed, SilentPassed};
+    use WireOutcome::{
+        EchoHeard, EndedHeard, PingAnswered, PingRepeated, PollPassed, RefusedRepeated, SilentPassed,
+    };
 
-    let rows: [(_, _, _, &[_]); 6] = [
-        (WireType::Ping, fields(SESSION, PEER_WID, 5), PingAnswered, &[("heard", (21, NOW))]),
+    let rows: [(_, _, _, &[_]); 12] = [
+        (
+            WireType::Ping,
+            fields(SESSION, PEER_WID, 5),
+            PingAnswered,
+            &[("heard", (21, NOW)), ("pinged", (21, 5))],
+        ),
+        // The clock of the witness may be ahead of this one.
+        (
+            WireType::Ping,
+            fields(SESSION, PEER_WID, NOW + 1),
+            PingAnswered,
+            &[("heard", (21, NOW)), ("pinged", (21, NOW + 1))],
+        ),
+        (WireType::Ping, fields(SESSION, PEER_WID, 4), PingRepeated, &[]),
+        (WireType::Ping, fields(SESSION, PEER_WID, 0), PingRepeated, &[]),
+        (WireType::Echo, fields(PEER_SESSION, WID, 4), RefusedRepeated, &[]),
+        (WireType::Echo, fields(PEER_SESSION, WID, 3), RefusedRepeated, &[]),
+        (WireType::Echo, fields(PEER_SESSION, WID, 0), RefusedRepeated, &[]),
         (
             WireType::Echo,
             fields(PEER_SESSION, WID, 5),

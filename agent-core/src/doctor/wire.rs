@@ -147,6 +147,14 @@ fn quiet_state(quiet: Quiet, view: &WireView) -> (bool, String, Option<&'static 
                 ),
             )
         }
+        Quiet::FalseEnds => {
+            let left = view.slow_for_seconds.map(seconds).unwrap_or_default();
+            let why = format!(
+                "peers said twice in ten minutes that this node's session had ended although it lived, and \
+                 this node waits for {left} more"
+            );
+            (false, off(&why), Some("another host has the key: replace it (vipward wire rotate)"))
+        }
         Quiet::TooFew => {
             let invited = |node: &&WireNodeView| node.pings && view.invited.contains(&node.node);
             let pings = view.nodes.iter().filter(invited).count();

@@ -101,9 +101,9 @@ fn a_map_of_another_kind_or_size_has_another_layout() {
     let rows: [(&str, Change, &str, &str); 4] = [
         (
             "fence",
-            |map| map.value_bytes = 48,
-            "kind 2 for 1 entries of 4 and 48",
+            |map| map.value_bytes = 40,
             "kind 2 for 1 entries of 4 and 40",
+            "kind 2 for 1 entries of 4 and 48",
         ),
         (
             "peers",
@@ -156,6 +156,7 @@ fn records_that_are_written_and_read_back_read_the_same_values() {
         hold_until_ns: 2,
         yields_settled: 3,
         session: u64::MAX,
+        words_settled: 4,
         policy: Policy::Hold,
         defence: Defence::Match,
     };

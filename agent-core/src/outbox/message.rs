@@ -262,6 +262,7 @@ impl<'a> News<'a> {
             | Notice::WentBack
             | Notice::SessionEnded { .. }
             | Notice::WireSlow { .. }
+            | Notice::FalseEnd { .. }
             | Notice::WireContact { .. }
             | Notice::NotAlone { .. } => {
                 return None;

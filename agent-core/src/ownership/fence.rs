@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use vipward_common::WireState;
+
 use super::{CLOCKS_DIFFER, Fenced, Settings};
 use crate::{cluster::Session, time::Monotonic};
 
@@ -21,12 +23,27 @@ pub(super) struct Fence {
     renewed: Option<Monotonic>,
     /// Time of the next sign of life to the program, whatever the API server does.
     beat: Monotonic,
+    /// The number of the last word of a peer that this session has ended. None if it is settled.
+    told: Option<u64>,
+    /// One more than the number of the last settled word; 0 for none.
+    words_settled: u64,
+    /// Time at which a word of this session was settled last.
+    settled_at: Option<Monotonic>,
 }
 
 impl Fence {
-    /// Goes on with the deadline that was found.
-    pub(super) fn found(deadline: Monotonic, now: Monotonic) -> Self {
-        Self { deadline, commanded: deadline, valid_since: None, renewed: None, beat: now }
+    /// Goes on with the deadline that was found, and the words that were found settled.
+    pub(super) fn found(deadline: Monotonic, words_settled: u64, now: Monotonic) -> Self {
+        Self {
+            deadline,
+            commanded: deadline,
+            valid_since: None,
+            renewed: None,
+            beat: now,
+            told: None,
+            words_settled,
+            settled_at: None,
+        }
     }
 
     /// Returns the time until which a renewal is good. It was sent at `sent`.
@@ -40,6 +57,31 @@ impl Fence {
         self.renewed = None;
         self.valid_since = None;
         self.deadline = Monotonic::default();
+        self.told = None;
+        self.settled_at = None;
+    }
+
+    /// Takes in a word of a peer that the session has ended. Returns true if the Lease is to be read at
+    /// once. Otherwise the next renewal shows if the word is true: one before this one is not settled
+    /// yet, or has just been found false.
+    pub(super) fn on_told(&mut self, word: u64, renewal: Duration, now: Monotonic) -> bool {
+        if self.words_settled == WireState::settled_by(word) {
+            return false;
+        }
+        let is_first = self.told.replace(word).is_none();
+        is_first && self.settled_at.is_none_or(|at| at + renewal <= now)
+    }
+
+    /// Returns the number of the last word of a peer that the session has ended, unless it is settled.
+    pub(super) fn told(&self) -> Option<u64> {
+        self.told
+    }
+
+    /// Takes in that the session lived after this word came. Later words stand.
+    pub(super) fn settle(&mut self, word: u64, now: Monotonic) {
+        self.words_settled = WireState::settled_by(word);
+        self.told.take_if(|told| *told == word);
+        self.settled_at = Some(now);
     }
 
     /// Moves the deadline to an earlier time, because other nodes may
@@ -78,6 +120,7 @@ impl Fence {
             session: Some(session),
             deadline: self.commanded.min(self.deadline),
             hold_until: self.deadline.max(now) + settings.hold_for,
+            words_settled: self.words_settled,
         }
     }
 

@@ -193,6 +193,7 @@ impl Interlock {
             | Notice::WentBack
             | Notice::SessionEnded { .. }
             | Notice::WireSlow { .. }
+            | Notice::FalseEnd { .. }
             | Notice::WireContact { .. }
             | Notice::NotAlone { .. } => true,
         };
@@ -245,6 +246,7 @@ impl Interlock {
             | Command::WriteLease(_)
             | Command::ReadLease(_)
             | Command::SetWire(_)
+            | Command::SetHeeding(_)
             | Command::TellFormer { .. }
             | Command::ListAnew
             | Command::Notify(_)
@@ -257,7 +259,7 @@ impl Interlock {
     fn fence(&mut self, fenced: Fenced, stale: &Stale) -> Fenced {
         if stale.may_answer() && fenced.session != self.session {
             let over = Monotonic::default();
-            return Fenced { session: self.session, deadline: over, hold_until: over };
+            return Fenced { session: self.session, deadline: over, hold_until: over, ..fenced };
         }
         self.session = fenced.session;
         fenced
@@ -282,6 +284,7 @@ fn rests_on_entries(command: &Command) -> bool {
         | Command::DeleteClaim { .. }
         | Command::ReadClaim(_)
         | Command::SetWire(_)
+        | Command::SetHeeding(_)
         | Command::TellFormer { .. }
         | Command::ListAnew
         | Command::Notify(_) => false,

@@ -141,6 +141,9 @@ impl Engine {
         let is_last = self.gives_up_session();
         let holds = self.answers_for_any();
         let wire = self.nodes.offer(holds, is_last, self.now);
+        if wire.is_some() && self.nodes.wire.set_heeding(true) {
+            self.command(Command::SetHeeding(true));
+        }
         let write = self.nodes.own.renew(&self.nodes.settings, wire, is_last, self.now);
         self.commands.extend(write.map(Command::WriteLease));
     }
@@ -189,6 +192,12 @@ impl Engine {
                 };
                 if own.is_last(&self.nodes.settings, &renewal) {
                     self.on_last_lease();
+                }
+                if renewed.was_told_falsely {
+                    self.on_false_end(renewal.session());
+                }
+                if !renewal.has_offer() {
+                    self.heed_none();
                 }
                 if renewed.had_lapsed {
                     self.distrust_what_was_held(renewed.went_back);

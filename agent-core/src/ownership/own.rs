@@ -35,6 +35,21 @@ pub(super) struct Renewal {
     session: Session,
     duration: Duration,
     interfaces: Vec<NodeInterface>,
+    /// The last word of a peer that the session has ended, which came before the renewal was sent.
+    told: Option<u64>,
+    /// True if the Lease then has an offer of wire failover.
+    has_offer: bool,
+}
+
+impl Renewal {
+    pub(super) fn session(&self) -> Session {
+        self.session
+    }
+
+    /// Returns true if the Lease then has an offer of wire failover.
+    pub(super) fn has_offer(&self) -> bool {
+        self.has_offer
+    }
 }
 
 /// First step of a process, after all objects have been listed.
@@ -57,6 +72,8 @@ pub(super) struct Renewed {
     pub(super) is_valid_again: bool,
     /// True if the store may have gone back since the renewal before.
     pub(super) went_back: bool,
+    /// True if a peer had said that the session has ended.
+    pub(super) was_told_falsely: bool,
 }
 
 /// Meaning of this node's Lease, as another writer has left it.
@@ -109,7 +126,7 @@ impl Own {
             renewal: None,
             reading: false,
             next: now,
-            fence: Fence::found(found.deadline, now),
+            fence: Fence::found(found.deadline, found.words_settled, now),
             macs: BTreeMap::new(),
             interfaces: Vec::new(),
             stop: None,
@@ -298,7 +315,14 @@ impl Own {
             self.end(session);
         }
         let interfaces = self.interfaces.clone();
-        self.renewal = Some(Renewal { sent: now, session, duration, interfaces: interfaces.clone() });
+        self.renewal = Some(Renewal {
+            sent: now,
+            session,
+            duration,
+            interfaces: interfaces.clone(),
+            told: self.fence.told(),
+            has_offer: wire.is_some(),
+        });
         self.next = now + settings.renewal;
         Some(LeaseWrite {
             node: settings.node.clone(),
@@ -337,6 +361,10 @@ impl Own {
         let (was_valid, had_lapsed) = (self.is_valid(now), self.fence.has_lapsed(now));
         let deadline = Fence::good_until(settings, renewal.sent, renewal.duration);
         self.fence.renew(renewal.sent, deadline, now);
+        // The API server took the renewal after it was sent, and so after the word had come.
+        if let Some(word) = renewal.told {
+            self.fence.settle(word, now);
+        }
         self.macs.retain(|mac, _| renewal.interfaces.iter().any(|interface| interface.mac == *mac));
         for interface in &renewal.interfaces {
             self.macs.entry(interface.mac).or_insert(now);
@@ -348,6 +376,7 @@ impl Own {
             had_lapsed,
             is_valid_again: !was_valid && self.is_valid(now),
             went_back: std::mem::take(&mut self.went_back),
+            was_told_falsely: renewal.told.is_some(),
         })
     }
 

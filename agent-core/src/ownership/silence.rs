@@ -6,7 +6,7 @@ use super::{Command, Engine, Notice, nodes::Nodes, requests::Former};
 use crate::{
     cluster::{ClaimState, NodeName, Session},
     time::Monotonic,
-    wire::{Finding, KeyId, Mode, Plan, Wid},
+    wire::{Finding, KeyId, Mode, Plan, Wid, Word},
 };
 
 /// Step on the way to end a session.
@@ -121,12 +121,38 @@ impl Engine {
             Finding::Contact { interface, heard, answers } => {
                 self.on_contact(&interface, heard, answers);
             }
-            Finding::Ended { session } if self.nodes.own.session() == Some(session) => {
-                if !self.nodes.own.is_renewing() {
-                    self.read_own_lease();
-                }
-            }
-            Finding::Ended { .. } => {}
+            Finding::Ended(word) => self.on_told_end(word),
+        }
+    }
+
+    /// Takes in that a peer has told the program the end of a session. The Lease shows if that is true:
+    /// until a renewal that is sent from now on has succeeded, the program counts the session as ended.
+    fn on_told_end(&mut self, Word { session, number }: Word) {
+        let own = &mut self.nodes.own;
+        if own.session_of_fence() != Some(session) {
+            return;
+        }
+        let reads = own.fence.on_told(number, self.nodes.settings.renewal, self.now);
+        if reads && own.lives() && !own.is_renewing() {
+            self.read_own_lease();
+        }
+    }
+
+    /// Takes in that a peer has said that the session has ended, and that it has not. After several
+    /// such words, this node takes no part in wire failover for a while.
+    pub(super) fn on_false_end(&mut self, session: Session) {
+        let mute_for = self.nodes.wire.on_false_end(self.now);
+        if mute_for.is_some() {
+            self.nodes.own.renew_now(self.now);
+        }
+        self.command(Command::Notify(Notice::FalseEnd { session, mute_for }));
+    }
+
+    /// Lets the program refuse all frames if this node takes no part. Its Lease has no offer: from now
+    /// on, no node ends its session for silence on the wire.
+    pub(super) fn heed_none(&mut self) {
+        if !self.nodes.wire.may_offer(self.now) && self.nodes.wire.set_heeding(false) {
+            self.command(Command::SetHeeding(false));
         }
     }
 

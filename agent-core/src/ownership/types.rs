@@ -36,6 +36,8 @@ pub struct Found {
     pub foreign: BTreeMap<IpAddr, MacAddr>,
     /// The VIPs that the program has yielded.
     pub yielded: BTreeSet<IpAddr>,
+    /// The words of peers that the fence settles, as [`Fenced::words_settled`].
+    pub words_settled: u64,
 }
 
 /// A pinned entry that answers.
@@ -286,6 +288,9 @@ pub struct Fenced {
     pub deadline: Monotonic,
     /// End of holding over, under the policy `hold`.
     pub hold_until: Monotonic,
+    /// One more than the number of the last word of a peer, that this session has ended, which was false; 0
+    /// for none.
+    pub words_settled: u64,
 }
 
 /// A command of the engine.
@@ -351,6 +356,9 @@ pub enum Command {
     ReadClaim(IpAddr),
     /// Give this node's witness another plan.
     SetWire(Plan),
+    /// Give the program the keys of wire failover, or take them away, so that it refuses all frames.
+    /// After that, [`Event::Witnessed`] reports the last word that it has heard, if any.
+    SetHeeding(bool),
     /// Tell the former holder of a VIP that its session has ended, before the VIP is announced, and
     /// repeat the announcement to it alone. [`Command::SetEntry`] follows.
     TellFormer {
@@ -425,6 +433,15 @@ pub enum Notice {
         moves: usize,
         /// The time for which only the Lease counts.
         lasts: Duration,
+    },
+    /// A peer said that this node's session had ended, and its Lease shows that this is not so: the frame
+    /// was forged, or a peer is broken.
+    FalseEnd {
+        /// The session.
+        session: Session,
+        /// The time for which this node takes no part in wire failover, after several such words in a
+        /// short time.
+        mute_for: Option<Duration>,
     },
     /// An interface has no contact with several peers that live, and counts as without carrier, or does
     /// so no longer.

@@ -20,6 +20,8 @@ pub enum Quiet {
     NoWitness,
     /// This node was deposed twice although it lived.
     FalseMoves,
+    /// Peers said twice that this node's session had ended, and it had not.
+    FalseEnds,
     /// This node answers for no VIP.
     NoVip,
     /// No other living node shares a segment with this one.
@@ -30,11 +32,12 @@ pub enum Quiet {
 
 impl Quiet {
     /// All reasons.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NoKey,
         Self::NoCommonKey,
         Self::NoWitness,
         Self::FalseMoves,
+        Self::FalseEnds,
         Self::NoVip,
         Self::Alone,
         Self::TooFew,
@@ -47,6 +50,7 @@ impl Quiet {
             Self::NoCommonKey => "no_common_key",
             Self::NoWitness => "no_witness",
             Self::FalseMoves => "false_moves",
+            Self::FalseEnds => "false_ends",
             Self::NoVip => "no_vip",
             Self::Alone => "alone",
             Self::TooFew => "too_few",
@@ -77,7 +81,7 @@ pub struct WireView {
     pub set: Vec<String>,
     /// The number of them that must find this node silent.
     pub quorum: usize,
-    /// Time until this node takes part again after false moves.
+    /// Time until this node takes part again after false moves or false words.
     pub slow_for_seconds: Option<f64>,
     /// The interfaces without contact with peers that live. They count as without carrier.
     pub deaf: Vec<String>,
@@ -92,6 +96,8 @@ pub struct WireView {
     pub deposed_by_lease: u64,
     /// Times that this node's session was ended for silence although it lived.
     pub false_moves: u64,
+    /// Times that a peer said that this node's session had ended, and it had not.
+    pub false_ends: u64,
 }
 
 /// A node that this one pings.
@@ -164,6 +170,7 @@ impl Engine {
             deposed_by_wire: wire.counts.deposed_by_wire,
             deposed_by_lease: wire.counts.deposed_by_lease,
             false_moves: wire.counts.false_moves,
+            false_ends: wire.counts.false_ends,
         })
     }
 
@@ -173,6 +180,8 @@ impl Engine {
             Some(Quiet::NoWitness)
         } else if wire.keys.is_empty() {
             Some(Quiet::NoKey)
+        } else if wire.is_mute(now) {
+            Some(Quiet::FalseEnds)
         } else if wire.key.is_none() {
             Some(Quiet::NoCommonKey)
         } else if wire.is_slow(now) {

@@ -21,9 +21,9 @@ use crate::{
 /// Time for which an only witness must have pinged before its word counts again, in times of
 /// [`Scale::deaf`].
 const STEADY: u32 = 2;
-/// Number of false moves after which only the Lease counts.
-const FALSE_MOVES: usize = 2;
-/// Time within which so many false moves must have come.
+/// Number of false moves, or of false words that the session has ended, after which only the Lease counts.
+const MOST_FALSE: usize = 2;
+/// Time within which so many of them must have come.
 const FALSE_WITHIN: Duration = Duration::from_mins(10);
 /// Time for which only the Lease counts after them.
 const SLOW_FOR: Duration = Duration::from_hours(1);
@@ -48,9 +48,14 @@ pub(super) struct Witnesses {
     pub(super) plan: Plan,
     /// True if the plan may have to change.
     pub(super) is_stale: bool,
-    /// Times of false moves lately.
-    false_moves: VecDeque<Monotonic>,
-    slow_until: Option<Monotonic>,
+    /// False moves. While they are too many, no witness counts.
+    moves: Falsehoods,
+    /// False words that the session has ended. While they are too many, this node takes no part, and its
+    /// program refuses all frames.
+    ends: Falsehoods,
+    /// True if the program has the keys, as far as this process knows. An earlier one may have given
+    /// them.
+    heeds: bool,
     /// Time at which this process learned that another node has ended a session of it.
     pub(super) deposed_at: Option<Monotonic>,
     /// True if that was for silence on the wire, and answers will show if this node lived.
@@ -67,6 +72,36 @@ pub struct WireCounts {
     pub deposed_by_lease: u64,
     /// Times that this node's session was ended for silence although it lived.
     pub false_moves: u64,
+    /// Times that a peer said that this node's session had ended, and it had not.
+    pub false_ends: u64,
+}
+
+/// Things that must not happen, of one kind.
+#[derive(Debug, Default)]
+struct Falsehoods {
+    /// The times of those lately.
+    lately: VecDeque<Monotonic>,
+    until: Option<Monotonic>,
+}
+
+impl Falsehoods {
+    /// Takes in another one. Returns their number if they are too many from now on.
+    fn add(&mut self, now: Monotonic) -> Option<usize> {
+        self.lately.push_back(now);
+        while self.lately.front().is_some_and(|at| *at + FALSE_WITHIN < now) {
+            self.lately.pop_front();
+        }
+        if self.lately.len() < MOST_FALSE || self.are_too_many(now) {
+            return None;
+        }
+        self.until = Some(now + SLOW_FOR);
+        Some(self.lately.len())
+    }
+
+    /// Returns true if they were too many within the last hour.
+    fn are_too_many(&self, now: Monotonic) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
 }
 
 impl Witnesses {
@@ -82,8 +117,9 @@ impl Witnesses {
             suspects: Suspects::default(),
             plan: Plan::default(),
             is_stale: false,
-            false_moves: VecDeque::new(),
-            slow_until: None,
+            moves: Falsehoods::default(),
+            ends: Falsehoods::default(),
+            heeds: true,
             deposed_at: None,
             is_to_judge: false,
             counts: WireCounts::default(),
@@ -135,20 +171,35 @@ impl Witnesses {
     /// from now on, returns the number of such moves, and for how long.
     pub(super) fn on_false_move(&mut self, now: Monotonic) -> Option<(usize, Duration)> {
         self.counts.false_moves += 1;
-        self.false_moves.push_back(now);
-        while self.false_moves.front().is_some_and(|at| *at + FALSE_WITHIN < now) {
-            self.false_moves.pop_front();
-        }
-        if self.false_moves.len() < FALSE_MOVES || self.is_slow(now) {
-            return None;
-        }
-        self.slow_until = Some(now + SLOW_FOR);
-        Some((self.false_moves.len(), SLOW_FOR))
+        self.moves.add(now).map(|many| (many, SLOW_FOR))
     }
 
-    /// Returns the time until which only the Lease counts, after false moves.
+    /// Takes in that a peer has said that the session has ended, and it has not. If this node takes no
+    /// part from now on, returns for how long.
+    pub(super) fn on_false_end(&mut self, now: Monotonic) -> Option<Duration> {
+        self.counts.false_ends += 1;
+        self.ends.add(now).map(|_| SLOW_FOR)
+    }
+
+    /// Returns the time until which only the Lease counts, after false moves or false words.
     pub(super) fn slow_until(&self) -> Option<Monotonic> {
-        self.slow_until
+        self.moves.until.max(self.ends.until)
+    }
+
+    /// Returns true if this node takes no part because of false words that its session has ended.
+    pub(super) fn is_mute(&self, now: Monotonic) -> bool {
+        self.ends.are_too_many(now)
+    }
+
+    /// Returns true if this node's Lease may have an offer.
+    pub(super) fn may_offer(&self, now: Monotonic) -> bool {
+        self.scale.is_some() && self.wid.is_some() && !self.is_mute(now)
+    }
+
+    /// Takes in whether the program is to heed frames. Returns true if that changes.
+    pub(super) fn set_heeding(&mut self, heeds: bool) -> bool {
+        self.is_stale |= self.heeds != heeds;
+        std::mem::replace(&mut self.heeds, heeds) != heeds
     }
 
     /// Returns the time from which answers prove that this node's interfaces work: those to pings
@@ -158,7 +209,7 @@ impl Witnesses {
     }
 
     pub(super) fn is_slow(&self, now: Monotonic) -> bool {
-        self.slow_until.is_some_and(|until| now < until)
+        self.moves.are_too_many(now)
     }
 }
 
@@ -190,7 +241,9 @@ impl Nodes {
         let accepted = |key: &&KeyId| {
             self.partners().all(|(name, .., offer)| offer.keys.contains(key) || !is_there(name))
         };
-        let takes_part = self.wire.scale.is_some() && self.wire.wid.is_some();
+        // A node that is about to leave answers pings until its Lease says so.
+        let leaves = self.wire.is_mute(now) && !self.wire.heeds;
+        let takes_part = self.wire.scale.is_some() && self.wire.wid.is_some() && !leaves;
         self.wire.key = self.wire.keys.iter().rev().find(accepted).filter(|_| takes_part).copied();
     }
 
@@ -232,7 +285,8 @@ impl Nodes {
     pub(super) fn offer(&mut self, holds: bool, is_last: bool, now: Monotonic) -> Option<Offer> {
         let session = self.own.session().filter(|_| !is_last)?;
         let wid = self.wire.wid?;
-        if self.wire.scale.is_none() || self.wire.keys.is_empty() {
+        if self.wire.keys.is_empty() || !self.wire.may_offer(now) {
+            self.wire.said = None;
             return None;
         }
         let in_lease = self.wire_in_lease().cloned();

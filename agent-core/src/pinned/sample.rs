@@ -44,6 +44,7 @@ impl State {
                     hold_until_ns: now_ns + 3_600 * SECOND_NS,
                     yields_settled: 0,
                     session: 0,
+                    words_settled: 0,
                     policy: Policy::Hold,
                     defence: Defence::Match,
                 },

@@ -65,8 +65,8 @@ pub struct FenceStatus {
     pub left_seconds: f64,
     /// Time until holding over ends; 0 when it has passed.
     pub hold_left_seconds: f64,
-    /// Whether a peer has told the program that the session of the fence has ended. Then the fence has
-    /// lapsed before its deadline.
+    /// Whether a peer has told the program that the session of the fence has ended, and the Lease has not
+    /// shown since that this is false. Then the fence has lapsed before its deadline.
     pub ended: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, WireState};
 
 use super::{KeyId, Wid};
 use crate::cluster::{NodeName, Session};
@@ -98,11 +98,24 @@ pub enum Finding {
         /// The answers to this node's pings there. One shows that both directions work.
         answers: Answers,
     },
-    /// The program has been told that this node's session has ended.
-    Ended {
-        /// The session.
-        session: Session,
-    },
+    /// A peer has told the program that this node's session has ended.
+    Ended(Word),
+}
+
+/// The last word of a peer that a session of this node has ended, as the program has recorded it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// The session.
+    pub session: Session,
+    /// The number of the word. The program counts them.
+    pub number: u64,
+}
+
+impl Word {
+    /// Returns the last word that the program has recorded, if any.
+    pub fn of(told: WireState) -> Option<Self> {
+        Some(Self { session: Session::from_number(told.ended)?, number: told.words })
+    }
 }
 
 /// Least number of peers that must have fallen silent together, for the fault to be this node's.

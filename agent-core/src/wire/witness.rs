@@ -18,7 +18,7 @@ use vipward_common::MacAddr;
 
 use self::{contact::Contacts, pinged::PingedBy, pings::Pings, telling::Telling, voting::Vote};
 use super::{
-    Act, Counts, Finding, Frame, KeyId, Kind, Path, Peer, Plan, Received, Scale, Traffic, Watched, Wid,
+    Act, Counts, Finding, Frame, KeyId, Kind, Path, Peer, Plan, Received, Scale, Traffic, Watched, Wid, Word,
 };
 use crate::{cluster::Session, time::Boottime};
 
@@ -40,8 +40,8 @@ pub trait Seen {
     fn holder(&self, session: Session, interface: &str) -> Sight;
     /// Returns the times of a witness's pings.
     fn witness(&self, witness: Wid, interface: &str) -> Sight;
-    /// Returns the session of this node that the program was told has ended.
-    fn ended(&self) -> Option<Session>;
+    /// Returns the last word of a peer that a session of this node has ended.
+    fn told(&self) -> Option<Word>;
 }
 
 /// A node that is pinged.
@@ -86,8 +86,8 @@ pub struct Witness {
     contacts: Contacts,
     telling: Telling,
     questions: Vec<Question>,
-    /// The session of this node whose end was reported last.
-    ended: Option<Session>,
+    /// The last word that was reported.
+    told: Option<Word>,
     counts: Counts,
     /// True if [`Witness::on_time`] is due at once.
     is_due: bool,
@@ -106,7 +106,7 @@ impl Witness {
             contacts: Contacts::default(),
             telling: Telling::default(),
             questions: Vec::new(),
-            ended: None,
+            told: None,
             counts: Counts::default(),
             is_due: false,
             now: Boottime::default(),
@@ -206,9 +206,9 @@ impl Witness {
     pub fn on_time(&mut self, seen: &impl Seen, now: Boottime) -> Vec<Act> {
         self.is_due = false;
         let mut acts = Vec::new();
-        if let Some(session) = seen.ended().filter(|session| self.ended != Some(*session)) {
-            self.ended = Some(session);
-            acts.push(Act::Report(Finding::Ended { session }));
+        if let Some(word) = seen.told().filter(|word| self.told != Some(*word)) {
+            self.told = Some(word);
+            acts.push(Act::Report(Finding::Ended(word)));
         }
         self.look(seen, now, &mut acts);
         if let Some(key) = self.key {

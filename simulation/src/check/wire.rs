@@ -193,7 +193,7 @@ impl World {
             links[1].since,
         ];
         let since = since.into_iter().max().unwrap_or_default();
-        let has_heard = it.program.wired.ended == it.program.session;
+        let has_heard = it.program.has_ended();
         let told = if has_heard {
             it.ended_at.max(since)
         } else {
@@ -229,6 +229,36 @@ impl World {
     pub(crate) fn expect_heed(&mut self, node: usize) {
         if let Some(session) = self.nodes[node].program.session {
             self.after(bounds::HEEDED, Happening::Heeds { node, session });
+        }
+    }
+
+    /// Looks again at a node whose program was told, truly or not, that its session has ended.
+    pub(crate) fn expect_settling(&mut self, node: usize) {
+        if let Some(session) = self.nodes[node].program.session {
+            self.after(self.settled_within(), Happening::Settled { node, session });
+        }
+    }
+
+    /// Returns the time in which a node that lives is valid again after a false word: the time until its
+    /// next renewal, on a slow clock, and until that is done.
+    fn settled_within(&self) -> Duration {
+        Duration::from_millis(self.plan.timing.renewal_ms.into()) * 102 / 100 + bounds::SETTLED
+    }
+
+    /// Checks that a false word no longer counts, on a node that could renew its Lease all the time.
+    pub(crate) fn check_settled(&mut self, node: usize, session: Session) {
+        let it = &self.nodes[node];
+        let lease = self.api.leases.get(&names::node(node));
+        let settled = self.request_timeout();
+        let is_last = it.told_at + self.settled_within() <= self.now;
+        let could_act = it.acts_since.is_some_and(|since| since + settled <= it.told_at)
+            && it.runs_since <= it.told_at
+            && it.busy.is_empty();
+        let lives = lease.is_some_and(|lease| lease.live_session() == Some(session));
+        let is_own = it.program.session == Some(session);
+        if is_last && could_act && lives && is_own && it.program.has_ended() {
+            let what = format!("{} lives, and counts as ended for a word of long ago", names::node(node));
+            self.violate("W5", what);
         }
     }
 

@@ -20,7 +20,7 @@ fn at(seconds: u64) -> Monotonic {
 /// Returns a program whose fence is valid until 10, and held over until 20 under `hold`.
 fn program(hold: bool, entry: Entry) -> Program {
     let mut program = Program::new(1, hold, None);
-    program.move_fence(Fenced { session: None, deadline: at(10), hold_until: at(20) });
+    program.move_fence(Fenced { session: None, deadline: at(10), hold_until: at(20), words_settled: 0 });
     program.peers = BTreeSet::from([PEER, OTHER_PEER]);
     program.set(0, Some(entry), true);
     program
@@ -77,7 +77,7 @@ fn the_effect_of_an_announcement_follows_role_fence_and_sender() {
 fn writing_the_entry_again_takes_back_a_yield() {
     let mut program = program(true, Entry::Held);
     program.hear(0, PEER, OWN, at(11));
-    program.move_fence(Fenced { session: None, deadline: at(30), hold_until: at(40) });
+    program.move_fence(Fenced { session: None, deadline: at(30), hold_until: at(40), words_settled: 0 });
     assert_eq!(program.answer(0, OWN, at(12)), None);
     program.set(0, Some(Entry::Held), true);
     assert_eq!(program.answer(0, OWN, at(12)), Some(OWN));

@@ -48,6 +48,8 @@ pub(crate) enum What {
     Lossy { segment: u8, percent: u8, for_ms: u32 },
     /// A stranger announces a VIP in a node's name.
     Forged { vip: u8, name: Who },
+    /// A stranger that has the key says that the session of a node has ended. It lives.
+    FalseEnd { segment: u8, who: Who },
     /// Frames are late.
     LateFrames { segment: u8, by_ms: u32, for_ms: u32 },
     /// A node does not reach the API server.
@@ -127,6 +129,7 @@ impl What {
             }
             Self::ChangeMac { .. }
             | Self::Forged { .. }
+            | Self::FalseEnd { .. }
             | Self::ApiRestart
             | Self::Reset { .. }
             | Self::Move { .. }
@@ -174,6 +177,7 @@ impl What {
             | Self::Partition { .. }
             | Self::Dead { .. }
             | Self::Forged { .. }
+            | Self::FalseEnd { .. }
             | Self::CutOff { .. }
             | Self::Restored { .. }
             | Self::SlowApi { .. }
@@ -244,6 +248,7 @@ impl What {
             | Self::Deaf { .. }
             | Self::Lossy { .. }
             | Self::Forged { .. }
+            | Self::FalseEnd { .. }
             | Self::LateFrames { .. }
             | Self::CutOff { .. }
             | Self::ApiDown { .. }
@@ -277,6 +282,7 @@ impl What {
             | Self::Suspended { who, .. }
             | Self::Busy { who, .. }
             | Self::KeyGone { who, .. }
+            | Self::FalseEnd { who, .. }
             | Self::Dead { who, .. }
             | Self::EntriesRefused { who, .. }
             | Self::End { who, .. }

@@ -56,10 +56,10 @@ fn an_old_echo_is_no_news_and_an_end_is_told_once() {
     wired.hear(packet(Kind::Echo, PEER, WITNESS, 60), 0, session, at(100));
     wired.hear(packet(Kind::Echo, PEER, WITNESS, 50), 0, session, at(110));
     let peer = Session::from_number(PEER).expect("a session");
-    assert_eq!(wired.holder(peer, "eth0"), Sight { answered: at(60), heard: at(110) });
+    assert_eq!(wired.holder(peer, "eth0"), Sight { answered: at(60), heard: at(100) });
     assert_eq!(wired.holder(peer, "eth1"), Sight::default());
     let ended = packet(Kind::Ended, SELF, 0, 0);
     assert_eq!(wired.hear(ended, 0, session, at(120)), Verdict::Ended);
     assert_eq!(wired.hear(ended, 0, session, at(130)), Verdict::Consumed);
-    assert_eq!(wired.ended(), session);
+    assert_eq!(wired.told().map(|word| word.session), session);
 }

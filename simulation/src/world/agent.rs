@@ -76,6 +76,7 @@ impl World {
         it.life += 1;
         it.paused = Times::default();
         it.leaves = false;
+        it.heeds = true;
         let local = it.clock.read(now);
         if self.sabotage == Some(Sabotage::ForgetPeers) {
             it.program.peers.clear();
@@ -409,6 +410,7 @@ impl World {
             Command::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
             Command::ListAnew => KINDS.into_iter().for_each(|kind| self.begin_list(node, kind)),
             Command::SetWire(plan) => self.set_wire(node, plan),
+            Command::SetHeeding(heeds) => self.set_heeding(node, heeds),
             Command::TellFormer { vip, session, mac } => {
                 self.note_former(node, names::vip_index(vip), (session, mac));
             }

@@ -163,6 +163,9 @@ impl World {
                 self.links_changed(index(who));
             }
             What::Forged { vip, name } => self.forge(vip.into(), index(name)),
+            What::FalseEnd { segment, who } => {
+                self.say_falsely(index(who), segment_index(segment, self.segments.len()));
+            }
             What::Partition { .. }
             | What::Deaf { .. }
             | What::Cut { .. }
@@ -219,6 +222,7 @@ impl World {
         }
         self.kill(node);
         self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
+        self.nodes[node].heard.clear();
         self.nodes[node].peers_due.clear();
         for handing in self.handing.iter_mut().filter(|of| of.is_some_and(|(giver, _)| giver == node)) {
             *handing = None;

@@ -31,6 +31,8 @@ const TURN_US: std::ops::Range<u64> = 5..150;
 const FOUND_US: std::ops::Range<u64> = 10..400;
 /// The time in which a neighbour answers, in microseconds.
 const NEIGHBOUR_US: std::ops::Range<u64> = 200..3_000;
+/// The longest time without a turn, as far as it matters.
+const LONGEST: Duration = Duration::from_millis(100);
 /// The frames that a socket keeps for an agent that does not run.
 const SOCKET: usize = 64;
 /// The repeats of the first announcement for a former holder, after it.
@@ -152,8 +154,39 @@ impl World {
         let is_keyless = self.plan.wire.is_some_and(|plan| plan.keyless >> node & 1 == 1);
         let it = &mut self.nodes[node];
         let keys = if is_keyless || it.key_gone.any() { Vec::new() } else { vec![KEY] };
-        it.program.wired.set_keys(&keys);
+        it.keys.clone_from(&keys);
+        it.program.wired.set_keys(if it.heeds { &keys } else { &[] });
         self.incoming(node, life, Incoming::Event(Event::WireKeys(keys).into()));
+    }
+
+    /// Gives a program the keys, or takes them away, and lets its engine know what it has heard.
+    pub(super) fn set_heeding(&mut self, node: usize, heeds: bool) {
+        let it = &mut self.nodes[node];
+        it.heeds = heeds;
+        it.program.wired.set_keys(if heeds { &it.keys } else { &[] });
+        if let Some(word) = it.program.wired.told() {
+            let life = it.life;
+            self.incoming(node, life, Incoming::Event(Event::Witnessed(Finding::Ended(word)).into()));
+        }
+    }
+
+    /// A stranger with the key says that a node's session has ended.
+    pub(super) fn say_falsely(&mut self, node: usize, segment: usize) {
+        let it = &self.nodes[node];
+        let Some(session) = it.program.session.filter(|_| self.has_wire()) else { return };
+        let packet = Packet {
+            from: names::STRANGER,
+            to: it.links[segment].mac,
+            kind: wired::Kind::Ended,
+            key: KEY.0,
+            holder: session.number(),
+            witness: 0,
+            sent_ns: 0,
+            answered_ns: 0,
+        };
+        if self.carries(segment, STATION, node) {
+            self.after(Duration::from_micros(100), Happening::Packet { segment, packet });
+        }
     }
 
     /// Lets a node that was deposed forget that it needs the answer of a peer to take a VIP again.
@@ -186,8 +219,12 @@ impl World {
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         let due = if pinger.socket.is_empty() {
             let deadline = pinger.witness.next_deadline();
-            deadline
-                .and_then(|due| it.boot_clock.when(vipward_core::time::Monotonic::from_nanos(due.as_nanos())))
+            let due = deadline.and_then(|due| {
+                it.boot_clock.when(vipward_core::time::Monotonic::from_nanos(due.as_nanos()))
+            });
+            // No frame wakes it.
+            let look = it.program.has_ended().then_some(now + LONGEST);
+            due.into_iter().chain(look).min()
         } else {
             Some(now)
         };
@@ -256,8 +293,8 @@ impl World {
                     *answers = Answers::None;
                 }
             }
-            Finding::Ended { .. } if self.sabotage == Some(Sabotage::NoHeeding) => return,
-            Finding::Answers { .. } | Finding::Contact { .. } | Finding::Ended { .. } => {}
+            Finding::Ended(_) if self.sabotage == Some(Sabotage::NoHeeding) => return,
+            Finding::Answers { .. } | Finding::Contact { .. } | Finding::Ended(_) => {}
         }
         let it = &mut self.nodes[node];
         let delay = Duration::from_micros(it.wire_noise.u64(FOUND_US));
@@ -393,11 +430,32 @@ impl World {
         let answered =
             |wired: &wired::Wired| peer.map(|peer| wired.holder(peer, &names::interface(segment)).answered);
         let before = answered(&it.program.wired);
+        let heard = |wired: &wired::Wired| match packet.kind {
+            wired::Kind::Ping => Wid::from_number(packet.witness)
+                .map(|witness| wired.witness(witness, &names::interface(segment)).heard),
+            wired::Kind::Echo => peer.map(|peer| wired.holder(peer, &names::interface(segment)).heard),
+            wired::Kind::Poll | wired::Kind::Silent | wired::Kind::Ended => None,
+        };
+        let heard_before = heard(&it.program.wired);
         let was_valid = it.program.fence(local) == crate::program::FenceState::Valid;
         let verdict = it.program.wired.hear(packet, segment, session, now);
         if answered(&it.program.wired) < before {
             return self.violate("I4", format!("an old answer counts on {}", names::node(node)));
         }
+        let is_heard = heard(&it.program.wired) > heard_before;
+        if is_heard && !it.heard.insert((packet.kind, packet.holder, packet.witness, segment, packet.sent_ns))
+        {
+            return self.violate("I5", format!("{} hears a frame for the second time", names::node(node)));
+        }
+        if packet.kind == wired::Kind::Ended && verdict != Verdict::Refused {
+            it.told_at = self.now;
+            if packet.from == names::STRANGER {
+                it.false_at = Some(self.now);
+                self.facts.told_falsely = true;
+            }
+            self.expect_settling(node);
+        }
+        let it = &mut self.nodes[node];
         match verdict {
             Verdict::Refused => {}
             Verdict::Consumed => {

@@ -169,7 +169,7 @@ impl Maps {
             self.wire_keys.set(place, raw(&WireKey::default()), 0)?;
         }
         self.set_wid(0)?;
-        self.set_ended(0)?;
+        self.set_told(WireState::default())?;
         self.set_yields(0)?;
         self.set_defences(DefenceWindow::default())?;
         for key in keys(&self.offenders)? {
@@ -183,6 +183,7 @@ impl Maps {
             hold_until_ns: 0,
             yields_settled: 0,
             session: 0,
+            words_settled: 0,
             policy: Policy::Stop,
             defence: Defence::Off,
         })?;
@@ -376,15 +377,14 @@ impl Maps {
         Ok(self.wire_seen.set(slot, raw(&seen), 0)?)
     }
 
-    /// Returns the session that has ended.
-    pub fn ended(&self) -> Result<u64> {
-        let state: WireState = pod_read_unaligned(&self.wire_state.get(&0, 0)?);
-        Ok(state.ended)
+    /// Returns the last session that has ended, and the number of that word.
+    pub fn told(&self) -> Result<WireState> {
+        Ok(pod_read_unaligned(&self.wire_state.get(&0, 0)?))
     }
 
     /// Sets the session that has ended. Outside tests only the program writes it.
-    pub fn set_ended(&mut self, ended: u64) -> Result<()> {
-        Ok(self.wire_state.set(0, raw(&WireState { ended }), 0)?)
+    pub fn set_told(&mut self, told: WireState) -> Result<()> {
+        Ok(self.wire_state.set(0, raw(&told), 0)?)
     }
 
     /// Returns the number of frames of wire failover by outcome, summed over all CPUs.

@@ -32,10 +32,13 @@ pub struct Node {
     pub keys: BTreeMap<u8, [u8; 16]>,
     /// The slots of peers by their sessions and their numbers as witnesses.
     pub index: BTreeMap<u64, u32>,
-    /// The times at which the newest answered ping was sent, and of the last frame, by slot.
-    pub seen: BTreeMap<u32, [u64; 2]>,
+    /// The times at which the newest answered ping was sent, of the last frame, and at which the peer sent
+    /// its newest ping, by slot.
+    pub seen: BTreeMap<u32, [u64; 3]>,
     /// The session that has ended.
     pub ended: u64,
+    /// The number of such words.
+    pub words: u64,
 }
 
 /// A rule that a frame must keep to be heard.
@@ -59,12 +62,14 @@ pub enum Rule {
     Tag,
     /// It answers a ping of the past.
     Time,
+    /// It is a newer ping, or answers one, than all before.
+    New,
 }
 
 impl Rule {
     /// All rules, in the order in which they are checked. For an echo, the peer comes before the
     /// target.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Magic,
         Self::Length,
         Self::Destination,
@@ -74,6 +79,7 @@ impl Rule {
         Self::Key,
         Self::Tag,
         Self::Time,
+        Self::New,
     ];
 }
 
@@ -155,10 +161,19 @@ impl Node {
         if checks(Rule::Tag) && tag(key, &bare[14..62]) != bare[62..70] {
             return refused("refused_tag");
         }
-        let [answered, heard] = self.seen.entry(slot).or_default();
+        if kind == 2 && checks(Rule::Time) && sent_ns > now_ns {
+            return refused("refused_time");
+        }
+        let [answered, heard, pinged] = self.seen.entry(slot).or_default();
+        let newest = if kind == 1 { pinged } else { answered };
+        let is_new = !checks(Rule::New) || sent_ns > *newest;
+        if matches!(kind, 1 | 2) && is_new {
+            *newest = (*newest).max(sent_ns);
+            *heard = (*heard).max(now_ns);
+        }
         match kind {
             1 => {
-                *heard = (*heard).max(now_ns);
+                let counter = if is_new { "ping_answered" } else { "ping_repeated" };
                 bare[..12].rotate_left(6);
                 bare[18] = 2;
                 bare[20..22].fill(0);
@@ -167,18 +182,15 @@ impl Node {
                 let tag = tag(key, &bare[14..62]);
                 bare[62..70].copy_from_slice(&tag);
                 bare.splice(12..12, tags);
-                Expected { action: Action::Send, bytes: bare, counter: Some("ping_answered") }
+                Expected { action: Action::Send, bytes: bare, counter: Some(counter) }
             }
-            2 if checks(Rule::Time) && sent_ns > now_ns => refused("refused_time"),
-            2 => {
-                *answered = (*answered).max(sent_ns);
-                *heard = (*heard).max(now_ns);
-                refused("echo_heard")
-            }
+            2 if is_new => refused("echo_heard"),
+            2 => refused("refused_repeated"),
             4 => Expected { counter: Some("poll_passed"), ..unrelated },
             5 => Expected { counter: Some("silent_passed"), ..unrelated },
             _ => {
                 self.ended = holder;
+                self.words += 1;
                 refused("ended_heard")
             }
         }
@@ -208,6 +220,7 @@ impl Node {
             index,
             seen: BTreeMap::new(),
             ended: 0,
+            words: 0,
         }
     }
 

@@ -298,6 +298,7 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() ->
         hold_until_ns: 0,
         yields_settled: 0,
         session: 0,
+        words_settled: 0,
         policy: Policy::Hold,
         defence: Defence::Match,
     };

@@ -263,7 +263,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
             ),
             (
                 "a session that has ended, under hold",
-                |it| (it.contents().fence.session, it.contents().wire.ended) = (7, 7),
+                |it| (it.contents().fence.session, it.contents().wire.told.ended) = (7, 7),
                 "fence",
                 Yellow,
                 &["held over: a peer says that this node's session has ended", "goes on for"],
@@ -272,7 +272,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
             (
                 "a session that has ended, under stop",
                 |it| {
-                    (it.contents().fence.session, it.contents().wire.ended) = (7, 7);
+                    (it.contents().fence.session, it.contents().wire.told.ended) = (7, 7);
                     it.contents().fence.policy = Policy::Stop;
                 },
                 "fence",

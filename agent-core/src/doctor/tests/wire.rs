@@ -33,6 +33,7 @@ fn on() -> WireView {
         deposed_by_wire: 0,
         deposed_by_lease: 0,
         false_moves: 0,
+        false_ends: 0,
     }
 }
 
@@ -260,6 +261,17 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
                 Yellow,
                 &["although it lived, and waits for 50m more"],
                 &["a larger --wire"],
+            ),
+            (
+                "false words that its session has ended",
+                |it| {
+                    quiet(it, Quiet::FalseEnds);
+                    view(it).slow_for_seconds = Some(3_000.0);
+                },
+                "wire",
+                Yellow,
+                &["said twice in ten minutes", "waits for 50m more"],
+                &["vipward wire rotate"],
             ),
             (
                 "too few ping it",

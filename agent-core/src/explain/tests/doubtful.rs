@@ -36,7 +36,7 @@ fn what_passes_by_itself_is_in_doubt_and_not_broken() {
             at_the_holder,
             |facts| {
                 let contents = &mut pins(facts).contents;
-                (contents.fence.session, contents.wire.ended) = (7, 7);
+                (contents.fence.session, contents.wire.told.ended) = (7, 7);
             },
             Link::Fence,
         ),

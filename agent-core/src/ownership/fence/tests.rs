@@ -15,7 +15,7 @@ fn a_renewal_is_good_for_the_lease_less_the_margin_from_the_time_it_was_sent() {
 
 #[test]
 fn a_fence_that_was_found_is_not_valid_before_this_process_has_renewed() {
-    let mut fence = Fence::found(at(1_000), at(0));
+    let mut fence = Fence::found(at(1_000), 0, at(0));
     assert!(!fence.has_lapsed(at(999)) && !fence.is_valid(at(999)));
     fence.renew(at(500), at(3_000), at(600));
     assert_eq!(fence.valid_since(at(700)), Some(at(600)));
@@ -26,7 +26,7 @@ fn a_fence_that_was_found_is_not_valid_before_this_process_has_renewed() {
 
 #[test]
 fn a_fence_that_lapsed_is_valid_from_the_next_renewal_on() {
-    let mut fence = Fence::found(at(0), at(0));
+    let mut fence = Fence::found(at(0), 0, at(0));
     fence.renew(at(0), at(1_000), at(10));
     assert!(fence.has_lapsed(at(1_000)) && !fence.is_valid(at(1_000)));
     fence.renew(at(2_000), at(3_000), at(2_010));
@@ -38,7 +38,7 @@ fn a_fence_that_lapsed_is_valid_from_the_next_renewal_on() {
 #[test]
 fn the_program_learns_a_shorter_deadline_at_once_and_a_longer_one_only_without_doubt() {
     let settings = settings("a");
-    let mut fence = Fence::found(at(1_000), at(0));
+    let mut fence = Fence::found(at(1_000), 0, at(0));
     fence.renew(at(0), at(3_000), at(10));
     let deadline =
         |fence: &mut Fence, may_move| fence.command(&settings, session("a", 1), may_move, at(20)).deadline;
@@ -52,7 +52,7 @@ fn the_program_learns_a_shorter_deadline_at_once_and_a_longer_one_only_without_d
 #[test]
 fn holding_over_ends_a_fixed_time_after_the_deadline_or_after_now() {
     let settings = settings("a");
-    let mut fence = Fence::found(at(1_000), at(0));
+    let mut fence = Fence::found(at(1_000), 0, at(0));
     for (now, expected) in [(at(500), at(1_000) + HOLD_FOR), (at(2_000), at(2_000) + HOLD_FOR)] {
         assert_eq!(fence.command(&settings, session("a", 1), true, now).hold_until, expected);
     }

@@ -63,6 +63,7 @@ fn fence(number: u64) -> Fenced {
         session: Some(session(number)),
         deadline: Monotonic::from_nanos(8),
         hold_until: Monotonic::from_nanos(9),
+        words_settled: 10,
     }
 }
 
@@ -152,7 +153,7 @@ fn a_session_does_not_end_while_a_stale_entry_answers_in_it() {
 #[test]
 fn a_fence_of_another_session_is_over_while_a_stale_entry_answers() {
     let over = Monotonic::default();
-    let closed = Fenced { session: Some(session(1)), deadline: over, hold_until: over };
+    let closed = Fenced { session: Some(session(1)), deadline: over, hold_until: over, ..fence(2) };
     let failing = stale(Left::Answering);
     let table = [
         ("the same session", &failing, fence(1), fence(1)),

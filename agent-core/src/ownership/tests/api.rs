@@ -67,6 +67,7 @@ impl Api {
             | Command::SetSuccessor { .. }
             | Command::Announce { .. }
             | Command::SetWire(_)
+            | Command::SetHeeding(_)
             | Command::TellFormer { .. }
             | Command::ListAnew
             | Command::Probe { .. }
@@ -154,6 +155,7 @@ pub(super) fn outcome_for(request: &Command, failed: Failed) -> Event {
         | Command::SetSuccessor { .. }
         | Command::Announce { .. }
         | Command::SetWire(_)
+        | Command::SetHeeding(_)
         | Command::TellFormer { .. }
         | Command::ListAnew
         | Command::Probe { .. }
@@ -185,6 +187,7 @@ pub(super) fn subject(request: &Command) -> Option<String> {
         | Command::SetSuccessor { .. }
         | Command::Announce { .. }
         | Command::SetWire(_)
+        | Command::SetHeeding(_)
         | Command::TellFormer { .. }
         | Command::ListAnew
         | Command::Probe { .. }

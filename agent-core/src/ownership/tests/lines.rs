@@ -23,7 +23,7 @@ impl Lines {
     /// none for a command that is not shown.
     pub(super) fn line(&mut self, command: &Command, now: Monotonic) -> Option<String> {
         let line = match command {
-            Command::SetPeers(_) | Command::SetWire(_) => return None,
+            Command::SetPeers(_) | Command::SetWire(_) | Command::SetHeeding(_) => return None,
             Command::TellFormer { vip, session, mac } => {
                 format!("tell {} of the end of {}{}", place(*mac), self.session_name(*session), which(*vip))
             }
@@ -112,6 +112,11 @@ impl Lines {
             Notice::SessionEnded { session } => format!("tell: {} has ended", self.session_name(*session)),
             Notice::WireContact { interface, is_deaf } => format!("tell: {interface} deaf: {is_deaf}"),
             Notice::WireSlow { moves, lasts } => format!("tell: slow after {moves}, for {}", seconds(*lasts)),
+            Notice::FalseEnd { session, mute_for } => {
+                let lasts =
+                    mute_for.map(|lasts| format!(", mute for {}", seconds(lasts))).unwrap_or_default();
+                format!("tell: {} has not ended{lasts}", self.session_name(*session))
+            }
             Notice::NotAlone { session } => format!("tell: not alone, {}", self.session_name(*session)),
         }
     }

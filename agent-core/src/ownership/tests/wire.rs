@@ -10,6 +10,7 @@
 //! - one dead interface of several moves all VIPs, or none (`judging`, `contact`);
 //! - the first announcement is dropped by a holder that does not know its end (`planning`, `ending`);
 //! - a conflict or an answer comes, and the node is deposed all the same (`ending`);
+//! - one false word that the session has ended counts for ever, or a true one is settled (`told`);
 //! - each node pings each other one (`planning`);
 //! - an agent that restarts moves something: no kernel state lapses, and sets stay (`choosing`).
 
@@ -17,13 +18,14 @@ use super::world::*;
 use crate::{
     cluster::LeaseRecord,
     ownership::{Event, Quiet, Settings},
-    wire::{Answers, Finding, KeyId, Mode, Offer, Scale, Wid},
+    wire::{Answers, Finding, KeyId, Mode, Offer, Scale, Wid, Word},
 };
 
 mod choosing;
 mod contact;
 mod ending;
 mod planning;
+mod told;
 
 fn wid(node: &str) -> Wid {
     Wid::from_number(u64::from(node.as_bytes()[0]) << 32).expect("a number that is not zero")

@@ -40,6 +40,8 @@ pub(super) struct World {
     fence: Option<Fenced>,
     peers: BTreeSet<MacAddr>,
     plan: Plan,
+    /// True if the program heeds frames of wire failover.
+    heeds: bool,
     /// The last command for each entry.
     entries: BTreeMap<IpAddr, Option<Entry>>,
     lines: Lines,
@@ -66,6 +68,7 @@ impl World {
             fence: None,
             peers: BTreeSet::new(),
             plan: Plan::default(),
+            heeds: true,
             entries: BTreeMap::new(),
             lines: Lines::default(),
             is_over: false,
@@ -80,6 +83,7 @@ impl World {
             entries: entries.iter().copied().collect(),
             foreign: BTreeMap::new(),
             yielded: BTreeSet::new(),
+            words_settled: 0,
         }
     }
 
@@ -160,6 +164,11 @@ impl World {
     /// Returns the last plan of the witness.
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Returns true if the program heeds frames of wire failover.
+    pub(super) fn heeds(&self) -> bool {
+        self.heeds
     }
 
     /// Returns the last command for the VIP's entry.
@@ -492,6 +501,7 @@ impl World {
             Command::SetFence(fenced) => self.fence = Some(*fenced),
             Command::SetPeers(peers) => self.peers.clone_from(peers),
             Command::SetWire(plan) => self.plan.clone_from(plan),
+            Command::SetHeeding(heeds) => self.heeds = *heeds,
             Command::SetEntry { vip, entry, home: _ } => {
                 self.entries.insert(*vip, *entry);
             }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::wire::{Ended, Finding};
+use crate::wire::{Ended, Finding, Word};
 
 mod judging;
 mod own;
@@ -61,7 +61,7 @@ fn name(mac: MacAddr) -> char {
 struct Program {
     holders: BTreeMap<(Session, String), Sight>,
     witnesses: BTreeMap<(Wid, String), Sight>,
-    ended: Option<Session>,
+    told: Option<Word>,
 }
 
 impl Seen for Program {
@@ -73,8 +73,8 @@ impl Seen for Program {
         self.witnesses.get(&(witness, interface.to_owned())).copied().unwrap_or_default()
     }
 
-    fn ended(&self) -> Option<Session> {
-        self.ended
+    fn told(&self) -> Option<Word> {
+        self.told
     }
 }
 
@@ -164,7 +164,7 @@ impl Lan {
             }
             Act::Report(Finding::Silent { .. }) => format!("{now} silent"),
             Act::Report(Finding::Answers { .. }) => format!("{now} answers"),
-            Act::Report(Finding::Ended { .. }) => format!("{now} ended"),
+            Act::Report(Finding::Ended(_)) => format!("{now} ended"),
             Act::Report(Finding::Pinged { by, lately }) => {
                 let by = char::from(u8::try_from(by.number() >> 32).expect("a letter"));
                 return self.found.push(format!("{now} pinged by {by}: {lately}"));

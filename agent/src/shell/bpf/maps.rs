@@ -330,7 +330,7 @@ impl Maps {
 
     /// Returns the state of the fence, which also depends on what peers say of the session.
     pub fn fence_state(&self, now_ns: u64) -> Result<FenceState, BpfError> {
-        Ok(self.fence()?.state(now_ns, self.wire.ended()?))
+        Ok(self.fence()?.state(now_ns, self.wire.told()?))
     }
 
     /// Writes the fence.

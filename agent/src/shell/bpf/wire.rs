@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io, time::Duration};
 
 use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray};
 use vipward_common::{
-    SipKey, WIRE_KEYS, WireCounters, WireIndexKey, WireKey, WireSeen, WireSlot, maps as names,
+    SipKey, WIRE_KEYS, WireCounters, WireIndexKey, WireKey, WireSeen, WireSlot, WireState, maps as names,
 };
 use vipward_core::{
     pinned::{Wire, WireHeard},
@@ -21,6 +21,7 @@ const KEY: usize = size_of::<WireKey>();
 const INDEX_KEY: usize = size_of::<WireIndexKey>();
 const SLOT: usize = size_of::<WireSlot>();
 const SEEN: usize = size_of::<WireSeen>();
+const STATE: usize = size_of::<WireState>();
 const COUNTERS: usize = size_of::<WireCounters>() / 8;
 
 /// The pinned maps of wire failover. A thread can have its own.
@@ -29,7 +30,7 @@ pub struct WireMaps {
     keys: Array<MapData, [u8; KEY]>,
     index: HashMap<MapData, [u8; INDEX_KEY], [u8; SLOT]>,
     seen: Array<MapData, [u8; SEEN]>,
-    state: Array<MapData, u64>,
+    state: Array<MapData, [u8; STATE]>,
     counters: PerCpuArray<MapData, [u64; COUNTERS]>,
 }
 
@@ -104,9 +105,15 @@ impl WireMaps {
         Ok(plain(&self.seen.get(&slot, 0).map_err(failed("read", names::WIRE_SEEN))?))
     }
 
-    /// Returns the last session of this node that a peer has reported as ended; 0 for none.
-    pub fn ended(&self) -> Result<u64, BpfError> {
-        self.state.get(&0, 0).map_err(failed("read", names::WIRE_STATE))
+    /// Clears a slot that has no owner, before it gets one. The program writes no slot without an owner.
+    pub fn clear_seen(&mut self, slot: u32) -> Result<(), BpfError> {
+        let none = bytes::<_, SEEN>(&WireSeen::default());
+        self.seen.set(slot, none, 0).map_err(failed("write", names::WIRE_SEEN))
+    }
+
+    /// Returns the last word of a peer that a session of this node has ended.
+    pub fn told(&self) -> Result<WireState, BpfError> {
+        Ok(plain(&self.state.get(&0, 0).map_err(failed("read", names::WIRE_STATE))?))
     }
 
     /// Returns the frames by outcome, summed over the CPUs.
@@ -120,7 +127,7 @@ impl WireMaps {
         let wid = self.wid()?.map_or(0, Wid::number);
         Ok(Wire {
             wid,
-            ended: self.ended()?,
+            told: self.told()?,
             counters: self.counters()?,
             keys: self.key_numbers()?,
             heard: self.heard()?,

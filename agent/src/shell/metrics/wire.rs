@@ -68,6 +68,11 @@ impl Page<'_> {
             "Times that this node's session was ended for silence on the wire although it lived",
             deposed.false_moves,
         )?;
+        self.total(
+            "wire_false_ends",
+            "Times that a peer said that this node's session had ended, and it had not",
+            deposed.false_ends,
+        )?;
         self.thread(thread.as_ref())
     }
 

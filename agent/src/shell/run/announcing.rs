@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use tracing::{debug, info, warn};
-use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipKey};
+use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipKey, WireState};
 use vipward_core::{
     announce,
     net::{Interface, NetView},
@@ -166,7 +166,7 @@ impl<S: Source> EventLoop<S> {
     pub(super) fn standing(&self) -> Result<Standing, BpfError> {
         let maps = self.plane.maps();
         let has_yielded = maps.yields()?.total != self.yields_settled;
-        Ok(Standing { fence: maps.fence()?, ended: maps.wire().ended()?, has_yielded })
+        Ok(Standing { fence: maps.fence()?, told: maps.wire().told()?, has_yielded })
     }
 }
 
@@ -175,8 +175,8 @@ impl<S: Source> EventLoop<S> {
 /// it that the session has ended.
 pub(super) struct Standing {
     fence: Fence,
-    /// The session that has ended.
-    ended: u64,
+    /// The last word of a peer that a session of this node has ended.
+    told: WireState,
     /// True if the program has yielded a VIP whose entry does not say so yet.
     has_yielded: bool,
 }
@@ -187,7 +187,7 @@ impl Standing {
     fn is_held(&self, maps: &Maps, key: VipKey, mac: MacAddr, taken_back: bool) -> bool {
         let held = || -> Result<bool, BpfError> {
             let Ok(now_ns) = clock::monotonic_ns() else { return Ok(false) };
-            let is_valid = match self.fence.state(now_ns, self.ended) {
+            let is_valid = match self.fence.state(now_ns, self.told) {
                 FenceState::Valid => true,
                 FenceState::HeldOver if taken_back => false,
                 FenceState::HeldOver | FenceState::Over => return Ok(false),

@@ -349,6 +349,7 @@ fn fence(beat: &Beat, yields_settled: u64, defence: Defence) -> Fence {
         hold_until_ns: beat.hold_until.as_nanos(),
         yields_settled,
         session: 0,
+        words_settled: 0,
         policy: beat.policy,
         defence,
     }

@@ -29,6 +29,8 @@ pub(super) struct Slots {
 pub(super) struct Changes {
     /// Entries to remove.
     pub(super) removed: Vec<WireIndexKey>,
+    /// Slots to clear: they get another owner, with another clock.
+    pub(super) cleared: Vec<u32>,
     /// Entries to add.
     pub(super) added: Vec<(WireIndexKey, u32)>,
     /// The number of peers for which there is no slot.
@@ -84,6 +86,7 @@ impl Slots {
             let own = own.and_then(|place| self.resting.remove(place)).map(|(_, slot, _)| slot);
             match own.or_else(|| self.free.pop_first()) {
                 Some(slot) => {
+                    changes.cleared.extend(own.is_none().then_some(slot));
                     self.owned.insert(*key, slot);
                     changes.added.push((*key, slot));
                 }

@@ -9,6 +9,8 @@ use vipward_core::wire::Scale;
 pub(super) const KNOWN: Duration = Duration::from_millis(300);
 /// The time after which an agent has read its Lease: another request to it may be under way before.
 pub(super) const HEEDED: Duration = Duration::from_millis(300);
+/// The time after which a renewal that is due is done: one may be under way, or has to read the Lease.
+pub(super) const SETTLED: Duration = Duration::from_millis(600);
 /// The delays of a frame and of the turn of its sender.
 pub(super) const SLACK: Duration = Duration::from_millis(5);
 

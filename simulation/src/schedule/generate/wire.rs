@@ -206,6 +206,11 @@ impl Generator {
                 3 => add(0, What::Stall { who: witness, kind: Kind::Lease, for_ms: for_ms + 4_000 }),
                 4 => add(a_little, What::Pause { who: witness, for_ms }),
                 5 => add(a_little, What::Move { vip, to: self.who() }),
+                7 => {
+                    // The word of a stranger, and an announcement in the name of a peer.
+                    add(a_little, What::FalseEnd { segment: vip % self.segments, who: holder });
+                    add(a_little + longer_ms / 8, What::Forged { vip, name: witness });
+                }
                 6 => add(
                     a_little,
                     What::Dead { segment: vip % self.segments, who: witness, out: true, into: true, for_ms },
@@ -226,7 +231,7 @@ impl Generator {
     fn wire_fault(&mut self, scale: Scale) -> What {
         let (who, segment, for_ms) = (self.someone(), self.segment(), self.a_while());
         let short_ms = self.rng.u32(50..1_200 + suspect_ms(scale));
-        match self.rng.u8(0..14) {
+        match self.rng.u8(0..18) {
             0 => What::Freeze { who, for_ms: short_ms, clock_too: self.rng.bool() },
             1 => What::Suspended { who, for_ms: short_ms },
             2 | 3 => What::PowerOff { who, back_ms: self.back() },
@@ -241,6 +246,7 @@ impl Generator {
             9 | 10 => What::Lossy { segment, percent: self.rng.u8(5..=60), for_ms },
             11 => What::Kill { who, back_ms: self.back() },
             12 => What::SlowApi { by_ms: self.rng.u32(50..1_500), for_ms },
+            13..=16 => What::FalseEnd { segment, who },
             _ => What::Move { vip: self.vip(), to: who },
         }
     }

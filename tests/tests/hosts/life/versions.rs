@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use vipward_common::{FieldName, Role, VipEntry, VipKeyV4, maps};
+use vipward_common::{FieldName, Role, VipEntry, VipKeyV4, WireState, maps};
 use vipward_tests::agent::{Agent, Capability, LogLine};
 use vipward_tests::arp::{Arp, Mac};
 use vipward_tests::lan::Nic;
@@ -30,6 +30,7 @@ const CONFIG: &str = "fence: {duration: 2s, policy: hold}\nyield: keep\npeers: [
 const BESIDE: &str = "beside";
 /// A session that has ended, and the node's number as a witness.
 const ENDED: u64 = 0x77;
+const WORDS: u64 = 5;
 const WID: u64 = 0x88;
 
 /// A version of the agent.
@@ -84,6 +85,7 @@ fn pinned(node: &Node) -> Result<Value> {
         "peers": peers,
         "policy": status["fence"]["policy"],
         "ended": number_in(node, maps::WIRE_STATE, "ended")?,
+        "words": number_in(node, maps::WIRE_STATE, "words")?,
     }))
 }
 
@@ -125,10 +127,11 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
         options.only_capabilities = Some(needed);
     })?;
     node.wait_until_answered(VIP, NODE)?;
-    overwrite(&node.agent, maps::WIRE_STATE, &[0; 4], &ENDED.to_ne_bytes())?;
+    let told = WireState { ended: ENDED, words: WORDS };
+    overwrite(&node.agent, maps::WIRE_STATE, &[0; 4], bytemuck::bytes_of(&told))?;
     set_wid(&node, WID)?;
     let before = pinned(&node)?;
-    assert_eq!(before["ended"], ENDED);
+    assert_eq!((&before["ended"], &before["words"]), (&ENDED.into(), &WORDS.into()));
     assert_eq!(before["entries"].as_array().map(Vec::len), Some(2), "{before}");
     add_impossible_entry(&node)?;
 

@@ -212,21 +212,3 @@ fn the_former_holder_is_told_only_if_it_takes_part() {
     assert_eq!(world.lease(ended), ["write claim: held by a1, epoch 2"]);
     assert_eq!(world.answer(), ["entry held", "tell: held, from b"]);
 }
-
-#[test]
-fn a_node_that_hears_of_the_end_of_its_session_reads_its_lease() {
-    let ended = |session: Session| Event::Witnessed(Finding::Ended { session });
-    let mut world = holding(&["b", "c"]);
-    assert_eq!(world.tell(ended(session("a", 9))), [""; 0], "of another session");
-    assert_eq!(world.tell(ended(session("a", 1))), ["read lease of a"]);
-    assert_eq!(world.answer(), [""; 0], "it has not ended: the API server is the judge");
-    assert!(world.holds());
-
-    world.after(RENEWAL);
-    let over = LeaseRecord { session: None, ended: vec![session("a", 1)], ..world.stored_lease("a") };
-    world.store_lease(over);
-    world.tell(ended(session("a", 1)));
-    let lines = world.answer();
-    assert!(lines.contains(&"tell: a1 has ended".to_owned()), "{lines:?}");
-    assert!(!world.holds());
-}

@@ -27,11 +27,13 @@ fn a_plan_that_says_the_same_tells_nothing_anew() {
 }
 
 #[test]
-fn the_end_of_this_nodes_session_is_reported_once() {
+fn each_word_that_this_nodes_session_has_ended_is_reported_once() {
     let mut lan = Lan::start(plan(vec![contact(b'h')]));
     lan.run(1_000);
-    lan.program.ended = Some(session(b'w'));
+    lan.program.told = Some(Word { session: session(b'w'), number: 1 });
     assert_eq!(lan.run(10_000), ["1200 ended"]);
+    lan.program.told = Some(Word { session: session(b'w'), number: 3 });
+    assert_eq!(lan.run(20_000), ["10200 ended"]);
 }
 
 #[test]

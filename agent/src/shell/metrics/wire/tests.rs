@@ -39,6 +39,7 @@ fn view(quiet: Option<Quiet>) -> WireView {
         deposed_by_wire: 2,
         deposed_by_lease: 1,
         false_moves: 1,
+        false_ends: 1,
     }
 }
 
@@ -81,7 +82,7 @@ fn one_state_of_all_is_one() {
 
 #[test]
 fn what_engine_and_thread_count_is_on_the_page() {
-    let deposed = WireCounts { deposed_by_wire: 2, deposed_by_lease: 1, false_moves: 8 };
+    let deposed = WireCounts { deposed_by_wire: 2, deposed_by_lease: 1, false_moves: 8, false_ends: 9 };
     let thread = Some(thread(&[Some(300), None, Some(900)]));
     let full = page(WireSnapshot { deposed, view: Some(view(None)), thread });
     let expected = [
@@ -91,6 +92,7 @@ fn what_engine_and_thread_count_is_on_the_page() {
         "vipward_sessions_deposed_total{by=\"wire\"} 2",
         "vipward_sessions_deposed_total{by=\"lease\"} 1",
         "vipward_wire_false_moves_total 8",
+        "vipward_wire_false_ends_total 9",
         "vipward_wire_pings_total 120",
         "vipward_wire_pings_lost_total 7",
         "vipward_wire_pings_late_total 2",

@@ -71,6 +71,7 @@ impl EventLoop<Cluster> {
             Command::DeleteClaim { vip, expected } => self.source.requests.delete_claim(vip, expected),
             Command::ReadClaim(vip) => self.source.requests.read_claim(vip),
             Command::SetWire(plan) => self.source.set_wire(plan),
+            Command::SetHeeding(heeds) => self.set_heeding(heeds)?,
             Command::TellFormer { vip, session, mac } => self.source.note_former(vip, session, mac),
             Command::ListAnew => self.source.kube.list_anew(),
             Command::Notify(Notice::NotAlone { session }) => {
@@ -131,6 +132,7 @@ impl EventLoop<Cluster> {
             hold_until_ns: fenced.hold_until.as_nanos(),
             yields_settled: self.yields_settled,
             session: fenced.session.map_or(0, Session::number),
+            words_settled: fenced.words_settled,
             policy: self.source.settings.policy,
             defence: self.config.conflicts.defend.in_program(),
         };

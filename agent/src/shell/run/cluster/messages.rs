@@ -104,6 +104,19 @@ impl Messages {
                     "VIPs left this node for silence on the wire, though it lived; only its Lease counts for a while"
                 );
             }
+            Notice::FalseEnd { session, mute_for } => {
+                warn!(
+                    %session,
+                    "a peer said that this node's session had ended, and its Lease shows that it lives: the frame \
+                     was forged, or a peer is broken"
+                );
+                if let Some(lasts) = mute_for {
+                    warn!(
+                        ?lasts,
+                        "this node takes no part in wire failover for a while; only its Lease counts"
+                    );
+                }
+            }
             Notice::WireContact { interface, is_deaf: true } => {
                 warn!(%interface, "no contact with peers that live: the interface counts as without carrier");
             }

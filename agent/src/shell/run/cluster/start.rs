@@ -113,6 +113,7 @@ pub(super) async fn start(
         hold_until_ns: 0,
         yields_settled: 0,
         session: 0,
+        words_settled: 0,
         policy: settings.policy,
         defence: args.conflicts.settings().defend.in_program(),
     };
@@ -200,6 +201,13 @@ impl EventLoop<Cluster> {
             entries.insert(key.addr, found);
         }
         let session = Session::from_number(fence.session);
-        Ok(Found { session, deadline: Monotonic::from_nanos(fence.deadline_ns), entries, foreign, yielded })
+        Ok(Found {
+            session,
+            deadline: Monotonic::from_nanos(fence.deadline_ns),
+            entries,
+            foreign,
+            yielded,
+            words_settled: fence.words_settled,
+        })
     }
 }

@@ -12,7 +12,7 @@ use vipward_core::{
     doctor::WirePeer,
     ownership::Event,
     time::Monotonic,
-    wire::{Finding, Frame, KeyId, Plan, Scale},
+    wire::{Finding, Frame, KeyId, Plan, Scale, Word},
 };
 
 use super::{Cluster, EventLoop, RunError, now};
@@ -50,6 +50,8 @@ pub(super) struct Failover {
     told: Option<(Session, u32, Monotonic)>,
     /// True if the lack of a key has been logged.
     lacks_key: bool,
+    /// True if the program is to have the keys.
+    heeds: bool,
 }
 
 impl Failover {
@@ -70,6 +72,7 @@ impl Failover {
             former: BTreeMap::new(),
             told: None,
             lacks_key: false,
+            heeds: true,
         })
     }
 
@@ -188,9 +191,32 @@ impl EventLoop<Cluster> {
         let running = self.source.wire.as_ref().and_then(|wire| wire.running.as_ref());
         match running.map(|running| running.pinger.wid()) {
             Some(wid) => self.decide(Event::WireSelf(Some(wid))).await,
-            // The program may have the keys of an earlier agent.
-            None => Ok(self.plane.maps_mut().wire_mut().set_keys([])?),
+            // The program has the keys of an earlier agent until the Lease says that there is no part.
+            None => Ok(()),
         }
+    }
+
+    /// Gives the program the keys, or takes them away. Reports what it has heard until then: there may be
+    /// no thread that does.
+    pub(super) fn set_heeding(&mut self, heeds: bool) -> Result<(), RunError> {
+        if let Some(wire) = &mut self.source.wire {
+            wire.heeds = heeds;
+        }
+        self.write_keys()?;
+        if let Some(word) = Word::of(self.plane.maps().wire().told()?) {
+            let told = Event::Witnessed(Finding::Ended(word));
+            let commands = self.source.engine.on_event(told, now()?);
+            self.source.interlock.push(commands);
+        }
+        Ok(())
+    }
+
+    /// Writes the keys into the program's map, if it is to have them.
+    fn write_keys(&mut self) -> Result<(), RunError> {
+        let keys = self.source.wire.as_ref().filter(|wire| wire.heeds).map(|wire| wire.keys.clone());
+        let keys = keys.unwrap_or_default();
+        let secrets = keys.iter().map(|(id, key)| (id, key.sip()));
+        Ok(self.plane.maps_mut().wire_mut().set_keys(secrets)?)
     }
 
     /// Passes the findings of the thread to the engine.
@@ -231,7 +257,6 @@ impl EventLoop<Cluster> {
         if let Some(Running { pinger, .. }) = &wire.running {
             pinger.set_keys(keys.clone());
         }
-        let secrets = keys.iter().map(|(id, key)| (id, key.sip()));
-        Ok(self.plane.maps_mut().wire_mut().set_keys(secrets)?)
+        self.write_keys()
     }
 }

@@ -6,7 +6,7 @@ use vipward_common::WireIndexKey;
 use vipward_core::{
     cluster::Session,
     time::Boottime,
-    wire::{Seen, Sight, Wid},
+    wire::{Seen, Sight, Wid, Word},
 };
 
 use crate::shell::{bpf::WireMaps, wire::slots::Slots};
@@ -42,7 +42,7 @@ impl Seen for Sights<'_> {
         self.of(witness.number(), interface)
     }
 
-    fn ended(&self) -> Option<Session> {
-        self.maps.ended().ok().and_then(Session::from_number)
+    fn told(&self) -> Option<Word> {
+        self.maps.told().ok().and_then(Word::of)
     }
 }

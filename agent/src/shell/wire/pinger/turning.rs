@@ -165,6 +165,9 @@ impl Turning {
         for key in changes.removed {
             self.maps.remove_index(key).map_err(maps("remove a peer from the index"))?;
         }
+        for slot in changes.cleared {
+            self.maps.clear_seen(slot).map_err(maps("clear the records of a peer"))?;
+        }
         for (key, slot) in changes.added {
             self.maps.put_index(key, slot).map_err(maps("add a peer to the index"))?;
         }

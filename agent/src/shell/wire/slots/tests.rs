@@ -45,6 +45,17 @@ fn a_slot_rests_for_a_minute_before_it_has_another_owner() {
 }
 
 #[test]
+fn a_slot_is_cleared_for_another_owner_and_never_for_its_own() {
+    let mut slots = fresh();
+    assert_eq!(set(&mut slots, [1], 0).cleared, [0]);
+    assert!(set(&mut slots, [], 1).cleared.is_empty());
+    assert!(set(&mut slots, [1], 2).cleared.is_empty(), "what was heard of it stays");
+    set(&mut slots, [], 3);
+    set(&mut slots, [], 63);
+    assert_eq!(set(&mut slots, [2], 64).cleared, [0], "the clock of another owner is another one");
+}
+
+#[test]
 fn the_next_process_knows_which_slots_were_used() {
     let found = [(key(1), 3), (key(2), 3), (key(3), WIRE_SLOTS)];
     let (mut slots, faulty) = Slots::start(found, |slot| slot < 5, at(100));
