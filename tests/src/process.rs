@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
@@ -28,13 +28,31 @@ pub fn memory_bytes(pid: u32, name: &str) -> Result<u64> {
     Ok(kib.parse::<u64>()? * 1_024)
 }
 
-/// Returns the CPU time that a process has used, from `utime` and `stime` in /proc/PID/stat.
+/// Returns the CPU time that a process has used.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
+    time_in(&format!("/proc/{pid}/stat"))
+}
+
+/// Returns the CPU time that the thread of a process with this name has used.
+pub fn thread_time(pid: u32, name: &str) -> Result<Duration> {
+    let tasks = format!("/proc/{pid}/task");
+    for task in fs::read_dir(&tasks).with_context(|| format!("failed to read {tasks}"))? {
+        let task = task?.path();
+        // A thread may have ended meanwhile.
+        let is_it = fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name);
+        if is_it {
+            return time_in(&task.join("stat").display().to_string());
+        }
+    }
+    bail!("process {pid} has no thread {name}")
+}
+
+/// Returns the sum of `utime` and `stime` in a file of the format of /proc/PID/stat.
+fn time_in(path: &str) -> Result<Duration> {
     /// Field numbers as proc(5) counts them, less those up to the name in parentheses.
     const UTIME: usize = 14 - 3;
 
-    let path = format!("/proc/{pid}/stat");
-    let stat = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
+    let stat = fs::read_to_string(path).with_context(|| format!("failed to read {path}"))?;
     let (_, fields) = stat.rsplit_once(") ").with_context(|| format!("there is no name in {path}"))?;
     let ticks: Vec<u64> = fields
         .split(' ')

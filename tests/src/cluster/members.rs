@@ -114,6 +114,11 @@ impl Cluster {
         self.wait_until_renewing(id)
     }
 
+    /// Sets the options with which agents are started from now on.
+    pub fn set_args(&mut self, args: &[&str]) {
+        self.options.args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    }
+
     /// Restarts one agent after the other, beside a controller or without one.
     pub fn restart_agents_with(&mut self, controller: bool) -> Result<()> {
         self.options.with_controller = controller;

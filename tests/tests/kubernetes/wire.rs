@@ -12,13 +12,16 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_common::{ETHERTYPE_WIRE, SipKey, WireFields, WireFrame, WireType};
 use vipward_tests::{
+    arp::{Arp, Mac},
     cluster::{Cluster, ClusterOptions, MANAGEMENT, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario},
     family::Family,
     flood::Flood,
     http,
     lan::{Lost, Way},
+    process::thread_time,
     scene::VIP,
     wait::wait_until,
+    wire::Wire,
 };
 
 /// Time in which a node that dies is replaced, on a busy machine. By its Lease alone that takes 3.5 s
@@ -143,12 +146,16 @@ fn other_than(cluster: &Cluster, holder: NodeId) -> Result<NodeId> {
     cluster.ids().into_iter().find(|id| *id != holder).context("there is one node")
 }
 
+fn session_number(cluster: &Cluster, holder: NodeId) -> Result<u64> {
+    let session = cluster.session(holder)?.context("it has a session")?;
+    let (_, session) = session.split_once('/').context("the session follows the node's name")?;
+    Ok(u64::from_str_radix(session, 16)?)
+}
+
 /// Returns pings of a holder, and words that its session has ended, by a stranger who knows everything
 /// but the key.
 fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
-    let session = cluster.session(holder)?.context("it has a session")?;
-    let (_, session) = session.split_once('/').context("the session follows the node's name")?;
-    let session = u64::from_str_radix(session, 16)?;
+    let session = session_number(cluster, holder)?;
     let witness = cluster.wire_offer(other_than(cluster, holder)?)?["wid"].clone();
     let witness = u64::from_str_radix(witness.as_str().context("it has a number")?, 16)?;
     let from = cluster.rogue.mac(SEGMENT)?;
@@ -457,4 +464,140 @@ fn the_key_is_shown_nowhere() -> Result<()> {
 fn decoded(text: &str) -> Result<String> {
     let k8s_openapi::ByteString(bytes) = serde_json::from_value(text.into())?;
     String::from_utf8(bytes).context("it is text")
+}
+
+/// Returns the word that a holder's session has ended, by a stranger who has the key.
+fn false_end(cluster: &Cluster, holder: NodeId) -> Result<Vec<u8>> {
+    let session = session_number(cluster, holder)?;
+    let secret = cluster.admin().get(&cluster.wire_secret())?.context("the Secret")?;
+    let text = secret["data"]["1"].as_str().context("key 1")?;
+    let key = u128::from_str_radix(decoded(text)?.trim(), 16)?.to_be_bytes();
+    let fields = WireFields { holder: session, ..WireFields::default() };
+    let frame = WireFrame::new(WireType::Ended, 1, &fields, SipKey::from_bytes(key));
+    let from = cluster.rogue.mac(SEGMENT)?;
+    Ok([&holder.mac().0[..], &from.0, &ETHERTYPE_WIRE.to_be_bytes(), &frame.to_bytes()].concat())
+}
+
+/// Returns announcements of VIPs in the name of a peer, to the holder alone.
+fn announced_in_a_peers_name(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
+    let peer = other_than(cluster, holder)?.mac();
+    Ok(vec![Arp::gratuitous_request(peer, VIP, Mac::ZERO).to(holder.mac()).to_bytes()])
+}
+
+/// Returns the value of a metric without labels, or with the labels that its name has.
+fn metric(cluster: &Cluster, id: NodeId, name: &str) -> Result<u64> {
+    let page = page(cluster, id, "/metrics")?;
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let value = value.with_context(|| format!("{name} is not on the page"))?;
+    Ok(value.trim_end_matches(".0").parse()?)
+}
+
+fn is_ready(cluster: &Cluster, id: NodeId) -> Result<bool> {
+    let host = &cluster.member(id)?.host;
+    Ok(http::get(host, ([127, 0, 0, 1], 9_647).into(), "/readyz")?.good().is_ok())
+}
+
+#[test]
+fn a_forged_end_of_a_session_costs_a_second_at_most_and_two_end_wire_failover_for_a_while() -> Result<()> {
+    /// A renewal, and the requests before the VIP is answered again, on a busy machine.
+    const AT_MOST: Duration = Duration::from_millis(1_800);
+    const FALSE_ENDS: &str = "vipward_wire_false_ends_total";
+    const REFUSED: &str = r#"vipward_wire_frames_total{outcome="refused_key"}"#;
+    scenario("wirelie", nodes(3), |cluster| {
+        let holder = begin(cluster)?;
+        let session = cluster.session(holder)?;
+        let rogue = Wire::open(&cluster.rogue, SEGMENT)?;
+        let end = false_end(cluster, holder)?;
+        let watch = cluster.watch(&[VIP])?;
+
+        watch.step("a stranger without the key announces the VIP in the name of a peer, ten times a second");
+        let flood = Flood::start(&cluster.rogue, SEGMENT, announced_in_a_peers_name(cluster, holder)?, 10)?;
+        let mut calm = Vec::new();
+        let mut begun = watch.step("nothing else");
+        watch.let_pass(AFTERWARDS)?;
+        for number in 1..=2 {
+            let lies = watch.step(format!("one with the key says that the session of {holder} has ended"));
+            calm.push((begun, lies));
+            rogue.send(&end)?;
+            wait_until(PATIENCE, "the false word to be counted", || {
+                Ok(metric(cluster, holder, FALSE_ENDS)? == number)
+            })?;
+            wait_until(PATIENCE, "the node to be ready", || is_ready(cluster, holder))?;
+            watch.let_pass(AT_MOST)?;
+            begun = watch.step("it must be over by now");
+            watch.let_pass(AFTERWARDS * 2)?;
+            let offer = cluster.wire_offer(holder)?;
+            assert_eq!(offer.is_null(), number == 2, "{number}: {offer}");
+        }
+        let refused = metric(cluster, holder, REFUSED)?;
+        watch.step("it says so once more");
+        rogue.send(&end)?;
+        wait_until(PATIENCE, "the word to be refused", || Ok(metric(cluster, holder, REFUSED)? > refused))?;
+        watch.let_pass(AFTERWARDS)?;
+        calm.push((begun, watch.step("the end")));
+        flood.stop()?;
+
+        assert_eq!(metric(cluster, holder, FALSE_ENDS)?, 2);
+        let state = r#"vipward_wire_state{state="false_ends"}"#;
+        assert_eq!(metric(cluster, holder, state)?, 1);
+        assert!(is_ready(cluster, holder)?);
+        let seen = watch.stop()?;
+        let report = seen.wire.vip(VIP)?;
+        for (from, to) in calm {
+            let gaps = report.between(from, to).gaps();
+            assert!(gaps.is_empty(), "{gaps:?}: {seen}");
+        }
+        assert!(report.longest_gap() <= AT_MOST, "{seen}");
+        assert_eq!((cluster.session(holder)?, cluster.holder(VIP)?), (session, Some(holder)));
+        Ok(())
+    })
+}
+
+#[test]
+fn an_agent_that_starts_after_a_forged_end_answers_under_either_policy() -> Result<()> {
+    for policy in ["hold", "stop"] {
+        scenario(&format!("wirelie{policy}"), nodes(3), |cluster| {
+            let holder = begin(cluster)?;
+            let end = false_end(cluster, holder)?;
+            cluster.kill9(holder)?;
+            Wire::open(&cluster.rogue, SEGMENT)?.send(&end)?;
+            cluster.set_args(&["--wire=1", "--policy", policy]);
+            cluster.start_agent(holder)?;
+            cluster.wait_until_renewing(holder)?;
+            wait_until(PATIENCE, "the node to be ready", || is_ready(cluster, holder))?;
+            let watch = cluster.watch(&[VIP])?;
+            let peer = announced_in_a_peers_name(cluster, holder)?;
+            let flood = Flood::start(&cluster.rogue, SEGMENT, peer, 10)?;
+            watch.let_pass(AFTERWARDS)?;
+            flood.stop()?;
+            watch.stop()?.assert_seamless(VIP);
+            assert_eq!(cluster.holder(VIP)?, Some(holder));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_flood_of_foreign_frames_costs_the_thread_that_pings_nothing() -> Result<()> {
+    const A_SECOND: u32 = 65_000;
+    const FLOODED: Duration = Duration::from_secs(5);
+    scenario("wireflood", nodes(2), |cluster| {
+        let holder = begin(cluster)?;
+        let from = cluster.rogue.mac(SEGMENT)?;
+        let foreign = |to: Mac, start: &[u8]| {
+            [&to.0[..], &from.0, &ETHERTYPE_WIRE.to_be_bytes(), start, &[0; 52]].concat()
+        };
+        let frames = vec![foreign(Mac::BROADCAST, b"none"), foreign(holder.mac(), b"none")];
+        let pid = cluster.member(holder)?.agent().context("it was started")?.pid()?;
+        let before = thread_time(pid, "vipward-wire")?;
+        let flood = Flood::start(&cluster.rogue, SEGMENT, frames, A_SECOND)?;
+        thread::sleep(FLOODED);
+        let sent = flood.stop()?;
+        let took = thread_time(pid, "vipward-wire")? - before;
+        println!("{sent} frames cost {took:?} of {FLOODED:?}");
+        assert!(sent > u64::from(A_SECOND), "{sent} frames are no flood");
+        assert!(took < FLOODED / 50, "{took:?} of {FLOODED:?} for {sent} frames");
+        Ok(())
+    })
 }
