@@ -35,12 +35,28 @@ pub enum Capability {
     NetAdmin = 12,
     /// `CAP_NET_RAW`
     NetRaw = 13,
+    /// `CAP_IPC_LOCK`
+    IpcLock = 14,
     /// `CAP_SYS_ADMIN`
     SysAdmin = 21,
+    /// `CAP_SYS_NICE`
+    SysNice = 23,
     /// `CAP_PERFMON`
     Perfmon = 38,
     /// `CAP_BPF`
     Bpf = 39,
+}
+
+impl Capability {
+    /// Capabilities of the overlay `least-privilege`, as its manifest names them.
+    pub const OF_THE_OVERLAY: [(&str, Self); 6] = [
+        ("BPF", Self::Bpf),
+        ("IPC_LOCK", Self::IpcLock),
+        ("NET_ADMIN", Self::NetAdmin),
+        ("NET_RAW", Self::NetRaw),
+        ("PERFMON", Self::Perfmon),
+        ("SYS_NICE", Self::SysNice),
+    ];
 }
 
 /// Options to start an agent.

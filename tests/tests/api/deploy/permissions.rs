@@ -193,6 +193,15 @@ fn every_permission_on_metallbs_objects_is_explained_and_it_writes_statuses_alon
     Ok(())
 }
 
+/// Returns the capabilities in the table of the overlay's page.
+fn capabilities_on_the_page() -> Result<BTreeSet<String>> {
+    let page = read(&in_checkout("deploy/kubernetes/overlays/least-privilege/README.md"))?;
+    let rows = page.lines().filter(|line| line.starts_with("| `CAP_"));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let names = cells.flat_map(|cell| cell.split(',').map(|name| name.trim().trim_matches('`').to_owned()));
+    Ok(names.collect())
+}
+
 /// Runs the agent as root with the capabilities of the overlay.
 #[test]
 fn the_capabilities_of_the_overlay_are_enough_to_attach_answer_and_announce() -> Result<()> {
@@ -203,14 +212,10 @@ fn the_capabilities_of_the_overlay_are_enough_to_attach_answer_and_announce() ->
     assert_eq!(security["allowPrivilegeEscalation"], false);
     assert_eq!(strings(&security["capabilities"]["drop"])?, ["ALL"]);
     let added = strings(&security["capabilities"]["add"])?;
-    let capability = |name: &&str| match *name {
-        "BPF" => Ok(Capability::Bpf),
-        "NET_ADMIN" => Ok(Capability::NetAdmin),
-        "NET_RAW" => Ok(Capability::NetRaw),
-        "PERFMON" => Ok(Capability::Perfmon),
-        other => anyhow::bail!("the overlay adds {other}, of which nothing is known"),
-    };
-    let kept: Vec<_> = added.iter().map(capability).collect::<Result<_>>()?;
+    assert_eq!(added, Capability::OF_THE_OVERLAY.map(|(name, _)| name));
+    let explained = Capability::OF_THE_OVERLAY.map(|(name, _)| format!("CAP_{name}"));
+    assert_eq!(capabilities_on_the_page()?, explained.into());
+    let kept = Capability::OF_THE_OVERLAY.map(|(_, capability)| capability).to_vec();
     let mut node = Node::start_with("overlay", Attachment::Auto, HOLDS_ONE, |options| {
         options.only_capabilities = Some(kept);
     })?;
