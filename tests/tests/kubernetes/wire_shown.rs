@@ -3,7 +3,8 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use vipward_tests::{
-    cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, ServiceSpec, scenario},
+    agent::Capability,
+    cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario},
     http,
     process::output_of,
     scene::VIP,
@@ -119,6 +120,33 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
         let check = check(cluster, others[0])?;
         assert_eq!(check["state"], "not-applicable", "{check}");
         ensure!(check["found"].as_str().is_some_and(|found| found.contains("has heard a peer")), "{check}");
+        Ok(())
+    })
+}
+
+/// Returns what the doctor says of the rights of a node's pinging thread.
+fn rights(cluster: &Cluster, id: NodeId) -> Result<String> {
+    wait_for(PATIENCE, "the thread of wire failover", || {
+        let check = check(cluster, id)?;
+        let found = check["found"].as_str().context("nothing was found")?;
+        Ok(found.split_once("; its thread ").map(|(_, rights)| rights.to_owned()))
+    })
+}
+
+#[test]
+fn with_the_overlays_capabilities_the_pinging_thread_has_the_rights_that_all_capabilities_give() -> Result<()>
+{
+    scenario("wirecaps", ClusterOptions { nodes: 2, ..ClusterOptions::default() }, |cluster| {
+        let namespace = cluster.system_namespace().to_owned();
+        cluster.vipward(&["wire", "init", "--lease-namespace", &namespace])?;
+        cluster.kill9(N1)?;
+        cluster.member_mut(N1)?.agent_mut()?.options.only_capabilities =
+            Some(Capability::OF_THE_OVERLAY.map(|(_, capability)| capability).to_vec());
+        cluster.restart_agent(N1)?;
+        cluster.wait_until_all_renew()?;
+        let of_all = rights(cluster, N2)?;
+        ensure!(of_all.ends_with("its memory is locked"), "{of_all}");
+        assert_eq!(rights(cluster, N1)?, of_all);
         Ok(())
     })
 }
