@@ -89,3 +89,23 @@ fn what_conflicts_with_iputils_or_would_be_started_is_not_installed() {
         }
     }
 }
+
+#[test]
+fn the_public_workflow_runs_no_code_that_can_change_under_it() {
+    let workflow = include_str!("../../../.github/workflows/ci.yml");
+    let actions: Vec<_> = workflow.lines().filter_map(|line| line.split_once("uses: ")).collect();
+    assert!(!actions.is_empty());
+    for (_, action) in actions {
+        let (name, version) = action.split_once(" # ").expect("a comment names the version");
+        let commit = name.split_once('@').map(|(_, commit)| commit).unwrap_or_default();
+        let is_whole = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(is_whole && version.starts_with('v'), "{action}");
+    }
+    assert!(
+        !workflow.contains("| sh") && !workflow.contains("|\n            sh"),
+        "a script is piped into a shell"
+    );
+    let Source::Cargo(deny) = &requirement("cargo-deny").source else { panic!("cargo installs cargo-deny") };
+    let install = format!("cargo install --locked --debug cargo-deny@{}\n", deny.version);
+    assert!(workflow.contains(&install), "the workflow does not run `{}`", install.trim());
+}
