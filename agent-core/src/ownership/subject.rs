@@ -181,10 +181,15 @@ impl Subject<'_> {
     }
 
     /// Writes the claim of a held VIP again, because the API server has another one or none.
-    /// The epoch only grows. The stated cause is still the one for which this node got the VIP.
+    /// The epoch of an object only grows. That of a new one begins anew, as when another node takes
+    /// the VIP then: the policies take a later one for a lie about earlier holders.
+    /// The stated cause is still the one for which this node got the VIP.
     pub(super) fn repair(&mut self, fault: Fault) {
-        let epoch = self.vip.epoch();
-        let epoch = if fault == Fault::Older { epoch.next() } else { epoch };
+        let epoch = match fault {
+            Fault::Missing => Epoch::default().next(),
+            Fault::Edited => self.vip.epoch(),
+            Fault::Older => self.vip.epoch().next(),
+        };
         let known = &self.vip.claim;
         let stated = || known.record.as_ref().map(|claim| claim.note.cause.clone());
         let cause = known.cause.as_deref().map(str::to_owned).or_else(stated);

@@ -3,8 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use vipward_core::{
+    cluster::Epoch,
     ownership::{
-        Command, Engine, Entry, Event, Interlock, Notice, Settings, Step as Carried, StopReason, Wire,
+        Command, Engine, Entry, Event, Expected, Interlock, Notice, Settings, Step as Carried, StopReason,
+        Wire,
     },
     stale::{Failure, Left},
     time::Monotonic,
@@ -420,6 +422,10 @@ impl World {
             Command::WriteLease(write) => self.send(node, Request::WriteLease(write)),
             Command::ReadLease(name) => self.send(node, Request::ReadLease(name)),
             Command::WriteClaim(write) => {
+                if write.expected == Expected::Absent && write.epoch > Epoch(1) {
+                    let what = format!("{} creates a claim in epoch {}", names::node(node), write.epoch);
+                    self.violate("new", what);
+                }
                 let steps = self.steps_of_write(node, &write);
                 self.send(node, Request::WriteClaim(write));
                 if let Some((step, giver, taker)) = steps {

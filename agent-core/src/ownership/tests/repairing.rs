@@ -112,6 +112,40 @@ fn a_claim_that_is_gone_at_once_is_made_again_while_it_is_answered_on() {
 }
 
 #[test]
+fn a_claim_that_is_made_again_begins_at_the_first_epoch() {
+    let mut world = World::holding(&["b"]);
+    world.claim(ClaimState::Blank, 7);
+    world.answer();
+    world.erase_claim();
+    assert_eq!(
+        world.see_claim(),
+        ["tell: repaired 192.0.2.10, missing", "create claim: held by a1, epoch 1"]
+    );
+    assert_eq!(world.answer(), [""; 0]);
+    assert_eq!(world.after(ms(20_000)), [""; 0], "the earlier epoch is no reason for another repair");
+    assert!(world.holds());
+    assert_eq!(world.entry(), Some(Entry::Held));
+}
+
+#[test]
+fn a_claim_that_was_made_again_is_its_holders_whether_or_not_its_end_was_seen() {
+    for is_seen in [true, false] {
+        let mut world = World::living("a", &["b"]);
+        world.claim(held("b"), 7);
+        world.want();
+        world.after(REST);
+        if is_seen {
+            world.erase_claim();
+            world.see_claim();
+            world.after(ms(500));
+        }
+        world.claim(held("b"), 1);
+        assert_eq!(world.after(ms(60_000)), [""; 0], "{is_seen}");
+        assert_eq!(world.entry(), Some(Entry::Foreign { mac: mac("b") }), "{is_seen}");
+    }
+}
+
+#[test]
 fn a_claim_that_vanishes_under_a_write_is_made_again_at_once() {
     let mut world = World::holding(&["b"]);
     world.wish("b");
