@@ -16,7 +16,10 @@ use vipward_tests::{
 };
 
 const SESSION: &str = "0000000000000001";
+const LABEL: &str = "app.kubernetes.io/managed-by";
 const NO_NODE: Option<&str> = Some("the token names no node");
+const V6: &str = "2001:db8::77";
+const V6_NAME: &str = "2001-0db8-0000-0000-0000-0000-0000-0077";
 /// Part of a refusal by the roles.
 const RBAC: &str = "cannot";
 
@@ -66,7 +69,7 @@ impl Scene {
         json!({
             "apiVersion": Kind::LEASE.api_version(), "kind": Kind::LEASE.name(),
             "metadata": {
-                "name": name, "namespace": self.namespace,
+                "name": name, "namespace": self.namespace, "labels": {(LABEL): "vipward"},
                 "annotations": {"vipward.io/duration": "4s", "vipward.io/ended": "00000000000000e1"},
             },
             "spec": {
@@ -104,8 +107,17 @@ impl Scene {
 fn claim(spec: &Value) -> Value {
     json!({
         "apiVersion": Kind::VIRTUAL_IP.api_version(), "kind": Kind::VIRTUAL_IP.name(),
-        "metadata": {"name": spec["address"], "finalizers": ["vipward.io/claim"]}, "spec": spec,
+        "metadata": {
+            "name": spec["address"], "labels": {(LABEL): "vipward"}, "finalizers": ["vipward.io/claim"],
+        },
+        "spec": spec,
     })
+}
+
+/// Returns the spec of a claim as that of a new one.
+fn first(mut spec: Value) -> Value {
+    spec["epoch"] = json!(1);
+    spec
 }
 
 fn merge(object: &Object, patch: Value) -> Try {
@@ -182,6 +194,7 @@ fn has_address() -> Value {
 
 #[test]
 fn a_stolen_token_renews_no_other_nodes_lease_and_gives_it_no_session() -> Result<()> {
+    const LABELS: Option<&str> = Some("agents change no other label");
     with_policies("stolen-l", |cluster, scene| {
         let (own, other) = (scene.lease_of(0), scene.lease_of(1));
         let before = cluster.admin().get(&other)?;
@@ -194,6 +207,25 @@ fn a_stolen_token_renews_no_other_nodes_lease_and_gives_it_no_session() -> Resul
         let session = json!({"renewTime": null, "holderIdentity": "x/00000000000000ff"});
         let of_another = json!({"spec": {"holderIdentity": format!("{}/{SESSION}", scene.names[1])}});
         let sign = annotations("x", "y");
+        let label = |value: Value| json!({"metadata": {"labels": {(LABEL): value}}});
+        let mut labelled = ends_session();
+        labelled["metadata"]["labels"] = json!({(LABEL): "x"});
+        let unlabelled = label(Value::Null);
+        let mut ends = ends_session();
+        ends["metadata"]["labels"] = json!({(LABEL): "vipward"});
+        let of_others = |name: &str| Object::within(Kind::LEASE, &scene.namespace, name);
+        let (elected, foreign) = (of_others("vipward-controller"), of_others("other"));
+        let mut election = scene.lease(1);
+        election["metadata"]["name"] = json!(elected.name);
+        election["metadata"]["annotations"] = json!({"vipward.io/ended": SESSION});
+        election["spec"] = json!({});
+        for lease in [&elected, &foreign] {
+            cluster.admin().create(&json!({
+                "apiVersion": Kind::LEASE.api_version(), "kind": Kind::LEASE.name(),
+                "metadata": {"name": lease.name, "namespace": scene.namespace},
+                "spec": {"holderIdentity": "pod-1"},
+            }))?;
+        }
         try_all(
             cluster,
             [
@@ -203,6 +235,11 @@ fn a_stolen_token_renews_no_other_nodes_lease_and_gives_it_no_session() -> Resul
                 ("its own Lease", create(scene.lease(0)), None),
                 ("another's session in it", merge(&own, of_another), Some("a session of that node only")),
                 ("a deletion", delete(&other), Some(RBAC)),
+                ("its label is changed", merge(&other, labelled), LABELS),
+                ("its own label is taken away", merge(&own, unlabelled), LABELS),
+                ("the end of another election", merge(&elected, ends.clone()), Some("is the controllers'")),
+                ("an election", create(election), Some("is the controllers'")),
+                ("the end of another program's", merge(&foreign, ends), Some("another program's")),
             ],
         )?;
         assert_eq!(before, cluster.admin().get(&other)?);
@@ -227,6 +264,14 @@ fn a_stolen_token_claims_nothing_for_others_makes_no_wishes_and_deletes_no_other
         let owned = json!({"metadata": {"ownerReferences": [owner]}});
         let mut last = scene.holder(0);
         last["epoch"] = json!(i64::MAX);
+        let labelled = json!({"metadata": {"labels": {(LABEL): "x"}}});
+        let mut late = scene.held(0);
+        late["address"] = json!("192.0.2.77");
+        let mut misnamed = claim(&first(late.clone()));
+        misnamed["metadata"]["name"] = json!(V6_NAME);
+        misnamed["spec"]["address"] = json!("2001:db8::78");
+        let mut unlabelled = claim(&first(late.clone()));
+        unlabelled["metadata"]["labels"] = json!({});
         try_all(
             cluster,
             [
@@ -238,6 +283,10 @@ fn a_stolen_token_claims_nothing_for_others_makes_no_wishes_and_deletes_no_other
                 ("the removal of its finalizer", merge(vip, bare), Some("keeps its finalizer")),
                 ("an owner that does not exist", merge(vip, owned), Some("give a claim no owner")),
                 ("the last epoch", merge(vip, json!({"spec": last})), Some("by a billion at most")),
+                ("its label is changed", merge(vip, labelled), Some("agents change no label of a claim")),
+                ("a later new claim", create(claim(&late)), Some("the epoch of a new claim is 0 or 1")),
+                ("a new claim of another name", create(misnamed), Some("the name of a claim is its address")),
+                ("a new claim of no manager", create(unlabelled), Some("a new claim has the label")),
             ],
         )?;
         assert_eq!(before, cluster.admin().get(vip)?);
@@ -314,6 +363,10 @@ fn the_policies_let_an_agent_do_all_that_it_does() -> Result<()> {
         let mut offer = scene.holder(1);
         offer["epoch"] = json!(5);
         offer["offeredBy"] = json!({"node": scene.names[0], "session": SESSION});
+        let new = claim(&first(scene.held(0)));
+        let mut new_v6 = new.clone();
+        new_v6["metadata"]["name"] = json!(V6_NAME);
+        new_v6["spec"]["address"] = json!(V6);
         try_all(
             cluster,
             [
@@ -329,7 +382,8 @@ fn the_policies_let_an_agent_do_all_that_it_does() -> Result<()> {
                 ("a take of what was released", merge(vip, take(7)), None),
                 ("the removal of its finalizer", merge(vip, bare.clone()), None),
                 ("the deletion", delete(vip), None),
-                ("a new claim", create(claim(&scene.held(0))), None),
+                ("a new claim", create(new), None),
+                ("one of an IPv6 VIP", create(new_v6), None),
                 ("a status", status(&scene.service, has_address()), None),
                 ("an Event", create(scene.event(0)), None),
             ],

@@ -1,12 +1,15 @@
 //! Writes of claims by the agent of node `a`.
 
-use anyhow::Result;
+use std::net::Ipv6Addr;
+
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::engine::{Policies, Write};
+use super::engine::{CONTROLLER, Policies, Write};
 use super::{Row, check, patched};
 
 const FINALIZER: &str = "vipward.io/claim";
+const LABEL: &str = "app.kubernetes.io/managed-by";
 
 /// State of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +59,8 @@ fn claim(state: State, epoch: i64) -> Value {
     }
     json!({
         "apiVersion": "vipward.io/v1alpha1", "kind": "VirtualIP",
-        "metadata": {"name": "192.0.2.10", "finalizers": [FINALIZER]}, "spec": spec,
+        "metadata": {"name": "192.0.2.10", "labels": {(LABEL): "vipward"}, "finalizers": [FINALIZER]},
+        "spec": spec,
     })
 }
 
@@ -77,6 +81,9 @@ const FAR: i64 = 1_000_000_000_000_000;
 /// after. None stands for a claim that does not exist, whose epoch is 0.
 fn is_legal(before: Option<State>, after: State, epochs: (i64, i64)) -> bool {
     let later = epochs.1 - epochs.0;
+    if before.is_none() && epochs.1 > 1 {
+        return false;
+    }
     let is_near = epochs.1 <= FAR || later <= BILLION;
     match after {
         _ if before == Some(after) && later == 0 => true,
@@ -102,7 +109,7 @@ fn a_node_claims_for_itself_offers_what_it_holds_and_releases() -> Result<()> {
         Ok(())
     };
     for after in STATES {
-        for epoch in [0, 1, 7, BILLION + 1, FAR, FAR + 1, i64::MAX] {
+        for epoch in [0, 1, 2, 7, BILLION + 1, FAR, FAR + 1, i64::MAX] {
             check(None, after, (0, epoch))?;
         }
         for before in STATES {
@@ -161,7 +168,7 @@ fn a_null_in_a_new_claim_counts_as_absent() -> Result<()> {
         write(None, Some(claim))
     };
     let nameless = || Write { node: None, ..with(Held("a"), json!({})) };
-    let rows: [Row; 5] = [
+    let rows: [Row; 4] = [
         ("no offer", with(Held("a"), json!({"offeredBy": null})), None),
         ("no reservation", with(Held("a"), json!({"reservation": null})), None),
         ("no holder", with(Released, json!({"holder": null})), None),
@@ -170,7 +177,6 @@ fn a_null_in_a_new_claim_counts_as_absent() -> Result<()> {
             with(Blank, json!({"holder": null})),
             Some("is released, in epoch 0"),
         ),
-        ("an epoch too far", with(Held("a"), json!({"epoch": FAR + 1})), Some("is at most 10^15")),
     ];
     check(&rows)?;
     let refusals = Policies::load()?.refusals(&nameless())?;
@@ -332,4 +338,106 @@ fn a_reserved_address_is_the_controllers_matter() -> Result<()> {
         ("its object is deleted", write(Some(reserved(Released)), None), REFUSED),
     ];
     check(&rows)
+}
+
+#[test]
+fn a_new_claim_says_of_no_earlier_holder() -> Result<()> {
+    const LATER: Option<&str> = Some("the epoch of a new claim is 0 or 1");
+    let new = |epoch| write(None, Some(claim(Held("a"), epoch)));
+    check(&[
+        ("the first epoch", new(1), None),
+        ("the second", new(2), LATER),
+        ("a far one", new(50), LATER),
+        ("the last", new(i64::MAX), LATER),
+        ("one before the first", new(-1), LATER),
+    ])
+}
+
+#[test]
+fn the_labels_of_claims_stay() -> Result<()> {
+    const NEW: Option<&str> = Some("a new claim has the label");
+    const CHANGED: Option<&str> = Some("agents change no label of a claim");
+    let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+    let new = |patch: &Value| write(None, Some(patched(&claim(Held("a"), 1), patch)));
+    let labelled = patched(&claim(Held("a"), 3), &labels(json!({"team": "x"})));
+    let kept =
+        write(Some(labelled.clone()), Some(patched(&labelled, &json!({"spec": {"cause": "because"}}))));
+    check(&[
+        ("a new claim without it", new(&labels(Value::Null)), NEW),
+        ("a new claim of another manager", new(&labels(json!({(LABEL): "other"}))), NEW),
+        ("a new claim with another", new(&labels(json!({"x": "y"}))), NEW),
+        ("a person's label is kept", kept, None),
+        ("it is removed", change(Held("a"), &labels(json!({(LABEL): null}))), CHANGED),
+        ("it is changed", change(Held("a"), &labels(json!({(LABEL): "other"}))), CHANGED),
+        ("it is changed on another's", change(Held("b"), &labels(json!({(LABEL): "other"}))), CHANGED),
+        ("another is added", change(Held("a"), &labels(json!({"x": "y"}))), CHANGED),
+        ("all are removed", change(Held("a"), &labels(Value::Null)), CHANGED),
+    ])
+}
+
+/// Each row is judged by Rust's own reading of addresses, for the agents and for the controller.
+#[test]
+fn the_name_of_a_claim_is_its_address() -> Result<()> {
+    const OTHER: Option<&str> = Some("the name of a claim is its address");
+    let named = |name: &str, address: &str| json!({"metadata": {"name": name}, "spec": {"address": address}});
+    let texts = [
+        "2001:db8::64",
+        "2001:db8:0:0:1::64",
+        "2001:db8::1:0:0:64",
+        "::1",
+        "::",
+        "1::",
+        "fd00:a:b:c:d:e:f:10",
+        "1:2:3:4:5:6:7::",
+        "::2:3:4:5:6:7:8",
+        "1:2:3::5:6:7:8",
+        "2001:0db8::64",
+        // These are none.
+        ":::",
+        "1:2:3",
+        "1:2:3:4:5:6:7:8:9",
+        "1::2::3",
+        "1:::2",
+        ":1:2:3:4:5:6:7:8",
+        "1:2:3:4:5:6:7:8:",
+        "1:2:3:4::5:6:7:8",
+        "2001:db8::10000",
+        "2001:db8::g",
+    ];
+    let names: Vec<_> = texts
+        .iter()
+        .filter_map(|text| text.parse::<Ipv6Addr>().ok())
+        .map(|address| address.segments().map(|group| format!("{group:04x}")).join("-"))
+        .chain(["0001-0002-0003".to_owned(), "192.0.2.10".to_owned()])
+        .collect();
+    let released = |patch: &Value| Some(patched(&claim(Released, 0), patch));
+    let mut true_ones = 0;
+    for text in texts {
+        let true_name = text
+            .parse::<Ipv6Addr>()
+            .ok()
+            .map(|it| it.segments().map(|group| format!("{group:04x}")).join("-"));
+        for name in &names {
+            let is_true = true_name.as_ref() == Some(name);
+            true_ones += usize::from(is_true);
+            let expected = if is_true { None } else { OTHER };
+            let write = write(None, released(&named(name, text)));
+            check(&[
+                ("an agent's", write.clone(), expected),
+                ("the controller's", Write { user: CONTROLLER, ..write }, expected),
+            ])
+            .with_context(|| format!("{name} for {text}"))?;
+        }
+    }
+    assert_eq!(true_ones, 12, "2001:db8::64 is there twice");
+    let moved = |user| {
+        let v6 = patched(&claim(Released, 0), &named(&names[0], texts[0]));
+        let after = patched(&v6, &json!({"spec": {"address": texts[1]}}));
+        Write { user, ..write(Some(v6), Some(after)) }
+    };
+    let agents = write(None, None).user;
+    check(&[
+        ("an agent changes it", moved(agents), Some("the address of a claim does not change")),
+        ("the controller changes it", moved(CONTROLLER), Some("the address of a claim does not change")),
+    ])
 }

@@ -3,11 +3,14 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::engine::Write;
+use super::engine::{CONTROLLER, Policies, Write};
 use super::{Row, check, patched};
 
 const SESSION: &str = "0000000000000001";
 const ENDED: &str = "vipward.io/ended";
+const LABEL: &str = "app.kubernetes.io/managed-by";
+/// A part of the message about labels.
+const LABELS: Option<&str> = Some("agents change no other label");
 
 fn lease(node: &str) -> Value {
     json!({
@@ -26,6 +29,10 @@ fn lease(node: &str) -> Value {
             "acquireTime": "2026-11-23T10:00:00.000000Z", "renewTime": "2026-11-23T11:00:00.000000Z",
         },
     })
+}
+
+fn unlabelled(node: &str) -> Value {
+    patched(&lease(node), &json!({"metadata": {"labels": null}}))
 }
 
 fn write(before: Option<Value>, after: Value) -> Write {
@@ -55,8 +62,9 @@ fn sessions(count: usize) -> String {
 
 #[test]
 fn a_node_writes_its_own_lease_in_its_own_sessions_only() -> Result<()> {
-    let own = |patch: Value| write(Some(lease("a")), patched(&lease("a"), &patch));
-    let rows: [Row; 11] = [
+    let own_of = |before: &Value, patch: &Value| write(Some(before.clone()), patched(before, patch));
+    let own = |patch: Value| own_of(&lease("a"), &patch);
+    let rows: [Row; 18] = [
         ("many ended sessions", own(json!({"metadata": {"annotations": {(ENDED): sessions(60)}}})), None),
         (
             "more ended sessions than others could read",
@@ -87,6 +95,25 @@ fn a_node_writes_its_own_lease_in_its_own_sessions_only() -> Result<()> {
             Some("of that node only"),
         ),
         ("no session's form", own(json!({"spec": {"holderIdentity": "me"}})), Some("of that node only")),
+        (
+            "no session's form after its name, which others could not end",
+            own(json!({"spec": {"holderIdentity": "a/for ever"}})),
+            Some("of that node only"),
+        ),
+        (
+            "more than a session",
+            own(json!({"spec": {"holderIdentity": format!("a/b/{SESSION}")}})),
+            Some("of that node only"),
+        ),
+        (
+            "it puts its label back",
+            own_of(&unlabelled("a"), &json!({"metadata": {"labels": {(LABEL): "vipward"}}})),
+            None,
+        ),
+        ("it takes its label away", own(json!({"metadata": {"labels": {(LABEL): null}}})), LABELS),
+        ("it changes its label", own(json!({"metadata": {"labels": {(LABEL): "other"}}})), LABELS),
+        ("it adds a label", own(json!({"metadata": {"labels": {"x": "y"}}})), LABELS),
+        ("it creates its Lease without one", write(None, unlabelled("a")), LABELS),
     ];
     check(&rows)
 }
@@ -99,7 +126,7 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
     };
     let annotation = |name: &str, value: Value| with(json!({"metadata": {"annotations": {name: value}}}));
     let only_itself = "only a node itself";
-    let rows: [Row; 22] = [
+    let rows: [Row; 25] = [
         ("it is silent", change(&deposing()), None),
         (
             "it is silent, and an older session is claimed",
@@ -108,9 +135,15 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
         ),
         (
             "a label is put back",
-            with(json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "vipward"}}})),
+            change_of(
+                &unlabelled("b"),
+                &patched(&deposing(), &json!({"metadata": {"labels": {(LABEL): "vipward"}}})),
+            ),
             None,
         ),
+        ("its label is taken away", with(json!({"metadata": {"labels": {(LABEL): null}}})), LABELS),
+        ("its label is changed", with(json!({"metadata": {"labels": {(LABEL): "other"}}})), LABELS),
+        ("it gets another label", with(json!({"metadata": {"labels": {"x": "y"}}})), LABELS),
         (
             "it is renewed",
             change(
@@ -173,11 +206,7 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
         ),
         ("it gets a finalizer", with(json!({"metadata": {"finalizers": ["x"]}})), Some(only_itself)),
         ("it loses its owner", with(json!({"metadata": {"ownerReferences": null}})), Some(only_itself)),
-        (
-            "nothing is ended",
-            change(&json!({"metadata": {"labels": {"x": "y"}}, "spec": {"renewTime": null}})),
-            Some("to end sessions only"),
-        ),
+        ("nothing is ended", change(&json!({"spec": {"renewTime": null}})), Some("to end sessions only")),
     ];
     check(&rows)
 }
@@ -240,8 +269,9 @@ fn the_missing_lease_of_another_node_is_created_with_ended_sessions_only() -> Re
         "spec": {},
     });
     let with = |patch: Value| write(None, patched(&blank, &patch));
-    let rows: [Row; 7] = [
+    let rows: [Row; 8] = [
         ("an ended session", write(None, blank.clone()), None),
+        ("no label", with(json!({"metadata": {"labels": null}})), LABELS),
         (
             "a session",
             with(json!({"spec": {"holderIdentity": "b/00000000000000ff"}})),
@@ -266,4 +296,92 @@ fn the_missing_lease_of_another_node_is_created_with_ended_sessions_only() -> Re
         ("nothing", with(json!({"metadata": {"annotations": null}})), Some("to end sessions only")),
     ];
     check(&rows)
+}
+
+#[test]
+fn the_leases_of_other_programs_are_left_alone() -> Result<()> {
+    const CONTROLLERS: Option<&str> = Some("is the controllers'");
+    const FOREIGN: Option<&str> = Some("another program's");
+    // What every end of a session does, with the label that makes it an agent's Lease.
+    let ends = |before: &Value| {
+        change_of(before, &patched(&deposing(), &json!({"metadata": {"labels": {(LABEL): "vipward"}}})))
+    };
+    let of_holder = |name: &str, holder: Value| {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": "vipward-system"},
+            "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-11-23T11:00:00.000000Z"},
+        })
+    };
+    let ours = |patch: Value| patched(&of_holder("b", json!("edited by hand")), &patch);
+    let created = |name: &str| {
+        let lease = json!({
+            "metadata": {"name": name, "labels": {(LABEL): "vipward"}, "annotations": {(ENDED): SESSION}}, "spec": {},
+        });
+        write(None, lease)
+    };
+    let own = |name: &str, after: Value| Write { node: Some(name.to_owned()), ..write(None, after) };
+    let rows: [Row; 13] = [
+        ("the elected controller's", ends(&of_holder("vipward-controller", json!("pod-1"))), None),
+        ("the controllers', in a session's form", ends(&lease("vipward-controller")), CONTROLLERS),
+        (
+            "the controllers', resting",
+            ends(&patched(&lease("vipward-controller"), &json!({"spec": {"holderIdentity": null}}))),
+            CONTROLLERS,
+        ),
+        ("the controllers', missing", created("vipward-controller"), CONTROLLERS),
+        (
+            "the controllers', by a node of that name",
+            own("vipward-controller", lease("vipward-controller")),
+            CONTROLLERS,
+        ),
+        ("another election's", ends(&of_holder("other", json!("pod-1"))), FOREIGN),
+        ("another election's, resting", ends(&of_holder("other", Value::Null)), FOREIGN),
+        (
+            "one that carries a session of another name",
+            ends(&of_holder("other", json!(format!("b/{SESSION}")))),
+            FOREIGN,
+        ),
+        (
+            "one without a label that carries a session of its name",
+            ends(&of_holder("b", json!(format!("b/{SESSION}")))),
+            None,
+        ),
+        (
+            "one that was edited, with the label",
+            ends(&ours(json!({"metadata": {"labels": {(LABEL): "vipward"}}}))),
+            None,
+        ),
+        (
+            "one that was edited, with a duration",
+            ends(&ours(json!({"metadata": {"annotations": {"vipward.io/duration": "4s"}}}))),
+            None,
+        ),
+        (
+            "one with another's label",
+            ends(&ours(json!({"metadata": {"labels": {(LABEL): "Helm"}}}))),
+            FOREIGN,
+        ),
+        ("a missing one of any other name", created("other"), None),
+    ];
+    let (elected, rows) = rows.split_first().expect("there are rows");
+    let refusals = Policies::load()?.refusals(&elected.1)?;
+    assert!(refusals.iter().any(|refusal| refusal.contains("is the controllers'")), "{refusals:?}");
+    check(rows)
+}
+
+#[test]
+fn the_controller_writes_its_own_lease_alone() -> Result<()> {
+    const REFUSED: Option<&str> = Some("the Lease vipward-controller alone");
+    let election =
+        |name: &str, holder: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": holder}});
+    let write = |before: Option<Value>, after: Value| Write { user: CONTROLLER, ..write(before, after) };
+    let change = |name: &str| write(Some(election(name, "pod-1")), election(name, "pod-2"));
+    check(&[
+        ("it runs for the lead", write(None, election("vipward-controller", "pod-1")), None),
+        ("it takes the lead", change("vipward-controller"), None),
+        ("it creates a node's", write(None, lease("b")), REFUSED),
+        ("it changes a node's", write(Some(lease("b")), patched(&lease("b"), &deposing())), REFUSED),
+        ("it creates another", write(None, election("other", "pod-1")), REFUSED),
+    ])
 }

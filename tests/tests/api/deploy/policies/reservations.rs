@@ -11,7 +11,10 @@ const WHO: Option<&str> = Some("changes nothing of who has a VIP");
 fn claim(spec: &Value) -> Value {
     let claim = json!({
         "apiVersion": "vipward.io/v1alpha1", "kind": "VirtualIP",
-        "metadata": {"name": "192.0.2.10", "finalizers": ["vipward.io/claim"]},
+        "metadata": {
+            "name": "192.0.2.10", "labels": {"app.kubernetes.io/managed-by": "vipward"},
+            "finalizers": ["vipward.io/claim"],
+        },
         "spec": {"address": "192.0.2.10", "epoch": 0, "reservation": {"service": "apps/web", "pool": "lan"}},
     });
     patched(&claim, &json!({"spec": spec}))
