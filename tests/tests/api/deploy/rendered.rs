@@ -113,11 +113,11 @@ fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
 #[test]
 fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
     for (directory, values, count) in [
-        ("base", "{}", 31),
-        ("overlays/least-privilege", "leastPrivilege: true", 31),
-        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 31),
+        ("base", "{}", 33),
+        ("overlays/least-privilege", "leastPrivilege: true", 33),
+        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 33),
         ("overlays/without-controller", "controller: {enabled: false}", 20),
-        ("overlays/metallb", "metallb: {enabled: true}", 35),
+        ("overlays/metallb", "metallb: {enabled: true}", 37),
     ] {
         let Some(kustomized) = kustomize(&in_checkout("deploy/kubernetes").join(directory)) else {
             return Ok(());
