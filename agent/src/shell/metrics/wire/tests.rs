@@ -74,7 +74,7 @@ fn one_state_of_all_is_one() {
     for (name, view) in states.into_iter().chain(quiet) {
         let page = page(WireSnapshot { deposed, view, thread: None });
         let lines: Vec<_> = page.lines().filter(|line| line.starts_with("vipward_wire_state{")).collect();
-        assert_eq!(lines.len(), 9, "{name}");
+        assert_eq!(lines.len(), 10, "{name}");
         let ones: Vec<_> = lines.into_iter().filter(|line| line.ends_with(" 1.0")).collect();
         assert_eq!(ones, [format!("vipward_wire_state{{state=\"{name}\"}} 1.0")], "{name}");
     }
