@@ -216,6 +216,15 @@ pub struct ConnectedRoute {
     pub metric: u32,
 }
 
+/// Addresses whose owners an agent must hear to reach the API server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Vital {
+    /// The API servers.
+    pub api_servers: BTreeSet<IpAddr>,
+    /// The next hops of this host's routes.
+    pub next_hops: BTreeSet<IpAddr>,
+}
+
 /// The host's network at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NetView {

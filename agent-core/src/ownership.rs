@@ -24,6 +24,7 @@ mod known;
 mod lease;
 mod member;
 mod nodes;
+mod occupancy;
 mod own;
 mod pacing;
 mod probes;
@@ -58,6 +59,7 @@ use self::{
     doubt::Doubt,
     evaluate::Next,
     nodes::Nodes,
+    occupancy::Occupancy,
     own::Own,
     pacing::Pacing,
     queue::Queue,
@@ -240,6 +242,16 @@ impl Engine {
     /// Returns true if this node holds a VIP.
     pub fn holds(&self, vip: IpAddr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.tenure.is_held())
+    }
+
+    /// Returns true if this node may see late what happened long ago, since it was cut off.
+    pub fn is_behind(&self, now: Monotonic) -> bool {
+        self.nodes.is_behind(now)
+    }
+
+    /// Returns true if a node holds this VIP: this one, or another in a session that lives.
+    pub fn is_held_by_any(&self, vip: IpAddr) -> bool {
+        self.vips.get(&vip).is_some_and(|vip| vip.occupancy == Occupancy::Held)
     }
 
     /// Changes the number of claims of new VIPs that are created at a time.

@@ -17,7 +17,7 @@ pub use self::obstacle::{LookedAt, Obstacle};
 use super::{
     config::{Config, InterfaceName, InterfacePattern, VipConfig},
     interfaces::{self, Segments, subnets},
-    net::{Interface, NetView},
+    net::{Interface, NetView, Vital},
     time::Monotonic,
 };
 
@@ -37,19 +37,28 @@ pub struct Desired {
 }
 
 impl Desired {
-    /// Removes the silent entries of new VIPs from interfaces that have their addresses. Another
-    /// program has put such an address there, and its kernel must hear and answer probes.
-    pub fn leave_audible(&mut self, view: &NetView, is_new: impl Fn(IpAddr) -> bool) {
+    /// Removes the silent entries of VIPs that no node holds from interfaces that have their
+    /// addresses. Such an address is the host's own, and its kernel must hear and answer for it.
+    pub fn leave_audible(&mut self, view: &NetView, is_vacant: impl Fn(IpAddr) -> bool) {
         let of_one = |interface: &Interface| {
             let keys = interface.foreign_addresses();
             keys.map(|net| VipKey::new(interface.index, net.addr())).collect::<Vec<_>>()
         };
         for key in view.interfaces.values().flat_map(of_one) {
             let is_silent = self.entries.get(&key).is_some_and(|entry| entry.role == Role::Foreign);
-            if is_silent && is_new(key.addr) {
+            if is_silent && is_vacant(key.addr) {
                 self.entries.remove(&key);
             }
         }
+    }
+
+    /// Removes the entries that would keep a host from hearing who has these addresses.
+    pub fn leave_heard(&mut self, vital: &Vital) {
+        self.entries.retain(|VipKey { addr, .. }, entry| {
+            let is_guard = entry.role == Role::Foreign;
+            let is_vital = vital.api_servers.contains(addr) || is_guard && vital.next_hops.contains(addr);
+            !is_vital
+        });
     }
 }
 

@@ -12,6 +12,7 @@ mod hands;
 mod ingress;
 mod namespaces;
 mod place;
+mod precedence;
 mod problem;
 mod quota;
 mod reading;
@@ -51,6 +52,7 @@ use self::{
     grants::Grants,
     hands::Turns,
     ingress::Duty,
+    precedence::{Holders, Order},
     quota::Quotas,
     reading::{Reading, Wanted},
     reserved::Reserved,
@@ -96,6 +98,7 @@ struct Vip {
     /// The Services that its claim named last, in the order of their rights.
     former: Arc<[ServiceName]>,
     refusal: Option<Refusal>,
+    order: Order,
     /// True if the statuses of its Services may name it before a node has held it.
     is_for_status: bool,
     demand: Option<Demand>,
@@ -130,6 +133,9 @@ pub struct Services {
     claims: BTreeMap<IpAddr, Standing>,
     /// VIPs that this node holds (true) or held before (false).
     held: BTreeMap<IpAddr, bool>,
+    holders: Holders,
+    /// VIPs that the process before this one held (true) or guarded.
+    found: BTreeMap<IpAddr, bool>,
     touched: Touched,
     /// Services whose status has lately changed hands.
     turns: BTreeMap<ServiceName, Turns>,
@@ -161,6 +167,8 @@ impl Services {
             reserved: Reserved::default(),
             claims: BTreeMap::new(),
             held: BTreeMap::new(),
+            holders: Holders::default(),
+            found: BTreeMap::new(),
             touched: Touched::default(),
             turns: BTreeMap::new(),
             let_go: BTreeMap::new(),
@@ -197,20 +205,12 @@ impl Services {
                 self.touch_vips_of(&changed);
             }
             Event::Namespace { name, labels, share_with } => {
-                self.allocate(
-                    || pools::Event::Namespace { name: Arc::clone(&name), labels: labels.clone() },
-                    &mut commands,
-                );
                 let selector = self.settings.namespace_selector.as_ref();
                 let matches = selector.is_some_and(|selector| selector.matches(&labels));
-                self.put_namespace(&name, matches);
-                self.put_consents(name, share_with);
+                self.take_namespace(name, labels, matches, share_with, &mut commands);
             }
             Event::NamespaceGone(name) => {
-                let labels = BTreeMap::new();
-                self.allocate(|| pools::Event::Namespace { name: Arc::clone(&name), labels }, &mut commands);
-                self.put_namespace(&name, false);
-                self.put_consents(name, BTreeSet::new());
+                self.take_namespace(name, BTreeMap::new(), false, BTreeSet::new(), &mut commands);
             }
             Event::NodeAddresses { node, addresses, pod_cidrs } => {
                 let changed = self.reserved.put_node(node, &addresses, &pod_cidrs);
@@ -220,15 +220,20 @@ impl Services {
                 let changed = self.reserved.put_service_cidr(&name, &nets);
                 self.touch_wanted(&changed);
             }
-            Event::NodeInterfaces { node, interfaces } => {
+            Event::NodeInterfaces { node, interfaces, session } => {
+                self.put_session(&node, session);
                 let changed = self.reserved.put_interfaces(node, &interfaces);
                 self.touch_wanted(&changed);
             }
+            Event::Behind(is_behind) => self.holders.is_behind = is_behind,
+            Event::Found(vips) => self.found = vips,
             Event::NodeGone(node) => {
+                self.put_session(&node, None);
                 let changed = self.reserved.remove_node(&node);
                 self.touch_wanted(&changed);
             }
             Event::HostNetwork(network) => {
+                self.holders.put_own(&network.node);
                 let changed = self.reserved.put_host(&network);
                 self.touch_wanted(&changed);
             }
@@ -236,7 +241,7 @@ impl Services {
                 let changed = self.reserved.put_api_servers(slice, &addresses);
                 self.touch_wanted(&changed);
             }
-            Event::Claim { vip, was_held, force, services, reservation, release } => {
+            Event::Claim { vip, was_held, sessions, force, services, reservation, release } => {
                 self.put_grant(vip, reservation.as_deref());
                 let named = || services.clone();
                 let object = || pools::Event::Object {
@@ -247,7 +252,8 @@ impl Services {
                 };
                 self.allocate(object, &mut commands);
                 let services = services.into();
-                self.put_claim(vip, Standing { is_held: was_held, is_forced: force, services });
+                let sessions = sessions.into();
+                self.put_claim(vip, Standing { was_held, is_forced: force, services, sessions });
             }
             Event::ClaimGone(vip) => {
                 self.put_grant(vip, None);
@@ -268,8 +274,22 @@ impl Services {
         }
         if self.synced {
             self.look_again(listed, &mut commands);
+            self.holders.begun = true;
         }
         commands
+    }
+
+    fn take_namespace(
+        &mut self,
+        name: Arc<str>,
+        labels: BTreeMap<String, String>,
+        matches: bool,
+        share_with: BTreeSet<Arc<str>>,
+        commands: &mut Vec<Command>,
+    ) {
+        self.allocate(|| pools::Event::Namespace { name: Arc::clone(&name), labels }, commands);
+        self.put_namespace(&name, matches);
+        self.put_consents(name, share_with);
     }
 
     /// Returns what this process does about Services.

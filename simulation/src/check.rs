@@ -1,5 +1,6 @@
 //! Checks the promises of docs/SIMULATION.md whenever an answer may have changed.
 
+mod host;
 mod liveness;
 mod quiet;
 mod restored;
@@ -30,7 +31,9 @@ impl World {
     /// Checks the promises that hold at every instant.
     fn check(&mut self) {
         for vip in 0..self.plan.vips.len() {
+            self.note_vacancy(vip);
             self.check_safety(vip);
+            self.check_host(vip);
             self.check_planned(vip);
             self.check_dark(vip);
             self.check_goes_on(vip);
@@ -41,7 +44,9 @@ impl World {
     /// Checks the promises that time alone can break.
     fn sweep(&mut self) {
         for vip in 0..self.plan.vips.len() {
+            self.note_vacancy(vip);
             self.check_holding_over(vip);
+            self.check_host(vip);
             self.check_dark(vip);
             self.guard(vip);
         }

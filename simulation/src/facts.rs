@@ -20,6 +20,10 @@ pub struct Facts {
     pub refused: bool,
     /// A stranger's Service asked for a VIP of another namespace.
     pub strangers: bool,
+    /// A host got the address of a VIP that no node held.
+    pub hosts: bool,
+    /// The token of a node lied about a VIP.
+    pub lies: bool,
     /// Nodes take part in wire failover.
     pub wire: bool,
     /// Witnesses agreed that a holder was silent.
@@ -59,6 +63,10 @@ pub struct Tally {
     pub refused: u64,
     /// Runs with a stranger's Service.
     pub strangers: u64,
+    /// Runs with a host that got the address of a VIP.
+    pub hosts: u64,
+    /// Runs with a token that lied about a VIP.
+    pub lies: u64,
     /// Runs with wire failover.
     pub wire: u64,
     /// Runs in which witnesses agreed.
@@ -91,6 +99,8 @@ impl AddAssign<Facts> for Tally {
         self.interrupted += u64::from(facts.interrupted);
         self.refused += u64::from(facts.refused);
         self.strangers += u64::from(facts.strangers);
+        self.hosts += u64::from(facts.hosts);
+        self.lies += u64::from(facts.lies);
         self.wire += u64::from(facts.wire);
         self.suspected += u64::from(facts.suspected);
         self.deposed_by_wire += u64::from(facts.deposed_by_wire);
@@ -114,6 +124,8 @@ impl AddAssign for Tally {
         self.interrupted += other.interrupted;
         self.refused += other.refused;
         self.strangers += other.strangers;
+        self.hosts += other.hosts;
+        self.lies += other.lies;
         self.wire += other.wire;
         self.suspected += other.suspected;
         self.deposed_by_wire += other.deposed_by_wire;
@@ -149,7 +161,7 @@ impl Tally {
     }
 
     /// Returns in how many runs each happened.
-    pub fn shares(&self) -> [(&'static str, u64); 8] {
+    pub fn shares(&self) -> [(&'static str, u64); 10] {
         [
             ("wire failover", self.wire),
             ("a take-over", self.taken_over),
@@ -159,6 +171,8 @@ impl Tally {
             ("an interrupted handover", self.interrupted),
             ("a refused entry", self.refused),
             ("a stranger's Service", self.strangers),
+            ("a host with a VIP's address", self.hosts),
+            ("a token that lied", self.lies),
         ]
     }
 }

@@ -97,6 +97,8 @@ pub(crate) struct Process {
     pub(crate) engine: Engine,
     /// The index of Services, which makes the engine's demands.
     pub(crate) services: Services,
+    /// True if the entries that were found and are not wanted have been removed.
+    pub(crate) begun: bool,
     pub(crate) watches: [Watch; 4],
     pub(crate) synced: bool,
     pub(crate) inbox: VecDeque<Incoming>,
@@ -133,6 +135,7 @@ impl Process {
         Self {
             engine,
             services,
+            begun: false,
             interlock,
             yields: Yields::default(),
             pinger: None,
@@ -169,6 +172,8 @@ pub(crate) struct Rounds {
     pub(crate) is_running: bool,
     /// The time of the first announcement.
     pub(crate) began: At,
+    /// The former holder for which the first announcement is repeated.
+    pub(crate) former: Option<MacAddr>,
 }
 
 /// One node.

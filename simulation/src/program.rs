@@ -199,7 +199,7 @@ impl Program {
         found.entries = entries.collect();
         found.words_settled = self.wired.words_settled;
         let foreign = (0..self.slots.len()).filter_map(|vip| match self.role(vip, now)? {
-            Role::Foreign { mac } => Some((names::vip(vip), mac)),
+            Role::Foreign { mac } => (!mac.is_zero()).then(|| (names::vip(vip), mac)),
             Role::Held | Role::Handover { .. } => None,
         });
         found.foreign = foreign.collect();

@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use vipward_core::ownership::Command;
+use vipward_core::{
+    cluster::{NodeName, Session},
+    ownership::Command,
+};
 
 use crate::{check::WireRecord, schedule::Schedule, time::At};
 
@@ -34,6 +37,12 @@ pub(crate) struct Record {
     pub(crate) dark: Vec<Option<(At, Duration)>>,
     /// Per VIP: the last time when its claim was edited, blanked or deleted by hand.
     pub(crate) edited: Vec<Option<At>>,
+    /// Per VIP: the last time when a node held it, or could have taken it.
+    pub(crate) occupied: Vec<At>,
+    /// Per VIP: the last time when a node's Lease listed its address.
+    pub(crate) listed: Vec<At>,
+    /// Per VIP: the node and session for which a token has claimed it, without the node's agent.
+    pub(crate) lied: Vec<Option<(NodeName, Session)>>,
     /// Per VIP and node: whether it answered for the VIP at that time, and ran no agent.
     pub(crate) helpless: Vec<Vec<bool>>,
     /// Per VIP: whether an agent has begun without a claim that says whose it is.
@@ -98,6 +107,9 @@ impl Record {
             booted: At::default(),
             guarded: vec![false; vips],
             edited: vec![None; vips],
+            occupied: vec![At::default(); vips],
+            listed: vec![At::default(); vips],
+            lied: vec![None; vips],
             helpless: vec![vec![false; nodes]; vips],
             unrecorded: vec![false; vips],
             restored: None,

@@ -57,10 +57,14 @@ pub enum Sabotage {
     TakesUnheard,
     /// A node keeps VIPs on a segment where it hears no node.
     HoldsUnheard,
+    /// No host but a node answers a probe.
+    DeafProbes,
+    /// No agent knows the addresses of its host.
+    NoOwnAddresses,
 }
 
 /// All sabotages.
-pub const SABOTAGES: [Sabotage; 27] = [
+pub const SABOTAGES: [Sabotage; 29] = [
     Sabotage::NoFence,
     Sabotage::NoMargin,
     Sabotage::NoDeposing,
@@ -88,4 +92,6 @@ pub const SABOTAGES: [Sabotage; 27] = [
     Sabotage::NoRepeats,
     Sabotage::TakesUnheard,
     Sabotage::HoldsUnheard,
+    Sabotage::DeafProbes,
+    Sabotage::NoOwnAddresses,
 ];

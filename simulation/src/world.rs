@@ -2,6 +2,7 @@
 
 mod agent;
 mod disturb;
+mod hosts;
 mod marks;
 mod notes;
 mod requests;
@@ -24,6 +25,7 @@ use vipward_core::{
 
 pub(crate) use self::{
     agent::PROBING,
+    hosts::Host,
     requests::Flight,
     services::Stranger,
     wire::{REFRESH, ROUND_INTERVAL, Segment},
@@ -265,6 +267,8 @@ pub(crate) struct World {
     pub(crate) segments: Vec<Segment>,
     pub(crate) wishes: Vec<Wish>,
     strangers: Vec<Stranger>,
+    /// Per VIP: the host that has its address.
+    pub(crate) hosts: Vec<Option<Host>>,
     /// Per disturbance: what it has become, once it has begun.
     pub(crate) begun: Vec<Option<What>>,
     /// The disturbances that wait for a step.
@@ -308,6 +312,7 @@ impl World {
             segments: vec![Segment::default(); plan.segments.into()],
             wishes: vec![Wish::default(); plan.vips.len()],
             strangers: Vec::new(),
+            hosts: vec![None; plan.vips.len()],
             begun: vec![None; plan.disturbances.len()],
             armed: Vec::new(),
             open: plan.disturbances.iter().filter(|of| !of.what.is_strangers()).count(),

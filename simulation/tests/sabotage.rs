@@ -218,6 +218,16 @@ fn taking_where_no_node_answers_is_noticed() {
 }
 
 #[test]
+fn probes_that_no_host_answers_are_noticed() {
+    is_noticed(Sabotage::DeafProbes, &["H"]);
+}
+
+#[test]
+fn an_agent_that_does_not_know_the_addresses_of_its_host_is_noticed() {
+    is_noticed(Sabotage::NoOwnAddresses, &["H"]);
+}
+
+#[test]
 fn holding_where_no_node_is_heard_is_noticed() {
     is_noticed_by_wire(Sabotage::HoldsUnheard, &["L3"]);
 }

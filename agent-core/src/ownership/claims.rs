@@ -54,7 +54,7 @@ impl Subject<'_> {
     }
 
     fn take_claim(&mut self, record: ClaimRecord) {
-        self.vip.claim.attempted |= self.ends_handover(&record);
+        self.vip.claim.accepted |= self.ends_handover(&record);
         if self.vip.tenure.is_held() {
             self.vip.claim.keep_cause(Some(&record));
         }
@@ -208,7 +208,7 @@ impl Subject<'_> {
         }
         let is_news = self.vip.tenure == Tenure::Elsewhere;
         self.vip.tenure.hold(write.epoch);
-        self.vip.claim.attempted = false;
+        (self.vip.claim.attempted, self.vip.claim.accepted) = (false, false);
         self.vip.claim.cause = None;
         self.vip.waiting = Waiting::default();
         let is_disputed = std::mem::take(&mut self.vip.disputed);

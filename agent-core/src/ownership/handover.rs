@@ -32,7 +32,7 @@ impl Subject<'_> {
             // The offer is not written yet. It could still arrive, unless
             // another write comes before it. That write is repeated only
             // while the fence is valid, because otherwise it does not count.
-            if self.is_valid() || !self.vip.claim.attempted {
+            if self.is_valid() || !self.vip.claim.is_own() {
                 self.hold(claim.epoch, &claim.note.cause);
             }
             return self.keep_handover();

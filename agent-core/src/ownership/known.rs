@@ -28,6 +28,9 @@ pub(super) struct KnownClaim {
     pub(super) cause: Option<Box<str>>,
     /// True if a write of this process may have made this node the holder without its knowledge.
     pub(super) attempted: bool,
+    /// True if the claim says that a handover to this node has ended. This node alone writes that, but
+    /// so can whoever has its token.
+    pub(super) accepted: bool,
 }
 
 impl KnownClaim {
@@ -40,6 +43,7 @@ impl KnownClaim {
             deleted: None,
             cause: None,
             attempted: false,
+            accepted: false,
         }
     }
 
@@ -107,7 +111,7 @@ impl KnownClaim {
         !named.is_empty()
             && !self.owners.is_empty()
             && !is_later
-            && !self.attempted
+            && !self.is_own()
             && !named.iter().any(|session| self.owners.contains(session))
     }
 
@@ -118,6 +122,11 @@ impl KnownClaim {
             let is_known = known.epoch == record.epoch && known.state == record.state;
             known.epoch > record.epoch || is_known && self.unclear.is_some()
         })
+    }
+
+    /// Returns true if the claim, where it names this node, is this node's own.
+    pub(super) fn is_own(&self) -> bool {
+        self.attempted || self.accepted
     }
 
     /// Returns the sessions in which the VIP may be answered.

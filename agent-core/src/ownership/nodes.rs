@@ -254,13 +254,27 @@ impl Nodes {
         self.members.get(name).is_some_and(|member| now < member.seen + self.settings.lease)
     }
 
-    /// Returns the other node that has an interface with this MAC, and renews its Lease.
-    pub(super) fn living_peer(&self, mac: MacAddr, now: Monotonic) -> Option<&NodeName> {
-        let has_it = |member: &Member| {
+    /// Returns the other nodes that have an interface with this MAC.
+    fn peers_with(&self, mac: MacAddr) -> impl Iterator<Item = &NodeName> {
+        let has_it = move |member: &Member| {
             member.lease.iter().flat_map(|lease| &lease.interfaces).any(|interface| interface.mac == mac)
         };
-        let mut living = self.others().filter(|(name, member)| has_it(member) && self.is_alive(name, now));
-        living.next().map(|(name, _)| name)
+        self.others().filter(move |(_, member)| has_it(member)).map(|(name, _)| name)
+    }
+
+    /// Returns the other node that has an interface with this MAC.
+    pub(super) fn peer(&self, mac: MacAddr) -> Option<&NodeName> {
+        self.peers_with(mac).next()
+    }
+
+    /// Returns true if another node of this name has an interface with this MAC.
+    pub(super) fn is_peers(&self, node: &NodeName, mac: MacAddr) -> bool {
+        self.peers_with(mac).any(|name| name == node)
+    }
+
+    /// Returns that node, if it renews its Lease.
+    pub(super) fn living_peer(&self, mac: MacAddr, now: Monotonic) -> Option<&NodeName> {
+        self.peers_with(mac).find(|name| self.is_alive(name, now))
     }
 
     /// Returns true if this node is the one that reports a VIP without a holder.

@@ -65,6 +65,7 @@ pub(super) enum Beginning {
 
 /// Effect of a successful renewal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub(super) struct Renewed {
     /// True if the fence had lapsed before.
     pub(super) had_lapsed: bool,

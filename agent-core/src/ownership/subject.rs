@@ -19,6 +19,9 @@ use crate::{
     time::Monotonic,
 };
 
+/// What a release says of the node that held the VIP. Other nodes take the VIP at once then.
+pub(super) const LET_GO: &str = "has let go of it";
+
 /// Time of a VIP's next evaluation.
 pub(super) type Again = Option<Monotonic>;
 
@@ -136,10 +139,12 @@ impl Subject<'_> {
 
     /// Stops answering, then releases the claim.
     pub(super) fn release(&mut self, claim: &ClaimRecord, why: &Disqualified) {
+        let did =
+            if self.vip.tenure.is_held() || self.vip.claim.attempted { LET_GO } else { "did not hold it" };
         self.set_foreign(MacAddr::ZERO);
         self.vip.let_go();
         self.vip.tenure.stop_handover();
-        let cause = format!("{} has let go of it: {why}", self.nodes.settings.node);
+        let cause = format!("{} {did}: {why}", self.nodes.settings.node);
         let note = self.note(&cause, None);
         self.write(Busy::Free, claim.epoch, ClaimState::Released, note);
     }

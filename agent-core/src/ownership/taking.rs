@@ -94,13 +94,13 @@ impl Subject<'_> {
             let from = self.nodes.wire.answers_count_from().filter(|from| *from > self.now);
             return Some(from.unwrap_or(self.now + self.nodes.settings.renewal));
         }
-        let must_be_probed = was_ours.is_none() && self.must_be_probed(epoch, &demand);
-        let is_new = epoch == Epoch(0);
+        let must_be_probed = self.must_be_probed(&demand);
+        let is_new = must_be_probed || epoch == Epoch(0);
         let turn = self.turn(&ready[..rank], is_new, must_be_probed);
         if turn > self.now {
             return Some(turn);
         }
-        let namespace = demand.services.first().map(|owner| &owner.namespace);
+        let namespace = demand.owner_namespace();
         if must_be_probed && let Err(again) = self.is_free(rank, namespace) {
             if rank == 0 {
                 self.report_in_use(claim, &demand);
@@ -181,10 +181,10 @@ impl Subject<'_> {
     }
 
     /// Reports the MAC that uses the address. This node is the first candidate.
-    fn report_in_use(&mut self, claim: Option<&ClaimRecord>, demand: &Demand) {
+    pub(super) fn report_in_use(&mut self, claim: Option<&ClaimRecord>, demand: &Demand) {
         let (mac, whose) = match self.vip.asking.known {
             Address::InUse(mac) => (mac, vipward_vendors::of(mac).to_string()),
-            Address::AtPeer(..) => match self.is_at_living_peer(self.peers_patience()) {
+            Address::AtPeer(..) => match self.is_at_peer() {
                 Some((mac, node)) => (mac, format!("another program of node {node}")),
                 None => return,
             },

@@ -19,6 +19,7 @@ mod stopping;
 mod succeeding;
 mod taking;
 mod together;
+mod vacant;
 mod viewing;
 mod wire;
 mod world;

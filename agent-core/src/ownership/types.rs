@@ -40,6 +40,15 @@ pub struct Found {
     pub words_settled: u64,
 }
 
+impl Found {
+    /// Returns the VIPs that the process before this one held (true), or guarded for another node.
+    pub fn vips(&self) -> BTreeMap<IpAddr, bool> {
+        let guarded = self.foreign.keys().chain(&self.yielded).map(|vip| (*vip, false));
+        let held = self.entries.iter().map(|(vip, entry)| (*vip, *entry == FoundEntry::Held));
+        guarded.chain(held).collect()
+    }
+}
+
 /// A pinned entry that answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FoundEntry {
@@ -102,6 +111,13 @@ pub struct Demand {
     /// All VIPs of the owner, in their order, if they stay on one node; else empty. The first that a
     /// node holds leads: those behind it follow.
     pub together: Vec<IpAddr>,
+}
+
+impl Demand {
+    /// Returns the namespace of the VIP's owner.
+    pub(super) fn owner_namespace(&self) -> Option<&Arc<str>> {
+        self.services.first().map(|owner| &owner.namespace)
+    }
 }
 
 /// An event.

@@ -41,7 +41,7 @@ impl Subject<'_> {
     /// node, but this process has not tried to write it. Its holder has time to repair it.
     pub(super) fn believed_at(&self, claim: &ClaimRecord) -> Monotonic {
         let known = &self.vip.claim;
-        let is_news = self.nodes.is_ours(&claim.state) && !self.vip.tenure.is_held() && !known.attempted;
+        let is_news = self.nodes.is_ours(&claim.state) && !self.vip.tenure.is_held() && !known.is_own();
         match known.unclear {
             Some(since) => self.unclear_until(since),
             None if is_news => self.grace(known.changed, &[]),

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Demand, Entry, address::Asking, known::KnownClaim, requests::Requests, tenure::Tenure};
+use vipward_common::MacAddr;
+
+use super::{
+    Demand, Entry, address::Asking, known::KnownClaim, occupancy::Occupancy, requests::Requests,
+    tenure::Tenure,
+};
 use crate::{
     cluster::{Epoch, NodeName, ServiceName},
     time::Monotonic,
@@ -42,6 +47,9 @@ pub(super) struct Vip {
     pub(super) demand: Option<Demand>,
     pub(super) claim: KnownClaim,
     pub(super) tenure: Tenure,
+    pub(super) occupancy: Occupancy,
+    /// MAC of the last other node that this process has known as the holder.
+    pub(super) former: Option<MacAddr>,
     pub(super) commanded: Commanded,
     /// The interface of the last command.
     pub(super) home: Option<Arc<str>>,
@@ -63,6 +71,8 @@ impl Vip {
             demand: None,
             claim: KnownClaim::new(now),
             tenure: Tenure::Elsewhere,
+            occupancy: Occupancy::default(),
+            former: None,
             commanded: Commanded::Nothing,
             home: None,
             requests: Requests::new(now),
@@ -90,17 +100,22 @@ impl Vip {
         matches!(self.commanded, Commanded::Entry(Entry::Held | Entry::Handover { .. }))
     }
 
+    /// Returns true if the last command was an entry that is silent.
+    pub(super) fn is_guarded(&self) -> bool {
+        matches!(self.commanded, Commanded::Entry(Entry::Foreign { .. }))
+    }
+
     /// Gives up holding the VIP. The claim may go on naming this node until it is
     /// written or deleted. It is this node's own claim, so it is not in doubt.
     pub(super) fn let_go(&mut self) {
+        self.claim.attempted |= self.tenure.is_held();
         self.tenure.stop_holding();
-        self.claim.attempted = true;
     }
 
     /// Forgets that this node held the VIP, or tried to.
     pub(super) fn disown(&mut self) {
         self.tenure.stop_holding();
-        self.claim.attempted = false;
+        (self.claim.attempted, self.claim.accepted) = (false, false);
         self.disputed = false;
     }
 

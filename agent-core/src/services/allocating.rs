@@ -5,9 +5,8 @@ use std::{net::IpAddr, sync::Arc};
 use super::{
     Command, Role, ServiceEntry, Services,
     records::{Annotations, StatusOwner},
-    reserved::{Reserved, Verdict},
+    reserved::{Reserved, Verdict, judge},
     sharing::Kept,
-    standing::Standing,
     types::Settings,
 };
 use crate::{
@@ -24,7 +23,7 @@ struct Known<'a> {
 
 impl Surroundings for Known<'_> {
     fn refuses(&self, vip: IpAddr) -> bool {
-        let verdict = self.reserved.judge(vip, self.settings, &Standing::default());
+        let verdict = judge(vip, self.settings, self.reserved.others(vip), |_| false);
         matches!(verdict, Verdict::Refused(_))
     }
 

@@ -54,7 +54,8 @@ impl Turns {
 }
 
 impl Services {
-    /// Takes in the time. Ends contests that have been quiet for long enough.
+    /// Takes in the time. Ends contests that have been quiet for long enough, and the precedence of VIPs
+    /// without a holder.
     pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         if self.next_deadline().is_none_or(|next| now < next) {
@@ -69,6 +70,7 @@ impl Services {
             }
             stands
         });
+        self.touched.vips.extend(self.holders.expire(now));
         if self.synced {
             self.look_again(false, &mut commands);
         }
@@ -77,7 +79,9 @@ impl Services {
 
     /// Returns the time of the next [`Services::on_time`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        self.turns.values().map(|turns| turns.last.map_or_else(Monotonic::default, |last| last + QUIET)).min()
+        let quiet =
+            self.turns.values().map(|turns| turns.last.map_or_else(Monotonic::default, |last| last + QUIET));
+        quiet.chain(self.holders.next_deadline()).min()
     }
 
     /// Takes in another controller's turn at the status of a known Service.

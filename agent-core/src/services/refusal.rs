@@ -203,6 +203,18 @@ impl Refusal {
         }
     }
 
+    /// Returns true if the reason comes from a Lease, which the token of its node writes.
+    pub(super) fn is_by_lease(&self) -> bool {
+        matches!(
+            self,
+            Self::NodeInterface { .. }
+                | Self::NodeGateway { .. }
+                | Self::Network { .. }
+                | Self::Broadcast { .. }
+                | Self::Routers { .. }
+        )
+    }
+
     /// Returns true if an admin may have the address taken all the same. A /32 or /128 on a segment's
     /// interface is a VIP of another program. All other addresses are needed where they are.
     pub(super) fn yields_to_force(&self) -> bool {

@@ -12,7 +12,6 @@ use super::{
     Settings,
     records::{HostAddress, HostNetwork},
     refusal::Refusal,
-    standing::Standing,
 };
 use crate::{
     address::{NeverAVip, is_host, is_point_to_point},
@@ -201,34 +200,43 @@ impl Reserved {
         around(address).any(|net| self.segments.contains_key(&net))
     }
 
-    /// Decides if an address may be a VIP. The address itself comes first, then its use, then the
-    /// excluded and allowed networks.
-    ///
-    /// A new use of its address never withdraws a held VIP. Otherwise an address or a route that is
-    /// added elsewhere, or a false Lease, would darken the VIP.
-    pub(super) fn judge(&self, address: IpAddr, settings: &Settings, standing: &Standing) -> Verdict {
-        if let Some(refusal) = never(address) {
-            return Verdict::Refused(refusal);
-        }
-        let reasons: Vec<_> = around(address)
-            .filter_map(|net| self.by_net.get(&net))
-            .flat_map(BTreeMap::values)
-            .cloned()
-            .chain(self.cluster_ip(address))
-            .collect();
-        let all_yield = || reasons.iter().all(Refusal::yields_to_force);
-        let is_kept = standing.is_held || standing.is_forced && all_yield();
-        match (reasons.into_iter().next(), not_permitted(address, settings)) {
-            (Some(refusal), _) if !is_kept => Verdict::Refused(refusal),
-            (_, Some(refusal)) => Verdict::Refused(refusal),
-            (Some(refusal), None) => Verdict::Disputed(refusal),
-            (None, None) => Verdict::Accepted,
-        }
+    /// Returns what else needs an address.
+    pub(super) fn others(&self, address: IpAddr) -> Vec<Refusal> {
+        let reserved = around(address).filter_map(|net| self.by_net.get(&net)).flat_map(BTreeMap::values);
+        reserved.cloned().chain(self.cluster_ip(address)).collect()
+    }
+
+    /// Returns the addresses of API servers.
+    pub(super) fn api_servers(&self) -> impl Iterator<Item = IpAddr> {
+        let servers = self.by_source.iter().filter(|(source, _)| matches!(source, Source::Api(_)));
+        servers.flat_map(|(_, taken)| taken.keys()).map(IpNet::addr)
+    }
+
+    /// Returns the next hops of this host's routes.
+    pub(super) fn next_hops(&self) -> impl Iterator<Item = IpAddr> {
+        let taken = self.by_source.get(&Source::Host).into_iter().flatten();
+        taken.filter(|(_, refusal)| matches!(refusal, Refusal::NextHop { .. })).map(|(net, _)| net.addr())
     }
 
     fn cluster_ip(&self, address: IpAddr) -> Option<Refusal> {
         let service = self.cluster_ips.0.get(&address)?.clone();
         Some(Refusal::ClusterIp { service })
+    }
+}
+
+/// Decides if an address may be a VIP. The address itself comes first, then the `others` that need
+/// it, then the excluded and allowed networks. `is_kept` returns true if the VIP goes before one of
+/// the others.
+pub(super) fn judge(
+    address: IpAddr,
+    settings: &Settings,
+    others: Vec<Refusal>,
+    is_kept: impl Fn(&Refusal) -> bool,
+) -> Verdict {
+    let refused = || others.iter().find(|other| !is_kept(other)).cloned();
+    match never(address).or_else(refused).or_else(|| not_permitted(address, settings)) {
+        Some(refusal) => Verdict::Refused(refusal),
+        None => others.into_iter().next().map_or(Verdict::Accepted, Verdict::Disputed),
     }
 }
 

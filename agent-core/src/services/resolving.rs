@@ -9,7 +9,7 @@ use std::{
 use super::{
     Command, Place, Problem, Refusal, Services, Vip,
     quota::Rank,
-    reserved::Verdict,
+    reserved::{Verdict, judge},
     sharing::{self, Consent, Member},
     standing::Standing,
     telling::tell_changes,
@@ -32,14 +32,19 @@ impl Services {
         if !self.vips.contains_key(&address) {
             return;
         }
-        let Outcome { refusal, demand, problems, ranks } = self.outcome(address, &standing);
+        let others = self.reserved.others(address);
+        let precedence = self.note_precedence(address, &standing, &others);
+        let verdict = judge(address, &self.settings, others, |other| {
+            precedence.keeps(other) || standing.is_forced && other.yields_to_force()
+        });
+        let Outcome { refusal, demand, problems, ranks } = self.outcome(address, verdict, &standing);
         if let Some(limit) = self.settings.most_vips {
             self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
         }
         let vip = self.vips.get_mut(&address).expect("invariant: it was there above");
         let told = std::mem::replace(&mut vip.problems, problems);
         tell_changes(&told, &vip.problems, commands);
-        let is_for_status = standing.is_held || self.reserved.is_on_segment(address);
+        let is_for_status = standing.was_held || self.reserved.is_on_segment(address);
         if (&vip.refusal, vip.is_for_status) != (&refusal, is_for_status) {
             self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
         }
@@ -49,7 +54,7 @@ impl Services {
         // Until a claim names the Services, they keep the order that was found first.
         let former: Arc<[_]> = match &demand {
             Some(demand) if vip.former.is_empty() => demand.services.as_slice().into(),
-            None if standing.services.is_empty() && !standing.is_held => Arc::default(),
+            None if standing.services.is_empty() && !standing.was_held => Arc::default(),
             Some(_) | None => Arc::clone(&vip.former),
         };
         if vip.former != former {
@@ -64,12 +69,13 @@ impl Services {
         }
         if vip.services.is_empty() {
             self.vips.remove(&address);
+            self.holders.left.remove(&address);
         }
     }
 
-    fn outcome(&self, address: IpAddr, standing: &Standing) -> Outcome {
+    fn outcome(&self, address: IpAddr, verdict: Verdict, standing: &Standing) -> Outcome {
         let vip = &self.vips[&address];
-        let dispute = match self.reserved.judge(address, &self.settings, standing) {
+        let dispute = match verdict {
             Verdict::Accepted => None,
             Verdict::Disputed(why) => Some(why),
             Verdict::Refused(why) => {
@@ -82,7 +88,7 @@ impl Services {
         };
         // A user asks only for addresses of the segments, if the admin has named no networks.
         let is_open =
-            !self.settings.allow.is_empty() || standing.is_held || self.reserved.is_on_segment(address);
+            !self.settings.allow.is_empty() || standing.was_held || self.reserved.is_on_segment(address);
         let ranks = self.ranks(vip, standing);
         let beyond = self.beyond_limit(address, &ranks);
         let mut problems = Vec::new();
@@ -148,7 +154,7 @@ impl Services {
         }
         let has_had_it = |namespace: &Arc<str>| {
             let mut former = vip.former.iter();
-            standing.is_held && (vip.former.is_empty() || former.any(|name| name.namespace == *namespace))
+            standing.was_held && (vip.former.is_empty() || former.any(|name| name.namespace == *namespace))
         };
         let mut oldest = BTreeMap::new();
         for (name, _) in &vip.services {

@@ -3,13 +3,15 @@
 use std::{net::IpAddr, sync::Arc};
 
 use super::{Problem, Services, sharing};
-use crate::cluster::ServiceName;
+use crate::cluster::{NodeName, ServiceName, Session};
 
 /// Standing of an address in the cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Standing {
     /// True if it is a VIP that has had a holder.
-    pub(super) is_held: bool,
+    pub(super) was_held: bool,
+    /// The sessions that its claim names. While one of them lives, its node may hold the VIP.
+    pub(super) sessions: Box<[(NodeName, Session)]>,
     /// True if an admin has it taken by force.
     pub(super) is_forced: bool,
     /// The Services that have it, in the order of their rights.
@@ -28,7 +30,7 @@ impl Services {
 
     pub(super) fn put_claim(&mut self, vip: IpAddr, standing: Standing) {
         if let Some(known) = self.vips.get_mut(&vip) {
-            known.was_held |= standing.is_held;
+            known.was_held |= standing.was_held;
         }
         let is_none = standing == Standing::default();
         let before = self.claims.get(&vip);
@@ -42,9 +44,13 @@ impl Services {
         }
     }
 
-    /// Returns true if a VIP that Services want has had a holder: its address belongs to the cluster.
-    pub fn was_held(&self, vip: IpAddr) -> bool {
-        self.vips.get(&vip).is_some_and(|known| known.was_held)
+    /// Records the session that a node's Lease carries.
+    pub(super) fn put_session(&mut self, node: &NodeName, session: Option<Session>) {
+        if self.holders.put(node, session) {
+            let names = |standing: &Standing| standing.sessions.iter().any(|(named, _)| named == node);
+            let vips = self.claims.iter().filter(|(_, standing)| names(standing)).map(|(vip, _)| *vip);
+            self.touched.vips.extend(vips.filter(|vip| self.vips.contains_key(vip)));
+        }
     }
 
     pub(super) fn put_held(&mut self, vip: IpAddr, here: bool) {
@@ -54,9 +60,8 @@ impl Services {
             self.held.remove(&vip);
         }
         if let Some(known) = self.vips.get_mut(&vip) {
-            if here && !std::mem::replace(&mut known.was_held, true) {
-                self.touched.vips.insert(vip);
-            }
+            known.was_held |= here;
+            self.touched.vips.insert(vip);
             self.touched.statuses.extend(known.services.iter().map(|(service, _)| service.clone()));
         }
     }
@@ -64,7 +69,7 @@ impl Services {
     /// Returns the standing of an address, and remembers it while Services want the address.
     pub(super) fn note_standing(&mut self, vip: IpAddr) -> Standing {
         let mut standing = self.claims.get(&vip).cloned().unwrap_or_default();
-        standing.is_held |= self.held.get(&vip) == Some(&true);
+        standing.was_held |= self.held.get(&vip) == Some(&true);
         let Some(known) = self.vips.get_mut(&vip) else { return standing };
         let may_pass_on = !sharing::has_heir(&known.former, &known.services);
         if !standing.services.is_empty() {
@@ -75,10 +80,11 @@ impl Services {
         } else if may_pass_on && !known.former.is_empty() {
             // The VIP went with its last owner. Whoever wants the address now has no right from that.
             known.former = Arc::default();
-            known.was_held = false;
+            (known.was_held, known.order.came_first) = (false, false);
+            self.holders.left.remove(&vip);
         }
-        known.was_held |= standing.is_held;
-        standing.is_held = known.was_held;
+        known.was_held |= standing.was_held;
+        standing.was_held = known.was_held;
         standing
     }
 }

@@ -15,10 +15,19 @@ mod tenants;
 
 use super::*;
 use crate::{
-    cluster::{NodeInterface, NodeName, Selector, Version},
+    cluster::{NodeInterface, NodeName, Selector, Session, Version},
     ownership::Reach,
     time::Monotonic,
 };
+
+fn session(number: u64) -> Session {
+    Session::from_number(number).expect("it is not zero")
+}
+
+/// Returns the sessions that a claim names, if node-z holds its VIP.
+fn held_by_z(is_held: bool) -> Vec<(NodeName, Session)> {
+    if is_held { vec![("node-z".into(), session(1))] } else { Vec::new() }
+}
 
 /// Results of all commands, as their receiver sees them.
 struct World {
@@ -50,7 +59,7 @@ impl World {
             lists_slices: false,
         };
         let interfaces = vec![interface(&["192.0.2.0/24", "2001:db8::/64"])];
-        world.tell(Event::NodeInterfaces { node: "node-z".into(), interfaces });
+        world.tell(Event::NodeInterfaces { node: "node-z".into(), interfaces, session: Some(session(1)) });
         world
     }
 
@@ -120,10 +129,12 @@ impl World {
         self.tell(Event::Held { vip: ip(vip), here })
     }
 
-    fn claim(&mut self, vip: &str, was_held: bool, force: bool) -> Vec<Command> {
+    /// Shows a claim of a VIP that node-z holds, or that no node has held.
+    fn claim(&mut self, vip: &str, is_held: bool, force: bool) -> Vec<Command> {
         self.tell(Event::Claim {
             vip: ip(vip),
-            was_held,
+            was_held: is_held,
+            sessions: held_by_z(is_held),
             force,
             services: Vec::new(),
             reservation: None,

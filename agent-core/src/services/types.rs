@@ -13,7 +13,7 @@ use super::{
     records::{EndpointsRecord, HostNetwork, ServiceRecord},
 };
 use crate::{
-    cluster::{NodeInterface, NodeName, Selector, ServiceName},
+    cluster::{NodeInterface, NodeName, Selector, ServiceName, Session},
     ownership::Demand,
     pools::{self, Reservation, ReservationWrite},
 };
@@ -141,7 +141,14 @@ pub enum Event {
         node: NodeName,
         /// The interfaces.
         interfaces: Vec<NodeInterface>,
+        /// The session that the Lease carries, unless it has ended.
+        session: Option<Session>,
     },
+    /// This process was cut off, and may see late what happened long ago (true), or no longer.
+    Behind(bool),
+    /// The VIPs that the process before this one held (true), or guarded for another node, as the pins
+    /// say.
+    Found(BTreeMap<IpAddr, bool>),
     /// A node is gone, with its addresses and interfaces.
     NodeGone(NodeName),
     /// This host's whole network.
@@ -160,6 +167,8 @@ pub enum Event {
         vip: IpAddr,
         /// True if the VIP has had a holder, so that its address belongs to the cluster.
         was_held: bool,
+        /// The sessions that it names: those of its holder, or of the two nodes of a handover.
+        sessions: Vec<(NodeName, Session)>,
         /// True if an admin has it taken even if its address is in use.
         force: bool,
         /// The Services that have it, the longest first.

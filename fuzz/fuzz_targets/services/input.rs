@@ -9,7 +9,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::{NodeInterface, NodeName, ServiceLabels, ServiceName, Version},
+    cluster::{NodeInterface, NodeName, ServiceLabels, ServiceName, Session, Version},
     pools::Family,
     services::{
         AnnotationValues, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController,
@@ -133,7 +133,16 @@ impl Text {
 /// Returns the first events of an agent that runs on a segment.
 pub(crate) fn start() -> [Event; 2] {
     let interfaces = vec![interface(&(vec![(3, 2)], Vec::new(), vec![1]))];
-    [Event::NodeInterfaces { node: node(1), interfaces }, Event::Synced]
+    [Event::NodeInterfaces { node: holder(), interfaces, session: session() }, Event::Synced]
+}
+
+/// Returns the node that holds the VIPs which have a holder.
+pub(crate) fn holder() -> NodeName {
+    node(1)
+}
+
+fn session() -> Option<Session> {
+    Session::from_number(1)
 }
 
 /// Returns all addresses that a Service may ask for, of both families.
@@ -304,6 +313,7 @@ impl Step {
             Self::NodeInterfaces { node: name, interfaces } => Event::NodeInterfaces {
                 node: node(*name),
                 interfaces: interfaces.iter().map(interface).collect(),
+                session: session(),
             },
             Self::NodeGone { node: name } => Event::NodeGone(node(*name)),
             Self::Host { addresses, hops, servers } => Event::HostNetwork(HostNetwork {
@@ -318,6 +328,11 @@ impl Step {
             Self::Claim { vip, was_held, force, services } => Event::Claim {
                 vip: v4(*vip),
                 was_held: *was_held,
+                sessions: session()
+                    .filter(|_| *was_held)
+                    .map(|session| (holder(), session))
+                    .into_iter()
+                    .collect(),
                 force: *force,
                 services: services.iter().map(|name| service(*name)).collect(),
                 reservation: None,

@@ -13,6 +13,8 @@ use vipward_core::{
     services::{Command, Event, HostNetwork, IpMode, ServiceRecord, Settings},
 };
 
+use super::input;
+
 /// Addresses and networks that no Service may have.
 #[derive(Clone, Debug, Default)]
 struct Taken {
@@ -105,6 +107,13 @@ pub(crate) struct Oracle {
     claims: BTreeMap<IpAddr, Claim>,
     /// Addresses that have ever had a holder.
     held: BTreeSet<IpAddr>,
+    /// Addresses that this node holds.
+    here: BTreeSet<IpAddr>,
+    /// Addresses whose claims name a node, and the nodes with a session.
+    claimed: BTreeSet<IpAddr>,
+    living: BTreeSet<NodeName>,
+    /// Addresses that a node holds or held lately, with the number of times that time has passed since.
+    kept: BTreeMap<IpAddr, u8>,
     demands: BTreeMap<IpAddr, Demand>,
     written: BTreeMap<ServiceName, Vec<IpAddr>>,
 }
@@ -120,6 +129,10 @@ impl Oracle {
             taken: BTreeMap::new(),
             claims: BTreeMap::new(),
             held: BTreeSet::new(),
+            here: BTreeSet::new(),
+            claimed: BTreeSet::new(),
+            living: BTreeSet::new(),
+            kept: BTreeMap::new(),
             demands: BTreeMap::new(),
             written: BTreeMap::new(),
         }
@@ -162,30 +175,57 @@ impl Oracle {
                 let nets = nets.iter().map(IpNet::trunc).collect();
                 self.put(Source::ServiceCidr(Arc::clone(name)), Taken { nets, ..Taken::default() });
             }
-            Event::NodeInterfaces { node, interfaces } => {
+            Event::NodeInterfaces { node, interfaces, session } => {
+                if session.is_some() {
+                    self.living.insert(node.clone());
+                }
                 self.put(Source::Interfaces(node.clone()), Taken::of_interfaces(interfaces));
             }
             Event::NodeGone(node) => {
                 self.put(Source::Node(node.clone()), Taken::default());
                 self.put(Source::Interfaces(node.clone()), Taken::default());
+                self.living.remove(node);
             }
             Event::HostNetwork(network) => self.put(Source::Host, Taken::of_host(network)),
             Event::ApiServers { addresses, .. } => self.put(Source::Api, single(&mut addresses.iter())),
-            Event::Claim { vip, was_held, force, .. } => {
+            Event::Claim { vip, was_held, sessions, force, .. } => {
+                self.claimed.remove(vip);
+                self.claimed.extend((!sessions.is_empty()).then_some(*vip));
                 self.claims.insert(*vip, Claim { is_forced: *force });
                 if *was_held {
                     self.held.insert(*vip);
                 }
             }
-            Event::ClaimGone(vip) => _ = self.claims.remove(vip),
-            Event::Held { vip, here: true } => _ = self.held.insert(*vip),
+            Event::ClaimGone(vip) => {
+                self.claims.remove(vip);
+                self.claimed.remove(vip);
+            }
+            Event::Held { vip, here: true } => {
+                self.held.insert(*vip);
+                self.here.insert(*vip);
+            }
+            Event::Held { vip, here: false } => _ = self.here.remove(vip),
             Event::Synced => self.synced = true,
-            Event::Held { here: false, .. }
-            | Event::SlicesListed
+            Event::SlicesListed
             | Event::Slice(_)
             | Event::SliceGone { .. }
+            | Event::Found(_)
+            | Event::Behind(_)
             | Event::Pools(_) => {}
         }
+        self.keep();
+    }
+
+    /// Takes in that much time has passed. What is left counts from the first time on.
+    pub(crate) fn pass(&mut self) {
+        self.kept.values_mut().for_each(|times| *times += 1);
+        self.keep();
+        self.kept.retain(|_, times| *times < 2);
+    }
+
+    fn keep(&mut self) {
+        let claimed = self.claimed.iter().filter(|_| self.living.contains(&input::holder()));
+        self.kept.extend(claimed.chain(&self.here).map(|vip| (*vip, 0)));
     }
 
     fn put(&mut self, source: Source, taken: Taken) {
@@ -224,7 +264,10 @@ impl Oracle {
     fn check_demand(&self, vip: IpAddr, demand: &Demand) {
         assert!(self.is_permitted(vip), "{vip} can be no VIP");
         let by = self.needed_by(vip, self.is_forced(vip));
-        assert!(by.is_empty() || self.held.contains(&vip), "{vip} is needed by {by:?}");
+        // Holding counts, not having been held.
+        assert!(by.is_empty() || self.kept.contains_key(&vip), "{vip} is needed by {by:?}");
+        let is_vital = by.iter().any(|source| **source == Source::Api);
+        assert!(!is_vital || self.here.contains(&vip), "{vip} is the API server's");
         let [owner, others @ ..] = &demand.services[..] else { panic!("no Service wants {vip}") };
         let mut ports = BTreeSet::new();
         for name in &demand.services {

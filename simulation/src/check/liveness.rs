@@ -28,7 +28,8 @@ impl World {
     fn takable_since(&self, vip: usize) -> Option<At> {
         let segment = self.segment_of(vip);
         let able = self.nodes.iter().filter(|node| self.may_hold(node.index, vip));
-        able.filter_map(|node| Some(node.fit_since?.max(node.links[segment].since))).min()
+        let since = able.filter_map(|node| Some(node.fit_since?.max(node.links[segment].since))).min();
+        since.map(|since| since.max(self.record.listed[vip]))
     }
 
     /// Returns whether the claim names a node whose entry could not be written: it keeps the VIP
@@ -86,7 +87,11 @@ impl World {
         let (since, longest) = self.record.dark[vip].unwrap_or((now, Duration::ZERO));
         let longest = longest.max(self.longest_dark(vip));
         self.record.dark[vip] = Some((since, longest));
-        let Some(takable) = self.takable_since(vip).filter(|_| !self.is_stuck(vip)) else { return };
+        // The node that a false claim names waits for its real holder, as for an edit by hand.
+        if self.is_stuck(vip) || self.record.lied[vip].is_some() {
+            self.record.dark[vip] = Some((now, longest));
+        }
+        let Some(takable) = self.takable_since(vip) else { return };
         // With wire failover, a node takes nothing on a segment where no node answers it.
         let wire = &self.segments[self.segment_of(vip)];
         if self.has_wire() && !wire.is_clean() {

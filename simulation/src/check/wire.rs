@@ -73,9 +73,10 @@ impl World {
         self.record.wire.ended.push((session, now, by));
         self.say(by, || format!("has ended the session of {} by wire", before.node));
         let what = format!("{} ended the session of {}", names::node(by), before.node);
-        let own = self.nodes[by].program.wired.wid;
+        // A node that has lost its power since it sent the write has lost its number too.
+        let Some(own) = self.nodes[by].program.wired.wid else { return };
         let offer = before.wire.as_ref().filter(|offer| offer.mode == Mode::Notice);
-        let Some(offer) = offer.filter(|offer| own.is_some_and(|own| offer.set.contains(&own))) else {
+        let Some(offer) = offer.filter(|offer| offer.set.contains(&own)) else {
             return self.violate("W2", format!("{what}, which had not made it a witness"));
         };
         let silent = |node: usize| {
@@ -205,7 +206,8 @@ impl World {
             let since = since.max(knows);
             since + bounds.told(since.since(ended)) + bounds::SLACK
         };
-        let rounds_at = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(REPEATS);
+        let repeats = REPEATS.into_iter().filter(|_| rounds.former == Some(links[0].mac));
+        let rounds_at = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(repeats);
         let announced = rounds_at.map(|after| rounds.began + after).filter(|at| *at >= told).min();
         let announced = announced.unwrap_or(told + REFRESH) + bounds::SLACK;
         let due = if has_heard { announced } else { told };
@@ -265,7 +267,12 @@ impl World {
     /// Checks that an agent that could act has given all VIPs up. It need not have seen its Lease: what
     /// its program was told makes it read.
     pub(crate) fn check_heed(&mut self, node: usize, session: Session) {
+        // A false word may have come before the true one.
+        let ended = self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, _)| *at);
         let it = &self.nodes[node];
+        if it.ended_at + bounds::HEEDED > self.now || ended.is_some_and(|at| at > it.ended_at) {
+            return;
+        }
         let lease = self.api.leases.get(&names::node(node));
         // No request from before is waited for.
         let settled = self.request_timeout();

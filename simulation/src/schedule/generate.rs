@@ -48,6 +48,7 @@ pub(super) fn generate(seed: u64) -> Schedule {
     let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
+    disturbances.extend(hosts(seed, nodes, vips, is_rewritten));
     let schedule = Schedule {
         seed,
         hold,
@@ -59,6 +60,37 @@ pub(super) fn generate(seed: u64) -> Schedule {
         wire: None,
     };
     if hold && generator.rng.bool() { generator.with_wire(schedule) } else { schedule }
+}
+
+/// Returns hosts that get the addresses of VIPs which no node can hold for a while, and a token that
+/// lies about them, for every third schedule. They have noise of their own.
+fn hosts(seed: u64, nodes: u8, vips: u8, is_rewritten: bool) -> Vec<Disturbance> {
+    /// After this time without a holder, a host may get the address.
+    const VACANT_MS: u32 = 19_000;
+    let mut rng = Rng::with_seed(seed.rotate_left(32));
+    if is_rewritten || rng.u8(0..3) > 0 {
+        return Vec::new();
+    }
+    let mut disturbances = Vec::new();
+    let mut at = FIRST_MS + rng.u32(0..15_000);
+    for _ in 0..rng.u8(1..=2) {
+        let vip = rng.u8(0..vips);
+        let who = Who::Node(rng.u8(0..nodes));
+        let (parked_ms, for_ms) = (VACANT_MS + rng.u32(1_000..15_000), rng.u32(3_000..25_000));
+        let mut add = |ms, what| disturbances.push(Disturbance { when: When::Ms(ms), what });
+        add(at, What::Local { vip, on: 0, for_ms: parked_ms });
+        add(at + VACANT_MS, What::Host { vip, who: rng.bool().then_some(who), for_ms });
+        if rng.u8(0..4) > 0 {
+            let liar = Who::Node(rng.u8(0..nodes));
+            add(at + VACANT_MS + rng.u32(0..for_ms), What::Lie { vip, who: liar });
+        }
+        // An agent of a node that gets the address starts, or goes on.
+        if rng.u8(0..3) == 0 {
+            add(at + VACANT_MS + rng.u32(0..for_ms), What::Kill { who, back_ms: Some(rng.u32(20..3_000)) });
+        }
+        at += VACANT_MS + for_ms + rng.u32(10_000..20_000);
+    }
+    disturbances
 }
 
 fn timing(rng: &mut Rng) -> Timing {

@@ -82,6 +82,11 @@ pub(crate) enum What {
     /// A stranger's Service of this number asks for VIPs of another namespace (`vips`, a bit each),
     /// with the policy Local and endpoints on `on` (a bit each).
     Stranger { number: u8, vips: u8, on: u8, older: bool, for_ms: u32 },
+    /// A host gets the address of a VIP that no node has held for a while: the kernel of the node
+    /// `who`, or another host of the segment.
+    Host { vip: u8, who: Option<Who>, for_ms: u32 },
+    /// The token of a node claims a VIP for that node, without its agent.
+    Lie { vip: u8, who: Who },
     /// A Lease is deleted by hand.
     LeaseDeleted { who: Who },
     /// The session is removed from a Lease by hand.
@@ -123,7 +128,8 @@ impl What {
             | Self::NodeGone { for_ms, .. }
             | Self::Local { for_ms, .. }
             | Self::Unwanted { for_ms, .. }
-            | Self::Stranger { for_ms, .. } => for_ms,
+            | Self::Stranger { for_ms, .. }
+            | Self::Host { for_ms, .. } => for_ms,
             Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
                 back_ms?
             }
@@ -133,6 +139,7 @@ impl What {
             | Self::ApiRestart
             | Self::Reset { .. }
             | Self::Move { .. }
+            | Self::Lie { .. }
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -190,6 +197,8 @@ impl What {
             | Self::Local { .. }
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
+            | Self::Host { .. }
+            | Self::Lie { .. }
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -230,7 +239,8 @@ impl What {
             | Self::Move { .. }
             | Self::Local { .. }
             | Self::Unwanted { .. }
-            | Self::Stranger { .. } => true,
+            | Self::Stranger { .. }
+            | Self::Host { .. } => true,
             Self::End { how: Ending::Uninstall, .. }
             | Self::Kill { .. }
             | Self::PowerOff { .. }
@@ -259,6 +269,7 @@ impl What {
             | Self::Stall { .. }
             | Self::Reset { .. }
             | Self::NodeGone { .. }
+            | Self::Lie { .. }
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -299,6 +310,8 @@ impl What {
             | Self::LeaseEdited { who }
             | Self::Forged { name: who, .. }
             | Self::Move { to: who, .. }
+            | Self::Lie { who, .. }
+            | Self::Host { who: Some(who), .. }
             | Self::ClaimEdited { to: who, .. } => *who = name(*who),
             Self::Partition { .. }
             | Self::Lossy { .. }
@@ -310,6 +323,7 @@ impl What {
             | Self::Local { .. }
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
+            | Self::Host { who: None, .. }
             | Self::ClaimDeleted { .. }
             | Self::ClaimBlanked { .. } => {}
         }

@@ -8,6 +8,7 @@ use vipward_core::{
         Command, Engine, Entry, Event, Expected, Interlock, Notice, Settings, Step as Carried, StopReason,
         Wire,
     },
+    services,
     stale::{Failure, Left},
     time::Monotonic,
 };
@@ -86,6 +87,8 @@ impl World {
         let found = it.program.found(local);
         let interlock = Interlock::new(settings.node.clone(), found.session);
         let engine = Engine::start(settings, found.clone(), local);
+        let mut services = services;
+        services.on_event(services::Event::Found(found.vips()));
         it.process = Some(Process::new(engine, services, interlock, vips, now));
         self.say(node, || format!("starts, and finds {:?}", found.entries));
         let is_ghost = |it: &Node| {
@@ -256,7 +259,8 @@ impl World {
         let now = self.now;
         let it = &mut self.nodes[node];
         let Some(process) = &mut it.process else { return };
-        let due = process.engine.next_deadline().and_then(|deadline| it.clock.when(deadline));
+        let deadlines = [process.engine.next_deadline(), process.services.next_deadline()];
+        let due = deadlines.into_iter().flatten().min().and_then(|deadline| it.clock.when(deadline));
         let Some(due) = due else { return };
         let due = due.max(now);
         if process.tick.is_some_and(|tick| tick <= due) {
@@ -281,6 +285,15 @@ impl World {
         if !runs || !process.is_idle() {
             return;
         }
+        let is_behind = process.engine.is_behind(local);
+        let tells_time = process.services.next_deadline().is_some_and(|deadline| deadline <= local);
+        if process.services.is_behind() != is_behind {
+            self.tell_index(node, vec![services::Event::Behind(is_behind)]);
+        }
+        if tells_time {
+            self.tell_index_the_time(node, local);
+        }
+        let Some(process) = &mut self.nodes[node].process else { return };
         if process.engine.next_deadline().is_some_and(|deadline| deadline <= local) {
             self.feed(node, Event::Tick);
         } else {
@@ -304,7 +317,7 @@ impl World {
                 continue;
             }
             match process.interlock.next(&process.stale) {
-                None => return,
+                None => return self.remove_unwanted(node),
                 Some(Carried::WriteEntries(vips)) => {
                     process.writing = vips.into_iter().map(names::vip_index).collect();
                 }
@@ -328,12 +341,32 @@ impl World {
         }
     }
 
+    /// Removes the entries that were found and that the engine does not want, once it has begun.
+    fn remove_unwanted(&mut self, node: usize) {
+        let it = &mut self.nodes[node];
+        let Some(process) = it.process.as_mut().filter(|it| !it.begun && it.engine.has_begun()) else {
+            return;
+        };
+        process.begun = true;
+        let unknown =
+            process.wishes.iter().enumerate().filter(|(_, wish)| wish.is_none()).map(|(vip, _)| vip);
+        if !it.no_changes.any() {
+            unknown.for_each(|vip| it.program.set(vip, None, false));
+        }
+        self.stirred = true;
+    }
+
     /// Writes an entry as last commanded, unless the kernel refuses it.
     fn write_entry(&mut self, node: usize, vip: usize) {
         self.decided(node, vip);
         let it = &mut self.nodes[node];
         let Some(process) = &mut it.process else { return };
         let Some((entry, has_home)) = process.wishes[vip] else { return };
+        // The shell leaves a host audible for its own address while no node holds the VIP.
+        let is_own = self.hosts[vip].is_some_and(|host| host.node == Some(node));
+        let is_silent = matches!(entry, Some(Entry::Foreign { .. }));
+        let is_left_out = is_own && is_silent && !process.engine.is_held_by_any(names::vip(vip));
+        let entry = entry.filter(|_| !is_left_out);
         let slot = it.program.slot(vip);
         let answers = |slot: Slot| !matches!(slot.role, Role::Foreign { .. }) && slot.yielded.is_none();
         let begins =
@@ -490,7 +523,15 @@ impl World {
             link.known_mac = link.mac;
         }
         self.stirred = true;
-        let links = self.nodes[node].node_interfaces();
+        let links = self.interfaces_of(node);
+        self.tell_index_of_host(node);
+        let own =
+            (0..self.hosts.len()).filter(|vip| self.hosts[*vip].is_some_and(|host| host.node == Some(node)));
+        let own: Vec<_> = own.collect();
+        if let Some(process) = &mut self.nodes[node].process {
+            // The shell reads all entries again.
+            process.writing.extend(own);
+        }
         self.feed(node, Event::Interfaces(links));
     }
 

@@ -198,6 +198,8 @@ impl World {
                 self.wishes[usize::from(vip)].unwanted.change(begins);
                 self.tell_wish(vip.into());
             }
+            What::Host { vip, who, .. } => self.change_host(number, (vip.into(), who.map(index)), begins),
+            What::Lie { vip, who } => self.lie(vip.into(), index(who)),
             What::LeaseDeleted { .. }
             | What::LeaseBlanked { .. }
             | What::LeaseEdited { .. }
@@ -276,7 +278,7 @@ impl World {
         self.links_changed(node);
     }
 
-    fn links_changed(&mut self, node: usize) {
+    pub(super) fn links_changed(&mut self, node: usize) {
         let it = &mut self.nodes[node];
         it.steady_since = self.now;
         let delay = Duration::from_millis(it.noise.u64(NOTICE));
@@ -429,7 +431,7 @@ impl World {
     }
 
     /// Notes that a claim is edited by hand.
-    fn note_edit(&mut self, vip: usize) {
+    pub(super) fn note_edit(&mut self, vip: usize) {
         let (segment, now) = (self.segment_of(vip), self.now);
         let is_helpless = |it: &Node| it.process.is_none() && it.answer(vip, segment, now).is_some();
         let helpless = self.nodes.iter().map(is_helpless).collect();

@@ -55,17 +55,25 @@ impl World {
         self.wishes[vip].begun && !self.wishes[vip].unwanted.any()
     }
 
-    /// Returns whether Kubernetes and its interface let a node hold a VIP.
+    /// Returns whether Kubernetes, its interface and the hosts of the segment let a node hold a VIP.
     pub(crate) fn may_hold(&self, node: usize, vip: usize) -> bool {
         let it = &self.nodes[node];
         let marks = it.marks;
         let local = self.wishes[vip].local.last().is_none_or(|(_, bits)| bits >> node & 1 == 1);
         local
+            && self.hosts[vip].is_none()
+            && !self.is_listed(vip)
             && !(marks.excluded.any()
                 || marks.out_of_service.any()
                 || marks.network_unavailable.any()
                 || marks.gone.any())
             && !it.links[self.segment_of(vip)].no_carrier.any()
+    }
+
+    /// Returns whether a node's Lease lists the address of a VIP as its own.
+    pub(crate) fn is_listed(&self, vip: usize) -> bool {
+        let interfaces = self.api.leases.values().flat_map(|lease| &lease.interfaces);
+        interfaces.flat_map(|interface| &interface.subnets).any(|net| net.addr() == names::vip(vip))
     }
 
     /// Updates since when each agent could do everything, or everything but see changes.

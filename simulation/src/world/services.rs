@@ -6,6 +6,7 @@ use vipward_core::{
     cluster::{Epoch, ServiceName},
     ownership::Event,
     services::{Command, Event as Served, Services, Settings},
+    time::Monotonic,
 };
 
 use super::{World, marks::CREATED};
@@ -105,6 +106,13 @@ impl World {
     /// Lets an agent's index take in what its engine has seen.
     pub(super) fn tell_index_of(&mut self, node: usize, event: &Event) {
         match event {
+            Event::Lease(record) => {
+                let (node_named, interfaces) = (record.node.clone(), record.interfaces.clone());
+                let session = record.live_session();
+                let event = Served::NodeInterfaces { node: node_named, interfaces, session };
+                self.tell_index(node, vec![event]);
+            }
+            Event::NodeGone(gone) => self.tell_index(node, vec![Served::NodeGone(gone.clone())]),
             Event::Claim(record) => {
                 let was_held = record.epoch > Epoch(0) || record.state.holder().is_some();
                 let mut services = record.note.services.clone();
@@ -117,6 +125,7 @@ impl World {
                     vec![Served::Claim {
                         vip,
                         was_held,
+                        sessions: record.state.sessions(),
                         force: false,
                         services,
                         reservation: None,
@@ -126,10 +135,8 @@ impl World {
             }
             Event::ClaimGone(vip) => self.tell_index(node, vec![Served::ClaimGone(*vip)]),
             Event::Synced
-            | Event::Lease(_)
             | Event::LeaseGone(_)
             | Event::Node(_)
-            | Event::NodeGone(_)
             | Event::Demand(..)
             | Event::Interfaces(_)
             | Event::LeaseWritten { .. }
@@ -154,11 +161,25 @@ impl World {
         self.tell_index(node, vec![Served::Held { vip, here }]);
     }
 
+    /// Lets an agent's index take in the time.
+    pub(super) fn tell_index_the_time(&mut self, node: usize, local: Monotonic) {
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let commands = process.services.on_time(local);
+        self.serve(node, commands);
+        self.drain(node);
+    }
+
     /// Lets an agent's index take in events. The agent's engine gets the new demands next.
-    fn tell_index(&mut self, node: usize, events: Vec<Served>) {
+    pub(super) fn tell_index(&mut self, node: usize, events: Vec<Served>) {
         let Some(process) = &mut self.nodes[node].process else { return };
         let services = &mut process.services;
-        let commands: Vec<_> = events.into_iter().flat_map(|event| services.on_event(event)).collect();
+        let commands = events.into_iter().flat_map(|event| services.on_event(event)).collect();
+        self.serve(node, commands);
+    }
+
+    /// Carries out commands of an agent's index.
+    fn serve(&mut self, node: usize, commands: Vec<Command>) {
+        let Some(process) = &mut self.nodes[node].process else { return };
         let mut written = Vec::new();
         for command in commands.into_iter().rev() {
             match command {

@@ -73,10 +73,13 @@ impl Segment {
 
 impl World {
     pub(super) fn begin_rounds(&mut self, node: usize, vip: usize) {
-        let rounds = &mut self.nodes[node].rounds[vip];
+        let it = &mut self.nodes[node];
+        let pinger = it.process.as_ref().and_then(|process| process.pinger.as_ref());
+        let former = pinger.and_then(|pinger| pinger.formers.get(&vip)).map(|(_, mac)| *mac);
+        let rounds = &mut it.rounds[vip];
         rounds.life += 1;
         rounds.is_running = true;
-        rounds.began = self.now;
+        (rounds.began, rounds.former) = (self.now, former);
         let life = rounds.life;
         let delay = Duration::from_micros(self.nodes[node].wire_noise.u64(20..300));
         self.after(delay, Happening::Announce { node, vip, life, round: 0 });
@@ -228,9 +231,9 @@ impl World {
             let links = [node, other].map(|of| self.nodes[of].links[segment].no_carrier.any());
             other != node && links == [false, false] && wire.passes(node, other) && wire.passes(other, node)
         };
-        (0..self.nodes.len())
-            .filter(|other| hears(*other))
-            .find_map(|other| self.nodes[other].answer(vip, segment, self.now))
+        let programs = (0..self.nodes.len()).filter(|other| hears(*other));
+        let mut answers = programs.filter_map(|other| self.nodes[other].answer(vip, segment, self.now));
+        answers.next().or_else(|| self.answer_of_host(node, vip, hears))
     }
 
     /// Lets a stranger announce a VIP in a node's name.

@@ -50,7 +50,7 @@ pub(crate) struct Pinger {
     turn: Option<At>,
     socket: Vec<Received>,
     /// Per VIP: the former holder that must hear of its end before the announcement.
-    formers: BTreeMap<usize, (Session, MacAddr)>,
+    pub(super) formers: BTreeMap<usize, (Session, MacAddr)>,
 }
 
 /// The true fate of a node's pings to a session.

@@ -29,6 +29,7 @@ mod sharing;
 mod stolen_token;
 mod tenants;
 mod unanswered;
+mod vacant;
 mod versions;
 mod wire;
 mod wire_shown;

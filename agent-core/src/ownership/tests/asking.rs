@@ -1,5 +1,5 @@
-//! Asking: a VIP that has had no holder is taken if the segment says
-//! that its address is free (RFC 5227, 2.1).
+//! Asking: a VIP that no node holds, nor held lately, is taken if the segment
+//! says that its address is free (RFC 5227, 2.1).
 
 use vipward_common::MacAddr;
 
@@ -39,16 +39,32 @@ fn a_new_vip_is_taken_when_its_address_has_been_found_free() {
 }
 
 #[test]
-fn a_vip_that_has_had_a_holder_is_taken_without_asking() {
+fn a_vip_that_a_node_held_until_now_is_taken_without_asking() {
     let mut world = living("a", &["b"]);
     world.claim(held("b"), 3);
     world.want();
     world.after(REST * 2);
     assert_eq!(world.end("b"), ["write claim: held by a1, epoch 4"]);
-    let mut world = living("a", &["b"]);
-    world.claim(ClaimState::Released, 1);
-    let lines = world.want();
-    assert!(!lines.contains(&"probe".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn the_program_of_the_last_holder_gives_way_and_that_of_another_node_does_not() {
+    for (at, gives_way) in [("b", true), ("c", false)] {
+        let mut world = living("a", &["b", "c"]);
+        world.claim(held("b"), 3);
+        // No node can take it for a while.
+        world.want_so(Demand { nodes: Some(selector("nosuch=label")), ..demand() });
+        world.after(REST * 2);
+        for node in ["b", "c"] {
+            world.end(node);
+        }
+        world.claim(ClaimState::Released, 3);
+        world.after_renewals(15);
+        assert_eq!(world.want(), ["probe"], "it may be another host's by now");
+        let lines = probed(&mut world, Probed::InUse { mac: mac(at), by_peer: true });
+        let takes = lines.iter().any(|line| line.contains("held by a1"));
+        assert_eq!(takes, gives_way, "{at}: {lines:?}");
+    }
 }
 
 #[test]
@@ -81,16 +97,43 @@ fn an_address_in_use_is_told_in_the_claim_and_taken_when_it_is_free() {
 }
 
 #[test]
-fn an_address_at_a_peer_is_taken_when_no_agent_that_is_restarted_can_answer_rightly_any_more() {
+fn a_false_claim_that_names_the_mac_of_a_host_takes_no_address_from_it() {
+    let mut world = living("a", &["b"]);
+    let ClaimState::Held(us) = held("a") else { unreachable!("it is held") };
+    world.claim(ClaimState::Held(crate::cluster::Holder { mac: STRANGER, ..us }), 1);
+    world.want();
+    world.after(REST * 2);
+    let lines = probed(&mut world, in_use(false));
+    assert_eq!(lines, ["write claim: released, epoch 1"], "it names the host's MAC");
+    assert!(!world.holds());
+}
+
+#[test]
+fn an_address_at_a_node_that_may_have_lost_its_claim_is_taken_only_from_its_last_holder() {
     let settings = asking("a");
     let longest = settings.restart_lease * 21 / 20 + settings.margin;
-    let mut world = living("a", &["b"]);
-    world.want();
-    assert_eq!(probed(&mut world, in_use(true)), [""; 0]);
-    probed(&mut world, in_use(true));
-    assert_eq!(world.after(longest.saturating_sub(ms(100))), [""; 0]);
-    assert_eq!(world.after(ms(200)), ["create claim: held by a1, epoch 1"]);
-    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody", "stop probing"]);
+    for (last, taken) in [(None, false), (Some("b"), true)] {
+        let mut world = living("a", &["b"]);
+        if last.is_some() {
+            world.claim(held("b"), 3);
+            world.want();
+            world.after(REST * 2);
+            world.erase_claim();
+            world.see_claim();
+        }
+        world.end("b");
+        world.want();
+        world.after(REST * 2);
+        let at_b = Probed::InUse { mac: mac("b"), by_peer: true };
+        probed(&mut world, at_b);
+        assert_eq!(world.after(longest.saturating_sub(ms(100))), [""; 0], "it may be about to start again");
+        let lines = world.after(ms(200));
+        assert_eq!(
+            lines.contains(&"create claim: held by a1, epoch 1".to_owned()),
+            taken,
+            "{last:?}: {lines:?}"
+        );
+    }
 }
 
 #[test]

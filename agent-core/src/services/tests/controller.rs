@@ -24,6 +24,7 @@ impl World {
                 Some(reservation) => Event::Claim {
                     vip,
                     was_held: false,
+                    sessions: Vec::new(),
                     force: false,
                     services: Vec::new(),
                     reservation: Some(Box::new(reservation)),
@@ -197,6 +198,7 @@ fn what_is_reserved_stays_reserved_when_another_leader_begins() {
         world.tell(Event::Claim {
             vip: ip(vip),
             was_held: false,
+            sessions: Vec::new(),
             force: false,
             services: Vec::new(),
             reservation: Some(Box::new(reservation)),

@@ -42,6 +42,8 @@ impl Cluster {
             Event::ApiServers { slice, .. } => format!("api servers {slice:?}"),
             Event::Claim { vip, .. } | Event::ClaimGone(vip) => format!("claim {vip}"),
             Event::Held { vip, .. } => format!("held {vip}"),
+            Event::Found(_) => "found".to_owned(),
+            Event::Behind(_) => "behind".to_owned(),
         };
         self.others.insert(key, event.clone());
     }
@@ -150,7 +152,7 @@ fn event() -> impl Strategy<Value = Event> {
                 gateways: gateway.map(ip).into_iter().collect(),
                 ..interface(&[&format!("{address}/{length}")])
             };
-            Event::NodeInterfaces { node: node.into(), interfaces: vec![interface] }
+            Event::NodeInterfaces { node: node.into(), interfaces: vec![interface], session: None }
         },
     );
     prop_oneof![
@@ -198,10 +200,11 @@ fn claim() -> impl Strategy<Value = Event> {
         (prop::option::of(name()), prop::option::of(Just(None))).prop_map(|(reserved, kept)| {
             reserved.map(|name| Box::new(pools::Reservation { service: named(name), pool: None, kept }))
         });
-    (vip(), any::<bool>(), any::<bool>(), services, reservation).prop_map(
-        |(vip, was_held, force, services, reservation)| Event::Claim {
+    (vip(), any::<(bool, bool, bool)>(), services, reservation).prop_map(
+        |(vip, (was_held, is_held, force), services, reservation)| Event::Claim {
             vip: ip(vip),
-            was_held,
+            was_held: was_held || is_held,
+            sessions: held_by_z(is_held),
             force,
             services: services.into_iter().map(named).collect(),
             reservation,
@@ -273,7 +276,9 @@ proptest! {
         let claim = |(vip, known): (&IpAddr, &Vip)| {
             let force = world.services.claims.get(vip).is_some_and(|standing| standing.is_forced);
             let (was_held, services) = (known.was_held, known.former.to_vec());
-            Event::Claim { vip: *vip, was_held, force, services, reservation: None, release: false }
+            // A process that begins finds no VIP held that came last.
+            let sessions = held_by_z(known.order.came_first && known.order.is_held);
+            Event::Claim { vip: *vip, was_held, sessions, force, services, reservation: None, release: false }
         };
         let vips = world.services.vips.iter().map(|(vip, known)| (vip, &**known));
         let with_past = vips.filter(|(_, known)| has_past(known));
@@ -281,6 +286,8 @@ proptest! {
             cluster.note(&event);
             world.tell(event);
         }
+        let guarded = world.services.vips.iter().filter(|(_, known)| known.order.came_first);
+        cluster.note(&Event::Found(guarded.map(|(vip, _)| (*vip, false)).collect()));
         let fresh = cluster.start_now(&settings);
         // The former class of a Service belongs to the past too.
         world.problems.retain(|(_, problem)| !matches!(problem, Problem::HandedOver { .. }));

@@ -256,6 +256,7 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
         world.tell(Event::Claim {
             vip: ip("192.0.2.7"),
             was_held: true,
+            sessions: held_by_z(true),
             force: false,
             services: vec![named("a/tcp"), named("b/udp")],
             reservation: Some(Box::new(Reservation { service: named("a/tcp"), pool, kept: None })),

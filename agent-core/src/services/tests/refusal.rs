@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 /// Returns a world with 192.0.2.11 on eth0, a gateway, an API server, and two nodes.
@@ -29,7 +31,7 @@ fn lan() -> World {
     ]);
     eth0.bound = vec![ip("192.0.2.63"), ip("2001:db8::63")];
     eth0.gateways = vec![ip("192.0.2.3"), ip("2001:db8::3")];
-    world.tell(Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0] });
+    world.tell(Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0], session: None });
     world
 }
 
@@ -227,11 +229,15 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
         addresses: vec![ip(address)],
         pod_cidrs: Vec::new(),
     };
-    let interfaces =
-        |net: &str| Event::NodeInterfaces { node: "node-c".into(), interfaces: vec![interface(&[net])] };
+    let interfaces = |net: &str| Event::NodeInterfaces {
+        node: "node-c".into(),
+        interfaces: vec![interface(&[net])],
+        session: None,
+    };
     let bound = |bound: Option<&str>| Event::NodeInterfaces {
         node: "node-c".into(),
         interfaces: vec![NodeInterface { bound: bound.map(ip).into_iter().collect(), ..interface(&[]) }],
+        session: None,
     };
     let table = [
         ("a node's interface has it as /32", bound(Some("192.0.2.7")), bound(None)),
@@ -291,6 +297,7 @@ fn needs() -> Vec<(Event, &'static str, Event)> {
     let elsewhere = |interface: NodeInterface| Event::NodeInterfaces {
         node: "node-c".into(),
         interfaces: vec![interface],
+        session: None,
     };
     let free = || elsewhere(interface(&["192.0.2.9/24"]));
     let gateway = NodeInterface { gateways: vec![ip("192.0.2.7")], ..interface(&[]) };
@@ -311,11 +318,13 @@ fn needs() -> Vec<(Event, &'static str, Event)> {
 }
 
 #[test]
-fn what_is_learnt_later_withdraws_no_vip_that_has_had_a_holder_and_is_a_conflict() {
+fn what_is_learnt_later_withdraws_no_vip_that_a_node_holds_and_is_a_conflict() {
     for (need, words, over) in needs() {
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
         world.claim("192.0.2.7", true, false);
+        // What this node needs to read the claim counts more than that another node holds the VIP.
+        world.hold("192.0.2.7", words.contains("API server"));
         let demand = world.demand("192.0.2.7").clone();
         let told = world.tell(need.clone());
         assert!(!told.iter().any(|command| matches!(command, Command::Demand(..))), "{words}: {told:?}");
@@ -343,14 +352,40 @@ fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7"));
     world.claim("192.0.2.7", true, false);
-    let taken =
-        Event::NodeInterfaces { node: "node-c".into(), interfaces: vec![interface(&["192.0.2.7/24"])] };
+    let taken = Event::NodeInterfaces {
+        node: "node-c".into(),
+        interfaces: vec![interface(&["192.0.2.7/24"])],
+        session: None,
+    };
     world.tell(taken);
     assert_eq!(world.tell(Event::ClaimGone(vip)), [], "its holder writes it again");
     assert_eq!(world.vips(), ["192.0.2.7"]);
     world.put(service("a/web").addressed("192.0.2.8"));
     world.put(service("a/web").addressed("192.0.2.7"));
     assert_eq!(world.vips(), [""; 0], "nobody wanted it for a moment");
+}
+
+#[test]
+fn a_vip_that_is_found_held_is_kept_until_this_node_has_had_time_to_take_it_back() {
+    for (is_held, role) in [(true, "held"), (false, "guarded")] {
+        let mut world = World::unsynced(Settings::default());
+        world.tell(Event::Behind(true));
+        world.tell(Event::Found([(ip("192.0.2.7"), is_held)].into()));
+        world.put(service("a/web").addressed("192.0.2.7"));
+        world.tell(Event::NodeInterfaces {
+            node: "node-c".into(),
+            interfaces: vec![interface(&["192.0.2.7/24"])],
+            session: None,
+        });
+        world.tell(Event::Synced);
+        let kept: &[&str] = if is_held { &["192.0.2.7"] } else { &[] };
+        assert_eq!(world.vips(), kept, "{role}");
+        let start = Monotonic::default();
+        world.pass(start);
+        assert_eq!(world.vips(), kept, "{role}");
+        world.pass(start + Duration::from_secs(10));
+        assert_eq!(world.vips(), [""; 0], "{role}, and not taken back");
+    }
 }
 
 #[test]
@@ -361,6 +396,7 @@ fn a_vip_that_this_node_holds_is_kept_before_its_claim_is_seen() {
     world.tell(Event::NodeInterfaces {
         node: "node-c".into(),
         interfaces: vec![interface(&["192.0.2.7/24"])],
+        session: None,
     });
     world.hold("192.0.2.7", false);
     assert_eq!(world.vips(), ["192.0.2.7"]);
@@ -394,7 +430,7 @@ fn force_takes_no_address_that_is_also_a_gateways_or_a_name_servers() {
     let needs = [
         Event::HostNetwork(network(bound.clone(), &["192.0.2.7"])),
         Event::HostNetwork(HostNetwork { name_servers, ..network(bound, &[]) }),
-        Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0] },
+        Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0], session: None },
     ];
     for need in needs {
         let mut world = World::new();

@@ -72,6 +72,7 @@ fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
     let claimed = |services: &[&str]| Event::Claim {
         vip: ip(VIP),
         was_held: true,
+        sessions: held_by_z(true),
         force: false,
         services: services.iter().map(|name| named(name)).collect(),
         reservation: None,
@@ -121,6 +122,7 @@ fn a_guest_inherits_neither_the_vip_nor_its_standing() {
     let claimed = |services: &[&str]| Event::Claim {
         vip: ip(VIP),
         was_held: true,
+        sessions: held_by_z(true),
         force: false,
         services: services.iter().map(|name| named(name)).collect(),
         reservation: None,
@@ -156,6 +158,7 @@ fn a_service_that_is_deleted_and_created_again_finds_its_vip_free() {
     let claimed = |services: Vec<ServiceName>| Event::Claim {
         vip: ip(VIP),
         was_held: true,
+        sessions: held_by_z(true),
         force: false,
         services,
         reservation: None,

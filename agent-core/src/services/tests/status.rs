@@ -212,6 +212,7 @@ fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_
     let reserved = |vip: &str, name: &str, kept| Event::Claim {
         vip: ip(vip),
         was_held: true,
+        sessions: held_by_z(true),
         force: false,
         services: vec![named(name)],
         reservation: Some(Box::new(pools::Reservation { service: named(name), pool: None, kept })),

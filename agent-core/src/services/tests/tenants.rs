@@ -203,6 +203,7 @@ fn events(common: &Common, alone: &World) -> Vec<Event> {
             vec![Event::Claim {
                 vip: ip(vip),
                 was_held: true,
+                sessions: held_by_z(true),
                 force: false,
                 services: recorded(vip),
                 reservation: None,
@@ -258,7 +259,9 @@ proptest! {
         for event in before {
             beside.tell(event);
         }
-        for event in given.into_iter().chain(claims).chain([Event::Synced]) {
+        // Its pins say that the process before it guarded them.
+        let found = Event::Found(VIPS.map(|vip| (ip(vip), false)).into());
+        for event in given.into_iter().chain(claims).chain([found, Event::Synced]) {
             alone.tell(event.clone());
             beside.tell(event);
         }

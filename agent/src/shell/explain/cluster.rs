@@ -75,6 +75,10 @@ pub(super) async fn look(
             None => return Ok(Look::Failed(format!("{} has not listed everything in 20 s", server.url()))),
         }
     }
+    // An agent that keeps a VIP against another need of its address has seen the VIP held first.
+    let held = world.claims.values().filter(|claim| claim.state.holder().is_some());
+    let held = held.map(|claim| (claim.vip, false));
+    world.services.on_event(services::Event::Found(held.collect()));
     world.services.on_event(services::Event::SlicesListed);
     world.services.on_event(services::Event::Synced);
     progress("watching the nodes' Leases: whether they are renewed is seen, not believed");

@@ -15,14 +15,16 @@ impl Seen {
         match self {
             Self::Lease(record) => {
                 let (node, interfaces) = (record.node.clone(), record.interfaces.clone());
-                (Some(Owned::Lease(record)), Some(Served::NodeInterfaces { node, interfaces }))
+                let session = record.live_session();
+                (Some(Owned::Lease(record)), Some(Served::NodeInterfaces { node, interfaces, session }))
             }
             Self::LeaseGone(node) => (Some(Owned::LeaseGone(node)), None),
             Self::Claim(record) => {
                 let was_held = record.epoch > Epoch(0) || record.state.holder().is_some();
+                let sessions = record.state.sessions();
                 let (vip, force, services) = (record.vip, record.force, record.note.services.clone());
                 let (reservation, release) = (record.reservation.clone(), record.release);
-                let claim = Served::Claim { vip, was_held, force, services, reservation, release };
+                let claim = Served::Claim { vip, was_held, sessions, force, services, reservation, release };
                 (Some(Owned::Claim(record)), Some(claim))
             }
             Self::ClaimGone(vip) => (Some(Owned::ClaimGone(vip)), Some(Served::ClaimGone(vip))),

@@ -77,6 +77,7 @@ impl<S: Source> EventLoop<S> {
         problems.extend(self.own_addresses().map(|obstacle| obstacle.to_string()));
         if !self.source.is_known() {
             plan::keep_what_is_pinned(desired, &observed);
+            self.leave_heard(desired);
         }
         observed.asked = self.ask_about_yields(desired, &observed, reclaim)?;
         if !self.source.is_known() {

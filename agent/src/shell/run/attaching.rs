@@ -218,7 +218,15 @@ impl<S: Source> EventLoop<S> {
             here.any(|key| desired.entries.get(&key).is_some_and(|entry| entry.role == Role::Held))
         };
         desired.binds.retain(|(_, vip)| is_held(vip));
-        desired.leave_audible(&self.view, |vip| self.source.is_new(vip));
+        desired.leave_audible(&self.view, |vip| self.source.is_vacant(vip));
+        self.leave_heard(desired);
+    }
+
+    /// Removes the entries that would keep this agent from the API server.
+    pub(super) fn leave_heard(&self, desired: &mut Desired) {
+        if let Some(vital) = self.source.must_hear() {
+            desired.leave_heard(&vital);
+        }
     }
 
     /// Returns a warning for each interface on which the kernel may send ARP requests with a bound

@@ -37,12 +37,12 @@ use vipward_core::{
     conflict::{Line, Right},
     doctor::{WirePeer, WireReport},
     moves::Moves,
-    net::NetView,
+    net::{NetView, Vital},
     ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
     placement::{Entry, Wanted},
     probing::Probed,
     retrying::Writes,
-    services::Services,
+    services::{self, Services},
     time::Monotonic,
 };
 
@@ -168,8 +168,12 @@ impl Source for Cluster {
         false
     }
 
-    fn is_new(&self, vip: IpAddr) -> bool {
-        !self.services.was_held(vip)
+    fn is_vacant(&self, vip: IpAddr) -> bool {
+        !self.engine.is_held_by_any(vip)
+    }
+
+    fn must_hear(&self) -> Option<Vital> {
+        self.services.is_behind().then(|| self.services.vital())
     }
 
     fn note_probed(&mut self, vip: IpAddr, probed: Probed, _now: Monotonic) {
@@ -337,6 +341,7 @@ impl EventLoop<Cluster> {
             Heard::Deadline => {
                 self.decide(ownership::Event::Tick).await?;
                 self.look_for_quiet().await?;
+                self.heed_fence().await?;
                 self.source.write_statuses_due(now()?);
                 let looked_at = self.look_at_answers()?;
                 self.show_answers(&looked_at, now()?);
@@ -393,6 +398,25 @@ impl EventLoop<Cluster> {
         let told = self.source.services.on_time(now);
         let commands = self.serve(told, now);
         self.execute(commands).await
+    }
+
+    /// Lifts the guards over what leads to the API server while this node may be behind: what it knows
+    /// of holders may be untrue by now, and it must be able to learn that.
+    async fn heed_fence(&mut self) -> Result<(), RunError> {
+        let is_behind = self.source.engine.is_behind(now()?);
+        if self.source.services.is_behind() == is_behind {
+            return Ok(());
+        }
+        let served = self.source.services.on_event(services::Event::Behind(is_behind));
+        let owned = self.serve(served, now()?);
+        self.execute(owned).await?;
+        let Vital { api_servers, next_hops } = self.source.services.vital();
+        let mut guarded: BTreeSet<_> = api_servers.union(&next_hops).copied().collect();
+        guarded.retain(|vip| self.source.assigned.contains_key(vip));
+        if !guarded.is_empty() {
+            self.write_some(&guarded).await;
+        }
+        Ok(())
     }
 
     /// Begins to find out why the agent is to end. That may take seconds, and the agent goes on

@@ -12,7 +12,7 @@ use vipward_core::{
     config::Config,
     conflict::{Line, Right},
     doctor::WireReport,
-    net::NetView,
+    net::{NetView, Vital},
     ownership::Said,
     placement::Wanted,
     probing::Probed,
@@ -53,10 +53,15 @@ pub(super) trait Source {
     /// Returns true if the VIP's address must be found free before this node first holds it.
     fn must_be_free(&self, vip: IpAddr) -> bool;
 
-    /// Returns true if the VIP has had no holder yet. A kernel that has
+    /// Returns true if no living host is known to hold the VIP. A kernel that has
     /// its address on a segment's interface is not silenced.
-    fn is_new(&self, _vip: IpAddr) -> bool {
+    fn is_vacant(&self, _vip: IpAddr) -> bool {
         false
+    }
+
+    /// Returns the addresses whose owners this agent must hear now.
+    fn must_hear(&self) -> Option<Vital> {
+        None
     }
 
     /// Handles the result of a probe.

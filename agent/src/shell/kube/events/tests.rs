@@ -3,7 +3,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     time::Duration,
 };
-use vipward_core::cluster::{LeaseRecord, NodeInterface, NodeName, NodeRecord, Version};
+use vipward_core::cluster::{LeaseRecord, NodeInterface, NodeName, NodeRecord, Session, Version};
 
 use super::*;
 use crate::shell::kube::Resource;
@@ -28,7 +28,7 @@ fn a_lease_tells_services_all_its_interfaces() {
     let record = LeaseRecord {
         node: node(),
         version: Version::from("1"),
-        session: None,
+        session: Session::from_number(7),
         ended: Vec::new(),
         duration: Duration::from_secs(4),
         interfaces: vec![interface("eth0", subnets[0]), interface("eth1", subnets[1])],
@@ -38,7 +38,10 @@ fn a_lease_tells_services_all_its_interfaces() {
     let (owned, served) = Seen::Lease(record.clone()).into_events();
     let interfaces = record.interfaces.clone();
     assert_eq!(owned, Some(Owned::Lease(record)));
-    assert_eq!(served, Some(Served::NodeInterfaces { node: node(), interfaces }));
+    assert_eq!(
+        served,
+        Some(Served::NodeInterfaces { node: node(), interfaces, session: Session::from_number(7) })
+    );
 }
 
 #[test]

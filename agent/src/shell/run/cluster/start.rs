@@ -123,6 +123,7 @@ pub(super) async fn start(
     let addresses = target.into_iter().collect();
     let told = served.on_event(services::Event::ApiServers { slice: None, addresses });
     debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
+    served.on_event(services::Event::Behind(true));
     let source = Cluster {
         engine: Engine::start(settings.clone(), Found::default(), now),
         interlock: Interlock::new(settings.node.clone(), None),
@@ -158,6 +159,8 @@ pub(super) async fn start(
     let opening = EventLoop::open(&args.plane, loader, config, never, source, desk);
     let mut event_loop = Box::pin(opening).await?;
     let (settings, found) = (event_loop.source.settings.clone(), event_loop.found()?);
+    let told = event_loop.source.services.on_event(services::Event::Found(found.vips()));
+    debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
     event_loop.source.interlock = Interlock::new(settings.node.clone(), found.session);
     let scale = settings.wire;
     event_loop.source.engine = Engine::start(settings, found, super::now()?);

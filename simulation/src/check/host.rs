@@ -1,0 +1,103 @@
+//! Checks H: no host loses an address that it had before a node held the VIP.
+
+use std::time::Duration;
+
+use vipward_core::cluster::{NodeName, Session};
+
+use crate::{
+    names,
+    node::Node,
+    world::{Host, World},
+};
+
+/// The longest time until an agent that runs has made its host audible.
+const NOTICES: Duration = Duration::from_secs(1);
+/// The time for which the result of a probe is good, and for the write that follows.
+const RESULT_LASTS: Duration = Duration::from_secs(14);
+
+impl World {
+    /// Notes that a node holds a VIP, or could take it.
+    pub(super) fn note_vacancy(&mut self, vip: usize) {
+        let segment = self.segment_of(vip);
+        let claim = self.api.claims.get(&names::vip(vip));
+        let lives = claim.is_some_and(|claim| {
+            let named = claim.state.sessions();
+            named.iter().any(|(node, session)| {
+                self.api.leases.get(node).is_some_and(|lease| lease.session == Some(*session))
+            })
+        });
+        let may_be_taken = self.is_wanted(vip) && (0..self.nodes.len()).any(|node| self.may_hold(node, vip));
+        let is_answered = self.nodes.iter().any(|node| node.answer(vip, segment, self.now).is_some());
+        if self.is_listed(vip) {
+            self.record.listed[vip] = self.now;
+        }
+        let stands =
+            |lie: &(NodeName, Session)| claim.is_some_and(|claim| claim.state.sessions().contains(lie));
+        let is_over = self.record.lied[vip].as_ref().is_some_and(|lie| !stands(lie));
+        if is_over && !self.has_died_a_liar(vip) {
+            self.record.lied[vip] = None;
+        }
+        if lives || may_be_taken || is_answered {
+            self.record.occupied[vip] = self.now;
+        }
+    }
+
+    /// Returns true if the session of a node ended whose token lied about a VIP: others saw the node
+    /// hold it, and take it over.
+    fn has_died_a_liar(&self, vip: usize) -> bool {
+        let lives = |node: &NodeName, session: Session| {
+            self.api.leases.get(node).is_some_and(|lease| lease.session == Some(session))
+        };
+        self.record.lied[vip].as_ref().is_some_and(|(node, session)| !lives(node, *session))
+    }
+
+    /// Returns whether all nodes of the segment hear a host, and it is not silenced by a node that has no
+    /// agent to end that.
+    fn is_heard(&self, vip: usize, host: Host) -> bool {
+        let segment = self.segment_of(vip);
+        let is_linked = |it: &Node| !it.links[segment].no_carrier.any();
+        let is_there = host.node.is_none_or(|node| {
+            let it = &self.nodes[node];
+            it.kernel_runs() && it.program.slot(vip).is_none()
+        });
+        is_there && self.segments[segment].is_clean() && self.nodes.iter().all(is_linked)
+    }
+
+    /// Checks that a host that has the address of a VIP keeps it.
+    pub(super) fn check_host(&mut self, vip: usize) {
+        let Some(mut host) = self.hosts[vip].filter(|host| !host.is_void) else { return };
+        if self.has_died_a_liar(vip) {
+            return;
+        }
+        if !self.is_heard(vip, host) {
+            host.away = self.now;
+        }
+        let segment = self.segment_of(vip);
+        let answering =
+            (0..self.nodes.len()).find(|node| self.nodes[*node].answer(vip, segment, self.now).is_some());
+        host.is_void = answering.is_some() && self.now.since(host.away) < RESULT_LASTS;
+        self.hosts[vip] = Some(host);
+        if host.is_void {
+            return;
+        }
+        if let Some(node) = answering {
+            let what = format!("{} answers for {}, which a host has", names::node(node), names::vip(vip));
+            self.violate("H", what);
+        }
+        let Some(node) = host.node else { return };
+        let it = &self.nodes[node];
+        let begun = it.process.as_ref().filter(|process| process.synced && process.engine.has_begun());
+        let is_able = it.agent_runs() && !it.refuses_entries() && it.refused_until < self.now;
+        let Some(process) = begun.filter(|_| is_able) else { return };
+        let Some(fit_since) = it.fit_since else { return };
+        // A node that was cut off may have missed that the VIP was let go of.
+        if process.began < host.since && host.since < fit_since {
+            return;
+        }
+        let since = host.since.max(it.runs_since).max(process.began).max(fit_since);
+        if it.program.slot(vip).is_some() && self.now.since(since) > NOTICES {
+            let what = format!("{} silences its own {}", names::node(node), names::vip(vip));
+            self.violate("H", what);
+        }
+    }
+}
