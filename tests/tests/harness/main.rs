@@ -3,3 +3,4 @@
 mod apiserver;
 mod lan;
 mod monitor;
+mod threats;
