@@ -121,13 +121,14 @@ impl Wired {
             Kind::Echo => {
                 let sent = Boottime::from_nanos(packet.sent_ns);
                 let seen = self.seen.entry((packet.holder, segment)).or_default();
-                let is_sabotaged = matches!(
+                let is_new = sent > seen.answered;
+                let counts_old = matches!(
                     self.sabotage,
                     Some(
                         Sabotage::EchoesCountAsTheyCome | Sabotage::OldEchoesCount | Sabotage::OldPingsCount
                     )
                 );
-                if sent <= seen.answered && !is_sabotaged {
+                if !is_new && !counts_old {
                     return Verdict::Refused;
                 }
                 seen.answered = match self.sabotage {
@@ -135,7 +136,9 @@ impl Wired {
                     Some(Sabotage::OldEchoesCount) => sent,
                     _ => seen.answered.max(sent),
                 };
-                seen.heard = seen.heard.max(now);
+                if is_new || self.sabotage == Some(Sabotage::OldPingsCount) {
+                    seen.heard = seen.heard.max(now);
+                }
                 Verdict::Consumed
             }
             Kind::Poll | Kind::Silent => Verdict::Passed,
