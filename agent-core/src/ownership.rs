@@ -59,7 +59,6 @@ use self::{
     doubt::Doubt,
     evaluate::Next,
     nodes::Nodes,
-    occupancy::Occupancy,
     own::Own,
     pacing::Pacing,
     queue::Queue,
@@ -251,7 +250,7 @@ impl Engine {
 
     /// Returns true if a node holds this VIP: this one, or another in a session that lives.
     pub fn is_held_by_any(&self, vip: IpAddr) -> bool {
-        self.vips.get(&vip).is_some_and(|vip| vip.occupancy == Occupancy::Held)
+        self.vips.get(&vip).is_some_and(|vip| vip.occupancy.is_held())
     }
 
     /// Changes the number of claims of new VIPs that are created at a time.

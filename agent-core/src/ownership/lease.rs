@@ -62,9 +62,13 @@ impl Engine {
 
     /// Makes the pinned entries foreign: they belong to another session.
     fn forsake_found(&mut self) {
+        let answered_until = self.nodes.answers_until(self.found.deadline);
         for address in std::mem::take(&mut self.found.entries).into_keys() {
             match self.subject(address) {
-                Some(mut subject) => subject.set_foreign(MacAddr::ZERO),
+                Some(mut subject) => {
+                    subject.note_answered(answered_until);
+                    subject.set_foreign(MacAddr::ZERO);
+                }
                 None => self.set_entry_of_unknown(address, Some(Entry::Foreign { mac: MacAddr::ZERO })),
             }
         }
@@ -94,6 +98,7 @@ impl Engine {
     fn let_go_of_all(&mut self) {
         for address in self.addresses(Vip::is_answered) {
             let Some(mut subject) = self.subject(address) else { continue };
+            subject.note_occupancy();
             subject.vip.tenure.stop_handover();
             let claim = subject.vip.claim.record.as_ref();
             let holder = claim.and_then(|claim| claim.state.holder());

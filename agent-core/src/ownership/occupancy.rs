@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
+use vipward_common::Policy;
+
 use super::{
+    Settings,
     nodes::Nodes,
     subject::{LET_GO, Subject},
 };
@@ -27,29 +30,51 @@ pub(super) enum Occupancy {
     /// No node is known to hold the VIP, nor to have held it lately.
     #[default]
     Vacant,
-    /// A node holds it, in a session that lives.
+    /// Another node holds it, in a session that lives.
     Held,
+    /// The program of this node answers for it until this time, also while no agent runs.
+    Here(Monotonic),
     /// The last holder has let go of it, or its session has ended, at this time.
     Left(Monotonic),
 }
 
+/// What this process sees of a VIP's holder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sight {
+    /// None holds it. `watched` is true if this process would have seen another one let go of it at
+    /// once.
+    Nobody { watched: bool },
+    /// Another node holds it.
+    Another,
+    /// The program of this node answers for it until this time.
+    Own(Monotonic),
+}
+
 impl Occupancy {
-    /// Records if a node holds the VIP now. `watched` is true if this process would have seen the
-    /// last holder let go of it at once.
-    fn note(&mut self, is_held: bool, watched: bool, now: Monotonic) {
-        *self = match *self {
-            _ if is_held => Self::Held,
-            Self::Held if watched => Self::Left(now),
-            Self::Left(since) if now < since + LATELY => Self::Left(since),
-            Self::Held | Self::Left(_) | Self::Vacant => Self::Vacant,
+    /// Records who holds the VIP now.
+    fn note(&mut self, seen: Sight, now: Monotonic) {
+        *self = match (*self, seen) {
+            // A new session begins with a deadline that has passed.
+            (Self::Here(before), Sight::Own(until)) => Self::Here(before.max(until)),
+            (_, Sight::Own(until)) => Self::Here(until),
+            (_, Sight::Another) => Self::Held,
+            (Self::Here(until), Sight::Nobody { .. }) => Self::Left(until.min(now)),
+            (Self::Held, Sight::Nobody { watched: true }) => Self::Left(now),
+            (Self::Left(since), Sight::Nobody { .. }) if now < since + LATELY => Self::Left(since),
+            (Self::Held | Self::Left(_) | Self::Vacant, Sight::Nobody { .. }) => Self::Vacant,
         };
+    }
+
+    /// Returns true if a node holds the VIP.
+    pub(super) const fn is_held(self) -> bool {
+        matches!(self, Self::Held | Self::Here(_))
     }
 
     /// Returns true if a node holds the VIP, or did so a short time ago.
     pub(super) fn is_lately(self, now: Monotonic) -> bool {
         match self {
             Self::Held => true,
-            Self::Left(since) => now < since + LATELY,
+            Self::Here(since) | Self::Left(since) => now < since + LATELY,
             Self::Vacant => false,
         }
     }
@@ -61,19 +86,38 @@ impl Nodes {
         let since = self.own.fence.valid_since(now);
         since.is_none_or(|since| since + self.rest() > now)
     }
+
+    /// Returns the time until which this node's program answers, if the deadline of the fence stays.
+    pub(super) fn answers_until(&self, deadline: Monotonic) -> Monotonic {
+        let Settings { policy, hold_for, .. } = self.settings;
+        match policy {
+            Policy::Hold => deadline + hold_for,
+            Policy::Stop => deadline,
+        }
+    }
 }
 
 impl Subject<'_> {
     /// Records if a node holds the VIP, and the MAC of its holder.
     pub(super) fn note_occupancy(&mut self) {
-        let is_held = self.is_held_by_any();
-        let watched = !self.nodes.is_behind(self.now) && self.was_let_go();
-        self.vip.occupancy.note(is_held, watched, self.now);
+        let seen = if self.vip.is_at_stake() {
+            Sight::Own(self.nodes.answers_until(self.nodes.own.fence.deadline()))
+        } else if self.is_held_by_any() {
+            Sight::Another
+        } else {
+            Sight::Nobody { watched: !self.nodes.is_behind(self.now) && self.was_let_go() }
+        };
+        self.vip.occupancy.note(seen, self.now);
         let holder = self.vip.claim.record.as_ref().and_then(|claim| claim.state.holder());
         // A claim can name any MAC. That of another node stands in its Lease, too.
         if let Some(holder) = holder.filter(|holder| self.nodes.is_peers(&holder.node, holder.mac)) {
             self.vip.former = Some(holder.mac);
         }
+    }
+
+    /// Records that the program of this node has answered for the VIP until now, or until this time.
+    pub(super) fn note_answered(&mut self, until: Monotonic) {
+        self.vip.occupancy.note(Sight::Own(until), self.now);
     }
 
     /// Returns true if the node that held the VIP has let go of it, or is gone. The node that a claim
@@ -105,6 +149,6 @@ impl Subject<'_> {
         // An owner that lives may put a claim in doubt right for a while.
         let may_be_repaired = known.unclear.is_some_and(|since| self.unclear_until(since) > self.now);
         let mut owners = known.owners.iter().filter(|_| may_be_repaired);
-        named || self.vip.is_at_stake() || owners.any(|(node, session)| holds(node, *session))
+        named || owners.any(|(node, session)| holds(node, *session))
     }
 }

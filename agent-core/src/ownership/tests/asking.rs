@@ -6,7 +6,7 @@ use vipward_common::MacAddr;
 use super::world::*;
 use crate::{
     cluster::{ClaimState, NodeInterface, NodeRecord},
-    ownership::{Demand, Event, Found, Probed, Settings},
+    ownership::{Demand, Event, Found, FoundEntry, Probed, Settings},
 };
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
@@ -45,6 +45,25 @@ fn a_vip_that_a_node_held_until_now_is_taken_without_asking() {
     world.want();
     world.after(REST * 2);
     assert_eq!(world.end("b"), ["write claim: held by a1, epoch 4"]);
+}
+
+#[test]
+fn a_vip_that_the_program_answered_for_until_now_is_taken_back_without_asking() {
+    for (passed, asks) in [(ms(10), false), (HOLD_FOR - LEASE, false), (HOLD_FOR + ms(13_000), true)] {
+        let found = World::pinned("a", &[(VIP, FoundEntry::Held)]);
+        let mut world = World::start_with(&asking("a"), "a", found);
+        // Another node ended its session while no agent ran.
+        world.lease(lease("a", None, &[session("a", 1)]));
+        world.introduce(&["b"]);
+        world.claim(held("a"), 1);
+        world.want();
+        world.now = world.now + passed;
+        let mut lines = world.sync();
+        lines.extend(world.after(REST * 2));
+        assert_eq!(lines.contains(&"probe".to_owned()), asks, "after {passed:?}: {lines:?}");
+        let takes = "write claim: held by new, epoch 2".to_owned();
+        assert_eq!(lines.contains(&takes), !asks, "after {passed:?}: {lines:?}");
+    }
 }
 
 #[test]
