@@ -97,6 +97,9 @@ outcomes! {
         Unrelated = unrelated: Pass,
         /// ARP or neighbour discovery that the program does not understand, or that is not valid.
         Unread = unread: Pass,
+        /// Neighbour discovery about a VIP whose checksum is wrong, that is not all there, or behind
+        /// extension headers. A frame that hides what it is behind tags of VLAN 0.
+        Unverified = unverified: Drop,
         /// ARP or neighbour discovery about no VIP.
         NoVip = no_vip: Pass,
         /// An ARP claim on a held VIP with the holder's own MAC: this node's frame came back.

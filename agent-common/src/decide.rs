@@ -58,8 +58,8 @@ pub trait Tables {
     /// Records that the entry is yielded to `mac`. Returns `false`
     /// if another CPU has yielded it already.
     fn yield_to(&self, vip: &Vip, mac: MacAddr) -> bool;
-    /// Returns true if the frame's checksum is right, or the protocol has none. Every host ignores a
-    /// frame with a wrong one.
+    /// Returns true if the frame's checksum is right, or the protocol has none. Hosts ignore a frame
+    /// with a wrong one, but for Linux one whose sender left it unfinished.
     fn is_intact(&self) -> bool;
     /// Reports a claim on `vip`, or a probe for it, to userspace.
     fn tell(&self, kind: EventKind, vip: &Vip, question: &Self::Question, now_ns: u64);
@@ -115,7 +115,7 @@ pub fn decide<T: Tables>(question: &T::Question, tables: &T) -> Verdict {
         && let Some(vip) = tables.vip(question.claimed())
     {
         if !tables.is_intact() {
-            return Verdict::about_none(Outcome::Unread);
+            return Verdict::about_none(Outcome::Unverified);
         }
         let (outcome, is_defended) = claim(question, vip, tables);
         let defence = if is_defended { vip.mac } else { MacAddr::ZERO };
@@ -132,6 +132,9 @@ pub fn decide<T: Tables>(question: &T::Question, tables: &T) -> Verdict {
     if let Some(asked) = question.asked()
         && let Some(vip) = tables.vip(asked)
     {
+        if !tables.is_intact() {
+            return Verdict::about_none(Outcome::Unverified);
+        }
         return request(question, &vip, tables);
     }
     passed

@@ -49,9 +49,10 @@ pub use layout::{
     Decoder, Described, Field, FieldName, MAX_FIELDS, MapKind, PINNED, PinnedMap, Place, Shape,
 };
 pub use nd::{
-    ALL_NODES, ALL_ROUTERS, ETHERTYPE_IPV6, MAX_OPTIONS, MAX_SUMMED, Message, ND_FRAME_LEN, ND_OVERRIDE,
-    ND_SOLICITED, NdFrame, NdHeader, TYPE_ADVERTISEMENT, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION,
-    TYPE_SOLICITATION, Unit, group_mac, solicited_node,
+    ALL_NODES, ALL_ROUTERS, ETHERTYPE_IPV6, MAX_EXTENSIONS, MAX_OPTIONS, MAX_SUMMED, Message, ND_FRAME_LEN,
+    ND_OVERRIDE, ND_SOLICITED, NdFrame, NdHeader, TYPE_ADVERTISEMENT, TYPE_REDIRECT,
+    TYPE_ROUTER_SOLICITATION, TYPE_SOLICITATION, Unit, group_mac, hides_claim, may_hide_claim,
+    solicited_node,
 };
 pub use question::{Question, Reach};
 pub use siphash::SipKey;

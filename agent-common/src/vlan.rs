@@ -27,7 +27,7 @@ impl VlanTag {
     #[inline(always)]
     pub fn new(ethertype: u16, tci: u16) -> Self {
         match tci & ID_BITS {
-            0 => Self::NONE,
+            _ if Self::is_priority(tci) => Self::NONE,
             id if ethertype == ETHERTYPE_8021AD => Self(id | SERVICE_BIT),
             id => Self(id),
         }
@@ -41,6 +41,12 @@ impl VlanTag {
     /// Returns true if it is a service tag (802.1ad).
     pub fn is_service(self) -> bool {
         self.0 & SERVICE_BIT != 0
+    }
+
+    /// Returns true if a tag with this control information is of VLAN 0.
+    #[inline(always)]
+    pub fn is_priority(tci: u16) -> bool {
+        tci & ID_BITS == 0
     }
 
     /// Returns true if the `EtherType` is a tag's.

@@ -7,7 +7,7 @@ use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
 use bytemuck::{Pod, Zeroable};
 use vipward_common::{
     ALL_NODES, Action, ETHERTYPE_IPV6, MacAddr, Message, ND_FRAME_LEN, ND_OVERRIDE, NdFrame, NdHeader,
-    Outcome, Question as _, Unit, Verdict, decide, group_mac,
+    Outcome, Question as _, Unit, Verdict, decide, group_mac, may_hide_claim,
 };
 
 use crate::{
@@ -66,6 +66,8 @@ pub(crate) trait Packet {
     fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()>;
     /// Writes over the units at an offset.
     fn store_units<const N: usize>(&self, at: usize, units: &[Unit; N]) -> Option<()>;
+    /// Calls [`hides_claim`] with a stack of its own.
+    fn hides_claim(&self, segment: u32) -> bool;
 
     /// Returns a pointer to the bytes at an offset, if they can be read. They are aligned to two
     /// bytes, as drivers align the Ethernet header.
@@ -130,32 +132,65 @@ pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
         && packet.at::<FrameStart>(0).is_some_and(|frame| {
             // SAFETY: the words are within the packet, and nothing writes to them meanwhile.
             let word = |at: usize| unsafe { (*frame)[at / 2] };
-            !NdHeader::is_icmpv6(word(NEXT_HEADER)) || !NdHeader::is_nd(word(KIND))
+            let next_header = word(NEXT_HEADER);
+            if NdHeader::is_icmpv6(next_header) {
+                !NdHeader::is_nd(word(KIND))
+            } else {
+                !may_hide_claim(next_header)
+            }
         })
 }
 
 /// Returns true if the frame is neighbour discovery that the program reads. `start` is the offset
 /// of the IPv6 header, and `load` returns two bytes of the frame.
 #[inline(always)]
-pub(crate) fn is_nd(start: usize, load: impl Fn(usize) -> Option<u16>) -> bool {
-    load(start + NdHeader::NEXT_HEADER).is_some_and(NdHeader::is_icmpv6)
-        && load(start + NdHeader::KIND).is_some_and(NdHeader::is_nd)
-        && load(start).is_some_and(NdHeader::is_ipv6)
+fn is_nd(start: usize, load: impl Fn(usize) -> Option<u16>) -> bool {
+    load(start + NdHeader::KIND).is_some_and(NdHeader::is_nd) && load(start).is_some_and(NdHeader::is_ipv6)
+}
+
+/// Handles a frame of IPv6 whose header is at `start`, if it is neighbour discovery or may hide it.
+/// Returns what becomes of the frame; `None` for others. `load` returns two bytes of the frame, and
+/// `segment` the frame's segment if the host has it.
+#[inline(always)]
+pub(crate) fn handle_ipv6(
+    packet: &impl Packet,
+    start: usize,
+    load: impl Fn(usize) -> Option<u16>,
+    segment: impl FnOnce() -> Option<u32>,
+) -> Option<Action> {
+    let next_header = load(start + NdHeader::NEXT_HEADER)?;
+    if NdHeader::is_icmpv6(next_header) {
+        return if is_nd(start, load) { Some(handle(packet, start, segment())) } else { None };
+    }
+    if may_hide_claim(next_header) {
+        let segment = segment()?;
+        // SAFETY: this CPU's value.
+        unsafe { (*SCRATCH.get_ptr_mut(0)?).start = start };
+        if packet.hides_claim(segment) {
+            return Some(settle(Outcome::Unverified));
+        }
+    }
+    None
 }
 
 /// Handles a frame of neighbour discovery whose IPv6 header is at `start`, in its segment if the host
 /// has it. Returns what becomes of the frame, as it is now.
 #[inline(always)]
-pub(crate) fn handle(packet: &impl Packet, start: usize, segment: Option<u32>) -> Action {
-    let Some(segment) = segment else { return pass(Outcome::NoVip) };
+fn handle(packet: &impl Packet, start: usize, segment: Option<u32>) -> Action {
+    let Some(segment) = segment else { return settle(Outcome::NoVip) };
     hear(segment);
     let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return Action::Pass };
     // SAFETY: this CPU's value. A program runs to its end before another frame on this CPU.
     let scratch = unsafe { &mut *scratch };
     scratch.start = start;
     let scratch = black_box(scratch);
+    if !is_whole(packet, scratch) {
+        let is_about_vip = packet.hides_claim(segment);
+        return settle(if is_about_vip { Outcome::Unverified } else { Outcome::Unread });
+    }
+    let scratch = black_box(scratch);
     if read(packet, segment, scratch).is_none() {
-        return pass(Outcome::Unread);
+        return settle(Outcome::Unread);
     }
     let scratch = black_box(scratch);
     let (start, message) = (scratch.start, &scratch.message);
@@ -172,25 +207,42 @@ pub(crate) fn handle(packet: &impl Packet, start: usize, segment: Option<u32>) -
     }
 }
 
-/// Counts a frame, and passes it.
+/// Counts a frame about no VIP, or that cannot be read. Returns what becomes of it.
 #[inline(always)]
-fn pass(outcome: Outcome) -> Action {
+fn settle(outcome: Outcome) -> Action {
     count_outcome::<V6>(outcome);
-    Action::Pass
+    outcome.action()
+}
+
+/// Returns true if the packet that begins at `scratch.start` is neighbour discovery that names a VIP of
+/// the segment, or if that cannot be found out. `unit` returns eight bytes of the frame.
+///
+/// The verifier does not know that offset. Otherwise it would follow each sum of the lengths of headers.
+#[inline(always)]
+pub(crate) fn hides_claim(segment: u32, unit: impl Fn(usize) -> Option<Unit>) -> bool {
+    let Some(scratch) = SCRATCH.get_ptr(0) else { return true };
+    // SAFETY: this CPU's value.
+    let start = unsafe { (*scratch).start };
+    vipward_common::hides_claim(start, unit, |addr| V6::vip(segment, addr).is_some())
+}
+
+/// Reads the header. Returns true if the message can be read to its end: in XDP, the first buffer of the
+/// frame.
+#[inline(always)]
+fn is_whole(packet: &impl Packet, scratch: &mut Scratch) -> bool {
+    let start = scratch.start;
+    if !packet.reach(start + size_of::<NdHeader>()) {
+        return false;
+    }
+    let Some(units) = packet.units::<HEADER_UNITS>(start) else { return false };
+    scratch.header = bytemuck::cast(units);
+    packet.reach(start + black_box(scratch).header.end())
 }
 
 /// Reads the message. Returns `None` if it is not valid.
 #[inline(always)]
 fn read(packet: &impl Packet, segment: u32, scratch: &mut Scratch) -> Option<()> {
     let start = scratch.start;
-    if !packet.reach(start + size_of::<NdHeader>()) {
-        return None;
-    }
-    scratch.header = bytemuck::cast(packet.units::<HEADER_UNITS>(start)?);
-    let scratch = black_box(scratch);
-    if !packet.reach(start + scratch.header.end()) {
-        return None;
-    }
     let is_vip = |addr| V6::vip(segment, addr).is_some();
     // The second overlaps the first, since two MACs are a unit and a half.
     let [dst, src]: [[u16; 4]; 2] = [bytemuck::cast(packet.unit(0)?), bytemuck::cast(packet.unit(4)?)];
@@ -203,8 +255,9 @@ fn read(packet: &impl Packet, segment: u32, scratch: &mut Scratch) -> Option<()>
 #[inline(always)]
 fn fits(packet: &impl Packet, start: usize, message: &Message, verdict: &Verdict) -> bool {
     let len = match verdict.answer {
-        Some(answer) => message.grown(&answer),
-        None => (!verdict.defence.is_zero()).then_some(size_of::<Announced>()),
+        Some(answer) if !message.is_probe() => message.grown(&answer),
+        None if verdict.defence.is_zero() => None,
+        Some(_) | None => Some(size_of::<Announced>()),
     };
     len.is_none_or(|len| packet.resize(start + len))
 }
@@ -220,7 +273,9 @@ fn unsent(verdict: &Verdict) -> Verdict {
 #[inline(always)]
 fn rewrite(packet: &impl Packet, scratch: &mut Scratch, verdict: &Verdict) -> Option<()> {
     let &mut Scratch { start, ref message, ref mut header, ref mut announcement } = black_box(scratch);
-    if let Some(answer) = verdict.answer {
+    if let Some(answer) = verdict.answer
+        && !message.is_probe()
+    {
         let (option, is_new) = (message.option(&answer), message.grown(&answer).is_some());
         let replaced = if option == 0 || is_new { 0 } else { packet.unit(start + option)? };
         let (dst, unit) = message.turn_into_answer(header, replaced, &answer);
@@ -228,11 +283,13 @@ fn rewrite(packet: &impl Packet, scratch: &mut Scratch, verdict: &Verdict) -> Op
         packet.store_units(start, bytemuck::cast_ref::<_, [Unit; HEADER_UNITS]>(header))?;
         return if option == 0 { Some(()) } else { packet.store_units(start + option, &[unit]) };
     }
-    if verdict.defence.is_zero() {
-        return None;
-    }
-    let (mac, vip) = (verdict.defence, message.claimed());
-    let frame = NdFrame::advertisement(group_mac(ALL_NODES), mac, ALL_NODES, vip, mac, ND_OVERRIDE);
+    // Nothing of a probe is sent on to all nodes in the holder's name.
+    let (mac, source, vip) = match verdict.answer {
+        Some(answer) => (answer.mac, answer.source, message.asked()?),
+        None if verdict.defence.is_zero() => return None,
+        None => (verdict.defence, verdict.defence, message.claimed()),
+    };
+    let frame = NdFrame::advertisement(group_mac(ALL_NODES), source, ALL_NODES, vip, mac, ND_OVERRIDE);
     *announcement = bytemuck::cast(frame);
     packet.store(0, &announcement.addresses)?;
     packet.store(start, &announcement.packet)

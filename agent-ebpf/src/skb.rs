@@ -39,11 +39,12 @@ pub(crate) fn handle(ctx: &TcContext) -> i32 {
     if nd::is_other_ipv6(ethertype, ctx) {
         return pass(Outcome::Unrelated);
     }
-    let Some((protocol, tags, tags_len)) = read_tags(ctx, skb) else { return pass(Outcome::Unrelated) };
+    let (protocol, tags, tags_len) = match read_tags(ctx, skb) {
+        Ok(read) => read,
+        Err(Outcome::Unverified) => return refuse(),
+        Err(_) => return pass(Outcome::Unrelated),
+    };
     let start = ETHERTYPE + tags_len + size_of::<u16>();
-    if matches!(protocol, Protocol::Ipv6) && !nd::is_nd(start, |at| word(ctx, at)) {
-        return pass(Outcome::Unrelated);
-    }
     // Not `ingress_ifindex`: that is the port of a bond, where the program runs on the bond.
     // SAFETY: the kernel's context is valid until the program returns.
     let ifindex = unsafe { (*skb).ifindex };
@@ -52,7 +53,10 @@ pub(crate) fn handle(ctx: &TcContext) -> i32 {
         return action(handle_wire(skb, start, segment), ifindex);
     }
     if let Protocol::Ipv6 = protocol {
-        return action(nd::handle(ctx, start, segment(ifindex, tags)), ifindex);
+        return match nd::handle_ipv6(ctx, start, |at| word(ctx, at), || segment(ifindex, tags)) {
+            Some(of) => action(of, ifindex),
+            None => pass(Outcome::Unrelated),
+        };
     }
     let Some(mut frame) = load(ctx, tags_len) else { return pass(Outcome::Unread) };
     let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::NoVip) };
@@ -92,6 +96,21 @@ fn pass(outcome: Outcome) -> i32 {
     TC_ACT_UNSPEC
 }
 
+/// Counts a frame with too many tags, and drops it. Inline, it would cost each frame that passes.
+#[inline(never)]
+fn refuse() -> i32 {
+    count_outcome::<V4>(Outcome::Unverified);
+    TC_ACT_SHOT
+}
+
+/// Looks for a claim with a stack of its own.
+#[inline(never)]
+fn hides_claim(skb: *mut __sk_buff, segment: u32) -> bool {
+    let ctx = TcContext::new(skb);
+    let unit = |at| if ctx.reach(at + size_of::<Unit>()) { ctx.unit(at) } else { None };
+    nd::hides_claim(segment, unit)
+}
+
 /// Sends the frame out of the interface that it came in by.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the helper returns an int")]
@@ -103,6 +122,11 @@ fn send(ifindex: u32) -> i32 {
 /// The program reads the linear part of the buffer in place, and pulls what it reads of the rest into
 /// it, as the kernel does next. It writes through the helper.
 impl Packet for TcContext {
+    #[inline(always)]
+    fn hides_claim(&self, segment: u32) -> bool {
+        hides_claim(self.skb.skb, segment)
+    }
+
     #[inline(always)]
     fn bounds(&self) -> (usize, usize) {
         (self.data(), self.data_end())
@@ -143,11 +167,11 @@ fn word(ctx: &TcContext, at: usize) -> Option<u16> {
 /// Returns the protocol of a frame, its VLAN tags, and the size in bytes of those in the buffer. The
 /// kernel has taken the outer tag off (`skb_vlan_untag`), and sends an answer with it again.
 #[inline(always)]
-fn read_tags(ctx: &TcContext, skb: *const __sk_buff) -> Option<(Protocol, VlanTags, usize)> {
+fn read_tags(ctx: &TcContext, skb: *const __sk_buff) -> Result<(Protocol, VlanTags, usize), Outcome> {
     // SAFETY: the kernel's context is valid until the program returns.
     let (protocol, vlan) = unsafe { (ethertype((*skb).protocol), (*skb).vlan_present != 0) };
     if !tags::is_read(protocol) && !VlanTag::is_tag(protocol) {
-        return None;
+        return Err(Outcome::Unrelated);
     }
     let mut taken_off = VlanTags::NONE;
     if vlan {

@@ -230,6 +230,7 @@ pub(crate) fn count<F: Family>(verdict: &Verdict) {
         | Outcome::RefusedLink => counters.suppressed += 1,
         Outcome::Unrelated
         | Outcome::Unread
+        | Outcome::Unverified
         | Outcome::NoVip
         | Outcome::ClaimOwn
         | Outcome::ClaimContested

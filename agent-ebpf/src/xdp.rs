@@ -28,11 +28,12 @@ pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Op
         return pass(Outcome::Unrelated);
     }
     let read = tags::read(u16::from_be(ethertype), VlanTags::NONE, MAX_TAGS, |at| ctx.load(at));
-    let Some((protocol, tags, tags_len)) = read else { return pass(Outcome::Unrelated) };
+    let (protocol, tags, tags_len) = match read {
+        Ok(read) => read,
+        Err(Outcome::Unverified) => return refuse(),
+        Err(_) => return pass(Outcome::Unrelated),
+    };
     let start = ETHERTYPE + tags_len + size_of::<u16>();
-    if matches!(protocol, Protocol::Ipv6) && !nd::is_nd(start, |at| ctx.load(at)) {
-        return pass(Outcome::Unrelated);
-    }
     // SAFETY: the kernel's context is valid until the program returns.
     let ifindex = unsafe { (*ctx.ctx).ingress_ifindex };
     if let Protocol::Wire = protocol {
@@ -40,7 +41,10 @@ pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Op
         return handle_wire(ctx.ctx, start, segment);
     }
     if let Protocol::Ipv6 = protocol {
-        return action(nd::handle(ctx, start, segment(ifindex, tags)));
+        return match nd::handle_ipv6(ctx, start, |at| ctx.load(at), || segment(ifindex, tags)) {
+            Some(of) => action(of),
+            None => pass(Outcome::Unrelated),
+        };
     }
     let Some(frame) = frame(ctx, tags_len) else { return pass(Outcome::Unread) };
     let Some(segment) = segment(ifindex, tags) else { return pass(Outcome::NoVip) };
@@ -82,7 +86,26 @@ fn pass(outcome: Outcome) -> u32 {
     xdp_action::XDP_PASS
 }
 
+/// Counts a frame with too many tags, and drops it. Inline, it would cost each frame that passes.
+#[inline(never)]
+fn refuse() -> u32 {
+    count_outcome::<V4>(Outcome::Unverified);
+    xdp_action::XDP_DROP
+}
+
+/// Looks for a claim with a stack of its own.
+#[inline(never)]
+fn hides_claim(ctx: *mut xdp_md, segment: u32) -> bool {
+    let ctx = XdpContext::new(ctx);
+    nd::hides_claim(segment, |at| ctx.unit(at))
+}
+
 impl Packet for XdpContext {
+    #[inline(always)]
+    fn hides_claim(&self, segment: u32) -> bool {
+        hides_claim(self.ctx, segment)
+    }
+
     #[inline(always)]
     fn bounds(&self) -> (usize, usize) {
         (self.data(), self.data_end())

@@ -201,7 +201,7 @@ impl Tables {
             filter: take(ebpf, maps::FILTER)?,
             own_macs: take(ebpf, maps::OWN_MACS)?,
         };
-        let mut fences: Array<MapData, [u8; 40]> = take(ebpf, maps::FENCE)?;
+        let mut fences: Array<MapData, [u8; size_of::<Fence>()]> = take(ebpf, maps::FENCE)?;
         let fence = Fence {
             deadline_ns: u64::MAX,
             hold_until_ns: u64::MAX,

@@ -6,8 +6,9 @@ use std::{cell::RefCell, fmt::Debug, marker::PhantomData};
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use vipward_common::{
-    Action, Answer, ArpFrame, EventKind, FRAME_LEN, FenceState, MAX_SUMMED, MacAddr, Message, NO_SLOT,
-    NdHeader, OPER_REPLY, OPER_REQUEST, Outcome, Question, Reach, Role, Tables, Unit, Verdict, Vip, decide,
+    Action, Answer, ArpFrame, EventKind, FRAME_LEN, FenceState, MAX_EXTENSIONS, MAX_SUMMED, MacAddr, Message,
+    NO_SLOT, NdHeader, OPER_REPLY, OPER_REQUEST, Outcome, Question, Reach, Role, Tables, Unit, Verdict, Vip,
+    decide, hides_claim,
 };
 
 /// Bytes for everything, so that the fuzzer can make addresses of the frame meet those of the maps.
@@ -176,6 +177,7 @@ fn prepare(input: &mut Input) -> ArpFrame {
 
 fuzz_target!(|input: Input| {
     let mut input = input;
+    check_hidden(&input.packet);
     if let Some(header) = header(&input.packet) {
         return check_packet(&mut input, header);
     }
@@ -209,8 +211,8 @@ fn check<Q: Question<Addr: Default + Debug>>(question: &Q, memory: &Memory<'_, Q
     if claimed.is_none() && asked.is_none() {
         assert_eq!(verdict, Verdict::about_none(Outcome::NoVip));
     }
-    if claimed.is_some() && !memory.is_intact {
-        assert_eq!(verdict, Verdict::about_none(Outcome::Unread));
+    if (claimed.is_some() || asked.is_some()) && !memory.is_intact {
+        assert_eq!(verdict, Verdict::about_none(Outcome::Unverified));
         assert_eq!(effects, Effects::default());
         return (verdict, effects);
     }
@@ -349,7 +351,7 @@ fn check_packet(input: &mut Input, mut header: NdHeader) {
     let (is_intact, is_summed) = (checksum(&packet) == 0xffff, packet_len(&packet) <= MAX_SUMMED);
     assert_eq!(message.is_intact(unit), is_intact || !is_summed);
     let (verdict, _) = check(&message, &Memory::of(input, &message, message.is_intact(unit)));
-    let Some(answer) = verdict.answer else { return };
+    let Some(answer) = verdict.answer.filter(|_| !message.is_probe()) else { return };
 
     let (place, grown) = (message.option(&answer), message.grown(&answer));
     let replaced = if place == 0 || grown.is_some() { 0 } else { unit(place).expect("it was read") };
@@ -364,7 +366,46 @@ fn check_packet(input: &mut Input, mut header: NdHeader) {
     }
     assert_eq!(checksum(&advertisement) == 0xffff, is_intact, "{advertisement:02x?}");
     assert_eq!(advertisement[8..24], packet[48..64], "it comes from the VIP");
-    assert!(message.probed().is_some() || dst == message.sender());
+    assert_eq!(dst, message.sender());
+}
+
+/// Checks that a claim is found behind any headers, or that the packet counts as one.
+fn check_hidden(packet: &[u8]) {
+    let unit = |at: usize| -> Option<Unit> { Some(bytemuck::pod_read_unaligned(packet.get(at..at + 8)?)) };
+    // An address is a VIP if its first byte is odd.
+    let hides = hides_claim(0, unit, |addr| addr[0] % 2 == 1);
+    assert_eq!(hides, names_vip(packet).unwrap_or(true), "{packet:02x?}");
+}
+
+/// Does the same by the definitions (RFC 8200, 4; RFC 4861, 4). Returns `None` if it cannot be found out.
+fn names_vip(packet: &[u8]) -> Option<bool> {
+    let (start, mut rest) = (packet.get(..8)?, packet.get(40..).unwrap_or_default());
+    if start[0] >> 4 != 6 {
+        return Some(false);
+    }
+    let mut next_header = start[6];
+    for walked in 0.. {
+        let len = match next_header {
+            _ if walked == MAX_EXTENSIONS && [0, 43, 44, 60].contains(&next_header) => return None,
+            0 | 43 | 60 => 8 + 8 * usize::from(rest.get(..8)?[1]),
+            44 if rest.get(..8)?[2] != 0 || rest[3] >= 8 => return Some(false),
+            44 => 8,
+            58 => break,
+            _ => return Some(false),
+        };
+        next_header = rest[0];
+        rest = rest.get(len..).unwrap_or_default();
+    }
+    let is_vip = |bytes: Option<&[u8]>| bytes.map(|bytes| bytes[0] % 2 == 1);
+    let source = || is_vip(packet.get(8..24));
+    let (target, redirected) = (|| is_vip(rest.get(8..24)), || is_vip(rest.get(24..40)));
+    Some(match rest.get(..8)?[0] {
+        133 => source()?,
+        135 => source()? || target()?,
+        136 => target()?,
+        137 => target()? || redirected()?,
+        _ => false,
+    })
 }
 
 /// Returns the size of the message.

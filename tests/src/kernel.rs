@@ -22,8 +22,11 @@ pub use maps::{Maps, moved, moved_wire};
 /// Interface of every frame in a test run: the loopback interface of the namespace.
 pub const IFINDEX: u32 = 1;
 
-/// Length of the longest frame for [`Program::run`].
-pub const MAX_FRAME: usize = 2_048;
+/// The most by which a program makes a frame longer.
+const MAX_GROWTH: usize = 64;
+/// Length of the longest frame of which the kernel makes a socket buffer for a test run: a page, less
+/// its headroom and the buffer's own data.
+const MAX_SKB: usize = 3_500;
 
 /// Returns the path of the tested object: `$VIPWARD_EBPF_DIR/vipward.o`,
 /// or the one that `cargo xtask build-ebpf` writes.
@@ -47,7 +50,8 @@ impl Hook {
     pub const ALL: [Self; 2] = [Self::Xdp, Self::Tc];
 
     /// Returns true if a test can run this frame: the kernel refuses to make a socket buffer of a
-    /// frame that its `EtherType` calls IP and that lacks a part of the IP header.
+    /// frame that its `EtherType` calls IP and that lacks a part of the IP header, or of one that does
+    /// not fit a page. For XDP it puts the rest of that in other buffers.
     pub fn takes(self, frame: &[u8]) -> bool {
         let header = match frame.get(12..14) {
             Some([0x08, 0x00]) => 20,
@@ -56,7 +60,7 @@ impl Hook {
         };
         match self {
             Self::Xdp => true,
-            Self::Tc => frame.len() >= 14 + header,
+            Self::Tc => (14 + header..=MAX_SKB).contains(&frame.len()),
         }
     }
 
@@ -112,7 +116,7 @@ pub struct Program {
 impl Program {
     /// Runs one frame.
     pub fn run(&self, frame: &[u8]) -> Result<Ran> {
-        let mut bytes = vec![0; MAX_FRAME];
+        let mut bytes = vec![0; frame.len() + MAX_GROWTH];
         let options =
             TestRunOptions { data_in: Some(frame), data_out: Some(&mut bytes), ..TestRunOptions::default() };
         let name = self.hook.program();

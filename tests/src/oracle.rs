@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use crate::kernel::Action;
 use frame::{Question, Vlan, protocol, read, without_tags};
-use table::{Ask, By, Cell, Effect, EventName, Flip, Form, Met, Row, Unread, expect};
+use table::{Ask, By, Cell, Effect, EventName, Flip, Form, Met, Row, Unread, Unverified, expect};
 use world::{Addr, Defence, Entry, Fence, Mac, Role, World};
 
 /// A protocol of which the program reads frames.
@@ -157,8 +157,9 @@ impl<'w> Oracle<'w> {
 
     /// Returns the expected result of the next frame.
     pub fn step(&mut self, frame: &[u8]) -> Step {
-        let Some((vlan, bare, tags)) = without_tags(frame) else {
-            return self.end(Seen::new(Protocol::Arp, frame, Some(Cell::Unrelated)));
+        let (vlan, bare, tags) = match without_tags(frame) {
+            Ok(parts) => parts,
+            Err(cell) => return self.end(Seen::new(Protocol::Arp, frame, Some(cell))),
         };
         let seen = self.see(&vlan, &bare);
         let mut step = self.end(seen);
@@ -170,25 +171,35 @@ impl<'w> Oracle<'w> {
 
     /// Returns the cells that a frame of a segment meets in the first two tables.
     fn see<'f>(&mut self, vlan: &Vlan, frame: &'f [u8]) -> Seen<'f> {
+        // The interface itself has no VIP while they are in a VLAN.
+        let is_here = *vlan == self.world.vlan;
+        let entries = Some(&self.world.entries).filter(|_| is_here);
+        let vip = |addr: &Addr| entries.and_then(|entries| entries.get(addr)).map(|entry| (*addr, *entry));
+        let names = |frame: &[u8]| nd::names(frame, |addr| vip(addr).is_some());
         let Some(protocol) = protocol(frame) else {
-            return Seen::new(Protocol::Arp, frame, Some(Cell::Unrelated));
+            let is_known = vlan.is_empty() || is_here;
+            return if is_known && nd::may_be_hidden(frame) && names(frame) {
+                Seen::new(Protocol::Nd, frame, Some(Cell::Unverified(Unverified::Hidden)))
+            } else {
+                Seen::new(Protocol::Arp, frame, Some(Cell::Unrelated))
+            };
         };
         if protocol == Protocol::Arp && !arp::is_whole(frame) {
             return Seen::new(protocol, frame, Some(Cell::Unread(Unread::Short)));
         }
-        if !vlan.is_empty() && *vlan != self.world.vlan {
+        if !vlan.is_empty() && !is_here {
             // A VLAN without a device here.
             return Seen::new(protocol, frame, Some(Cell::NoVip));
         }
-        self.heard += u64::from(*vlan == self.world.vlan);
+        self.heard += u64::from(is_here);
+        if protocol == Protocol::Nd && !nd::is_whole(frame) {
+            let about_vip = Cell::Unverified(Unverified::Cut);
+            let cell = if names(frame) { about_vip } else { Cell::Unread(Unread::Length) };
+            return Seen::new(protocol, frame, Some(cell));
+        }
         let question = match read(protocol, frame) {
             Ok(question) => question,
             Err(rule) => return Seen::new(protocol, frame, Some(Cell::Unread(rule))),
-        };
-        // The interface itself has no VIP while they are in a VLAN.
-        let vip = |addr: &Addr| {
-            let entries = Some(&self.world.entries).filter(|_| *vlan == self.world.vlan);
-            entries.and_then(|entries| entries.get(addr)).map(|entry| (*addr, *entry))
         };
         let (claimed, asked) = (question.claims.iter().find_map(vip), question.asks.as_ref().and_then(vip));
         let mut seen = Seen::new(protocol, frame, None);
@@ -206,7 +217,7 @@ impl<'w> Oracle<'w> {
     ) {
         if let Some(vip) = claimed {
             if !question.is_intact {
-                return seen.cells.push(Cell::Unread(Unread::Checksum));
+                return seen.cells.push(Cell::Unverified(Unverified::Checksum));
             }
             let cell = self.claim(seen.protocol, question, vip);
             seen.cells.push(cell);
@@ -216,6 +227,9 @@ impl<'w> Oracle<'w> {
             }
         }
         if let Some(vip) = asked {
+            if !question.is_intact {
+                return seen.cells.push(Cell::Unverified(Unverified::Checksum));
+            }
             let cell = self.request(seen.protocol, question, vip);
             seen.cells.push(cell);
             seen.about = asked;

@@ -255,6 +255,40 @@ impl Wire {
     }
 }
 
+/// Socket that sends frames as the virtual card of a guest does (`linux/virtio_net.h`): with checksums that
+/// the sender has left to the card.
+#[derive(Debug)]
+pub struct GuestWire {
+    socket: OwnedFd,
+}
+
+impl GuestWire {
+    /// Opens an interface to send.
+    pub fn open(host: &Host, interface: &str) -> Result<Self> {
+        /// From `linux/if_packet.h`.
+        const PACKET_VNET_HDR: i32 = 15;
+
+        let Wire { socket } = Wire::open(host, interface)?;
+        set_option(&socket, libc::SOL_PACKET, PACKET_VNET_HDR, &1_i32)
+            .context("failed to ask for virtio's header")?;
+        Ok(Self { socket })
+    }
+
+    /// Sends a frame whose checksum is unfinished. It counts from `start`, and its place is `offset` bytes
+    /// behind that.
+    pub fn send_unfinished(&self, frame: &[u8], start: usize, offset: usize) -> Result<()> {
+        const NEEDS_CSUM: u8 = 1;
+
+        let [start, offset] = [u16::try_from(start)?.to_ne_bytes(), u16::try_from(offset)?.to_ne_bytes()];
+        let header = [&[NEEDS_CSUM, 0, 0, 0, 0, 0], &start[..], &offset].concat();
+        let frame = [&header, frame].concat();
+        let sent = send(self.socket.as_raw_fd(), &frame, MsgFlags::empty());
+        let sent = sent.with_context(|| format!("failed to send a frame of {} bytes", frame.len()))?;
+        ensure!(sent == frame.len(), "only {sent} of {} bytes were sent", frame.len());
+        Ok(())
+    }
+}
+
 fn packet_socket(index: u32, hears: Hears) -> Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("failed to ask for timestamps")?;

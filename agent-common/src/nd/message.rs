@@ -5,8 +5,8 @@ use core::hint::black_box;
 use bytemuck::{Pod, Zeroable};
 
 use super::frame::{
-    ALL_NODES, HOP_LIMIT, ND_OVERRIDE, ND_SOLICITED, NEXT_HEADER_ICMPV6, OPTION_NONCE, OPTION_SOURCE,
-    OPTION_TARGET, TYPE_ADVERTISEMENT, TYPE_SOLICITATION, VERSION, group_mac, pseudo_header, solicited_node,
+    HOP_LIMIT, ND_OVERRIDE, ND_SOLICITED, NEXT_HEADER_ICMPV6, OPTION_SOURCE, OPTION_TARGET,
+    TYPE_ADVERTISEMENT, TYPE_SOLICITATION, VERSION, pseudo_header, solicited_node,
 };
 use crate::{
     decide::Answer,
@@ -24,7 +24,7 @@ pub const MAX_OPTIONS: usize = 16;
 pub const MAX_SUMMED: usize = 512;
 
 /// The message begins here in the IPv6 packet.
-const MESSAGE: usize = 40;
+pub(super) const MESSAGE: usize = 40;
 /// The target begins here.
 const TARGET: usize = 48;
 /// The destination of a Redirect begins here.
@@ -36,7 +36,7 @@ const ADDRESSES: usize = 8;
 /// message is.
 pub type Unit = u64;
 /// An IPv6 address, in wire order. Bytes would be moved one by one.
-type Addr = [Unit; 2];
+pub(super) type Addr = [Unit; 2];
 
 /// The IPv6 header, and the first eight bytes of an `ICMPv6` message, in wire order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
@@ -93,12 +93,12 @@ impl NdHeader {
     }
 
     /// Turns the header of a solicitation for `target` into that of an advertisement from there to its
-    /// source, or to all nodes. The unit `new` of its options takes the place of `old`, which is zeros
-    /// where there was none.
+    /// source. The unit `new` of its options takes the place of `old`, which is zeros where there was
+    /// none.
     ///
-    /// The checksum is changed by the difference (RFC 1624), so that of a bad solicitation is bad.
+    /// The checksum, which is right, is changed by the difference (RFC 1624).
     #[inline(always)]
-    fn advertise(&mut self, to_all: bool, target: &Addr, flags: u8, grown: u16, old: Unit, new: Unit) {
+    fn advertise(&mut self, target: &Addr, flags: u8, grown: u16, old: Unit, new: Unit) {
         /// A zero of ones' complement, larger than the sums.
         const ZERO: u64 = 0xffff_ffff << 8;
         const WITHOUT_CHECKSUM: Unit = Unit::from_ne_bytes([255, 255, 0, 0, 255, 255, 255, 255]);
@@ -107,22 +107,17 @@ impl NdHeader {
 
         let [.., last]: [Unit; TARGET / size_of::<Unit>()] = bytemuck::cast(*self);
         let len = (u16::from_be(self.payload_len) + grown).to_be();
-        // The source of a message that is answered to all is zero. Otherwise it counts as before.
-        let (destination, group) = if to_all {
-            (bytemuck::cast(ALL_NODES), sum(&bytemuck::cast::<_, Addr>(ALL_NODES)))
-        } else {
-            (self.source, 0)
-        };
+        // The source becomes the destination, and counts as before.
         let removed =
             u64::from(self.payload_len) + sum(&self.destination) + sum(&[last & WITHOUT_CHECKSUM, old]);
         let flags = u16::from_ne_bytes([flags, 0]);
-        let added = u64::from(len) + sum(target) + group + u64::from(HEAD) + u64::from(flags) + sum(&[new]);
+        let added = u64::from(len) + sum(target) + u64::from(HEAD) + u64::from(flags) + sum(&[new]);
         let checksum = !fold(u64::from(!self.checksum) + ZERO - removed + added);
         // In whole units: one that is written in parts is read late.
         let [a, b]: [u16; 2] = bytemuck::cast(VERSION.to_be_bytes());
         let [first, last]: [Unit; 2] =
             [bytemuck::cast([a, b, len, NEXT]), bytemuck::cast([HEAD, checksum, flags, 0])];
-        let [source, destination]: [Addr; 2] = [*target, destination];
+        let [source, destination]: [Addr; 2] = [*target, self.source];
         *self = bytemuck::cast([first, source[0], source[1], destination[0], destination[1], last]);
     }
 }
@@ -309,12 +304,10 @@ impl Message {
                     self.sender = mac;
                 }
                 self.is_named = true;
-            } else if option == OPTION_SOURCE || option == OPTION_TARGET {
-                if units != 1 || kind == TYPE_SOLICITATION {
-                    self.is_foul = true;
-                }
-            } else if option == OPTION_NONCE && units == 1 && self.is_probe && self.option == 0 {
-                self.option = at as u16;
+            } else if (option == OPTION_SOURCE || option == OPTION_TARGET)
+                && (units != 1 || kind == TYPE_SOLICITATION)
+            {
+                self.is_foul = true;
             }
             at += size;
         }
@@ -345,13 +338,20 @@ impl Message {
         MESSAGE + usize::from(self.len)
     }
 
+    /// Returns true if this is a probe, whose answer is an advertisement to all nodes in a new frame.
+    /// The methods below are about the answers to other solicitations.
+    #[inline(always)]
+    pub fn is_probe(&self) -> bool {
+        self.is_probe
+    }
+
     /// Returns the offset of the answer's link-layer address option; 0 if it has none.
     ///
     /// A host at a known MAC need not be told it (RFC 4861, 7.2.4), unless the VIP is on its way to
     /// another node.
     #[inline(always)]
     pub fn option(&self, answer: &Answer) -> usize {
-        let is_needed = self.is_probe || self.to_group || answer.mac != answer.source;
+        let is_needed = self.to_group || answer.mac != answer.source;
         if self.option != 0 {
             usize::from(self.option)
         } else if is_needed {
@@ -378,15 +378,13 @@ impl Message {
         replaced: Unit,
         answer: &Answer,
     ) -> (MacAddr, Unit) {
-        let Self { sender, is_probe, asked, .. } = self;
-        let (dst, solicited) = if *is_probe { (group_mac(ALL_NODES), 0) } else { (*sender, ND_SOLICITED) };
         let (overrides, option) = match self.option(answer) {
             0 => (0, 0),
             _ => (ND_OVERRIDE, option(OPTION_TARGET, answer.mac)),
         };
         let grown = if self.grown(answer).is_some() { size_of::<Unit>() as u16 } else { 0 };
-        header.advertise(*is_probe, asked, solicited | overrides, grown, replaced, option);
-        (dst, option)
+        header.advertise(&self.asked, ND_SOLICITED | overrides, grown, replaced, option);
+        (self.sender, option)
     }
 }
 

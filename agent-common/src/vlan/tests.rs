@@ -13,6 +13,7 @@ fn a_tag_is_its_id_and_its_kind_and_not_its_priority() {
     for (what, ethertype, tci, (word, id, service)) in rows {
         let tag = VlanTag::new(ethertype, tci);
         assert_eq!((tag.0, tag.id(), tag.is_service()), (word, id, service), "{what}");
+        assert_eq!(VlanTag::is_priority(tci), id == 0, "{what}");
     }
 }
 

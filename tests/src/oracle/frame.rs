@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{
     Protocol, arp, nd,
-    table::Unread,
+    table::{Cell, Unread, Unverified},
     world::{Addr, Mac},
 };
 
@@ -54,22 +54,27 @@ where
 }
 
 /// Takes the VLAN tags off (802.1Q, 802.1ad), of which two are read. Returns those of a VLAN other
-/// than 0, the frame, and the tags' bytes; `None` for a frame that ends in its tags, or has more.
-pub(super) fn without_tags(frame: &[u8]) -> Option<(Vlan, Vec<u8>, Vec<u8>)> {
+/// than 0, the frame, and the tags' bytes; the cell of a frame that ends in its tags, or has more.
+pub(super) fn without_tags(frame: &[u8]) -> Result<(Vlan, Vec<u8>, Vec<u8>), Cell> {
     let mut bare = frame.to_vec();
     let (mut vlan, mut tags) = (Vec::new(), Vec::new());
-    while let [0x81, 0x00] | [0x88, 0xa8] = bare.get(12..14)? {
-        if tags.len() == 8 || bare.len() < 18 {
-            return None;
+    let id = |tag: &[u8]| u16::from_be_bytes([tag[2] & 0x0f, tag[3]]);
+    while let [0x81, 0x00] | [0x88, 0xa8] = bare.get(12..14).ok_or(Cell::Unrelated)? {
+        if tags.len() == 8 {
+            let third = bare.get(12..16).ok_or(Cell::Unrelated)?;
+            let is_hidden = id(&tags[4..]) == 0 || id(third) == 0;
+            return Err(if is_hidden { Cell::Unverified(Unverified::Tags) } else { Cell::Unrelated });
+        }
+        if bare.len() < 18 {
+            return Err(Cell::Unrelated);
         }
         let tag: Vec<u8> = bare.drain(12..16).collect();
-        let id = u16::from_be_bytes([tag[2] & 0x0f, tag[3]]);
-        if id != 0 {
-            vlan.push((tag[0] == 0x88, id));
+        if id(&tag) != 0 {
+            vlan.push((tag[0] == 0x88, id(&tag)));
         }
         tags.extend(tag);
     }
-    Some((vlan, bare, tags))
+    Ok((vlan, bare, tags))
 }
 
 /// Returns the protocol of a frame without tags.

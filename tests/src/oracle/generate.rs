@@ -243,9 +243,18 @@ fn tagged(rng: &mut Rng, vlan: &[(bool, u16)], mut frame: Vec<u8>) -> Vec<u8> {
 }
 
 fn of_another_type(rng: &mut Rng, protocol: Protocol, mut frame: Vec<u8>) -> Vec<u8> {
-    if protocol == Protocol::Nd && rng.bool() {
-        nd::make_unrelated(rng, &mut frame);
-        return frame;
+    if protocol == Protocol::Nd {
+        match rng.u8(..4) {
+            0 | 1 => {
+                nd::hide(rng, &mut frame);
+                return frame;
+            }
+            2 => {
+                nd::make_unrelated(rng, &mut frame);
+                return frame;
+            }
+            _ => {}
+        }
     }
     let other = [[0x08, 0x00], [0x86, 0xdd], [0x88, 0xcc], [0x80, 0x35]];
     frame[12..14].copy_from_slice(&other[rng.usize(..other.len())]);

@@ -10,6 +10,7 @@ use super::{
 };
 
 const PAYLOAD_LEN: usize = 18;
+const NEXT_HEADER: usize = 20;
 const HOP_LIMIT: usize = 21;
 const SOURCE: usize = 22;
 const DESTINATION: usize = 38;
@@ -21,6 +22,13 @@ const TARGET: usize = 62;
 /// The destination of a redirect.
 const REDIRECTED: usize = 78;
 
+const ICMP: u8 = 58;
+/// Hop-by-hop options, routing, a fragment, and destination options.
+const EXTENSIONS: [u8; 4] = [0, 43, FRAGMENT, 60];
+const FRAGMENT: u8 = 44;
+/// The number of extension headers that are walked.
+const MOST_EXTENSIONS: usize = 5;
+
 const ROUTER_SOLICITATION: u8 = 133;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
@@ -28,7 +36,6 @@ const REDIRECT: u8 = 137;
 
 const SOURCE_MAC: u8 = 1;
 const TARGET_MAC: u8 = 2;
-const NONCE: u8 = 14;
 /// The number of options that are read.
 const MOST_OPTIONS: usize = 16;
 /// The longest message whose checksum counts.
@@ -48,6 +55,52 @@ pub(super) fn is_it(frame: &[u8]) -> bool {
         && frame[14] >> 4 == 6
         && frame[20] == 58
         && types.contains(&frame[MESSAGE])
+}
+
+/// Returns true if the frame is IPv6 in whose extension headers a host may find a message.
+pub(super) fn may_be_hidden(frame: &[u8]) -> bool {
+    frame.len() > HOP_LIMIT
+        && frame[12..14] == [0x86, 0xdd]
+        && frame[14] >> 4 == 6
+        && EXTENSIONS.contains(&frame[NEXT_HEADER])
+        && frame[HOP_LIMIT] == 255
+}
+
+/// Returns true if the packet is neighbour discovery that names an address for which `is_vip`, or if
+/// that cannot be found out: it ends before, or has more extension headers than are walked.
+pub(super) fn names(frame: &[u8], is_vip: impl Fn(&Addr) -> bool) -> bool {
+    let (mut next_header, mut at) = (frame[NEXT_HEADER], MESSAGE);
+    for walked in 0.. {
+        if !EXTENSIONS.contains(&next_header) {
+            break;
+        }
+        // RFC 8200, 4.5: a fragment's header has no length, and stands before others only if the
+        // offset, of 13 bits, is 0.
+        let Some(header) = frame.get(at..at + 8).filter(|_| walked < MOST_EXTENSIONS) else { return true };
+        match next_header {
+            FRAGMENT if header[2] != 0 || header[3] >> 3 != 0 => return false,
+            FRAGMENT => at += 8,
+            _ => at += 8 * (1 + usize::from(header[1])),
+        }
+        next_header = header[0];
+    }
+    if next_header != ICMP {
+        return false;
+    }
+    let Some(head) = frame.get(at..at + 8) else { return true };
+    let places = match head[0] {
+        ROUTER_SOLICITATION => vec![SOURCE],
+        SOLICITATION => vec![SOURCE, at + 8],
+        ADVERTISEMENT => vec![at + 8],
+        REDIRECT => vec![at + 8, at + 24],
+        _ => return false,
+    };
+    places.iter().any(|at| frame.len() < at + 16 || is_vip(&addr(frame, *at)))
+}
+
+/// Returns true if the message is all there.
+pub(super) fn is_whole(frame: &[u8]) -> bool {
+    frame.len() >= TARGET && frame.len() >= end(frame)
 }
 
 /// An option, from its type on, and its offset in the frame.
@@ -124,7 +177,7 @@ pub(super) fn read(frame: &[u8]) -> Result<Question, Unread> {
         REDIRECT => 40,
         _ => 24,
     };
-    if len < least || !len.is_multiple_of(8) || frame.len() < end(frame) {
+    if len < least || !len.is_multiple_of(8) {
         return Err(Unread::Length);
     }
     let (options, are_more) = options(frame)?;
@@ -183,14 +236,12 @@ pub(super) fn read(frame: &[u8]) -> Result<Question, Unread> {
 
 /// Returns the row of the third table for a solicitation that is answered.
 pub(super) fn row(frame: &[u8], in_handover: bool) -> Solicitation {
-    let is_probe = addr(frame, SOURCE).is_unspecified();
-    match (is_probe, option(frame, if is_probe { NONCE } else { SOURCE_MAC })) {
-        (true, Some(_)) => Solicitation::ProbeWithNonce,
-        (true, None) => Solicitation::Probe,
-        (false, Some(_)) => Solicitation::Named,
-        (false, None) if addr(frame, DESTINATION).is_multicast() => Solicitation::ToGroup,
-        (false, None) if in_handover => Solicitation::ToVipInHandover,
-        (false, None) => Solicitation::ToVip,
+    match option(frame, SOURCE_MAC) {
+        _ if addr(frame, SOURCE).is_unspecified() => Solicitation::Probe,
+        Some(_) => Solicitation::Named,
+        None if addr(frame, DESTINATION).is_multicast() => Solicitation::ToGroup,
+        None if in_handover => Solicitation::ToVipInHandover,
+        None => Solicitation::ToVip,
     }
 }
 
@@ -209,11 +260,11 @@ pub(super) fn reply(
     source: Mac,
 ) -> Vec<u8> {
     let mut reply = solicitation.to_vec();
-    let end = end(solicitation);
+    let end = if content.option == Place::Alone { TARGET + 16 } else { end(solicitation) };
     let place = match content.option {
         Place::None => None,
         Place::Of(of_type) => option(solicitation, of_type),
-        Place::End => {
+        Place::End | Place::Alone => {
             reply.resize(end, 0);
             reply.extend([0; 8]);
             let len = u16::try_from(end + 8 - MESSAGE).expect("invariant: frames are shorter");
@@ -236,9 +287,9 @@ pub(super) fn reply(
     let overrides = if content.overrides { OVERRIDE } else { 0 };
     reply[MESSAGE] = ADVERTISEMENT;
     reply[FLAGS..TARGET].copy_from_slice(&[solicited | overrides, 0, 0, 0]);
-    // As wrong as that of the solicitation (RFC 1624).
+    // As wrong as that of the solicitation (RFC 1624), which is longer than what is verified if so.
     let error = checksum_of(solicitation) + 0xffff - checksum(solicitation);
-    set_checksum(&mut reply, error);
+    set_checksum(&mut reply, if content.option == Place::Alone { 0 } else { error });
     reply
 }
 

@@ -79,7 +79,7 @@ pub enum Unread {
     Code,
     /// A group as the source.
     Source,
-    /// A message that is too short, cut off, or no multiple of eight bytes.
+    /// A message that is too short, cut off about no VIP, or no multiple of eight bytes.
     Length,
     /// An option without a length, or longer than what is left.
     Options,
@@ -91,8 +91,29 @@ pub enum Unread {
     NamedNobody,
     /// An advertisement to a group that says that it was solicited.
     SolicitedByGroup,
-    /// A claim on a VIP with a wrong checksum.
+}
+
+/// The reason for which a frame cannot be verified.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Unverified {
+    /// A claim on a VIP, or a question for one, with a wrong checksum.
     Checksum,
+    /// A message that is cut off, and names a VIP or may do so.
+    Cut,
+    /// The same behind extension headers.
+    Hidden,
+    /// A frame with more than two tags, of which the second or third is of VLAN 0.
+    Tags,
+}
+
+impl Unverified {
+    /// Returns the reasons for frames that count for a protocol.
+    pub const fn of(protocol: Protocol) -> &'static [Self] {
+        match protocol {
+            Protocol::Arp => &[Self::Tags],
+            Protocol::Nd => &[Self::Checksum, Self::Cut, Self::Hidden],
+        }
+    }
 }
 
 impl Unread {
@@ -110,7 +131,6 @@ impl Unread {
                 Self::ProbeElsewhere,
                 Self::NamedNobody,
                 Self::SolicitedByGroup,
-                Self::Checksum,
             ],
         }
     }
@@ -123,6 +143,8 @@ pub enum Cell {
     Unrelated,
     /// A frame that the program ignores by this rule.
     Unread(Unread),
+    /// A frame that is dropped for this reason.
+    Unverified(Unverified),
     /// A frame about no VIP.
     NoVip,
     /// A cell of the first table.
@@ -222,6 +244,7 @@ pub fn expect(cell: Cell) -> Expect {
     match cell {
         Cell::Unrelated => pass("unrelated"),
         Cell::Unread(_) => pass("unread"),
+        Cell::Unverified(_) => drop("unverified"),
         Cell::NoVip => pass("no_vip"),
         Cell::Claim { row, by, form } => claim(row, by, form),
         Cell::Request { row, ask } => request(row, ask),
@@ -308,6 +331,7 @@ impl Cell {
 
         let mut cells = vec![Self::NoVip];
         cells.extend(Unread::of(protocol).iter().map(|rule| Self::Unread(*rule)));
+        cells.extend(Unverified::of(protocol).iter().map(|reason| Self::Unverified(*reason)));
         for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, HeldOver, Over].map(role)) {
             cells.extend(Self::claims(row, &[By::Holder, By::Peer, By::Other]));
         }

@@ -14,7 +14,7 @@ use std::{
 
 use fastrand::Rng;
 
-use super::{frame::without_tags, world::Mac};
+use super::{frame::without_tags, table::Cell, world::Mac};
 use crate::kernel::Action;
 
 /// The maps, and what the program has recorded in them.
@@ -112,7 +112,11 @@ impl Node {
     /// out, to see that this is noticed.
     pub fn step(&mut self, frame: &[u8], now_ns: u64, without: Option<Rule>) -> Expected {
         let unrelated = Expected { action: Action::Pass, bytes: frame.to_vec(), counter: None };
-        let Some((vlan, mut bare, tags)) = without_tags(frame) else { return unrelated };
+        let (vlan, mut bare, tags) = match without_tags(frame) {
+            Ok(parts) => parts,
+            Err(Cell::Unverified(_)) => return Expected { action: Action::Drop, ..unrelated },
+            Err(_) => return unrelated,
+        };
         let is_here = vlan == self.vlan;
         let checks = |rule| without != Some(rule);
         if bare[12..14] != [0x88, 0xb5] || !vlan.is_empty() && !is_here {

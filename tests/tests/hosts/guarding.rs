@@ -3,6 +3,8 @@
 //!
 //! Every attack runs first without the agent, where it must succeed.
 
+mod unverified;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::thread;

@@ -277,17 +277,23 @@ impl Page<'_> {
 
     fn frames(&mut self, kernel: &Contents) -> fmt::Result {
         let families = [(IPV4, &kernel.counters), (IPV6, &kernel.counters_v6)];
-        let outcomes = || Outcome::ALL.iter().copied().filter(|outcome| *outcome != Outcome::Unrelated);
-        let of_family = |(family, counters): (&'static str, &Counters)| {
-            let counters = *counters;
-            outcomes().map(move |it| ([("family", family), ("outcome", it.name())], counters.get(it)))
+        // ARP has no checksum. What counts with it is unverified for its tags, whatever is behind them.
+        let of_none = |family, outcome| match outcome {
+            Outcome::Unrelated => true,
+            Outcome::Unverified => family == IPV4,
+            _ => false,
         };
-        let unrelated = Outcome::Unrelated;
-        let unrelated = ([("family", "none"), ("outcome", unrelated.name())], kernel.counters.get(unrelated));
+        let of_family = |(family, counters): (&'static str, &Counters)| {
+            let (counters, outcomes) = (*counters, Outcome::ALL.iter().copied());
+            let outcomes = outcomes.filter(move |outcome| !of_none(family, *outcome));
+            outcomes.map(move |it| ([("family", family), ("outcome", it.name())], counters.get(it)))
+        };
+        let of_no_family = [Outcome::Unrelated, Outcome::Unverified]
+            .map(|it| ([("family", "none"), ("outcome", it.name())], kernel.counters.get(it)));
         self.counts(
             "frames",
             "Frames that the program has seen, by outcome: ARP (ipv4), neighbour discovery (ipv6) and others (none)",
-            families.into_iter().flat_map(of_family).chain([unrelated]),
+            families.into_iter().flat_map(of_family).chain(of_no_family),
         )?;
         let wire = kernel.wire.counters;
         self.counts(

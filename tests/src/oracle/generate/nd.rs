@@ -207,18 +207,36 @@ fn spoil(rng: &mut Rng, frame: &mut Vec<u8>) {
     }
 }
 
+/// Puts extension headers before the message, and now and then cuts the frame.
+pub(super) fn hide(rng: &mut Rng, frame: &mut Vec<u8>) {
+    for _ in 0..[1, 1, 2, rng.usize(1..8)][rng.usize(..4)] {
+        let kind = [0, 43, 44, 60][rng.usize(..4)];
+        let next = std::mem::replace(&mut frame[20], kind);
+        let units = [1, 1, rng.u8(1..9)][rng.usize(..3)];
+        let header = if kind == 44 {
+            let offset = if rng.u8(..4) == 0 { rng.u8(..) << 3 } else { 0 };
+            vec![next, rng.u8(..), 0, offset | rng.u8(..2), 0, 0, 0, rng.u8(..)]
+        } else {
+            let content = (2..8 * usize::from(units)).map(|_| rng.u8(..));
+            [next, units - 1].into_iter().chain(content).collect()
+        };
+        frame.splice(54.min(frame.len())..54.min(frame.len()), header);
+    }
+    match rng.u8(..16) {
+        0 => frame.truncate(rng.usize(54..=frame.len())),
+        1 => frame[21] = [1, 64, 254][rng.usize(..3)],
+        2 => frame[14] = rng.u8(..),
+        _ => {}
+    }
+}
+
 /// Makes the frame one of IPv6 that is not read.
 pub(super) fn make_unrelated(rng: &mut Rng, frame: &mut Vec<u8>) {
-    match rng.u8(..5) {
+    match rng.u8(..4) {
         0 => frame[14] = rng.u8(..6) << 4,
-        // TCP, UDP, no next header, and extension headers before a message.
+        // TCP, UDP, no next header, and extension headers of which the message makes other ones.
         1 => frame[20] = [6, 17, 59, 0, 43, 60][rng.usize(..6)],
-        // A fragment (RFC 6980).
         2 => {
-            frame[20] = 44;
-            frame.splice(54..54, [58, 0, 0, 1, 0, 0, 0, 7]);
-        }
-        3 => {
             let types = [128, 129, 130, 131, 132, 134, 138, 143];
             if let Some(first) = frame.get_mut(54) {
                 *first = types[rng.usize(..types.len())];

@@ -11,16 +11,14 @@ pub enum Solicitation {
     ToVip,
     /// The same, in a handover.
     ToVipInHandover,
-    /// A probe with a nonce of eight bytes.
-    ProbeWithNonce,
-    /// Another probe.
+    /// A probe.
     Probe,
 }
 
 impl Solicitation {
     /// Every row.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Named, Self::ToGroup, Self::ToVip, Self::ToVipInHandover, Self::ProbeWithNonce, Self::Probe];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Named, Self::ToGroup, Self::ToVip, Self::ToVipInHandover, Self::Probe];
 }
 
 /// The content of a cell of the third table: the advertisement.
@@ -43,6 +41,8 @@ pub enum Place {
     Of(u8),
     /// The end.
     End,
+    /// The place right behind the target: no other option stays.
+    Alone,
 }
 
 /// Returns the third table's content for a solicitation.
@@ -53,8 +53,7 @@ pub fn advertise(solicitation: Solicitation) -> Advertisement {
         Solicitation::ToGroup => (true, true, Place::End),
         Solicitation::ToVip => (true, false, Place::None),
         Solicitation::ToVipInHandover => (true, true, Place::End),
-        Solicitation::ProbeWithNonce => (false, true, Place::Of(14)),
-        Solicitation::Probe => (false, true, Place::End),
+        Solicitation::Probe => (false, true, Place::Alone),
     };
     Advertisement { solicited, overrides, option }
 }

@@ -84,6 +84,6 @@ fn the_counters_have_one_named_field_per_outcome() -> Result<()> {
     let status = agent.status()?;
     let listed: Vec<_> = status["counters"].as_object().context("no counters")?.keys().cloned().collect();
     assert_eq!(named, listed, "what status calls them");
-    assert_eq!(listed.len(), 18);
+    assert_eq!(listed.len(), 19);
     Ok(())
 }
