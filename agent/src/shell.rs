@@ -2,6 +2,7 @@
 
 pub mod bind;
 pub mod bpf;
+mod bulletin;
 mod causes;
 pub mod clock;
 pub mod cluster_status;
@@ -13,6 +14,7 @@ pub mod file_watch;
 pub mod groups;
 mod host_network;
 pub mod kube;
+mod lines;
 pub mod live;
 pub mod metrics;
 pub mod netlink;

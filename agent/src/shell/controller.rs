@@ -251,7 +251,7 @@ impl Leader {
                 () = sleep_until(wake) => {}
                 Some(seen) = self.seen.recv() => self.on_seen(seen)?,
                 Some(reply) = self.replies.recv() => self.on_replies(reply)?,
-                outcome = self.telling.event_written() => self.telling.on_event_written(outcome, now()?),
+                outcome = self.telling.event_written() => self.telling.bulletin.on_event_written(outcome, now()?),
             }
             if renew <= Instant::now() {
                 // A renewal that fails is tried again while the lease lasts.
@@ -319,7 +319,7 @@ impl Leader {
             match reply {
                 Reply::Ingress { service, result } => {
                     self.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now()?);
-                    self.telling.ingress(&service, &result);
+                    self.telling.bulletin.ingress(&service, &result, now()?);
                     if result.is_ok()
                         && let Some(since) = self.asked.remove(&service)
                     {
@@ -368,13 +368,13 @@ impl Leader {
                 };
                 let noted = self.failures.note(vip, problem);
                 if noted.times == 0 {
-                    Telling::unreserved(vip, &outcome);
+                    self.telling.unreserved(vip, &outcome, now()?);
                 }
                 if let Some((service, problem)) = noted.over {
-                    self.telling.problem_over(&service, &problem);
+                    self.telling.bulletin.end(&service, &problem, now()?);
                 }
                 if let Some((service, problem)) = noted.begins {
-                    self.telling.problem(service, problem, now()?);
+                    self.telling.bulletin.begin(service, problem, now()?);
                 }
                 let pause = PACE * 2_u32.pow(noted.times.min(MOST_DOUBLED));
                 self.again.entry(now()? + pause).or_default().push(write);
@@ -382,9 +382,9 @@ impl Leader {
             }
         };
         if let Some(failed) = self.failures.end(vip) {
-            info!(%vip, "the API server takes the reservation again");
+            self.telling.reserved(vip, now()?);
             if let Some((service, problem)) = failed.told {
-                self.telling.problem_over(&service, &problem);
+                self.telling.bulletin.end(&service, &problem, now()?);
             }
         }
         if let Some(event) = known {
@@ -430,13 +430,13 @@ impl Leader {
                 services::Command::ClearIngress { service } => self.statuses.begin(service, None, now),
                 services::Command::LeaveIngress { service } => {
                     self.statuses.leave(&service);
-                    self.telling.ingress_left(&service);
+                    self.telling.bulletin.ingress_left(&service);
                 }
                 services::Command::Report { service, problem } => {
-                    self.telling.problem(service, problem, now);
+                    self.telling.bulletin.begin(service, problem, now);
                 }
                 services::Command::ProblemOver { service, problem } => {
-                    self.telling.problem_over(&service, &problem);
+                    self.telling.bulletin.end(&service, &problem, now);
                 }
             }
         }

@@ -13,7 +13,6 @@ mod cluster;
 mod conflicts;
 mod hearing;
 mod inputs;
-mod lines;
 mod probing;
 mod proving;
 mod report;
@@ -54,13 +53,7 @@ use vipward_core::{
 };
 
 use self::{
-    apply::Settled,
-    hearing::Hearing,
-    inputs::Inputs,
-    lines::{Lines, Trouble},
-    report::Problems,
-    silent::Silent,
-    source::Source,
+    apply::Settled, hearing::Hearing, inputs::Inputs, report::Problems, silent::Silent, source::Source,
 };
 use super::{
     bind::BindError,
@@ -69,6 +62,7 @@ use super::{
     file_watch::FileWatchError,
     groups::GroupsError,
     kube::ConnectError,
+    lines::{Lines, Trouble},
     metrics::{Metrics, Mode},
     netlink::{Changed, NetlinkError},
     packet::{Announcer as Packets, PacketError},

@@ -1,31 +1,29 @@
-//! The log and the Events about Services.
+//! The log and the Events about Services, reservations and `MetalLB`'s objects.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use tracing::{info, warn};
 use vipward_core::{
-    cluster::ServiceName,
-    outbox::{Command, ForeignObject, Message, Outbox, Outcome},
+    outbox::{ForeignObject, Message, Outcome},
     ownership,
     pools::{Allocator, L2Advertisement, L2AdvertisementRecord, PoolKind},
-    reporting::Reporting,
-    services::{Problem, Services},
+    services::Services,
     time::Monotonic,
 };
 
-use crate::shell::kube::{ConnectError, IngressError, Kube, MetalLb, Recorder};
+use crate::shell::{
+    bulletin::{Bulletin, PROBLEM, PROBLEM_OVER},
+    kube::{ConnectError, Kube, MetalLb},
+    lines::Trouble,
+};
+
+const REFUSED: &str = "the address cannot be reserved; trying again";
+const UNKNOWN: &str = "whether the address is reserved is unknown; trying again";
+const TAKEN: &str = "the API server takes the reservation again";
 
 /// A writer of log lines and Events.
 pub(super) struct Telling {
-    outbox: Outbox,
-    recorder: Recorder,
-    reporting: Reporting,
-    /// Services whose status could not be written.
-    unwritten: BTreeSet<ServiceName>,
+    pub(super) bulletin: Bulletin,
     /// The namespace of `MetalLB`'s objects.
     metallb: Arc<str>,
     foreign: Foreign,
@@ -58,40 +56,10 @@ impl Foreign {
 impl Telling {
     pub(super) fn start(kube: &Kube, now: Monotonic) -> Result<Self, ConnectError> {
         Ok(Self {
-            outbox: Outbox::start(now),
-            recorder: Recorder::start(kube)?,
-            reporting: Reporting::default(),
-            unwritten: BTreeSet::new(),
+            bulletin: Bulletin::start(kube, now)?,
             metallb: kube.metallb_namespace(),
             foreign: Foreign::default(),
         })
-    }
-
-    pub(super) fn problem(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
-        warn!(%service, %problem, "problem");
-        self.reporting.begin(service, problem, now);
-    }
-
-    pub(super) fn problem_over(&mut self, service: &ServiceName, problem: &Problem) {
-        info!(%service, %problem, "problem is over");
-        self.reporting.end(service, problem);
-        self.outbox.withdraw(service, problem);
-    }
-
-    pub(super) fn ingress(&mut self, service: &ServiceName, result: &Result<(), IngressError>) {
-        match result {
-            Ok(()) if self.unwritten.remove(service) => {
-                info!(%service, "the Service's status is written again");
-            }
-            Err(error) if self.unwritten.insert(service.clone()) => {
-                warn!(%service, %error, "the Service's status is not written");
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-
-    pub(super) fn ingress_left(&mut self, service: &ServiceName) {
-        self.unwritten.remove(service);
     }
 
     /// Reports an object that Vipward does not serve.
@@ -126,10 +94,12 @@ impl Telling {
             return;
         }
         if let Some(problem) = problem {
-            warn!(%object, problem, "problem");
-            self.outbox.post(Message::of_foreign(object, &problem), now);
-        } else {
-            info!(%object, "problem is over");
+            if self.bulletin.admits(Trouble::Is(PROBLEM), now) {
+                warn!(%object, problem, "{PROBLEM}");
+            }
+            self.bulletin.post(Message::of_foreign(object, &problem), now);
+        } else if self.bulletin.admits(Trouble::Over(PROBLEM_OVER), now) {
+            info!(%object, "{PROBLEM_OVER}");
         }
     }
 
@@ -138,40 +108,36 @@ impl Telling {
         self.foreign.remove(&of.object(&self.metallb, name, ""));
     }
 
-    pub(super) fn unreserved<T>(vip: IpAddr, outcome: &ownership::Outcome<T>) {
+    /// Logs that a reservation has failed.
+    pub(super) fn unreserved<T>(&mut self, vip: IpAddr, outcome: &ownership::Outcome<T>, now: Monotonic) {
         if let ownership::Outcome::Refused(why) = outcome {
-            warn!(%vip, %why, "the address cannot be reserved; trying again");
-        } else {
-            info!(%vip, "whether the address is reserved is unknown; trying again");
+            if self.bulletin.admits(Trouble::Is(REFUSED), now) {
+                warn!(%vip, %why, "{REFUSED}");
+            }
+        } else if self.bulletin.admits(Trouble::Is(UNKNOWN), now) {
+            info!(%vip, "{UNKNOWN}");
+        }
+    }
+
+    /// Logs that a reservation that had failed does so no more.
+    pub(super) fn reserved(&mut self, vip: IpAddr, now: Monotonic) {
+        if self.bulletin.admits(Trouble::Over(TAKEN), now) {
+            info!(%vip, "{TAKEN}");
         }
     }
 
     /// Returns the outcome of the request that writes an Event. Safe to cancel.
     pub(super) async fn event_written(&mut self) -> Outcome {
-        match self.recorder.outcome().await {
+        match self.bulletin.event_written().await {
             Some(outcome) => outcome,
             None => std::future::pending().await,
         }
     }
 
-    pub(super) fn on_event_written(&mut self, outcome: Outcome, now: Monotonic) {
-        self.outbox.on_outcome(outcome, fastrand::f64(), now);
-    }
-
     /// Writes the Events that are due.
     pub(super) fn on_time(&mut self, services: &Services, now: Monotonic) {
-        for (service, problem) in self.reporting.due(|_, _| Some(true), now) {
-            let uid = services.uid(&service).cloned();
-            self.outbox.post(Message::of_problem(service, uid, &problem), now);
-        }
-        for command in self.outbox.due(now) {
-            match command {
-                Command::Write(write) => self.recorder.write(write),
-                Command::Report { left_out, unwritten } => {
-                    info!(left_out, unwritten, "Events left out: too many at once, too old, or not taken");
-                }
-            }
-        }
+        self.bulletin.report(services, |_, _| Some(true), now);
+        self.bulletin.on_time(now);
     }
 }
 

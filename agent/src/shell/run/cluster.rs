@@ -326,8 +326,8 @@ impl EventLoop<Cluster> {
                 Ok(())
             }
             why = found_out(&mut source.why) => self.on_why(why).await,
-            Some(outcome) = source.messages.event_written() => {
-                source.messages.on_event_written(outcome, now()?);
+            Some(outcome) = source.messages.bulletin.event_written() => {
+                source.messages.bulletin.on_event_written(outcome, now()?);
                 Ok(())
             }
             Some(seen) = source.seen.recv() => self.on_seen(seen).await,

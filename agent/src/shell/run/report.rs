@@ -11,8 +11,8 @@ use vipward_core::{
     net::NetView,
 };
 
-use super::lines::Trouble;
 use crate::shell::bpf::Opening;
+use crate::shell::lines::Trouble;
 
 /// Most VIPs or entries with one log line each. A larger number gets one line.
 pub(super) const MOST_LINES: usize = 64;

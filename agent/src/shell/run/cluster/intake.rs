@@ -70,7 +70,7 @@ impl EventLoop<Cluster> {
                 Some(Reply::Ingress { service, result }) => {
                     let source = &mut self.source;
                     source.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now);
-                    source.messages.ingress(&service, &result, now);
+                    source.messages.bulletin.ingress(&service, &result, now);
                 }
                 // Only the controller reserves addresses.
                 Some(Reply::Reserved { .. }) => {}
@@ -191,15 +191,15 @@ impl EventLoop<Cluster> {
                 services::Command::Reserve(_) => {}
                 services::Command::LeaveIngress { service } => {
                     source.statuses.leave(&service);
-                    source.messages.ingress_left(&service);
+                    source.messages.bulletin.ingress_left(&service);
                 }
                 services::Command::Report { service, problem } => {
                     source.on_dispute(&problem, now);
-                    source.messages.problem(service, problem, now);
+                    source.messages.bulletin.begin(service, problem, now);
                 }
                 services::Command::ProblemOver { service, problem } => {
                     source.on_dispute(&problem, now);
-                    source.messages.problem_over(&service, &problem, now);
+                    source.messages.bulletin.end(&service, &problem, now);
                 }
             }
         }

@@ -1,48 +1,39 @@
 //! The log and the Events about a cluster's VIPs and Services.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::net::IpAddr;
 
 use tracing::{debug, error, info, warn};
 use vipward_core::{
     cluster::{NodeName, ServiceName},
-    outbox::{Command, Message, News, Object, Outbox, Outcome, Reason},
+    outbox::{Message, News, Object, Reason},
     ownership::{Engine, Event, Notice, StopReason},
     refusals::{self, Refusals},
     repairs::Repairs,
-    reporting::{self, Reporting},
+    reporting,
     services::{Problem, Services},
     time::Monotonic,
 };
 
 use crate::shell::{
-    kube::{ConnectError, IngressError, Kube, Recorder},
-    run::lines::{Lines, Trouble},
+    bulletin::Bulletin,
+    kube::{ConnectError, Kube},
+    lines::{Lines, Trouble},
 };
 
 /// Most VIPs that this node gets at once with one log line each.
 const MOST_GAINS: u32 = 8;
 
 const NO_HOLDER: &str = "no node can hold the VIP";
-const PROBLEM: &str = "problem";
-const PROBLEM_OVER: &str = "problem is over";
-const UNWRITTEN: &str = "the Service's status is not written";
-const WRITTEN: &str = "the Service's status is written again";
 
 /// A writer of log lines and Events.
 pub(super) struct Messages {
     node: NodeName,
     kube: Kube,
-    outbox: Outbox,
-    recorder: Recorder,
-    reporting: Reporting,
-    /// Services whose status could not be written.
-    unwritten: BTreeSet<ServiceName>,
+    pub(super) bulletin: Bulletin,
     refusals: Refusals,
     repairs: Repairs,
     /// VIPs that this node got, by their former holder.
     gains: Lines<Option<NodeName>>,
-    /// Lines about VIPs and Services in trouble.
-    trouble: Lines<Trouble>,
 }
 
 impl Messages {
@@ -50,10 +41,7 @@ impl Messages {
         Ok(Self {
             node,
             kube: kube.clone(),
-            outbox: Outbox::start(now),
-            recorder: Recorder::start(kube)?,
-            reporting: Reporting::default(),
-            unwritten: BTreeSet::new(),
+            bulletin: Bulletin::start(kube, now)?,
             refusals: Refusals::default(),
             repairs: Repairs::default(),
             gains: Lines::start(
@@ -63,7 +51,6 @@ impl Messages {
                 },
                 now,
             ),
-            trouble: Trouble::lines(now),
         })
     }
 
@@ -79,7 +66,7 @@ impl Messages {
                 }
             }
             Notice::Nobody { vip, services: _, why } => {
-                if self.trouble.admits(Trouble::Is(NO_HOLDER), now) {
+                if self.bulletin.admits(Trouble::Is(NO_HOLDER), now) {
                     warn!(%vip, why, "{NO_HOLDER}");
                 }
             }
@@ -143,68 +130,27 @@ impl Messages {
         let claim = (Object::VirtualIp(vip), self.kube.claim_uid(vip));
         let wanting = names.iter().map(|name| (Object::Service(name.clone()), services.uid(name).cloned()));
         for (object, uid) in [claim].into_iter().chain(wanting) {
-            self.outbox.post(Message::new(object, uid, reason, note).about(vip), now);
+            self.bulletin.post(Message::new(object, uid, reason, note).about(vip), now);
         }
-        self.write_events(now);
-    }
-
-    /// Returns the outcome of the request that writes an Event. Safe to cancel.
-    pub(super) async fn event_written(&mut self) -> Option<Outcome> {
-        self.recorder.outcome().await
-    }
-
-    /// Handles that outcome, and writes the next Event.
-    pub(super) fn on_event_written(&mut self, outcome: Outcome, now: Monotonic) {
-        self.outbox.on_outcome(outcome, fastrand::f64(), now);
-        self.write_events(now);
     }
 
     /// Reports the problems and writes the Events that are due.
     pub(super) fn on_time(&mut self, engine: &Engine, services: &Services, now: Monotonic) {
-        if self.reporting.next_deadline().is_some_and(|next| next <= now) {
+        if self.bulletin.next_report().is_some_and(|next| next <= now) {
             let alive = engine.alive(now);
             let is_responsible = |service: &ServiceName, problem: &Problem| {
                 let claimed_by = services.vips(service).filter_map(|vip| engine.claimed_by(vip));
                 reporting::is_responsible(services.role(), &self.node, problem, claimed_by, &alive)
             };
-            for (service, problem) in self.reporting.due(is_responsible, now) {
-                let uid = services.uid(&service).cloned();
-                self.outbox.post(Message::of_problem(service, uid, &problem), now);
-            }
+            self.bulletin.report(services, is_responsible, now);
         }
         self.gains.on_time(now);
-        self.trouble.on_time(now);
-        self.write_events(now);
-    }
-
-    fn write_events(&mut self, now: Monotonic) {
-        for command in self.outbox.due(now) {
-            match command {
-                Command::Write(write) => self.recorder.write(write),
-                Command::Report { left_out, unwritten } => {
-                    if left_out > 0 {
-                        info!(events = left_out, "Events left out: too many at once, or too old");
-                    }
-                    if unwritten > 0 {
-                        warn!(
-                            events = unwritten,
-                            "Events were not written: too many warnings, or the API server did not take them"
-                        );
-                    }
-                }
-            }
-        }
+        self.bulletin.on_time(now);
     }
 
     /// Returns the next deadline of [`Messages::on_time`].
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
-        let deadlines = [
-            self.outbox.next_deadline(),
-            self.reporting.next_deadline(),
-            self.gains.next_deadline(),
-            self.trouble.next_deadline(),
-        ];
-        deadlines.into_iter().flatten().min()
+        [self.bulletin.next_deadline(), self.gains.next_deadline()].into_iter().flatten().min()
     }
 
     /// Logs a refusal of one of the engine's requests, and its end.
@@ -219,50 +165,6 @@ impl Messages {
             }
             None => {}
         }
-    }
-
-    /// Logs a new problem of a Service. The node that is responsible for it writes an Event later.
-    pub(super) fn problem(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
-        if self.trouble.admits(Trouble::Is(PROBLEM), now) {
-            warn!(%service, %problem, "{PROBLEM}");
-        }
-        self.reporting.begin(service, problem, now);
-    }
-
-    /// Logs the end of a problem.
-    pub(super) fn problem_over(&mut self, service: &ServiceName, problem: &Problem, now: Monotonic) {
-        if self.trouble.admits(Trouble::Over(PROBLEM_OVER), now) {
-            info!(%service, %problem, "{PROBLEM_OVER}");
-        }
-        self.reporting.end(service, problem);
-        self.outbox.withdraw(service, problem);
-    }
-
-    /// Logs when the status of a Service cannot be written, and when it can be again.
-    pub(super) fn ingress(
-        &mut self,
-        service: &ServiceName,
-        result: &Result<(), IngressError>,
-        now: Monotonic,
-    ) {
-        match result {
-            Ok(()) => {
-                if self.unwritten.remove(service) && self.trouble.admits(Trouble::Over(WRITTEN), now) {
-                    info!(%service, "{WRITTEN}");
-                }
-            }
-            Err(error) => {
-                let is_new = self.unwritten.insert(service.clone());
-                if is_new && self.trouble.admits(Trouble::Is(UNWRITTEN), now) {
-                    warn!(%service, %error, "{UNWRITTEN}");
-                }
-            }
-        }
-    }
-
-    /// Forgets a Service whose status this node no longer writes.
-    pub(super) fn ingress_left(&mut self, service: &ServiceName) {
-        self.unwritten.remove(service);
     }
 }
 

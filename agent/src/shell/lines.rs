@@ -8,31 +8,31 @@ const MOST: u32 = 64;
 
 /// The choice of the lines of the kinds `K` that are logged. Of the others, the number is logged.
 #[derive(Debug)]
-pub(super) struct Lines<K: Ord> {
+pub(in crate::shell) struct Lines<K: Ord> {
     bursts: Bursts<K>,
     /// Logs the number of lines of a kind.
     report: fn(K, u64),
 }
 
 impl<K: Ord> Lines<K> {
-    pub(super) fn start(at_once: u32, report: fn(K, u64), now: Monotonic) -> Self {
+    pub(in crate::shell) fn start(at_once: u32, report: fn(K, u64), now: Monotonic) -> Self {
         Self { bursts: Bursts::start(at_once, now), report }
     }
 
     /// Returns true if a line of this kind is to be logged. Otherwise a number includes it later.
-    pub(super) fn admits(&mut self, kind: K, now: Monotonic) -> bool {
+    pub(in crate::shell) fn admits(&mut self, kind: K, now: Monotonic) -> bool {
         self.bursts.on_change(kind, now)
     }
 
     /// Logs the numbers that are due.
-    pub(super) fn on_time(&mut self, now: Monotonic) {
+    pub(in crate::shell) fn on_time(&mut self, now: Monotonic) {
         for (kind, number) in self.bursts.due(now) {
             (self.report)(kind, number);
         }
     }
 
     /// Returns the time of the next [`Lines::on_time`].
-    pub(super) fn next_deadline(&self) -> Option<Monotonic> {
+    pub(in crate::shell) fn next_deadline(&self) -> Option<Monotonic> {
         self.bursts.next_deadline()
     }
 }
@@ -47,7 +47,7 @@ impl<K: Ord> Drop for Lines<K> {
 
 /// A line about trouble, by its message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Trouble {
+pub(in crate::shell) enum Trouble {
     /// The trouble has begun, or goes on.
     Is(&'static str),
     /// The trouble is over.
@@ -55,7 +55,7 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    pub(super) fn lines(now: Monotonic) -> Lines<Self> {
+    pub(in crate::shell) fn lines(now: Monotonic) -> Lines<Self> {
         let report = |line, lines| match line {
             Self::Is(of) => warn!(lines, of, "lines left out"),
             Self::Over(of) => info!(lines, of, "lines left out"),
