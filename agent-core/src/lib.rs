@@ -19,6 +19,7 @@ pub mod groups;
 pub mod heartbeat;
 pub mod interfaces;
 pub mod layout;
+pub mod legible;
 pub mod live;
 pub mod moves;
 pub mod net;

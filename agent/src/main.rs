@@ -4,7 +4,7 @@ use std::{
     env,
     error::Error,
     fmt::Display,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     iter, panic,
     path::PathBuf,
     process::{self, ExitCode},
@@ -15,15 +15,11 @@ use std::{
 use anyhow::{Context, bail};
 use clap::FromArgMatches;
 use serde::Serialize;
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::{
-    EnvFilter, filter::filter_fn, layer::SubscriberExt as _, util::SubscriberInitExt as _,
-};
 use vipward::{
     cli::{
         AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg,
-        LogFormat, MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs,
-        Subject, WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
+        MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs, Subject,
+        WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
     },
     shell::{
         bind,
@@ -34,9 +30,10 @@ use vipward::{
         explain, groups,
         kube::{
             ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, WireSecret, crd_yaml,
-            is_redundant, read_overview, read_pools,
+            read_overview, read_pools,
         },
         live::{self, Lines, Watching},
+        logging,
         netlink::Netlink,
         pool_tables::PoolTables,
         preflight::{PinDirError, PinDirLock, PreflightError},
@@ -54,6 +51,7 @@ use vipward_core::{
     doctor,
     explain::{explain, explain_service},
     groups::Membership,
+    legible::Legible,
     ownership::SettingsError,
     who_has::Verdict,
 };
@@ -121,7 +119,9 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            for line in format!("error: {error:#}").lines() {
+                eprintln!("{}", Legible(line));
+            }
             ExitCode::from(exit_code(&error))
         }
     }
@@ -178,17 +178,17 @@ fn check(args: &AgentArgs) -> anyhow::Result<()> {
 }
 
 fn agent(args: AgentArgs) -> anyhow::Result<()> {
-    let _writer = start_logging(args.plane.log_format);
+    let _writer = logging::start(args.plane.log_format);
     runtime()?.block_on(run::agent(args)).map_err(Into::into)
 }
 
 fn kubernetes(args: KubernetesArgs) -> anyhow::Result<()> {
-    let _writer = start_logging(args.plane.log_format);
+    let _writer = logging::start(args.plane.log_format);
     runtime()?.block_on(run::kubernetes(args)).map_err(Into::into)
 }
 
 fn controller(args: ControllerArgs) -> anyhow::Result<()> {
-    let _writer = start_logging(args.log_format);
+    let _writer = logging::start(args.log_format);
     runtime()?.block_on(controller::run(args)).map_err(Into::into)
 }
 
@@ -196,7 +196,7 @@ fn controller(args: ControllerArgs) -> anyhow::Result<()> {
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
     let mover = Mover::connect(&args.access.access(kubeconfig_at_home)).await?;
     let from = mover.ask(args.address, &args.to).await?;
-    println!("{} is held by {from}; asked for a move to {}", args.address, args.to);
+    println!("{} is held by {}; asked for a move to {}", args.address, Legible(from), args.to);
     match mover.wait(args.address, &args.to, args.timeout).await? {
         Moved::There { mac } => println!("{} is held by {} now, at {mac}", args.address, args.to),
         Moved::Refused { why } => bail!("{} stays where it is: {why}", args.address),
@@ -215,7 +215,7 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
     let vip = args.address;
     let releaser = Releaser::connect(&args.access.access(kubeconfig_at_home)).await?;
     let reservation = releaser.ask(vip).await?;
-    let service = &reservation.service;
+    let service = Legible(&reservation.service);
     if reservation.kept.is_some() {
         println!("{vip} is kept for Service {service}, which is gone; asked to free it");
     } else {
@@ -223,7 +223,8 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
     }
     match releaser.wait(vip, &reservation, args.timeout).await? {
         Released::Done { next, others } => {
-            let now = next.map_or_else(|| "free".to_owned(), |next| format!("reserved for Service {next}"));
+            let now = next
+                .map_or_else(|| "free".to_owned(), |next| format!("reserved for Service {}", Legible(next)));
             let others: Vec<String> = others.iter().map(ToString::to_string).collect();
             let has = if others.is_empty() {
                 String::new()
@@ -255,7 +256,9 @@ async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
         WireCommand::Rotate(WireRotateArgs { timeout, linger, secret }) => {
             let namespace = &secret.lease_namespace;
             let rotating = WireSecret::connect(&secret.access.access(kubeconfig_at_home), namespace).await?;
-            let id = rotating.rotate(*timeout, (*linger).into(), |step| eprintln!("{}", told(&step))).await?;
+            let id = rotating
+                .rotate(*timeout, (*linger).into(), |step| eprintln!("{}", Legible(told(&step))))
+                .await?;
             println!("Secret {namespace}/{SECRET} has key {} alone", id.0);
         }
     }
@@ -403,7 +406,7 @@ async fn explain_subject(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         config: args.config.clone(),
         pin_dir: args.pins.pin_dir.clone(),
     };
-    let progress = |what: &str| eprintln!("{what}");
+    let progress = |what: &str| eprintln!("{}", Legible(what));
     let colours = Colours::of_stdout();
     let (text, json, broken) = match &args.subject {
         Subject::Address(address) => {
@@ -461,26 +464,4 @@ async fn unload(args: &PinArgs) -> anyhow::Result<()> {
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start the runtime")
-}
-
-/// Starts a thread that writes the log lines. It drops lines if their reader is slow, so that the
-/// heartbeat never waits. When the guard is dropped, it writes the rest.
-fn start_logging(format: LogFormat) -> WorkerGuard {
-    const LINES: usize = 8_192;
-
-    // RUST_LOG overrides the filter. aya logs more than an operator needs.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,aya=warn"));
-    let (writer, guard) =
-        NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES).finish(io::stderr());
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(writer)
-        .with_target(false)
-        .with_ansi(io::stderr().is_terminal());
-    let told = filter_fn(|metadata| !is_redundant(metadata));
-    match format {
-        LogFormat::Text => subscriber.finish().with(told).init(),
-        LogFormat::Json => subscriber.json().flatten_event(true).finish().with(told).init(),
-    }
-    guard
 }

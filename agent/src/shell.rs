@@ -16,6 +16,7 @@ mod host_network;
 pub mod kube;
 mod lines;
 pub mod live;
+pub mod logging;
 pub mod metrics;
 pub mod netlink;
 pub mod packet;

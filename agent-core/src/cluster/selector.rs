@@ -5,6 +5,7 @@ use std::{str::FromStr, sync::Arc};
 use thiserror::Error;
 
 use super::Labels;
+use crate::legible::Excerpt;
 
 #[cfg(test)]
 mod tests;
@@ -40,13 +41,13 @@ pub enum SelectorError {
     )]
     Requirement {
         /// The part.
-        requirement: String,
+        requirement: Excerpt,
     },
     /// A parenthesis without its counterpart.
     #[error("the parentheses of {selector:?} do not match")]
     Parentheses {
         /// The selector.
-        selector: String,
+        selector: Excerpt,
     },
 }
 
@@ -83,7 +84,7 @@ impl FromStr for Selector {
 
 /// Splits a selector at the commas outside of parentheses. Returns no part for an empty text.
 fn split(text: &str) -> Result<Vec<&str>, SelectorError> {
-    let unbalanced = || SelectorError::Parentheses { selector: text.to_owned() };
+    let unbalanced = || SelectorError::Parentheses { selector: text.into() };
     let mut parts = Vec::new();
     let (mut start, mut inside) = (0, false);
     for (position, character) in text.char_indices() {
@@ -110,7 +111,7 @@ fn split(text: &str) -> Result<Vec<&str>, SelectorError> {
 }
 
 fn requirement(part: &str) -> Result<Requirement, SelectorError> {
-    let wrong = || SelectorError::Requirement { requirement: part.trim().to_owned() };
+    let wrong = || SelectorError::Requirement { requirement: part.trim().into() };
     let name = |key: &str| {
         let key = key.trim();
         let named = |character: char| character.is_ascii_alphanumeric() || "-_./".contains(character);

@@ -5,7 +5,10 @@ use std::{fmt, net::IpAddr, time::Duration};
 use serde_saphyr::Location;
 use thiserror::Error;
 
-use crate::address::NeverAVip;
+use crate::{
+    address::NeverAVip,
+    legible::{Excerpt, Legible},
+};
 
 /// Reason why a file is no configuration.
 #[derive(Debug, Error)]
@@ -39,7 +42,7 @@ pub enum ConfigError {
 fn list(file: &str, faults: &[Fault]) -> String {
     faults
         .iter()
-        .map(|fault| format!("{file}:{}: {}", fault.place, printable(&fault.kind.to_string())))
+        .map(|fault| format!("{file}:{}: {}", fault.place, Legible(&fault.kind)))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -85,10 +88,10 @@ pub struct Fault {
 pub enum FaultKind {
     /// Text that is no address.
     #[error("`{0}` is no IP address; write it as 192.0.2.10 or 2001:db8::10")]
-    Address(String),
+    Address(Excerpt),
     /// Prefix length where there should be none.
     #[error("`{0}` has a prefix length; a VIP is one address: leave `/…` out")]
-    Prefix(String),
+    Prefix(Excerpt),
     /// An address that no host on a segment can have.
     #[error("{address} is {what}, which cannot be a VIP")]
     NeverAVip {
@@ -107,12 +110,12 @@ pub enum FaultKind {
     },
     /// Text that is no MAC.
     #[error("`{0}` is no MAC; write it as 02:00:00:00:00:01")]
-    Mac(String),
+    Mac(Excerpt),
     /// A MAC that no interface has.
     #[error("`{mac}` is {what}; give the MAC of one interface")]
     NotAnInterfacesMac {
         /// The MAC.
-        mac: String,
+        mac: Excerpt,
         /// The kind of address.
         what: &'static str,
     },
@@ -120,15 +123,15 @@ pub enum FaultKind {
     #[error("`{pattern}` is no interface pattern: {reason}; use a name, or a glob with *, ? and [a-z]")]
     Pattern {
         /// The pattern.
-        pattern: String,
+        pattern: Excerpt,
         /// The fault.
-        reason: String,
+        reason: Excerpt,
     },
     /// Text that is no interface name.
     #[error("`{name}` is no interface name: {reason}")]
     InterfaceName {
         /// The name.
-        name: String,
+        name: Excerpt,
         /// The fault.
         reason: &'static str,
     },
@@ -156,7 +159,7 @@ pub enum FaultKind {
     #[error(
         "`{0}` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the times of the RFC"
     )]
-    ProbeInterval(String),
+    ProbeInterval(Excerpt),
     /// Time between two probes for a held VIP, out of range.
     #[error(
         "`probe.repeat: {}` is out of range; it must be between {} and {}, or 0s for no probes while a VIP is held",
@@ -176,9 +179,9 @@ pub enum FaultKind {
         /// The key.
         key: &'static str,
         /// The value.
-        value: String,
+        value: Excerpt,
         /// The fault.
-        reason: String,
+        reason: Excerpt,
     },
     /// A duration out of range.
     #[error("`{key}: {}` is out of range; it must be between {} and {}", show(.value), show(.least), show(.most))]
@@ -215,7 +218,7 @@ pub enum FaultKind {
         /// The key.
         key: &'static str,
         /// The value.
-        value: String,
+        value: Excerpt,
         /// The words.
         known: &'static str,
     },
@@ -225,7 +228,7 @@ pub enum FaultKind {
         /// The key.
         key: &'static str,
         /// The value.
-        value: String,
+        value: Excerpt,
         /// The least.
         least: u32,
         /// The most.
@@ -236,14 +239,9 @@ pub enum FaultKind {
     EmptyNode,
     /// A node name with a control character.
     #[error("`{0}` is no name for `node`: it has a control character; leave it out")]
-    NodeName(String),
+    NodeName(Excerpt),
 }
 
 fn show(duration: &Duration) -> String {
     humantime::format_duration(*duration).to_string()
-}
-
-/// Replaces control characters. A terminal or a log would obey them.
-pub(super) fn printable(text: &str) -> String {
-    text.replace(char::is_control, "\u{fffd}")
 }

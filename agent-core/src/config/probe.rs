@@ -24,7 +24,7 @@ pub fn probe_timing(text: &str) -> Result<Timing, FaultKind> {
         return Ok(Timing::Rfc5227);
     }
     let interval = humantime::parse_duration(text).ok().filter(|interval| INTERVALS.contains(interval));
-    interval.map(Timing::Every).ok_or_else(|| FaultKind::ProbeInterval(text.to_owned()))
+    interval.map(Timing::Every).ok_or_else(|| FaultKind::ProbeInterval(text.into()))
 }
 
 /// Returns the time between two probes for a held VIP. Returns none for zero, which

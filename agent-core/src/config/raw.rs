@@ -3,10 +3,8 @@
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter as _, Spanned};
 
-use super::{
-    ConfigError,
-    fault::{Place, printable},
-};
+use super::{ConfigError, fault::Place};
+use crate::legible::Legible;
 
 /// A value and its place.
 pub(super) struct At<T> {
@@ -111,7 +109,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<RawConfig, ConfigError> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| ConfigError::Yaml {
         file: file.to_owned(),
         place: error.location().map_or(Place::START, |location| Place::from(&location)),
-        reason: printable(&reason(error.without_snippet())),
+        reason: Legible(reason(error.without_snippet())).to_string(),
     })
 }
 

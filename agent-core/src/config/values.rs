@@ -36,16 +36,14 @@ const NAME_BYTES: usize = 15;
 pub struct InterfaceName(Box<str>);
 
 impl InterfaceName {
-    fn parse(name: &str) -> Result<Self, FaultKind> {
-        let fault = |reason| FaultKind::InterfaceName { name: name.to_owned(), reason };
+    /// Parses a name. Fails if the kernel has none like it.
+    pub fn parse(name: &str) -> Result<Self, FaultKind> {
+        let fault = |reason| FaultKind::InterfaceName { name: name.into(), reason };
         if name.is_empty() {
             Err(fault("it is empty"))
         } else if name.len() > NAME_BYTES {
             Err(fault("the kernel's names have 15 bytes at most"))
-        } else if name.contains(|c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control())
-            || name == "."
-            || name == ".."
-        {
+        } else if name.contains(is_never_in_a_name) || name == "." || name == ".." {
             Err(fault("the kernel's names have no slash, colon or space"))
         } else {
             Ok(Self(name.into()))
@@ -58,6 +56,11 @@ impl InterfaceName {
     }
 }
 
+/// Returns true for characters that no name of an interface has.
+fn is_never_in_a_name(character: char) -> bool {
+    matches!(character, '/' | ':') || character.is_whitespace() || character.is_control()
+}
+
 /// The name of an interface, or a glob over names.
 #[derive(Clone, Debug, Serialize)]
 #[serde(into = "String")]
@@ -68,18 +71,18 @@ pub struct InterfacePattern {
 
 impl InterfacePattern {
     fn parse(text: &str) -> Result<Self, FaultKind> {
-        let fault = |reason: String| FaultKind::Pattern { pattern: text.to_owned(), reason };
+        let fault = |reason: &str| FaultKind::Pattern { pattern: text.into(), reason: reason.into() };
         if !text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
             return match InterfaceName::parse(text) {
                 Ok(name) => Ok(Self { text: name.0, matcher: None }),
-                Err(FaultKind::InterfaceName { reason, .. }) => Err(fault(reason.to_owned())),
+                Err(FaultKind::InterfaceName { reason, .. }) => Err(fault(reason)),
                 Err(other) => Err(other),
             };
         }
-        if text.contains(['{', '}', '\\', '/']) {
-            return Err(fault("it has a character that no glob over interface names needs".to_owned()));
+        if text.contains(['{', '}', '\\']) || text.contains(is_never_in_a_name) {
+            return Err(fault("it has a character that no glob over interface names needs"));
         }
-        let glob = GlobBuilder::new(text).build().map_err(|error| fault(error.kind().to_string()))?;
+        let glob = GlobBuilder::new(text).build().map_err(|error| fault(&error.kind().to_string()))?;
         Ok(Self { text: text.into(), matcher: Some(Box::new(glob.compile_matcher())) })
     }
 
@@ -205,14 +208,14 @@ impl Validator<'_> {
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<Option<T>> {
         self.optional(text, |word| {
-            parse(word).ok_or_else(|| FaultKind::Word { key, value: word.to_owned(), known })
+            parse(word).ok_or_else(|| FaultKind::Word { key, value: word.into(), known })
         })
     }
 
     fn node(&mut self, text: Option<&Text>, host: &str) -> Option<String> {
         let node = self.optional(text, |node| match node {
             "" => Err(FaultKind::EmptyNode),
-            node if node.contains(char::is_control) => Err(FaultKind::NodeName(node.to_owned())),
+            node if node.contains(char::is_control) => Err(FaultKind::NodeName(node.into())),
             node => Ok(node.to_owned()),
         })?;
         Some(node.unwrap_or_else(|| host.to_owned()))
@@ -325,7 +328,7 @@ impl Validator<'_> {
     ) -> Option<u32> {
         let number = self.optional(text, |value| {
             let (least, most) = (*range.start(), *range.end());
-            let fault = || FaultKind::Number { key, value: value.to_owned(), least, most };
+            let fault = || FaultKind::Number { key, value: value.into(), least, most };
             value.parse().ok().filter(|number| range.contains(number)).ok_or_else(fault)
         })?;
         Some(number.unwrap_or(default))
@@ -336,8 +339,8 @@ impl Validator<'_> {
 pub(super) fn duration_of(text: &str, key: &'static str, least: Duration) -> Result<Duration, FaultKind> {
     let duration = humantime::parse_duration(text).map_err(|error| FaultKind::Duration {
         key,
-        value: text.to_owned(),
-        reason: error.to_string(),
+        value: text.into(),
+        reason: error.to_string().as_str().into(),
     })?;
     if duration < least || duration > LONGEST {
         return Err(FaultKind::DurationRange { key, value: duration, least, most: LONGEST });
@@ -347,14 +350,14 @@ pub(super) fn duration_of(text: &str, key: &'static str, least: Duration) -> Res
 
 /// Parses the ID of a VLAN (IEEE 802.1Q: 0 is none, and 4095 is reserved).
 fn vlan_id(text: &str) -> Result<u16, FaultKind> {
-    let fault = || FaultKind::Number { key: "vlan", value: text.to_owned(), least: 1, most: 4_094 };
+    let fault = || FaultKind::Number { key: "vlan", value: text.into(), least: 1, most: 4_094 };
     text.parse().ok().filter(|id| (1..=4_094).contains(id)).ok_or_else(fault)
 }
 
 fn vip_address(text: &str) -> Result<IpAddr, FaultKind> {
     let address = text.parse::<IpAddr>().map_err(|_| match text.split_once('/') {
-        Some((address, _)) if address.parse::<IpAddr>().is_ok() => FaultKind::Prefix(text.to_owned()),
-        Some(_) | None => FaultKind::Address(text.to_owned()),
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => FaultKind::Prefix(text.into()),
+        Some(_) | None => FaultKind::Address(text.into()),
     })?;
     match NeverAVip::of(address) {
         Some(what) => Err(FaultKind::NeverAVip { address, what }),
@@ -370,13 +373,13 @@ fn mac(text: &str) -> Result<MacAddr, FaultKind> {
             .next()
             .filter(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .and_then(|part| u8::from_str_radix(part, 16).ok())
-            .ok_or_else(|| FaultKind::Mac(text.to_owned()))?;
+            .ok_or_else(|| FaultKind::Mac(text.into()))?;
     }
     if parts.next().is_some() {
-        return Err(FaultKind::Mac(text.to_owned()));
+        return Err(FaultKind::Mac(text.into()));
     }
     let mac = MacAddr(octets);
-    let not_one = |what| Err(FaultKind::NotAnInterfacesMac { mac: text.to_owned(), what });
+    let not_one = |what| Err(FaultKind::NotAnInterfacesMac { mac: text.into(), what });
     if mac == MacAddr::BROADCAST {
         not_one("the broadcast address")
     } else if mac.is_multicast() {

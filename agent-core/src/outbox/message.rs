@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     cluster::{NodeName, ServiceName, object_name},
+    legible::Legible,
     ownership::Notice,
     services::Problem,
 };
@@ -162,7 +163,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns a message. Cuts off a note that is longer than the API allows.
+    /// Returns a message. Makes its note legible, and cuts off what is longer than the API allows.
     pub fn new(object: Object, uid: Option<Arc<str>>, reason: Reason, note: &str) -> Self {
         Self { object, uid, reason, vip: None, note: clipped(note) }
     }
@@ -224,6 +225,7 @@ impl Topic {
 }
 
 fn clipped(note: &str) -> Arc<str> {
+    let note = Legible(note).to_string();
     note[..note.floor_char_boundary(MAX_NOTE)].into()
 }
 

@@ -6,6 +6,7 @@ use super::Demand;
 use crate::{
     cluster::{NodeInterface, NodeRecord, Session},
     interfaces::interface_for,
+    legible::Legible,
     pace::mix,
     pools::{PoolKind, PoolPolicy, Shown},
 };
@@ -93,10 +94,11 @@ impl fmt::Display for Disqualified {
             Self::InterfaceNotNamed { interface } => {
                 write!(
                     f,
-                    "annotation vipward.io/interface leaves out {interface}, which is in the VIP's subnet"
+                    "annotation vipward.io/interface leaves out {}, which is in the VIP's subnet",
+                    Legible(interface)
                 )
             }
-            Self::NoCarrier { interface } => write!(f, "{interface} has no carrier"),
+            Self::NoCarrier { interface } => write!(f, "{} has no carrier", Legible(interface)),
             Self::NoNode => f.write_str("there is no such Node"),
             Self::Excluded => f.write_str("label node.kubernetes.io/exclude-from-external-load-balancers"),
             Self::OutOfService => f.write_str("taint node.kubernetes.io/out-of-service"),
@@ -110,7 +112,7 @@ impl fmt::Display for Disqualified {
             }
             Self::NotSelectedByPool { field } => write!(f, "{field} leaves it out"),
             Self::InterfaceNotOfPool { interface, field } => {
-                write!(f, "{field} leaves out {interface}, which is in the VIP's subnet")
+                write!(f, "{field} leaves out {}, which is in the VIP's subnet", Legible(interface))
             }
             Self::NewMac => f.write_str("its MAC is too new to be known to all"),
             Self::Leaving => f.write_str("its agent is about to end"),

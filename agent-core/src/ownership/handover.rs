@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     cluster::{ClaimNote, ClaimRecord, ClaimState, Holder, NodeName, Session},
+    legible::Legible,
     time::Monotonic,
 };
 
@@ -154,7 +155,7 @@ impl Subject<'_> {
     /// Writes in the claim why the VIP cannot be moved to the node that an operator named.
     fn refuse_to_move(&mut self, claim: &ClaimRecord, to: &NodeName, why: &Disqualified) {
         let why = why.to_string();
-        let note = self.note(&claim.note.cause, Some(format!("cannot be moved to {to}: {why}")));
+        let note = self.note(&claim.note.cause, Some(format!("cannot be moved to {}: {why}", Legible(to))));
         let services = self.vip.services().to_vec();
         self.command(Command::Notify(Notice::CannotMove {
             vip: self.address,

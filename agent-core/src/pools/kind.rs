@@ -2,11 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::legible::Excerpt;
+
 /// Separates kind and name. No object's name has it.
 const SEPARATOR: char = '/';
 
 /// The kind of a pool's object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PoolKind {
     /// Vipward's `VIPPool`.
     VipPool,
@@ -74,6 +76,6 @@ pub struct Shown<'a>(pub &'a str);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, name) = PoolKind::of(self.0);
-        write!(f, "{} {name}", kind.name())
+        write!(f, "{} {}", kind.name(), Excerpt::from(name))
     }
 }

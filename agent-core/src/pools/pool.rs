@@ -16,6 +16,7 @@ use super::{
 use crate::{
     cluster::{Selector, SelectorError, ServiceLabels, ServiceName},
     config::FaultKind,
+    legible::Excerpt,
 };
 
 /// Largest number of ranges of a pool.
@@ -128,7 +129,7 @@ pub enum PoolFaultKind {
     #[error("{text:?} is no time to keep an address for; write 0s, a duration such as 24h, or forever")]
     Keep {
         /// The text.
-        text: String,
+        text: Excerpt,
     },
     /// Two ranges of one pool with the same address.
     #[error("{range} has addresses of {other} too; write each address once")]
@@ -189,7 +190,7 @@ impl Pool {
         let namespace_selectors = selectors(of_namespaces, &record.namespace_selectors, &mut faults);
         let is_usable = faults.len() == before;
         let keep = record.keep.as_deref().map_or(Some(Keep::Not), keep).unwrap_or_else(|| {
-            let text = record.keep.as_deref().unwrap_or_default().to_owned();
+            let text = record.keep.as_deref().unwrap_or_default().into();
             push(&mut faults, "keep".to_owned(), PoolFaultKind::Keep { text });
             // What cannot be read frees no address.
             Keep::Forever

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 use super::Family;
-use crate::address::NeverAVip;
+use crate::{address::NeverAVip, legible::Excerpt};
 
 /// Addresses from a first one to a last one, both included, of one family. None of the two is an
 /// address that can never be a VIP.
@@ -42,13 +42,13 @@ pub enum RangeError {
     )]
     Unreadable {
         /// The text.
-        text: String,
+        text: Excerpt,
     },
     /// A network with bits behind its prefix.
     #[error("{text:?} is an address in {net}; write {net} for the whole network, or the address alone")]
     HostBits {
         /// The text.
-        text: String,
+        text: Excerpt,
         /// Its network.
         net: IpNet,
     },
@@ -56,19 +56,19 @@ pub enum RangeError {
     #[error("{text:?} begins with an address of one family and ends with one of the other; write two ranges")]
     TwoFamilies {
         /// The text.
-        text: String,
+        text: Excerpt,
     },
     /// An end before the beginning.
     #[error("{text:?} ends before it begins; swap its two addresses")]
     Backwards {
         /// The text.
-        text: String,
+        text: Excerpt,
     },
     /// An end that can never be a VIP.
     #[error("{text:?} has {address}, {why}; choose addresses from the segment's subnet")]
     NeverAVip {
         /// The text.
-        text: String,
+        text: Excerpt,
         /// The address.
         address: IpAddr,
         /// The reason.
@@ -132,7 +132,7 @@ impl AddressRange {
     }
 
     fn between(text: &str, first: IpAddr, last: IpAddr, is_subnet: bool) -> Result<Self, RangeError> {
-        let text = || text.to_owned();
+        let text = || text.into();
         if Family::of(first) != Family::of(last) {
             return Err(RangeError::TwoFamilies { text: text() });
         }
@@ -152,7 +152,7 @@ impl FromStr for AddressRange {
 
     fn from_str(text: &str) -> Result<Self, RangeError> {
         let text = text.trim();
-        let unreadable = || RangeError::Unreadable { text: text.to_owned() };
+        let unreadable = || RangeError::Unreadable { text: text.into() };
         if let Some((first, last)) = text.split_once('-') {
             let address = |part: &str| part.trim().parse::<IpAddr>().map_err(|_| unreadable());
             return Self::between(text, address(first)?, address(last)?, false);
@@ -162,7 +162,7 @@ impl FromStr for AddressRange {
         }
         let net: IpNet = text.parse().map_err(|_| unreadable())?;
         if net.addr() != net.network() {
-            return Err(RangeError::HostBits { text: text.to_owned(), net: net.trunc() });
+            return Err(RangeError::HostBits { text: text.into(), net: net.trunc() });
         }
         Self::of_net(text, net)
     }

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     cluster::{NodeName, SelectorError, ServiceName},
     config::FaultKind,
+    legible::Excerpt,
     pools::Lack,
 };
 
@@ -29,7 +30,7 @@ pub enum Problem {
         /// Its place.
         place: Place,
         /// The value.
-        value: Box<str>,
+        value: Excerpt,
         /// The fault.
         why: Malformed,
     },
@@ -219,7 +220,7 @@ pub enum Problem {
     /// Services on one VIP differ in an annotation.
     #[error(
         "{place} is {value:?} for VIP {vip}, and has no effect: Service {with}, which has the VIP longer, decides, and has \
-         {}; make them the same, or give one of them another address", used_text(.used.as_deref())
+         {}; make them the same, or give one of them another address", used_text(.used.as_ref())
     )]
     Disagrees {
         /// The VIP.
@@ -227,11 +228,11 @@ pub enum Problem {
         /// The annotation.
         place: Place,
         /// Its value here.
-        value: Box<str>,
+        value: Excerpt,
         /// The other Service.
         with: ServiceName,
         /// Its value there.
-        used: Option<Box<str>>,
+        used: Option<Excerpt>,
     },
 }
 
@@ -337,13 +338,13 @@ pub enum Malformed {
     #[error("{part:?} is no IP address; write addresses as 192.0.2.10, with commas between them")]
     Address {
         /// The part.
-        part: Box<str>,
+        part: Excerpt,
     },
     /// Prefix length where there should be none.
     #[error("{part:?} has a prefix length; a VIP is one address: leave `/…` out")]
     Prefix {
         /// The part.
-        part: Box<str>,
+        part: Excerpt,
     },
     /// Text that is no label selector.
     #[error(transparent)]
@@ -362,7 +363,7 @@ pub enum Malformed {
     Flag,
 }
 
-fn used_text(used: Option<&str>) -> String {
+fn used_text(used: Option<&Excerpt>) -> String {
     used.map_or_else(|| "none".to_owned(), |used| format!("{used:?}"))
 }
 

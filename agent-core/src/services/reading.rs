@@ -15,8 +15,6 @@ use crate::{cluster::Selector, config::InterfacePattern};
 
 /// Largest length of a selector or of a list of interfaces, in bytes.
 const MOST_BYTES: usize = 4_096;
-/// Largest number of characters of a value that a message shows.
-const MOST_SHOWN: usize = 200;
 
 /// An address that a Service wants, and the field that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -238,7 +236,7 @@ fn read<T>(
     match is_set(value).map(|value| (value, parse(value))) {
         None => *in_effect = None,
         Some((_, Ok(read))) => *in_effect = Some(read),
-        Some((value, Err(why))) => problems.push(Problem::Malformed { place, value: excerpt(value), why }),
+        Some((value, Err(why))) => problems.push(Problem::Malformed { place, value: value.into(), why }),
     }
 }
 
@@ -262,19 +260,11 @@ fn addresses(text: &str) -> Result<Vec<IpAddr>, Malformed> {
 
 fn address(part: &str) -> Result<IpAddr, Malformed> {
     part.parse().map_err(|_| match part.split_once('/') {
-        Some((address, _)) if address.parse::<IpAddr>().is_ok() => Malformed::Prefix { part: excerpt(part) },
-        Some(_) | None => Malformed::Address { part: excerpt(part) },
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => Malformed::Prefix { part: part.into() },
+        Some(_) | None => Malformed::Address { part: part.into() },
     })
 }
 
 fn check_length(text: &str) -> Result<(), Malformed> {
     if text.len() > MOST_BYTES { Err(Malformed::TooLong { bytes: text.len() }) } else { Ok(()) }
-}
-
-/// Returns the beginning of a text for a message.
-fn excerpt(text: &str) -> Box<str> {
-    match text.char_indices().nth(MOST_SHOWN) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
-    }
 }

@@ -183,7 +183,8 @@ pub(super) fn combine(
     for other in others {
         let mut compare = |place, own: Option<Box<str>>, used: Option<Box<str>>| {
             if let Some(value) = own.filter(|own| used.as_ref() != Some(own)) {
-                let with = owner.name.clone();
+                let (with, value, used) =
+                    (owner.name.clone(), (*value).into(), used.as_deref().map(Into::into));
                 problems.push((other.name.clone(), Problem::Disagrees { vip, place, value, with, used }));
             }
         };

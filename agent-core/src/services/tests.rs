@@ -12,6 +12,7 @@ mod selection;
 mod sharing;
 mod status;
 mod tenants;
+mod words;
 
 use super::*;
 use crate::{

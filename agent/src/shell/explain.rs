@@ -22,6 +22,7 @@ use super::{
     causes::chain,
     kube::{Access, ConnectError},
     netlink::{Netlink, NetlinkError},
+    tables::shown,
     terminal::Colours,
     who_has,
 };
@@ -188,14 +189,14 @@ fn steps(text: &mut String, steps: &[Step], colours: Colours) {
             Verdict::Broken => colours.bad(&verdict),
             Verdict::Unseen => verdict,
         };
-        let _ = writeln!(text, " {verdict}  {:10}  {}", step.link.name(), step.says);
+        let _ = writeln!(text, " {verdict}  {:10}  {}", step.link.name(), shown(&step.says));
         for detail in &step.details {
-            let _ = writeln!(text, "{indent}{detail}");
+            let _ = writeln!(text, "{indent}{}", shown(detail));
         }
         if step.verdict == Verdict::Doubtful
             && let Some(remedy) = &step.remedy
         {
-            let _ = writeln!(text, "{indent}to do: {remedy}");
+            let _ = writeln!(text, "{indent}to do: {}", shown(remedy));
         }
     }
 }
@@ -211,7 +212,7 @@ fn conclusion<'a>(
     match broken {
         Some(link) => {
             let _ = writeln!(text, "{}", colours.bad(&format!("The first broken step: {}", link.name())));
-            let _ = writeln!(text, "What to do: {}", remedy.unwrap_or("see above"));
+            let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
         }
         None if steps.any(|step| step.verdict != Verdict::Unseen && step.link != Link::Cluster) => {
             text.push_str("Nothing that was looked at is broken.\n");

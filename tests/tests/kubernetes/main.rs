@@ -33,3 +33,4 @@ mod vacant;
 mod versions;
 mod wire;
 mod wire_shown;
+mod words;

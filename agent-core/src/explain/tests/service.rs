@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    pools::{Counts, Family, Fit, Lack, Prospect, Reservation},
+    pools::{Counts, Family, Fit, Lack, PoolKind, Prospect, Reservation},
     services::{Asking, ServiceAccount},
 };
 
@@ -111,7 +111,7 @@ fn without_a_controller_only_a_service_that_names_no_address_lacks_one() {
 
 #[test]
 fn pools_that_cannot_be_read_are_not_said_to_be_missing() {
-    let lack = Lack::NoSuchPool { pool: "lan".into() };
+    let lack = Lack::NoSuchPool { kind: PoolKind::VipPool, name: "lan".into() };
     let none = ServiceAccount {
         given: Vec::new(),
         status: Vec::new(),

@@ -24,6 +24,11 @@ fn a_note_is_cut_to_what_an_event_can_have() {
 }
 
 #[test]
+fn a_note_is_one_line_that_no_terminal_obeys() {
+    assert_eq!(message("a\nb \x1b[31m \u{202e}").note(), r"a\nb \u{1b}[31m \u{202e}");
+}
+
+#[test]
 fn an_event_is_named_after_its_object_and_everything_that_it_says() {
     let name = message("a").event_name();
     let (object, hash) = name.split_once('.').expect("two parts");

@@ -8,19 +8,21 @@ use super::{
     super::{Family, PoolKind, Shown},
     Counts,
 };
-use crate::cluster::ServiceName;
+use crate::{cluster::ServiceName, legible::Excerpt};
 
 /// An address that a Service lacks, with the reason and the remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 pub enum Lack {
     /// No pool of that name.
     #[error(
-        "there is no {} {:?} (annotation {}); create it, or name one that kubectl get {} lists",
-        PoolKind::of(pool).0.name(), PoolKind::of(pool).1, PoolKind::of(pool).0.annotation(), PoolKind::of(pool).0.plural()
+        "there is no {} {name:?} (annotation {}); create it, or name one that kubectl get {} lists",
+        kind.name(), kind.annotation(), kind.plural()
     )]
     NoSuchPool {
+        /// The kind of pool that the annotation names.
+        kind: PoolKind,
         /// The name.
-        pool: Arc<str>,
+        name: Excerpt,
     },
     /// A pool that is not for the Service.
     #[error(

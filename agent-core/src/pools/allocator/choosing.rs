@@ -109,9 +109,10 @@ impl Allocator {
     ) -> Result<Vec<Arc<str>>, Option<Lack>> {
         if let Some(name) = &request.pool {
             let Some(pool) = self.pools.usable(name) else {
+                let (kind, object) = PoolKind::of(name);
                 return Err(Some(match self.pools.get(name) {
                     Some(_) => Lack::NotServed { pool: Arc::clone(name) },
-                    None => Lack::NoSuchPool { pool: Arc::clone(name) },
+                    None => Lack::NoSuchPool { kind, name: object.into() },
                 }));
             };
             if !self.serves(pool, service, request) {

@@ -9,7 +9,7 @@ fn announcer() -> World {
     World::with(Settings { role: Role::Announcer, ..Settings::default() })
 }
 
-fn pool(name: &str, addresses: &[&str]) -> Event {
+pub(super) fn pool(name: &str, addresses: &[&str]) -> Event {
     let addresses = addresses.iter().map(|text| (*text).into()).collect();
     let record = PoolRecord { name: name.into(), addresses, auto_assign: true, ..PoolRecord::default() };
     Event::Pools(pools::Event::Pool(Box::new(record)))

@@ -6,7 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use vipward_core::doctor::{Check, State};
 
-use crate::shell::{tables::table, terminal::Colours};
+use crate::shell::{
+    tables::{shown, table},
+    terminal::Colours,
+};
 
 /// The number of checks with each result.
 pub type Summary = BTreeMap<State, usize>;
@@ -93,9 +96,10 @@ impl Report {
                 let title = format!("{} {}{on}", state.name(), check.check);
                 writeln!(
                     f,
-                    "\n{}\n  found:  {}\n  remedy: {remedy}",
+                    "\n{}\n  found:  {}\n  remedy: {}",
                     self.painted(state, &title),
-                    check.found
+                    shown(&check.found),
+                    shown(remedy)
                 )?;
             }
         }

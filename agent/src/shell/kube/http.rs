@@ -15,12 +15,12 @@ use kube::{
 };
 use serde_json::value::RawValue;
 use tokio::time::timeout;
+use vipward_core::legible::Excerpt;
 
 use super::{
     call::Call,
     connect::{ConnectError, Server},
     error::{ConnectionError, RequestError},
-    text,
 };
 
 #[cfg(test)]
@@ -128,11 +128,12 @@ async fn read(answer: Response<Body>, server: &str) -> Result<String, RequestErr
 /// Returns the error that a refusal describes.
 fn refusal(code: StatusCode, text: &str, retry_after_seconds: Option<u32>) -> RequestError {
     let parsed = serde_json::from_str::<Status>(text).ok().filter(|parsed| parsed.code != 0);
-    let status = parsed.unwrap_or_else(|| {
-        let shown = text::clipped(text.trim(), MAX_TEXT);
-        let words = if shown.is_empty() { code.to_string() } else { shown.to_owned() };
+    let mut status = parsed.unwrap_or_else(|| {
+        let words = text.trim();
+        let words = if words.is_empty() { code.to_string() } else { words.to_owned() };
         Status::failure(&words, "")
     });
+    shorten(&mut status);
     let details = status.details.as_ref().map(|details| details.retry_after_seconds);
     let retry_after = retry_after_seconds.or(details.filter(|seconds| *seconds > 0));
     RequestError::Refused {
@@ -141,10 +142,15 @@ fn refusal(code: StatusCode, text: &str, retry_after_seconds: Option<u32>) -> Re
     }
 }
 
+/// Shortens the API server's words, which repeat values of users.
+fn shorten(status: &mut Status) {
+    status.message = Excerpt::of(&status.message, MAX_TEXT).to_string();
+}
+
 fn failed(server: &str, error: kube::Error) -> RequestError {
     match error {
         kube::Error::Api(mut status) => {
-            status.message.truncate(text::clipped(&status.message, MAX_TEXT).len());
+            shorten(&mut status);
             RequestError::Refused { status, retry_after: None }
         }
         kube::Error::SerdeError(source) => RequestError::Unreadable(source),

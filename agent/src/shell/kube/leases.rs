@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vipward_core::{
     cluster::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Room, Session, Version},
+    config::InterfaceName,
     ownership::LeaseWrite,
 };
 
@@ -141,7 +142,7 @@ fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
     let mut room = Room::default();
     let read = |InterfaceText { name, mac, subnets, bound, gateways, carrier }: InterfaceText| {
         Some(room.limit(NodeInterface {
-            name: name.into(),
+            name: InterfaceName::parse(&name).ok()?.as_str().into(),
             mac: text::mac(&mac)?,
             subnets: parsed(&subnets),
             bound: parsed(&bound),

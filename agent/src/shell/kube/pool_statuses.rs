@@ -137,12 +137,12 @@ fn status(pool: &Pool, state: &PoolState, faults: &[PoolFault]) -> VipPoolStatus
         free: each(&|counts| counts.available().to_string()),
         families: state.counts.iter().map(|(family, of)| (family.name().to_owned(), counts(of))).collect(),
         usable: if status == Truth::True { "yes" } else { "no" }.to_owned(),
-        problem: (!message.is_empty()).then(|| text::message(&message).to_owned()),
+        problem: (!message.is_empty()).then(|| text::message(&message)),
         conditions: vec![Condition {
             kind: USABLE.to_owned(),
             status,
             reason: reason.to_owned(),
-            message: text::message(&message).to_owned(),
+            message: text::message(&message),
             last_transition_time: text::time(text::wall_clock()),
         }],
     }

@@ -70,7 +70,7 @@ impl Kube {
 
     /// Returns true if the VIP's claim, in its last known state, shows this conflict, or none.
     pub fn shows_conflict(&self, vip: IpAddr, conflict: Option<&str>) -> bool {
-        self.claims.conflict(vip).as_deref() == conflict.map(text::message)
+        self.claims.conflict(vip).as_deref() == conflict.map(text::message).as_deref()
     }
 
     /// Returns true if the last known claim of the VIP gives

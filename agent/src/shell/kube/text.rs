@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use vipward_common::MacAddr;
 
-use vipward_core::cluster::ServiceName;
+use vipward_core::{cluster::ServiceName, legible::Legible};
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,13 @@ pub(super) fn clipped_bytes(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// Returns the part of `text` that fits a condition's message.
-pub(super) fn message(text: &str) -> &str {
+/// Returns the part of `text` that fits the status of a claim, as it is: nodes compare it.
+pub(super) fn finding(text: &str) -> &str {
     clipped(text, MAX_MESSAGE)
+}
+
+/// Returns the part of `text` that fits a condition's message, made legible.
+pub(super) fn message(text: &str) -> String {
+    let text = Legible(text).to_string();
+    clipped(&text, MAX_MESSAGE).to_owned()
 }

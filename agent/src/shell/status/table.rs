@@ -2,14 +2,13 @@
 
 use std::fmt::{self, Write as _};
 
-use comfy_table::Table;
 use vipward_common::{Outcome, WireOutcome};
 use vipward_core::{
     net::labelled,
     pinned::{Status, WireStatus},
 };
 
-use crate::shell::tables::{answering, or_dash, table, yes};
+use crate::shell::tables::{Rows, answering, or_dash, table, yes};
 
 /// The most offenders that the table shows.
 const MOST_OFFENDERS: usize = 32;
@@ -65,7 +64,7 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
     Ok(())
 }
 
-fn interface_table(status: &Status) -> Table {
+fn interface_table(status: &Status) -> Rows {
     let mut interfaces =
         table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER", "PROOF"]);
     for row in &status.interfaces {
@@ -87,7 +86,7 @@ fn interface_table(status: &Status) -> Table {
     interfaces
 }
 
-fn vip_table(status: &Status) -> Table {
+fn vip_table(status: &Status) -> Rows {
     let mut vips =
         table(&["VIP", "INTERFACE", "ROLE", "MAC", "ANSWERING", "ANSWERED", "CONFLICTS", "SUPPRESSED"]);
     for row in &status.vips {
@@ -106,7 +105,7 @@ fn vip_table(status: &Status) -> Table {
     vips
 }
 
-fn offender_table(status: &Status) -> Table {
+fn offender_table(status: &Status) -> Rows {
     let mut offenders = table(&["CLAIMED BY", "VENDOR", "VIP", "INTERFACE", "KIND", "CLAIMS", "LAST"]);
     for row in status.offenders.iter().take(MOST_OFFENDERS) {
         offenders.add_row([
@@ -122,7 +121,7 @@ fn offender_table(status: &Status) -> Table {
     offenders
 }
 
-fn wire_peer_table(wire: &WireStatus) -> Table {
+fn wire_peer_table(wire: &WireStatus) -> Rows {
     let mut peers = table(&["WIRE PEER", "INTERFACE", "ANSWERED", "ROUND TRIP", "HEARD"]);
     let ago = |seconds: Option<f64>| or_dash(seconds.map(|seconds| format!("{seconds:.2} s ago")).as_ref());
     for row in &wire.peers {
@@ -138,7 +137,7 @@ fn wire_peer_table(wire: &WireStatus) -> Table {
     peers
 }
 
-fn wire_table(status: &Status) -> Table {
+fn wire_table(status: &Status) -> Rows {
     let mut counters = table(&["WIRE FAILOVER", "FRAMES"]);
     for outcome in WireOutcome::ALL {
         let frames = status.wire_counters.get(outcome.name()).copied().unwrap_or_default();
@@ -147,7 +146,7 @@ fn wire_table(status: &Status) -> Table {
     counters
 }
 
-fn counter_table(status: &Status) -> Table {
+fn counter_table(status: &Status) -> Rows {
     let mut counters = table(&["OUTCOME", "FRAMES"]);
     for outcome in Outcome::ALL {
         let frames = status.counters.get(outcome.name()).copied().unwrap_or_default();

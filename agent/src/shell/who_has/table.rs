@@ -6,7 +6,7 @@ use vipward_core::net::labelled;
 use vipward_core::who_has::{Latency, Report, Row, Seen, Verdict};
 
 use super::super::{
-    tables::{or_dash, table},
+    tables::{or_dash, shown, table},
     terminal::Colours,
 };
 
@@ -39,7 +39,7 @@ pub fn render(report: &Report, colours: Colours) -> String {
         text.push('\n');
     }
     for note in &report.notes {
-        let _ = writeln!(text, "note: {note}");
+        let _ = writeln!(text, "note: {}", shown(note));
     }
     text
 }

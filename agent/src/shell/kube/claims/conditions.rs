@@ -76,7 +76,7 @@ pub(super) fn condition(
         kind: kind.to_owned(),
         status,
         reason: reason.to_owned(),
-        message: text::message(message).to_owned(),
+        message: text::message(message),
         last_transition_time: text::time(unchanged.map_or(now, |(_, since)| since)),
     }
 }

@@ -57,7 +57,7 @@ impl Known {
 
 impl Reason {
     pub(super) fn of(unanswered: &Unanswered) -> Self {
-        let message = text::message(&unanswered.to_string()).to_owned();
+        let message = text::message(&unanswered.to_string());
         Self { word: unanswered.reason().to_owned(), message }
     }
 }

@@ -24,6 +24,9 @@ use crate::shell::kube::{
     },
 };
 
+/// Length of the longest name of a node, in bytes.
+const MAX_NAME: usize = 253;
+
 /// Reason why an object is no claim.
 #[derive(Debug, Error)]
 pub enum ClaimError {
@@ -125,7 +128,8 @@ pub(in super::super) fn read(object: &str) -> Result<(ClaimRecord, Known), Claim
         conflict: of_kind(CONFLICT).cloned().map(Box::new),
     };
     let deleting = metadata.is_deleting();
-    let move_to = metadata.annotation(MOVE_TO).filter(|node| !node.is_empty()).map(NodeName::from);
+    let move_to = metadata.annotation(MOVE_TO).filter(|node| !node.is_empty());
+    let move_to = move_to.map(|node| NodeName::from(text::clipped_bytes(node, MAX_NAME)));
     let is_wished = |wish| metadata.annotation(wish) == Some("true");
     let (force, release) = (is_wished(FORCE), is_wished(RELEASE));
     let record =

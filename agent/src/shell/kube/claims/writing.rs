@@ -199,7 +199,7 @@ fn contents(write: &ClaimWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let held = held_condition(state, note, unanswered, known.and_then(|known| known.held), now);
     let mut conditions = vec![held, trouble_condition(note, known, now)];
     let mut status = answers(state, unanswered);
-    status["trouble"] = json!(note.trouble.as_deref().map(text::message));
+    status["trouble"] = json!(note.trouble.as_deref().map(text::finding));
     if let Some(conflict) = known.and_then(|known| known.conflict.as_deref()) {
         if !kept.conflict && conflict.status == Truth::True {
             status["conflict"] = Value::Null;

@@ -40,8 +40,17 @@ fn what_is_no_status_is_shown_as_it_is() {
         assert!(error.is_unknown_type(), "{description}");
         assert_eq!(error.to_string(), format!("404: {expected}"), "{description}");
     }
-    let long = refusal(status(502), &"x".repeat(100_000), None).to_string();
-    assert!(long.len() < 1_000);
+}
+
+#[test]
+fn the_words_of_a_refusal_are_short_and_one_line() {
+    let long = "x".repeat(100_000);
+    let object = format!(r#"{{"kind":"Status","code":422,"message":"Invalid value: {long}"}}"#);
+    for (text, description) in [(long, "a page"), (object, "a status with a value")] {
+        assert!(refusal(status(422), &text, None).to_string().len() < 1_000, "{description}");
+    }
+    let object = r#"{"kind":"Status","code":422,"message":"a\nb \u001b[31m"}"#;
+    assert_eq!(refusal(status(422), object, None).to_string(), r"422: a\nb \u{1b}[31m");
 }
 
 #[test]

@@ -190,6 +190,8 @@ fn leases_of_agents_are_recognised_by_their_contents() {
 fn interfaces_that_make_no_sense_are_left_out() {
     let mut object = created(&write(Some(1)));
     let interfaces = r#"[{"name":"eth0","mac":"zz","subnets":[],"carrier":true},
+        {"name":"eth0\n","mac":"02:00:00:00:01:03","subnets":[],"carrier":true},
+        {"name":"sixteenbytesname","mac":"02:00:00:00:01:04","subnets":[],"carrier":true},
         {"name":"eth1","mac":"02:00:00:00:01:02","subnets":["192.0.2.0/24","?"],"carrier":false}]"#;
     object["metadata"]["annotations"]["vipward.io/interfaces"] = interfaces.into();
     let record = parsed(&object).record;

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
+use vipward_core::legible::Excerpt;
 
 use super::super::{
     metallb::MetalLb,
@@ -84,7 +85,8 @@ impl Delivery {
     async fn unreadable(&mut self, object: &str, error: &ObjectError) -> Result<String, Closed> {
         let identity = objects::identity(object).unwrap_or_default();
         let error: &(dyn Error + Sync) = error;
-        warn!(resource = %self.resource, name = &*identity.name, error = chain(error), "an object cannot be read");
+        let error = Excerpt::from(&*chain(error));
+        warn!(resource = %self.resource, name = &*identity.name, %error, "an object cannot be read");
         self.gone(&identity.name).await?;
         Ok(identity.version)
     }
