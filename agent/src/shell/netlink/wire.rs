@@ -28,6 +28,8 @@ const NEIGHBOUR_HEADER_LEN: usize = 12;
 const FILTER_HEADER_LEN: usize = 20;
 const MESSAGE_HEADER_LEN: usize = 16;
 const ATTRIBUTE_HEADER_LEN: usize = 4;
+/// `RTA_VIA` of <linux/rtnetlink.h>, which libc lacks for musl.
+const RTA_VIA: u16 = 18;
 /// The bits of an attribute's type that are flags (`NLA_F_NESTED`, `NLA_F_NET_BYTEORDER`).
 const ATTRIBUTE_KIND: u16 = 0x3fff;
 
@@ -369,7 +371,7 @@ pub(super) fn connected_route(payload: &[u8]) -> Result<Option<ConnectedRoute>, 
             libc::RTA_OIF => interface = u32_at(value, 0),
             libc::RTA_PRIORITY => metric = u32_at(value, 0).unwrap_or(metric),
             libc::RTA_TABLE => table = u32_at(value, 0).unwrap_or(table),
-            libc::RTA_GATEWAY | libc::RTA_VIA => gateway = true,
+            libc::RTA_GATEWAY | RTA_VIA => gateway = true,
             _ => {}
         }
     }

@@ -18,11 +18,13 @@ pub(super) fn make_urgent() -> Urgency {
 
 /// Gives the calling thread the lowest priority above all ordinary threads.
 fn schedule() -> Result<(), Errno> {
-    let parameters = libc::sched_param { sched_priority: 1 };
+    // The kernel's `struct sched_param`. musl's differs, and its `sched_setscheduler` only fails.
+    let priority: libc::c_int = 1;
     // A process that the thread might start gets an ordinary priority.
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the pointer is to a whole sched_param, which is only read; 0 is the calling thread.
-    Errno::result(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)
+    // SAFETY: the pointer is to one int, which is only read; 0 is the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
+    Errno::result(result).map(drop)
 }
 
 /// Locks the present memory of the process page by page, as it comes to be used. What is mapped
@@ -32,3 +34,6 @@ fn lock() -> Result<(), Errno> {
     // SAFETY: this changes no memory's contents.
     Errno::result(unsafe { libc::mlockall(libc::MCL_CURRENT | MCL_ONFAULT) }).map(drop)
 }
+
+#[cfg(test)]
+mod tests;
