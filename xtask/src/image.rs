@@ -10,9 +10,12 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use self::engine::{Engine, EngineKind};
+use self::{
+    binary::Binary,
+    engine::{Engine, EngineKind},
+};
 use crate::{
-    build_ebpf,
+    build_ebpf, licences,
     process::{self, Stopwatch},
     setup::{self, Need},
     workspace::Workspace,
@@ -20,7 +23,12 @@ use crate::{
 
 /// The image's name; its tag is the workspace's version.
 const NAME: &str = "vipward";
-const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+/// Files of the workspace that go with a binary.
+const LICENCES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", licences::LIST];
+/// Name of the notices of Rust's standard library beside these.
+const LIBRARY_NOTICES: &str = "RUST-LIBRARY.html";
+/// Name of the note about glibc beside these.
+const GLIBC_NOTE: &str = "GLIBC.txt";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -44,16 +52,19 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     // Before the build, to fail early.
     let engine = if args.binary_only { None } else { Some(Engine::find(args.engine)?) };
     setup::ensure(workspace, &[Need::Build])?;
+    licences::check(workspace)?;
     build_ebpf::build_embedded(workspace)?;
     let binary = binary::build(workspace)?;
-    let version = binary::version(&binary)?;
-    let bytes = fs::metadata(&binary).with_context(|| format!("failed to read {}", binary.display()))?.len();
-    println!("{} is static, says {NAME} {version}, and has {}", binary.display(), mebibytes(bytes));
+    let version = binary::version(&binary.path)?;
+    let (path, context) = (&binary.path, workspace.target.join("image"));
+    let bytes = fs::metadata(path).with_context(|| format!("failed to read {}", path.display()))?.len();
+    println!("{} is static, says {NAME} {version}, and has {}", path.display(), mebibytes(bytes));
+    fill(&context, workspace, &binary)?;
+    println!("the licences that go with it are in {}", context.join("licenses").display());
     let Some(engine) = engine else { return Ok(()) };
 
     let tag = args.tag.clone().unwrap_or_else(|| format!("{NAME}:{version}"));
     process::step(&format!("building the image {tag} with {engine}"));
-    let context = fill_context(workspace, &binary)?;
     engine.build(&workspace.root.join("deploy/image/Containerfile"), &context, &version, &tag)?;
     println!("{tag} is in {engine}'s storage, and has {}", engine.size(&tag)?);
     if let Some(archive) = &args.archive {
@@ -77,17 +88,41 @@ fn save(engine: &Engine, tag: &str, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fills a directory with the files of the image, and returns it.
-fn fill_context(workspace: &Workspace, binary: &Path) -> Result<PathBuf> {
-    let context = workspace.target.join("image");
-    fs::create_dir_all(&context).with_context(|| format!("failed to create {}", context.display()))?;
-    let licences = LICENCES.map(|name| workspace.root.join(name));
-    for source in licences.iter().map(PathBuf::as_path).chain([binary]) {
-        let name = source.file_name().expect("invariant: these are files");
-        fs::copy(source, context.join(name))
-            .with_context(|| format!("failed to copy {} to {}", source.display(), context.display()))?;
+/// Fills a directory with the files of the image.
+fn fill(context: &Path, workspace: &Workspace, binary: &Binary) -> Result<()> {
+    let licences = context.join("licenses");
+    fs::create_dir_all(&licences).with_context(|| format!("failed to create {}", licences.display()))?;
+    let own = LICENCES.map(|name| (workspace.root.join(name), licences.join(name)));
+    let others = [
+        (binary.library_notices.clone(), licences.join(LIBRARY_NOTICES)),
+        (binary.path.clone(), context.join(NAME)),
+    ];
+    for (from, to) in own.into_iter().chain(others) {
+        fs::copy(&from, &to)
+            .with_context(|| format!("failed to copy {} to {}", from.display(), to.display()))?;
     }
-    Ok(context)
+    let note = licences.join(GLIBC_NOTE);
+    // xtask's version is the workspace's, as the agent's is.
+    fs::write(&note, glibc_note(&binary.glibc, env!("CARGO_PKG_VERSION")))
+        .with_context(|| format!("failed to write {}", note.display()))
+}
+
+/// Returns what the LGPL wants to be said with a binary that contains glibc.
+fn glibc_note(release: &str, version: &str) -> String {
+    format!(
+        "vipward {version} is linked statically with glibc: {release}.\n\
+         glibc is free software under the GNU Lesser General Public License, version 2.1 or later. The text\n\
+         and glibc's notices are in {} beside this file. There is no warranty.\n\
+         \n\
+         To link vipward with another glibc: install it with its libc.a, and run `cargo xtask image` in the\n\
+         source of vipward {version}, which is complete. The linker is `cc`, and takes the libc.a that\n\
+         `cc -print-file-name=libc.a` prints.\n\
+         \n\
+         glibc's source is Debian's source package of that version, if Debian is named above (`apt-get source\n\
+         glibc`, snapshot.debian.org), else that of the distribution named, or of https://sourceware.org/glibc.\n\
+         Whoever hands this binary on offers it too (section 6 of the licence).\n",
+        licences::LIST
+    )
 }
 
 /// Returns a size in MiB, rounded to a tenth.

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::{
     build_ebpf,
     compiler::Toolchain,
+    licences,
     process::{self, Stopwatch},
     programs,
     setup::{self, Need},
@@ -30,6 +31,7 @@ const CHECKS: &[Check] = &[
     ("no leftovers", leftovers),
     ("shell scripts parse", shell_scripts),
     ("licences, bans, sources", dependencies),
+    ("licences of what is linked", licences::check),
     ("unused dependencies", unused_dependencies),
     ("clippy, eBPF", clippy_ebpf),
     ("clippy, host", clippy_host),
@@ -112,8 +114,9 @@ fn lints_everywhere(workspace: &Workspace) -> Result<()> {
 }
 
 fn leftovers(workspace: &Workspace) -> Result<()> {
-    // Names of companies contain such words.
-    let files = tracked(workspace)?.into_iter().filter(|file| file != vendors::TABLE);
+    // Names of companies and the texts of others contain such words.
+    let files = tracked(workspace)?.into_iter();
+    let files = files.filter(|file| ![vendors::TABLE, licences::LIST].contains(&file.as_str()));
     report(workspace, files, |_, text| sources::leftover_lines(text))
 }
 

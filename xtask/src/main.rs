@@ -5,6 +5,7 @@ mod compiler;
 mod fuzz;
 mod image;
 mod launch;
+mod licences;
 mod lint;
 mod object;
 mod process;
@@ -82,6 +83,8 @@ enum Command {
     Bench(PassedOn),
     /// Generate the table of MAC vendors from the listings in the crate oui-data
     Vendors,
+    /// Write THIRD-PARTY.txt, the licences of what is linked into the agent, with cargo-about
+    Licences,
     /// Build the agent as a static binary for this machine's architecture, and an image with
     /// nothing else in it
     ///
@@ -133,6 +136,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.into());
             launch::run(&workspace, launch::Program::Demo, flags.chain(args.rest.args).collect())
         }
+        Command::Licences => licences::run(&workspace),
         Command::Vendors => vendors::run(&workspace),
         Command::Image(args) => image::run(&workspace, &args),
         Command::Bench(args) => {

@@ -37,6 +37,7 @@ pub(crate) enum Need {
     Lint,
     Demo,
     Vm,
+    Licences,
 }
 
 impl Need {
@@ -47,6 +48,7 @@ impl Need {
             Self::Lint => "lint",
             Self::Demo => "demo",
             Self::Vm => "vm",
+            Self::Licences => "licences",
         }
     }
 }
@@ -63,7 +65,13 @@ type Probed = (&'static Requirement, Option<Found>);
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
     compiler::check_override()?;
-    let all: Vec<_> = REQUIREMENTS.iter().filter(|r| args.vm || r.needed_for != [Need::Vm]).collect();
+    // `licences` installs what only it needs.
+    let all = REQUIREMENTS.iter().filter(|r| match r.needed_for {
+        [Need::Vm] => args.vm,
+        [Need::Licences] => false,
+        _ => true,
+    });
+    let all: Vec<_> = all.collect();
     let probed = probe_all(workspace, &all);
     println!("{}", render(&probed));
     let missing = missing(&probed);

@@ -11,9 +11,23 @@ use object::{Object as _, elf, read::elf::ElfFile64, read::elf::ProgramHeader as
 
 use crate::{process, programs::STATIC, workspace::Workspace};
 
-/// Builds the agent and returns the path of the binary.
-pub(super) fn build(workspace: &Workspace) -> Result<PathBuf> {
+/// Static binary, and what must be said of the libraries in it.
+pub(super) struct Binary {
+    pub(super) path: PathBuf,
+    /// Notices of Rust's standard library.
+    pub(super) library_notices: PathBuf,
+    /// The release of glibc.
+    pub(super) glibc: String,
+}
+
+/// Builds the agent.
+pub(super) fn build(workspace: &Workspace) -> Result<Binary> {
     let triple = process::host()?;
+    // Before the build, to fail early.
+    let library_notices = library_notices()?;
+    let archive = process::output(Command::new("cc").arg("-print-file-name=libc.a"))?;
+    let archive = fs::read(archive.trim()).context("there is no libc.a (Debian's libc6-dev)")?;
+    let glibc = glibc_release(&archive).context("libc.a is not glibc's")?;
     process::step(&format!("building a static agent for {triple} (about six minutes at first)"));
     let mut cargo = process::cargo();
     cargo.current_dir(&workspace.root).args(["build", "--release", "--package=vipward", "--bin=vipward"]);
@@ -23,15 +37,40 @@ pub(super) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let others = env::var("RUSTFLAGS").unwrap_or_default();
     cargo.env("RUSTFLAGS", format!("{others} {STATIC}").trim()).env_remove("CARGO_ENCODED_RUSTFLAGS");
     process::run(&mut cargo).context("no static agent, which needs libc.a (Debian's libc6-dev)")?;
-    let binary = workspace.target.join(&triple).join("release/vipward");
-    let bytes = fs::read(&binary).with_context(|| format!("failed to read {}", binary.display()))?;
-    let static_ = is_static(&bytes).with_context(|| format!("{} is no program", binary.display()))?;
+    let path = workspace.target.join(&triple).join("release/vipward");
+    let bytes = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    let static_ = is_static(&bytes).with_context(|| format!("{} is no program", path.display()))?;
     ensure!(
         static_,
         "{} is linked dynamically, although rustc was given `{STATIC}`: an image from scratch has no libraries",
-        binary.display()
+        path.display()
     );
-    Ok(binary)
+    Ok(Binary { path, library_notices, glibc })
+}
+
+/// Returns the path of the notices of Rust's standard library.
+fn library_notices() -> Result<PathBuf> {
+    let sysroot = process::output(Command::new("rustc").arg("--print=sysroot"))?;
+    let notices = Path::new(sysroot.trim()).join("share/doc/rust/COPYRIGHT-library.html");
+    ensure!(
+        notices.is_file(),
+        "{} is missing, which an image must have: use rustup's Rust",
+        notices.display()
+    );
+    Ok(notices)
+}
+
+/// Returns the release of glibc that an archive is, such as `Debian GLIBC 2.36-9+deb12u14`, from the
+/// string that it prints about itself.
+pub(super) fn glibc_release(archive: &[u8]) -> Option<String> {
+    const BANNER: &[u8] = b"GNU C Library (";
+    let start = archive.windows(BANNER.len()).position(|window| window == BANNER)? + BANNER.len();
+    let release = archive[start..].split(|byte| *byte == b')').next()?;
+    let version = archive[start + release.len()..].split(|byte| *byte == b'\n').next()?;
+    let version = version.strip_prefix(b") stable release version ")?.strip_suffix(b".")?;
+    let [release, version] = [release, version].map(String::from_utf8_lossy);
+    // A distribution's name for it has the version, and that of glibc's authors is `GNU libc`.
+    Some(if release.contains(&*version) { release.into_owned() } else { format!("{release} {version}") })
 }
 
 /// Returns whether a program needs neither a loader nor a library.

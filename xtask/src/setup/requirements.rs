@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Need::{self, Build, Demo, Lint, Test, Vm};
+use super::Need::{self, Build, Demo, Licences, Lint, Test, Vm};
 
 /// Tool that must be installed.
 pub(crate) struct Requirement {
@@ -104,6 +104,13 @@ const CARGO_FUZZ: CargoTool = CargoTool {
     variables: NO_DEBUG_INFO,
     seconds: 15,
 };
+const CARGO_ABOUT: CargoTool = CargoTool {
+    name: "cargo-about",
+    version: "0.9.3",
+    options: &["--debug", "--features=cli"],
+    variables: NO_DEBUG_INFO,
+    seconds: 60,
+};
 
 /// All requirements, in the order of installation.
 pub(super) const REQUIREMENTS: &[Requirement] = &[
@@ -152,6 +159,12 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
     apt("qemu-system-aarch64", &[Vm], Probe::Program, &["qemu-system-arm"]),
     apt("aarch64-linux-gnu-gcc", &[Vm], Probe::Program, &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"]),
     apt("xz", &[Vm], Probe::Program, &["xz-utils"]),
+    Requirement {
+        name: "cargo-about",
+        needed_for: &[Licences],
+        probe: Probe::Program,
+        source: Source::Cargo(&CARGO_ABOUT),
+    },
 ];
 
 const fn apt(
