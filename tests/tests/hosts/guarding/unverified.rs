@@ -41,7 +41,7 @@ const ATTACKS: &[Attack] = &[
     ("an unfinished checksum elsewhere", Family::V6, |attacker, vip| {
         let mut frame = claim(vip)?;
         frame[56..58].copy_from_slice(&[0xde, 0xad]);
-        attacker.guest.send_unfinished(&frame, 14, 24)
+        attacker.guest.send_unfinished(&frame, MESSAGE + 8, 4)
     }),
     ("a message of 6,152 bytes", Family::V6, |attacker, vip| attacker.wire.send(&long_claim(vip)?)),
     ("hop-by-hop options", Family::V6, |attacker, vip| attacker.wire.send(&behind(&[HOP_BY_HOP], vip)?)),
