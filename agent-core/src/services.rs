@@ -51,7 +51,7 @@ use self::{
     endpoints::Endpoints,
     grants::Grants,
     hands::Turns,
-    ingress::Duty,
+    ingress::{Duty, Naming},
     precedence::{Holders, Order},
     quota::Quotas,
     reading::{Reading, Wanted},
@@ -99,8 +99,9 @@ struct Vip {
     former: Arc<[ServiceName]>,
     refusal: Option<Refusal>,
     order: Order,
-    /// True if the statuses of its Services may name it before a node has held it.
-    is_for_status: bool,
+    naming: Naming,
+    /// True if the controller reserves it for no Service, since none may have it.
+    is_shut: bool,
     demand: Option<Demand>,
     problems: Vec<(ServiceName, Problem)>,
 }
@@ -141,7 +142,7 @@ pub struct Services {
     turns: BTreeMap<ServiceName, Turns>,
     /// Services that were served and now have another type, with their uids.
     let_go: BTreeMap<ServiceName, Arc<str>>,
-    /// The reservations, for an agent alone.
+    /// The reservations, for an agent.
     grants: Grants,
     /// The pools and reservations. Only the controller has some.
     allocator: Allocator,
@@ -425,6 +426,7 @@ impl Services {
             | pools::Event::Withdrawn(_)
             | pools::Event::Object { .. }
             | pools::Event::ObjectGone(_)
+            | pools::Event::Permitted(_)
             | pools::Event::Answered(_)
             | pools::Event::Failed(_)
             | pools::Event::Synced
@@ -437,30 +439,30 @@ impl Services {
 
     /// Evaluates everything that was touched: first Services, then their VIPs, then the statuses.
     fn look_again(&mut self, listed: bool, commands: &mut Vec<Command>) {
-        let mut touched = std::mem::take(&mut self.touched);
-        let mut services = touched.services.clone();
-        // The pools may give one Service what another one has left.
-        while !services.is_empty() {
-            for name in &services {
+        let (mut services, mut vips) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            // The pools may give one Service what another one has left.
+            let mut next = std::mem::take(&mut self.touched.services);
+            for name in &next {
                 self.assess(name, commands);
             }
-            services = std::mem::take(&mut self.touched.services);
-            touched.services.extend(services.iter().cloned());
-        }
-        let mut vips = touched.vips;
-        let mut next = std::mem::take(&mut self.touched.vips);
-        next.extend(&vips);
-        // One VIP may make room for another, or take it.
-        while !next.is_empty() {
+            let is_settled = next.is_empty();
+            services.append(&mut next);
+            if !is_settled {
+                continue;
+            }
+            // One VIP may make room for another, or take it.
+            let mut next = std::mem::take(&mut self.touched.vips);
+            if next.is_empty() {
+                break;
+            }
             for vip in &next {
                 self.resolve(*vip, commands);
             }
             vips.append(&mut next);
-            next = std::mem::take(&mut self.touched.vips);
         }
         let mut statuses = std::mem::take(&mut self.touched.statuses);
-        statuses.extend(touched.services);
-        statuses.extend(touched.statuses);
+        statuses.append(&mut services);
         for name in &statuses {
             self.settle(name, listed, commands);
         }

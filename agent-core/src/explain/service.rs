@@ -138,7 +138,8 @@ fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
     let remedy = match &facts.leader {
         Look::Not(_) => "its holder writes it: see below why no node holds it, or that node's log".to_owned(),
         Look::Seen(_) | Look::Failed(_) => format!(
-            "the controller writes it within seconds, unless the address is refused (see below); if not, see its log: \
+            "the controller writes it within seconds, unless the address is refused (see below); that of no pool and \
+             outside of --allow-address, once it is held. If not, see its log: \
              kubectl -n {} logs deployment/vipward-controller",
             facts.namespace
         ),

@@ -73,6 +73,8 @@ pub enum Event {
     },
     /// The `VirtualIP` of an address is gone.
     ObjectGone(IpAddr),
+    /// A Service may have the address now, and none might before.
+    Permitted(IpAddr),
     /// The write of an address's reservation has ended. What the object is now comes before, as an
     /// event of its own.
     Answered(IpAddr),
@@ -191,6 +193,7 @@ impl Allocator {
                 let before = self.book.remove(vip, &mut self.pools);
                 self.touch(vip, before);
             }
+            Event::Permitted(vip) => self.touch_free(vip),
             Event::Answered(vip) => {
                 // The one that has it now may have waited for this answer, to give the address up.
                 let asking = self.book.answered(vip);

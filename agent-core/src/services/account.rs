@@ -120,7 +120,7 @@ impl Services {
         let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
         let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
         let would_want = || place_in(&entry.reading.wish(&entry.record, &entry.given, &self.settings).wanted);
-        let is_in_status = || entry.record.ingress.iter().any(|ingress| ingress.ip == Some(address));
+        let is_in_status = || entry.record.has_in_status(address);
         let place = place_in(&entry.wanted).or_else(|| unserved.as_ref().and_then(|_| would_want()));
         let place = place.or_else(|| is_in_status().then_some(Place::Status));
         let text = address.to_string();
@@ -141,6 +141,7 @@ impl Services {
             // These are problems of a VIP.
             | Problem::Refused { .. }
             | Problem::Disputed { .. }
+            | Problem::Unconfirmed { .. }
             | Problem::TooManyVips { .. }
             | Problem::Unshared { .. }
             | Problem::Clash { .. }

@@ -1,12 +1,17 @@
 //! The controller's addresses: what Services ask of the pools, and what they are given.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use super::{
-    Command, Role, ServiceEntry, Services,
+    Command, Role, ServiceEntry, Services, Vip,
     records::{Annotations, StatusOwner},
     reserved::{Reserved, Verdict, judge},
     sharing::Kept,
+    standing::Standing,
     types::Settings,
 };
 use crate::{
@@ -18,17 +23,32 @@ use crate::{
 struct Known<'a> {
     reserved: &'a Reserved,
     settings: &'a Settings,
-    is_wanted: &'a dyn Fn(IpAddr) -> bool,
+    vips: &'a BTreeMap<IpAddr, Box<Vip>>,
+    claims: &'a BTreeMap<IpAddr, Standing>,
+    named_at_start: &'a BTreeSet<IpAddr>,
 }
 
-impl Surroundings for Known<'_> {
-    fn refuses(&self, vip: IpAddr) -> bool {
+impl Known<'_> {
+    fn is_needed(&self, vip: IpAddr) -> bool {
         let verdict = judge(vip, self.settings, self.reserved.others(vip), |_| false);
         matches!(verdict, Verdict::Refused(_))
     }
 
+    fn was_held(&self, vip: IpAddr) -> bool {
+        self.vips.get(&vip).is_some_and(|known| known.was_held)
+            || self.claims.get(&vip).is_some_and(|standing| standing.was_held)
+    }
+}
+
+impl Surroundings for Known<'_> {
+    fn refuses(&self, vip: IpAddr) -> bool {
+        self.is_needed(vip) || self.reserved.is_elsewhere(vip, self.settings, self.was_held(vip))
+    }
+
+    // An address of a pool outside of every segment is given all the same: that is the pool's fault.
     fn is_free(&self, vip: IpAddr) -> bool {
-        !(self.is_wanted)(vip) && !self.refuses(vip)
+        let is_wanted = self.vips.contains_key(&vip) || self.named_at_start.contains(&vip);
+        !is_wanted && !self.is_needed(vip)
     }
 }
 
@@ -41,7 +61,7 @@ impl Services {
     /// Returns true if the status of a Service names the address.
     pub fn has_in_status(&self, service: &ServiceName, vip: IpAddr) -> bool {
         let entry = self.entries.get(service);
-        entry.is_some_and(|entry| entry.record.ingress.iter().any(|ingress| ingress.ip == Some(vip)))
+        entry.is_some_and(|entry| entry.record.has_in_status(vip))
     }
 
     /// Passes an event to the pools, if this process has them.
@@ -49,9 +69,9 @@ impl Services {
         if self.settings.role != Role::Controller {
             return;
         }
-        let is_wanted = |vip| self.vips.contains_key(&vip) || self.named_at_start.contains(&vip);
-        let known = Known { reserved: &self.reserved, settings: &self.settings, is_wanted: &is_wanted };
-        for command in self.allocator.on_event(event(), &known) {
+        let Self { allocator, reserved, settings, vips, claims, named_at_start, .. } = self;
+        let known = Known { reserved, settings, vips, claims, named_at_start };
+        for command in allocator.on_event(event(), &known) {
             match command {
                 pools::Command::Write(write) => commands.push(Command::Reserve(write)),
                 pools::Command::Assign { service, addresses, lacks, pending } => {
@@ -62,6 +82,13 @@ impl Services {
                 }
             }
         }
+    }
+
+    /// Returns true if the controller reserves an address for no Service that asks for it.
+    pub(super) fn is_shut(&self, vip: IpAddr) -> bool {
+        let Self { reserved, settings, vips, claims, named_at_start, .. } = self;
+        let known = Known { reserved, settings, vips, claims, named_at_start };
+        settings.role == Role::Controller && known.refuses(vip)
     }
 
     /// Returns true if Services of several namespaces may share an address by `MetalLB`'s key. What an
@@ -75,7 +102,7 @@ impl Services {
     /// Returns which Services keep an address of another namespace by `MetalLB`'s key. That of a
     /// `VIPPool` needs consent, unless `MetalLB` gave it out.
     pub(super) fn kept_by_metallb(&self, vip: IpAddr) -> Kept {
-        if !self.settings.metallb && !self.grants.has(vip) {
+        if !self.settings.metallb && !(self.settings.role == Role::Alone && self.grants.has(vip)) {
             Kept::Never
         } else if self.allocator.kind_of(vip) == Some(PoolKind::VipPool) {
             Kept::FromMetallb

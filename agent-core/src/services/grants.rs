@@ -1,4 +1,4 @@
-//! Reservations as agents without a controller see them: what a Service was given, it has.
+//! Reservations as agents see them: what a Service was given, it has.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +52,7 @@ impl Services {
     /// Takes in the reservation of an address. One that is kept for a Service that is gone gives
     /// nobody the address.
     pub(super) fn put_grant(&mut self, vip: IpAddr, reservation: Option<&Reservation>) {
-        if self.settings.role != Role::Alone {
+        if self.settings.role == Role::Controller {
             return;
         }
         let service =
@@ -67,7 +67,7 @@ impl Services {
     /// Gives a Service the addresses that are reserved for it, and those that its status has by
     /// `MetalLB`'s key from the Service that they are reserved for.
     pub(super) fn grant(&mut self, service: &ServiceName) {
-        if self.settings.role != Role::Alone {
+        if self.settings.role == Role::Controller {
             return;
         }
         let Some(entry) = self.entries.get(service) else { return };

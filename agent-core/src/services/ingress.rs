@@ -1,7 +1,7 @@
 //! Decision about the addresses of a Service's status, and about the node that writes them.
 //!
-//! A status names only addresses that have been held, or that lie on a segment: kube-proxy sends the
-//! cluster's own traffic for them to the Service.
+//! kube-proxy sends the cluster's own traffic for an address in a status to the Service, whoever has
+//! the address. [`Naming`] says which addresses a status may name.
 //!
 //! All holders of a Service's VIPs would write the same addresses, so two writes
 //! do no harm. An address that only some nodes refuse stays if it is there.
@@ -12,15 +12,30 @@ use std::{collections::BTreeMap, net::IpAddr};
 use super::{
     Command, Role, Services, Unselected, Vip,
     records::{ServiceRecord, StatusOwner},
+    standing::Standing,
 };
-use crate::{cluster::ServiceName, ownership::Demand};
+use crate::cluster::ServiceName;
 
-/// Decision about naming an address in a status.
+/// Whether the statuses of the Services that have an address may name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Naming {
+    /// They name it.
+    Named,
+    /// One that names it goes on. No other begins.
+    Left,
+    /// The same, although a node holds the VIP: only Leases say that the address is on a segment.
+    Unconfirmed,
+    /// None names it.
+    #[default]
+    Unnamed,
+}
+
+/// Decision about naming an address in a Service's status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Acceptance {
     Accepted,
-    /// Refused by this node. Other nodes may decide otherwise.
-    RefusedHere,
+    /// It stays if it is there.
+    Left,
     Refused,
 }
 
@@ -34,19 +49,59 @@ pub(super) enum Duty {
 impl Vip {
     /// Decides if the status of a Service that wants the VIP may name it.
     pub(super) fn accepts(&self, service: &ServiceName) -> Acceptance {
-        let is_admitted = |demand: &Demand| demand.services.contains(service);
-        match (&self.refusal, &self.demand) {
-            (Some(refusal), _) if refusal.is_this_nodes_view() => Acceptance::RefusedHere,
-            (None, Some(demand)) if !is_admitted(demand) => Acceptance::Refused,
-            // Another node may know of a segment that this one does not know yet.
-            (None, _) if !self.is_for_status => Acceptance::RefusedHere,
-            (None, Some(_)) => Acceptance::Accepted,
-            (Some(_), _) | (None, None) => Acceptance::Refused,
+        if let Some(refusal) = &self.refusal {
+            // Other nodes may decide otherwise.
+            return if refusal.is_this_nodes_view() { Acceptance::Left } else { Acceptance::Refused };
+        }
+        let is_admitted = self.demand.as_ref().is_some_and(|demand| demand.services.contains(service));
+        if !is_admitted {
+            return Acceptance::Refused;
+        }
+        match self.naming {
+            Naming::Named => Acceptance::Accepted,
+            Naming::Left | Naming::Unconfirmed => Acceptance::Left,
+            Naming::Unnamed => Acceptance::Refused,
         }
     }
 }
 
 impl Services {
+    /// Decides if statuses may name an address that is not refused.
+    ///
+    /// A user who names an address must not have the cluster's traffic for a host sent to a Service. So
+    /// the controller names an address that no admin has chosen once its VIP is held: then no other host
+    /// has answered for it. Claims and Leases are written with the tokens of nodes, so the address must
+    /// be on a segment that a Node object confirms, too.
+    pub(super) fn naming(&self, address: IpAddr, standing: &Standing) -> Naming {
+        let vip = &self.vips[&address];
+        let is_held = vip.order.is_held || self.holders.left.contains_key(&address);
+        let is_near = self.reserved.is_on_segment(address);
+        if self.is_chosen_by_an_admin(address, vip) {
+            return if standing.was_held || is_near { Naming::Named } else { Naming::Unnamed };
+        }
+        let is_confirmed = self.reserved.is_on_confirmed_segment(address);
+        match self.settings.role {
+            Role::Alone | Role::Announcer if is_held || is_near => Naming::Named,
+            Role::Controller if is_held && is_confirmed => Naming::Named,
+            Role::Controller if is_held => Naming::Unconfirmed,
+            Role::Controller if standing.was_held && is_confirmed => Naming::Left,
+            Role::Alone | Role::Announcer | Role::Controller => Naming::Unnamed,
+        }
+    }
+
+    /// Returns true if the address is in a pool or came from one, is permitted by its network, or was
+    /// given by `MetalLB`'s controller.
+    fn is_chosen_by_an_admin(&self, address: IpAddr, vip: &Vip) -> bool {
+        let is_from_metallb = |service| {
+            self.entries
+                .get(service)
+                .is_some_and(|entry| entry.record.status_from_metallb && entry.record.has_in_status(address))
+        };
+        self.settings.allow.iter().any(|net| net.contains(&address))
+            || self.allocator.kind_of(address).is_some()
+            || vip.services.iter().any(|(service, _)| is_from_metallb(service))
+    }
+
     /// Evaluates this node's task about a Service's status. The
     /// node keeps a task that it has begun until the task is done.
     pub(super) fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
@@ -97,7 +152,7 @@ fn due(record: &ServiceRecord, wanted: &[(IpAddr, Acceptance)]) -> Option<Duty> 
     let present = present(record);
     let belongs = |(address, acceptance): &(IpAddr, Acceptance)| match acceptance {
         Acceptance::Accepted => true,
-        Acceptance::RefusedHere => present.contains(address),
+        Acceptance::Left => present.contains(address),
         Acceptance::Refused => false,
     };
     let target: Vec<_> =

@@ -25,7 +25,8 @@ pub(super) struct Holders {
     sessions: BTreeMap<NodeName, Session>,
     /// The node that this host is.
     own: Option<NodeName>,
-    /// The VIPs that lost their last holder, and the time of that. None until the time is known.
+    /// The VIPs that lost their last holder, and the time of that. None until the time is known. Those
+    /// that stood in a status when the controller began are among them.
     pub(super) left: BTreeMap<IpAddr, Option<Monotonic>>,
     /// True once every VIP has been evaluated after the first list.
     pub(super) begun: bool,
@@ -122,6 +123,8 @@ impl Services {
             || standing.is_forced && others.iter().all(Refusal::yields_to_force)
             || !self.holders.begun && self.came_first_before(address, others);
         let is_found = !self.holders.begun && self.found.get(&address) == Some(&true);
+        let was_named =
+            !self.holders.begun && self.settings.role == Role::Controller && self.is_in_a_status(address);
         let Some(vip) = self.vips.get_mut(&address) else { return Precedence::Last };
         if is_held {
             self.holders.left.remove(&address);
@@ -129,6 +132,9 @@ impl Services {
         } else if is_found {
             // The program has answered for it all the time. This node is about to take it back.
             vip.order.came_first = true;
+            self.holders.left.insert(address, None);
+        } else if was_named {
+            // The claim may be lost, and the holder about to write it again.
             self.holders.left.insert(address, None);
         } else if vip.order.is_held && vip.order.came_first && !self.holders.is_behind {
             self.holders.left.insert(address, None);
@@ -160,15 +166,19 @@ impl Services {
     /// address: the process before this one has guarded it, or the controller has written its status.
     /// Otherwise a false Lease would darken it.
     fn came_first_before(&self, address: IpAddr, others: &[Refusal]) -> bool {
-        let is_in_status = |service| {
+        self.found.contains_key(&address)
+            || self.settings.role != Role::Alone && self.is_in_a_status(address)
+            || others.iter().all(Refusal::is_by_lease)
+    }
+
+    /// Returns true if Vipward has written the address into the status of a Service that wants it.
+    fn is_in_a_status(&self, address: IpAddr) -> bool {
+        let has_it = |service| {
             self.entries.get(service).is_some_and(|entry| {
-                entry.record.status_owner() == StatusOwner::Vipward
-                    && entry.record.ingress.iter().any(|ingress| ingress.ip == Some(address))
+                entry.record.status_owner() == StatusOwner::Vipward && entry.record.has_in_status(address)
             })
         };
         let mut services = self.vips.get(&address).into_iter().flat_map(|vip| &vip.services);
-        self.found.contains_key(&address)
-            || self.settings.role != Role::Alone && services.any(|(service, _)| is_in_status(service))
-            || others.iter().all(Refusal::is_by_lease)
+        services.any(|(service, _)| has_it(service))
     }
 }

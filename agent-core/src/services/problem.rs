@@ -123,6 +123,15 @@ pub enum Problem {
         /// The other need.
         why: Refusal,
     },
+    /// A VIP that a status does not name, since no admin vouches for its address.
+    #[error(
+        "{vip} is announced, but Vipward does not write it into the status: no Node has an address (status.addresses) in \
+         its subnet, and no VIPPool has it. Make a VIPPool with it, or permit its network (--allow-address)"
+    )]
+    Unconfirmed {
+        /// The VIP.
+        vip: IpAddr,
+    },
     /// An annotation that has no effect on a Service.
     #[error(
         "annotation vipward.io/force has no effect on a Service, because it takes addresses from other hosts. An admin \
@@ -276,6 +285,7 @@ impl Problem {
             | Self::Disputed { .. }
             | Self::ForceElsewhere
             | Self::ExternalIps
+            | Self::Unconfirmed { .. }
             | Self::NotReserved { .. }
             | Self::Lacking(_)
             | Self::Malformed { .. }

@@ -122,12 +122,19 @@ impl Reading {
     }
 
     /// Returns the addresses that the Service wants if it is served. `given` has those that the
-    /// controller's pools give it, or gave it before the controller was removed.
+    /// controller gives it, or gave it before the controller was removed.
     pub(super) fn wish(&self, record: &ServiceRecord, given: &[IpAddr], settings: &Settings) -> Wish {
         let mut wish = Wish::default();
         let asked = self.asked.as_ref().map(|asked| (asked.place, &*asked.addresses));
         match (record.status_owner(), settings.role) {
-            (_, Role::Announcer) => wish.add(&status_vips(record), Place::Status, settings),
+            (StatusOwner::Other(_), Role::Announcer) => {
+                wish.add(&status_vips(record), Place::Status, settings);
+            }
+            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Announcer) => {
+                wish.add(&status_vips(record), Place::Status, settings);
+                // The controller writes some addresses into the status only once they are held.
+                wish.add(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
+            }
             (StatusOwner::Nobody | StatusOwner::Vipward, Role::Alone) => {
                 let (place, addresses) = asked.unwrap_or((Place::Pool, given));
                 wish.add_for_status(addresses, place, settings);

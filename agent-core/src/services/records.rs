@@ -99,6 +99,11 @@ impl ServiceRecord {
         self.load_balancer && !self.deleting && (self.local || withdraw_without_endpoints)
     }
 
+    /// Returns true if its status names the address.
+    pub fn has_in_status(&self, vip: IpAddr) -> bool {
+        self.ingress.iter().any(|ingress| ingress.ip == Some(vip))
+    }
+
     /// Returns the author of the addresses in its status.
     pub fn status_owner(&self) -> StatusOwner<'_> {
         if self.ingress.is_empty() {

@@ -48,8 +48,13 @@ pub(super) struct Reserved {
     /// The Service of each `ClusterIP`, and the `ClusterIP`s of each Service.
     cluster_ips: (BTreeMap<IpAddr, ServiceName>, BTreeMap<ServiceName, Vec<IpAddr>>),
     /// The subnets of the segments, each with the nodes that have it.
-    segments: BTreeMap<IpNet, BTreeSet<Source>>,
+    segments: Segments,
+    /// Those in which a node has an address by its Node object, which no token of a node writes.
+    confirmed: Segments,
 }
+
+/// Subnets, each with its sources.
+type Segments = BTreeMap<IpNet, BTreeSet<Source>>;
 
 impl Reserved {
     // Each setter returns the networks that it affects.
@@ -66,7 +71,9 @@ impl Reserved {
         taken.extend(
             addresses.iter().map(|address| ((*address).into(), Refusal::Node { node: node.clone() })),
         );
-        self.put(Source::Node(node), taken)
+        let mut changed = self.put(Source::Node(node.clone()), taken);
+        changed.append(&mut self.confirm(node));
+        changed
     }
 
     pub(super) fn put_interfaces(&mut self, node: NodeName, interfaces: &[NodeInterface]) -> BTreeSet<IpNet> {
@@ -84,15 +91,28 @@ impl Reserved {
                 let (node, interface) = (node.clone(), Arc::clone(name));
                 taken.entry(net.addr().into()).or_insert(Refusal::NodeInterface { node, net, interface });
             }
-            for net in subnets.map(IpNet::trunc) {
+            for net in subnets.map(IpNet::trunc).filter(is_of_a_segment) {
                 put_ends(&mut taken, net);
                 segments.insert(net);
             }
         }
-        let source = Source::Interfaces(node);
-        let mut changed = self.put_segments(&source, &segments);
+        let source = Source::Interfaces(node.clone());
+        let mut changed = put_segments(&mut self.segments, &source, &segments);
         changed.append(&mut self.put(source, taken));
+        changed.append(&mut self.confirm(node));
         changed
+    }
+
+    /// Compares a node's subnets with the addresses of its Node object.
+    fn confirm(&mut self, node: NodeName) -> BTreeSet<IpNet> {
+        let taken = self.by_source.get(&Source::Node(node.clone())).into_iter().flatten();
+        let addresses = taken.filter(|(_, why)| matches!(why, Refusal::Node { .. }));
+        let addresses: Vec<_> = addresses.map(|(net, _)| net.addr()).collect();
+        let source = Source::Interfaces(node);
+        let own = self.segments.iter().filter(|(_, sources)| sources.contains(&source));
+        let has_one = |net: &&IpNet| addresses.iter().any(|address| net.contains(address));
+        let now = own.map(|(net, _)| net).filter(has_one).copied().collect();
+        put_segments(&mut self.confirmed, &source, &now)
     }
 
     pub(super) fn remove_node(&mut self, node: &NodeName) -> BTreeSet<IpNet> {
@@ -118,7 +138,7 @@ impl Reserved {
         for net in &segments {
             put_ends(&mut taken, *net);
         }
-        let mut changed = self.put_segments(&Source::Host, &segments);
+        let mut changed = put_segments(&mut self.segments, &Source::Host, &segments);
         changed.append(&mut self.put(Source::Host, taken));
         changed
     }
@@ -176,28 +196,21 @@ impl Reserved {
         changed
     }
 
-    /// Returns the subnets that are new, and those that no node has any more.
-    fn put_segments(&mut self, source: &Source, now: &BTreeSet<IpNet>) -> BTreeSet<IpNet> {
-        let mut changed = BTreeSet::new();
-        for net in now {
-            let sources = self.segments.entry(*net).or_default();
-            if sources.is_empty() {
-                changed.insert(*net);
-            }
-            sources.insert(source.clone());
-        }
-        self.segments.retain(|net, sources| {
-            if !now.contains(net) && sources.remove(source) && sources.is_empty() {
-                changed.insert(*net);
-            }
-            !sources.is_empty()
-        });
-        changed
-    }
-
     /// Returns true if an address is in the subnet of a segment on which a node announces.
     pub(super) fn is_on_segment(&self, address: IpAddr) -> bool {
         around(address).any(|net| self.segments.contains_key(&net))
+    }
+
+    /// Returns true if a user asks in vain for an address outside of the segments: the admin has named no
+    /// networks, and no node has held the VIP.
+    pub(super) fn is_elsewhere(&self, address: IpAddr, settings: &Settings, was_held: bool) -> bool {
+        settings.allow.is_empty() && !was_held && !self.is_on_segment(address)
+    }
+
+    /// Returns true if an address is in such a subnet, and the Node object of its node lists another there. A Lease alone
+    /// proves nothing to others than its node: the node's token writes it.
+    pub(super) fn is_on_confirmed_segment(&self, address: IpAddr) -> bool {
+        around(address).any(|net| self.confirmed.contains_key(&net))
     }
 
     /// Returns what else needs an address.
@@ -276,6 +289,31 @@ fn not_permitted(address: IpAddr, settings: &Settings) -> Option<Refusal> {
 /// that does, a /32 is the VIP of another program (kube-vip, keepalived), or the host's own.
 fn is_in_use(found: &HostAddress) -> bool {
     !is_host(&found.net) || found.segment
+}
+
+/// Puts a source's subnets. Returns those that are new, and those that have no source any more.
+fn put_segments(segments: &mut Segments, source: &Source, now: &BTreeSet<IpNet>) -> BTreeSet<IpNet> {
+    let mut changed = BTreeSet::new();
+    for net in now {
+        let sources = segments.entry(*net).or_default();
+        if sources.is_empty() {
+            changed.insert(*net);
+        }
+        sources.insert(source.clone());
+    }
+    segments.retain(|net, sources| {
+        if !now.contains(net) && sources.remove(source) && sources.is_empty() {
+            changed.insert(*net);
+        }
+        !sources.is_empty()
+    });
+    changed
+}
+
+/// Returns true if a network in a Lease can be the subnet of a segment. The largest that anyone is
+/// given are an IPv4 /8 and an IPv6 /32.
+fn is_of_a_segment(net: &IpNet) -> bool {
+    net.prefix_len() >= if net.addr().is_ipv4() { 8 } else { 32 }
 }
 
 /// Adds the addresses of a subnet that are no host's: the first, and in IPv4 the last.

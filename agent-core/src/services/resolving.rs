@@ -8,13 +8,14 @@ use std::{
 
 use super::{
     Command, Place, Problem, Refusal, Services, Vip,
+    ingress::Naming,
     quota::Rank,
     reserved::{Verdict, judge},
     sharing::{self, Consent, Member},
     standing::Standing,
     telling::tell_changes,
 };
-use crate::{cluster::ServiceName, ownership::Demand};
+use crate::{cluster::ServiceName, ownership::Demand, pools};
 
 /// Result of an evaluation.
 #[derive(Default)]
@@ -37,15 +38,15 @@ impl Services {
         let verdict = judge(address, &self.settings, others, |other| {
             precedence.keeps(other) || standing.is_forced && other.yields_to_force()
         });
-        let Outcome { refusal, demand, problems, ranks } = self.outcome(address, verdict, &standing);
+        let naming = self.naming(address, &standing);
+        let Outcome { refusal, demand, problems, ranks } = self.outcome(address, verdict, &standing, naming);
         if let Some(limit) = self.settings.most_vips {
             self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
         }
         let vip = self.vips.get_mut(&address).expect("invariant: it was there above");
         let told = std::mem::replace(&mut vip.problems, problems);
         tell_changes(&told, &vip.problems, commands);
-        let is_for_status = standing.was_held || self.reserved.is_on_segment(address);
-        if (&vip.refusal, vip.is_for_status) != (&refusal, is_for_status) {
+        if (&vip.refusal, vip.naming) != (&refusal, naming) {
             self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
         }
         if vip.demand != demand {
@@ -62,7 +63,7 @@ impl Services {
             vip.former = former;
             self.touched.vips.insert(address);
         }
-        (vip.refusal, vip.is_for_status) = (refusal, is_for_status);
+        (vip.refusal, vip.naming) = (refusal, naming);
         if vip.demand != demand {
             vip.demand.clone_from(&demand);
             commands.push(Command::Demand(address, demand));
@@ -71,9 +72,19 @@ impl Services {
             self.vips.remove(&address);
             self.holders.left.remove(&address);
         }
+        self.look_if_shut(address, commands);
     }
 
-    fn outcome(&self, address: IpAddr, verdict: Verdict, standing: &Standing) -> Outcome {
+    /// Has an address reserved for a Service that asks for it, once a Service may have it.
+    fn look_if_shut(&mut self, address: IpAddr, commands: &mut Vec<Command>) {
+        let is_shut = self.is_shut(address);
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        if std::mem::replace(&mut vip.is_shut, is_shut) && !is_shut {
+            self.allocate(|| pools::Event::Permitted(address), commands);
+        }
+    }
+
+    fn outcome(&self, address: IpAddr, verdict: Verdict, standing: &Standing, naming: Naming) -> Outcome {
         let vip = &self.vips[&address];
         let dispute = match verdict {
             Verdict::Accepted => None,
@@ -86,16 +97,14 @@ impl Services {
                 return Outcome { refusal: Some(why), problems, ..Outcome::default() };
             }
         };
-        // A user asks only for addresses of the segments, if the admin has named no networks.
-        let is_open =
-            !self.settings.allow.is_empty() || standing.was_held || self.reserved.is_on_segment(address);
+        let is_elsewhere = self.reserved.is_elsewhere(address, &self.settings, standing.was_held);
         let ranks = self.ranks(vip, standing);
         let beyond = self.beyond_limit(address, &ranks);
         let mut problems = Vec::new();
         let mut members = Vec::new();
         for (name, place) in &vip.services {
             let place = *place;
-            let problem = if !is_open && !place.is_for_controllers() {
+            let problem = if is_elsewhere && !place.is_for_controllers() {
                 Problem::Refused { address, place, why: Refusal::NoSegment }
             } else if let Some(limit) = beyond.get(&*name.namespace) {
                 Problem::TooManyVips { vip: address, place, limit: *limit }
@@ -127,6 +136,11 @@ impl Services {
         if let Some(why) = dispute {
             let disputed = Problem::Disputed { vip: address, why };
             problems.extend(members.iter().map(|member| (member.name.clone(), disputed.clone())));
+        }
+        if naming == Naming::Unconfirmed {
+            let unnamed = members.iter().filter(|member| !member.record.has_in_status(address));
+            problems
+                .extend(unnamed.map(|member| (member.name.clone(), Problem::Unconfirmed { vip: address })));
         }
         Outcome { refusal: None, demand: Some(demand), problems, ranks }
     }

@@ -66,8 +66,7 @@ impl Member<'_> {
 
     /// Returns true if the Service's status says that it had the VIP.
     fn had(&self, vip: IpAddr) -> bool {
-        self.record.status_owner() == StatusOwner::Vipward
-            && self.record.ingress.iter().any(|ingress| ingress.ip == Some(vip))
+        self.record.status_owner() == StatusOwner::Vipward && self.record.has_in_status(vip)
     }
 }
 

@@ -6,6 +6,7 @@ mod endpoints;
 mod hands;
 mod incremental;
 mod metallb;
+mod naming;
 mod permitted;
 mod refusal;
 mod selection;

@@ -64,7 +64,7 @@ pub enum Role {
     /// them, and writes the statuses of those whose VIPs it holds.
     #[default]
     Alone,
-    /// An agent beside a controller: it announces what the statuses name.
+    /// An agent beside a controller: it announces what the statuses name, and what is reserved.
     Announcer,
     /// The controller: it gives out addresses of the pools, and writes every status.
     Controller,

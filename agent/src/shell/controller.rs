@@ -214,6 +214,12 @@ impl Leader {
         let (reader, seen) = Reader::start(kube, &resources, reading)?;
         let (requests, replies) = Requests::start(kube, Statuses::AtOnce)?;
         let settings = services::Settings { role: Role::Controller, ..args.services.settings() };
+        if settings.allow.is_empty() {
+            warn!(
+                "without --allow-address, Services may have any free address of the nodes' segments by name, also \
+                 one of no pool"
+            );
+        }
         Ok(Self {
             services: Services::start(settings),
             seen,

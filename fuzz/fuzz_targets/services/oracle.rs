@@ -296,7 +296,9 @@ impl Oracle {
             {
                 continue;
             }
-            let is_known = self.held.contains(address) || self.is_on_segment(*address);
+            // Where an admin has permitted the address, it is enough that it was held once.
+            let was_held = !self.settings.allow.is_empty() && self.held.contains(address);
+            let is_known = was_held || self.kept.contains_key(address) || self.is_on_segment(*address);
             assert!(is_known, "{address} in the status of {service} is elsewhere");
             let demand = self.demands.get(address);
             let is_had = demand.is_some_and(|demand| demand.services.contains(service));

@@ -1,12 +1,15 @@
 //! The addresses that a Service may ask for, and those that its status may name.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vipward_tests::apiserver::{Effect, Matching, Often};
 use vipward_tests::cluster::admin::{Changes, Kind};
-use vipward_tests::cluster::{Cluster, ClusterOptions, N1, PATIENCE, SEGMENT, ServiceSpec, scenario, skip};
+use vipward_tests::cluster::{
+    Cluster, ClusterOptions, N1, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario, skip,
+};
 use vipward_tests::scene::{VIP, ip, net};
 
 const SECOND: Ipv4Addr = ip(20);
@@ -108,6 +111,90 @@ fn a_status_never_names_addresses_of_the_internet_or_of_the_cluster() -> Result<
             }
         }
         written.check_never(&[public, wild, inside])
+    })
+}
+
+/// Says in a node's Lease that its segment has these subnets, as the token of the node can.
+fn lie_about_subnets(cluster: &Cluster, id: NodeId, subnets: &[&str]) -> Result<()> {
+    let lease = cluster.lease_of(id)?.context("it has a Lease")?;
+    let mac = id.mac().to_string();
+    let interfaces = json!([{"name": SEGMENT, "mac": mac, "subnets": subnets, "carrier": true}]).to_string();
+    let patch = json!({"metadata": {"annotations": {"vipward.io/interfaces": interfaces}}});
+    cluster.admin().merge(&lease, &patch).map(drop)
+}
+
+/// Says in a VIP's claim that a node holds it, as the token of the node can.
+fn lie_about_holding(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<()> {
+    let session = cluster.session(id)?.context("it has a session")?;
+    let session = session.split_once('/').context("a session")?.1;
+    let claim = json!({"spec": {
+        "epoch": 1, "holder": cluster.node_name(id), "session": session, "mac": id.mac().to_string(),
+        "interface": SEGMENT, "released": null,
+    }});
+    let object = cluster.virtual_ip(vip);
+    cluster.admin().wait_for(PATIENCE, &object, "to be there", |object| object.is_some())?;
+    cluster.admin().merge(&object, &claim).map(drop)
+}
+
+#[test]
+fn the_controller_writes_an_address_that_a_user_chose_once_it_is_held_on_a_segment_that_a_node_confirms()
+-> Result<()> {
+    // The session of the node that lies lasts, since it looks as if it renewed.
+    let (lease, margin) = (Duration::from_secs(50), Duration::from_secs(3));
+    let options = ClusterOptions { with_controller: true, lease, margin, ..ClusterOptions::default() };
+    scenario("steering", options, |cluster| {
+        let written = Written::watch(cluster)?;
+        let (host, [public, ..]) = (ip(60), STRANGE);
+        cluster.start_controller(1, &[])?;
+        cluster.wait_until_all_renew()?;
+        let taken = ipnet::Ipv4Net::new(host, 24)?;
+        cluster.rogue.add_address(SEGMENT, taken)?;
+        cluster.kill9(N3)?;
+        lie_about_subnets(cluster, N3, &["192.0.2.13/24", "8.8.8.1/24", "0.0.0.0/0"])?;
+
+        let asked = format!("{host},{VIP}");
+        cluster.create_service(&ServiceSpec::without_address("web").annotation(ADDRESSES, &asked))?;
+        cluster.create_service(&ServiceSpec::new("dns", public))?;
+        cluster.wait_until_held(VIP)?;
+        cluster.wait_for_ingress("web", VIP)?;
+        let rival = cluster.rogue.mac(SEGMENT)?.to_string();
+        cluster.wait_for_event("web", &[&host.to_string(), &rival])?;
+        lie_about_holding(cluster, N3, public)?;
+        cluster.wait_for_event("dns", &[&format!("{public} is announced, but Vipward does not write it")])?;
+        assert_eq!(cluster.ingress("web")?, [VIP.to_string()]);
+        assert_eq!(cluster.ingress("dns")?, [""; 0]);
+        for change in written.services.so_far()? {
+            let status = change.object["status"].to_string();
+            let has = |address: &Ipv4Addr| status.contains(&format!("\"{address}\""));
+            assert!(![host, public].iter().any(has), "{status}");
+        }
+
+        cluster.rogue.delete_address(SEGMENT, taken)?;
+        cluster.wait_until_held(host)?;
+        cluster.wait_for_addresses("web", &[host.into(), VIP.into()])
+    })
+}
+
+#[test]
+fn refused_addresses_make_no_objects() -> Result<()> {
+    const SERVICES: u8 = 30;
+    scenario("objectless", ClusterOptions { with_controller: true, ..ClusterOptions::default() }, |cluster| {
+        let written = Written::watch(cluster)?;
+        cluster.start_controller(1, &[])?;
+        for number in 1..=SERVICES {
+            let address = |last: u8| format!("2001:db8:9:{number:x}::{last:x}");
+            let asked: Vec<_> = (1..=16).map(address).collect();
+            let service = ServiceSpec::without_address(&format!("far-{number}"));
+            cluster.create_service(&service.annotation(ADDRESSES, &asked.join(",")))?;
+        }
+        cluster.create_service(&ServiceSpec::new("near", VIP))?;
+        cluster.wait_for_event("far-1", &["2001:db8:9:1::1 (", "it is in no subnet of an interface"])?;
+        cluster.wait_for_ingress("near", VIP)?;
+        let claims = written.claims.so_far()?;
+        let names: std::collections::BTreeSet<_> =
+            claims.iter().map(|change| change.object["metadata"]["name"].to_string()).collect();
+        assert_eq!(names, [format!("\"{VIP}\"")].into());
+        Ok(())
     })
 }
 

@@ -229,7 +229,10 @@ impl Allocator {
                     addresses.extend(is_served.then_some(vip));
                 }
                 // The Services' own rules refuse it, and report that.
-                None if surroundings.refuses(vip) => addresses.push(vip),
+                None if surroundings.refuses(vip) => {
+                    addresses.push(vip);
+                    self.waiting.add_address(service.clone(), vip);
+                }
                 None if self.book.is_asked(vip) => {
                     self.waiting.add_address(service.clone(), vip);
                     addresses.extend(is_served.then_some(vip));

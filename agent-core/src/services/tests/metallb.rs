@@ -274,6 +274,7 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
 fn only_a_status_from_metallb_may_be_overwritten() {
     let mut world = World::with(settings(Role::Controller));
     let asks = || service("default/web").addressed("192.0.2.105");
+    world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.105"]));
     world.put(asks());
     world.reserve();
     assert!(world.duties.contains_key(&named("default/web")));

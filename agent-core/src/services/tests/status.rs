@@ -208,6 +208,23 @@ fn nodes_that_see_another_network_do_not_undo_each_others_status() {
 }
 
 #[test]
+fn an_address_whose_last_segment_is_gone_leaves_the_status_unless_its_vip_is_held() {
+    let both = "192.0.2.7,203.0.113.7";
+    let record = || service("a/web").addressed(both).status("vipward", &["192.0.2.7", "203.0.113.7"]);
+    for (is_held, expected) in [(false, Some(write("a/web", &["192.0.2.7"]))), (true, None)] {
+        let mut world = World::new();
+        let interfaces = vec![interface(&["203.0.113.0/24"])];
+        world.tell(Event::NodeInterfaces { node: "node-y".into(), interfaces, session: None });
+        world.hold("192.0.2.7", true);
+        world.claim("203.0.113.7", is_held, false);
+        world.put(record());
+        assert_eq!(duty(&world), None);
+        world.tell(Event::NodeGone("node-y".into()));
+        assert_eq!(duty(&world), expected.as_ref(), "held: {is_held}");
+    }
+}
+
+#[test]
 fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_nothing() {
     let reserved = |vip: &str, name: &str, kept| Event::Claim {
         vip: ip(vip),
