@@ -208,10 +208,14 @@ impl Services {
             Event::Namespace { name, labels, share_with } => {
                 let selector = self.settings.namespace_selector.as_ref();
                 let matches = selector.is_some_and(|selector| selector.matches(&labels));
-                self.take_namespace(name, labels, matches, share_with, &mut commands);
+                self.put_namespace(&name, matches);
+                self.put_consents(Arc::clone(&name), share_with);
+                self.allocate(|| pools::Event::Namespace { name, labels }, &mut commands);
             }
             Event::NamespaceGone(name) => {
-                self.take_namespace(name, BTreeMap::new(), false, BTreeSet::new(), &mut commands);
+                self.put_namespace(&name, false);
+                self.put_consents(Arc::clone(&name), BTreeSet::new());
+                self.allocate(|| pools::Event::NamespaceGone(name), &mut commands);
             }
             Event::NodeAddresses { node, addresses, pod_cidrs } => {
                 let changed = self.reserved.put_node(node, &addresses, &pod_cidrs);
@@ -278,19 +282,6 @@ impl Services {
             self.holders.begun = true;
         }
         commands
-    }
-
-    fn take_namespace(
-        &mut self,
-        name: Arc<str>,
-        labels: BTreeMap<String, String>,
-        matches: bool,
-        share_with: BTreeSet<Arc<str>>,
-        commands: &mut Vec<Command>,
-    ) {
-        self.allocate(|| pools::Event::Namespace { name: Arc::clone(&name), labels }, commands);
-        self.put_namespace(&name, matches);
-        self.put_consents(name, share_with);
     }
 
     /// Returns what this process does about Services.
@@ -422,6 +413,7 @@ impl Services {
             pools::Event::AdvertisementGone(name) => self.policies.remove_advertisement(name),
             pools::Event::Advertised(is_known) => self.policies.know_advertisements(*is_known),
             pools::Event::Namespace { .. }
+            | pools::Event::NamespaceGone(_)
             | pools::Event::Request(..)
             | pools::Event::Withdrawn(_)
             | pools::Event::Object { .. }

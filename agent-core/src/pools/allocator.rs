@@ -56,6 +56,8 @@ pub enum Event {
         /// Its labels.
         labels: BTreeMap<String, String>,
     },
+    /// A Namespace is gone.
+    NamespaceGone(Arc<str>),
     /// A Service asks for addresses, or asks for others than before.
     Request(ServiceName, Box<Request>),
     /// A Service asks for none any more, or is gone.
@@ -171,6 +173,11 @@ impl Allocator {
                     self.touched.extend(of_it.cloned());
                     self.namespaces.insert(name, labels);
                 }
+            }
+            Event::NamespaceGone(name) => {
+                self.namespaces.remove(&name);
+                let of_it = self.requests.keys().filter(|service| service.namespace == name);
+                self.touched.extend(of_it.cloned().chain(self.book.owners_in(&name)));
             }
             Event::Request(service, request) => {
                 if self.requests.get(&service) != Some(&request) {

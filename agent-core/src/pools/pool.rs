@@ -97,6 +97,9 @@ pub struct PoolRecord {
     pub sharing: Sharing,
     /// How long addresses stay reserved, as text.
     pub keep: Option<Box<str>>,
+    /// Largest number of addresses that stay reserved for Services of one namespace that are gone. None:
+    /// there is no limit.
+    pub keep_at_most: Option<u32>,
     /// Which address is given out.
     pub choice: Choice,
     /// Where its addresses may be announced.

@@ -79,6 +79,7 @@ struct World {
 impl World {
     fn new(pools: impl IntoIterator<Item = PoolRecord>) -> Self {
         let mut world = Self::default();
+        world.tell(Event::Namespace { name: "default".into(), labels: BTreeMap::new() });
         for pool in pools {
             world.tell(Event::Pool(Box::new(pool)));
         }

@@ -102,7 +102,8 @@ impl Services {
     /// Returns which Services keep an address of another namespace by `MetalLB`'s key. That of a
     /// `VIPPool` needs consent, unless `MetalLB` gave it out.
     pub(super) fn kept_by_metallb(&self, vip: IpAddr) -> Kept {
-        if !self.settings.metallb && !(self.settings.role == Role::Alone && self.grants.has(vip)) {
+        let was_given = self.settings.role == Role::Alone && self.grants.has(vip);
+        if !self.settings.metallb && !was_given {
             Kept::Never
         } else if self.allocator.kind_of(vip) == Some(PoolKind::VipPool) {
             Kept::FromMetallb

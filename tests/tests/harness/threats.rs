@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 /// Programs in `tests/tests`, and modules of the core, by which a name begins.
 const PROGRAMS: [&str; 5] = ["api", "fixtures", "harness", "hosts", "kubernetes"];
-const OF_THE_CORE: [&str; 2] = ["ownership", "services"];
+const OF_THE_CORE: [&str; 3] = ["ownership", "pools", "services"];
 /// What stands for a name: that of the row before, a fuzz target, or the simulation.
 const OTHERWISE: [&str; 6] =
     ["the same", "as [above]", "the latter", "likewise", "fuzz/fuzz_targets", "the simulation"];

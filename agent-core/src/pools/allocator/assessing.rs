@@ -1,6 +1,6 @@
 //! Evaluates what a Service has, and what it is to have.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     super::{Family, Keep},
@@ -8,6 +8,9 @@ use super::{
     known_pools::Pools,
 };
 use crate::cluster::ServiceName;
+
+/// How long at most an address is kept for a Service of a namespace that is gone.
+const WITHOUT_NAMESPACE: Duration = Duration::from_hours(1);
 
 impl Allocator {
     /// Evaluates what a Service has, and what it is to have.
@@ -70,15 +73,17 @@ impl Allocator {
             }
             let keep = self.pools.owner(vip, &reservation).map(|pool| pool.keep).unwrap_or_default();
             let until = match (keep, reservation.kept) {
-                _ if self.book.is_to_be_released(vip) => None,
+                _ if self.book.is_to_be_released(vip) || self.is_one_too_many(vip, &reservation) => None,
                 (Keep::Not, _) => None,
                 (_, Some(kept)) => Some(kept),
-                (Keep::For(time), None) => {
-                    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-                    Some(Some(self.now.saturating_add(seconds)))
-                }
+                (Keep::For(time), None) => Some(Some(self.after(time))),
                 (Keep::Forever, None) => Some(None),
             };
+            let until = until.map(|until| {
+                let has_namespace = self.namespaces.contains_key(&service.namespace);
+                let last = self.after(WITHOUT_NAMESPACE);
+                if has_namespace { until } else { Some(until.map_or(last, |until| until.min(last))) }
+            });
             match until {
                 None => self.free(vip, commands),
                 Some(Some(until)) if until <= self.now => self.free(vip, commands),
@@ -86,6 +91,22 @@ impl Allocator {
                 Some(_) => self.reserve(vip, Reservation { kept: until, ..reservation }, commands),
             }
         }
+    }
+
+    fn after(&self, time: Duration) -> i64 {
+        self.now.saturating_add(i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+    }
+
+    /// Returns true if the pool of an address keeps as many others of the namespace as it may.
+    fn is_one_too_many(&self, vip: IpAddr, reservation: &Reservation) -> bool {
+        let Some(pool) = self.pools.owner(vip, reservation) else { return false };
+        let Some(most) = pool.record.keep_at_most else { return false };
+        let is_of_pool = |other, reservation: &Reservation| {
+            let owner = self.pools.owner(other, reservation);
+            owner.is_some_and(|owner| owner.record.name == pool.record.name)
+        };
+        let before = self.book.kept_before(vip, &reservation.service.namespace, is_of_pool);
+        u32::try_from(before).is_ok_and(|before| before >= most)
     }
 
     /// Returns a Service that shares an address, and has it when the Service goes that it is reserved
@@ -257,7 +278,7 @@ impl Allocator {
     }
 
     pub(super) fn reserve(&mut self, vip: IpAddr, reservation: Reservation, commands: &mut Vec<Command>) {
-        if self.book.ask(vip, &reservation.service) {
+        if self.book.ask(vip, &reservation) {
             let expected = self.book.expected(vip);
             commands.push(Command::Write(ReservationWrite { vip, expected, reservation: Some(reservation) }));
         }

@@ -36,6 +36,8 @@ struct Asked {
     service: ServiceName,
     /// True if it frees the address.
     frees: bool,
+    /// True if the Service is gone, and the address is kept for another one of its name.
+    keeps: bool,
     /// True if it has failed, and is tried again.
     has_failed: bool,
 }
@@ -91,15 +93,16 @@ impl Book {
         Some(reservation.service)
     }
 
-    /// Notes that an address is being reserved for a Service. Returns false if a command about the
+    /// Notes that the reservation of an address is being written. Returns false if a command about the
     /// address is under way already.
-    pub(super) fn ask(&mut self, vip: IpAddr, service: &ServiceName) -> bool {
-        self.note(vip, Asked { service: service.clone(), frees: false, has_failed: false })
+    pub(super) fn ask(&mut self, vip: IpAddr, reservation: &Reservation) -> bool {
+        let (service, keeps) = (reservation.service.clone(), reservation.kept.is_some());
+        self.note(vip, Asked { service, frees: false, keeps, has_failed: false })
     }
 
     /// Notes that the address of a Service is being freed. Returns as [`Book::ask`] does.
     pub(super) fn ask_to_free(&mut self, vip: IpAddr, service: &ServiceName) -> bool {
-        self.note(vip, Asked { service: service.clone(), frees: true, has_failed: false })
+        self.note(vip, Asked { service: service.clone(), frees: true, keeps: false, has_failed: false })
     }
 
     fn note(&mut self, vip: IpAddr, asked: Asked) -> bool {
@@ -209,6 +212,31 @@ impl Book {
     pub(super) fn number_of(&self, namespace: &Arc<str>) -> usize {
         let is_new = |vip: &IpAddr| self.reservation(*vip).is_none();
         vips_in(&self.by_service, namespace).count() + vips_in(&self.asking, namespace).filter(is_new).count()
+    }
+
+    /// Returns the number of kept addresses of a namespace, of those that `counts`, that come before an
+    /// address: those that are kept already, the lower ones first.
+    pub(super) fn kept_before(
+        &self,
+        vip: IpAddr,
+        namespace: &Arc<str>,
+        counts: impl Fn(IpAddr, &Reservation) -> bool,
+    ) -> usize {
+        let is_kept = |reservation: &Reservation| reservation.kept.is_some();
+        let comes_first = !self.reservation(vip).is_some_and(is_kept);
+        let is_before = |other: &IpAddr| {
+            let Some(reservation) = self.reservation(*other) else { return false };
+            let keeps = self.asked.get(other).map_or(is_kept(reservation), |asked| asked.keeps);
+            keeps && counts(*other, reservation)
+        };
+        let others = vips_in(&self.by_service, namespace).filter(|other| *other != vip);
+        others.filter(|other| comes_first || *other < vip).filter(is_before).count()
+    }
+
+    /// Returns the Services of a namespace with a reservation, as [`Book::owners`] does.
+    pub(super) fn owners_in(&self, namespace: &Arc<str>) -> impl Iterator<Item = ServiceName> {
+        let reserved = vips_in(&self.by_service, namespace).filter_map(|vip| self.reservation(vip));
+        reserved.map(|reservation| reservation.service.clone())
     }
 
     /// Returns the Services with a reservation. One with several comes several times.

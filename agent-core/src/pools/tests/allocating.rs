@@ -204,6 +204,90 @@ fn an_address_is_kept_for_a_service_of_the_same_name() {
 }
 
 #[test]
+fn a_pool_keeps_no_more_addresses_for_a_namespace_than_it_may() {
+    let keeping = |most| PoolRecord {
+        keep: Some("forever".into()),
+        keep_at_most: most,
+        ..pool("a", &["192.0.2.1-192.0.2.6"])
+    };
+    let second = PoolRecord { auto_assign: false, ..keeping(Some(2)) };
+    let second = PoolRecord { name: "b".into(), addresses: vec!["192.0.2.11-192.0.2.16".into()], ..second };
+    let mut world = World::new([keeping(Some(2)), second]);
+    let kept = |world: &World| {
+        let reservations = world.allocator.reservations();
+        reservations.filter(|(_, it)| it.kept.is_some()).map(|(vip, _)| vip.to_string()).collect::<Vec<_>>()
+    };
+    // One after the other, and several at once.
+    for number in 0..8 {
+        world.ask(&format!("one-{number}"), v4());
+        world.tell(Event::Withdrawn(service(&format!("one-{number}"))));
+    }
+    assert_eq!(kept(&world), ["192.0.2.1", "192.0.2.2"]);
+    let many = ["many-1", "many-2", "many-3", "many-4"];
+    let given = many.map(|name| world.ask(name, from_pool("b")));
+    assert_eq!(given[3], [ip("192.0.2.14")]);
+    many.iter().rev().for_each(|name| world.tell(Event::Withdrawn(service(name))));
+    assert_eq!(kept(&world), ["192.0.2.1", "192.0.2.2", "192.0.2.13", "192.0.2.14"], "each pool has its own");
+    // Another namespace has its own number, and finds addresses.
+    world.tell(Event::Namespace { name: "other".into(), labels: BTreeMap::new() });
+    assert_eq!(world.ask("other/web", v4()), [ip("192.0.2.3")]);
+    world.tell(Event::Withdrawn(service("other/web")));
+    assert_eq!(kept(&world), ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.13", "192.0.2.14"]);
+    // A Service that is back makes room for another.
+    assert_eq!(world.ask("one-0", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("one-9", v4()), [ip("192.0.2.4")]);
+    world.tell(Event::Withdrawn(service("one-9")));
+    assert_eq!(kept(&world), ["192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.13", "192.0.2.14"]);
+    for (most, left) in [(None, 3), (Some(1), 2), (Some(0), 0)] {
+        world.tell(Event::Pool(Box::new(keeping(most))));
+        assert_eq!(kept(&world).len(), left + 2, "{most:?}: {:?}", kept(&world));
+    }
+}
+
+#[test]
+fn what_is_kept_for_a_namespace_that_is_gone_is_free_after_an_hour() {
+    let keeping = |keep: &str| PoolRecord { keep: Some(keep.into()), ..pool("a", &["192.0.2.1"]) };
+    let gone = || Event::NamespaceGone("default".into());
+    let kept = |world: &World| world.store.objects[&ip("192.0.2.1")].clone().and_then(|it| it.kept);
+    for (keep, before, after) in [
+        ("forever", Some(None), Some(Some(4_600))),
+        ("24h", Some(Some(87_400)), Some(Some(4_600))),
+        ("10m", Some(Some(1_600)), Some(Some(1_600))),
+    ] {
+        let mut world = World::new([keeping(keep)]);
+        world.tell(Event::Time(1_000));
+        world.ask("web", v4());
+        world.tell(Event::Withdrawn(service("web")));
+        assert_eq!(kept(&world), before, "{keep}");
+        world.tell(gone());
+        assert_eq!(kept(&world), after, "{keep}");
+        // It does not begin anew.
+        world.tell(Event::Time(1_500));
+        world.tell(Event::Synced);
+        assert_eq!(kept(&world), after, "{keep}");
+        // A Service of that name comes back with its namespace, in time.
+        world.tell(Event::Namespace { name: "default".into(), labels: BTreeMap::new() });
+        assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")], "{keep}");
+        world.tell(Event::Withdrawn(service("web")));
+        world.tell(gone());
+        world.ask("other/waits", v4());
+        world.tell(Event::Time(5_099));
+        world.tell(Event::Time(5_100));
+        assert_eq!(world.has("other/waits"), [ip("192.0.2.1")], "{keep}");
+    }
+    // A controller that begins finds the namespace gone.
+    let mut world = World::default();
+    let reservation = Reservation { service: service("web"), pool: Some("a".into()), kept: Some(None) };
+    world.store.objects.insert(ip("192.0.2.1"), Some(reservation));
+    world.tell(Event::Pool(Box::new(keeping("forever"))));
+    world.tell(world.store.event(ip("192.0.2.1")));
+    world.tell(Event::Time(1_000));
+    assert_eq!(kept(&world), Some(None), "not everything is listed yet");
+    world.tell(Event::Synced);
+    assert_eq!(kept(&world), Some(Some(4_600)));
+}
+
+#[test]
 fn a_requested_address_is_reserved_and_goes_first() {
     let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.4"])]);
     assert_eq!(

@@ -105,6 +105,9 @@ pub struct VipPoolSpec {
     )]
     #[serde(default = "not_kept")]
     pub keep: String,
+    /// How many addresses at most stay reserved so for the Services of one namespace. Without a number, as many as the pool has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_at_most: Option<u32>,
     /// Which free address is given out: the first, or one that depends on the Service's name.
     #[serde(default)]
     pub choice: ChoiceText,
@@ -272,6 +275,7 @@ pub(super) fn record(metadata: &Meta, spec: VipPoolSpec) -> PoolRecord {
             SharingText::Key => Sharing::Key,
         },
         keep: Some(spec.keep.into()),
+        keep_at_most: spec.keep_at_most,
         choice: match spec.choice {
             ChoiceText::First => Choice::First,
             ChoiceText::Spread => Choice::Spread,

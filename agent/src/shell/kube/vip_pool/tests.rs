@@ -14,6 +14,9 @@ fn three_lines_are_a_pool() {
         (record.sharing, record.choice, record.keep.as_deref()),
         (Sharing::Key, Choice::First, Some("0s"))
     );
+    assert_eq!(record.keep_at_most, None);
+    let limited = read("{addresses: [192.0.2.1], keep: forever, keepAtMost: 3}");
+    assert_eq!((limited.keep.as_deref(), limited.keep_at_most), (Some("forever"), Some(3)));
 }
 
 #[test]
