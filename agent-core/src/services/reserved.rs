@@ -207,8 +207,8 @@ impl Reserved {
         settings.allow.is_empty() && !was_held && !self.is_on_segment(address)
     }
 
-    /// Returns true if an address is in such a subnet, and the Node object of its node lists another there. A Lease alone
-    /// proves nothing to others than its node: the node's token writes it.
+    /// Returns true if an address is in such a subnet, and the Node object of its node lists another one
+    /// there. A Lease alone proves nothing to others than its node: the node's token writes it.
     pub(super) fn is_on_confirmed_segment(&self, address: IpAddr) -> bool {
         around(address).any(|net| self.confirmed.contains_key(&net))
     }

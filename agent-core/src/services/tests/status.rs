@@ -211,16 +211,25 @@ fn nodes_that_see_another_network_do_not_undo_each_others_status() {
 fn an_address_whose_last_segment_is_gone_leaves_the_status_unless_its_vip_is_held() {
     let both = "192.0.2.7,203.0.113.7";
     let record = || service("a/web").addressed(both).status("vipward", &["192.0.2.7", "203.0.113.7"]);
-    for (is_held, expected) in [(false, Some(write("a/web", &["192.0.2.7"]))), (true, None)] {
+    let gone = || Some(write("a/web", &["192.0.2.7"]));
+    for (was_held, is_held, expected) in [(false, false, gone()), (true, false, gone()), (true, true, None)] {
         let mut world = World::new();
         let interfaces = vec![interface(&["203.0.113.0/24"])];
         world.tell(Event::NodeInterfaces { node: "node-y".into(), interfaces, session: None });
         world.hold("192.0.2.7", true);
-        world.claim("203.0.113.7", is_held, false);
+        world.tell(Event::Claim {
+            vip: ip("203.0.113.7"),
+            was_held,
+            sessions: held_by_z(is_held),
+            force: false,
+            services: Vec::new(),
+            reservation: None,
+            release: false,
+        });
         world.put(record());
         assert_eq!(duty(&world), None);
         world.tell(Event::NodeGone("node-y".into()));
-        assert_eq!(duty(&world), expected.as_ref(), "held: {is_held}");
+        assert_eq!(duty(&world), expected.as_ref(), "held: {was_held} {is_held}");
     }
 }
 
