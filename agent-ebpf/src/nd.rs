@@ -35,9 +35,9 @@ const UNTAGGED: usize = ETHERTYPE + size_of::<u16>();
 /// The offsets of the next header and of the `ICMPv6` type in such a frame.
 const NEXT_HEADER: usize = UNTAGGED + NdHeader::NEXT_HEADER;
 const KIND: usize = UNTAGGED + NdHeader::KIND;
-const _: () = assert!(NEXT_HEADER.is_multiple_of(2) && KIND.is_multiple_of(2));
-/// Such a frame up to that type. One check of the length is enough for both.
-type FrameStart = [u16; KIND / 2 + 1];
+/// Such a frame up to that type. One check of the length is enough for all. Its bytes are read one by
+/// one, since a word would have to be cut.
+type FrameStart = [u8; KIND + 1];
 /// The bits of an offset in a packet. The verifier must see that it has no others.
 const OFFSET_BITS: usize = 0x7fff;
 /// The units of a header.
@@ -130,22 +130,23 @@ pub(crate) unsafe fn write_unit(at: *mut Unit, unit: Unit) {
 pub(crate) fn is_other_ipv6(ethertype: u16, packet: &impl Packet) -> bool {
     ethertype == ETHERTYPE_IPV6.to_be()
         && packet.at::<FrameStart>(0).is_some_and(|frame| {
-            // SAFETY: the words are within the packet, and nothing writes to them meanwhile.
-            let word = |at: usize| unsafe { (*frame)[at / 2] };
-            let next_header = word(NEXT_HEADER);
+            // SAFETY: the bytes are within the packet, and nothing writes to them meanwhile.
+            let byte = |at: usize| unsafe { (*frame)[at] };
+            let next_header = byte(NEXT_HEADER);
             if NdHeader::is_icmpv6(next_header) {
-                !NdHeader::is_nd(word(KIND))
+                !NdHeader::is_nd(byte(KIND))
             } else {
-                !may_hide_claim(next_header)
+                !may_hide_claim(next_header, byte(NEXT_HEADER + 1))
             }
         })
 }
 
-/// Returns true if the frame is neighbour discovery that the program reads. `start` is the offset
-/// of the IPv6 header, and `load` returns two bytes of the frame.
+/// Returns true if a message of `ICMPv6` is neighbour discovery that the program reads. `start` is the
+/// offset of the IPv6 header, and `load` returns two bytes of the frame.
 #[inline(always)]
 fn is_nd(start: usize, load: impl Fn(usize) -> Option<u16>) -> bool {
-    load(start + NdHeader::KIND).is_some_and(NdHeader::is_nd) && load(start).is_some_and(NdHeader::is_ipv6)
+    let first = |at| load(at).map(|word| word.to_ne_bytes()[0]);
+    first(start + NdHeader::KIND).is_some_and(NdHeader::is_nd) && first(start).is_some_and(NdHeader::is_ipv6)
 }
 
 /// Handles a frame of IPv6 whose header is at `start`, if it is neighbour discovery or may hide it.
@@ -158,11 +159,11 @@ pub(crate) fn handle_ipv6(
     load: impl Fn(usize) -> Option<u16>,
     segment: impl FnOnce() -> Option<u32>,
 ) -> Option<Action> {
-    let next_header = load(start + NdHeader::NEXT_HEADER)?;
+    let [next_header, hop_limit] = load(start + NdHeader::NEXT_HEADER)?.to_ne_bytes();
     if NdHeader::is_icmpv6(next_header) {
         return if is_nd(start, load) { Some(handle(packet, start, segment())) } else { None };
     }
-    if may_hide_claim(next_header) {
+    if may_hide_claim(next_header, hop_limit) {
         let segment = segment()?;
         // SAFETY: this CPU's value.
         unsafe { (*SCRATCH.get_ptr_mut(0)?).start = start };

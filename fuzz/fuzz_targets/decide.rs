@@ -309,11 +309,10 @@ fn check_reply(request: &ArpFrame, Answer { mac, source }: Answer) {
 
 /// Returns the header of a packet of neighbour discovery.
 fn header(packet: &[u8]) -> Option<NdHeader> {
-    let word = |at: usize| u16::from_ne_bytes([packet[at], packet[at + 1]]);
     let header: NdHeader = bytemuck::pod_read_unaligned(packet.get(..size_of::<NdHeader>())?);
-    let is_nd = NdHeader::is_icmpv6(word(NdHeader::NEXT_HEADER))
-        && NdHeader::is_nd(word(NdHeader::KIND))
-        && NdHeader::is_ipv6(word(0));
+    let is_nd = NdHeader::is_icmpv6(packet[NdHeader::NEXT_HEADER])
+        && NdHeader::is_nd(packet[NdHeader::KIND])
+        && NdHeader::is_ipv6(packet[0]);
     (is_nd && header.end() <= packet.len()).then_some(header)
 }
 

@@ -25,14 +25,13 @@ const SOURCE: usize = 8;
 const TARGET: usize = 8;
 const REDIRECTED: usize = 24;
 
-/// Returns true if a packet may have neighbour discovery behind extension headers. `next_header` is that
-/// byte of IPv6's header and the hop limit, which follows it.
+/// Returns true if a packet may have neighbour discovery behind extension headers, of which the first has
+/// this type.
 ///
 /// With another hop limit than 255 every host ignores such a message. Multicast listener discovery, which
 /// is sent behind a hop-by-hop header, has one of 1.
 #[inline(always)]
-pub fn may_hide_claim(next_header: u16) -> bool {
-    let [next_header, hop_limit] = next_header.to_ne_bytes();
+pub fn may_hide_claim(next_header: u8, hop_limit: u8) -> bool {
     hop_limit == HOP_LIMIT && is_extension(next_header)
 }
 
@@ -53,7 +52,7 @@ pub fn hides_claim(
 ) -> bool {
     let Some(first) = unit(start) else { return true };
     let first = first.to_ne_bytes();
-    if first[0] >> 4 != 6 {
+    if !NdHeader::is_ipv6(first[0]) {
         return false;
     }
     let (mut next_header, mut at) = (first[NdHeader::NEXT_HEADER], start + MESSAGE);

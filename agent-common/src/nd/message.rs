@@ -58,32 +58,27 @@ pub struct NdHeader {
 const _: () = assert!(size_of::<NdHeader>() == TARGET && align_of::<NdHeader>() == align_of::<Unit>());
 
 impl NdHeader {
-    /// The offset of the next header, which the hop limit follows.
+    /// The offset of the type of the next header. The hop limit follows it.
     pub const NEXT_HEADER: usize = core::mem::offset_of!(Self, next_header);
     /// The offset of the `ICMPv6` type.
     pub const KIND: usize = core::mem::offset_of!(Self, kind);
 
-    /// Returns true if the header that follows IPv6's is `ICMPv6`'s. `next_header` is that byte and
-    /// the one after it.
+    /// Returns true if the header that follows IPv6's, of this type, is `ICMPv6`'s.
     #[inline(always)]
-    pub fn is_icmpv6(next_header: u16) -> bool {
-        next_header.to_ne_bytes()[0] == NEXT_HEADER_ICMPV6
+    pub fn is_icmpv6(next_header: u8) -> bool {
+        next_header == NEXT_HEADER_ICMPV6
     }
 
-    /// Returns true if the `ICMPv6` message is neighbour discovery that the program reads. `kind` is its
-    /// first two bytes.
+    /// Returns true if an `ICMPv6` message of this type is neighbour discovery that the program reads.
     #[inline(always)]
-    pub fn is_nd(kind: u16) -> bool {
-        matches!(
-            kind.to_ne_bytes()[0],
-            TYPE_ROUTER_SOLICITATION | TYPE_SOLICITATION | TYPE_ADVERTISEMENT | TYPE_REDIRECT
-        )
+    pub fn is_nd(kind: u8) -> bool {
+        matches!(kind, TYPE_ROUTER_SOLICITATION | TYPE_SOLICITATION | TYPE_ADVERTISEMENT | TYPE_REDIRECT)
     }
 
-    /// Returns true if the packet's version is IPv6's. `version` is its first two bytes.
+    /// Returns true if the packet's version is IPv6's. `version` is its first byte.
     #[inline(always)]
-    pub fn is_ipv6(version: u16) -> bool {
-        version.to_ne_bytes()[0] >> 4 == 6
+    pub fn is_ipv6(version: u8) -> bool {
+        version >> 4 == 6
     }
 
     /// Returns the size of the packet, from the IPv6 header to the end of the message.

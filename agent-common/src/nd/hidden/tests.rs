@@ -102,7 +102,7 @@ fn a_packet_may_hide_a_message_if_a_host_would_take_that() {
     for next in 0..=u8::MAX {
         for hop_limit in [0, 1, 64, 254, 255] {
             let expected = hop_limit == 255 && [0, 43, 44, 60].contains(&next);
-            assert_eq!(may_hide_claim(u16::from_ne_bytes([next, hop_limit])), expected, "{next} {hop_limit}");
+            assert_eq!(may_hide_claim(next, hop_limit), expected, "{next} {hop_limit}");
         }
     }
 }
