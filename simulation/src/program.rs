@@ -196,6 +196,7 @@ impl Program {
             Some((names::vip(vip), entry))
         });
         let mut found = Found { session: self.session, deadline: self.deadline, ..Found::default() };
+        found.answers_until = if self.hold { self.hold_until.max(self.deadline) } else { self.deadline };
         found.entries = entries.collect();
         found.words_settled = self.wired.words_settled;
         let foreign = (0..self.slots.len()).filter_map(|vip| match self.role(vip, now)? {

@@ -62,11 +62,11 @@ impl Engine {
 
     /// Makes the pinned entries foreign: they belong to another session.
     fn forsake_found(&mut self) {
-        let answered_until = self.nodes.answers_until(self.found.deadline);
+        let answers_until = self.found.answers_until;
         for address in std::mem::take(&mut self.found.entries).into_keys() {
             match self.subject(address) {
                 Some(mut subject) => {
-                    subject.note_answered(answered_until);
+                    subject.note_answered(answers_until);
                     subject.set_foreign(MacAddr::ZERO);
                 }
                 None => self.set_entry_of_unknown(address, Some(Entry::Foreign { mac: MacAddr::ZERO })),

@@ -30,6 +30,9 @@ pub struct Found {
     pub session: Option<Session>,
     /// Time at which the fence lapses.
     pub deadline: Monotonic,
+    /// Time until which the program answers without an agent: the deadline, or in mode hold the end of
+    /// holding over.
+    pub answers_until: Monotonic,
     /// The entries that answer.
     pub entries: BTreeMap<IpAddr, FoundEntry>,
     /// The VIPs that are foreign, and their MACs.

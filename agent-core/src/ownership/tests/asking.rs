@@ -49,8 +49,19 @@ fn a_vip_that_a_node_held_until_now_is_taken_without_asking() {
 
 #[test]
 fn a_vip_that_the_program_answered_for_until_now_is_taken_back_without_asking() {
-    for (passed, asks) in [(ms(10), false), (HOLD_FOR - LEASE, false), (HOLD_FOR + ms(13_000), true)] {
-        let found = World::pinned("a", &[(VIP, FoundEntry::Held)]);
+    let table = [
+        // (the program holds over, time since the other node wrote, is it asked about)
+        (true, ms(10), false),
+        (true, HOLD_FOR / 2, false),
+        (true, HOLD_FOR + ms(13_000), true),
+        (false, ms(10), false),
+        (false, HOLD_FOR / 2, true),
+    ];
+    for (holds, passed, asks) in table {
+        let mut found = World::pinned("a", &[(VIP, FoundEntry::Held)]);
+        if !holds {
+            found.answers_until = found.deadline;
+        }
         let mut world = World::start_with(&asking("a"), "a", found);
         // Another node ended its session while no agent ran.
         world.lease(lease("a", None, &[session("a", 1)]));
@@ -60,9 +71,9 @@ fn a_vip_that_the_program_answered_for_until_now_is_taken_back_without_asking() 
         world.now = world.now + passed;
         let mut lines = world.sync();
         lines.extend(world.after(REST * 2));
-        assert_eq!(lines.contains(&"probe".to_owned()), asks, "after {passed:?}: {lines:?}");
+        assert_eq!(lines.contains(&"probe".to_owned()), asks, "{holds}, after {passed:?}: {lines:?}");
         let takes = "write claim: held by new, epoch 2".to_owned();
-        assert_eq!(lines.contains(&takes), !asks, "after {passed:?}: {lines:?}");
+        assert_eq!(lines.contains(&takes), !asks, "{holds}, after {passed:?}: {lines:?}");
     }
 }
 

@@ -80,6 +80,7 @@ impl World {
         Found {
             session: Some(session(us, 1)),
             deadline: Monotonic::from_nanos(1_003_000_000_000),
+            answers_until: Monotonic::from_nanos(1_003_000_000_000) + HOLD_FOR,
             entries: entries.iter().copied().collect(),
             foreign: BTreeMap::new(),
             yielded: BTreeSet::new(),
