@@ -105,8 +105,8 @@ impl Allocator {
             let owner = self.pools.owner(other, reservation);
             owner.is_some_and(|owner| owner.record.name == pool.record.name)
         };
-        let before = self.book.kept_before(vip, &reservation.service.namespace, is_of_pool);
-        u32::try_from(before).is_ok_and(|before| before >= most)
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.book.keeps_before(most, vip, &reservation.service.namespace, is_of_pool)
     }
 
     /// Returns a Service that shares an address, and has it when the Service goes that it is reserved

@@ -214,14 +214,15 @@ impl Book {
         vips_in(&self.by_service, namespace).count() + vips_in(&self.asking, namespace).filter(is_new).count()
     }
 
-    /// Returns the number of kept addresses of a namespace, of those that `counts`, that come before an
+    /// Returns true if a namespace keeps `most` addresses, of those that `counts`, that come before an
     /// address: those that are kept already, the lower ones first.
-    pub(super) fn kept_before(
+    pub(super) fn keeps_before(
         &self,
+        most: usize,
         vip: IpAddr,
         namespace: &Arc<str>,
         counts: impl Fn(IpAddr, &Reservation) -> bool,
-    ) -> usize {
+    ) -> bool {
         let is_kept = |reservation: &Reservation| reservation.kept.is_some();
         let comes_first = !self.reservation(vip).is_some_and(is_kept);
         let is_before = |other: &IpAddr| {
@@ -230,7 +231,7 @@ impl Book {
             keeps && counts(*other, reservation)
         };
         let others = vips_in(&self.by_service, namespace).filter(|other| *other != vip);
-        others.filter(|other| comes_first || *other < vip).filter(is_before).count()
+        others.filter(|other| comes_first || *other < vip).filter(is_before).take(most).count() == most
     }
 
     /// Returns the Services of a namespace with a reservation, as [`Book::owners`] does.
