@@ -126,7 +126,7 @@ pub enum Problem {
     /// A VIP that a status does not name, since no admin vouches for its address.
     #[error(
         "{vip} is announced, but Vipward does not write it into the status: no Node has an address \
-         (status.addresses) in its subnet, and no VIPPool has it. Make a VIPPool with it, or permit its network (--allow-address)"
+         (status.addresses) in its subnet, and no VIPPool has it. Make a VIPPool with it (autoAssign: false will do)"
     )]
     Unconfirmed {
         /// The VIP.

@@ -159,6 +159,9 @@ fn the_controller_writes_an_address_that_a_user_chose_once_it_is_held_on_a_segme
         cluster.wait_for_ingress("web", VIP)?;
         let rival = cluster.rogue.mac(SEGMENT)?.to_string();
         cluster.wait_for_event("web", &[&host.to_string(), &rival])?;
+        let warned =
+            cluster.controller(1)?.stderr().contains("without --allow-address, Services may have any");
+        assert!(warned, "the controller says that nothing limits the users");
         lie_about_holding(cluster, N3, public)?;
         cluster.wait_for_event("dns", &[&format!("{public} is announced, but Vipward does not write it")])?;
         assert_eq!(cluster.ingress("web")?, [VIP.to_string()]);

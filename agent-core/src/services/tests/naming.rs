@@ -187,7 +187,7 @@ fn a_lease_that_lies_about_its_subnets_brings_no_address_into_a_status() {
 }
 
 #[test]
-fn a_segment_counts_once_the_node_object_has_an_address_there_and_until_then_the_user_is_told() {
+fn a_segment_counts_once_the_node_object_has_an_address_there_and_a_problem_says_so_before() {
     let mut world = World::with(Settings { role: Role::Controller, ..Settings::default() });
     world.put(service(NAME).addressed("192.0.2.9"));
     world.reserve();
