@@ -418,6 +418,14 @@ impl Fence {
             && self.words_settled != WireState::settled_by(told.words)
     }
 
+    /// Returns the time from which the state is [`FenceState::Over`], unless the fence is written again.
+    pub fn answers_until_ns(&self) -> u64 {
+        match self.policy {
+            Policy::Hold => self.hold_until_ns.max(self.deadline_ns),
+            Policy::Stop => self.deadline_ns,
+        }
+    }
+
     /// Returns the state at `now_ns`. `told` is the value of `wire_state`: the fence of a session that
     /// has ended has lapsed.
     #[inline(always)]

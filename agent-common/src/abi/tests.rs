@@ -35,6 +35,7 @@ fn the_fence_is_valid_then_held_over_then_over() {
     ];
     for (what, fence, now_ns, state) in rows {
         assert_eq!(fence.state(now_ns, WireState::default()), state, "{what}");
+        assert_eq!(now_ns >= fence.answers_until_ns(), state == Over, "{what}");
     }
 }
 

@@ -2,8 +2,10 @@
 //! addresses that it names can be read all the same.
 
 use super::{
-    frame::{HOP_LIMIT, NEXT_HEADER_ICMPV6, TYPE_ADVERTISEMENT, TYPE_SOLICITATION},
-    message::{MESSAGE, NdHeader, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION, Unit},
+    frame::{HOP_LIMIT, TYPE_ADVERTISEMENT, TYPE_SOLICITATION},
+    message::{
+        ADDRESSES, MESSAGE, NdHeader, REDIRECTED, TARGET, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION, Unit,
+    },
 };
 
 /// The most extension headers behind which a message is looked for, of the four kinds below. A packet in
@@ -19,11 +21,6 @@ const DESTINATION: u8 = 60;
 
 /// The bits of a fragment's offset. Only the first fragment begins with a header.
 const FRAGMENT_OFFSET: u16 = 0xfff8;
-/// The IPv6 source begins here in the packet.
-const SOURCE: usize = 8;
-/// The target begins here in the message, and here the destination of a Redirect.
-const TARGET: usize = 8;
-const REDIRECTED: usize = 24;
 
 /// Returns true if a packet may have neighbour discovery behind extension headers, of which the first has
 /// this type.
@@ -70,11 +67,12 @@ pub fn hides_claim(
         // The second byte of a fragment's header is reserved.
         at += if is_fragment { size_of::<Unit>() } else { (usize::from(len) + 1) * size_of::<Unit>() };
     }
-    if next_header != NEXT_HEADER_ICMPV6 {
+    if !NdHeader::is_icmpv6(next_header) {
         return is_extension(next_header);
     }
     let Some(head) = unit(at) else { return true };
-    let (source, target, redirected) = (start + SOURCE, at + TARGET, at + REDIRECTED);
+    let source = start + ADDRESSES;
+    let (target, redirected) = (at + TARGET - MESSAGE, at + REDIRECTED - MESSAGE);
     let named = match head.to_ne_bytes()[0] {
         TYPE_ROUTER_SOLICITATION => [source, source],
         TYPE_SOLICITATION => [source, target],

@@ -26,17 +26,17 @@ pub const MAX_SUMMED: usize = 512;
 /// The message begins here in the IPv6 packet.
 pub(super) const MESSAGE: usize = 40;
 /// The target begins here.
-const TARGET: usize = 48;
+pub(super) const TARGET: usize = 48;
 /// The destination of a Redirect begins here.
-const REDIRECTED: usize = 64;
-/// The IPv6 addresses begin here, and the words of which the checksum is the sum.
-const ADDRESSES: usize = 8;
+pub(super) const REDIRECTED: usize = 64;
+/// The IPv6 addresses begin here with the source, and the words of which the checksum is the sum.
+pub(super) const ADDRESSES: usize = 8;
 
 /// Eight bytes of a packet, in wire order. Every option is a number of them, so every part of a
 /// message is.
 pub type Unit = u64;
 /// An IPv6 address, in wire order. Bytes would be moved one by one.
-pub(super) type Addr = [Unit; 2];
+type Addr = [Unit; 2];
 
 /// The IPv6 header, and the first eight bytes of an `ICMPv6` message, in wire order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]

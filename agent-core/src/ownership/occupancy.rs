@@ -38,9 +38,9 @@ pub(super) enum Occupancy {
     Left(Monotonic),
 }
 
-/// What this process sees of a VIP's holder.
+/// The node that answers for a VIP, as this process sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sight {
+enum Answering {
     /// None holds it. `watched` is true if this process would have seen another one let go of it at
     /// once.
     Nobody { watched: bool },
@@ -52,16 +52,16 @@ enum Sight {
 
 impl Occupancy {
     /// Records who holds the VIP now.
-    fn note(&mut self, seen: Sight, now: Monotonic) {
+    fn note(&mut self, seen: Answering, now: Monotonic) {
         *self = match (*self, seen) {
             // A new session begins with a deadline that has passed.
-            (Self::Here(before), Sight::Own(until)) => Self::Here(before.max(until)),
-            (_, Sight::Own(until)) => Self::Here(until),
-            (_, Sight::Another) => Self::Held,
-            (Self::Here(until), Sight::Nobody { .. }) => Self::Left(until.min(now)),
-            (Self::Held, Sight::Nobody { watched: true }) => Self::Left(now),
-            (Self::Left(since), Sight::Nobody { .. }) if now < since + LATELY => Self::Left(since),
-            (Self::Held | Self::Left(_) | Self::Vacant, Sight::Nobody { .. }) => Self::Vacant,
+            (Self::Here(before), Answering::Own(until)) => Self::Here(before.max(until)),
+            (_, Answering::Own(until)) => Self::Here(until),
+            (_, Answering::Another) => Self::Held,
+            (Self::Here(until), Answering::Nobody { .. }) => Self::Left(until.min(now)),
+            (Self::Held, Answering::Nobody { watched: true }) => Self::Left(now),
+            (Self::Left(since), Answering::Nobody { .. }) if now < since + LATELY => Self::Left(since),
+            (Self::Held | Self::Left(_) | Self::Vacant, Answering::Nobody { .. }) => Self::Vacant,
         };
     }
 
@@ -101,11 +101,11 @@ impl Subject<'_> {
     /// Records if a node holds the VIP, and the MAC of its holder.
     pub(super) fn note_occupancy(&mut self) {
         let seen = if self.vip.is_at_stake() {
-            Sight::Own(self.nodes.answers_until(self.nodes.own.fence.deadline()))
+            Answering::Own(self.nodes.answers_until(self.nodes.own.fence.deadline()))
         } else if self.is_held_by_any() {
-            Sight::Another
+            Answering::Another
         } else {
-            Sight::Nobody { watched: !self.nodes.is_behind(self.now) && self.was_let_go() }
+            Answering::Nobody { watched: !self.nodes.is_behind(self.now) && self.was_let_go() }
         };
         self.vip.occupancy.note(seen, self.now);
         let holder = self.vip.claim.record.as_ref().and_then(|claim| claim.state.holder());
@@ -117,7 +117,7 @@ impl Subject<'_> {
 
     /// Records that the program of this node has answered for the VIP until now, or until this time.
     pub(super) fn note_answered(&mut self, until: Monotonic) {
-        self.vip.occupancy.note(Sight::Own(until), self.now);
+        self.vip.occupancy.note(Answering::Own(until), self.now);
     }
 
     /// Returns true if the node that held the VIP has let go of it, or is gone. The node that a claim

@@ -16,16 +16,16 @@ use super::{
 };
 use crate::cluster::ServiceName;
 
-/// Whether the statuses of the Services that have an address may name it.
+/// Decision about an address in the statuses of the Services that have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Naming {
     /// They name it.
     Named,
-    /// One that names it goes on. No other begins.
+    /// A status that names it keeps it. It is added to no other.
     Left,
     /// The same, although a node holds the VIP: only Leases say that the address is on a segment.
     Unconfirmed,
-    /// None names it.
+    /// No status names it.
     #[default]
     Unnamed,
 }

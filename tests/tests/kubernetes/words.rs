@@ -1,4 +1,4 @@
-//! What a namespace user writes, in the logs and Events of the agent and of the controller.
+//! Logs and Events of agents and of the controller show the values of users in one short line.
 
 use std::net::Ipv6Addr;
 

@@ -116,14 +116,17 @@ proptest! {
         is_named: bool,
     ) {
         let types = kinds[..units.len()].iter().copied().chain([58]);
-        let mut headers: Vec<_> = units.iter().zip(types.clone().skip(1)).map(|(len, next)| header(next, *len)).collect();
+        let after_each = units.iter().zip(types.clone().skip(1));
+        let mut headers: Vec<_> = after_each.map(|(len, next)| header(next, *len)).collect();
         headers.push(message(kind, &[if is_named { VIP } else { HOST }, HOST]));
         let frame = frame(HOST, types.clone().next().unwrap_or(58), &headers);
         prop_assert_eq!(hides(&frame), is_named && [135, 136, 137].contains(&kind));
     }
 
     #[test]
-    fn any_bytes_are_walked_without_going_beyond_their_end(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_walked_without_going_beyond_their_end(
+        mut bytes in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
         if let Some(first) = bytes.get_mut(START + 6) {
             *first = [0, 43, 44, 60][usize::from(*first % 4)];
         }

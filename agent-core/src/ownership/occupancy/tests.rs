@@ -6,11 +6,11 @@ const fn at(seconds: u64) -> Monotonic {
 
 #[test]
 fn every_state_meets_every_observation() {
+    use Answering::{Another, Own};
     use Occupancy::{Held, Here, Left, Vacant};
-    use Sight::{Another, Own};
     let now = at(100);
     let long_ago = at(100 - LATELY.as_secs());
-    let (seen, unseen) = (Sight::Nobody { watched: true }, Sight::Nobody { watched: false });
+    let (seen, unseen) = (Answering::Nobody { watched: true }, Answering::Nobody { watched: false });
     let table = [
         // (state, taken without a probe in it, what is seen then, next state)
         (Vacant, false, Another, Held),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::cluster::ServiceName;
 
-/// How long at most an address is kept for a Service of a namespace that is gone.
+/// The longest time for which an address is kept for a Service of a namespace that is gone.
 const WITHOUT_NAMESPACE: Duration = Duration::from_hours(1);
 
 impl Allocator {

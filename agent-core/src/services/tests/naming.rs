@@ -25,7 +25,7 @@ enum Held {
     Never,
 }
 
-/// What becomes of the address in a status.
+/// The expected state of the address in a status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// It is written, and stays.

@@ -1,4 +1,4 @@
-//! What a user writes into an annotation, in the messages about it.
+//! Messages about annotations show the values of users in one short line.
 
 use super::{controller::pool, *};
 use crate::{
@@ -36,7 +36,8 @@ fn spoilt(value: &str) -> [String; 8] {
 
 /// Fails if a message is long, or has a character that no line of text has.
 fn assert_legible(text: &str, about: &str) {
-    let is_bidi = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
+    let is_override = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_bidi = |c: char| is_override(c) || ['\u{200e}', '\u{200f}', '\u{61c}'].contains(&c);
     let is_line_end = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
     let bad = text.chars().find(|c| c.is_control() || is_bidi(*c) || is_line_end(*c));
     let length = text.chars().count();

@@ -105,7 +105,7 @@ pub struct VipPoolSpec {
     )]
     #[serde(default = "not_kept")]
     pub keep: String,
-    /// How many addresses at most stay reserved so for the Services of one namespace. Without a number, as many as the pool has.
+    /// The largest number of addresses that stay reserved so for the Services of one namespace. There is no limit if it is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_at_most: Option<u32>,
     /// Which free address is given out: the first, or one that depends on the Service's name.

@@ -5,8 +5,8 @@ use tracing::{dispatcher::with_default, info};
 
 use super::*;
 
-/// What a user may write: a line of its own, an order to the terminal (in both forms), text that is
-/// read from right to left.
+/// A value with a line of its own, an order to the terminal in both forms, and text that is read from
+/// right to left.
 const FORGED: &str = "a\n2026-11-27T12:00:00Z ERROR forged\r\x1b[31m\u{9b}2J\u{202e}txt.\u{e0041}";
 
 #[derive(Clone, Default)]

@@ -204,14 +204,10 @@ impl EventLoop<Cluster> {
             entries.insert(key.addr, found);
         }
         let session = Session::from_number(fence.session);
-        let answers_until = match fence.policy {
-            Policy::Hold => fence.hold_until_ns.max(fence.deadline_ns),
-            Policy::Stop => fence.deadline_ns,
-        };
         Ok(Found {
             session,
             deadline: Monotonic::from_nanos(fence.deadline_ns),
-            answers_until: Monotonic::from_nanos(answers_until),
+            answers_until: Monotonic::from_nanos(fence.answers_until_ns()),
             entries,
             foreign,
             yielded,
