@@ -1,52 +1,29 @@
 //! The core decides. It is pure and synchronous: callers pass the time in, and the
 //! core uses no clock, randomness, environment or I/O.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
+//! - [`base`]: times, pauses between attempts, addresses, names and texts.
+//! - [`records`]: the cluster's objects as they were last read, and what one room says to another.
+//! - [`host`]: this host's network, the placement of VIPs on it, and the plan of its maps.
+//! - [`segment`]: announcements, probes, conflicts, yields, groups, and the proof that the program sees frames.
+//! - [`config`]: the file of a standalone agent.
+//! - [`liveness`]: the nodes of a segment find each other's death on the wire.
+//! - [`pools`]: pools of addresses, and who has which of their addresses.
+//! - [`services`]: the VIPs that Services want.
+//! - [`ownership`]: the node that holds a VIP.
+//! - [`reports`]: the log lines, Events and notes on objects that are written, and how often.
+//! - [`diagnosis`]: the state of a host or cluster, what is wrong, and what to do.
 
-pub mod address;
-pub mod announce;
-pub mod answering;
-pub mod attaching;
-pub mod bursts;
-pub mod cluster;
-pub mod concurrency;
+#![forbid(unsafe_code)]
+
+pub mod base;
 pub mod config;
-pub mod conflict;
-pub mod doctor;
-pub mod election;
-pub mod explain;
-pub mod failover;
-pub mod frame;
-pub mod groups;
-pub mod heartbeat;
-pub mod interfaces;
-pub mod layout;
-pub mod legible;
-pub mod live;
-pub mod moves;
-pub mod net;
-pub mod outbox;
-pub mod overview;
+pub mod diagnosis;
+pub mod host;
+pub mod liveness;
 pub mod ownership;
-mod pace;
-pub mod pinned;
-pub mod placement;
-pub mod plan;
 pub mod pools;
-pub mod probing;
-pub mod proving;
-pub mod refusals;
-pub mod repairs;
-pub mod reporting;
-pub mod retrying;
-#[cfg(test)]
-mod samples;
-mod schema;
+pub mod records;
+pub mod reports;
+pub mod segment;
 pub mod services;
-pub mod shown;
-pub mod stack;
-pub mod stale;
-pub mod termination;
-pub mod time;
-pub mod unanswered;
-pub mod who_has;
-pub mod wire;
-pub mod yields;

@@ -36,6 +36,7 @@ mod stopping;
 mod subject;
 mod taking;
 mod tenure;
+pub mod termination;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -68,22 +69,27 @@ use self::{
     vip::Vip,
 };
 use super::{
-    cluster::{ClaimRecord, LeaseRecord, NodeInterface, NodeName},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimRecord, LeaseRecord, NodeInterface, NodeName},
 };
 
-pub use self::eligibility::{Disqualified, Eligible, NodeFacts, eligibility, weight};
-pub use self::interlock::{Interlock, Step};
-pub use self::settings::{Settings, SettingsError};
-pub use self::types::{
-    ClaimWrite, Command, Demand, Event, Expected, Fault, Fenced, Found, FoundEntry, LeaseWrite, Notice,
-    Outcome, Reach, StopReason, Wire,
+pub use self::{
+    eligibility::{Disqualified, Eligible, NodeFacts, eligibility, weight},
+    interlock::{Interlock, Step},
+    settings::{Settings, SettingsError},
+    types::{
+        ClaimWrite, Command, Event, Expected, Fault, Fenced, Found, FoundEntry, LeaseWrite, Notice, Outcome,
+        StopReason, Wire,
+    },
+    view::{NodeView, Said, View, VipSummary, VipView},
+    wire_view::{Quiet, WireNodeView, WireView},
+    witnesses::WireCounts,
 };
-pub use self::view::{NodeView, Said, View, VipSummary, VipView};
-pub(crate) use self::wire_plan::share_a_segment;
-pub use self::wire_view::{Quiet, WireNodeView, WireView};
-pub use self::witnesses::WireCounts;
-pub use super::{placement::Entry, probing::Probed};
+pub use super::{
+    host::placement::Entry,
+    records::{Demand, Reach},
+    segment::probing::Probed,
+};
 
 /// Time by which a candidate waits longer than the one ranked before it. The wait counts
 /// from the time when the candidate could act. If a better candidate gets other VIPs
@@ -103,7 +109,7 @@ const REFUSED_RETRY: Duration = Duration::from_secs(5);
 ///
 /// ```
 /// use vipward_core::ownership::{Command, Engine, Event, Expected, Found, Settings};
-/// use vipward_core::time::Monotonic;
+/// use vipward_core::base::time::Monotonic;
 /// # use std::time::Duration;
 /// #
 /// # let settings = Settings {

@@ -6,7 +6,7 @@
 //! docs/POOLS.md has the rules.
 
 mod allocator;
-mod kind;
+pub mod election;
 mod l2_advertisement;
 mod listing;
 mod metrics;
@@ -20,16 +20,19 @@ use std::net::IpAddr;
 
 pub use self::{
     allocator::{
-        Allocator, Command, Counts, Event, Expected, Fit, Lack, PoolState, Prospect, Request, Reservation,
+        Allocator, Command, Counts, Event, Expected, Fit, Lack, PoolState, Prospect, Request,
         ReservationWrite, Surroundings,
     },
-    kind::{PoolKind, Shown},
-    l2_advertisement::{L2Advertisement, L2AdvertisementRecord, Preference},
+    l2_advertisement::{L2Advertisement, L2AdvertisementRecord},
     listing::{AddressRow, FamilyRow, PoolList, PoolRow, list},
     metrics::metallb_metrics,
-    policy::{Allowance, AnnounceRecord, Policies, PoolPolicy},
+    policy::{AnnounceRecord, Policies},
     pool::{Choice, Keep, MOST_RANGES, Pool, PoolFault, PoolFaultKind, PoolRecord, Sharing},
     range::{AddressRange, RangeError},
+};
+pub use super::records::{
+    Allowance, PoolPolicy, Reservation,
+    pool_kind::{PoolKind, Shown},
 };
 
 /// An address family.

@@ -62,9 +62,8 @@ use self::{
     telling::tell_change,
 };
 use crate::{
-    cluster::ServiceName,
-    ownership::Demand,
     pools::{self, Allocator, Lack, Policies},
+    records::{Demand, ServiceName},
 };
 
 /// A Service in the index, with its effects.

@@ -46,14 +46,16 @@ use vipward::{
     },
 };
 use vipward_core::{
-    cluster::{NodeName, object_name},
+    base::legible::Legible,
     config::ConfigError,
-    doctor,
-    explain::{explain, explain_service},
-    groups::Membership,
-    legible::Legible,
+    diagnosis::{
+        doctor,
+        explain::{explain, explain_service},
+        who_has::Verdict,
+    },
     ownership::SettingsError,
-    who_has::Verdict,
+    records::{NodeName, object_name},
+    segment::groups::Membership,
 };
 
 const FAILED: u8 = 1;

@@ -10,10 +10,7 @@ mod oracle;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use vipward_core::{
-    services::{Command, Event, Services},
-    time::Monotonic,
-};
+use vipward_core::{services::{Command, Event, Services}, base::time::Monotonic};
 
 use self::{
     input::{Input, Step},

@@ -7,9 +7,10 @@ mod tests;
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use vipward_core::{
-    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName, Session, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
-    wire::{Mode, Offer},
+    records::{
+        ClaimRecord, Epoch, LeaseRecord, Mode, NodeName, NodeRecord, Offer, ServiceName, Session, Version,
+    },
 };
 
 pub(crate) use self::service::Service;

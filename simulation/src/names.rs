@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
 use vipward_common::MacAddr;
-use vipward_core::cluster::{NodeName, ServiceName};
+use vipward_core::records::{NodeName, ServiceName};
 
 /// The last byte of the first VIP; the others follow.
 const FIRST_VIP: u8 = 10;

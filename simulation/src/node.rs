@@ -8,12 +8,11 @@ use std::{
 use fastrand::Rng;
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::NodeInterface,
+    host::stale::Stale,
     ownership::{Engine, Entry, Event, Interlock},
+    records::{KeyId, NodeInterface},
+    segment::yields::Yields,
     services::{self, Services},
-    stale::Stale,
-    wire::KeyId,
-    yields::Yields,
 };
 
 use crate::{
@@ -377,7 +376,7 @@ impl Node {
     }
 
     /// Returns the program's time.
-    pub(crate) fn program_now(&self, now: At) -> vipward_core::time::Monotonic {
+    pub(crate) fn program_now(&self, now: At) -> vipward_core::base::time::Monotonic {
         self.clock.read(now).saturating_sub(self.late)
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::Session,
+    base::time::Monotonic,
     ownership::{Entry, Fenced, Found, FoundEntry, Wire},
-    time::Monotonic,
+    records::Session,
 };
 
 use crate::{names, sabotage::Sabotage, wired::Wired};

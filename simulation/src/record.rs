@@ -3,8 +3,8 @@
 use std::{fmt, time::Duration};
 
 use vipward_core::{
-    cluster::{NodeName, Session},
     ownership::Command,
+    records::{NodeName, Session},
 };
 
 use crate::{check::WireRecord, schedule::Schedule, time::At};

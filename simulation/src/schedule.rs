@@ -4,7 +4,7 @@ mod generate;
 mod what;
 
 use serde::{Deserialize, Serialize};
-use vipward_core::wire::Scale;
+use vipward_core::liveness::Scale;
 
 pub(crate) use self::what::{MILD_FREEZE_MS, What};
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_core::time::Monotonic;
+use vipward_core::base::time::Monotonic;
 
 /// True time: nanoseconds since the beginning of the run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

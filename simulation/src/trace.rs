@@ -3,10 +3,9 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use vipward_core::{
-    cluster::{ClaimRecord, ClaimState, LeaseRecord, NodeName, Session},
+    base::time::Monotonic,
     ownership::{ClaimWrite, Command, Entry, Event, Expected, LeaseWrite, Outcome},
-    time::Monotonic,
-    wire::{Mode, Offer, Wid},
+    records::{ClaimRecord, ClaimState, LeaseRecord, Mode, NodeName, Offer, Session, Wid},
 };
 
 use crate::{names, time::At};

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::Session,
-    time::Boottime,
-    wire::{KeyId, Seen, Sight, Wid, Word},
+    base::time::Boottime,
+    liveness::{Seen, Sight, Word},
+    records::{KeyId, Session, Wid},
 };
 
 use crate::{names, sabotage::Sabotage};

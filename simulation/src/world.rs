@@ -18,9 +18,9 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 use fastrand::Rng;
 use vipward_common::{MacAddr, Policy};
 use vipward_core::{
-    cluster::{NodeName, Session},
+    liveness::Finding,
     ownership::Wire,
-    wire::Finding,
+    records::{NodeName, Session},
 };
 
 pub(crate) use self::{

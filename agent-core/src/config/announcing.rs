@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
-
 use super::{
-    duration,
     raw::RawAnnounce,
     values::{RATE_MOST, Validator},
 };
-use crate::announce::Settings;
+use crate::segment::announce::Settings;
 
 const REFRESH: Duration = Duration::from_mins(1);
 const REFRESH_LEAST: Duration = Duration::from_secs(2);
@@ -21,13 +18,4 @@ impl Validator<'_> {
         let rate = self.number(raw.rate.as_ref(), "announce.rate", 2..=RATE_MOST, RATE);
         Some(Settings { refresh: refresh?, rate: rate? })
     }
-}
-
-pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Announce {
-        refresh: String,
-        rate: u32,
-    }
-    Announce { refresh: duration(settings.refresh), rate: settings.rate }.serialize(serializer)
 }

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
-
 use super::{
-    FaultKind, duration,
+    FaultKind,
     raw::RawConflicts,
     values::{Validator, duration_of},
 };
-use crate::conflict::{Defend, Settings};
+use crate::segment::conflict::{Defend, Settings};
 
 /// Parses the quiet time that ends a conflict. Fails if
 /// the text is no duration from one second to 30 days.
@@ -35,19 +33,4 @@ impl Validator<'_> {
             quiet: quiet?.unwrap_or(Settings::DEFAULT.quiet),
         })
     }
-}
-
-pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Conflicts {
-        defend: &'static str,
-        quiet: String,
-    }
-    let defend = match settings.defend {
-        Defend::Match => "match",
-        Defend::Always => "always",
-        Defend::Once => "once",
-        Defend::Never => "never",
-    };
-    Conflicts { defend, quiet: duration(settings.quiet) }.serialize(serializer)
 }

@@ -5,9 +5,10 @@ use std::{fmt, net::IpAddr, time::Duration};
 use serde_saphyr::Location;
 use thiserror::Error;
 
-use crate::{
+use crate::base::{
     address::NeverAVip,
     legible::{Excerpt, Legible},
+    pattern::PatternError,
 };
 
 /// Reason why a file is no configuration.
@@ -119,22 +120,9 @@ pub enum FaultKind {
         /// The kind of address.
         what: &'static str,
     },
-    /// Text that is no pattern.
-    #[error("`{pattern}` is no interface pattern: {reason}; use a name, or a glob with *, ? and [a-z]")]
-    Pattern {
-        /// The pattern.
-        pattern: Excerpt,
-        /// The fault.
-        reason: Excerpt,
-    },
-    /// Text that is no interface name.
-    #[error("`{name}` is no interface name: {reason}")]
-    InterfaceName {
-        /// The name.
-        name: Excerpt,
-        /// The fault.
-        reason: &'static str,
-    },
+    /// Text that is no name of an interface, or no pattern over such names.
+    #[error(transparent)]
+    Interface(#[from] PatternError),
     /// Key `vips:` with nothing after it.
     #[error("`vips` has no value; write `vips: []` for none")]
     NoVips,

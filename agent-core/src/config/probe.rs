@@ -2,18 +2,15 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use serde::{Serialize, Serializer};
-
 use super::{
-    FaultKind, duration,
+    FaultKind,
     raw::RawProbe,
+    sections::RFC_5227,
     values::{LONGEST, RATE_MOST, Validator},
 };
-use crate::probing::{Settings, Timing};
+use crate::segment::probing::{Settings, Timing};
 
 const PROBES_MOST: u32 = 20;
-/// The word for the RFC's own times.
-const RFC_5227: &str = "rfc5227";
 
 /// Parses the time between two probes, or the word for the RFC's own times.
 /// Fails for another word, and for a duration below 10 ms or above 10 s.
@@ -58,20 +55,4 @@ impl Validator<'_> {
         let rate = self.number(raw.rate.as_ref(), "probe.rate", 1..=RATE_MOST, rate);
         Some(Settings { count: count?, timing: timing?, repeat: repeat?, rate: rate? })
     }
-}
-
-pub(super) fn serialize<S: Serializer>(settings: &Settings, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Probe {
-        count: u32,
-        interval: String,
-        repeat: String,
-        rate: u32,
-    }
-    let Settings { count, timing, repeat, rate } = *settings;
-    let interval = match timing {
-        Timing::Every(interval) => duration(interval),
-        Timing::Rfc5227 => RFC_5227.to_owned(),
-    };
-    Probe { count, interval, repeat: duration(repeat.unwrap_or_default()), rate }.serialize(serializer)
 }

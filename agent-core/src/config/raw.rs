@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer};
 use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter as _, Spanned};
 
 use super::{ConfigError, fault::Place};
-use crate::legible::Legible;
+use crate::base::legible::Legible;
 
 /// A value and its place.
 pub(super) struct At<T> {

@@ -1,9 +1,20 @@
 mod faults;
 
+use std::{net::IpAddr, time::Duration};
+
 use proptest::prelude::*;
+use vipward_common::{MacAddr, Policy};
 
 use super::*;
-use crate::conflict::Defend;
+use crate::{
+    base::pattern::{InterfaceName, InterfacePattern},
+    host::{attaching::Attach, heartbeat},
+    segment::{
+        announce,
+        conflict::{self, Defend},
+        probing,
+    },
+};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, "vipward.yaml", "host")

@@ -2,22 +2,25 @@
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
-    fmt,
     net::IpAddr,
     ops::RangeInclusive,
-    str::FromStr,
     time::Duration,
 };
 
-use globset::{GlobBuilder, GlobMatcher};
-use serde::Serialize;
 use vipward_common::{MacAddr, Policy};
 
 use super::{
-    Config, Fault, FaultKind, OnYield, Shutdown, VipConfig,
+    effective::{Config, OnYield, Shutdown, VipConfig},
+    fault::{Fault, FaultKind},
     raw::{At, RawConfig, RawFence, RawVip, Text},
 };
-use crate::{address::NeverAVip, attaching::Attach, heartbeat};
+use crate::{
+    base::{
+        address::NeverAVip,
+        pattern::{InterfaceName, InterfacePattern},
+    },
+    host::{attaching::Attach, heartbeat},
+};
 
 const FENCE_DURATION: Duration = Duration::from_secs(3);
 const HEARTBEAT_LEAST: Duration = Duration::from_millis(250);
@@ -27,110 +30,6 @@ const HOLD_FOR: Duration = Duration::from_hours(1);
 pub(super) const RATE_MOST: u32 = 1_000_000;
 pub(super) const LONGEST: Duration = Duration::from_hours(30 * 24);
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// `IFNAMSIZ` less the terminating zero.
-const NAME_BYTES: usize = 15;
-
-/// The name of one interface.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[serde(transparent)]
-pub struct InterfaceName(Box<str>);
-
-impl InterfaceName {
-    /// Parses a name. Fails if the kernel has none like it.
-    pub fn parse(name: &str) -> Result<Self, FaultKind> {
-        let fault = |reason| FaultKind::InterfaceName { name: name.into(), reason };
-        if name.is_empty() {
-            Err(fault("it is empty"))
-        } else if name.len() > NAME_BYTES {
-            Err(fault("the kernel's names have 15 bytes at most"))
-        } else if name.contains(is_never_in_a_name) || name == "." || name == ".." {
-            Err(fault("the kernel's names have no slash, colon or space"))
-        } else {
-            Ok(Self(name.into()))
-        }
-    }
-
-    /// Returns the name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Returns true for characters that no name of an interface has.
-fn is_never_in_a_name(character: char) -> bool {
-    matches!(character, '/' | ':') || character.is_whitespace() || character.is_control()
-}
-
-/// The name of an interface, or a glob over names.
-#[derive(Clone, Debug, Serialize)]
-#[serde(into = "String")]
-pub struct InterfacePattern {
-    text: Box<str>,
-    matcher: Option<Box<GlobMatcher>>,
-}
-
-impl InterfacePattern {
-    fn parse(text: &str) -> Result<Self, FaultKind> {
-        let fault = |reason: &str| FaultKind::Pattern { pattern: text.into(), reason: reason.into() };
-        if !text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
-            return match InterfaceName::parse(text) {
-                Ok(name) => Ok(Self { text: name.0, matcher: None }),
-                Err(FaultKind::InterfaceName { reason, .. }) => Err(fault(reason)),
-                Err(other) => Err(other),
-            };
-        }
-        if text.contains(['{', '}', '\\']) || text.contains(is_never_in_a_name) {
-            return Err(fault("it has a character that no glob over interface names needs"));
-        }
-        let glob = GlobBuilder::new(text).build().map_err(|error| fault(&error.kind().to_string()))?;
-        Ok(Self { text: text.into(), matcher: Some(Box::new(glob.compile_matcher())) })
-    }
-
-    /// Returns a pattern for one name.
-    pub fn exactly(name: &str) -> Self {
-        Self { text: name.into(), matcher: None }
-    }
-
-    /// Returns true if the pattern covers an interface's name.
-    pub fn matches(&self, name: &str) -> bool {
-        self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))
-    }
-
-    /// Returns the name, if the pattern is no glob.
-    pub fn literal(&self) -> Option<&str> {
-        self.matcher.is_none().then_some(&*self.text)
-    }
-}
-
-impl FromStr for InterfacePattern {
-    type Err = FaultKind;
-
-    /// Parses a name, or a glob over names. Fails for any other text.
-    fn from_str(text: &str) -> Result<Self, FaultKind> {
-        Self::parse(text)
-    }
-}
-
-impl PartialEq for InterfacePattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for InterfacePattern {}
-
-impl From<InterfacePattern> for String {
-    fn from(pattern: InterfacePattern) -> Self {
-        pattern.text.into()
-    }
-}
-
-impl fmt::Display for InterfacePattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
 /// Collector of faults. With it one run reports them all.
 pub(super) struct Validator<'a> {
     faults: &'a mut Vec<Fault>,
@@ -185,16 +84,20 @@ impl Validator<'_> {
         self.faults.push(Fault { place: text.place, kind });
     }
 
-    fn value<T>(&mut self, text: &Text, parse: impl FnOnce(&str) -> Result<T, FaultKind>) -> Option<T> {
-        parse(text.value.trim()).map_err(|kind| self.fault(text, kind)).ok()
+    fn value<T, E: Into<FaultKind>>(
+        &mut self,
+        text: &Text,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        parse(text.value.trim()).map_err(|kind| self.fault(text, kind.into())).ok()
     }
 
     /// Parses an optional value. The outer `None` means a fault, the inner `None` a missing value.
     #[expect(clippy::option_option, reason = "a wrong value differs from a missing one")]
-    pub(super) fn optional<T>(
+    pub(super) fn optional<T, E: Into<FaultKind>>(
         &mut self,
         text: Option<&Text>,
-        parse: impl FnOnce(&str) -> Result<T, FaultKind>,
+        parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<Option<T>> {
         text.map_or(Some(None), |text| self.value(text, parse).map(Some))
     }
@@ -227,8 +130,11 @@ impl Validator<'_> {
             self.fault(&patterns, FaultKind::NoInterfaces);
             return None;
         }
-        let patterns: Vec<_> =
-            patterns.value.iter().map(|pattern| self.value(pattern, InterfacePattern::parse)).collect();
+        let patterns: Vec<_> = patterns
+            .value
+            .iter()
+            .map(|pattern| self.value(pattern, str::parse::<InterfacePattern>))
+            .collect();
         patterns.into_iter().collect()
     }
 
@@ -247,7 +153,7 @@ impl Validator<'_> {
 
     fn vip(&mut self, raw: &RawVip, first_lines: &mut BTreeMap<IpAddr, u32>) -> Option<VipConfig> {
         let address = self.value(&raw.address, vip_address);
-        let interface = self.optional(raw.interface.as_deref(), InterfacePattern::parse);
+        let interface = self.optional(raw.interface.as_deref(), str::parse::<InterfacePattern>);
         let vlan = self.optional(raw.vlan.as_deref(), vlan_id);
         let bind = self.optional(raw.bind.as_deref(), InterfaceName::parse);
         let guarded_at = self.optional(raw.mac.as_deref(), mac);

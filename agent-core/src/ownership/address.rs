@@ -2,7 +2,7 @@
 
 use vipward_common::MacAddr;
 
-use crate::time::Monotonic;
+use crate::base::time::Monotonic;
 
 /// The state of a new VIP's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

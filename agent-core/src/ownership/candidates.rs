@@ -3,16 +3,15 @@
 use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{
-    Demand, Disqualified, NodeFacts,
+    Disqualified, NodeFacts,
     eligibility::{eligibility, weight},
     member::Member,
     nodes::Nodes,
 };
 use crate::{
-    address,
-    cluster::{Holder, NodeInterface, NodeName},
-    interfaces::interface_for,
-    time::Monotonic,
+    base::{address, time::Monotonic},
+    host::interfaces::interface_for,
+    records::{Demand, Holder, NodeInterface, NodeName},
 };
 
 /// Largest number of nodes that a message names if none can hold a VIP.

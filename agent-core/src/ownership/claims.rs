@@ -11,8 +11,8 @@ use super::{
     vip::{Commanded, Vip, Waiting},
 };
 use crate::{
-    cluster::{ClaimRecord, ClaimState, Holder},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimRecord, ClaimState, Holder},
 };
 
 impl Subject<'_> {

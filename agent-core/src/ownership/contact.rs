@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Command, Engine, Notice, member::Member, nodes::Nodes, wire_plan::share_a_segment};
+use super::{Command, Engine, Notice, member::Member, nodes::Nodes};
 use crate::{
-    cluster::{NodeInterface, NodeName},
-    time::Monotonic,
-    wire::{Answers, LEAST_SILENT, Mode, Path, Plan},
+    base::time::Monotonic,
+    liveness::{Answers, LEAST_SILENT, Path, Plan},
+    records::{Mode, NodeInterface, NodeName},
 };
 
 /// Meaning of silence on an interface.
@@ -161,7 +161,7 @@ impl Nodes {
 /// Returns true if another node has an interface with carrier on the segment of one of this node.
 fn is_there(member: &Member, interface: &NodeInterface) -> bool {
     let mut theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
-    theirs.any(|their| their.carrier && share_a_segment(interface, their))
+    theirs.any(|their| their.carrier && interface.shares_a_segment(their))
 }
 
 impl Engine {

@@ -5,8 +5,8 @@ use super::{
     member::Member, nodes::Nodes,
 };
 use crate::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeName, Session},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{LeaseRecord, MOST_ENDED, NodeName, Session},
 };
 
 /// Next step after the answer to a write that ends sessions.

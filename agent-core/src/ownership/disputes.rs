@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::RETRY;
-use crate::time::Monotonic;
+use crate::base::time::Monotonic;
 
 #[cfg(test)]
 mod tests;

@@ -2,13 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
-use super::Demand;
 use crate::{
-    cluster::{NodeInterface, NodeRecord, Session},
-    interfaces::interface_for,
-    legible::Legible,
-    pace::mix,
-    pools::{PoolKind, PoolPolicy, Shown},
+    base::{address::mix, legible::Legible},
+    host::interfaces::interface_for,
+    records::{Demand, NodeInterface, NodeRecord, PoolKind, PoolPolicy, Session, Shown},
 };
 
 /// The label that keeps a node from holding VIPs.

@@ -8,8 +8,8 @@ use super::{
     vip::Commanded,
 };
 use crate::{
-    cluster::{ClaimRecord, ClaimState, Epoch, Holder},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimRecord, ClaimState, Epoch, Holder},
 };
 
 /// Result of an evaluation.

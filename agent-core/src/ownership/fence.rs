@@ -5,7 +5,7 @@ use std::time::Duration;
 use vipward_common::WireState;
 
 use super::{CLOCKS_DIFFER, Fenced, Settings};
-use crate::{cluster::Session, time::Monotonic};
+use crate::{base::time::Monotonic, records::Session};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Handover of a VIP, make before break: the choice of the successor and of the time.
 
 use super::{
-    Command, Demand, Disqualified, Entry, Notice, RETRY, Reach,
+    Command, Disqualified, Entry, Notice, RETRY,
     candidates::Candidate,
     pacing::Urgency,
     requests::Busy,
@@ -9,9 +9,8 @@ use super::{
     tenure::{Handover, Tenure},
 };
 use crate::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Holder, NodeName, Session},
-    legible::Legible,
-    time::Monotonic,
+    base::{legible::Legible, time::Monotonic},
+    records::{ClaimNote, ClaimRecord, ClaimState, Demand, Holder, NodeName, Reach, Session},
 };
 
 /// The cause of a handover to the node that an operator named.

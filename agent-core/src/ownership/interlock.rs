@@ -13,9 +13,9 @@ use std::{
 
 use super::{ClaimWrite, Command, Event, Fenced, LeaseWrite, Notice, Outcome};
 use crate::{
-    cluster::{ClaimState, NodeName, Session, Version},
-    stale::{Left, Stale},
-    time::Monotonic,
+    base::time::Monotonic,
+    host::stale::{Left, Stale},
+    records::{ClaimState, NodeName, Session, Version},
 };
 
 #[cfg(test)]

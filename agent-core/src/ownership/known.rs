@@ -2,8 +2,8 @@
 
 use super::Expected;
 use crate::{
-    cluster::{ClaimRecord, ClaimState, Epoch, NodeName, Session},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimRecord, ClaimState, Epoch, NodeName, Session},
 };
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::{
     tenure::Tenure,
     vip::Vip,
 };
-use crate::cluster::{LeaseRecord, Session};
+use crate::records::{LeaseRecord, Session};
 
 impl Engine {
     /// Goes on with the pinned session, or begins another one. All objects have been listed.

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use vipward_common::MacAddr;
 
 use crate::{
-    cluster::{LeaseRecord, NodeRecord, Session, Version},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{LeaseRecord, NodeRecord, Session, Version},
 };
 
 /// A node, as this node sees it.

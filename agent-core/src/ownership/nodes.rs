@@ -10,9 +10,8 @@ use vipward_common::MacAddr;
 
 use super::{CLOCKS_DIFFER, Settings, eligibility::weight, member::Member, own::Own, witnesses::Witnesses};
 use crate::{
-    address,
-    cluster::{ClaimState, LeaseRecord, NodeName, NodeRecord, Session},
-    time::Monotonic,
+    base::{address, time::Monotonic},
+    records::{ClaimState, LeaseRecord, NodeName, NodeRecord, Session},
 };
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use super::{
     subject::{LET_GO, Subject},
 };
 use crate::{
-    cluster::{ClaimState, NodeName, Session},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimState, NodeName, Session},
 };
 
 #[cfg(test)]

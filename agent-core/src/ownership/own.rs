@@ -6,9 +6,8 @@ use vipward_common::MacAddr;
 
 use super::{Expected, Found, LeaseWrite, Settings, StopReason, fence::Fence};
 use crate::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, Session},
-    time::Monotonic,
-    wire::Offer,
+    base::time::Monotonic,
+    records::{LeaseRecord, MOST_ENDED, NodeInterface, Offer, Session},
 };
 
 #[cfg(test)]
@@ -286,7 +285,7 @@ impl Own {
     fn fresh_session(&mut self) -> Session {
         loop {
             self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = crate::pace::mix(self.seed);
+            let mixed = crate::base::address::mix(self.seed);
             if let Some(session) = Session::from_number(mixed).filter(|session| !self.has_ended(*session)) {
                 return session;
             }

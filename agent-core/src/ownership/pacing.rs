@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use self::stage::Stage;
 use super::{Settings, probes::STAYS_FREE};
-use crate::time::Monotonic;
+use crate::base::time::Monotonic;
 
 #[cfg(test)]
 mod tests;

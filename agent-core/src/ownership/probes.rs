@@ -8,13 +8,13 @@ use std::{sync::Arc, time::Duration};
 use vipward_common::{MacAddr, Policy};
 
 use super::{
-    CLOCKS_DIFFER, Command, Demand, Probed, Settings,
+    CLOCKS_DIFFER, Command, Probed, Settings,
     address::Address,
     subject::{Again, Subject},
 };
 use crate::{
-    cluster::{Epoch, NodeName},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{Demand, Epoch, NodeName},
 };
 
 /// Time for which the result of a probe is good.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use crate::time::Monotonic;
+use crate::base::time::Monotonic;
 
 #[cfg(test)]
 mod tests;

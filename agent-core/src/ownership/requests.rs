@@ -6,8 +6,8 @@ use vipward_common::MacAddr;
 
 use super::{ClaimWrite, Expected, REFUSED_RETRY, RETRY};
 use crate::{
-    cluster::{ClaimRecord, NodeName, Session},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimRecord, NodeName, Session},
 };
 
 #[cfg(test)]

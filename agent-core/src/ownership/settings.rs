@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 use vipward_common::Policy;
 
-use crate::{cluster::NodeName, wire::Scale};
+use crate::{liveness::Scale, records::NodeName};
 
 #[cfg(test)]
 mod tests;

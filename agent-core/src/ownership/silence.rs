@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{Command, Engine, Notice, nodes::Nodes, requests::Former};
 use crate::{
-    cluster::{ClaimState, NodeName, Session},
-    time::Monotonic,
-    wire::{Finding, KeyId, Mode, Plan, Wid, Word},
+    base::time::Monotonic,
+    liveness::{Finding, Plan, Word},
+    records::{ClaimState, KeyId, Mode, NodeName, Session, Wid},
 };
 
 /// Step on the way to end a session.

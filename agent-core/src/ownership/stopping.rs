@@ -11,8 +11,8 @@ use super::{
     vip::Vip,
 };
 use crate::{
-    cluster::{ClaimState, NodeName},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimState, NodeName},
 };
 
 #[cfg(test)]

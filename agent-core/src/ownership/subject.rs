@@ -15,8 +15,8 @@ use super::{
     vip::{Commanded, Vip},
 };
 use crate::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder},
 };
 
 /// What a release says of the node that held the VIP. Other nodes take the VIP at once then.

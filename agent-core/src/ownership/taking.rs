@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use super::{
-    ClaimWrite, Command, Demand, Notice, RANK_DELAY, Reach,
+    ClaimWrite, Command, Notice, RANK_DELAY,
     address::Address,
     candidates::Candidate,
     requests::Busy,
     subject::{Again, Subject},
 };
 use crate::{
-    cluster::{ClaimRecord, ClaimState, Epoch, Holder, NodeName},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimRecord, ClaimState, Demand, Epoch, Holder, NodeName, Reach},
 };
 
 /// Time after which a VIP that no node can hold is reported.

@@ -4,8 +4,8 @@ use vipward_common::MacAddr;
 
 use super::Entry;
 use crate::{
-    cluster::{Epoch, Holder},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{Epoch, Holder},
 };
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use super::{
     subject::{Again, Subject},
 };
 use crate::{
-    cluster::{ClaimRecord, NodeName, Session},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimRecord, NodeName, Session},
 };
 
 impl Subject<'_> {

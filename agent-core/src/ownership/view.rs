@@ -14,9 +14,9 @@ use super::{
     vip::{Commanded, Vip},
 };
 use crate::{
-    cluster::{ClaimState, Epoch, NodeName, ServiceName, Session},
-    conflict::Right,
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{ClaimState, Epoch, NodeName, ServiceName, Session},
+    segment::conflict::Right,
 };
 
 /// Summary of a VIP that Services want.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use vipward_common::MacAddr;
 
 use super::{
-    Demand, Entry, address::Asking, known::KnownClaim, occupancy::Occupancy, requests::Requests,
-    tenure::Tenure,
+    Entry, address::Asking, known::KnownClaim, occupancy::Occupancy, requests::Requests, tenure::Tenure,
 };
 use crate::{
-    cluster::{Epoch, NodeName, ServiceName},
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{Demand, Epoch, NodeName, ServiceName},
 };
 
 /// The last command about a VIP's entry.

@@ -2,19 +2,11 @@
 
 use std::sync::Arc;
 
-use ipnet::IpNet;
-
 use super::{Command, Engine, member::Member, nodes::Nodes};
 use crate::{
-    cluster::{LeaseRecord, NodeInterface, NodeName},
-    wire::{Ended, Mode, Offer, Path, Peer, Plan, Watched, Wid},
+    liveness::{Ended, Path, Peer, Plan, Watched},
+    records::{LeaseRecord, Mode, NodeName, Offer, Wid},
 };
-
-/// Returns true if two interfaces are on one segment: they have a subnet in common.
-pub(crate) fn share_a_segment(one: &NodeInterface, other: &NodeInterface) -> bool {
-    let mut subnets = one.subnets.iter().map(IpNet::trunc);
-    subnets.any(|subnet| other.subnets.iter().any(|of| of.trunc() == subnet))
-}
 
 impl Nodes {
     /// Returns the ways to a node: its MACs, each with this node's interface on the same segment.
@@ -23,7 +15,7 @@ impl Nodes {
         let theirs = self.lease(name).map(|lease| lease.interfaces.as_slice()).unwrap_or_default();
         let mut paths: Vec<Path> = Vec::new();
         for own in &self.own.interfaces {
-            let shared = theirs.iter().filter(|their| share_a_segment(own, their));
+            let shared = theirs.iter().filter(|their| own.shares_a_segment(their));
             paths.extend(shared.map(|their| Path { interface: Arc::clone(&own.name), mac: their.mac }));
         }
         paths

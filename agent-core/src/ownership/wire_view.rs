@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Engine, WireCounts, nodes::Nodes};
 use crate::{
-    time::Monotonic,
-    wire::{Mode, Offer, Wid},
+    base::time::Monotonic,
+    records::{Mode, Offer, Wid},
 };
 
 /// Reason why this node's session ends only when its Lease is silent.

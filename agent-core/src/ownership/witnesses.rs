@@ -13,9 +13,9 @@ use super::{
     silence::Suspects,
 };
 use crate::{
-    cluster::{NodeName, Session},
-    time::Monotonic,
-    wire::{KeyId, MOST_INVITED, Mode, Offer, Plan, Scale, Wid},
+    base::time::Monotonic,
+    liveness::{Plan, Scale},
+    records::{KeyId, MOST_INVITED, Mode, NodeName, Offer, Session, Wid},
 };
 
 /// Time for which an only witness must have pinged before its word counts again, in times of

@@ -19,13 +19,12 @@ use std::{
 
 pub use self::{
     answers::{Fit, Lack, Prospect},
-    books::Reservation,
     known_pools::{Counts, PoolState},
     requests::Request,
 };
 use self::{books::Book, known_pools::Pools, requests::Waiting};
-use super::{L2AdvertisementRecord, Pool, PoolFault, PoolKind, PoolRecord};
-use crate::cluster::ServiceName;
+use super::{L2AdvertisementRecord, Pool, PoolFault, PoolRecord};
+use crate::records::{PoolKind, Reservation, ServiceName};
 
 /// Knowledge about addresses that the allocator lacks.
 pub trait Surroundings {

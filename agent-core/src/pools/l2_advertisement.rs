@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{Allowance, PoolFault, PoolKind, PoolRecord, pool::selectors};
-use crate::{cluster::Selector, config::InterfacePattern};
+use super::{PoolFault, PoolRecord, pool::selectors};
+use crate::{
+    base::pattern::InterfacePattern,
+    records::{Allowance, PoolKind, Preference, Selector},
+};
 
 #[cfg(test)]
 mod tests;
@@ -25,15 +28,6 @@ pub struct L2AdvertisementRecord {
     pub services: Vec<Box<str>>,
     /// The names of interfaces. If empty: all interfaces.
     pub interfaces: Vec<Box<str>>,
-}
-
-/// Nodes that come first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Preference {
-    /// The weight. Those of the selectors that match a node are added.
-    pub weight: i32,
-    /// The nodes.
-    pub nodes: Selector,
 }
 
 /// An `L2Advertisement` whose values were read.

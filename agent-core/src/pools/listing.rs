@@ -8,8 +8,8 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Allocator, Counts, Event, Family, Pool, PoolRecord, PoolState, Reservation, Surroundings};
-use crate::cluster::ClaimRecord;
+use super::{Allocator, Counts, Event, Family, Pool, PoolRecord, PoolState, Surroundings};
+use crate::records::{ClaimRecord, Reservation};
 
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@ use std::{
     fmt::Write as _,
 };
 
-use super::{Allocator, Counts, Family, PoolKind, PoolState};
-use crate::cluster::ServiceName;
+use super::{Allocator, Counts, Family, PoolState};
+use crate::records::{PoolKind, ServiceName};
 
 #[cfg(test)]
 mod tests;

@@ -10,13 +10,12 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    Allowance, AnnounceRecord, Family, PoolKind,
+    AnnounceRecord, Family,
     range::{AddressRange, RangeError, number},
 };
 use crate::{
-    cluster::{Selector, SelectorError, ServiceLabels, ServiceName},
-    config::FaultKind,
-    legible::Excerpt,
+    base::{legible::Excerpt, pattern::PatternError},
+    records::{Allowance, PoolKind, Selector, SelectorError, ServiceLabels, ServiceName},
 };
 
 /// Largest number of ranges of a pool.
@@ -127,7 +126,7 @@ pub enum PoolFaultKind {
     Selector(#[from] SelectorError),
     /// No pattern of interfaces.
     #[error(transparent)]
-    Interface(#[from] FaultKind),
+    Interface(#[from] PatternError),
     /// No duration.
     #[error("{text:?} is no time to keep an address for; write 0s, a duration such as 24h, or forever")]
     Keep {

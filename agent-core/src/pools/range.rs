@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 use super::Family;
-use crate::{address::NeverAVip, legible::Excerpt};
+use crate::base::{address::NeverAVip, legible::Excerpt};
 
 /// Addresses from a first one to a last one, both included, of one family. None of the two is an
 /// address that can never be a VIP.

@@ -8,10 +8,8 @@ use std::{
     net::IpAddr,
 };
 
-use super::{
-    Allocator, Command, Event, Expected, PoolRecord, Request, Reservation, ReservationWrite, Surroundings,
-};
-use crate::cluster::ServiceName;
+use super::{Allocator, Command, Event, Expected, PoolRecord, Request, ReservationWrite, Surroundings};
+use crate::records::{Reservation, ServiceName};
 
 /// Addresses that something else needs, and addresses that other Services want.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use super::{
     allocating::named_pool, reading::Wanted, selection::Unselected,
 };
 use crate::{
-    cluster::ServiceName,
-    pools::{Family, Lack, Prospect, Reservation},
+    pools::{Family, Lack, Prospect},
+    records::{Reservation, ServiceName},
 };
 
 /// Address from the Services' view.

@@ -15,8 +15,8 @@ use super::{
     types::Settings,
 };
 use crate::{
-    cluster::ServiceName,
-    pools::{self, Allocator, PoolKind, Request, Surroundings},
+    pools::{self, Allocator, Request, Surroundings},
+    records::{PoolKind, ServiceName},
 };
 
 /// What the Services know of addresses, without the pools.

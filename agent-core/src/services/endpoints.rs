@@ -7,10 +7,7 @@ use std::{
 };
 
 use super::records::{EndpointsRecord, ServiceRecord};
-use crate::{
-    cluster::{NodeName, ServiceName},
-    ownership::Reach,
-};
+use crate::records::{NodeName, Reach, ServiceName};
 
 /// Progress of the list of slices. They are read when the first Service needs them, since in a large
 /// cluster no other type changes as often.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Role, Services, StatusOwner};
-use crate::{cluster::ServiceName, pools::Reservation};
+use crate::records::{Reservation, ServiceName};
 
 /// The Service of each reserved address, and the addresses of each Service.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use super::{
     records::{FIELD_MANAGER, ServiceRecord, StatusOwner},
     selection::Unselected,
 };
-use crate::{cluster::ServiceName, time::Monotonic};
+use crate::{base::time::Monotonic, records::ServiceName};
 
 /// Number of turns that make a contest. Fewer turns are a takeover, or a repair by hand.
 const CONTEST: u32 = 3;

@@ -14,7 +14,7 @@ use super::{
     records::{ServiceRecord, StatusOwner},
     standing::Standing,
 };
-use crate::cluster::ServiceName;
+use crate::records::ServiceName;
 
 /// Decision about an address in the statuses of the Services that have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

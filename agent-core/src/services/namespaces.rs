@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::Services;
-use crate::cluster::ServiceName;
+use crate::records::ServiceName;
 
 impl Services {
     pub(super) fn put_namespace(&mut self, name: &Arc<str>, matches: bool) {

@@ -9,9 +9,9 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use super::{Refusal, Role, Services, records::StatusOwner, standing::Standing};
 use crate::{
-    cluster::{NodeName, Session},
-    net::Vital,
-    time::Monotonic,
+    base::time::Monotonic,
+    host::net::Vital,
+    records::{NodeName, Session},
 };
 
 /// Time for which a VIP without a holder keeps its precedence, so that another node can take it.

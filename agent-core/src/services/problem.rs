@@ -10,10 +10,9 @@ use super::{
     refusal::Refusal,
 };
 use crate::{
-    cluster::{NodeName, SelectorError, ServiceName},
-    config::FaultKind,
-    legible::Excerpt,
+    base::{legible::Excerpt, pattern::PatternError},
     pools::Lack,
+    records::{NodeName, SelectorError, ServiceName},
 };
 
 /// Largest number of addresses that a message lists.
@@ -361,7 +360,7 @@ pub enum Malformed {
     Selector(#[from] SelectorError),
     /// Text that is no glob.
     #[error("{0}; write names or globs as eth0 or ens*, with commas between them")]
-    Pattern(FaultKind),
+    Pattern(PatternError),
     /// Text that is too long.
     #[error("it has {bytes} bytes; write at most 4096")]
     TooLong {

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::address;
+use crate::base::address;
 
 /// Place of a VIP among those that a namespace wants. They are in ascending order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

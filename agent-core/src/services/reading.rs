@@ -11,7 +11,7 @@ use super::{
     problem::{Malformed, Problem},
     records::{IpMode, ServiceRecord, StatusOwner},
 };
-use crate::{cluster::Selector, config::InterfacePattern};
+use crate::{base::pattern::InterfacePattern, records::Selector};
 
 /// Largest length of a selector or of a list of interfaces, in bytes.
 const MOST_BYTES: usize = 4_096;

@@ -6,9 +6,9 @@ use std::{collections::BTreeSet, fmt, net::IpAddr, ops::Deref, sync::Arc};
 use ipnet::IpNet;
 
 use crate::{
-    cluster::{NodeName, ServiceLabels, ServiceName, Version},
-    net::{Interface, NetView},
+    host::net::{Interface, NetView},
     pools::Family,
+    records::{NodeName, ServiceLabels, ServiceName, Version},
 };
 
 /// The field manager of this agent's writes into Services.

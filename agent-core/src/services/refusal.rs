@@ -6,8 +6,8 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 use crate::{
-    address::is_host,
-    cluster::{NodeName, ServiceName},
+    base::address::is_host,
+    records::{NodeName, ServiceName},
 };
 
 /// Reason why an address is not announced, with the remedy.

@@ -14,8 +14,8 @@ use super::{
     refusal::Refusal,
 };
 use crate::{
-    address::{NeverAVip, is_host, is_point_to_point},
-    cluster::{NodeInterface, NodeName, ServiceName},
+    base::address::{NeverAVip, is_host, is_point_to_point},
+    records::{NodeInterface, NodeName, ServiceName},
 };
 
 /// Decision about an address.

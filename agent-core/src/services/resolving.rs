@@ -15,7 +15,10 @@ use super::{
     standing::Standing,
     telling::tell_changes,
 };
-use crate::{cluster::ServiceName, ownership::Demand, pools};
+use crate::{
+    pools,
+    records::{Demand, ServiceName},
+};
 
 /// Result of an evaluation.
 #[derive(Default)]

@@ -16,9 +16,8 @@ use super::{
     records::{Annotations, ServiceRecord, StatusOwner},
 };
 use crate::{
-    cluster::{NodeName, Selector, ServiceName},
-    config::InterfacePattern,
-    ownership::{Demand, Reach},
+    base::pattern::InterfacePattern,
+    records::{Demand, NodeName, Reach, Selector, ServiceName},
 };
 
 /// A Service that wants a VIP.

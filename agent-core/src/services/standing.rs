@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use super::{Problem, Services, sharing};
-use crate::cluster::{NodeName, ServiceName, Session};
+use crate::records::{NodeName, ServiceName, Session};
 
 /// Standing of an address in the cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Command, Problem};
-use crate::cluster::ServiceName;
+use crate::records::ServiceName;
 
 /// Reports the problems of a Service that are new, and those that are over.
 pub(super) fn tell_change(

@@ -17,9 +17,8 @@ mod words;
 
 use super::*;
 use crate::{
-    cluster::{NodeInterface, NodeName, Selector, Session, Version},
-    ownership::Reach,
-    time::Monotonic,
+    base::time::Monotonic,
+    records::{NodeInterface, NodeName, Reach, Selector, Session, Version},
 };
 
 fn session(number: u64) -> Session {

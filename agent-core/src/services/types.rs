@@ -13,9 +13,8 @@ use super::{
     records::{EndpointsRecord, HostNetwork, ServiceRecord},
 };
 use crate::{
-    cluster::{NodeInterface, NodeName, Selector, ServiceName, Session},
-    ownership::Demand,
-    pools::{self, Reservation, ReservationWrite},
+    pools::{self, ReservationWrite},
+    records::{Demand, NodeInterface, NodeName, Reservation, Selector, ServiceName, Session},
 };
 
 /// The served class of Services by default.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use vipward_core::cluster::vip_named;
+use vipward_core::records::vip_named;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! `vipward doctor`: what is examined, and how it is printed.
 
 use clap::Args;
-use vipward_core::config::InterfacePattern;
+use vipward_core::base::pattern::InterfacePattern;
 
 use super::{Output, PinArgs};
 

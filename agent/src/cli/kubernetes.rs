@@ -11,11 +11,13 @@ use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use ipnet::IpNet;
 use vipward_common::Policy;
 use vipward_core::{
-    attaching::Attach,
-    cluster::Selector,
-    config::{InterfacePattern, conflict_quiet, probe_repeat, probe_timing},
-    conflict, probing, services,
-    wire::Scale,
+    base::pattern::InterfacePattern,
+    config::{conflict_quiet, probe_repeat, probe_timing},
+    host::attaching::Attach,
+    liveness::Scale,
+    records::Selector,
+    segment::{conflict, probing},
+    services,
 };
 
 use super::{AccessArgs, PagesArgs, PlaneArgs, address::address};

@@ -15,7 +15,7 @@ use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressScope, CacheInfo,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use vipward_core::net::NetView;
+use vipward_core::host::net::NetView;
 
 use super::netlink::{self, Address, Exchange, ExchangeError, NetlinkError};
 

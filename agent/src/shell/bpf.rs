@@ -32,7 +32,7 @@ use aya::{
 };
 use thiserror::Error;
 use vipward_common::{VlanKey, maps as names};
-use vipward_core::{attaching::Mode, layout::Change};
+use vipward_core::host::{attaching::Mode, layout::Change};
 
 pub use self::{
     attach::Attached,

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use tracing::{info, warn};
 use vipward_core::{
-    cluster::ServiceName,
-    outbox::{Command, Message, Outbox, Outcome},
-    reporting::Reporting,
+    base::time::Monotonic,
+    records::ServiceName,
+    reports::{
+        outbox::{Command, Message, Outbox, Outcome},
+        reporting::Reporting,
+    },
     services::{Problem, Services},
-    time::Monotonic,
 };
 
 use super::{

@@ -3,7 +3,7 @@
 use std::{error::Error, io, iter};
 
 use nix::errno::Errno;
-use vipward_core::pinned::Unread;
+use vipward_core::diagnosis::pinned::Unread;
 
 /// Returns an error and its causes, the outermost first.
 pub(crate) fn causes<'a>(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vipward_core::overview::Overview;
+use vipward_core::diagnosis::overview::Overview;
 
 use super::tables::{or_dash, print, table, yes};
 

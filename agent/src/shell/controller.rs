@@ -25,12 +25,11 @@ use tokio::{
 };
 use tracing::{info, warn};
 use vipward_core::{
-    cluster::{ClaimRecord, NodeName, ServiceName},
+    base::{retrying::Writes, time::Monotonic},
     ownership::Outcome,
-    pools::{self, Expected, Pool, PoolKind, Reservation},
-    retrying::Writes,
+    pools::{self, Expected, Pool},
+    records::{ClaimRecord, NodeName, PoolKind, Reservation, ServiceName},
     services::{self, Event, Problem, Role, Services},
-    time::Monotonic,
 };
 
 use self::{failures::Failures, pages::Board, telling::Telling};

@@ -15,10 +15,12 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use aya::programs::{ProgramInfo, loaded_programs};
 use vipward_core::{
-    config::InterfacePattern,
-    doctor::{Agent, Bound, Facts, Heartbeat, Machine, Nic, WireReport},
-    net::NetView,
-    pinned::{Fact, Plane, Unread},
+    base::pattern::InterfacePattern,
+    diagnosis::{
+        doctor::{Agent, Bound, Facts, Heartbeat, Machine, Nic, WireReport},
+        pinned::{Fact, Plane, Unread},
+    },
+    host::net::NetView,
 };
 
 pub use self::report::{Report, Summary};

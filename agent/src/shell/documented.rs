@@ -11,11 +11,13 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 use serde_json::Value;
 use vipward_core::{
-    explain::{Explanation, ServiceExplanation},
-    overview::Overview,
-    pinned::Status,
+    diagnosis::{
+        explain::{Explanation, ServiceExplanation},
+        overview::Overview,
+        pinned::Status,
+        who_has,
+    },
     pools::PoolList,
-    who_has,
 };
 
 use super::{doctor::Report, live::Line};

@@ -4,7 +4,7 @@ use std::{io, mem, os::fd::AsRawFd, ptr};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use vipward_core::pinned::{Fact, Unread};
+use vipward_core::diagnosis::pinned::{Fact, Unread};
 
 // From <linux/ethtool.h> and <linux/sockios.h>; libc lacks them.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;

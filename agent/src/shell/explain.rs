@@ -10,9 +10,9 @@ use std::{fmt::Write as _, net::IpAddr, path::PathBuf, sync::Arc, time::Duration
 
 use thiserror::Error;
 use vipward_core::{
-    cluster::ServiceName,
-    explain::{Explanation, Facts, Link, Look, ServiceExplanation, ServiceFacts, Step, Verdict},
-    net::NetView,
+    diagnosis::explain::{Explanation, Facts, Link, Look, ServiceExplanation, ServiceFacts, Step, Verdict},
+    host::net::NetView,
+    records::ServiceName,
     services,
 };
 

@@ -13,7 +13,7 @@ use rtnetlink::packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use vipward_core::groups::{Command, Group, Membership};
+use vipward_core::segment::groups::{Command, Group, Membership};
 
 use super::bind::PROTOCOL;
 use super::netlink::{self, Exchange, ExchangeError, NetlinkError};

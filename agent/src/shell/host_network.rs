@@ -3,7 +3,11 @@
 use std::{fs, io};
 
 use tracing::debug;
-use vipward_core::{cluster::NodeName, interfaces, net::NetView, services::HostNetwork};
+use vipward_core::{
+    host::{interfaces, net::NetView},
+    records::NodeName,
+    services::HostNetwork,
+};
 
 /// The file with the DNS servers, in this mount namespace. With the `dnsPolicy` of the manifests,
 /// the kubelet copies the node's file there.

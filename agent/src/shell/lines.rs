@@ -1,7 +1,7 @@
 //! Log lines that thousands of VIPs or Services may cause at once.
 
 use tracing::{info, warn};
-use vipward_core::{bursts::Bursts, time::Monotonic};
+use vipward_core::{base::time::Monotonic, reports::bursts::Bursts};
 
 /// Most lines about trouble at once. Of more, the numbers are logged.
 const MOST: u32 = 64;

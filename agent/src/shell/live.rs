@@ -15,7 +15,7 @@ mod tests;
 use std::{io, time::Duration};
 
 use thiserror::Error;
-use vipward_core::pinned::Status;
+use vipward_core::diagnosis::pinned::Status;
 
 pub use self::{plain::plain, screen::screen};
 use super::{

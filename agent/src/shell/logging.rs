@@ -1,7 +1,7 @@
 //! The log on stderr: its filter, its two formats, and the thread that writes it.
 //!
 //! Fields have texts of users, of nodes and of the API server. Messages shorten and escape them
-//! ([`vipward_core::legible`]). This is the last place that does: a line of the log is one line, and
+//! ([`vipward_core::base::legible`]). This is the last place that does: a line of the log is one line, and
 //! has no character that a terminal obeys.
 
 use std::{
@@ -18,7 +18,7 @@ use tracing_subscriber::{
     layer::SubscriberExt as _,
     util::SubscriberInitExt as _,
 };
-use vipward_core::legible::{Excerpt, is_escaped};
+use vipward_core::base::legible::{Excerpt, is_escaped};
 
 use super::kube::is_redundant;
 use crate::cli::LogFormat;

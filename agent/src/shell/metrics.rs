@@ -18,7 +18,7 @@ mod wire;
 use std::fmt;
 
 use prometheus_client::registry::Registry;
-use vipward_core::pinned::Contents;
+use vipward_core::diagnosis::pinned::Contents;
 
 pub use self::{
     announcements::AnnouncementMetrics,

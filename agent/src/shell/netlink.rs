@@ -23,9 +23,10 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
-use vipward_core::failover::Notice;
-use vipward_core::net::{ConnectedRoute, Interface, NetView};
-use vipward_core::proving::MOST_ASKED;
+use vipward_core::{
+    host::net::{ConnectedRoute, Interface, NetView},
+    segment::{failover::Notice, proving::MOST_ASKED},
+};
 
 use super::{bind, ethtool};
 

@@ -22,7 +22,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, SockaddrLike, sendto, socket};
 use vipward_common::{MacAddr, ND_FRAME_LEN};
-use vipward_core::frame::{Frame, Nonce};
+use vipward_core::segment::frame::{Frame, Nonce};
 
 #[cfg(test)]
 mod tests;

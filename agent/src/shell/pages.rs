@@ -39,7 +39,7 @@ use tokio::{
     time::timeout,
 };
 use tracing::{info, warn};
-use vipward_core::{doctor::WireReport, pinned::Contents};
+use vipward_core::diagnosis::{doctor::WireReport, pinned::Contents};
 
 pub use self::checks::Check;
 pub(super) use self::checks::report;

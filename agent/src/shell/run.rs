@@ -37,19 +37,19 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 use vipward_common::{Fence, MacAddr, VipKey};
 use vipward_core::{
-    announce::Announcer,
-    cluster::{NodeName, Session},
+    base::time::Monotonic,
     config::{Config, ConfigError},
-    conflict::Conflicts,
-    failover::{self, Failovers},
-    net::NetView,
+    host::{net::NetView, plan::Slots, stale::Stale},
     ownership::SettingsError,
-    plan::Slots,
-    probing::Prober,
-    proving::Proving,
-    stale::Stale,
-    time::Monotonic,
-    yields::Yields,
+    records::{NodeName, Session},
+    segment::{
+        announce::Announcer,
+        conflict::Conflicts,
+        failover::{self, Failovers},
+        probing::Prober,
+        proving::Proving,
+        yields::Yields,
+    },
 };
 
 use self::{

@@ -18,7 +18,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 use vipward_common::{
     ETHERTYPE_ARP, ETHERTYPE_IPV6, MacAddr, TYPE_ADVERTISEMENT, TYPE_SOLICITATION, group_mac, solicited_node,
 };
-use vipward_core::frame::Frame;
+use vipward_core::segment::frame::Frame;
 
 use super::packet::{address, open, send};
 

@@ -5,7 +5,7 @@ mod table;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use vipward_core::pinned::{Status, Unread};
+use vipward_core::diagnosis::pinned::{Status, Unread};
 
 pub use self::table::render;
 use super::{

@@ -8,10 +8,12 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
 use thiserror::Error;
 use vipward_common::{MacAddr, Offender, Role, VipKey};
 use vipward_core::{
-    net::{Interface, NetView},
-    pinned::{State, Unread},
-    time::Monotonic,
-    who_has::{Asking, Command, HostKnows, Question, Report, SegmentError, choose_segment},
+    base::time::Monotonic,
+    diagnosis::{
+        pinned::{State, Unread},
+        who_has::{Asking, Command, HostKnows, Question, Report, SegmentError, choose_segment},
+    },
+    host::net::{Interface, NetView},
 };
 
 pub use self::table::render;

@@ -7,11 +7,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use vipward_core::{
-    cluster::{NodeInterface, NodeName, ServiceName},
-    ownership::Demand,
-    services::{Command, Event, HostNetwork, IpMode, ServiceRecord, Settings},
-};
+use vipward_core::{records::{NodeInterface, NodeName, ServiceName, Demand}, services::{Command, Event, HostNetwork, IpMode, ServiceRecord, Settings}};
 
 use super::input;
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use vipward_core::{
-    cluster::{NodeName, ServiceName},
+    records::{NodeName, ServiceName},
     services::{AnnotationValues, EndpointsRecord, Event, Port, Protocol, ServiceRecord},
 };
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use vipward_core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, Version},
 };
 
 use super::{Api, Key, Request};

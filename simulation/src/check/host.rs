@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_core::cluster::{NodeName, Session};
+use vipward_core::records::{NodeName, Session};
 
 use crate::{
     names,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_core::cluster::{ClaimState, NodeName};
+use vipward_core::records::{ClaimState, NodeName};
 
 use crate::{
     names,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vipward_common::MacAddr;
-use vipward_core::{cluster::ClaimState, time::Monotonic};
+use vipward_core::{base::time::Monotonic, records::ClaimState};
 
 use crate::{names, program::Role, trace, world::REFRESH, world::World};
 

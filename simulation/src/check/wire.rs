@@ -5,10 +5,7 @@ mod bounds;
 use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::MacAddr;
-use vipward_core::{
-    cluster::{ClaimState, LeaseRecord, Session},
-    wire::{Mode, Wid},
-};
+use vipward_core::records::{ClaimState, LeaseRecord, Mode, Session, Wid};
 
 use self::bounds::Bounds;
 use crate::{

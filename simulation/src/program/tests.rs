@@ -2,8 +2,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use vipward_common::MacAddr;
 use vipward_core::{
+    base::time::Monotonic,
     ownership::{Entry, Fenced, Wire},
-    time::Monotonic,
 };
 
 use super::Program;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use vipward_core::wire::Scale;
+use vipward_core::liveness::Scale;
 
 use super::{Ending, Kind, Mark, Timing, Who};
 

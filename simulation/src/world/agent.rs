@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use vipward_core::{
-    cluster::Epoch,
+    base::time::Monotonic,
+    host::stale::{Failure, Left},
     ownership::{
         Command, Engine, Entry, Event, Expected, Interlock, Notice, Settings, Step as Carried, StopReason,
         Wire,
     },
+    records::Epoch,
     services,
-    stale::{Failure, Left},
-    time::Monotonic,
 };
 
 use super::{Happening, World};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_core::cluster::{ClaimState, Holder, Session};
+use vipward_core::records::{ClaimState, Holder, Session};
 
 use super::{Happening, World, agent::RETRY, wire::Way};
 use crate::{
@@ -488,7 +488,7 @@ impl World {
         }
     }
 
-    fn edit_claim(&mut self, vip: usize, edit: impl FnOnce(&mut vipward_core::cluster::ClaimRecord)) {
+    fn edit_claim(&mut self, vip: usize, edit: impl FnOnce(&mut vipward_core::records::ClaimRecord)) {
         if let Some(mut claim) = self.api.claims.get(&names::vip(vip)).cloned() {
             edit(&mut claim);
             self.api.put_claim(claim);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeInterface, Version},
+    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeInterface, Version},
     services::{Event as Served, HostAddress, HostNetwork},
 };
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vipward_core::cluster::{NodeName, NodeRecord};
+use vipward_core::records::{NodeName, NodeRecord};
 
 use super::{Happening, World};
 use crate::{

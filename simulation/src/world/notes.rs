@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_core::cluster::ClaimRecord;
+use vipward_core::records::ClaimRecord;
 
 use super::World;
 use crate::{api::Saved, names, node::Node};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use vipward_core::{
-    cluster::{LeaseRecord, Session},
     ownership::{Event, Outcome},
+    records::{LeaseRecord, Session},
 };
 
 use super::{Happening, World};

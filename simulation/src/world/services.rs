@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use vipward_core::{
-    cluster::{Epoch, ServiceName},
+    base::time::Monotonic,
     ownership::Event,
+    records::{Epoch, ServiceName},
     services::{Command, Event as Served, Services, Settings},
-    time::Monotonic,
 };
 
 use super::{World, marks::CREATED};

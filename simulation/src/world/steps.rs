@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vipward_core::{
-    cluster::{ClaimRecord, ClaimState},
     ownership::{ClaimWrite, Event},
+    records::{ClaimRecord, ClaimState},
 };
 
 use super::{Happening, World};

@@ -8,10 +8,10 @@ use std::{
 
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::Session,
+    base::time::Boottime,
+    liveness::{Act, Answers, Finding, Frame, Kind, Plan, Received, Scale, Seen as _, Witness},
     ownership::Event,
-    time::Boottime,
-    wire::{Act, Answers, Finding, Frame, KeyId, Kind, Plan, Received, Scale, Seen as _, Wid, Witness},
+    records::{KeyId, Session, Wid},
 };
 
 use super::{Happening, World};
@@ -220,7 +220,7 @@ impl World {
         let due = if pinger.socket.is_empty() {
             let deadline = pinger.witness.next_deadline();
             let due = deadline.and_then(|due| {
-                it.boot_clock.when(vipward_core::time::Monotonic::from_nanos(due.as_nanos()))
+                it.boot_clock.when(vipward_core::base::time::Monotonic::from_nanos(due.as_nanos()))
             });
             // No frame wakes it.
             let look = it.program.has_ended().then_some(now + LONGEST);

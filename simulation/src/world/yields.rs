@@ -3,8 +3,10 @@
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     ownership::Entry,
-    probing::Probed,
-    yields::{Command, Event, NoPeer},
+    segment::{
+        probing::Probed,
+        yields::{Command, Event, NoPeer},
+    },
 };
 
 use super::{Happening, World};

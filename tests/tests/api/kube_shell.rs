@@ -27,9 +27,9 @@ use vipward::shell::kube::{
 };
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, Session, Version},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
-    shown::Finding,
+    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, Session, Version},
+    reports::shown::Finding,
 };
 use vipward_tests::apiserver::{ApiServer, Options, RequestKind, Verb};
 

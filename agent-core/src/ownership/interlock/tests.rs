@@ -6,9 +6,9 @@ use vipward_common::MacAddr;
 
 use super::*;
 use crate::{
-    cluster::{ClaimNote, Epoch, Holder},
+    host::stale::Failure,
     ownership::{Entry, Expected},
-    stale::Failure,
+    records::{ClaimNote, Epoch, Holder},
 };
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    cluster::Holder,
     ownership::tests::records::{VIP, at, claim_record, held, holder, offered},
+    records::Holder,
 };
 
 fn claim(epoch: u64, state: ClaimState) -> ClaimRecord {

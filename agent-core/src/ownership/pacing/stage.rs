@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{address, time::Monotonic};
+use crate::base::{address, time::Monotonic};
 
 /// The VIPs of a namespace that wait for room.
 #[derive(Debug)]

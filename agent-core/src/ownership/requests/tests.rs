@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    cluster::Epoch,
     ownership::tests::records::{VIP, at, claim_record, held},
+    records::Epoch,
 };
 
 #[test]

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::{
-    cluster::{ClaimRecord, LeaseRecord, NodeName, Version},
     ownership::{ClaimWrite, Command, Event, Expected, LeaseWrite, Outcome},
+    records::{ClaimRecord, LeaseRecord, NodeName, Version},
 };
 
 #[derive(Clone, Default)]

@@ -5,8 +5,8 @@ use vipward_common::MacAddr;
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimState, NodeInterface, NodeRecord},
-    ownership::{Demand, Event, Found, FoundEntry, Probed, Settings},
+    ownership::{Event, Found, FoundEntry, Probed, Settings},
+    records::{ClaimState, Demand, NodeInterface, NodeRecord},
 };
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
@@ -130,7 +130,7 @@ fn an_address_in_use_is_told_in_the_claim_and_taken_when_it_is_free() {
 fn a_false_claim_that_names_the_mac_of_a_host_takes_no_address_from_it() {
     let mut world = living("a", &["b"]);
     let ClaimState::Held(us) = held("a") else { unreachable!("it is held") };
-    world.claim(ClaimState::Held(crate::cluster::Holder { mac: STRANGER, ..us }), 1);
+    world.claim(ClaimState::Held(crate::records::Holder { mac: STRANGER, ..us }), 1);
     world.want();
     world.after(REST * 2);
     let lines = probed(&mut world, in_use(false));

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimRecord, Epoch, LeaseRecord, NodeRecord},
-    ownership::{Demand, Event, Settings},
+    ownership::{Event, Settings},
+    records::{ClaimRecord, Demand, Epoch, LeaseRecord, NodeRecord},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -457,7 +457,7 @@ fn a_move_to_where_it_is_clears_the_wish_and_nothing_else() {
 #[test]
 fn services_that_change_are_noted_in_the_claim() {
     let mut world = World::holding(&["b"]);
-    let service = crate::cluster::ServiceName { namespace: named("default"), name: named("api") };
+    let service = crate::records::ServiceName { namespace: named("default"), name: named("api") };
     let lines = world.want_so(Demand { services: vec![service.clone()], ..demand() });
     assert_eq!(lines, ["write claim: held by a1, epoch 1"]);
     world.answer();

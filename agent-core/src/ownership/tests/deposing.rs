@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimState, LeaseRecord},
     ownership::Event,
+    records::{ClaimState, LeaseRecord},
 };
 
 const DEPOSE_B: &str = "write lease of b: no session, ended b1, 4s";

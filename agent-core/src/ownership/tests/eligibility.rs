@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimState, LeaseRecord, NodeRecord},
-    ownership::{Demand, Event, Reach, Settings, StopReason},
-    pools::PoolPolicy,
+    ownership::{Event, Settings, StopReason},
+    records::{ClaimState, Demand, LeaseRecord, NodeRecord, PoolPolicy, Reach},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -183,7 +182,7 @@ fn a_node_without_a_node_object_takes_nothing() {
 fn a_service_that_names_interfaces_gets_no_other() {
     let mut world = World::living("a", &["b"]);
     let interfaces = vec![
-        crate::cluster::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") },
+        crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") },
         interface("a"),
     ];
     world.tell(Event::Interfaces(interfaces));
@@ -206,7 +205,7 @@ fn a_holder_whose_interface_is_not_named_any_more_lets_go_of_the_vip() {
 fn a_service_and_its_pool_must_both_allow_the_node_and_the_interface() {
     type Row<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, &'a [&'a str], Result<&'a str, String>);
     let both = || {
-        let second = crate::cluster::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
+        let second = crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
         vec![interface("a"), second]
     };
     let of_service = "annotation vipward.io/nodes leaves it out";
@@ -241,7 +240,7 @@ fn a_service_and_its_pool_must_both_allow_the_node_and_the_interface() {
         let (node, interfaces) = (labelled("a", &["zone"]), both());
         let facts = crate::ownership::NodeFacts {
             exists: true,
-            session: crate::cluster::Session::from_number(1),
+            session: crate::records::Session::from_number(1),
             alive: true,
             leaving: false,
             interfaces: &interfaces,
@@ -255,7 +254,7 @@ fn a_service_and_its_pool_must_both_allow_the_node_and_the_interface() {
 
 #[test]
 fn a_pool_lifts_no_condition_about_the_subnet_and_a_service_that_names_an_interface_does() {
-    let elsewhere = crate::cluster::NodeInterface { subnets: Vec::new(), ..interface("a") };
+    let elsewhere = crate::records::NodeInterface { subnets: Vec::new(), ..interface("a") };
     let of_pool = Demand { policy: Some(policy(&[], &["eth0"], None)), ..demand() };
     assert_eq!(of_pool.interface(std::slice::from_ref(&elsewhere), VIP, None), None);
     let of_both = Demand { interfaces: vec!["eth*".parse().expect("a pattern")], ..of_pool };
@@ -265,7 +264,7 @@ fn a_pool_lifts_no_condition_about_the_subnet_and_a_service_that_names_an_interf
 #[test]
 fn a_holder_changes_its_interface_with_the_pool_and_keeps_the_vip() {
     let mut world = World::holding(&["b"]);
-    let second = crate::cluster::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
+    let second = crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
     world.tell(Event::Interfaces(vec![interface("a"), second]));
     world.after(REST);
     let lines = world.want_so(Demand { policy: Some(policy(&[], &["eth1"], None)), ..demand() });

@@ -2,8 +2,8 @@
 
 use super::world::*;
 use crate::{
-    cluster::ClaimState,
     ownership::{Entry, Event, FoundEntry, Wire},
+    records::ClaimState,
 };
 
 const HANDOVER: &str = "entry handover b for 4.275s";
@@ -248,7 +248,7 @@ fn nothing_is_offered_to_a_mac_that_the_others_may_not_know() {
     let mut world = World::holding(&["b"]);
     let renewed = world.stored_lease("b");
     let interfaces = changed_interface("b", |interface| interface.mac = mac("z"));
-    world.lease(crate::cluster::LeaseRecord { interfaces, ..renewed });
+    world.lease(crate::records::LeaseRecord { interfaces, ..renewed });
     assert_eq!(world.cordon("a", true), [""; 0]);
     let lines = world.timeline(REST);
     assert_eq!(

@@ -6,9 +6,9 @@ use vipward_common::MacAddr;
 
 use super::records::{VIP, mac};
 use crate::{
-    cluster::{ClaimState, Holder, NodeName, Session},
+    base::time::Monotonic,
     ownership::{ClaimWrite, Command, Entry, Expected, LeaseWrite, Notice},
-    time::Monotonic,
+    records::{ClaimState, Holder, NodeName, Session},
 };
 
 /// Shows commands as lines.

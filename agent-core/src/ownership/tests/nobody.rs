@@ -2,8 +2,8 @@
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimState, NodeRecord},
-    ownership::{Demand, Event, Reach},
+    ownership::Event,
+    records::{ClaimState, Demand, NodeRecord, Reach},
 };
 
 /// Returns a world in which no node can hold the VIP: a is out of

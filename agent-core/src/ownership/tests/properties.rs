@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimState, LeaseRecord, NodeRecord},
-    ownership::{Demand, Entry, Event, Found, FoundEntry, Reach, StopReason, Wire},
+    ownership::{Entry, Event, Found, FoundEntry, StopReason, Wire},
+    records::{ClaimState, Demand, LeaseRecord, NodeRecord, Reach},
 };
 
 const NODES: [&str; 3] = ["a", "b", "c"];

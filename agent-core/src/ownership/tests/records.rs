@@ -10,13 +10,12 @@ use std::{
 use vipward_common::{MacAddr, Policy};
 
 use crate::{
-    cluster::{
-        ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, NodeInterface, NodeRecord, Selector,
-        ServiceName, Session,
+    base::time::Monotonic,
+    ownership::Settings,
+    records::{
+        Allowance, ClaimNote, ClaimRecord, ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeInterface,
+        NodeRecord, PoolPolicy, Preference, Selector, ServiceName, Session,
     },
-    ownership::{Demand, Settings},
-    pools::{Allowance, PoolPolicy, Preference},
-    time::Monotonic,
 };
 
 pub(in crate::ownership) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));

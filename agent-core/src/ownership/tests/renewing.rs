@@ -192,7 +192,7 @@ fn a_fence_is_shortened_before_the_lease_is() {
     found.deadline = found.deadline + RESTART_LEASE;
     let mut world = World::start("a", found).by_hand();
     let left = lease("a", Some(session("a", 1)), &[]);
-    world.lease(crate::cluster::LeaseRecord { duration: RESTART_LEASE, ..left });
+    world.lease(crate::records::LeaseRecord { duration: RESTART_LEASE, ..left });
     world.introduce(&["b"]);
     let lines = world.sync();
     let write =

@@ -3,8 +3,8 @@
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimState, LeaseRecord},
     ownership::{Entry, Event, Fault},
+    records::{ClaimState, LeaseRecord},
 };
 
 const REPAIRED: [&str; 2] = ["tell: repaired 192.0.2.10, edited by hand", "write claim: held by a1, epoch 1"];

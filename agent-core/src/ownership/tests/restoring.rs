@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::{api::Api, world::*};
 use crate::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState},
-    ownership::{Demand, Entry, Event, FoundEntry, Wire},
+    ownership::{Entry, Event, FoundEntry, Wire},
+    records::{ClaimNote, ClaimRecord, ClaimState, Demand},
 };
 
 /// Returns a world in which a has got the VIP from b, in epoch

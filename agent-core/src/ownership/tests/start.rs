@@ -6,7 +6,7 @@ use crate::ownership::{Event, Found, FoundEntry};
 
 /// Returns a world in which a has started with the pins of its first
 /// session, which held the VIP, and b lives.
-fn restarted(lease_of_a: Option<crate::cluster::LeaseRecord>) -> World {
+fn restarted(lease_of_a: Option<crate::records::LeaseRecord>) -> World {
     let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)])).by_hand();
     if let Some(lease) = lease_of_a {
         world.lease(lease);

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use super::world::*;
 use crate::{
-    cluster::LeaseRecord,
     ownership::{Entry, Event, Found, FoundEntry, StopReason},
+    records::LeaseRecord,
 };
 
 #[test]

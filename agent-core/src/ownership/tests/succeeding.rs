@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::world::*;
 use crate::{
-    cluster::ClaimState,
-    ownership::{Demand, Event},
+    ownership::Event,
+    records::{ClaimState, Demand},
 };
 
 const VIP_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10));
@@ -15,7 +15,7 @@ fn held_by_b(vip: IpAddr, next: &str) -> (World, Vec<String>) {
     let mut world = World::living("a", &["b", "c"]);
     for name in ["a", "b", "c"] {
         let labels = [(if name == next { "best" } else { "other" }.to_owned(), String::new())].into();
-        world.tell(Event::Node(crate::cluster::NodeRecord { labels, ..node(name) }));
+        world.tell(Event::Node(crate::records::NodeRecord { labels, ..node(name) }));
     }
     world.claim_of(vip, held("b"), 1);
     let demand = Demand { preferred: Some(selector("best")), ..demand() };
@@ -42,7 +42,7 @@ fn a_node_that_is_no_longer_first_stops_hearing() {
     let unlabelled = |world: &mut World| world.tell(Event::Node(node("a")));
     let best = |world: &mut World| {
         let labels = [("best".to_owned(), String::new())].into();
-        world.tell(Event::Node(crate::cluster::NodeRecord { labels, ..node("c") }))
+        world.tell(Event::Node(crate::records::NodeRecord { labels, ..node("c") }))
     };
     let (mut world, _) = held_by_b(VIP_V6, "a");
     let mut lines = unlabelled(&mut world);

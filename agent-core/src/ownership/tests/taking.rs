@@ -3,8 +3,8 @@
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimRecord, ClaimState},
     ownership::{Entry, Event},
+    records::{ClaimRecord, ClaimState},
 };
 
 /// Returns a world in which a lives next to b, and the VIP's claim has rested.
@@ -119,7 +119,7 @@ fn candidates_act_one_after_the_other() {
             let mut others = vec!["a", "b", "c"];
             others.retain(|other| *other != us);
             let mut world = World::living(us, &others);
-            world.want_so(crate::ownership::Demand { preferred: None, ..demand() });
+            world.want_so(crate::records::Demand { preferred: None, ..demand() });
             let mut lines = if world.is_idle() { Vec::new() } else { vec![format!("0.000 {us}")] };
             let later = world.timeline(ms(2_000)).into_iter();
             lines.extend(later.map(|line| format!("{} {us}", &line[..5])));
@@ -228,7 +228,7 @@ fn an_address_whose_deletion_was_refused_is_taken_back_when_it_is_wanted_again()
 #[test]
 fn an_address_whose_release_was_refused_is_taken_back_when_the_node_may_hold_it_again() {
     let mut world = World::holding(&["b"]);
-    let nowhere = crate::ownership::Demand { reach: crate::ownership::Reach::On([].into()), ..demand() };
+    let nowhere = crate::records::Demand { reach: crate::records::Reach::On([].into()), ..demand() };
     assert!(world.want_so(nowhere).iter().any(|line| line.contains("released")));
     world.refuse();
     world.want();

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::world::*;
-use crate::ownership::{Demand, Event};
+use crate::{ownership::Event, records::Demand};
 
 /// The VIP that follows [`VIP`].
 const FOLLOWER: IpAddr = VIP_2;

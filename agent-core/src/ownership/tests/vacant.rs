@@ -6,9 +6,11 @@ use vipward_common::MacAddr;
 
 use super::world::*;
 use crate::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeInterface, ServiceName, Version},
     ownership::{Entry, Event, Probed, Settings},
-    pools::Reservation,
+    records::{
+        ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeInterface, Reservation, ServiceName,
+        Version,
+    },
     services::{
         self, AnnotationValues, Event as Served, HostAddress, HostNetwork, Port, Protocol, ServiceRecord,
         Services,

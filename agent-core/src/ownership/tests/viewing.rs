@@ -2,9 +2,9 @@
 
 use super::world::*;
 use crate::{
-    cluster::{Epoch, Session},
-    conflict::Right,
     ownership::{Event, Said, VipSummary},
+    records::{Epoch, Session},
+    segment::conflict::Right,
 };
 
 impl World {

@@ -16,9 +16,9 @@
 
 use super::world::*;
 use crate::{
-    cluster::LeaseRecord,
+    liveness::{Answers, Finding, Scale, Word},
     ownership::{Event, Quiet, Settings},
-    wire::{Answers, Finding, KeyId, Mode, Offer, Scale, Wid, Word},
+    records::{KeyId, LeaseRecord, Mode, Offer, Wid},
 };
 
 mod choosing;

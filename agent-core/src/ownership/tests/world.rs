@@ -20,10 +20,10 @@ use super::{
     lines::Lines,
 };
 use crate::{
-    cluster::{ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeName, NodeRecord},
-    ownership::{Command, Demand, Engine, Entry, Event, Fenced, Found, FoundEntry, Notice, Settings},
-    time::Monotonic,
-    wire::Plan,
+    base::time::Monotonic,
+    liveness::Plan,
+    ownership::{Command, Engine, Entry, Event, Fenced, Found, FoundEntry, Notice, Settings},
+    records::{ClaimRecord, ClaimState, Demand, Epoch, LeaseRecord, NodeName, NodeRecord},
 };
 
 pub(super) struct World {

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
-use super::{
-    super::{Family, PoolKind, Shown},
-    Counts,
+use super::{super::Family, Counts};
+use crate::{
+    base::legible::Excerpt,
+    records::{PoolKind, ServiceName, Shown},
 };
-use crate::{cluster::ServiceName, legible::Excerpt};
 
 /// An address that a Service lacks, with the reason and the remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]

@@ -4,10 +4,10 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     super::{Family, Keep},
-    Allocator, Command, Lack, Request, Reservation, ReservationWrite, Surroundings,
+    Allocator, Command, Lack, Request, ReservationWrite, Surroundings,
     known_pools::Pools,
 };
-use crate::cluster::ServiceName;
+use crate::records::{Reservation, ServiceName};
 
 /// The longest time for which an address is kept for a Service of a namespace that is gone.
 const WITHOUT_NAMESPACE: Duration = Duration::from_hours(1);

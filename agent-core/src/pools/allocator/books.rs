@@ -7,19 +7,10 @@ use std::{
 };
 
 use super::{super::Family, Expected, known_pools::Pools};
-use crate::{address, cluster::ServiceName};
-
-/// The reservation of an address, as its object has it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Reservation {
-    /// The Service that it is for.
-    pub service: ServiceName,
-    /// The pool that it is from. None: the Service asked for an address of no pool.
-    pub pool: Option<Arc<str>>,
-    /// Set when the Service is gone: the time until which the address is kept for another one of its
-    /// name, in seconds since 1970, or none for ever.
-    pub kept: Option<Option<i64>>,
-}
+use crate::{
+    base::address,
+    records::{Reservation, ServiceName},
+};
 
 /// An address with an object.
 #[derive(Debug)]

@@ -7,10 +7,13 @@ use std::{
 };
 
 use super::{
-    super::{Family, Pool, PoolKind, PoolRecord},
+    super::{Family, Pool, PoolRecord},
     Allocator, Command, Fit, Lack, PoolState, Prospect, Request, Surroundings,
 };
-use crate::{cluster::ServiceName, pace::mix};
+use crate::{
+    base::address::mix,
+    records::{PoolKind, ServiceName},
+};
 
 impl Allocator {
     /// Returns what each pool is to a Service that asks for an address, those that come first in front.

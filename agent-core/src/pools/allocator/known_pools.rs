@@ -8,10 +8,10 @@ use std::{
 };
 
 use super::{
-    super::{AddressRange, Choice, Family, Pool, PoolFault, PoolRecord, Sharing, Shown, range::number},
-    books::{Book, Reservation},
+    super::{AddressRange, Choice, Family, Pool, PoolFault, PoolRecord, Sharing, range::number},
+    books::Book,
 };
-use crate::cluster::ServiceName;
+use crate::records::{Reservation, ServiceName, Shown};
 
 /// Largest number of faults that a message names.
 const MOST_FAULTS: usize = 8;

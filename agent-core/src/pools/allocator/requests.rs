@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::super::Family;
-use crate::cluster::{ServiceLabels, ServiceName};
+use crate::records::{ServiceLabels, ServiceName};
 
 /// What a Service asks of the pools.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::{ClaimNote, ClaimState, Epoch, ServiceName};
+use crate::records::{ClaimNote, ClaimState, Epoch, ServiceName};
 
 fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
     let addresses = addresses.iter().map(|text| (*text).into()).collect();

@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::pools::{Event, PoolRecord, Reservation, Surroundings};
+use crate::{
+    pools::{Event, PoolRecord, Surroundings},
+    records::Reservation,
+};
 
 struct Open;
 

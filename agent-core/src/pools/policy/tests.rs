@@ -9,6 +9,8 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
+type NodeLabels = BTreeMap<String, String>;
+
 fn labels(pairs: &[(&str, &str)]) -> NodeLabels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }

@@ -1,5 +1,5 @@
 use super::{super::*, *};
-use crate::cluster::ServiceLabels;
+use crate::records::ServiceLabels;
 
 fn faults(record: PoolRecord) -> Vec<String> {
     Pool::read(record).1.iter().map(ToString::to_string).collect()

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::Selector;
+use crate::records::Selector;
 
 #[test]
 fn the_first_place_that_has_addresses_is_the_one() {

@@ -1,5 +1,8 @@
 use super::*;
-use crate::pools::{Choice, PoolRecord, Reservation, ReservationWrite};
+use crate::{
+    pools::{Choice, PoolRecord, ReservationWrite},
+    records::Reservation,
+};
 
 fn controller() -> World {
     World::with(Settings { role: Role::Controller, ..Settings::default() })

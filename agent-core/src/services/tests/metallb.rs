@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
-    pools::{PoolKind, PoolRecord, Reservation},
-    time::Monotonic,
+    base::time::Monotonic,
+    pools::PoolRecord,
+    records::{PoolKind, Reservation},
 };
 
 const KEY: &str = "metallb.io/allow-shared-ip";

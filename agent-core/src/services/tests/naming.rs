@@ -1,7 +1,7 @@
 //! The addresses that the controller writes into statuses, and those that it leaves there.
 
 use super::*;
-use crate::pools::{PoolRecord, Reservation};
+use crate::{pools::PoolRecord, records::Reservation};
 
 /// Where the address is that the Service asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::Selector;
+use crate::records::Selector;
 
 pub(super) const VIP: &str = "192.0.2.7";
 

@@ -2,8 +2,8 @@
 
 use super::{controller::pool, *};
 use crate::{
-    explain::{Look, ServiceFacts, explain_service},
-    outbox::Message,
+    diagnosis::explain::{Look, ServiceFacts, explain_service},
+    reports::outbox::Message,
 };
 
 /// Largest number of characters of a message.

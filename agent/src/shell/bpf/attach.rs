@@ -11,7 +11,7 @@ use aya::programs::{
     xdp::XdpLink,
 };
 use vipward_common::{VlanKey, VlanTags};
-use vipward_core::{
+use vipward_core::host::{
     attaching::Mode,
     net::{Interface, NetView},
 };

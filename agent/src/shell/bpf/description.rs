@@ -7,7 +7,7 @@ use aya::{
     maps::{HashMap, Map, MapData, MapInfo},
 };
 use vipward_common::{FieldName, Place, maps as names};
-use vipward_core::layout::{self, Description};
+use vipward_core::host::layout::{self, Description};
 
 use super::{
     BpfError, Pins,

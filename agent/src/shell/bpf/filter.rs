@@ -11,7 +11,7 @@ use aya::programs::{
     tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcError, TcHandle},
 };
 use nix::net::if_::if_indextoname;
-use vipward_core::{attaching::Mode, net::Interface};
+use vipward_core::host::{attaching::Mode, net::Interface};
 
 use super::{
     BpfError,

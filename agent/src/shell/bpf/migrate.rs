@@ -11,7 +11,7 @@ use vipward_common::{
     Decoder, Described, MapKind, PINNED, PinnedMap, Role, VipEntry, VipKey, VipKeyV4, VipKeyV6, VipState,
     YieldTotal, maps as names,
 };
-use vipward_core::layout::{Description, MapInfo};
+use vipward_core::host::layout::{Description, MapInfo};
 
 use super::{
     BpfError, Maps, Pins, description,

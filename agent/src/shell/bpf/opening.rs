@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use vipward_common::{Fence, PINNED, maps as names};
-use vipward_core::layout::{Change, Description};
+use vipward_core::host::layout::{Change, Description};
 
 use super::{
     BpfError, DataPlane, Maps, Pins,

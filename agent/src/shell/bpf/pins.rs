@@ -15,9 +15,11 @@ use aya::{
 };
 use vipward_common::{PINNED, maps as names};
 use vipward_core::{
-    attaching::Mode,
-    layout::{Comparison, Description, MapInfo},
-    pinned::LinkIds,
+    diagnosis::pinned::LinkIds,
+    host::{
+        attaching::Mode,
+        layout::{Comparison, Description, MapInfo},
+    },
 };
 
 use super::{

@@ -7,7 +7,7 @@ use aya::{
     programs::{Program, ProgramError, SchedClassifier, Xdp},
 };
 use tracing::debug;
-use vipward_core::attaching::Mode;
+use vipward_core::host::attaching::Mode;
 
 use super::BpfError;
 

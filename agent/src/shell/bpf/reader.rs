@@ -8,8 +8,8 @@ use std::{
 
 use vipward_common::{Fence, Offender, OffenderKey, SeenEntry, Yield, maps as names};
 use vipward_core::{
-    net::NetView,
-    pinned::{Contents, Entry, Fact, PinnedLink, Plane, State, Unread},
+    diagnosis::pinned::{Contents, Entry, Fact, PinnedLink, Plane, State, Unread},
+    host::net::NetView,
 };
 
 use super::{BpfError, Bulk, LinkPin, Maps, Pins, Set};

@@ -7,8 +7,8 @@ use vipward_common::{
     SipKey, WIRE_KEYS, WireCounters, WireIndexKey, WireKey, WireSeen, WireSlot, WireState, maps as names,
 };
 use vipward_core::{
-    pinned::{Wire, WireHeard},
-    wire::{KeyId, Wid},
+    diagnosis::pinned::{Wire, WireHeard},
+    records::{KeyId, Wid},
 };
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use vipward_core::{cluster::ServiceName, services::Problem};
+use vipward_core::{records::ServiceName, services::Problem};
 
 /// A problem of a Service.
 pub(super) type Told = (ServiceName, Problem);

@@ -4,11 +4,12 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use tracing::{info, warn};
 use vipward_core::{
-    outbox::{ForeignObject, Message, Outcome},
+    base::time::Monotonic,
     ownership,
-    pools::{Allocator, L2Advertisement, L2AdvertisementRecord, PoolKind},
+    pools::{Allocator, L2Advertisement, L2AdvertisementRecord},
+    records::PoolKind,
+    reports::outbox::{ForeignObject, Message, Outcome},
     services::Services,
-    time::Monotonic,
 };
 
 use crate::shell::{

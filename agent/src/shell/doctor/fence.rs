@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use vipward_common::FenceState;
-use vipward_core::{
+use vipward_core::diagnosis::{
     doctor::Heartbeat,
     pinned::{Contents, Fact},
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, fs, io, path::Path, str::FromStr};
 
-use vipward_core::{
+use vipward_core::diagnosis::{
     doctor::{Conf, ConfV6, Neighbours},
     pinned::{Fact, Unread},
 };

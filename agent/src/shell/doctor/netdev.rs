@@ -4,7 +4,7 @@ use std::io;
 
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
-use vipward_core::pinned::{Fact, Unread};
+use vipward_core::diagnosis::pinned::{Fact, Unread};
 
 // From <linux/genetlink.h> and <linux/netdev.h>; libc lacks them.
 const GENL_ID_CTRL: u16 = 16;

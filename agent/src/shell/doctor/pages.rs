@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_core::{
+use vipward_core::diagnosis::{
     doctor::{Agent, WireReport},
     pinned::{Fact, Unread},
 };

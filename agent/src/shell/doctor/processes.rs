@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use vipward_core::{
+use vipward_core::diagnosis::{
     doctor::{Process, WireThread},
     pinned::{Fact, Unread},
 };

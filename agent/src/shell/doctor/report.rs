@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
-use vipward_core::doctor::{Check, State};
+use vipward_core::diagnosis::doctor::{Check, State};
 
 use crate::shell::{
     tables::{shown, table},

@@ -1,6 +1,6 @@
 //! BPF programs of traffic control on an interface, from tcx and from filters.
 
-use vipward_core::{doctor::TcProgram, pinned::Fact};
+use vipward_core::diagnosis::{doctor::TcProgram, pinned::Fact};
 
 use crate::shell::{
     causes::unread,

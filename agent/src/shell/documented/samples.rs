@@ -4,16 +4,17 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, VipKey};
 use vipward_core::{
-    answering::{Part, Silence},
-    attaching::Mode,
-    doctor::{self, Check},
-    explain::{Attached, Explanation, Link, ServiceExplanation, Step, Verdict},
-    live::Change,
-    net::InterfaceFault,
-    overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
-    pinned::{State, Status, WirePeerStatus, WireStatus},
+    diagnosis::{
+        answering::{Part, Silence},
+        doctor::{self, Check},
+        explain::{Attached, Explanation, Link, ServiceExplanation, Step, Verdict},
+        live::Change,
+        overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
+        pinned::{State, Status, WirePeerStatus, WireStatus},
+        who_has::{self, Latency, Relation, Row, Seen},
+    },
+    host::{attaching::Mode, net::InterfaceFault},
     pools::{AddressRow, FamilyRow, PoolList, PoolRow},
-    who_has::{self, Latency, Relation, Row, Seen},
 };
 
 use crate::shell::{doctor::Report, terminal::Colours};

@@ -13,11 +13,11 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use vipward_core::{
-    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    explain::{Cluster, LeaseSeen, Look, ServiceFacts},
-    net::NetView,
+    base::time::Monotonic,
+    diagnosis::explain::{Cluster, LeaseSeen, Look, ServiceFacts},
+    host::net::NetView,
+    records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
     services::{self, Role, Services},
-    time::Monotonic,
 };
 
 use super::{ExplainError, Options, host};

@@ -4,10 +4,14 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use vipward_core::{
     config::Config,
-    explain::{Listed, ListedVip, Look},
-    net::NetView,
-    pinned::State,
-    placement::{self, Wanted},
+    diagnosis::{
+        explain::{Listed, ListedVip, Look},
+        pinned::State,
+    },
+    host::{
+        net::NetView,
+        placement::{self, Wanted},
+    },
 };
 
 use super::Options;
@@ -45,8 +49,14 @@ pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Loo
 
 fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
     let placed = BTreeMap::new();
-    let placement =
-        placement::place(config, config.vips.iter().map(Wanted::from), view, &placed, &|_| false, u32::MAX);
+    let placement = placement::place(
+        &config.selection(),
+        config.vips.iter().map(Wanted::from),
+        view,
+        &placed,
+        &|_| false,
+        u32::MAX,
+    );
     let home = placement.desired.entries.iter().find(|(_, entry)| !entry.mac.is_zero());
     let problems = placement.problems.iter().map(ToString::to_string).collect();
     (home.map(|(key, _)| view.name_of(key.ifindex)), problems)

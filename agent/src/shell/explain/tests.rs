@@ -1,4 +1,4 @@
-use vipward_core::explain::Step;
+use vipward_core::diagnosis::explain::Step;
 
 use super::*;
 

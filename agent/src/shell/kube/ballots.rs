@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use vipward_core::{
-    election::{Ballot, Election, Step},
-    time::Monotonic,
+    base::time::Monotonic,
+    pools::election::{Ballot, Election, Step},
 };
 
 use super::{

@@ -1,6 +1,6 @@
 //! Turns readings into events of the core, for the agent and for `vipward explain`.
 
-use vipward_core::{cluster::Epoch, ownership::Event as Owned, pools, services::Event as Served};
+use vipward_core::{ownership::Event as Owned, pools, records::Epoch, services::Event as Served};
 
 use super::Seen;
 

@@ -15,7 +15,7 @@ use kube::{
 };
 use serde_json::value::RawValue;
 use tokio::time::timeout;
-use vipward_core::legible::Excerpt;
+use vipward_core::base::legible::Excerpt;
 
 use super::{
     call::Call,

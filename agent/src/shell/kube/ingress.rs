@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use thiserror::Error;
-use vipward_core::cluster::ServiceName;
+use vipward_core::records::ServiceName;
 
 use super::{
     call::{Call, Collection},

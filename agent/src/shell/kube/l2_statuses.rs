@@ -20,10 +20,9 @@ use tokio::{
 };
 use tracing::{debug, warn};
 use vipward_core::{
-    cluster::{NodeName, ServiceName, object_name},
+    base::{retrying::Writes, time::Monotonic},
     ownership::weight,
-    retrying::Writes,
-    time::Monotonic,
+    records::{NodeName, ServiceName, object_name},
 };
 
 use super::{

@@ -11,9 +11,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Room, Session, Version},
-    config::InterfaceName,
+    base::pattern::InterfaceName,
     ownership::LeaseWrite,
+    records::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Room, Session, Version},
 };
 
 use super::{

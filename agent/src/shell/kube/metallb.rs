@@ -5,8 +5,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vipward_core::{
-    outbox::ForeignObject,
-    pools::{Family, L2AdvertisementRecord, PoolKind, PoolRecord, PoolState, Sharing},
+    pools::{Family, L2AdvertisementRecord, PoolRecord, PoolState, Sharing},
+    records::PoolKind,
+    reports::outbox::ForeignObject,
 };
 
 use super::{

@@ -7,7 +7,7 @@ use serde_json::json;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use vipward_common::MacAddr;
-use vipward_core::cluster::{ClaimRecord, ClaimState, object_name};
+use vipward_core::records::{ClaimRecord, ClaimState, object_name};
 
 use super::{
     claims::ClaimError,

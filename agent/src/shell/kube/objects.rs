@@ -13,8 +13,8 @@ use k8s_openapi::api::{
 use serde::Deserialize;
 use thiserror::Error;
 use vipward_core::{
-    cluster::{NodeName, NodeRecord, ServiceName, Version, object_name, vip_named},
-    pools::{Family, PoolKind, PoolRecord},
+    pools::{Family, PoolRecord},
+    records::{NodeName, NodeRecord, PoolKind, ServiceName, Version, object_name, vip_named},
     services::{
         Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, Protocol,
         ServiceRecord,

@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::time::sleep;
 use vipward_core::{
-    cluster::{ClaimRecord, LeaseRecord},
-    overview::{Observed, Overview, ShownClaim, overview},
-    pools::{self, PoolKind, PoolList},
-    time::Monotonic,
+    base::time::Monotonic,
+    diagnosis::overview::{Observed, Overview, ShownClaim, overview},
+    pools::{self, PoolList},
+    records::{ClaimRecord, LeaseRecord, PoolKind},
 };
 
 use super::{

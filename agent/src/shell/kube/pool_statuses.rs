@@ -8,7 +8,10 @@ use std::{
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, info, warn};
-use vipward_core::pools::{Allocator, Counts, Family, Pool, PoolFault, PoolKind, PoolState};
+use vipward_core::{
+    pools::{Allocator, Counts, Family, Pool, PoolFault, PoolState},
+    records::PoolKind,
+};
 
 use super::{
     call::{Call, Collection},

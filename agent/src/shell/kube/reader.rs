@@ -46,7 +46,7 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tracing::{debug, info};
-use vipward_core::cluster::Version;
+use vipward_core::records::Version;
 
 use self::{
     delivery::{Closed, Delivery},

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::debug;
 use vipward_core::{
-    cluster::object_name,
-    outbox::{Message, Object, Outcome, Write},
+    records::object_name,
+    reports::outbox::{Message, Object, Outcome, Write},
 };
 
 use super::{

@@ -9,8 +9,8 @@ use serde_json::{json, value::RawValue};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use vipward_core::{
-    cluster::{ClaimRecord, ServiceName, object_name},
-    pools::{Family, Reservation},
+    pools::Family,
+    records::{ClaimRecord, Reservation, ServiceName, object_name},
     services::Place,
 };
 

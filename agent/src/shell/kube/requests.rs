@@ -17,10 +17,10 @@ use std::net::IpAddr;
 
 use tokio::{sync::mpsc, task::JoinSet};
 use vipward_core::{
-    cluster::{NodeName, ServiceName, Version},
     ownership::{ClaimWrite, LeaseWrite},
     pools::ReservationWrite,
-    shown::Finding,
+    records::{NodeName, ServiceName, Version},
+    reports::shown::Finding,
 };
 
 pub use self::reply::{Found, Reply};

@@ -8,9 +8,9 @@ use std::{
 
 use ipnet::IpNet;
 use vipward_core::{
-    cluster::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    outbox::ForeignObject,
     pools::{L2AdvertisementRecord, PoolRecord},
+    records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
+    reports::outbox::ForeignObject,
     services::{EndpointsRecord, ServiceRecord},
 };
 

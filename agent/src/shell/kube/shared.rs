@@ -5,8 +5,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use vipward_core::{
-    cluster::{NodeName, Version},
-    unanswered::Unanswered,
+    records::{NodeName, Version},
+    reports::unanswered::Unanswered,
 };
 
 use super::{

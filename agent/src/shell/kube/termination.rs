@@ -10,9 +10,11 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::info;
 use vipward_core::{
-    ownership::StopReason,
-    termination::{DaemonSetState, Ending, Next, NodeState, PodState, Termination, WAIT_FOR_ANOTHER},
-    time::Monotonic,
+    base::time::Monotonic,
+    ownership::{
+        StopReason,
+        termination::{DaemonSetState, Ending, Next, NodeState, PodState, Termination, WAIT_FOR_ANOTHER},
+    },
 };
 
 use super::{

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use vipward_common::MacAddr;
 
-use vipward_core::{cluster::ServiceName, legible::Legible};
+use vipward_core::{base::legible::Legible, records::ServiceName};
 
 #[cfg(test)]
 mod tests;

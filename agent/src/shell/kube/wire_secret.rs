@@ -9,9 +9,9 @@ use serde_json::{Value, json, value::RawValue};
 use thiserror::Error;
 use tokio::time::sleep;
 use vipward_core::{
-    cluster::NodeName,
-    time::Monotonic,
-    wire::{Acceptance, KeyId},
+    base::time::Monotonic,
+    liveness::Acceptance,
+    records::{KeyId, NodeName},
 };
 
 use super::{
@@ -348,7 +348,7 @@ impl WireSecret {
         }
     }
 
-    async fn leases(&self) -> Result<Vec<vipward_core::cluster::LeaseRecord>, WireSecretError> {
+    async fn leases(&self) -> Result<Vec<vipward_core::records::LeaseRecord>, WireSecretError> {
         let what = || format!("list the Leases in {}", self.namespace);
         let call = Resource::Leases.collection(&self.namespace).list(&ListParams::default());
         let failed = |source| WireSecretError::Request { what: what(), source };

@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use vipward_core::cluster::{ClaimRecord, object_name};
+use vipward_core::records::{ClaimRecord, object_name};
 
 use super::{
     call::{Call, Collection},

@@ -9,7 +9,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Cell, Paragraph, Row, Table},
 };
-use vipward_core::{
+use vipward_core::diagnosis::{
     live::{List, PerSecond, Rates, Row as VipRow},
     pinned::Status,
 };

@@ -11,7 +11,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
 };
-use vipward_core::{
+use vipward_core::diagnosis::{
     live::{Change, changes},
     pinned::Status,
 };

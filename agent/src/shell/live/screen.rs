@@ -18,7 +18,7 @@ use tokio::{
     sync::mpsc,
     time::{MissedTickBehavior, interval},
 };
-use vipward_core::{
+use vipward_core::diagnosis::{
     live::{Key, List, Step},
     pinned::Status,
 };

@@ -3,12 +3,13 @@ use std::net::IpAddr;
 use ratatui::{Terminal, backend::TestBackend, layout::Size};
 use vipward_common::MacAddr;
 use vipward_core::{
-    answering::{Part, Silence},
-    attaching::Mode,
-    live::{Key, List},
-    net::InterfaceFault,
-    pinned::{OffenderStatus, State, VipStatus},
-    time::Monotonic,
+    base::time::Monotonic,
+    diagnosis::{
+        answering::{Part, Silence},
+        live::{Key, List},
+        pinned::{OffenderStatus, State, VipStatus},
+    },
+    host::{attaching::Mode, net::InterfaceFault},
 };
 
 use super::*;

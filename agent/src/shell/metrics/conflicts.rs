@@ -5,7 +5,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use vipward_core::conflict::{Conflict, Line};
+use vipward_core::segment::conflict::{Conflict, Line};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, net::IpAddr};
 
-use vipward_core::{cluster::ServiceName, pinned::Contents};
+use vipward_core::{diagnosis::pinned::Contents, records::ServiceName};
 
 use super::text::Format;
 

@@ -5,7 +5,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::{Registry, Unit},
 };
-use vipward_core::moves::{Cause, Took};
+use vipward_core::reports::moves::{Cause, Took};
 
 /// Limits of the buckets, in seconds: from a write to an idle API
 /// server to one that waits behind thousands.

@@ -13,11 +13,15 @@ use vipward_common::{
     maps as names,
 };
 use vipward_core::{
-    answering::Part,
-    attaching,
-    net::{Interface, InterfaceFault},
-    pinned::{self, Contents},
-    placement::Entry,
+    diagnosis::{
+        answering::Part,
+        pinned::{self, Contents},
+    },
+    host::{
+        attaching,
+        net::{Interface, InterfaceFault},
+        placement::Entry,
+    },
 };
 
 use super::{metallb::MetalLbSnapshot, wire::WireSnapshot};

@@ -6,7 +6,7 @@ use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::{LinkUnspec, RouteMessageBuilder};
 use tokio::time::timeout;
 use vipward_common::MacAddr;
-use vipward_core::net::Interface;
+use vipward_core::host::net::Interface;
 
 use super::*;
 use crate::shell::testing::{Lan, in_network};

@@ -2,7 +2,7 @@
 
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcHandle, TcMessage};
-use vipward_core::net::Interface;
+use vipward_core::host::net::Interface;
 
 use super::{NetlinkError, dump, wire};
 use crate::shell::bpf;

@@ -12,8 +12,8 @@ use ipnet::IpNet;
 use vipward_common::{ETHERTYPE_8021Q, MacAddr, VlanTag};
 
 use vipward_core::{
-    failover::{Notice, NoticeKind},
-    net::{ConnectedRoute, Interface},
+    host::net::{ConnectedRoute, Interface},
+    segment::failover::{Notice, NoticeKind},
 };
 
 #[cfg(test)]

@@ -10,9 +10,8 @@ use std::{
 use axum::http::StatusCode;
 use vipward_common::{FenceState, Role};
 use vipward_core::{
-    net::InterfaceFault,
-    pinned::{self, Contents},
-    placement::Entry,
+    diagnosis::pinned::{self, Contents},
+    host::{net::InterfaceFault, placement::Entry},
 };
 
 use crate::shell::{

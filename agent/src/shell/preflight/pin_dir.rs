@@ -13,7 +13,7 @@ use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use nix::unistd::geteuid;
 use tracing::info;
 
-use vipward_core::doctor::{Agent, PinDir};
+use vipward_core::diagnosis::doctor::{Agent, PinDir};
 
 #[cfg(test)]
 mod tests;

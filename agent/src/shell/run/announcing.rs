@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use tracing::{debug, info, warn};
 use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipKey, WireState};
 use vipward_core::{
-    announce,
-    net::{Interface, NetView},
-    probing,
-    time::Monotonic,
+    base::time::Monotonic,
+    host::net::{Interface, NetView},
+    segment::{announce, probing},
 };
 
 use super::{EventLoop, RunError, now, source::Source};

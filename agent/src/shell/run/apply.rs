@@ -8,12 +8,12 @@ use std::{
 use tracing::{debug, error, info};
 use vipward_common::{Fence, MacAddr, Role, VipEntry, VipKey, Yield};
 use vipward_core::{
-    announce, conflict,
-    placement::{self, Desired, Placement},
-    plan::{self, Action, Observed, Slots},
-    probing,
-    stale::{Changes, Failure, Left},
-    yields,
+    host::{
+        placement::{self, Desired, Placement},
+        plan::{self, Action, Observed, Slots},
+        stale::{Changes, Failure, Left},
+    },
+    segment::{announce, conflict, probing, yields},
 };
 
 use super::{EventLoop, RETRY, RunError, now, probing::silence, report::MOST_LINES, source::Source};
@@ -199,8 +199,14 @@ impl<S: Source> EventLoop<S> {
         let wanted = self.source.wanted_of(&self.config, vips);
         let is_there = |key: &VipKey| entries.contains_key(key);
         let max = maps.max_vips();
-        let Placement { mut desired, left_out, .. } =
-            placement::place(&self.config, wanted.into_iter(), &self.view, &placed, &is_there, max);
+        let Placement { mut desired, left_out, .. } = placement::place(
+            &self.config.selection(),
+            wanted.into_iter(),
+            &self.view,
+            &placed,
+            &is_there,
+            max,
+        );
         self.leave_out(&mut desired);
         let mut reserved = self.slots.clone();
         for entry in entries.values() {
@@ -256,7 +262,7 @@ impl<S: Source> EventLoop<S> {
     async fn try_reconcile_peers(&mut self) -> Result<(), RunError> {
         let maps = self.plane.maps();
         let attached = self.plane.attached().filter_map(|(ifindex, _)| self.view.interfaces.get(&ifindex));
-        let peers = placement::peers(&self.config, attached);
+        let peers = placement::peers(&self.config.selection(), attached);
         let own_macs = maps.own_macs()?;
         let mut desired = Desired { peers, own_macs: own_macs.clone(), ..Desired::default() };
         let observed = Observed { peers: maps.peers()?, own_macs, ..Observed::default() };
@@ -324,7 +330,14 @@ impl<S: Source> EventLoop<S> {
     /// entries.
     fn place(&self, placed: &BTreeMap<IpAddr, u32>, is_there: &dyn Fn(&VipKey) -> bool) -> Placement {
         let vips = self.source.wanted(&self.config);
-        placement::place(&self.config, vips, &self.view, placed, is_there, self.plane.maps().max_vips())
+        placement::place(
+            &self.config.selection(),
+            vips,
+            &self.view,
+            placed,
+            is_there,
+            self.plane.maps().max_vips(),
+        )
     }
 
     /// Returns true if the network, as it is now, needs nothing beyond the last reconciliation.

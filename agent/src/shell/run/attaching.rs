@@ -7,7 +7,7 @@ use std::{
 
 use tracing::{info, warn};
 use vipward_common::{Role, VipKey, VlanKey, VlanTag, VlanTags};
-use vipward_core::{
+use vipward_core::host::{
     attaching::{Mode, Step},
     net::Interface,
     placement::Desired,

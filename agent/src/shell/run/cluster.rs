@@ -32,18 +32,21 @@ use tokio::{
 use tracing::{error, info};
 use vipward_common::{EventKind, MacAddr, VipKey};
 use vipward_core::{
-    cluster::ServiceName,
-    config::{Config, InterfacePattern},
-    conflict::{Line, Right},
-    doctor::{WirePeer, WireReport},
-    moves::Moves,
-    net::{NetView, Vital},
+    base::{pattern::InterfacePattern, retrying::Writes, time::Monotonic},
+    config::Config,
+    diagnosis::doctor::{WirePeer, WireReport},
+    host::{
+        net::{NetView, Vital},
+        placement::{Entry, Wanted},
+    },
     ownership::{self, Engine, Interlock, Said, Settings, StopReason, Wire},
-    placement::{Entry, Wanted},
-    probing::Probed,
-    retrying::Writes,
+    records::ServiceName,
+    reports::moves::Moves,
+    segment::{
+        conflict::{Line, Right},
+        probing::Probed,
+    },
     services::{self, Services},
-    time::Monotonic,
 };
 
 use self::{

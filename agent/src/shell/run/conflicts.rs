@@ -3,12 +3,13 @@
 use tracing::warn;
 use vipward_common::{Event, EventKind, MacAddr, OPER_REPLY, TYPE_ADVERTISEMENT, VipKey};
 use vipward_core::{
-    announce,
-    conflict::{self, Counted, Line, Offender, Sight, What},
-    net::Interface,
-    probing,
-    time::Monotonic,
-    yields,
+    base::time::Monotonic,
+    host::net::Interface,
+    segment::{
+        announce,
+        conflict::{self, Counted, Line, Offender, Sight, What},
+        probing, yields,
+    },
 };
 
 use super::{EventLoop, RunError, now, report, source::Source};

@@ -9,9 +9,9 @@ use std::{
 use tracing::{debug, warn};
 use vipward_common::{Role, VipEntry, VipKey};
 use vipward_core::{
-    groups::{Command, Group, Groups},
-    net::NetView,
-    time::Monotonic,
+    base::time::Monotonic,
+    host::net::NetView,
+    segment::groups::{Command, Group, Groups},
 };
 
 use super::{EventLoop, RETRY, RunError, now, source::Source};

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::error;
 use vipward_common::Event;
-use vipward_core::time::Monotonic;
+use vipward_core::base::time::Monotonic;
 
 use self::timer::Timer;
 use super::{RunError, now, proving::Report, system};

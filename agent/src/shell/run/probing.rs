@@ -6,13 +6,17 @@ use std::{collections::BTreeSet, net::IpAddr};
 use tracing::{debug, warn};
 use vipward_common::{MacAddr, Role, VipKey};
 use vipward_core::{
-    conflict::{self, What},
-    net::NetView,
-    placement::{Desired, DesiredEntry, Obstacle},
-    plan::{self, Observed},
-    probing::{self, Probed},
-    time::Monotonic,
-    yields,
+    base::time::Monotonic,
+    host::{
+        net::NetView,
+        placement::{Desired, DesiredEntry, Obstacle},
+        plan::{self, Observed},
+    },
+    segment::{
+        conflict::{self, What},
+        probing::{self, Probed},
+        yields,
+    },
 };
 
 use super::{EventLoop, RunError, millis, now, source::Source};

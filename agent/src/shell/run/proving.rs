@@ -13,9 +13,11 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, error, info, warn};
 use vipward_common::{FenceState, MacAddr, Proof, Role, VipKey};
 use vipward_core::{
-    frame::Frame,
-    proving::{Command, Event, Heard, LISTEN, MOST_ASKED, Stack, targets},
-    time::Monotonic,
+    base::time::Monotonic,
+    segment::{
+        frame::Frame,
+        proving::{Command, Event, Heard, LISTEN, MOST_ASKED, Stack, targets},
+    },
 };
 
 use super::{EventLoop, RunError, now, source::Source};

@@ -7,8 +7,8 @@ use vipward_common::{
     OPER_REQUEST, TYPE_ADVERTISEMENT, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION, TYPE_SOLICITATION,
 };
 use vipward_core::{
-    conflict::{Conflict, Line, Offender, Right, Sight, What},
-    net::NetView,
+    host::net::NetView,
+    segment::conflict::{Conflict, Line, Offender, Right, Sight, What},
 };
 
 use crate::shell::bpf::Opening;

@@ -12,11 +12,11 @@ use std::{
 use tracing::{info, warn};
 use vipward_common::{FenceState, MacAddr, VipKey, Yield};
 use vipward_core::{
-    answering::{Part, Silence},
-    net::InterfaceFault,
+    base::time::Monotonic,
+    diagnosis::answering::{Part, Silence},
+    host::net::InterfaceFault,
     ownership::Said,
-    time::Monotonic,
-    unanswered::{Silences, Unanswered},
+    reports::unanswered::{Silences, Unanswered},
 };
 
 use super::{EventLoop, RunError, now, report::MOST_LINES, source::Source, system};

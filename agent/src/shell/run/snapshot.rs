@@ -8,12 +8,10 @@ use std::{
 use serde_json::{Value, json};
 use vipward_common::MacAddr;
 use vipward_core::{
-    attaching::Mode,
-    conflict::{Conflict, Offender},
-    net::Interface,
-    placement::Entry,
-    time::Monotonic,
-    unanswered::Unanswered,
+    base::time::Monotonic,
+    host::{attaching::Mode, net::Interface, placement::Entry},
+    reports::unanswered::Unanswered,
+    segment::conflict::{Conflict, Offender},
 };
 
 use super::{EventLoop, now, source::Source};

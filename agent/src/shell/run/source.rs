@@ -9,14 +9,18 @@ use std::{
 use serde_json::Value;
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
+    base::time::Monotonic,
     config::Config,
-    conflict::{Line, Right},
-    doctor::WireReport,
-    net::{NetView, Vital},
+    diagnosis::doctor::WireReport,
+    host::{
+        net::{NetView, Vital},
+        placement::Wanted,
+    },
     ownership::Said,
-    placement::Wanted,
-    probing::Probed,
-    time::Monotonic,
+    segment::{
+        conflict::{Line, Right},
+        probing::Probed,
+    },
 };
 
 use super::RunError;

@@ -12,14 +12,15 @@ use serde_json::{Value, json};
 use tracing::{error, info, warn};
 use vipward_common::{Defence, Event, Fence, Policy};
 use vipward_core::{
+    base::time::Monotonic,
     config::{Config, OnYield, Shutdown},
-    conflict::Line,
-    heartbeat::{Beat, Heartbeat},
-    net::NetView,
+    host::{
+        heartbeat::{Beat, Heartbeat},
+        net::NetView,
+        placement::{Entry, Wanted},
+    },
     ownership::Said,
-    placement::{Entry, Wanted},
-    probing::Probed,
-    time::Monotonic,
+    segment::{conflict::Line, probing::Probed},
 };
 
 use super::{

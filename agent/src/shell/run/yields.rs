@@ -4,11 +4,12 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use tracing::{info, warn};
 use vipward_core::{
-    placement::Desired,
-    plan::Observed,
-    probing,
-    time::Monotonic,
-    yields::{Command, Event, NoPeer},
+    base::time::Monotonic,
+    host::{placement::Desired, plan::Observed},
+    segment::{
+        probing,
+        yields::{Command, Event, NoPeer},
+    },
 };
 
 use super::{EventLoop, RunError, now, source::Source};

@@ -4,8 +4,8 @@ use std::fmt::{self, Write as _};
 
 use vipward_common::{Outcome, WireOutcome};
 use vipward_core::{
-    net::labelled,
-    pinned::{Status, WireStatus},
+    diagnosis::pinned::{Status, WireStatus},
+    host::net::labelled,
 };
 
 use crate::shell::tables::{Rows, answering, or_dash, table, yes};

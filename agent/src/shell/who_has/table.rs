@@ -2,8 +2,10 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use vipward_core::net::labelled;
-use vipward_core::who_has::{Latency, Report, Row, Seen, Verdict};
+use vipward_core::{
+    diagnosis::who_has::{Latency, Report, Row, Seen, Verdict},
+    host::net::labelled,
+};
 
 use super::super::{
     tables::{or_dash, shown, table},

@@ -11,7 +11,7 @@ use nix::{
     sys::socket::{LinkAddr, SockType, bind, recvfrom},
 };
 use vipward_common::{ETHERTYPE_ARP, MacAddr};
-use vipward_core::{cluster::Session, frame::Frame, time::Boottime};
+use vipward_core::{base::time::Boottime, records::Session, segment::frame::Frame};
 
 use super::neighbours::{neighbours, own};
 use crate::shell::packet::{address, nonce, open, send};

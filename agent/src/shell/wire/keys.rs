@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use thiserror::Error;
 use vipward_common::{SipKey, WireKey};
-use vipward_core::wire::KeyId;
+use vipward_core::records::KeyId;
 
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,10 @@ use nix::{
 use thiserror::Error;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::error;
-use vipward_core::wire::{Counts, Finding, Plan, Scale, Traffic, Wid};
+use vipward_core::{
+    liveness::{Counts, Finding, Plan, Scale, Traffic},
+    records::Wid,
+};
 
 use self::turning::Turning;
 use super::{Keys, urgency::Urgency};

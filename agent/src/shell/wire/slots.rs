@@ -6,7 +6,7 @@ use std::{
 };
 
 use vipward_common::{WIRE_SLOTS, WireIndexKey};
-use vipward_core::time::Boottime;
+use vipward_core::base::time::Boottime;
 
 #[cfg(test)]
 mod tests;

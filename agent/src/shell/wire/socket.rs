@@ -9,8 +9,8 @@ use nix::{
 };
 use vipward_common::{ETHERTYPE_WIRE, MacAddr, WIRE_LEN, WireFields, WireFrame, WireType};
 use vipward_core::{
-    cluster::Session,
-    wire::{Frame, KeyId, Kind, Wid},
+    liveness::{Frame, Kind},
+    records::{KeyId, Session, Wid},
 };
 
 use super::{Key, Keys};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use vipward_core::wire::Scale;
+use vipward_core::liveness::Scale;
 
 /// The time after which the node that has ended a session knows of its success.
 pub(super) const KNOWN: Duration = Duration::from_millis(300);

@@ -1,6 +1,6 @@
 //! Schedules with wire failover: more nodes, and faults that its rules are about.
 
-use vipward_core::wire::Scale;
+use vipward_core::liveness::Scale;
 
 use super::{FIRST_MS, Generator};
 use crate::schedule::{

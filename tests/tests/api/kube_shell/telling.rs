@@ -3,11 +3,13 @@
 use tokio::time::{Instant, sleep};
 use vipward::shell::kube::{ConnectError, IngressError, Recorder, Surroundings, find_reason};
 use vipward_core::{
-    cluster::ServiceName,
-    outbox::{Command, Message, Object, Outbox, Outcome, Reason},
-    ownership::StopReason,
-    termination::{DaemonSetState, NodeState, PodState, Termination},
-    time::Monotonic,
+    base::time::Monotonic,
+    ownership::{
+        StopReason,
+        termination::{DaemonSetState, NodeState, PodState, Termination},
+    },
+    records::ServiceName,
+    reports::outbox::{Command, Message, Object, Outbox, Outcome, Reason},
 };
 use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::sleep;
 use vipward::shell::kube::{Rotating, SECRET, WireSecret, WireSecretError};
-use vipward_core::wire::KeyId;
+use vipward_core::records::KeyId;
 use vipward_tests::apiserver::{Effect, Matching, Often};
 
 use super::*;

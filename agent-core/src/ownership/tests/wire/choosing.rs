@@ -75,7 +75,7 @@ fn a_node_without_the_option_or_under_stop_takes_no_part() {
         assert_eq!(silent(&mut world, "b"), [""; 0]);
         assert_eq!(world.after(ms(500)), [""; 0]);
         assert_eq!(world.stored_lease("a").wire, None);
-        assert_eq!(*world.plan(), crate::wire::Plan::default());
+        assert_eq!(*world.plan(), crate::liveness::Plan::default());
         assert_eq!(world.engine.wire_view(world.now), None);
     }
 }

@@ -98,7 +98,7 @@ fn an_offered_or_released_vip_needs_no_contact() {
     assert_eq!(world.claim(offered("b", "a"), 2), ["entry foreign a", "write claim: held by a1, epoch 2"]);
 
     let mut world = beside(&["b"]);
-    world.claim(crate::cluster::ClaimState::Released, 4);
+    world.claim(crate::records::ClaimState::Released, 4);
     world.want();
     meet(&mut world, false, false);
     world.after(REST);

@@ -1,7 +1,7 @@
 //! A silent node's session ends, the node is told, and it begins another session.
 
 use super::*;
-use crate::{cluster::NodeRecord, ownership::Outcome};
+use crate::{ownership::Outcome, records::NodeRecord};
 
 const READ: &str = "read lease of b";
 const DEPOSE: &str = "write lease of b: no session, ended b1, 4s";

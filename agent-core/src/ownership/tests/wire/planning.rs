@@ -1,7 +1,7 @@
 //! Whom a witness pings, and whom it tells the end of a session.
 
 use super::*;
-use crate::wire::{Ended, Path, Plan};
+use crate::liveness::{Ended, Path, Plan};
 
 fn path(node: &str) -> Path {
     Path { interface: named("eth0"), mac: mac(node) }

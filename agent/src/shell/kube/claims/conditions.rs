@@ -2,8 +2,8 @@
 
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
-    cluster::{ClaimNote, ClaimState},
-    unanswered::Unanswered,
+    records::{ClaimNote, ClaimState},
+    reports::unanswered::Unanswered,
 };
 
 use super::known::{Known, Reason};

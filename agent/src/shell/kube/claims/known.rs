@@ -8,9 +8,8 @@ use std::{
 
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
-    cluster::{Epoch, NodeName, Version},
-    pools::Reservation,
-    unanswered::Unanswered,
+    records::{Epoch, NodeName, Reservation, Version},
+    reports::unanswered::Unanswered,
 };
 
 use crate::shell::kube::{

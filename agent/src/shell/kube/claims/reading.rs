@@ -6,9 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use thiserror::Error;
-use vipward_core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Session, Version, vip_named},
-    pools::Reservation,
+use vipward_core::records::{
+    ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Reservation, Session, Version, vip_named,
 };
 
 use super::{

@@ -7,10 +7,9 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, ServiceName, Session},
     ownership::{ClaimWrite, Expected},
-    pools::Reservation,
-    shown::Finding,
+    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, Reservation, ServiceName, Session},
+    reports::shown::Finding,
 };
 
 use super::*;

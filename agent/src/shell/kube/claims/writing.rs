@@ -10,10 +10,9 @@ use std::net::IpAddr;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{ClaimNote, ClaimRecord, ClaimState, Epoch, NodeName, object_name},
     ownership::{ClaimWrite, Expected},
-    pools::Reservation,
-    shown::{Before, Finding, Kept},
+    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, NodeName, Reservation, object_name},
+    reports::shown::{Before, Finding, Kept},
 };
 
 use super::{

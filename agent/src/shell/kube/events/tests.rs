@@ -3,7 +3,7 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     time::Duration,
 };
-use vipward_core::cluster::{LeaseRecord, NodeInterface, NodeName, NodeRecord, Session, Version};
+use vipward_core::records::{LeaseRecord, NodeInterface, NodeName, NodeRecord, Session, Version};
 
 use super::*;
 use crate::shell::kube::Resource;

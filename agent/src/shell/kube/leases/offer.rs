@@ -1,7 +1,7 @@
 //! The text form of an [`Offer`] in a Lease: one JSON object.
 
 use serde::{Deserialize, Serialize};
-use vipward_core::wire::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid};
+use vipward_core::records::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid};
 
 #[cfg(test)]
 pub(super) mod tests;

@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use vipward_core::{
-    cluster::{Labels as _, ServiceLabels},
+    records::{Labels as _, ServiceLabels},
     services::StatusOwner,
 };
 

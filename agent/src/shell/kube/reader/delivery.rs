@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
-use vipward_core::legible::Excerpt;
+use vipward_core::base::legible::Excerpt;
 
 use super::super::{
     metallb::MetalLb,

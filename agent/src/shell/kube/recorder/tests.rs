@@ -3,7 +3,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_core::{cluster::ServiceName, outbox::Reason};
+use vipward_core::{records::ServiceName, reports::outbox::Reason};
 
 use super::*;
 use crate::shell::kube::testing;

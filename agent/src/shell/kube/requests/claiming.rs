@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use kube::api::{DeleteParams, Preconditions};
 use tokio::time::Instant;
 use vipward_core::{
-    cluster::{ClaimRecord, Version, object_name},
     ownership::{ClaimWrite, Event, Expected as ExpectedClaim, Outcome},
     pools::{Expected, ReservationWrite},
-    shown::Finding,
+    records::{ClaimRecord, Version, object_name},
+    reports::shown::Finding,
 };
 
 use super::{

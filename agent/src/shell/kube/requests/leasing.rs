@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
 use vipward_core::{
-    cluster::{LeaseRecord, NodeName},
     ownership::{Event, Expected, LeaseWrite, Outcome},
+    records::{LeaseRecord, NodeName},
 };
 
 use super::worker::{Worker, outcome};

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use vipward_core::{
-    cluster::{ClaimRecord, ServiceName},
     ownership::{Event, Outcome},
     pools::ReservationWrite,
-    shown::Finding,
+    records::{ClaimRecord, ServiceName},
+    reports::shown::Finding,
 };
 
 use crate::shell::kube::ingress::IngressError;

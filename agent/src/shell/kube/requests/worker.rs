@@ -6,7 +6,7 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep};
-use vipward_core::{concurrency::Concurrency, ownership::Outcome};
+use vipward_core::{base::concurrency::Concurrency, ownership::Outcome};
 
 use crate::shell::kube::{
     call::Call, connect::ConnectError, error::RequestError, http::Connections, read_error::ReadError,

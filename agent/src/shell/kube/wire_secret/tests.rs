@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use vipward_core::wire::KeyId;
+use vipward_core::records::KeyId;
 
 use super::{Key, Keys, Read, creation, read};
 use crate::shell::wire::Fault;

@@ -2,8 +2,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
-    conflict::{End, Offender, Right, Sight, What},
-    time::Monotonic,
+    base::time::Monotonic,
+    segment::conflict::{End, Offender, Right, Sight, What},
 };
 
 use super::*;

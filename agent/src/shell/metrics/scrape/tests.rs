@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
 use vipward_common::{MacAddr, Role};
-use vipward_core::attaching;
+use vipward_core::host::attaching;
 
 use super::*;
 use crate::shell::metrics::{Format, Metrics};

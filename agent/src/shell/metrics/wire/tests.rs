@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use vipward_core::{
-    cluster::Session,
+    liveness::{Counts, Traffic},
     ownership::WireNodeView,
-    wire::{Counts, Traffic},
+    records::Session,
 };
 
 use super::*;

@@ -1,5 +1,5 @@
 use vipward_common::{MacAddr, Proof, VipKey};
-use vipward_core::{attaching, net::Interface};
+use vipward_core::host::{attaching, net::Interface};
 
 use super::*;
 use crate::shell::metrics::{InterfaceSnapshot, VipSnapshot};

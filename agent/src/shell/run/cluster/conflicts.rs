@@ -7,13 +7,12 @@ use std::{net::IpAddr, time::Duration};
 
 use vipward_common::MacAddr;
 use vipward_core::{
-    cluster::{NodeName, object_name},
-    conflict::{Conflict, End, Line, What},
-    net::NetView,
-    outbox::Reason,
+    base::time::Monotonic,
+    host::net::NetView,
+    records::{NodeName, object_name},
+    reports::{outbox::Reason, shown::Finding},
+    segment::conflict::{Conflict, End, Line, What},
     services::Problem,
-    shown::Finding,
-    time::Monotonic,
 };
 
 use super::{

@@ -4,12 +4,11 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use vipward_common::{Fence, Role, VipKey};
 use vipward_core::{
-    announce,
-    cluster::Session,
-    config::InterfacePattern,
-    net::NetView,
+    base::pattern::InterfacePattern,
+    host::{net::NetView, placement::Entry},
     ownership::{self, Command, Notice, Step},
-    placement::Entry,
+    records::Session,
+    segment::announce,
     services,
 };
 

@@ -1,7 +1,7 @@
 //! Takes in readings and replies, and carries out the commands about Services.
 
 use tracing::{info, warn};
-use vipward_core::{ownership, services, time::Monotonic};
+use vipward_core::{base::time::Monotonic, ownership, services};
 
 use super::{Cluster, EventLoop, RunError, now};
 use crate::{

@@ -1,6 +1,6 @@
 //! Reports the network of this host to the core.
 
-use vipward_core::{interfaces, ownership, services};
+use vipward_core::{host::interfaces, ownership, services};
 
 use super::{Cluster, EventLoop, RunError, now};
 use crate::shell::host_network::host_network;

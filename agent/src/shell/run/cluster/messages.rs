@@ -4,14 +4,16 @@ use std::net::IpAddr;
 
 use tracing::{debug, error, info, warn};
 use vipward_core::{
-    cluster::{NodeName, ServiceName},
-    outbox::{Message, News, Object, Reason},
+    base::time::Monotonic,
     ownership::{Engine, Event, Notice, StopReason},
-    refusals::{self, Refusals},
-    repairs::Repairs,
-    reporting,
+    records::{NodeName, ServiceName},
+    reports::{
+        outbox::{Message, News, Object, Reason},
+        refusals::{self, Refusals},
+        repairs::Repairs,
+        reporting,
+    },
     services::{Problem, Services},
-    time::Monotonic,
 };
 
 use crate::shell::{

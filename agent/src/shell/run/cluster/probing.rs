@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use vipward_common::VipKey;
-use vipward_core::{ownership, probing};
+use vipward_core::{ownership, segment::probing};
 
 use super::{Cluster, EventLoop, RunError, now};
 

@@ -7,10 +7,10 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use tracing::{info, warn};
 use vipward_core::{
-    cluster::ClaimRecord,
+    base::time::Monotonic,
     ownership::{self, Notice, Outcome},
-    shown::Finding,
-    time::Monotonic,
+    records::ClaimRecord,
+    reports::shown::Finding,
 };
 
 use super::{Cluster, EventLoop, HeldVip, RunError, now};

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::info;
 use vipward_common::{Fence, MacAddr, Policy, Role};
 use vipward_core::{
-    announce,
-    cluster::Session,
+    base::time::Monotonic,
     config::{Config, OnYield, Shutdown},
-    heartbeat,
-    moves::Moves,
+    host::heartbeat,
     ownership::{Engine, Found, FoundEntry, Interlock, Settings},
+    records::Session,
+    reports::moves::Moves,
+    segment::announce,
     services::{self, Services},
-    time::Monotonic,
 };
 
 use super::{super::clock_tick, Cluster, Desk, EventLoop, Messages, RunError, Writes, now};

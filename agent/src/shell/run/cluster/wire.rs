@@ -8,11 +8,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tracing::{info, warn};
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
-    cluster::Session,
-    doctor::WirePeer,
+    base::time::Monotonic,
+    diagnosis::doctor::WirePeer,
+    liveness::{Finding, Frame, Plan, Scale, Word},
     ownership::Event,
-    time::Monotonic,
-    wire::{Finding, Frame, KeyId, Plan, Scale, Word},
+    records::{KeyId, Session},
 };
 
 use super::{Cluster, EventLoop, RunError, now};

@@ -17,7 +17,7 @@ use tokio::{
     io::{Interest, unix::AsyncFd},
     task::coop::consume_budget,
 };
-use vipward_core::time::Monotonic;
+use vipward_core::base::time::Monotonic;
 
 use crate::shell::clock;
 

@@ -1,5 +1,5 @@
 use vipward_common::SipKey;
-use vipward_core::wire::KeyId;
+use vipward_core::records::KeyId;
 
 use super::{Fault, Key, Keys};
 

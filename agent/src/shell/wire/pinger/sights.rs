@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use vipward_common::WireIndexKey;
 use vipward_core::{
-    cluster::Session,
-    time::Boottime,
-    wire::{Seen, Sight, Wid, Word},
+    base::time::Boottime,
+    liveness::{Seen, Sight, Word},
+    records::{Session, Wid},
 };
 
 use crate::shell::{bpf::WireMaps, wire::slots::Slots};

@@ -2,8 +2,8 @@ use std::sync::mpsc;
 
 use nix::{errno::Errno, sys::eventfd::EventFd};
 use vipward_core::{
-    cluster::Session,
-    wire::{Counts, Finding, Plan, Wid},
+    liveness::{Counts, Finding, Plan},
+    records::{Session, Wid},
 };
 
 use super::*;

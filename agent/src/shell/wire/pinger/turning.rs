@@ -18,9 +18,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use tracing::warn;
 use vipward_common::{MacAddr, WireIndexKey, WireSeen};
 use vipward_core::{
-    cluster::Session,
-    time::Boottime,
-    wire::{Act, Finding, Kind, Plan, Received, Scale, Wid, Witness},
+    base::time::Boottime,
+    liveness::{Act, Finding, Kind, Plan, Received, Scale, Witness},
+    records::{Session, Wid},
 };
 
 use super::{

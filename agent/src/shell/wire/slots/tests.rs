@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use vipward_common::{WIRE_SLOTS, WireIndexKey};
-use vipward_core::time::Boottime;
+use vipward_core::base::time::Boottime;
 
 use super::{Changes, Slots};
 

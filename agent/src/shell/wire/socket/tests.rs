@@ -7,8 +7,8 @@ use nix::sys::socket::{MsgFlags, SockType, sendto};
 use rtnetlink::LinkUnspec;
 use vipward_common::{ETHERTYPE_WIRE, MacAddr, WireFields, WireFrame, WireType};
 use vipward_core::{
-    cluster::Session,
-    wire::{Frame, KeyId, Kind, Wid},
+    liveness::{Frame, Kind},
+    records::{KeyId, Session, Wid},
 };
 
 use super::{Heard, Keys, Next, WireSocket, read};

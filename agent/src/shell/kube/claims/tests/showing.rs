@@ -1,6 +1,6 @@
 //! Tests of the conflicts and the answers that a claim shows.
 
-use vipward_core::unanswered::Unanswered;
+use vipward_core::reports::unanswered::Unanswered;
 
 use super::*;
 

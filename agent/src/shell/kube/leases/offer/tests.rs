@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use vipward_core::wire::{KeyId, Mode, Offer, Wid};
+use vipward_core::records::{KeyId, Mode, Offer, Wid};
 
 use super::{read, text};
 

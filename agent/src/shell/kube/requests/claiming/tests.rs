@@ -1,4 +1,4 @@
-use vipward_core::cluster::{ClaimNote, ClaimState, Epoch};
+use vipward_core::records::{ClaimNote, ClaimState, Epoch};
 
 use super::*;
 

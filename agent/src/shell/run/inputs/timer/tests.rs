@@ -5,7 +5,7 @@ use tokio::{
     task::{LocalSet, spawn_local},
     time::{sleep, timeout},
 };
-use vipward_core::time::Monotonic;
+use vipward_core::base::time::Monotonic;
 
 use super::{Timer, now};
 

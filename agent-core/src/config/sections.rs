@@ -1,0 +1,85 @@
+//! The sections of an effective configuration, as they are written.
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use vipward_common::Policy;
+
+use crate::{
+    host::heartbeat,
+    segment::{
+        announce,
+        conflict::{self, Defend},
+        probing::{self, Timing},
+    },
+};
+
+/// Word for the RFC's own times of probes.
+pub(super) const RFC_5227: &str = "rfc5227";
+
+fn duration(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+pub(super) fn fence<S: Serializer>(fence: &heartbeat::Settings, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Fence {
+        duration: String,
+        heartbeat: String,
+        policy: &'static str,
+        hold_for: String,
+    }
+    let policy = match fence.policy {
+        Policy::Stop => "stop",
+        Policy::Hold => "hold",
+    };
+    let heartbeat::Settings { duration: length, heartbeat, policy: _, hold_for } = *fence;
+    let (length, heartbeat, hold_for) = (duration(length), duration(heartbeat), duration(hold_for));
+    Fence { duration: length, heartbeat, policy, hold_for }.serialize(serializer)
+}
+
+pub(super) fn announce<S: Serializer>(
+    settings: &announce::Settings,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Announce {
+        refresh: String,
+        rate: u32,
+    }
+    Announce { refresh: duration(settings.refresh), rate: settings.rate }.serialize(serializer)
+}
+
+pub(super) fn conflicts<S: Serializer>(
+    settings: &conflict::Settings,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Conflicts {
+        defend: &'static str,
+        quiet: String,
+    }
+    let defend = match settings.defend {
+        Defend::Match => "match",
+        Defend::Always => "always",
+        Defend::Once => "once",
+        Defend::Never => "never",
+    };
+    Conflicts { defend, quiet: duration(settings.quiet) }.serialize(serializer)
+}
+
+pub(super) fn probe<S: Serializer>(settings: &probing::Settings, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Probe {
+        count: u32,
+        interval: String,
+        repeat: String,
+        rate: u32,
+    }
+    let probing::Settings { count, timing, repeat, rate } = *settings;
+    let interval = match timing {
+        Timing::Every(interval) => duration(interval),
+        Timing::Rfc5227 => RFC_5227.to_owned(),
+    };
+    Probe { count, interval, repeat: duration(repeat.unwrap_or_default()), rate }.serialize(serializer)
+}

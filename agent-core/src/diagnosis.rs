@@ -1,0 +1,9 @@
+//! The state of a host or cluster, what is wrong, and what to do.
+
+pub mod answering;
+pub mod doctor;
+pub mod explain;
+pub mod live;
+pub mod overview;
+pub mod pinned;
+pub mod who_has;

@@ -1,0 +1,135 @@
+//! The difference between answering and silent VIPs, with the reason of the silence.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+use vipward_common::{FenceState, Role};
+
+use crate::{base::schema, host::net::InterfaceFault};
+
+#[cfg(test)]
+mod tests;
+
+/// This node's part in answering for a VIP, by the entry of one interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// This node answers with its own MAC.
+    Held,
+    /// This node answers with its successor's MAC.
+    Handover,
+    /// This node has the VIP, and does not answer for it.
+    Silent(Silence),
+    /// Another node has the VIP.
+    Foreign,
+}
+
+/// The reason why this node does not answer for a VIP that it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Silence {
+    /// The fence is over.
+    Fence,
+    /// The interface cannot answer.
+    Interface(InterfaceFault),
+}
+
+impl Part {
+    /// The names of all parts.
+    pub const NAMES: [&'static str; 4] =
+        [Self::Held.name(), Self::Handover.name(), Self::Silent(Silence::Fence).name(), Self::Foreign.name()];
+
+    /// Returns the part of an entry with this role. `trouble` is the fault of its interface.
+    pub fn of(role: Role, fence: FenceState, trouble: Option<InterfaceFault>) -> Self {
+        let answers = match role {
+            Role::Held => Self::Held,
+            Role::Handover => Self::Handover,
+            Role::Foreign => return Self::Foreign,
+        };
+        if fence == FenceState::Over {
+            return Self::Silent(Silence::Fence);
+        }
+        trouble
+            .filter(|trouble| trouble.silences(role))
+            .map_or(answers, |trouble| Self::Silent(Silence::Interface(trouble)))
+    }
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Held => Role::Held.name(),
+            Self::Handover => Role::Handover.name(),
+            Self::Silent(_) => "silent",
+            Self::Foreign => Role::Foreign.name(),
+        }
+    }
+
+    /// Returns the reason why this node does not answer for a VIP that it has.
+    pub const fn silence(self) -> Option<Silence> {
+        match self {
+            Self::Silent(why) => Some(why),
+            Self::Held | Self::Handover | Self::Foreign => None,
+        }
+    }
+
+    /// Returns true if this node has the VIP, answered or not.
+    pub const fn is_ours(self) -> bool {
+        match self {
+            Self::Held | Self::Handover | Self::Silent(_) => true,
+            Self::Foreign => false,
+        }
+    }
+
+    /// Returns true if this node answers requests for the VIP.
+    pub const fn is_answering(self) -> bool {
+        match self {
+            Self::Held | Self::Handover => true,
+            Self::Silent(_) | Self::Foreign => false,
+        }
+    }
+}
+
+/// The keys of a [`Part`] in JSON.
+#[derive(Serialize, JsonSchema)]
+pub struct PartKeys {
+    /// What this node does for the VIP: it answers with its own MAC; it answers with its
+    /// successor's MAC; it has the VIP and does not answer; another node has it.
+    #[schemars(schema_with = "roles")]
+    role: &'static str,
+    /// Whether requests for it are answered now.
+    answering: bool,
+    /// Why not, or `null` unless it is `silent`.
+    #[schemars(schema_with = "silence_or_null")]
+    silent_because: Option<&'static str>,
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let keys = PartKeys {
+            role: self.name(),
+            answering: self.is_answering(),
+            silent_because: self.silence().map(Silence::name),
+        };
+        keys.serialize(serializer)
+    }
+}
+
+impl Silence {
+    /// Returns the reason in words, as every output shows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fence => "the fence is over",
+            Self::Interface(trouble) => trouble.name(),
+        }
+    }
+}
+
+pub(crate) fn roles(_: &mut SchemaGenerator) -> Schema {
+    schema::names(Part::NAMES)
+}
+
+pub(crate) fn role_or_null(generator: &mut SchemaGenerator) -> Schema {
+    schema::or_null(roles(generator))
+}
+
+pub(crate) fn silence_or_null(_: &mut SchemaGenerator) -> Schema {
+    let faults = InterfaceFault::ALL.map(InterfaceFault::name);
+    schema::or_null(schema::names([Silence::Fence.name()].into_iter().chain(faults)))
+}

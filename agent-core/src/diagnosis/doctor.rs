@@ -1,0 +1,46 @@
+//! Judgement of a host's fitness from facts, check by check, with remedies (`vipward doctor`).
+//!
+//! A check is green only if its fact was read and is good. A check
+//! is unknown if its fact could not be read.
+
+mod addresses;
+mod check;
+mod facts;
+mod links;
+mod machine;
+mod multicast;
+mod plane;
+mod surroundings;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::check::{Check, State};
+pub use self::facts::{
+    Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
+    WirePeer, WireReport, WireThread,
+};
+pub(crate) use self::wire::MEND_CONTACT;
+
+/// Returns every check, those of the host first.
+pub fn examine(facts: &Facts) -> Vec<Check> {
+    let mut checks = machine::checks(facts);
+    checks.extend(plane::checks(facts));
+    checks.push(wire::check(facts));
+    checks.extend(links::checks(facts));
+    checks.extend(multicast::checks(facts));
+    checks.extend(addresses::checks(facts));
+    checks.extend(surroundings::checks(facts));
+    checks
+}
+
+/// Returns true if the host passes: no check is red. With
+/// `strict`, none is yellow or unknown either.
+pub fn passes(checks: &[Check], strict: bool) -> bool {
+    checks.iter().all(|check| match check.state {
+        State::Green | State::NotApplicable => true,
+        State::Yellow | State::Unknown => !strict,
+        State::Red => false,
+    })
+}

@@ -1,0 +1,128 @@
+//! Checks of the host's other facts that matter to VIPs: the neighbour
+//! table, other software that holds addresses, and other hosts that claim VIPs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use vipward_common::{EventKind, MacAddr};
+
+use super::{
+    addresses::contents,
+    check::{Check, absent, known, list},
+    facts::{Facts, Process},
+};
+
+/// The kernel's default of `gc_thresh3`.
+const DEFAULT_LIMIT: u32 = 1_024;
+/// Percentage from which the table counts as nearly full.
+const NEARLY_FULL: u64 = 75;
+const FULL: u64 = 95;
+/// Age from which a claim of another host counts as over.
+const LONG_AGO: Duration = Duration::from_mins(5);
+/// Programs that hold virtual addresses, by the names of their processes.
+const RIVALS: [(&str, &str); 7] = [
+    ("keepalived", "keepalived"),
+    ("kube-vip", "kube-vip"),
+    ("speaker", "MetalLB's (or OpenELB's) speaker"),
+    ("ucarp", "ucarp"),
+    ("vrrpd", "vrrpd"),
+    ("lbnodeagent", "PureLB's node agent"),
+    ("pacemakerd", "pacemaker"),
+];
+
+pub(super) fn checks(facts: &Facts) -> Vec<Check> {
+    vec![neighbour_table(facts), other_software(facts), strangers(facts)]
+}
+
+/// Checks the neighbour table. Vipward answers without it, but the traffic that follows needs it.
+fn neighbour_table(facts: &Facts) -> Check {
+    const NAME: &str = "neighbour-table";
+    known(NAME, &facts.neighbours, |table| {
+        let [_, soft, hard] = table.limits;
+        let found = format!("{} entries, limits {soft} and {hard} (gc_thresh2, gc_thresh3)", table.entries);
+        let wanted = (hard.max(DEFAULT_LIMIT)).saturating_mul(4);
+        let remedy = format!(
+            "sysctl -w net.ipv4.neigh.default.gc_thresh3={wanted} net.ipv4.neigh.default.gc_thresh2={} (the \
+            whole machine's)",
+            wanted / 2
+        );
+        let percent = u64::from(table.entries) * 100 / u64::from(hard.max(1));
+        if percent >= FULL {
+            let found = format!("{found}: full, so that hosts that are not in it cannot be reached");
+            return Check::red(NAME, found, remedy);
+        }
+        if percent >= NEARLY_FULL {
+            return Check::yellow(NAME, format!("{found}: nearly full"), remedy);
+        }
+        if table.overflows > 0 {
+            let found =
+                format!("{found}; it was full {} times since the machine was started", table.overflows);
+            return Check::yellow(NAME, found, remedy);
+        }
+        if hard < DEFAULT_LIMIT {
+            return Check::yellow(
+                NAME,
+                format!("{found}: less than the kernel's default {DEFAULT_LIMIT}"),
+                remedy,
+            );
+        }
+        Check::green(NAME, found)
+    })
+}
+
+fn other_software(facts: &Facts) -> Check {
+    const NAME: &str = "other-vip-software";
+    known(NAME, &facts.processes, |processes| {
+        let found: Vec<_> = processes.iter().filter_map(rival).collect();
+        if found.is_empty() {
+            return absent(NAME, facts, || Check::green(NAME, "none runs here"));
+        }
+        Check::yellow(
+            NAME,
+            found.join(", "),
+            "two systems must not hold the same address: give each its own range, or stop the other (docs/migrating)",
+        )
+    })
+}
+
+fn rival(process: &Process) -> Option<String> {
+    let is = |name: &str| process.name == name || process.program == name;
+    let (_, what) = RIVALS.iter().find(|(name, _)| is(name))?;
+    Some(format!("{what} (pid {})", process.pid))
+}
+
+/// Looks for other hosts that claim VIPs, by the program's records.
+fn strangers(facts: &Facts) -> Check {
+    const NAME: &str = "strangers";
+    let contents = match contents(facts) {
+        None => return Check::not_applicable(NAME, "nothing is pinned, so that no claim is recorded"),
+        Some(Err(unread)) => return Check::unknown(NAME, &unread),
+        Some(Ok(contents)) => contents,
+    };
+    let mut claimed: BTreeMap<MacAddr, BTreeSet<IpAddr>> = BTreeMap::new();
+    for (key, offender) in &contents.offenders {
+        let age = Duration::from_nanos(contents.now_ns.saturating_sub(offender.last_ns));
+        if offender.kind == EventKind::Conflict && age < LONG_AGO {
+            claimed.entry(key.mac).or_default().insert(key.vip.addr);
+        }
+    }
+    let Some((mac, vips)) = claimed.iter().max_by_key(|(_, vips)| vips.len()) else {
+        return Check::green(NAME, "no other host has claimed a VIP in the last 5 minutes");
+    };
+    let words = |(mac, vips): (&MacAddr, &BTreeSet<IpAddr>)| {
+        format!("{mac} ({}) claims {}", vipward_vendors::of(*mac), list(vips))
+    };
+    let found: Vec<_> = claimed.iter().map(words).collect();
+    let first = vips.first().map(ToString::to_string).unwrap_or_default();
+    let mut remedy = format!("find that host, and take the address from it: vipward who-has {first}");
+    if vips.len() > 1 {
+        remedy = format!(
+            "{mac} answers for several VIPs: perhaps it is a node without an agent, with kube-proxy in IPVS mode. Set \
+             ipvs.strictARP: true in kube-proxy's configuration, or run the agent there; else {remedy}"
+        );
+    }
+    Check::yellow(NAME, list(&found), remedy)
+}

@@ -1,0 +1,321 @@
+use vipward_common::Policy;
+
+use super::*;
+use crate::{
+    diagnosis::pinned::WireHeard,
+    ownership::{Quiet, WireNodeView, WireView},
+};
+use State::{Green, NotApplicable, Unknown, Yellow};
+
+fn on() -> WireView {
+    let node = |name: &str, session: &str, watched| WireNodeView {
+        node: name.to_owned(),
+        session: session.to_owned(),
+        watched,
+        pings: true,
+        silent: false,
+    };
+    WireView {
+        scale: 2,
+        silent_after_seconds: 0.6,
+        wid: Some("0000000000000001".to_owned()),
+        key: Some(1),
+        on: true,
+        quiet: None,
+        round: 1,
+        invited: vec!["n2".to_owned(), "n3".to_owned()],
+        set: vec!["n2".to_owned(), "n3".to_owned()],
+        quorum: 2,
+        slow_for_seconds: None,
+        deaf: Vec::new(),
+        without_contact: Vec::new(),
+        nodes: vec![node("n2", "02", true), node("n3", "03", false)],
+        deposed_by_wire: 0,
+        deposed_by_lease: 0,
+        false_moves: 0,
+        false_ends: 0,
+    }
+}
+
+/// Makes the host a node of a cluster that takes part.
+fn take_part(facts: &mut Facts) {
+    let contents = facts.contents();
+    contents.fence.session = 7;
+    contents.wire.wid = 1;
+    contents.wire.heard = vec![WireHeard {
+        id: 2,
+        ifindex: 2,
+        answered_ago: None,
+        round_trip: None,
+        heard_ago: Some(Duration::from_millis(80)),
+    }];
+    let peer = |session: &str, lost| WirePeer {
+        session: session.to_owned(),
+        answered_seconds_ago: Some(0.05),
+        round_trip_seconds: Some(0.0003),
+        sent: 1_000,
+        lost,
+    };
+    facts.wire = Ok(WireReport { view: Some(on()), peers: vec![peer("02", 3)] });
+}
+
+fn view(facts: &mut Facts) -> &mut WireView {
+    facts.wire.as_mut().expect("the agent answered").view.as_mut().expect("it takes part")
+}
+
+fn quiet(facts: &mut Facts, quiet: Quiet) {
+    take_part(facts);
+    (view(facts).on, view(facts).quiet) = (false, Some(quiet));
+}
+
+#[test]
+fn a_node_that_takes_part_says_who_witnesses_whom() {
+    assert_rows(
+        None,
+        &[
+            ("of a file", |_| {}, "wire", NotApplicable, &["of a file"], &[]),
+            (
+                "nothing is pinned",
+                |it| it.plane = Ok(None),
+                "wire",
+                NotApplicable,
+                &["nothing is pinned"],
+                &[],
+            ),
+            (
+                "on",
+                take_part,
+                "wire",
+                Green,
+                &[
+                    "on: if 2 of n2, n3 find this node silent, they end its session",
+                    "by --wire 2 a node is silent after 0.60 s",
+                    "it pings n2 (answered 0.05 s ago in 0.30 ms, 3 of 1000 lost, counts), n3 (not pinged yet)",
+                    "its thread runs before ordinary ones, and its memory is locked",
+                ],
+                &[],
+            ),
+            (
+                "a holder is silent, and has never answered",
+                |it| {
+                    take_part(it);
+                    view(it).nodes[0].silent = true;
+                    let peer = &mut it.wire.as_mut().expect("a report").peers[0];
+                    (peer.answered_seconds_ago, peer.round_trip_seconds) = (None, None);
+                },
+                "wire",
+                Green,
+                &["n2 (never answered, 3 of 1000 lost, counts, SILENT)"],
+                &[],
+            ),
+            (
+                "an ordinary thread",
+                |it| {
+                    take_part(it);
+                    it.machine.wire_thread = Ok(Some(WireThread { runs_first: false, locked_bytes: 0 }));
+                },
+                "wire",
+                Green,
+                &[
+                    "its thread pings without real-time priority (CAP_SYS_NICE would give it), and its memory is not \
+                     locked",
+                ],
+                &[],
+            ),
+            (
+                "losses",
+                |it| {
+                    take_part(it);
+                    it.wire.as_mut().expect("a report").peers[0].lost = 21;
+                },
+                "wire",
+                Yellow,
+                &["21 of 1000 lost"],
+                &["drops or delays"],
+            ),
+            (
+                "few pings, and one is lost",
+                |it| {
+                    take_part(it);
+                    let peer = &mut it.wire.as_mut().expect("a report").peers[0];
+                    (peer.sent, peer.lost) = (10, 1);
+                },
+                "wire",
+                Green,
+                &["1 of 10 lost"],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_interface_without_contact_is_named_with_what_it_means() {
+    assert_rows(
+        None,
+        &[
+            (
+                "a deaf interface",
+                |it| {
+                    take_part(it);
+                    view(it).deaf = vec!["eth1".to_owned()];
+                },
+                "wire",
+                Yellow,
+                &["eth1 has no contact with peers that live"],
+                &["switch port"],
+            ),
+            (
+                "an interface without contact beside a deaf one",
+                |it| {
+                    take_part(it);
+                    view(it).deaf = vec!["eth1".to_owned()];
+                    view(it).without_contact = vec!["eth1".to_owned(), "eth2".to_owned()];
+                },
+                "wire",
+                Yellow,
+                &["it takes no VIP on eth2: no peer answers there, although one lives there"],
+                &["switch port"],
+            ),
+            (
+                "an interface without contact",
+                |it| {
+                    take_part(it);
+                    view(it).without_contact = vec!["eth1".to_owned()];
+                },
+                "wire",
+                Yellow,
+                &["it takes no VIP on eth1"],
+                &["0x88b5"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_node_that_takes_no_part_by_its_options_has_nothing_amiss() {
+    assert_rows(
+        None,
+        &[
+            (
+                "by policy",
+                |it| {
+                    take_part(it);
+                    it.contents().fence.policy = Policy::Stop;
+                    it.wire.as_mut().expect("a report").view = None;
+                },
+                "wire",
+                NotApplicable,
+                &["the policy is `stop`"],
+                &[],
+            ),
+            (
+                "by option",
+                |it| {
+                    take_part(it);
+                    it.wire.as_mut().expect("a report").view = None;
+                },
+                "wire",
+                NotApplicable,
+                &["off (--wire)"],
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_keeps_a_node_from_it_has_a_remedy() {
+    assert_rows(
+        None,
+        &[
+            ("no VIP", |it| quiet(it, Quiet::NoVip), "wire", Green, &["answers for no VIP"], &[]),
+            ("alone", |it| quiet(it, Quiet::Alone), "wire", Green, &["no other living node"], &[]),
+            ("no key", |it| quiet(it, Quiet::NoKey), "wire", Yellow, &["no key"], &["vipward wire init"]),
+            (
+                "no common key",
+                |it| quiet(it, Quiet::NoCommonKey),
+                "wire",
+                Yellow,
+                &["no key of this node is accepted by all living nodes on its segments"],
+                &["the Secret vipward-wire"],
+            ),
+            (
+                "no thread",
+                |it| {
+                    quiet(it, Quiet::NoWitness);
+                    it.machine.wire_thread = Ok(None);
+                },
+                "wire",
+                Yellow,
+                &["does not run"],
+                &["log"],
+            ),
+            (
+                "false moves",
+                |it| {
+                    quiet(it, Quiet::FalseMoves);
+                    view(it).slow_for_seconds = Some(3_000.0);
+                },
+                "wire",
+                Yellow,
+                &["although it lived, and waits for 50m more"],
+                &["a larger --wire"],
+            ),
+            (
+                "false words that its session has ended",
+                |it| {
+                    quiet(it, Quiet::FalseEnds);
+                    view(it).slow_for_seconds = Some(3_000.0);
+                },
+                "wire",
+                Yellow,
+                &["said twice in ten minutes", "waits for 50m more"],
+                &["vipward wire rotate"],
+            ),
+            (
+                "too few ping it",
+                |it| {
+                    quiet(it, Quiet::TooFew);
+                    view(it).nodes[1].pings = false;
+                },
+                "wire",
+                Yellow,
+                &["1 of the 2 nodes that it invited ping it"],
+                &["0x88b5"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn without_an_agent_the_maps_show_what_was_heard() {
+    assert_rows(
+        None,
+        &[
+            (
+                "no agent",
+                |it| {
+                    take_part(it);
+                    it.agent = Ok(Agent::None);
+                },
+                "wire",
+                NotApplicable,
+                &["no agent runs", "heard a peer 0.08 s ago"],
+                &[],
+            ),
+            (
+                "an agent that does not answer",
+                |it| {
+                    take_part(it);
+                    it.contents().wire.heard.clear();
+                    it.wire = Err(unread("connection refused"));
+                },
+                "wire",
+                Unknown,
+                &["connection refused; the program has heard no peer"],
+                &[],
+            ),
+        ],
+    );
+}

@@ -1,0 +1,366 @@
+//! Steps that the API server shows: from the Service to the holder's life.
+
+use std::{borrow::Cow, fmt, net::IpAddr};
+
+use super::{
+    facts::{Cluster, Facts, LeaseSeen},
+    host::explain_on,
+    step::{Link, Step, Verdict},
+};
+use crate::{
+    diagnosis::doctor::MEND_CONTACT,
+    liveness::found::{self, FoundBy},
+    ownership::{Disqualified, Eligible, NodeFacts, eligibility},
+    records::{ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeName, NodeRecord, Shown},
+    services::{Mention, Place, Problem},
+};
+
+/// This host, where its agent takes no VIP that is new or was another's, since no peer answers there.
+struct WithoutContact<'a> {
+    node: &'a NodeName,
+    interface: &'a str,
+}
+
+impl<'a> WithoutContact<'a> {
+    /// Returns this host if it could hold the address, and its agent does not take it.
+    fn find(cluster: &'a Cluster, facts: &Facts) -> Option<Self> {
+        let demand = cluster.account.demand.as_ref()?;
+        let is_here = |lease: &LeaseSeen| {
+            lease.record.interfaces.iter().any(|interface| facts.own.contains(&interface.mac))
+        };
+        let (node, _) = cluster.leases.iter().find(|(_, lease)| is_here(lease))?;
+        let able = able(cluster, demand, facts.address, cluster.nodes.get(node)?).ok()?;
+        let interface = &*able.interface.name;
+        let lacks = facts.without_contact.iter().any(|name| name == interface);
+        lacks.then_some(Self { node, interface })
+    }
+}
+
+impl fmt::Display for WithoutContact<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no peer answers on {}, although one lives there", self.interface)
+    }
+}
+
+/// Returns the step for an address that a candidate is to take.
+fn to_take(link: Link, says: String, without: Option<&WithoutContact<'_>>) -> Step {
+    match without {
+        Some(without) => Step::broken(
+            link,
+            format!("{says}; {}, this host, does not take it: {without}", without.node),
+            format!("another candidate takes it within seconds, if there is one; here: {MEND_CONTACT}"),
+        ),
+        None => Step::broken(
+            link,
+            says,
+            "a candidate takes it within seconds; if not, its log says why (permissions, an API server that \
+             refuses), or `vipward explain` there",
+        ),
+    }
+}
+
+/// Returns the steps.
+pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Step> {
+    let without = WithoutContact::find(cluster, facts);
+    let without = without.as_ref();
+    let mut steps = vec![
+        service(cluster),
+        address(cluster),
+        candidates(cluster, facts.address, without),
+        claim(cluster, &facts.strangers(), without),
+    ];
+    if let Some(holder) = cluster.claim.as_ref().and_then(|claim| claim.state.holder()) {
+        steps.push(session(cluster, holder, without));
+    }
+    steps
+}
+
+fn service(cluster: &Cluster) -> Step {
+    let mentions = &cluster.account.mentions;
+    let is_served = |mention: &&Mention| mention.unserved.is_none() && mention.place.is_some();
+    let served: Vec<_> = mentions.iter().filter(is_served).collect();
+    let unserved = mentions.iter().filter_map(|mention| Some((mention, mention.unserved.as_ref()?)));
+    let left_alone: Vec<_> = unserved
+        .clone()
+        .map(|(mention, why)| format!("{} is not served: {}", mention.service, why.why))
+        .collect();
+    let problems = mentions.iter().flat_map(|mention| {
+        mention.problems.iter().map(move |problem| format!("{}: {problem}", mention.service))
+    });
+    let problems: Vec<_> = problems.collect();
+    if !served.is_empty() {
+        let names = served.iter().map(|mention| mention.service.to_string()).collect::<Vec<_>>().join(", ");
+        let details = problems.iter().cloned().chain(left_alone).collect();
+        return if problems.is_empty() {
+            Step::good(Link::Service, format!("wanted by {names}")).with(details)
+        } else {
+            Step::doubtful(Link::Service, format!("wanted by {names}"), "see what is wrong with the Services")
+                .with(details)
+        };
+    }
+    if let Some((mention, why)) = unserved.clone().next() {
+        let says = format!("Service {} names it, and is not served: {}", mention.service, why.why);
+        // The report already has the first of them.
+        return Step::broken(Link::Service, says, why.remedy.clone())
+            .with(left_alone.into_iter().skip(1).collect());
+    }
+    if let Some(problem) = problems.first() {
+        let remedy = "put right what the Service says";
+        return Step::broken(Link::Service, problem.clone(), remedy).with(problems[1..].to_vec());
+    }
+    let left = if cluster.claim.is_some() { "; its VirtualIP is a leftover, or about to go" } else { "" };
+    Step::broken(
+        Link::Service,
+        format!("no Service of type LoadBalancer names it{left}"),
+        "annotate the Service with vipward.io/addresses, or have an address manager write its status",
+    )
+}
+
+fn address(cluster: &Cluster) -> Step {
+    let account = &cluster.account;
+    if let Some(refusal) = &account.refusal {
+        // The reason contains the remedy.
+        return Step::broken(
+            Link::Address,
+            format!("it is not announced: {refusal}"),
+            "give the Service another address",
+        );
+    }
+    let served = account.mentions.iter().filter(|mention| mention.unserved.is_none());
+    if account.demand.is_none()
+        && let Some(problem) = served.clone().find_map(|mention| mention.problems.first())
+    {
+        return Step::broken(
+            Link::Address,
+            problem.to_string(),
+            "give the Service another address, or do what the reason says",
+        );
+    }
+    let place = |mention: &Mention| Some(format!("{} of {}", mention.place?, mention.service));
+    let deprecated = served.clone().any(|mention| mention.place == Some(Place::ExternalIps));
+    let places: Vec<_> = served.filter_map(place).collect();
+    if places.is_empty() {
+        return Step::unseen(Link::Address, "no Service that is served names it");
+    }
+    Step::good(Link::Address, format!("from {}", places.join(", ")))
+        .with(deprecated.then(|| Problem::ExternalIps.to_string()).into_iter().collect())
+}
+
+/// Returns the interface with which a node can hold the address. Fails with the reason why the node
+/// cannot. The rules are those of the agents. A node counts as dead only if its Lease was watched and
+/// not renewed.
+fn able<'a>(
+    cluster: &'a Cluster,
+    demand: &Demand,
+    vip: IpAddr,
+    node: &'a NodeRecord,
+) -> Result<Eligible<'a>, Disqualified> {
+    let lease = cluster.leases.get(&node.name);
+    let record = lease.map(|lease| &lease.record);
+    let facts = NodeFacts {
+        exists: true,
+        session: record.and_then(LeaseRecord::live_session),
+        alive: !lease.is_some_and(LeaseSeen::is_silent),
+        leaving: record.is_some_and(|record| record.leaving),
+        interfaces: record.map(|record| record.interfaces.as_slice()).unwrap_or_default(),
+        node: Some(node),
+    };
+    eligibility(&facts, vip, demand, cluster.honour_exclude_label)
+}
+
+fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_>>) -> Step {
+    let Some(demand) = &cluster.account.demand else {
+        return Step::unseen(Link::Candidates, "no node may hold what no Service wants");
+    };
+    let nodes = cluster.nodes.iter();
+    let all: Vec<_> = nodes.map(|(name, node)| (name, able(cluster, demand, vip, node))).collect();
+    let lacking = |name: &NodeName| without.filter(|without| without.node == name);
+    let details = all.iter().map(|(name, found)| match found {
+        Ok(Eligible { soft, .. }) => {
+            let contact =
+                lacking(name).map(|without| format!("takes none that is new or was another's: {without}"));
+            let but: Vec<_> = soft.iter().map(ToString::to_string).chain(contact).collect();
+            let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join("; ")) };
+            format!("{name}: can hold it{but}")
+        }
+        Err(why) => format!("{name}: {why}"),
+    });
+    let details: Vec<_> = details.collect();
+    let able = all.iter().filter(|(_, found)| found.is_ok()).count();
+    if able > 0 {
+        return Step::good(Link::Candidates, format!("{able} of {} nodes can hold it", all.len()))
+            .with(details);
+    }
+    if all.is_empty() {
+        return Step::broken(Link::Candidates, "there is no Node", "look at `kubectl get nodes`");
+    }
+    let first = all.iter().find_map(|(_, found)| found.as_ref().err());
+    let remedy = first.map(remedy).unwrap_or_default();
+    Step::broken(Link::Candidates, format!("none of {} nodes can hold it", all.len()), remedy).with(details)
+}
+
+/// Returns the remedy for a node that cannot hold a VIP.
+fn remedy(why: &Disqualified) -> Cow<'static, str> {
+    let words = match why {
+        Disqualified::NoAgent => {
+            "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) and their logs"
+        }
+        Disqualified::Silent => "see whether the agent runs and reaches the API server: its Pod and its log",
+        Disqualified::NoInterface => {
+            "give a node an interface with an address in the VIP's subnet, or choose an address of a subnet \
+            that there is"
+        }
+        Disqualified::InterfaceNotNamed { .. } => "change or remove the annotation vipward.io/interface",
+        Disqualified::NoCarrier { .. } => {
+            "look at the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` \
+             there says whether it is without contact"
+        }
+        Disqualified::NoNode => "the agent's --node-name must be the name of a Node object",
+        Disqualified::Excluded => "remove the label, or start the agents with --ignore-exclude-label",
+        Disqualified::OutOfService => "remove the taint when the node is well again",
+        Disqualified::NetworkUnavailable => "look at the node's network plugin",
+        Disqualified::NoLocalEndpoint => {
+            "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
+        }
+        Disqualified::NotSelected => "change or remove the annotation vipward.io/nodes",
+        Disqualified::NotAdvertised { pool } => {
+            return format!("create an L2Advertisement that announces {}", Shown(pool)).into();
+        }
+        Disqualified::NotSelectedByPool { field } => {
+            return format!("change {field}, label a node as it says, or choose an address of another pool")
+                .into();
+        }
+        Disqualified::InterfaceNotOfPool { field, .. } => {
+            return format!("change {field}, or choose an address of another pool").into();
+        }
+        Disqualified::NewMac | Disqualified::Leaving => "wait: it is over in seconds",
+        Disqualified::NotReady => "look at the node (kubectl describe node)",
+        Disqualified::Cordoned => "uncordon a node",
+    };
+    words.into()
+}
+
+fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContact<'_>>) -> Step {
+    let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
+    // Only a VIP that has had no holder yet waits until its address is free.
+    let is_new =
+        cluster.claim.as_ref().is_none_or(|claim| claim.epoch == Epoch(0) && claim.state.holder().is_none());
+    if let Some(who) = answering.first().filter(|_| is_new && !is_forced) {
+        return Step::broken(
+            Link::Claim,
+            format!("no node has claimed it, because it is in use: {who} answers for it"),
+            "take the address away from that host, and it is taken at once; or have it taken all the same: \
+            kubectl annotate virtualip NAME vipward.io/force=true",
+        );
+    }
+    let Some(claim) = &cluster.claim else {
+        return match cluster.account.demand {
+            None => Step::unseen(Link::Claim, "there is no VirtualIP, and none is needed"),
+            Some(_) => {
+                to_take(Link::Claim, "there is no VirtualIP: no agent has claimed it".to_owned(), without)
+            }
+        };
+    };
+    let mut details = Vec::new();
+    if !claim.note.cause.is_empty() {
+        details.push(format!("cause: {}", claim.note.cause));
+    }
+    details.extend(claim.note.trouble.clone());
+    if let Some(to) = &claim.move_to {
+        details.push(format!("wanted on {to}"));
+    }
+    if claim.deleting {
+        details.push("the object is being deleted".to_owned());
+    }
+    let epoch = claim.epoch;
+    match (&claim.state, &cluster.unanswered) {
+        (ClaimState::Held(holder), Some(why)) => Step::broken(
+            Link::Claim,
+            format!("{} has it, and no node answers for it: {why}, epoch {epoch}", holder.node),
+            format!("look there: {}", explain_on(claim.vip, &cluster.namespace, holder)),
+        ),
+        (ClaimState::Held(holder), None) => {
+            let Holder { node, mac, interface, .. } = holder;
+            let lives = session(cluster, holder, without).verdict == Verdict::Good;
+            let held = if lives { "held by" } else { "it names" };
+            Step::good(Link::Claim, format!("{held} {node} at {mac} on {interface}, epoch {epoch}"))
+        }
+        (ClaimState::Offered { to, from }, _) => Step::doubtful(
+            Link::Claim,
+            format!("{} is handing it over to {}, epoch {epoch}", from.0, to.node),
+            "wait: it is over in seconds, or taken back",
+        ),
+        // A VIP that was released needs no contact, unless it is new.
+        (ClaimState::Released | ClaimState::Blank, _) => {
+            to_take(Link::Claim, format!("no node holds it, epoch {epoch}"), without.filter(|_| is_new))
+        }
+    }
+    .with(details)
+}
+
+fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'_>>) -> Step {
+    let node = &holder.node;
+    let others = "others take it over when they have seen that for the lease duration, if any can";
+    let Some(lease) = cluster.leases.get(node) else {
+        return Step::broken(
+            Link::Session,
+            format!("there is no Lease of {node}"),
+            format!("start its agent; {others}"),
+        );
+    };
+    let record = &lease.record;
+    if record.ended.contains(&holder.session) {
+        let says = format!("the session of {node} in which it held it has been ended");
+        // A node needs no contact for a VIP that was its own.
+        return to_take(Link::Session, says, without.filter(|without| without.node != node));
+    }
+    if record.session != Some(holder.session) {
+        return Step::broken(
+            Link::Session,
+            format!("{node} lives in another session than the one that the claim names"),
+            format!("its agent claims it anew, or {others}"),
+        );
+    }
+    let (watched, duration) = (lease.watched.as_secs_f64(), record.duration.as_secs_f64());
+    if lease.is_silent() {
+        return Step::broken(
+            Link::Session,
+            format!(
+                "{node} has not renewed its Lease while it was watched for {watched:.1} s; one is good for \
+                {duration:.1} s"
+            ),
+            format!("see whether its agent runs and reaches the API server; {others}"),
+        );
+    }
+    if !lease.renewed {
+        return Step::doubtful(
+            Link::Session,
+            format!(
+                "{node} has not renewed its Lease for {watched:.1} s, and has {duration:.1} s: it is being restarted"
+            ),
+            "wait until it is back",
+        );
+    }
+    let leaving = if record.leaving { "; it goes away, and hands its VIPs over" } else { "" };
+    Step::good(Link::Session, format!("{node} renews its Lease{leaving}"))
+        .with(vec![failover(cluster, record)])
+}
+
+/// Returns how long it takes until others know that a holder is dead, and why.
+fn failover(cluster: &Cluster, record: &LeaseRecord) -> String {
+    let leases: Vec<_> = (cluster.leases.values())
+        .map(|seen| found::Seen { lease: &seen.record, lives: !seen.is_silent() })
+        .collect();
+    match FoundBy::of(record, true, &leases) {
+        FoundBy::Witnesses { names, quorum } => format!(
+            "if it dies, that is found by {quorum} of its {} witnesses ({}), in about 0.3 s times --wire (2 \
+            by default)",
+            names.len(),
+            names.join(", ")
+        ),
+        FoundBy::Lease(why) => {
+            let lasts = record.duration.as_secs_f64();
+            format!("if it dies, that is found by its Lease, after {lasts:.1} s and the margin: {why}")
+        }
+    }
+}

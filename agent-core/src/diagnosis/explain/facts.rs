@@ -1,0 +1,152 @@
+//! The facts about an address or a Service, from which it is explained.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use vipward_common::MacAddr;
+
+use crate::{
+    diagnosis::{pinned::State, who_has},
+    host::attaching::Attach,
+    records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
+    services::{Account, ServiceAccount},
+};
+
+/// An observation, or the reason why there is none.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Look<T> {
+    /// The observation.
+    Seen(T),
+    /// Reason why there is nothing to observe, or why no observation was wanted.
+    Not(String),
+    /// Reason why the observation failed.
+    Failed(String),
+}
+
+/// The facts about an address.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Facts {
+    /// The address.
+    pub address: IpAddr,
+    /// The objects of the API server.
+    pub cluster: Look<Cluster>,
+    /// The file of a standalone agent.
+    pub config: Look<Listed>,
+    /// The pinned state of this host.
+    pub pins: Look<State>,
+    /// True for each interface whose driver has native XDP, by
+    /// ifindex. Some kernels do not say that.
+    pub native: BTreeMap<u32, bool>,
+    /// The interfaces on which the agent here takes no VIP that is new or was another's, since no peer
+    /// answers there.
+    pub without_contact: Vec<String>,
+    /// The answers of the segment.
+    pub segment: Look<who_has::Report>,
+    /// The unicast MACs of this host.
+    pub own: BTreeSet<MacAddr>,
+}
+
+impl Facts {
+    /// Returns the strangers that answer on the segment. A stranger is a MAC that
+    /// neither this host nor the cluster's Leases know.
+    pub(super) fn strangers(&self) -> Vec<String> {
+        let Look::Seen(report) = &self.segment else { return Vec::new() };
+        let nodes: BTreeSet<String> = match &self.cluster {
+            Look::Seen(cluster) => cluster.macs().map(|mac| mac.to_string()).collect(),
+            Look::Not(_) | Look::Failed(_) => BTreeSet::new(),
+        };
+        let is_others = |row: &&who_has::Row| {
+            matches!(row.relation, who_has::Relation::Stranger | who_has::Relation::Unknown)
+                && !nodes.contains(&row.mac)
+        };
+        let answering = report.answers.iter().filter(is_others);
+        answering.map(|row| format!("{} ({})", row.mac, row.vendor)).collect()
+    }
+}
+
+/// The facts about a Service.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServiceFacts {
+    /// Its name.
+    pub service: ServiceName,
+    /// Its account, by the objects of the API server. None if there is no such Service.
+    pub account: Look<Option<ServiceAccount>>,
+    /// The controller that has the lead. If no controller runs, there are no pools, and the agents
+    /// write the statuses.
+    pub leader: Look<String>,
+    /// Reason why pools could not be read.
+    pub pools_unread: Option<String>,
+    /// The namespace of the controller.
+    pub namespace: String,
+}
+
+/// The objects of the API server that concern an address.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cluster {
+    /// The Services' view of the address.
+    pub account: Account,
+    /// Its claim.
+    pub claim: Option<ClaimRecord>,
+    /// Reason why no node answers for the address, by its claim.
+    pub unanswered: Option<String>,
+    /// The Leases.
+    pub leases: BTreeMap<NodeName, LeaseSeen>,
+    /// The Nodes.
+    pub nodes: BTreeMap<NodeName, NodeRecord>,
+    /// True if nodes with the exclude label are left out.
+    pub honour_exclude_label: bool,
+    /// The namespace of the agents' Leases and Pods.
+    pub namespace: String,
+}
+
+impl Cluster {
+    /// Returns the MACs of the nodes that have agents.
+    pub(super) fn macs(&self) -> impl Iterator<Item = MacAddr> {
+        self.leases.values().flat_map(|lease| &lease.record.interfaces).map(|interface| interface.mac)
+    }
+}
+
+/// A Lease that was watched for some time. Its own times come from another clock.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LeaseSeen {
+    /// Its contents.
+    pub record: LeaseRecord,
+    /// True if it changed while it was watched.
+    pub renewed: bool,
+    /// Time for which it was watched.
+    pub watched: Duration,
+}
+
+impl LeaseSeen {
+    /// Returns true if it was watched for the duration of a renewal, and did not change.
+    pub(super) fn is_silent(&self) -> bool {
+        !self.renewed && self.watched >= self.record.duration
+    }
+}
+
+/// The file of a standalone agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub file: String,
+    /// The hook that the file names.
+    pub attach: Attach,
+    /// The address's entry, if it has one.
+    pub vip: Option<ListedVip>,
+}
+
+/// An entry of the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedVip {
+    /// The MAC of the VIP's host, if this host only guards the VIP.
+    pub guarded: Option<MacAddr>,
+    /// The interface on which it is placed.
+    pub interface: Option<String>,
+    /// Problems with placing it.
+    pub problems: Vec<String>,
+    /// The interface to which it is to be bound. True if it is bound.
+    pub bind: Option<(String, bool)>,
+}

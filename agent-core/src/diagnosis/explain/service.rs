@@ -1,0 +1,182 @@
+//! Steps of a Service: what it asks for, what the pools give it, and what its status says.
+
+use std::net::IpAddr;
+
+use super::{
+    facts::{Look, ServiceFacts},
+    step::{Link, Step},
+};
+use crate::{
+    records::{Reservation, Shown},
+    services::{Asking, Problem, ServiceAccount},
+};
+
+/// Returns the steps.
+pub(super) fn steps(facts: &ServiceFacts) -> Vec<Step> {
+    let name = &facts.service;
+    let account = match &facts.account {
+        Look::Seen(Some(account)) => account,
+        Look::Seen(None) => {
+            let remedy = format!("look at kubectl -n {} get services", name.namespace);
+            return vec![Step::broken(Link::Service, format!("there is no Service {name}"), remedy)];
+        }
+        Look::Failed(why) => return vec![Step::unreadable(why)],
+        Look::Not(why) => {
+            let remedy = "give a kubeconfig, or explain an address";
+            return vec![Step::broken(Link::Cluster, why.clone(), remedy)];
+        }
+    };
+    if let Some(why) = &account.unserved {
+        let says = format!("{name} is not served: {}", why.why);
+        return vec![Step::broken(Link::Service, says, why.remedy.clone())];
+    }
+    let mut steps = vec![
+        Step::good(Link::Service, format!("{name} is of type LoadBalancer and served")),
+        request(account),
+    ];
+    if account.is_elsewhere {
+        steps.push(status(account, facts));
+    } else {
+        steps.extend([pool(account, facts), status(account, facts)]);
+    }
+    steps
+}
+
+fn request(account: &ServiceAccount) -> Step {
+    let says = match &account.request {
+        Asking::Addresses(place, addresses) => format!("it asks for {} ({place})", list(addresses)),
+        Asking::Families(families, pool) => {
+            let families: Vec<_> = families.iter().map(|family| format!("an {}", family.name())).collect();
+            let pool = match pool {
+                Some(pool) => format!("{}, which an annotation names", Shown(pool)),
+                None => "any VIPPool".to_owned(),
+            };
+            format!("it asks for {} address of {pool}", families.join(" and "))
+        }
+    };
+    // The next step has the addresses that the pools do not give.
+    let problems = account.problems.iter().filter(|problem| !matches!(problem, Problem::Lacking(_)));
+    let problems: Vec<_> = problems.map(ToString::to_string).collect();
+    if problems.is_empty() {
+        return Step::good(Link::Request, says);
+    }
+    Step::doubtful(Link::Request, says, "do what is said of each problem").with(problems)
+}
+
+fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
+    let leader = match (&facts.leader, &account.request) {
+        (Look::Seen(leader), _) => format!("the controller {leader}"),
+        (Look::Failed(why), _) => format!("the controller (its Lease cannot be read: {why})"),
+        (Look::Not(why), Asking::Families(..)) if account.given.is_empty() => {
+            return Step::broken(
+                Link::Pool,
+                format!("{why} that could give it an address of a pool"),
+                "run vipward controller, or name an address in the annotation vipward.io/addresses",
+            );
+        }
+        (Look::Not(why), _) => return Step::unseen(Link::Pool, format!("{why}; what it has, it keeps")),
+    };
+    let given = account.given.iter().map(|(vip, reservation)| origin(*vip, reservation.as_ref()));
+    let given: Vec<_> = given.collect();
+    let mut details: Vec<_> = account.prospects.iter().map(ToString::to_string).collect();
+    if matches!(account.request, Asking::Addresses(..)) {
+        details.clear();
+    }
+    if let Some(why) = &facts.pools_unread
+        && given.is_empty()
+    {
+        return Step::unseen(Link::Pool, format!("the pools cannot be read: {why}"));
+    }
+    if let Some((first, others)) = account.lacks.split_first() {
+        let others = others.iter().map(ToString::to_string);
+        let details = given.into_iter().chain(others).chain(details).collect();
+        let remedy = "do what the reason says; the address then comes by itself";
+        return Step::broken(Link::Pool, first.to_string(), remedy).with(details);
+    }
+    if !given.is_empty() {
+        return Step::good(Link::Pool, given.join("; ")).with(details);
+    }
+    if account.prospects.is_empty() && matches!(account.request, Asking::Families(..)) {
+        return Step::broken(
+            Link::Pool,
+            "it has no address: there is no VIPPool, and no other controller has written its status",
+            "create a VIPPool, or name an address in the annotation vipward.io/addresses",
+        );
+    }
+    let namespace = &facts.namespace;
+    let remedy = format!(
+        "{leader} reserves one within seconds; if it does not, see whether it renews its Lease \
+         (kubectl -n {namespace} get lease vipward-controller), and its log"
+    );
+    Step::broken(Link::Pool, "no address is reserved for it yet", remedy).with(details)
+}
+
+/// Says where an address comes from.
+fn origin(vip: IpAddr, reservation: Option<&Reservation>) -> String {
+    match reservation {
+        None => format!("{vip} is not reserved"),
+        Some(Reservation { service, pool, .. }) => {
+            let pool = pool.as_ref().map_or_else(|| "no pool".to_owned(), |pool| Shown(pool).to_string());
+            format!("{vip} of {pool} is reserved for {service}")
+        }
+    }
+}
+
+fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
+    let written = list(&account.status);
+    if account.is_elsewhere {
+        let who = account.manager.as_deref().unwrap_or("another controller");
+        return Step::good(Link::Status, format!("{who} has written {written}, which goes first"));
+    }
+    if account.given.is_empty() && account.status.is_empty() {
+        return Step::unseen(Link::Status, "there is no address that it could name");
+    }
+    let missing: Vec<_> =
+        account.given.iter().map(|(vip, _)| *vip).filter(|vip| !account.status.contains(vip)).collect();
+    if missing.is_empty() {
+        let who = account.manager.as_deref().unwrap_or("an unknown manager");
+        return Step::good(Link::Status, format!("it names {written}, written by {who}"));
+    }
+    let says = format!("it does not name {} yet", list(&missing));
+    let remedy = match &facts.leader {
+        Look::Not(_) => "its holder writes it: see below why no node holds it, or that node's log".to_owned(),
+        Look::Seen(_) | Look::Failed(_) => format!(
+            "the controller writes it within seconds, unless the address is refused (see below); that of no pool and \
+             outside of --allow-address, once it is held. If not, see its log: \
+             kubectl -n {} logs deployment/vipward-controller",
+            facts.namespace
+        ),
+    };
+    Step::broken(Link::Status, says, remedy)
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl ServiceFacts {
+    /// Returns the addresses that are to be explained after the Service.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        match &self.account {
+            Look::Seen(Some(account)) => addresses(account),
+            Look::Seen(None) | Look::Not(_) | Look::Failed(_) => Vec::new(),
+        }
+    }
+}
+
+/// Returns the addresses to explain after the Service: what it has, what its status says, and what it
+/// asks for.
+fn addresses(account: &ServiceAccount) -> Vec<IpAddr> {
+    let given = account.given.iter().map(|(vip, _)| *vip);
+    let asked = match &account.request {
+        Asking::Addresses(_, addresses) => addresses.as_slice(),
+        Asking::Families(..) => &[],
+    };
+    let mut all = Vec::new();
+    for vip in given.chain([&*account.status, asked, &*account.external].into_iter().flatten().copied()) {
+        if !all.contains(&vip) {
+            all.push(vip);
+        }
+    }
+    all
+}

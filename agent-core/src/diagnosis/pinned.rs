@@ -1,0 +1,295 @@
+//! Model of the pinned state: the kernel's contents for a data plane at one moment.
+//!
+//! One reader in the shell fills it. `status`, `watch`, `doctor`, `explain`,
+//! `who-has`, `/metrics` and `/readyz` all draw from it.
+
+mod sample;
+mod status;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::PathBuf,
+    time::Duration,
+};
+
+use thiserror::Error;
+use vipward_common::{
+    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Proof, Role, VipCounters, VipKey, VlanKey,
+    VlanTags, WireCounters, WireState,
+};
+
+pub use self::status::{
+    FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus, WirePeerStatus, WireStatus,
+};
+use crate::{
+    diagnosis::answering::Part,
+    host::{
+        attaching::Mode,
+        net::{InterfaceFault, NetView},
+    },
+};
+
+/// A fact that was read, or the reason why it could not be read.
+pub type Fact<T> = Result<T, Unread>;
+
+/// The reason why a fact could not be read.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{reason}")]
+pub struct Unread {
+    /// The error with its causes.
+    pub reason: String,
+    /// True if root could read it.
+    pub denied: bool,
+}
+
+/// The pins under a directory, as far as they could be read.
+#[derive(Clone, Debug)]
+pub struct Plane {
+    /// Maps without a pin, although other pins are there.
+    pub missing: Vec<&'static str>,
+    /// The pinned links.
+    pub links: Vec<PinnedLink>,
+    /// The contents of the maps.
+    pub contents: Fact<Contents>,
+}
+
+/// A pinned attachment. Its mode is read from the pin's name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PinnedLink {
+    /// The interface that it was made for.
+    pub ifindex: u32,
+    /// The mode that it was made in.
+    pub mode: Mode,
+    /// The kernel's ids.
+    pub ids: Fact<LinkIds>,
+}
+
+/// The kernel's ids of an attachment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkIds {
+    /// The link. None for a filter of a kernel that has no links for traffic control.
+    pub link: Option<u32>,
+    /// The program that it runs.
+    pub program: u32,
+}
+
+/// The contents of the pinned maps.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contents {
+    /// The time of the reading, by the clock that the program compares deadlines with.
+    pub now_ns: u64,
+    /// The fence.
+    pub fence: Fence,
+    /// The entries of `vips_v4`, in the order of their keys.
+    pub entries: Vec<Entry>,
+    /// The size of `vips_v4`.
+    pub max_vips: u32,
+    /// This host's own MAC on each interface, by ifindex.
+    pub own_macs: BTreeMap<u32, MacAddr>,
+    /// The agent's finding whether the program sees each segment's frames, by ifindex.
+    pub proofs: BTreeMap<u32, Proof>,
+    /// The VLAN devices whose frames are decided where they have tags, by those tags.
+    pub vlans: BTreeMap<VlanKey, u32>,
+    /// The peers' MACs, each with the ifindex of the interface that it is seen through.
+    pub peers: BTreeSet<(u32, MacAddr)>,
+    /// Frames by outcome.
+    pub counters: Counters,
+    /// The counters of neighbour discovery.
+    pub counters_v6: Counters,
+    /// The program's state of wire failover.
+    pub wire: Wire,
+    /// Entries yielded since the maps were made.
+    pub yields: u64,
+    /// The hosts that claimed VIPs. Empty unless the reader was asked for them.
+    pub offenders: BTreeMap<OffenderKey, Offender>,
+}
+
+/// The program's state of wire failover, without the keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wire {
+    /// The number of this node as a witness; 0 for none.
+    pub wid: u64,
+    /// The last word of a peer that a session of this node has ended.
+    pub told: WireState,
+    /// Frames by outcome.
+    pub counters: WireCounters,
+    /// The numbers of the keys.
+    pub keys: Vec<u32>,
+    /// The peers that may be heard, each with the times of its frames.
+    pub heard: Vec<WireHeard>,
+}
+
+/// The times of a peer's frames over one interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireHeard {
+    /// The peer's session, if the frames were answers to pings, or its number as a witness, if they
+    /// were pings.
+    pub id: u64,
+    /// The interface.
+    pub ifindex: u32,
+    /// Time since the newest ping of this node that it has answered.
+    pub answered_ago: Option<Duration>,
+    /// The round-trip time of that ping.
+    pub round_trip: Option<Duration>,
+    /// Time since its last frame.
+    pub heard_ago: Option<Duration>,
+}
+
+/// An entry as the program sees it: a yield and the end of a handover count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its key.
+    pub key: VipKey,
+    /// The role that it gives this node.
+    pub role: Role,
+    /// The MAC of the VIP; zero if unknown.
+    pub mac: MacAddr,
+    /// True if the program yielded the VIP to that MAC.
+    pub yielded: bool,
+    /// Its counters. None if it has no own counters, or if the reader was not asked for them.
+    pub count: Option<VipCounters>,
+}
+
+impl Entry {
+    /// Returns the VIP.
+    pub fn address(&self) -> IpAddr {
+        self.key.addr
+    }
+
+    /// Returns the MAC of the VIP, if it is known.
+    pub fn known_mac(&self) -> Option<MacAddr> {
+        (!self.mac.is_zero()).then_some(self.mac)
+    }
+
+    /// Returns true if this node has the VIP, answered or not.
+    pub fn is_own(&self) -> bool {
+        self.role != Role::Foreign
+    }
+}
+
+impl Contents {
+    /// Returns the state of the fence at the time of the reading.
+    pub fn fence_state(&self) -> FenceState {
+        self.fence.state(self.now_ns, self.wire.told)
+    }
+
+    /// Returns the time until `until_ns`. Returns zero if that has passed.
+    pub fn left(&self, until_ns: u64) -> Duration {
+        Duration::from_nanos(until_ns.saturating_sub(self.now_ns))
+    }
+
+    /// Returns the time since `since_ns`. Returns zero if that is still to come.
+    pub fn passed(&self, since_ns: u64) -> Duration {
+        Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
+    }
+
+    /// Returns true if a peer has told the program that the fence's session has ended, and the agent has
+    /// not found that to be false.
+    pub fn has_ended(&self) -> bool {
+        self.fence.has_ended(self.wire.told)
+    }
+
+    /// Returns true if the fence belongs to a session. Then this host is a node of a cluster.
+    pub fn is_in_cluster(&self) -> bool {
+        self.fence.session != 0
+    }
+
+    /// Returns the interfaces whose program may see an interface's frames: itself, those below a VLAN
+    /// device, and the bonds of which these are ports.
+    pub fn points_of(&self, ifindex: u32) -> impl Iterator<Item = u32> {
+        let below = self.vlans.iter().filter(move |(_, of)| **of == ifindex).flat_map(|(key, _)| {
+            let bond = self.vlans.get(&VlanKey::new(key.ifindex, VlanTags::NONE));
+            [key.ifindex].into_iter().chain(bond.copied())
+        });
+        [ifindex].into_iter().chain(below)
+    }
+
+    /// Returns the number of peers that the program knows on an interface.
+    pub fn peers_on(&self, ifindex: u32) -> usize {
+        self.peers.iter().filter(|(peers_ifindex, _)| *peers_ifindex == ifindex).count()
+    }
+
+    /// Returns the finding about a segment.
+    pub fn proof(&self, ifindex: u32) -> Proof {
+        self.proofs.get(&ifindex).copied().unwrap_or_default()
+    }
+
+    /// Returns the entries of an address.
+    pub fn entries_of(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.address() == address)
+    }
+}
+
+/// Pinned state that was read completely, with the interfaces that it is about.
+///
+/// # Examples
+///
+/// ```
+/// use vipward_core::{diagnosis::{answering::{Part, Silence}, pinned::State}};
+///
+/// let mut state = State::sample();
+/// let held = state.contents.entries[0];
+/// assert!(state.is_attached(held.key.ifindex));
+/// assert_eq!(state.part(&held), Part::Held);
+///
+/// state.contents.pass_hold();
+/// assert_eq!(state.part(&held), Part::Silent(Silence::Fence));
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct State {
+    /// The pin directory.
+    pub dir: PathBuf,
+    /// The pinned links, by ifindex.
+    pub links: BTreeMap<u32, (Mode, LinkIds)>,
+    /// The contents of the maps.
+    pub contents: Contents,
+    /// The host's interfaces.
+    pub network: NetView,
+}
+
+impl State {
+    /// Joins a plane with the interfaces. Fails with the
+    /// first part of the plane that could not be read.
+    pub fn new(dir: PathBuf, plane: Plane, network: NetView) -> Fact<Self> {
+        let links = plane.links.into_iter().map(|link| Ok((link.ifindex, (link.mode, link.ids?))));
+        Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })
+    }
+
+    /// Returns the interfaces with a pinned link, and the VLAN devices whose frames such a link's
+    /// program sees.
+    pub fn segments(&self) -> BTreeSet<u32> {
+        self.links.keys().chain(self.contents.vlans.values()).copied().collect()
+    }
+
+    /// Returns the pinned link whose program sees an interface's frames: its own, or that of an interface
+    /// below a VLAN device. The first number is the ifindex of the link's interface.
+    pub fn link_of(&self, ifindex: u32) -> Option<(u32, Mode, LinkIds)> {
+        let own = |ifindex: u32| self.links.get(&ifindex).map(|(mode, ids)| (ifindex, *mode, *ids));
+        self.contents.points_of(ifindex).find_map(own)
+    }
+
+    /// Returns true if the kernel runs a program that sees an interface's frames.
+    pub fn is_attached(&self, ifindex: u32) -> bool {
+        self.running(ifindex).is_some()
+    }
+
+    /// Returns the mode of the program that sees an interface's frames, if the kernel runs it.
+    pub fn running(&self, ifindex: u32) -> Option<Mode> {
+        let (point, mode, ids) = self.link_of(ifindex)?;
+        let interface = self.network.interfaces.get(&point)?;
+        (self.network.interfaces.contains_key(&ifindex) && mode.runs(interface, ids.program)).then_some(mode)
+    }
+
+    /// Returns the fault that keeps an entry's interface from answering, regardless of the maps.
+    pub fn interface_fault(&self, entry: &Entry) -> Option<InterfaceFault> {
+        let ifindex = entry.key.ifindex;
+        let interface = self.network.interfaces.get(&ifindex);
+        InterfaceFault::of(interface, self.is_attached(ifindex), entry.mac, self.contents.proof(ifindex))
+    }
+
+    /// Returns the part that this node has in answering for an entry's VIP.
+    pub fn part(&self, entry: &Entry) -> Part {
+        Part::of(entry.role, self.contents.fence_state(), self.interface_fault(entry))
+    }
+}

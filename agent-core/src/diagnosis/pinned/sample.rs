@@ -1,0 +1,105 @@
+//! Sample of the pinned state for tests. A test changes the part that it examines.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    path::PathBuf,
+};
+
+use vipward_common::{
+    Counters, DEFAULT_MAX_VIPS, Defence, Fence, MacAddr, Policy, Proof, Role, VipCounters, VipKey,
+};
+
+use super::{Contents, Entry, LinkIds, PinnedLink, Plane, State, Wire};
+use crate::host::{
+    attaching::Mode,
+    net::{Interface, NetView},
+};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+impl State {
+    /// The interface of the sample.
+    pub const SAMPLE_IFINDEX: u32 = 2;
+    /// The MAC of that interface.
+    pub const SAMPLE_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+    /// The peer on that interface, which holds the other VIP.
+    pub const SAMPLE_PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    /// Returns the state 100 s after the machine's start. On eth0, this
+    /// host answers for 192.0.2.10, and a peer has 192.0.2.11. The fence is
+    /// valid for 3 s, and held over for an hour.
+    pub fn sample() -> Self {
+        let ids = LinkIds { link: Some(7), program: 40 };
+        let interface =
+            Interface { xdp_programs: vec![ids.program], ..Interface::sample(Self::SAMPLE_IFINDEX, "eth0") };
+        let now_ns = 100 * SECOND_NS;
+        Self {
+            dir: PathBuf::from("/sys/fs/bpf/vipward"),
+            links: BTreeMap::from([(interface.index, (Mode::Native, ids))]),
+            contents: Contents {
+                now_ns,
+                fence: Fence {
+                    deadline_ns: now_ns + 3 * SECOND_NS,
+                    hold_until_ns: now_ns + 3_600 * SECOND_NS,
+                    yields_settled: 0,
+                    session: 0,
+                    words_settled: 0,
+                    policy: Policy::Hold,
+                    defence: Defence::Match,
+                },
+                entries: vec![
+                    Entry::sample([192, 0, 2, 10], Role::Held, Self::SAMPLE_MAC),
+                    Entry::sample([192, 0, 2, 11], Role::Foreign, Self::SAMPLE_PEER),
+                ],
+                max_vips: DEFAULT_MAX_VIPS,
+                vlans: BTreeMap::new(),
+                own_macs: BTreeMap::from([(interface.index, interface.mac)]),
+                proofs: BTreeMap::from([(interface.index, Proof::Proven)]),
+                peers: BTreeSet::from([(interface.index, Self::SAMPLE_PEER)]),
+                counters: Counters::default(),
+                counters_v6: Counters::default(),
+                wire: Wire::default(),
+                yields: 0,
+                offenders: BTreeMap::new(),
+            },
+            network: NetView {
+                interfaces: BTreeMap::from([(interface.index, interface)]),
+                ..NetView::default()
+            },
+        }
+    }
+
+    /// Takes the state apart into its plane and the interfaces.
+    pub fn into_parts(self) -> (Plane, NetView) {
+        let link = |(ifindex, (mode, ids))| PinnedLink { ifindex, mode, ids: Ok(ids) };
+        let links = self.links.into_iter().map(link).collect();
+        (Plane { missing: Vec::new(), links, contents: Ok(self.contents) }, self.network)
+    }
+}
+
+impl Contents {
+    /// Returns the contents of the sample with other entries.
+    pub fn sample(entries: Vec<Entry>) -> Self {
+        Self { entries, ..State::sample().contents }
+    }
+
+    /// Moves the deadline of the fence into the past. The fence
+    /// is held over if its policy is to hold.
+    pub fn pass_deadline(&mut self) {
+        self.now_ns = self.fence.deadline_ns;
+    }
+
+    /// Moves the fence past its deadline and past holding over.
+    pub fn pass_hold(&mut self) {
+        self.now_ns = self.fence.hold_until_ns;
+    }
+}
+
+impl Entry {
+    /// Returns an entry on the interface of the sample. Its counters are zero.
+    pub fn sample(address: impl Into<IpAddr>, role: Role, mac: MacAddr) -> Self {
+        let key = VipKey::new(State::SAMPLE_IFINDEX, address.into());
+        Self { key, role, mac, yielded: false, count: Some(VipCounters::default()) }
+    }
+}

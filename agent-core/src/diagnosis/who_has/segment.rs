@@ -1,0 +1,97 @@
+//! Choice of the interface to ask through.
+
+use std::net::IpAddr;
+
+use thiserror::Error;
+
+use crate::host::{
+    interfaces::{Segments, master_of, speaks_arp},
+    net::{Interface, NetView},
+    placement::obstacle::{LookedAt, join},
+};
+
+/// Reason why an address cannot be asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SegmentError {
+    /// The named interface does not exist.
+    #[error("interface {name} does not exist; there are: {}", join(.there))]
+    Missing {
+        /// Its name.
+        name: String,
+        /// The interfaces that exist.
+        there: Vec<String>,
+    },
+    /// The interface carries no Ethernet.
+    #[error("interface {name} is no Ethernet interface: no host is asked on it")]
+    NotEthernet {
+        /// Its name.
+        name: String,
+    },
+    /// The interface is down.
+    #[error("interface {name} is down: set it up first (ip link set {name} up)")]
+    Down {
+        /// Its name.
+        name: String,
+    },
+    /// The interface is a member of a bond or bridge.
+    #[error(
+        "interface {name} is a member of {master}, which hears what comes in there: ask with -i {master}"
+    )]
+    Member {
+        /// Its name.
+        name: String,
+        /// The bond or bridge.
+        master: String,
+    },
+    /// No interface has the address in its subnet.
+    #[error(
+        "{address} is in the subnet of no up Ethernet interface; looked at: {}. Name the one to ask through with -i",
+        join(.looked_at)
+    )]
+    NoSubnet {
+        /// The address.
+        address: IpAddr,
+        /// The interfaces with their addresses.
+        looked_at: Vec<LookedAt>,
+    },
+}
+
+/// Returns the interface on which to ask for an address: the named one, else the
+/// first of `known` that can be used, else the one whose subnet contains the address.
+///
+/// Fails if the named interface is missing or cannot be used, or if no interface is found.
+pub fn choose<'a>(
+    view: &'a NetView,
+    address: IpAddr,
+    named: Option<&str>,
+    known: &[u32],
+) -> Result<&'a Interface, SegmentError> {
+    if let Some(name) = named {
+        let found = view.by_name(name).ok_or_else(|| SegmentError::Missing {
+            name: name.to_owned(),
+            there: view.interfaces.values().map(|interface| interface.name.clone()).collect(),
+        })?;
+        return check(view, found);
+    }
+    let usable: Vec<_> =
+        view.interfaces.values().filter(|interface| check(view, interface).is_ok()).collect();
+    let known = known.iter().copied().find(|index| usable.iter().any(|interface| interface.index == *index));
+    known
+        .or_else(|| Segments::new(view, &usable).of(|_| true, address).map(|interface| interface.index))
+        .and_then(|index| view.interfaces.get(&index))
+        .ok_or_else(|| SegmentError::NoSubnet {
+            address,
+            looked_at: usable.into_iter().map(LookedAt::from).collect(),
+        })
+}
+
+fn check<'a>(view: &NetView, interface: &'a Interface) -> Result<&'a Interface, SegmentError> {
+    let name = interface.name.clone();
+    if !speaks_arp(interface) {
+        return Err(SegmentError::NotEthernet { name });
+    }
+    if let Some(master) = master_of(view, interface) {
+        return Err(SegmentError::Member { name, master: view.name_of(master) });
+    }
+    if interface.up { Ok(interface) } else { Err(SegmentError::Down { name }) }
+}

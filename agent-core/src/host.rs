@@ -1,0 +1,11 @@
+//! This host's network, the placement of VIPs on it, and the plan of its maps.
+
+pub mod attaching;
+pub mod heartbeat;
+pub mod interfaces;
+pub mod layout;
+pub mod net;
+pub mod placement;
+pub mod plan;
+pub mod stack;
+pub mod stale;

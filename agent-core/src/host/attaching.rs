@@ -1,0 +1,163 @@
+//! Hooks by which the program sees an interface's frames, and the choice of one.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::host::net::{Interface, NetView};
+
+#[cfg(test)]
+mod tests;
+
+/// The hook of an attached program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// XDP in the driver, before the kernel makes a socket buffer.
+    Native,
+    /// The ingress of traffic control, beside the programs of others.
+    Tc,
+    /// XDP in the network stack, on any interface.
+    Generic,
+}
+
+impl Mode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Native, Self::Tc, Self::Generic];
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Tc => "tc",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// Returns true if the kernel runs this program in this mode on an interface.
+    pub fn runs(self, interface: &Interface, program: u32) -> bool {
+        match self {
+            Self::Native | Self::Generic => interface.xdp_programs.contains(&program),
+            // Where they may not be read, a pin is all that is known.
+            Self::Tc => interface.tc_programs.as_ref().is_none_or(|programs| programs.contains(&program)),
+        }
+    }
+
+    /// Notes that the kernel runs this program in this mode, until the next observation.
+    pub fn note(self, interface: &mut Interface, program: u32) {
+        match self {
+            Self::Native | Self::Generic => interface.xdp_programs.push(program),
+            Self::Tc => interface.tc_programs.get_or_insert_default().insert(0, program),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The setting `attach`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attach {
+    /// Native mode where the interface is hardware and its driver takes the program, else tc.
+    #[default]
+    Auto,
+    /// Native mode only.
+    Native,
+    /// tc only.
+    Tc,
+    /// Generic mode only.
+    Generic,
+}
+
+impl Attach {
+    /// Returns the modes to try on an interface, in order.
+    ///
+    /// Software devices get tc. On VLAN, macvlan, bridge and bond, XDP would exclude XDP on the
+    /// devices below; native XDP on a bond runs on its ports; a veth delivers native answers only if
+    /// its other end runs XDP too; and generic XDP copies the segments of TCP. Hardware gets tc too if
+    /// it takes the tags of its VLAN devices off before XDP.
+    pub fn modes(self, interface: &Interface, view: &NetView) -> &'static [Mode] {
+        match self {
+            Self::Auto if interface.is_software() || view.hides_tags(interface, Mode::Native) => &[Mode::Tc],
+            Self::Auto => &[Mode::Native, Mode::Tc],
+            Self::Native => &[Mode::Native],
+            Self::Tc => &[Mode::Tc],
+            Self::Generic => &[Mode::Generic],
+        }
+    }
+}
+
+/// The next step for an interface that has a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step<'a> {
+    /// Nothing.
+    Keep,
+    /// Attach a program in one of these better modes, and then detach this one. If it is refused, this
+    /// one stays.
+    Add(&'a [Mode]),
+    /// Detach this program, and attach another.
+    Replace,
+}
+
+impl<'a> Step<'a> {
+    /// Returns the step for a program in `mode`. `modes` are wanted, the best first. `runs` is true if
+    /// the kernel runs the program, `refused` if it has refused a better mode.
+    ///
+    /// XDP and traffic control run beside each other, so a change between them leaves no gap.
+    pub fn of(modes: &'a [Mode], mode: Mode, runs: bool, refused: bool) -> Self {
+        let at = modes.iter().position(|wanted| *wanted == mode);
+        let better = &modes[..at.unwrap_or(modes.len())];
+        let beside = better.iter().take_while(|other| (**other == Mode::Tc) != (mode == Mode::Tc)).count();
+        if !runs {
+            Self::Replace
+        } else if better.is_empty() || at.is_some() && refused {
+            Self::Keep
+        } else if beside > 0 {
+            Self::Add(&better[..beside])
+        } else {
+            Self::Replace
+        }
+    }
+}
+
+/// The reason why the program does not run, or would not run, in native mode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhyNotNative {
+    /// The interface is a software device.
+    Software,
+    /// The interface has VLAN devices, and takes their tags off.
+    StripsTags,
+    /// Another XDP program is on the interface, which takes one.
+    Occupied,
+    /// The driver has native XDP, but the driver or the kernel has refused the program, or was not asked.
+    Refused,
+    /// The driver has no native XDP.
+    NotOffered,
+    /// The kernel does not say whether the driver has native XDP.
+    Unknown,
+}
+
+impl WhyNotNative {
+    /// Returns the reason. `own` is the id of the program's own XDP variant, if it is attached.
+    pub fn of(interface: &Interface, view: &NetView, own: Option<u32>, offers_native: Option<bool>) -> Self {
+        if interface.is_software() {
+            return Self::Software;
+        }
+        if view.hides_tags(interface, Mode::Native) {
+            return Self::StripsTags;
+        }
+        if interface.xdp_programs.iter().any(|id| Some(*id) != own) {
+            return Self::Occupied;
+        }
+        match offers_native {
+            Some(true) => Self::Refused,
+            Some(false) => Self::NotOffered,
+            None => Self::Unknown,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Frames of wire failover that an agent sends and gets. Their format is in `vipward-common`; echoes
+//! are a matter of the programs alone.
+
+use std::sync::Arc;
+
+use vipward_common::MacAddr;
+
+use crate::{
+    base::time::Boottime,
+    records::{KeyId, Session, Wid},
+};
+
+/// Kind of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// A witness asks a holder for a sign of life. The holder's program answers.
+    Ping,
+    /// A witness asks another one if it finds the holder silent too.
+    Poll,
+    /// The answer to a poll: the sender finds the holder silent.
+    Silent,
+    /// The holder's session has ended.
+    Ended,
+}
+
+/// A frame, without its addresses and its tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Frame {
+    /// Its kind.
+    pub kind: Kind,
+    /// The session that it is about.
+    pub holder: Session,
+    /// The witness that sends it. None in [`Kind::Ended`].
+    pub witness: Option<Wid>,
+    /// The field `sent_ns`: the time of a ping, or the number of a poll and of its answer.
+    pub stamp: u64,
+}
+
+impl Frame {
+    /// Returns a ping that leaves now.
+    pub(super) const fn ping(holder: Session, witness: Wid, now: Boottime) -> Self {
+        Self { kind: Kind::Ping, holder, witness: Some(witness), stamp: now.as_nanos() }
+    }
+
+    /// Returns a poll with this number.
+    pub(super) const fn poll(holder: Session, witness: Wid, number: u64) -> Self {
+        Self { kind: Kind::Poll, holder, witness: Some(witness), stamp: number }
+    }
+
+    /// Returns the answer to a poll with this number.
+    pub(super) const fn silent(holder: Session, witness: Wid, number: u64) -> Self {
+        Self { kind: Kind::Silent, holder, witness: Some(witness), stamp: number }
+    }
+
+    /// Returns the frame that tells a node of the end of its session.
+    pub const fn ended(holder: Session) -> Self {
+        Self { kind: Kind::Ended, holder, witness: None, stamp: 0 }
+    }
+}
+
+/// A frame that has come, with a tag that was right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Received {
+    /// The interface that it came in on.
+    pub interface: Arc<str>,
+    /// Its source.
+    pub from: MacAddr,
+    /// The frame.
+    pub frame: Frame,
+}
+
+/// An action of a [`Witness`](super::Witness) for the shell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// Send a frame.
+    Send {
+        /// The interface.
+        interface: Arc<str>,
+        /// Its destination.
+        to: MacAddr,
+        /// The key of its tag.
+        key: KeyId,
+        /// The frame.
+        frame: Frame,
+    },
+    /// Ask up to three neighbours other than the holder for a sign of life by ARP. When the
+    /// first one answers, [`Witness::on_third_station`](super::Witness::on_third_station) is due.
+    AskNeighbours {
+        /// The session of the holder.
+        session: Session,
+        /// The interface.
+        interface: Arc<str>,
+        /// The holder's MAC there.
+        holder: MacAddr,
+    },
+    /// Tell the engine.
+    Report(super::Finding),
+}

@@ -1,0 +1,186 @@
+//! The plan that the engine gives a witness, and the findings that the witness returns.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use vipward_common::{MacAddr, WireState};
+
+use crate::records::{KeyId, NodeName, Session, Wid};
+
+/// The task of a witness.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// The key of the frames. Without one no frame is sent.
+    pub key: Option<KeyId>,
+    /// The nodes to ping.
+    pub peers: Vec<Peer>,
+    /// The witnesses of this node whose word counts. They ping it often.
+    pub set: Vec<Wid>,
+    /// The sessions that have ended, and whose nodes may not know it.
+    pub ended: Vec<Ended>,
+}
+
+/// A node to ping: one that has invited this node, or that this node has invited.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its name.
+    pub node: NodeName,
+    /// Its session.
+    pub session: Session,
+    /// Its number as a witness.
+    pub wid: Wid,
+    /// The ways to it: one for each segment that both are on.
+    pub paths: Vec<Path>,
+    /// Set if this node's word counts.
+    pub watched: Option<Watched>,
+}
+
+/// The way to a node over one segment.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Path {
+    /// This node's interface.
+    pub interface: Arc<str>,
+    /// The other node's MAC there.
+    pub mac: MacAddr,
+}
+
+/// A holder whose session this node may help to end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Watched {
+    /// The number of the configuration that names the set.
+    pub round: u64,
+    /// The other members of its set, in their order, with the ways to them.
+    pub others: Vec<(Wid, Vec<Path>)>,
+    /// The number of members before this one.
+    pub place: u32,
+    /// The number of members that must find it silent, this one included.
+    pub quorum: usize,
+}
+
+/// A session that has ended, to be told to its node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// The session.
+    pub session: Session,
+    /// The ways to its node.
+    pub paths: Vec<Path>,
+}
+
+/// A finding of a witness.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// A session is silent, as enough members of its set agree.
+    Silent {
+        /// The session.
+        session: Session,
+        /// The number of the configuration that names the set.
+        round: u64,
+    },
+    /// The session answers again, or this node can no longer say that it does not.
+    Answers {
+        /// The session.
+        session: Session,
+    },
+    /// A witness of this node pings it, or no longer does.
+    Pinged {
+        /// The witness.
+        by: Wid,
+        /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered),
+        /// or, of one that does not ping often, than [`Scale::deaf`](super::Scale::deaf).
+        lately: bool,
+    },
+    /// The contact of an interface with all peers has changed.
+    Contact {
+        /// The interface.
+        interface: Arc<str>,
+        /// True if a frame of a peer came within [`Scale::deaf`](super::Scale::deaf).
+        heard: bool,
+        /// The answers to this node's pings there. One shows that both directions work.
+        answers: Answers,
+    },
+    /// A peer has told the program that this node's session has ended.
+    Ended(Word),
+}
+
+/// The last word of a peer that a session of this node has ended, as the program has recorded it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// The session.
+    pub session: Session,
+    /// The number of the word. The program counts them.
+    pub number: u64,
+}
+
+impl Word {
+    /// Returns the last word that the program has recorded, if any.
+    pub fn of(told: WireState) -> Option<Self> {
+        Some(Self { session: Session::from_number(told.ended)?, number: told.words })
+    }
+}
+
+/// Least number of peers that must have fallen silent together, for the fault to be this node's.
+pub(crate) const LEAST_SILENT: usize = 2;
+
+/// The answers of all peers over an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answers {
+    /// None has come since this node began to ping there, or from fewer than two peers.
+    None,
+    /// A ping was answered that was sent within [`Scale::deaf`](super::Scale::deaf).
+    Lately,
+    /// Two or more peers have answered, but no ping that was sent within that time.
+    NoLonger,
+}
+
+impl Plan {
+    /// Returns the ids that the program must know, those of sessions and of witnesses, each with an
+    /// interface on which frames about it may come in.
+    pub fn ids(&self) -> BTreeSet<(u64, Arc<str>)> {
+        let mut ids = BTreeSet::new();
+        for peer in &self.peers {
+            for path in &peer.paths {
+                ids.insert((peer.session.number(), Arc::clone(&path.interface)));
+                ids.insert((peer.wid.number(), Arc::clone(&path.interface)));
+            }
+            // The other witnesses' words about a holder may come by a segment that it is not on.
+            let others = peer.watched.iter().flat_map(|watched| &watched.others);
+            for path in others.flat_map(|(_, paths)| paths) {
+                ids.insert((peer.session.number(), Arc::clone(&path.interface)));
+            }
+        }
+        ids
+    }
+}
+
+/// The traffic with a peer, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Traffic {
+    /// The session of the peer.
+    pub session: Session,
+    /// Time since the last ping that it answered.
+    pub answered_ago: Option<Duration>,
+    /// The round-trip time of that ping.
+    pub round_trip: Option<Duration>,
+    /// Pings sent.
+    pub sent: u64,
+    /// Pings for which no answer came in time, to them or to a later one.
+    pub lost: u64,
+}
+
+/// Counts of a witness since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Pings sent, to all peers so far.
+    pub pings: u64,
+    /// Pings for which no answer came in time, to them or to a later one.
+    pub lost: u64,
+    /// Times that it began to find a holder silent.
+    pub suspicions: u64,
+    /// Times that it asked the others.
+    pub polls: u64,
+    /// Times that it answered a poll.
+    pub seconded: u64,
+    /// Times that enough of them agreed.
+    pub agreed: u64,
+    /// Times that its own pings were late, so that it began anew.
+    pub late: u64,
+}

@@ -1,0 +1,335 @@
+//! The witness: pings other nodes, judges their silence, and tells sessions that have ended.
+//!
+//! It pings by the clock and reads what the program has seen of the answers, so it needs no frame to
+//! decide. Whatever it finds goes to the engine, which alone ends sessions.
+
+mod contact;
+mod pinged;
+mod pings;
+mod telling;
+mod voting;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use vipward_common::MacAddr;
+
+use self::{contact::Contacts, pinged::PingedBy, pings::Pings, telling::Telling, voting::Vote};
+use super::{Act, Counts, Finding, Frame, Kind, Path, Peer, Plan, Received, Scale, Traffic, Watched, Word};
+use crate::{
+    base::time::Boottime,
+    records::{KeyId, Session, Wid},
+};
+
+/// Most polls that are kept until the next [`Witness::on_time`].
+const MOST_POLLS: usize = 64;
+
+/// The times that the program has recorded of a peer over one interface. Zero stands for never.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sight {
+    /// The time at which the newest ping was sent that the peer has answered.
+    pub answered: Boottime,
+    /// The time at which its last frame came.
+    pub heard: Boottime,
+}
+
+/// The program's records. The shell reads them from the maps.
+pub trait Seen {
+    /// Returns the times of a holder's answers to this node's pings.
+    fn holder(&self, session: Session, interface: &str) -> Sight;
+    /// Returns the times of a witness's pings.
+    fn witness(&self, witness: Wid, interface: &str) -> Sight;
+    /// Returns the last word of a peer that a session of this node has ended.
+    fn told(&self) -> Option<Word>;
+}
+
+/// A node that is pinged.
+#[derive(Debug)]
+struct Watch {
+    peer: Peer,
+    pings: Pings,
+    vote: Vote,
+    pinged: PingedBy,
+}
+
+impl Watch {
+    /// Sends a ping.
+    fn ping(&mut self, wid: Wid, key: KeyId, scale: Scale, now: Boottime, counts: &mut Counts) -> Vec<Act> {
+        let lost = self.pings.lost();
+        counts.late += u64::from(self.pings.ping(self.peer.watched.is_some(), scale, now));
+        counts.pings += 1;
+        counts.lost += self.pings.lost() - lost;
+        let frame = Frame::ping(self.peer.session, wid, now);
+        self.peer.paths.iter().map(|path| send(path, key, frame)).collect()
+    }
+}
+
+/// A question of another witness that has not been answered yet.
+#[derive(Debug)]
+struct Question {
+    session: Session,
+    number: u64,
+    asker: Wid,
+    interface: Arc<str>,
+    from: MacAddr,
+}
+
+/// A node as a witness.
+#[derive(Debug)]
+pub struct Witness {
+    scale: Scale,
+    wid: Wid,
+    key: Option<KeyId>,
+    set: Vec<Wid>,
+    peers: BTreeMap<Session, Watch>,
+    contacts: Contacts,
+    telling: Telling,
+    questions: Vec<Question>,
+    /// The last word that was reported.
+    told: Option<Word>,
+    counts: Counts,
+    /// True if [`Witness::on_time`] is due at once.
+    is_due: bool,
+    now: Boottime,
+}
+
+impl Witness {
+    /// Starts with nothing to do. `wid` is the number in the program's maps.
+    pub fn new(scale: Scale, wid: Wid) -> Self {
+        Self {
+            scale,
+            wid,
+            key: None,
+            set: Vec::new(),
+            peers: BTreeMap::new(),
+            contacts: Contacts::default(),
+            telling: Telling::default(),
+            questions: Vec::new(),
+            told: None,
+            counts: Counts::default(),
+            is_due: false,
+            now: Boottime::default(),
+        }
+    }
+
+    /// Takes in another plan. What is known of a session stays while the plan has the session.
+    pub fn set_plan(&mut self, plan: Plan, now: Boottime) {
+        let Plan { key, peers, set, ended } = plan;
+        if std::mem::replace(&mut self.key, key) != key {
+            self.contacts.begin_anew(now);
+        }
+        self.set = set;
+        let mut before = std::mem::take(&mut self.peers);
+        for peer in peers {
+            let session = peer.session;
+            let watch = match before.remove(&session) {
+                Some(mut known) => {
+                    if known.peer.watched != peer.watched {
+                        known.vote.begin_anew();
+                    }
+                    known.peer = peer;
+                    known
+                }
+                None => {
+                    Watch { peer, pings: Pings::new(now), vote: Vote::default(), pinged: PingedBy::new(now) }
+                }
+            };
+            self.peers.insert(session, watch);
+        }
+        let ways = self
+            .peers
+            .iter()
+            .flat_map(|(session, watch)| watch.peer.paths.iter().map(|path| (&path.interface, *session)));
+        self.contacts.set(ways, now);
+        self.telling.set(ended, now);
+        self.is_due = true;
+    }
+
+    /// Takes in a poll or the answer to one. [`Witness::on_time`] is due at once.
+    pub fn on_frame(&mut self, received: Received, now: Boottime) {
+        let Received { interface, from, frame } = received;
+        let Frame { kind, holder, witness, stamp } = frame;
+        let (Some(watch), Some(witness)) = (self.peers.get_mut(&holder), witness) else { return };
+        let is_member = watch
+            .peer
+            .watched
+            .as_ref()
+            .is_some_and(|watched| watched.others.iter().any(|(wid, _)| *wid == witness));
+        if !is_member {
+            return;
+        }
+        self.contacts.hear(&interface, now);
+        match kind {
+            Kind::Poll if self.questions.len() < MOST_POLLS => {
+                self.questions.push(Question {
+                    session: holder,
+                    number: stamp,
+                    asker: witness,
+                    interface,
+                    from,
+                });
+            }
+            Kind::Silent => watch.vote.second(witness, stamp),
+            Kind::Poll | Kind::Ping | Kind::Ended => return,
+        }
+        self.is_due = true;
+    }
+
+    /// Takes in that a neighbour has answered [`Act::AskNeighbours`]. [`Witness::on_time`] is due at
+    /// once.
+    pub fn on_third_station(&mut self, session: Session, now: Boottime) {
+        if let Some(watch) = self.peers.get_mut(&session) {
+            watch.vote.hear_third_station(now);
+            self.is_due = true;
+        }
+    }
+
+    /// Forgets all answers, since another key has come under a known number. A peer that does not have
+    /// the key yet cannot answer, and does not count as silent for that.
+    pub fn forget_answers(&mut self, now: Boottime) {
+        for watch in self.peers.values_mut() {
+            watch.pings = Pings::new(now);
+            watch.vote.begin_anew();
+        }
+        self.contacts.begin_anew(now);
+    }
+
+    /// Takes in that no frame of the last ping could be sent. It shows nothing of the peer.
+    pub fn on_unsent(&mut self, session: Session, now: Boottime) {
+        if let Some(watch) = self.peers.get_mut(&session) {
+            watch.pings.begin_anew(now);
+        }
+    }
+
+    /// Does what is due. `seen` is read no earlier than `now`.
+    pub fn on_time(&mut self, seen: &impl Seen, now: Boottime) -> Vec<Act> {
+        self.is_due = false;
+        let mut acts = Vec::new();
+        if let Some(word) = seen.told().filter(|word| self.told != Some(*word)) {
+            self.told = Some(word);
+            acts.push(Act::Report(Finding::Ended(word)));
+        }
+        self.look(seen, now, &mut acts);
+        if let Some(key) = self.key {
+            self.ping(key, now, &mut acts);
+            self.judge(key, now, &mut acts);
+            self.answer(key, now, &mut acts);
+            let tell = |session, path: &Path| send(path, key, Frame::ended(session));
+            acts.extend(self.telling.due(self.scale, now, tell));
+        }
+        self.questions.clear();
+        self.now = now;
+        acts
+    }
+
+    /// Takes in the program's records.
+    fn look(&mut self, seen: &impl Seen, now: Boottime, acts: &mut Vec<Act>) {
+        self.contacts.listen(self.scale, self.now, now);
+        for (session, watch) in &mut self.peers {
+            let wid = watch.peer.wid;
+            for path in &watch.peer.paths {
+                let interface = &path.interface;
+                let (answers, pings) = (seen.holder(*session, interface), seen.witness(wid, interface));
+                watch.pings.take_in(answers);
+                self.contacts.see(interface, *session, answers, pings);
+                let is_member = self.set.contains(&wid);
+                watch.pinged.take_in(interface, pings.heard, is_member, self.scale);
+            }
+            let lately = watch.pinged.news(self.scale, now);
+            acts.extend(lately.map(|lately| Act::Report(Finding::Pinged { by: wid, lately })));
+        }
+        acts.extend(self.contacts.news(self.scale, now).map(Act::Report));
+    }
+
+    /// Sends the pings that are due.
+    fn ping(&mut self, key: KeyId, now: Boottime, acts: &mut Vec<Act>) {
+        for watch in self.peers.values_mut() {
+            if watch.pings.is_due(watch.peer.watched.is_some(), self.scale, now) {
+                acts.extend(watch.ping(self.wid, key, self.scale, now, &mut self.counts));
+            }
+        }
+    }
+
+    /// Judges the silence of the holders, and asks the other witnesses.
+    fn judge(&mut self, key: KeyId, now: Boottime, acts: &mut Vec<Act>) {
+        for (session, watch) in &mut self.peers {
+            let Some(watched) = &watch.peer.watched else {
+                acts.extend(watch.vote.end(*session).map(Act::Report));
+                continue;
+            };
+            if !watch.pings.is_silent(self.scale, now) {
+                acts.extend(watch.vote.end(*session).map(Act::Report));
+                continue;
+            }
+            match watch.vote.step(watched, self.wid, self.scale, now, &mut self.counts) {
+                None => {}
+                Some(voting::Step::Report) => {
+                    acts.push(Act::Report(Finding::Silent { session: *session, round: watched.round }));
+                }
+                Some(voting::Step::Ping) => {
+                    acts.extend(watch.ping(self.wid, key, self.scale, now, &mut self.counts));
+                }
+                Some(voting::Step::Poll(number)) => {
+                    let frame = Frame::poll(*session, self.wid, number);
+                    let paths = watched.others.iter().flat_map(|(_, paths)| paths);
+                    acts.extend(paths.map(|path| send(path, key, frame)));
+                }
+                Some(voting::Step::AskNeighbours) => {
+                    acts.extend(watch.peer.paths.iter().map(|path| Act::AskNeighbours {
+                        session: *session,
+                        interface: Arc::clone(&path.interface),
+                        holder: path.mac,
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Answers the polls about holders that this node finds silent itself.
+    fn answer(&mut self, key: KeyId, now: Boottime, acts: &mut Vec<Act>) {
+        for Question { session, number, asker, interface, from } in self.questions.drain(..) {
+            let Some(watch) = self.peers.get(&session) else { continue };
+            let is_member = |watched: &Watched| watched.others.iter().any(|(wid, _)| *wid == asker);
+            let may_ask = watch.peer.watched.as_ref().is_some_and(is_member);
+            if may_ask && watch.pings.is_silent(self.scale, now) {
+                self.counts.seconded += 1;
+                let frame = Frame::silent(session, self.wid, number);
+                acts.push(Act::Send { interface, to: from, key, frame });
+            }
+        }
+    }
+
+    /// Returns the time of the next [`Witness::on_time`].
+    pub fn next_deadline(&self) -> Option<Boottime> {
+        if self.is_due {
+            return Some(self.now);
+        }
+        let mut deadlines: Vec<Boottime> = Vec::new();
+        for watch in self.peers.values() {
+            let is_watched = watch.peer.watched.is_some();
+            deadlines.extend(self.key.map(|_| watch.pings.next(is_watched, self.scale)));
+            deadlines.extend(watch.pings.silent_at(self.scale).filter(|_| is_watched));
+            deadlines.extend(watch.vote.deadline());
+            deadlines.push(watch.pinged.deadline(self.scale));
+        }
+        deadlines.extend(self.contacts.deadlines(self.scale));
+        deadlines.extend(self.key.and_then(|_| self.telling.next()));
+        deadlines.into_iter().filter(|deadline| *deadline > self.now).min()
+    }
+
+    /// Returns the traffic with each peer.
+    pub fn traffic(&self, now: Boottime) -> Vec<Traffic> {
+        self.peers.iter().map(|(session, watch)| watch.pings.traffic(*session, now)).collect()
+    }
+
+    /// Returns the counts since the start.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+fn send(path: &Path, key: KeyId, frame: Frame) -> Act {
+    Act::Send { interface: Arc::clone(&path.interface), to: path.mac, key, frame }
+}

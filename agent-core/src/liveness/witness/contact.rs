@@ -1,0 +1,117 @@
+//! Contact of this node's interfaces with peers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::Sight;
+use crate::{
+    base::time::Boottime,
+    liveness::{Answers, Finding, LEAST_SILENT, Scale},
+    records::Session,
+};
+
+/// The contact of one interface.
+#[derive(Debug)]
+struct Contact {
+    /// Time since which this node has listened without a break.
+    since: Boottime,
+    /// Time from which pings count.
+    begun: Boottime,
+    /// The last frame.
+    heard: Boottime,
+    /// The newest ping that each session has answered, of those that count.
+    answered: BTreeMap<Session, Boottime>,
+    reported: Option<(bool, Answers)>,
+}
+
+impl Contact {
+    fn new(now: Boottime) -> Self {
+        Self { since: now, begun: now, heard: Boottime::default(), answered: BTreeMap::new(), reported: None }
+    }
+
+    fn answers(&self, scale: Scale, now: Boottime) -> Answers {
+        if self.answered.values().any(|answered| now < *answered + scale.deaf()) {
+            Answers::Lately
+        } else if self.answered.len() < LEAST_SILENT || now < self.since + scale.deaf() {
+            Answers::None
+        } else {
+            Answers::NoLonger
+        }
+    }
+}
+
+/// The contacts of all interfaces that have a peer.
+#[derive(Debug, Default)]
+pub(super) struct Contacts {
+    interfaces: BTreeMap<Arc<str>, Contact>,
+}
+
+impl Contacts {
+    /// Takes in the sessions of the peers, with this node's interfaces to them.
+    pub(super) fn set<'a>(&mut self, ways: impl Iterator<Item = (&'a Arc<str>, Session)>, now: Boottime) {
+        let wanted: BTreeSet<(&Arc<str>, Session)> = ways.collect();
+        self.interfaces.retain(|interface, contact| {
+            contact.answered.retain(|session, _| wanted.contains(&(interface, *session)));
+            wanted.iter().any(|(wanted, _)| *wanted == interface)
+        });
+        for (interface, _) in wanted {
+            self.interfaces.entry(Arc::clone(interface)).or_insert(Contact::new(now));
+        }
+    }
+
+    /// Takes in that this node looks again. After a long pause it has not listened: the host may have
+    /// stood still.
+    pub(super) fn listen(&mut self, scale: Scale, last: Boottime, now: Boottime) {
+        if now.saturating_since(last) > scale.contact_ping() + scale.own_gap() {
+            for contact in self.interfaces.values_mut() {
+                contact.since = now;
+            }
+        }
+    }
+
+    /// Forgets what was heard, and who has answered.
+    pub(super) fn begin_anew(&mut self, now: Boottime) {
+        self.interfaces.values_mut().for_each(|contact| *contact = Contact::new(now));
+    }
+
+    /// Takes in the program's records of a peer over an interface.
+    pub(super) fn see(&mut self, interface: &str, session: Session, answers: Sight, pings: Sight) {
+        if let Some(contact) = self.interfaces.get_mut(interface) {
+            contact.heard = contact.heard.max(answers.heard).max(pings.heard);
+            if answers.answered >= contact.begun {
+                contact.answered.insert(session, answers.answered);
+            }
+        }
+    }
+
+    /// Takes in a frame of a peer.
+    pub(super) fn hear(&mut self, interface: &str, now: Boottime) {
+        if let Some(contact) = self.interfaces.get_mut(interface) {
+            contact.heard = contact.heard.max(now);
+        }
+    }
+
+    /// Returns what has changed.
+    pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> impl Iterator<Item = Finding> {
+        self.interfaces.iter_mut().filter_map(move |(interface, contact)| {
+            let (heard, answers) = (now < contact.heard + scale.deaf(), contact.answers(scale, now));
+            // Silence counts only after this node has listened for as long.
+            if !heard && now < contact.since + scale.deaf() {
+                return None;
+            }
+            let is_news = contact.reported.replace((heard, answers)) != Some((heard, answers));
+            is_news.then(|| Finding::Contact { interface: Arc::clone(interface), heard, answers })
+        })
+    }
+
+    /// Returns the times at which there may be news.
+    pub(super) fn deadlines(&self, scale: Scale) -> impl Iterator<Item = Boottime> {
+        let times = |contact: &Contact| {
+            let answered = contact.answered.values().copied().max();
+            [contact.since, contact.heard, answered.unwrap_or_default()]
+        };
+        self.interfaces.values().flat_map(times).map(move |time| time + scale.deaf())
+    }
+}

@@ -1,0 +1,57 @@
+//! The pings that a witness of this node sends.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{base::time::Boottime, liveness::Scale};
+
+/// The pings over one interface.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    heard: Boottime,
+    /// True if the witness was heard to ping often. It does so only when it has seen that its word
+    /// counts.
+    often: bool,
+}
+
+/// The pings of one witness.
+#[derive(Debug)]
+pub(super) struct PingedBy {
+    ways: BTreeMap<Arc<str>, Way>,
+    begun: Boottime,
+    reported: Option<bool>,
+}
+
+impl PingedBy {
+    pub(super) fn new(now: Boottime) -> Self {
+        Self { ways: BTreeMap::new(), begun: now, reported: None }
+    }
+
+    /// Takes in the last ping over an interface. `is_member` is true if the witness's word counts.
+    pub(super) fn take_in(&mut self, interface: &Arc<str>, heard: Boottime, is_member: bool, scale: Scale) {
+        let way = self.ways.entry(Arc::clone(interface)).or_default();
+        if heard > way.heard {
+            way.often |= heard.saturating_since(way.heard) <= scale.endangered();
+            way.heard = heard;
+        }
+        way.often &= is_member;
+    }
+
+    /// Returns the time until which the witness counts as one that pings.
+    fn until(&self, scale: Scale) -> Boottime {
+        let until = |way: &Way| way.heard + if way.often { scale.endangered() } else { scale.deaf() };
+        let heard = self.ways.values().filter(|way| way.heard >= self.begun);
+        heard.map(until).max().unwrap_or_default()
+    }
+
+    /// Returns true if the witness pings, or false if it does not, when that is news.
+    pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> Option<bool> {
+        let lately = now < self.until(scale);
+        let is_known = lately || self.reported.is_some() || self.begun + scale.deaf() <= now;
+        (is_known && self.reported.replace(lately) != Some(lately)).then_some(lately)
+    }
+
+    /// Returns the time at which there may be news.
+    pub(super) fn deadline(&self, scale: Scale) -> Boottime {
+        if self.reported.is_none() { self.begun + scale.deaf() } else { self.until(scale) }
+    }
+}

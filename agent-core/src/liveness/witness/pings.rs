@@ -1,0 +1,134 @@
+//! The pings of one peer, and what their answers say.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::Sight;
+use crate::{
+    base::time::Boottime,
+    liveness::{Scale, Traffic},
+    records::Session,
+};
+
+/// Least number of pings without an answer of a holder that is silent.
+const LEAST_PINGS: usize = 6;
+
+/// The pings of one peer.
+#[derive(Debug)]
+pub(super) struct Pings {
+    /// Pings after the last answered one, the newest last.
+    waiting: VecDeque<Boottime>,
+    /// Time of the last ping, and true if silence counted then.
+    last: Option<(Boottime, bool)>,
+    /// Time since which no ping was late. A witness that was itself late begins anew.
+    in_time_since: Boottime,
+    /// Time of the newest ping that was answered. None before the first answer to this process: a slot
+    /// of the maps may have had another owner.
+    answered: Option<Boottime>,
+    round_trip: Option<Duration>,
+    begun: Boottime,
+    sent: u64,
+    lost: u64,
+}
+
+impl Pings {
+    pub(super) fn new(now: Boottime) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            last: None,
+            in_time_since: now,
+            answered: None,
+            round_trip: None,
+            begun: now,
+            sent: 0,
+            lost: 0,
+        }
+    }
+
+    /// Takes in the records of one of the ways. An answer over any of them counts.
+    pub(super) fn take_in(&mut self, sight: Sight) {
+        if sight.answered < self.begun || Some(sight.answered) <= self.answered {
+            return;
+        }
+        self.answered = Some(sight.answered);
+        self.round_trip = Some(sight.heard.saturating_since(sight.answered));
+        while self.waiting.front().is_some_and(|ping| *ping <= sight.answered) {
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Returns the time from which silence counts.
+    fn counts_since(&self) -> Boottime {
+        self.answered.unwrap_or_default().max(self.in_time_since)
+    }
+
+    /// Returns the time of the next ping.
+    pub(super) fn next(&self, is_watched: bool, scale: Scale) -> Boottime {
+        let Some((last, _)) = self.last else { return self.begun };
+        if !is_watched {
+            return last + scale.contact_ping();
+        }
+        let since = self.counts_since();
+        // A holder that stays silent is pinged as before: whoever can act has acted.
+        if last >= since + scale.deaf() {
+            return last + scale.ping();
+        }
+        (last + scale.ping()).min((last + scale.urgent_ping()).max(since + scale.urgent_after()))
+    }
+
+    pub(super) fn is_due(&self, is_watched: bool, scale: Scale, now: Boottime) -> bool {
+        self.next(is_watched, scale) <= now
+    }
+
+    /// Takes in that a ping leaves. A gap voids all suspicion. Returns true if there is one because the
+    /// ping is late.
+    pub(super) fn ping(&mut self, is_watched: bool, scale: Scale, now: Boottime) -> bool {
+        let before = self.last.replace((now, is_watched));
+        let has_gap = before.is_none_or(|(last, _)| now.saturating_since(last) > scale.own_gap());
+        if has_gap {
+            self.in_time_since = now;
+        }
+        self.sent += 1;
+        self.waiting.push_back(now);
+        while self.waiting.front().is_some_and(|ping| now.saturating_since(*ping) > scale.deaf()) {
+            self.waiting.pop_front();
+            self.lost += 1;
+        }
+        has_gap && is_watched && before.is_some_and(|(_, was_watched)| was_watched)
+    }
+
+    /// Returns the number of pings that were lost.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Begins to count silence anew: what this node has missed so far may be its own fault.
+    pub(super) fn begin_anew(&mut self, now: Boottime) {
+        self.in_time_since = now;
+    }
+
+    /// Returns true if the peer is silent. One that has never answered is not: the reason may be this
+    /// node.
+    pub(super) fn is_silent(&self, scale: Scale, now: Boottime) -> bool {
+        let since = self.counts_since();
+        let pings = self.waiting.iter().filter(|ping| **ping > since).count();
+        self.answered.is_some()
+            && now.saturating_since(since) >= scale.suspect()
+            && pings >= LEAST_PINGS
+            && self.last.is_some_and(|(last, _)| now.saturating_since(last) < scale.own_gap())
+    }
+
+    /// Returns the time from which the peer may be silent.
+    pub(super) fn silent_at(&self, scale: Scale) -> Option<Boottime> {
+        self.answered.map(|_| self.counts_since() + scale.suspect())
+    }
+
+    pub(super) fn traffic(&self, session: Session, now: Boottime) -> Traffic {
+        Traffic {
+            session,
+            answered_ago: self.answered.map(|answered| now.saturating_since(answered)),
+            round_trip: self.round_trip,
+            sent: self.sent,
+            lost: self.lost,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A witness on a simulated segment: the holder's program answers pings at once while it lives.
+//!
+//! What the witness does is shown as lines, each with the milliseconds that have passed. Pings are not
+//! shown. What it finds about its own contact and its own witnesses is kept apart (`Lan::found`).
+
+use std::time::Duration;
+
+use super::*;
+use crate::liveness::{Ended, Finding, Word};
+
+mod judging;
+mod own;
+mod voting;
+
+const KEY: KeyId = KeyId(1);
+
+fn wid(node: u8) -> Wid {
+    Wid::from_number(u64::from(node) << 32).expect("a number that is not zero")
+}
+
+fn session(node: u8) -> Session {
+    Session::from_number(u64::from(node) << 8 | 1).expect("a number that is not zero")
+}
+
+fn path(node: u8, interface: &str) -> Path {
+    Path { interface: interface.into(), mac: MacAddr([2, 0, 0, 0, 0, node]) }
+}
+
+/// Returns a holder whose set are this node and `others`.
+fn holder(node: u8, others: &[u8], quorum: usize) -> Peer {
+    let others = others.iter().map(|other| (wid(*other), vec![path(*other, "eth0")])).collect();
+    Peer { watched: Some(Watched { round: 1, others, place: 0, quorum }), ..contact(node) }
+}
+
+/// Returns a node that is only pinged for contact.
+fn contact(node: u8) -> Peer {
+    Peer {
+        node: char::from(node).to_string().as_str().into(),
+        session: session(node),
+        wid: wid(node),
+        paths: vec![path(node, "eth0")],
+        watched: None,
+    }
+}
+
+fn plan(peers: Vec<Peer>) -> Plan {
+    Plan { key: Some(KEY), peers, ..Plan::default() }
+}
+
+fn at(millis: u64) -> Boottime {
+    // A boot clock never begins at the start of a test.
+    Boottime::from_nanos((1_000_000 + millis) * 1_000_000)
+}
+
+fn name(mac: MacAddr) -> char {
+    char::from(mac.0[5])
+}
+
+/// The program's tables.
+#[derive(Default)]
+struct Program {
+    holders: BTreeMap<(Session, String), Sight>,
+    witnesses: BTreeMap<(Wid, String), Sight>,
+    told: Option<Word>,
+}
+
+impl Seen for Program {
+    fn holder(&self, session: Session, interface: &str) -> Sight {
+        self.holders.get(&(session, interface.to_owned())).copied().unwrap_or_default()
+    }
+
+    fn witness(&self, witness: Wid, interface: &str) -> Sight {
+        self.witnesses.get(&(witness, interface.to_owned())).copied().unwrap_or_default()
+    }
+
+    fn told(&self) -> Option<Word> {
+        self.told
+    }
+}
+
+struct Lan {
+    witness: Witness,
+    program: Program,
+    /// The MACs, with their interfaces, that answer no ping.
+    dead: Vec<Path>,
+    now: u64,
+    pings: Vec<(u64, char)>,
+    polled: Vec<u64>,
+    found: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl Lan {
+    fn start(plan: Plan) -> Self {
+        Self::scaled(Scale::One, plan)
+    }
+
+    fn scaled(scale: Scale, plan: Plan) -> Self {
+        let mut witness = Witness::new(scale, wid(b'w'));
+        witness.set_plan(plan, at(0));
+        let (dead, pings, polled, found, lines) = Default::default();
+        Self { witness, program: Program::default(), dead, now: 0, pings, polled, found, lines }
+    }
+
+    fn kill(&mut self, node: u8) {
+        self.dead.push(path(node, "eth0"));
+    }
+
+    /// Runs the witness at its deadlines until a time.
+    fn run(&mut self, until: u64) -> Vec<String> {
+        for turns in 0.. {
+            assert!(turns < 100_000, "it wakes and wakes");
+            let Some(deadline) = self.witness.next_deadline() else { break };
+            let due = deadline.as_nanos().div_ceil(1_000_000).saturating_sub(1_000_000);
+            if due > until {
+                break;
+            }
+            self.wake(due.max(self.now));
+        }
+        self.now = until;
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Lets the witness sleep over its deadlines.
+    fn stall(&mut self, until: u64) {
+        self.wake(until);
+    }
+
+    fn wake(&mut self, now: u64) {
+        self.now = now;
+        for act in self.witness.on_time(&self.program, at(now)) {
+            self.note(act);
+        }
+        let next = self.witness.next_deadline();
+        assert!(next.is_none_or(|next| next > at(now)), "woken at {now} ms for {next:?}");
+    }
+
+    fn note(&mut self, act: Act) {
+        let now = self.now;
+        let line = match act {
+            Act::Send { interface, to, key, frame } => {
+                assert_eq!(key, KEY);
+                match frame.kind {
+                    Kind::Ping => {
+                        assert_eq!((frame.witness, frame.stamp), (Some(wid(b'w')), at(now).as_nanos()));
+                        self.pings.push((now, name(to)));
+                        if !self.dead.contains(&Path { interface: Arc::clone(&interface), mac: to }) {
+                            let heard = at(now) + Duration::from_micros(300);
+                            let sight = Sight { answered: at(now), heard };
+                            self.program.holders.insert((frame.holder, interface.to_string()), sight);
+                        }
+                        return;
+                    }
+                    Kind::Poll => {
+                        self.polled.push(frame.stamp);
+                        format!("{now} polls {}", name(to))
+                    }
+                    Kind::Silent => format!("{now} seconds {}, poll {}", name(to), frame.stamp),
+                    Kind::Ended => format!("{now} tells {}", name(to)),
+                }
+            }
+            Act::AskNeighbours { session: _, interface, holder } => {
+                format!("{now} asks neighbours of {} on {interface}", name(holder))
+            }
+            Act::Report(Finding::Silent { .. }) => format!("{now} silent"),
+            Act::Report(Finding::Answers { .. }) => format!("{now} answers"),
+            Act::Report(Finding::Ended(_)) => format!("{now} ended"),
+            Act::Report(Finding::Pinged { by, lately }) => {
+                let by = char::from(u8::try_from(by.number() >> 32).expect("a letter"));
+                return self.found.push(format!("{now} pinged by {by}: {lately}"));
+            }
+            Act::Report(Finding::Contact { interface, heard, answers }) => {
+                return self.found.push(format!("{now} {interface} heard: {heard}, answers: {answers:?}"));
+            }
+        };
+        self.lines.push(line);
+    }
+
+    /// Delivers a frame of a witness about a holder.
+    fn deliver(&mut self, kind: Kind, from: u8, about: u8, stamp: u64) {
+        let frame = Frame { kind, holder: session(about), witness: Some(wid(from)), stamp };
+        let Path { interface, mac } = path(from, "eth0");
+        self.witness.on_frame(Received { interface, from: mac, frame }, at(self.now));
+    }
+
+    /// Answers the last poll.
+    fn second(&mut self, from: u8, about: u8) {
+        let number = *self.polled.last().expect("a poll");
+        self.deliver(Kind::Silent, from, about, number);
+    }
+
+    /// Lets the program hear a ping of a witness.
+    fn pinged(&mut self, by: u8) {
+        let heard = at(self.now);
+        let sight = Sight { answered: Boottime::default(), heard };
+        self.program.witnesses.insert((wid(by), "eth0".to_owned()), sight);
+    }
+}

@@ -1,0 +1,143 @@
+//! The vote on a holder that this node finds silent.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    base::{address::mix, time::Boottime},
+    liveness::{Counts, Finding, Scale, Watched},
+    records::{Session, Wid},
+};
+
+/// Stage of a vote.
+#[derive(Debug, Default)]
+enum Stage {
+    /// The holder answers, or this node cannot say.
+    #[default]
+    Listening,
+    /// The other witnesses have been asked.
+    Polling { number: u64, agree: BTreeSet<Wid>, until: Boottime, again: Boottime },
+    /// There is no other witness. Neighbours have been asked.
+    Asking { since: Boottime, is_answered: bool, again: Boottime },
+    /// Enough agree. A last ping has been sent: frames may have been lost for all until now.
+    Looking { until: Boottime },
+    /// Too few have agreed, or the engine knows. The next question is at this time.
+    Resting { again: Boottime },
+}
+
+/// What a vote needs next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Ask the other witnesses.
+    Poll(u64),
+    /// Ask a few neighbours.
+    AskNeighbours,
+    /// Ping once more.
+    Ping,
+    /// Tell the engine that the holder is silent.
+    Report,
+}
+
+/// The vote on one holder.
+#[derive(Debug, Default)]
+pub(super) struct Vote {
+    stage: Stage,
+    /// True if the engine has last heard that the holder is silent.
+    is_reported: bool,
+}
+
+impl Vote {
+    /// Begins anew, since others count.
+    pub(super) fn begin_anew(&mut self) {
+        self.stage = Stage::Listening;
+    }
+
+    /// Takes in the word of another witness, who answers the poll with this number.
+    pub(super) fn second(&mut self, witness: Wid, answers: u64) {
+        if let Stage::Polling { number, agree, .. } = &mut self.stage
+            && *number == answers
+        {
+            agree.insert(witness);
+        }
+    }
+
+    /// Takes in that a neighbour has answered. It counts after this node has found the holder silent.
+    pub(super) fn hear_third_station(&mut self, now: Boottime) {
+        if let Stage::Asking { since, is_answered, .. } = &mut self.stage {
+            *is_answered |= *since <= now;
+        }
+    }
+
+    /// Ends the vote: the holder is not silent, or this node's word no longer counts.
+    pub(super) fn end(&mut self, session: Session) -> Option<Finding> {
+        self.stage = Stage::Listening;
+        std::mem::take(&mut self.is_reported).then_some(Finding::Answers { session })
+    }
+
+    /// Takes the next step while this node finds the holder silent.
+    pub(super) fn step(
+        &mut self,
+        watched: &Watched,
+        wid: Wid,
+        scale: Scale,
+        now: Boottime,
+        counts: &mut Counts,
+    ) -> Option<Step> {
+        match &self.stage {
+            Stage::Listening => {
+                counts.suspicions += 1;
+                return Some(self.ask(watched, wid, scale, now, counts));
+            }
+            Stage::Polling { agree, .. } if agree.len() + 1 >= watched.quorum => {
+                return Some(self.look(scale, now));
+            }
+            Stage::Asking { is_answered: true, .. } => return Some(self.look(scale, now)),
+            Stage::Looking { until } if *until <= now => {
+                counts.agreed += 1;
+                self.is_reported = true;
+                self.stage = Stage::Resting { again: now + scale.suspect() };
+                return Some(Step::Report);
+            }
+            Stage::Polling { until, again, .. } if *until <= now => {
+                self.stage = Stage::Resting { again: *again }
+            }
+            Stage::Polling { .. } | Stage::Asking { .. } | Stage::Looking { .. } | Stage::Resting { .. } => {}
+        }
+        match self.stage {
+            Stage::Asking { again, .. } | Stage::Resting { again } if again <= now => {
+                Some(self.ask(watched, wid, scale, now, counts))
+            }
+            Stage::Listening
+            | Stage::Polling { .. }
+            | Stage::Asking { .. }
+            | Stage::Looking { .. }
+            | Stage::Resting { .. } => None,
+        }
+    }
+
+    fn look(&mut self, scale: Scale, now: Boottime) -> Step {
+        self.stage = Stage::Looking { until: now + scale.last_look() };
+        Step::Ping
+    }
+
+    fn ask(&mut self, watched: &Watched, wid: Wid, scale: Scale, now: Boottime, counts: &mut Counts) -> Step {
+        if watched.others.is_empty() {
+            self.stage = Stage::Asking { since: now, is_answered: false, again: now + scale.ping() };
+            return Step::AskNeighbours;
+        }
+        counts.polls += 1;
+        // No two polls have the same number, so an old answer counts for none.
+        let number = mix(wid.number() ^ now.as_nanos());
+        let (until, again) = (now + scale.poll(), now + scale.poll_again());
+        self.stage = Stage::Polling { number, agree: BTreeSet::new(), until, again };
+        Step::Poll(number)
+    }
+
+    /// Returns the time of the next step.
+    pub(super) fn deadline(&self) -> Option<Boottime> {
+        match self.stage {
+            Stage::Polling { until, .. } | Stage::Looking { until } => Some(until),
+            Stage::Asking { again, .. } | Stage::Resting { again } => Some(again),
+            Stage::Listening => None,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What the Services want of a VIP.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use super::{NodeName, PoolPolicy, Selector, ServiceName};
+use crate::base::pattern::InterfacePattern;
+
+/// The nodes that can deliver the traffic of a VIP.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// All nodes.
+    #[default]
+    Anywhere,
+    /// These nodes (`externalTrafficPolicy: Local`).
+    On(BTreeSet<NodeName>),
+    /// The `EndpointSlice`s are not listed yet. The VIP stays with its holder, unless that leaves or is
+    /// cut off from the segment, and no node takes it.
+    Unknown,
+}
+
+impl Reach {
+    /// Returns true if a node can deliver the traffic, as far as is known.
+    pub(crate) fn has(&self, node: &NodeName) -> bool {
+        match self {
+            Self::Anywhere | Self::Unknown => true,
+            Self::On(nodes) => nodes.contains(node),
+        }
+    }
+
+    /// Returns true if no node can deliver the traffic.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        matches!(self, Self::On(nodes) if nodes.is_empty())
+    }
+}
+
+/// The wishes of the Services that want a VIP.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Demand {
+    /// The Services that have it, its owner first.
+    pub services: Vec<ServiceName>,
+    /// The nodes that can deliver the traffic.
+    pub reach: Reach,
+    /// Labels of the nodes that may hold the VIP.
+    pub nodes: Option<Selector>,
+    /// Labels of the nodes that come first. If none: those that come first in its pool.
+    pub preferred: Option<Selector>,
+    /// The interfaces that it may be on. If empty: all interfaces.
+    pub interfaces: Vec<InterfacePattern>,
+    /// Where the pool of its address has it announced. If none: everywhere.
+    pub policy: Option<Arc<PoolPolicy>>,
+    /// True if the VIP is taken without a probe, although its address may be in use.
+    pub force: bool,
+    /// All VIPs of the owner, in their order, if they stay on one node; else empty. The first that a
+    /// node holds leads: those behind it follow.
+    pub together: Vec<IpAddr>,
+}
+
+impl Demand {
+    /// Returns the namespace of the VIP's owner.
+    pub(crate) fn owner_namespace(&self) -> Option<&Arc<str>> {
+        self.services.first().map(|owner| &owner.namespace)
+    }
+}

@@ -1,0 +1,105 @@
+//! A node's Lease, and the lists of interfaces in it.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use ipnet::IpNet;
+use vipward_common::MacAddr;
+
+use super::{NodeName, Offer, Session, Version};
+
+/// A node's interface that VIPs can be on, as its Lease lists it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeInterface {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its MAC.
+    pub mac: MacAddr,
+    /// The subnets of its segment. If the interface has an address in a subnet,
+    /// the address stands here with its prefix length.
+    pub subnets: Vec<IpNet>,
+    /// Its addresses that are one address (/32, /128) and that Vipward did not put there.
+    pub bound: Vec<IpAddr>,
+    /// The node's gateways in these subnets.
+    pub gateways: Vec<IpAddr>,
+    /// True if it is up and has carrier.
+    pub carrier: bool,
+}
+
+impl NodeInterface {
+    /// Returns true if the two interfaces are on one segment: they have a subnet in common.
+    pub(crate) fn shares_a_segment(&self, other: &Self) -> bool {
+        let mut subnets = self.subnets.iter().map(IpNet::trunc);
+        subnets.any(|subnet| other.subnets.iter().any(|of| of.trunc() == subnet))
+    }
+}
+
+/// Largest number of subnets in a Lease, over all its interfaces.
+pub const MOST_SUBNETS: usize = 256;
+/// Largest number of bound addresses, and of gateways, in a Lease, over all its interfaces.
+pub const MOST_ADDRESSES: usize = 64;
+
+/// The room that is left in a Lease for the lists of its interfaces.
+#[derive(Debug)]
+pub struct Room {
+    subnets: usize,
+    bound: usize,
+    gateways: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { subnets: MOST_SUBNETS, bound: MOST_ADDRESSES, gateways: MOST_ADDRESSES }
+    }
+}
+
+impl Room {
+    /// Returns the interface with the part of its lists for which there is room.
+    pub fn limit(&mut self, interface: NodeInterface) -> NodeInterface {
+        NodeInterface {
+            subnets: first(interface.subnets, &mut self.subnets),
+            bound: first(interface.bound, &mut self.bound),
+            gateways: first(interface.gateways, &mut self.gateways),
+            ..interface
+        }
+    }
+}
+
+/// Returns the first values of a list, as many as there is room for.
+fn first<T>(mut values: Vec<T>, room: &mut usize) -> Vec<T> {
+    values.truncate(*room);
+    *room -= values.len();
+    values
+}
+
+/// Largest number of ended sessions in a Lease.
+pub const MOST_ENDED: usize = 8;
+
+/// A node's Lease: its heartbeat and its session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseRecord {
+    /// The node.
+    pub node: NodeName,
+    /// Its version. Every write changes it.
+    pub version: Version,
+    /// The node's session. None if the Lease is blank: it
+    /// names no session of the node, or has no duration.
+    pub session: Option<Session>,
+    /// Sessions of the node that have ended, the latest last. The node itself
+    /// ended them, or a candidate that deposed it.
+    pub ended: Vec<Session>,
+    /// Validity of one renewal.
+    pub duration: Duration,
+    /// Its interfaces.
+    pub interfaces: Vec<NodeInterface>,
+    /// True while the node leaves. It takes no more VIPs then.
+    pub leaving: bool,
+    /// Its offer of wire failover. None if it takes no part.
+    pub wire: Option<Offer>,
+}
+
+impl LeaseRecord {
+    /// Returns the node's live session: the one in the Lease, unless it has ended.
+    pub fn live_session(&self) -> Option<Session> {
+        self.session.filter(|session| !self.ended.contains(session))
+    }
+}

@@ -1,0 +1,26 @@
+//! A Node object.
+
+use std::collections::BTreeMap;
+
+use super::NodeName;
+
+/// A Node object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the API's conditions, which are independent of each other"
+)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: NodeName,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// True if it is cordoned.
+    pub cordoned: bool,
+    /// True if its condition Ready is True.
+    pub ready: bool,
+    /// True if its condition `NetworkUnavailable` is True.
+    pub network_unavailable: bool,
+    /// True if it has the taint `node.kubernetes.io/out-of-service`.
+    pub out_of_service: bool,
+}

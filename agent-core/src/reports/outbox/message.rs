@@ -1,0 +1,275 @@
+//! Messages that become Events: their objects, reasons and words.
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use crate::{
+    base::legible::Legible,
+    ownership::Notice,
+    records::{NodeName, ServiceName, object_name},
+    services::Problem,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The API's limit for a note, in bytes.
+const MAX_NOTE: usize = 1_024;
+
+/// The object that an Event is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Object {
+    /// A Service.
+    Service(ServiceName),
+    /// A VIP's claim.
+    VirtualIp(IpAddr),
+    /// An object of a type that another program defines.
+    Foreign(ForeignObject),
+}
+
+/// An object of a type that another program defines.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ForeignObject {
+    /// The type's group and version.
+    pub version: &'static str,
+    /// The type's kind.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its uid.
+    pub uid: Arc<str>,
+}
+
+impl fmt::Display for ForeignObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
+impl fmt::Display for Object {
+    /// Writes the object's name without its namespace.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(service) => f.write_str(&service.name),
+            Self::VirtualIp(vip) => f.write_str(&object_name(*vip)),
+            Self::Foreign(object) => f.write_str(&object.name),
+        }
+    }
+}
+
+/// The type of an Event. Warnings come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A fault or an obstacle.
+    Warning,
+    /// A change without a fault.
+    Normal,
+}
+
+impl Kind {
+    /// Returns the name of the kind in an Event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warning => "Warning",
+            Self::Normal => "Normal",
+        }
+    }
+}
+
+/// Reason of an Event, in one word for programs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reason {
+    /// A node announces a VIP that had no holder.
+    Announced,
+    /// A VIP has moved to another node.
+    Moved,
+    /// No node can hold a VIP.
+    Nobody,
+    /// A VIP cannot be moved to the node that an operator named.
+    CannotMove,
+    /// Another host claims a VIP.
+    Conflict,
+    /// One more host claims a VIP in conflict.
+    ConflictGrows,
+    /// A conflict is over.
+    ConflictOver,
+    /// The holder has taken back a VIP that another host announced in a peer's name.
+    TakenBack,
+    /// A Service has a problem.
+    Problem,
+}
+
+impl Reason {
+    /// Returns the name of the reason in an Event.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Announced => "Announced",
+            Self::Moved => "Moved",
+            Self::Nobody => "Nobody",
+            Self::CannotMove => "CannotMove",
+            Self::Conflict => "Conflict",
+            Self::ConflictGrows => "ConflictGrows",
+            Self::ConflictOver => "ConflictOver",
+            Self::TakenBack => "TakenBack",
+            Self::Problem => "Problem",
+        }
+    }
+
+    /// Returns the kind of an Event with this reason.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Announced | Self::Moved | Self::ConflictOver => Kind::Normal,
+            Self::Nobody
+            | Self::CannotMove
+            | Self::Conflict
+            | Self::ConflictGrows
+            | Self::TakenBack
+            | Self::Problem => Kind::Warning,
+        }
+    }
+}
+
+/// The topic of a message. Newer news of one topic about an object replaces older news. A Service may
+/// have several VIPs.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Topic {
+    /// The holder of a VIP.
+    Holder(Option<IpAddr>),
+    /// Other hosts that claim a VIP.
+    Conflict(Option<IpAddr>),
+    /// A problem of a Service, in its words. A Service may have several problems.
+    Problem(Arc<str>),
+}
+
+/// A message that becomes an Event.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Message {
+    /// The object that it is about.
+    pub object: Object,
+    /// The object's uid, by which `kubectl describe` finds its Events.
+    pub uid: Option<Arc<str>>,
+    /// Its reason.
+    pub reason: Reason,
+    /// The VIP that it is about, unless it is a problem.
+    vip: Option<IpAddr>,
+    /// Its words.
+    note: Arc<str>,
+}
+
+impl Message {
+    /// Returns a message. Makes its note legible, and cuts off what is longer than the API allows.
+    pub fn new(object: Object, uid: Option<Arc<str>>, reason: Reason, note: &str) -> Self {
+        Self { object, uid, reason, vip: None, note: clipped(note) }
+    }
+
+    /// Returns the same message as news about a VIP.
+    #[must_use]
+    pub fn about(self, vip: IpAddr) -> Self {
+        Self { vip: Some(vip), ..self }
+    }
+
+    /// Returns the message about a Service's problem.
+    pub fn of_problem(service: ServiceName, uid: Option<Arc<str>>, problem: &Problem) -> Self {
+        Self::new(Object::Service(service), uid, Reason::Problem, &problem.to_string())
+    }
+
+    /// Returns the message about a problem of an object that another program defines.
+    pub fn of_foreign(object: ForeignObject, words: &str) -> Self {
+        let uid = Some(Arc::clone(&object.uid));
+        Self::new(Object::Foreign(object), uid, Reason::Problem, words)
+    }
+
+    /// Returns its words.
+    pub fn note(&self) -> &str {
+        &self.note
+    }
+
+    /// Returns the name of its Event. All nodes use the same name. Another message has another
+    /// name, and so has an object that was created anew.
+    pub(super) fn event_name(&self) -> String {
+        // The name may differ between versions of the agent. Then there are two Events.
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        format!("{}.{:016x}", self.object, hasher.finish())
+    }
+
+    /// Returns true if the message is about a VIP's holder. Such news grows old. A
+    /// conflict or a problem stands until it is over.
+    pub(super) fn is_about_holder(&self) -> bool {
+        matches!(self.topic(), Topic::Holder(_))
+    }
+
+    pub(super) fn topic(&self) -> Topic {
+        match self.reason {
+            Reason::Announced | Reason::Moved | Reason::Nobody | Reason::CannotMove => {
+                Topic::Holder(self.vip)
+            }
+            Reason::Conflict | Reason::ConflictGrows | Reason::ConflictOver | Reason::TakenBack => {
+                Topic::Conflict(self.vip)
+            }
+            Reason::Problem => Topic::Problem(Arc::clone(&self.note)),
+        }
+    }
+}
+
+impl Topic {
+    pub(super) fn of_problem(problem: &Problem) -> Self {
+        Self::Problem(clipped(&problem.to_string()))
+    }
+}
+
+fn clipped(note: &str) -> Arc<str> {
+    let note = Legible(note).to_string();
+    note[..note.floor_char_boundary(MAX_NOTE)].into()
+}
+
+/// A notice of the ownership engine, in the words of an Event.
+#[derive(PartialEq, Eq, Debug)]
+pub struct News<'a> {
+    /// The VIP that it is about.
+    pub vip: IpAddr,
+    /// The Services that it is about.
+    pub services: &'a [ServiceName],
+    /// Its reason.
+    pub reason: Reason,
+    /// Its words.
+    pub note: String,
+}
+
+impl<'a> News<'a> {
+    /// Returns the news in a notice from the engine on `node`.
+    /// Returns none if the notice is for the log only.
+    pub fn of(notice: &'a Notice, node: &NodeName) -> Option<Self> {
+        let (vip, services, reason, note) = match notice {
+            Notice::Holds { vip, services, from: Some(from), cause } => {
+                let note = format!("{vip} moved from {from} to {node}, because {cause}");
+                (vip, services, Reason::Moved, note)
+            }
+            Notice::Holds { vip, services, from: None, cause } => {
+                (vip, services, Reason::Announced, format!("{vip} is announced from {node}: {cause}"))
+            }
+            Notice::Nobody { vip, services, why } => {
+                (vip, services, Reason::Nobody, format!("no node can hold {vip}: {why}"))
+            }
+            Notice::CannotMove { vip, services, to, why } => {
+                (vip, services, Reason::CannotMove, format!("{vip} cannot be moved to {to}: {why}"))
+            }
+            Notice::Repaired { .. }
+            | Notice::WentBack
+            | Notice::SessionEnded { .. }
+            | Notice::WireSlow { .. }
+            | Notice::FalseEnd { .. }
+            | Notice::WireContact { .. }
+            | Notice::NotAlone { .. } => {
+                return None;
+            }
+        };
+        Some(Self { vip: *vip, services, reason, note })
+    }
+}

@@ -1,0 +1,129 @@
+//! Choice of the node that reports a Service's problem: one Event is written, not one per node.
+//!
+//! All nodes see a problem at about the same time. The holder of one of the Service's VIPs reports
+//! it. Without a holder, the first living node by name does. All nodes reach the same result
+//! without asking each other. A problem that only a node's own network shows is the exception.
+//! Every node that sees it reports it, in the same words and so in the same Event.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::{
+    base::time::Monotonic,
+    records::{NodeName, ServiceName},
+    services::{Problem, Role, SeenBy},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Age at which a problem is reported. By then a new Service has a
+/// holder, and a passing problem is over.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Age at which a problem counts as reported by the responsible node. Before that, a node that
+/// takes over the responsibility reports the problem again: the other node may have died first.
+const FRESH: Duration = Duration::from_mins(1);
+/// The time between two looks at which node is responsible.
+const LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Unreported {
+    problem: Problem,
+    /// Time of the report.
+    settled: Monotonic,
+    /// End of the time in which another node may still report the problem.
+    fresh_until: Monotonic,
+}
+
+/// Problems that this node may still have to report.
+#[derive(Debug, Default)]
+pub struct Reporting {
+    unreported: BTreeMap<ServiceName, Vec<Unreported>>,
+    next: Option<Monotonic>,
+}
+
+impl Reporting {
+    /// Takes in a new problem of a Service.
+    pub fn begin(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
+        let settled = now + SETTLED;
+        let unreported = Unreported { problem, settled, fresh_until: now + FRESH };
+        self.unreported.entry(service).or_default().push(unreported);
+        self.next = Some(self.next.map_or(settled, |next| next.min(settled)));
+    }
+
+    /// Takes in the end of a problem.
+    pub fn end(&mut self, service: &ServiceName, problem: &Problem) {
+        let Some(unreported) = self.unreported.get_mut(service) else { return };
+        unreported.retain(|unreported| unreported.problem != *problem);
+        if unreported.is_empty() {
+            self.unreported.remove(service);
+        }
+        if self.unreported.is_empty() {
+            self.next = None;
+        }
+    }
+
+    /// Returns the problems that this node is to report now. `is_responsible` returns true if this
+    /// node reports a problem, and none while that is unknown.
+    pub fn due(
+        &mut self,
+        is_responsible: impl Fn(&ServiceName, &Problem) -> Option<bool>,
+        now: Monotonic,
+    ) -> Vec<(ServiceName, Problem)> {
+        let mut due = Vec::new();
+        if self.next.is_none_or(|next| now < next) {
+            return due;
+        }
+        self.unreported.retain(|service, unreported| {
+            unreported.retain_mut(|Unreported { problem, settled, fresh_until }| {
+                if now < *settled {
+                    return true;
+                }
+                match is_responsible(service, problem) {
+                    Some(true) => {
+                        due.push((service.clone(), problem.clone()));
+                        false
+                    }
+                    Some(false) => now < *fresh_until,
+                    None => {
+                        *fresh_until = now + FRESH;
+                        true
+                    }
+                }
+            });
+            !unreported.is_empty()
+        });
+        self.next = (!self.unreported.is_empty()).then_some(now + LOOK);
+        due
+    }
+
+    /// Returns the time of the next [`Reporting::due`].
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        self.next
+    }
+}
+
+/// Returns true if the node `own` is to report a problem. Returns none while the `alive` nodes are
+/// unknown. `claimed_by` are the nodes that the claims on the Service's VIPs name.
+pub fn is_responsible<'a>(
+    role: Role,
+    own: &NodeName,
+    problem: &'a Problem,
+    claimed_by: impl IntoIterator<Item = &'a NodeName>,
+    alive: &'a BTreeSet<NodeName>,
+) -> Option<bool> {
+    // The controller sees what all nodes see.
+    if role == Role::Announcer && problem.seen_by() != SeenBy::This {
+        return Some(false);
+    }
+    let first = alive.first()?;
+    let best = match problem.seen_by() {
+        SeenBy::This => return Some(true),
+        SeenBy::AllBest(node) => Some(node),
+        SeenBy::All => None,
+    };
+    let reporter = best.into_iter().chain(claimed_by).find(|node| alive.contains(*node)).unwrap_or(first);
+    Some(reporter == own)
+}

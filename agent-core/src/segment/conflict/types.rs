@@ -1,0 +1,305 @@
+//! Values of conflicts: settings, events, commands, and the lines of a report.
+
+use std::time::Duration;
+
+use vipward_common::{Defence, EventKind, MacAddr, VipKey};
+
+use crate::{base::time::Monotonic, records::Epoch};
+
+/// Settings of conflicts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The response to a claim on a held VIP.
+    pub defend: Defend,
+    /// Quiet time that ends a conflict.
+    pub quiet: Duration,
+}
+
+impl Settings {
+    /// Settings that match every claim, and end a conflict after five quiet minutes.
+    pub const DEFAULT: Self = Self { defend: Defend::Match, quiet: Duration::from_mins(5) };
+}
+
+/// The response to a claim on a held VIP, besides dropping it. The VIP is never given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Defend {
+    /// The program's announcement for each broadcast claim, within its limits, besides those of
+    /// `Always`.
+    #[default]
+    Match,
+    /// An announcement at once, and one per `DEFEND_INTERVAL` while claims come (RFC 5227, 2.4 c).
+    Always,
+    /// One announcement, when a conflict begins.
+    Once,
+    /// No announcement.
+    Never,
+}
+
+impl Defend {
+    /// Returns the program's part.
+    pub const fn in_program(self) -> Defence {
+        match self {
+            Self::Match => Defence::Match,
+            Self::Always | Self::Once | Self::Never => Defence::Off,
+        }
+    }
+}
+
+/// State of a conflict: this node's part in the VIP, and the kind of host that claims it.
+///
+/// At any time at most one conflict about a VIP is in one of the shown states.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum What {
+    /// A stranger claims a VIP that this node holds.
+    Held,
+    /// A stranger claims a VIP that this node guards for its holder.
+    Guarded,
+    /// A stranger uses the address of a VIP that this node would hold.
+    InUse,
+    /// A stranger claims a VIP whose holder this node does not know.
+    Sighted,
+    /// A peer claims a VIP that this node holds.
+    Contested,
+    /// A peer announced a VIP of another node.
+    Moved,
+    /// The program gave the VIP to a peer while the fence had lapsed.
+    Yielded,
+}
+
+impl What {
+    pub(super) const FIRST_SHOWN: Self = Self::Held;
+    pub(super) const LAST_SHOWN: Self = Self::InUse;
+
+    /// Returns the name of the state in logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Guarded => "guarded",
+            Self::InUse => "in_use",
+            Self::Sighted | Self::Contested | Self::Moved | Self::Yielded => self.kind(),
+        }
+    }
+
+    /// Returns the name of the event's kind in logs.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Held | Self::Guarded | Self::InUse => EventKind::Conflict.name(),
+            Self::Sighted => EventKind::Sighted.name(),
+            Self::Contested => EventKind::Contested.name(),
+            Self::Moved => EventKind::Moved.name(),
+            Self::Yielded => EventKind::Yielded.name(),
+        }
+    }
+
+    /// Returns true if metrics, pages and Events show the conflict. Any other is only logged.
+    pub fn is_shown(self) -> bool {
+        (Self::FIRST_SHOWN..=Self::LAST_SHOWN).contains(&self)
+    }
+
+    /// Returns true if a peer is the other side.
+    pub const fn is_with_peer(self) -> bool {
+        match self {
+            Self::Held | Self::Guarded | Self::InUse | Self::Sighted => false,
+            Self::Contested | Self::Moved | Self::Yielded => true,
+        }
+    }
+}
+
+/// The right of a peer to announce a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// The VIP's claim object names the peer, or no Service wants the VIP any more.
+    Given,
+    /// The claim object, in this epoch, names another node or none.
+    /// The news of a move may be under way.
+    NotGiven(Epoch),
+    /// This node cannot know the right: it has not listed the objects yet, or its
+    /// fence has lapsed. The last known epoch of the claim object is this one.
+    Unknown(Epoch),
+    /// No claim objects exist: the host is in no cluster.
+    NoClaims,
+}
+
+/// A claim, as an event of the program describes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sight {
+    /// The VIP, and the segment on which it was claimed.
+    pub key: VipKey,
+    /// State of the conflict that the claim belongs to.
+    pub what: What,
+    /// The claimed MAC (sha).
+    pub mac: MacAddr,
+    /// The Ethernet source. A careful impostor uses another MAC than sha.
+    pub source: MacAddr,
+    /// oper of the frame.
+    pub oper: u16,
+    /// The MAC of the VIP; zero if unknown.
+    pub holder: MacAddr,
+    /// Number of claims that this one stands for: itself,
+    /// and those that the program did not report.
+    pub times: u64,
+    /// Time of the claim, by the program's clock. The agent reads the claim later.
+    pub at: Monotonic,
+    /// The right of a peer to the VIP. It has no meaning for a stranger.
+    pub right: Right,
+}
+
+/// The program's count of one MAC's claims on one
+/// VIP. The count may have begun before the conflict.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// The VIP, and the segment on which it was claimed.
+    pub key: VipKey,
+    /// The MAC and its count.
+    pub offender: Offender,
+}
+
+/// An input of [`Conflicts`](super::Conflicts).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A host claims a VIP, or answers for one that was probed.
+    Sighted(Sight),
+    /// The counts that [`Command::Count`] asked for.
+    Counted(Vec<Counted>),
+    /// A MAC turned out to be a peer's.
+    Recognised {
+        /// The interface that it is seen through.
+        ifindex: u32,
+        /// The MAC.
+        mac: MacAddr,
+    },
+    /// Probes have shown that an address in use is free now.
+    Free(VipKey),
+    /// This node has no part in the VIP any more, or the VIP's interface has gone.
+    Forgotten(VipKey),
+}
+
+/// An action for the shell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Announce the VIP, as often as the RFC allows.
+    Defend(VipKey),
+    /// Read the program's counts; [`Event::Counted`] follows.
+    Count,
+    /// Report a line.
+    Report(Line),
+}
+
+/// A host that claims a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offender {
+    /// sha of its claims.
+    pub mac: MacAddr,
+    /// Ethernet source of the last claim.
+    pub source: MacAddr,
+    /// oper of the last claim.
+    pub oper: u16,
+    /// Time of its first claim in this conflict.
+    pub first: Monotonic,
+    /// Time of its last claim.
+    pub last: Monotonic,
+    /// Number of its claims.
+    pub claims: u64,
+}
+
+/// A conflict about one VIP on one segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conflict {
+    /// The VIP, and the segment on which it is claimed.
+    pub key: VipKey,
+    /// Its state.
+    pub what: What,
+    /// The MAC of the VIP; zero if unknown.
+    pub holder: MacAddr,
+    /// Time of the first claim.
+    pub begun: Monotonic,
+    /// Time of the last claim.
+    pub last: Monotonic,
+    /// Number of claims.
+    pub claims: u64,
+    /// The hosts that take part, in the order of their first claims.
+    pub offenders: Vec<Offender>,
+    /// True if hosts take part that are not listed.
+    pub more: bool,
+    /// Number of requested defences.
+    pub defences: u64,
+}
+
+/// The reason of a conflict's end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// No claim came for long enough.
+    Quiet,
+    /// The offender is a peer.
+    Recognised,
+    /// The address is free.
+    Free,
+    /// This node has no part in the VIP any more.
+    Forgotten,
+    /// The conflict goes on in another state.
+    Turned,
+}
+
+impl End {
+    /// Returns the reason in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quiet => "no claims any more",
+            Self::Recognised => "the offender is a peer",
+            Self::Free => "the address is free",
+            Self::Forgotten => "this node does not look for it any more",
+            Self::Turned => "this node is something else to the VIP now",
+        }
+    }
+}
+
+/// Line of a report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Line {
+    /// A conflict begins, or a VIP is yielded again.
+    Began {
+        /// The conflict.
+        conflict: Conflict,
+        /// The claim that it begins with.
+        sight: Sight,
+    },
+    /// Another MAC takes part.
+    NewOffender {
+        /// The conflict.
+        conflict: Conflict,
+        /// The MAC.
+        mac: MacAddr,
+    },
+    /// The conflict goes on.
+    GoesOn {
+        /// The conflict.
+        conflict: Conflict,
+        /// Number of claims since the last line about the conflict.
+        times: u64,
+    },
+    /// The conflict is over.
+    Ended {
+        /// The conflict.
+        conflict: Conflict,
+        /// The reason.
+        why: End,
+    },
+    /// More conflicts are open than the agent keeps.
+    TooMany {
+        /// Number of claims that belong to no conflict.
+        times: u64,
+    },
+}
+
+impl Line {
+    /// Returns true if metrics, pages and Events show the conflict.
+    pub fn is_shown(&self) -> bool {
+        match self {
+            Self::Began { conflict, .. }
+            | Self::NewOffender { conflict, .. }
+            | Self::GoesOn { conflict, .. }
+            | Self::Ended { conflict, .. } => conflict.what.is_shown(),
+            Self::TooMany { .. } => false,
+        }
+    }
+}

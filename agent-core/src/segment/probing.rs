@@ -1,0 +1,428 @@
+//! Schedule of ARP Probes, which find out if an address is free (RFC 5227, 2.1).
+//!
+//! An address is probed before its VIP is held for the first time. An address in use is probed
+//! again and again, and so found free within seconds. Held VIPs are probed about once a minute: some
+//! rivals only answer requests, and only a host that asks hears them.
+//!
+//! Due probes leave as the pace allows: for addresses without a result first, then for those whose
+//! attempt has begun, then for all others that were in use.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use vipward_common::{MacAddr, VipKey};
+
+use self::{
+    asked::{Asked, RETRY, Turn},
+    round::Round,
+};
+use crate::base::{
+    pace::{Pace, between, chance},
+    time::Monotonic,
+};
+
+mod asked;
+mod round;
+#[cfg(test)]
+mod tests;
+
+/// Longest wait before the first probe (RFC 5227, 1.1).
+const PROBE_WAIT: Duration = Duration::from_secs(1);
+/// Least time between two probes (RFC 5227, 1.1).
+const PROBE_MIN: Duration = Duration::from_secs(1);
+/// Most time between two probes (RFC 5227, 1.1).
+const PROBE_MAX: Duration = Duration::from_secs(2);
+/// Wait after the last probe (RFC 5227, 1.1).
+const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
+/// Largest number of addresses without a result that are probed at
+/// a time. It is enough for the fastest pace.
+const MOST_AT_ONCE: usize = 4_096;
+/// Part of the rate that addresses in use may take. The rest is for
+/// addresses without a result, and for held VIPs.
+const SHARE_IN_USE: u32 = 2;
+/// Settings of probing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Number of probes before an address counts as free; 0 turns them off.
+    pub count: u32,
+    /// Time between these probes.
+    pub timing: Timing,
+    /// Time between two probes for a held VIP; none turns them off.
+    pub repeat: Option<Duration>,
+    /// Most frames a second, over all VIPs.
+    pub rate: u32,
+}
+
+impl Settings {
+    /// Settings for three probes with a result within 700
+    /// ms, and one probe a minute while a VIP is held.
+    pub const DEFAULT: Self = Self {
+        count: 3,
+        timing: Timing::Every(Duration::from_millis(200)),
+        repeat: Some(Duration::from_mins(1)),
+        rate: 5_000,
+    };
+
+    /// Returns the longest time that it takes to find an address free,
+    /// if the rate delays no probe. Returns none if probing is off.
+    pub fn longest(&self) -> Option<Duration> {
+        let count = self.count;
+        (count > 0).then(|| match self.timing {
+            Timing::Every(interval) => interval / 2 + interval * count,
+            Timing::Rfc5227 => PROBE_WAIT + PROBE_MAX * (count - 1) + ANNOUNCE_WAIT,
+        })
+    }
+}
+
+/// Times of probes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timing {
+    /// The time between two probes, and from the last probe to
+    /// the result. The first probe comes after up to half of it.
+    Every(Duration),
+    /// The times of RFC 5227, 2.1.1. Three probes take four to seven seconds in all.
+    Rfc5227,
+}
+
+/// An input of the [`Prober`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// This node is about to hold a VIP for the first time.
+    Wanted {
+        /// The VIP.
+        key: VipKey,
+        /// False if other nodes probe the address often while it is in use.
+        often: bool,
+    },
+    /// This node holds the VIP now, or no longer wants it.
+    Forget(VipKey),
+    /// A host claims the address, or is a rival that probes for it (RFC 5227, 2.1.1).
+    Heard {
+        /// The VIP.
+        key: VipKey,
+        /// The sender's MAC.
+        mac: MacAddr,
+        /// True if the MAC is a peer's.
+        by_peer: bool,
+    },
+    /// The interface has appeared, or has carrier again. Earlier probes may have reached no host.
+    Restart {
+        /// The interface.
+        ifindex: u32,
+    },
+    /// A MAC turned out to be a peer's.
+    Recognised {
+        /// The interface that it is seen through.
+        ifindex: u32,
+        /// The MAC.
+        mac: MacAddr,
+    },
+    /// A probe could not be sent.
+    NotSent(VipKey),
+    /// Time has passed, and everything that was heard meanwhile has been passed on.
+    Tick,
+}
+
+/// The result of probing an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Probed {
+    /// The address is free.
+    Free,
+    /// The address is in use.
+    InUse {
+        /// The MAC that uses it.
+        mac: MacAddr,
+        /// True if the MAC is a peer's.
+        by_peer: bool,
+    },
+}
+
+/// An action for the shell, or a result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Send one probe.
+    Send(VipKey),
+    /// No host uses the address.
+    Free(VipKey),
+    /// A host uses the address. The prober probes it again by itself.
+    InUse {
+        /// The VIP.
+        key: VipKey,
+        /// The MAC of the first host that was heard.
+        mac: MacAddr,
+        /// True if the MAC is a peer's.
+        by_peer: bool,
+        /// Number of attempts that found it in use.
+        conflicts: u32,
+        /// Time of the next attempt.
+        again: Monotonic,
+    },
+}
+
+/// The probing of all addresses.
+#[derive(Debug)]
+pub struct Prober {
+    settings: Settings,
+    seed: u64,
+    asked: BTreeMap<VipKey, Asked>,
+    /// The next steps of these addresses, by time.
+    waiting: BTreeSet<(Monotonic, VipKey)>,
+    /// Due probes, in the order in which they leave.
+    ready: BTreeSet<(Turn, Monotonic, VipKey)>,
+    /// Addresses that wait until fewer are being probed.
+    queue: BTreeMap<VipKey, bool>,
+    /// Number of addresses with a first attempt under way.
+    new: usize,
+    /// The pace of all probes.
+    pace: Pace,
+    /// The pace of probes for addresses in use.
+    pace_in_use: Pace,
+    round: Round,
+}
+
+impl Prober {
+    /// Starts with no address. `seed` spreads the probes of different agents.
+    pub fn start(settings: &Settings, seed: u64, now: Monotonic) -> Self {
+        let pace = Pace::new(settings.rate, now);
+        let round = Round::start(seed, now + settings.repeat.unwrap_or_default());
+        Self {
+            settings: *settings,
+            seed,
+            asked: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            queue: BTreeMap::new(),
+            new: 0,
+            pace,
+            pace_in_use: Pace::new(settings.rate / SHARE_IN_USE, now),
+            round,
+        }
+    }
+
+    /// Applies other settings.
+    pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
+        if self.settings.repeat != settings.repeat {
+            self.round.next = now + settings.repeat.unwrap_or_default();
+        }
+        self.settings = *settings;
+        self.pace.set(settings.rate);
+        self.pace_in_use.set(settings.rate / SHARE_IN_USE);
+        // Fewer probes may be enough now.
+        self.waiting.extend(std::mem::take(&mut self.ready).into_iter().map(|(_, due, key)| (due, key)));
+    }
+
+    /// Returns true if this address is being probed, rests or is queued.
+    pub fn asks_about(&self, key: &VipKey) -> bool {
+        self.asked.contains_key(key) || self.queue.contains_key(key)
+    }
+
+    /// Returns true if an attempt for this address is under way. It rests between two attempts.
+    pub fn is_probing(&self, key: &VipKey) -> bool {
+        self.asked.get(key).is_some_and(|asked| asked.rests.is_none())
+    }
+
+    /// Returns the addresses that are being probed, rest or are queued.
+    pub fn all_asked(&self) -> impl Iterator<Item = VipKey> {
+        self.asked.keys().chain(self.queue.keys()).copied()
+    }
+
+    /// Puts off the attempt that is under way for an address, because a host probes for it too. The
+    /// host may be a node that this one does not know for a peer yet: their agents have started
+    /// together. Returns false if an attempt was put off before. Then the host is a rival.
+    pub fn put_off(&mut self, key: &VipKey, mac: MacAddr, now: Monotonic) -> bool {
+        if !self.asked.get(key).is_some_and(|asked| asked.rests.is_none() && !asked.was_put_off) {
+            return false;
+        }
+        self.unschedule(*key);
+        let Some(asked) = self.asked.get_mut(key) else { return false };
+        (asked.was_put_off, asked.rests, asked.due) = (true, Some(mac), now + RETRY);
+        self.waiting.insert((asked.due, *key));
+        true
+    }
+
+    /// Returns true if this address was found in use, and was not found free since.
+    pub fn is_in_use(&self, key: &VipKey) -> bool {
+        self.asked.get(key).is_some_and(|asked| asked.conflicts > 0)
+    }
+
+    /// Returns the number of addresses without any result yet.
+    pub fn undecided(&self) -> usize {
+        self.new + self.queue.len()
+    }
+
+    /// Takes in `event`. Returns the commands and results.
+    pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
+        let mut commands = Vec::new();
+        match event {
+            Event::Wanted { key, often } => self.want(key, often, now),
+            Event::Forget(key) => self.forget(key),
+            Event::Heard { key, mac, by_peer } => commands.extend(self.on_heard(key, (mac, by_peer), now)),
+            Event::Restart { ifindex } => self.restart(now, |key, _| key.ifindex == ifindex),
+            Event::Recognised { ifindex, mac } => {
+                self.restart(now, |key, asked| key.ifindex == ifindex && asked.rests == Some(mac));
+            }
+            Event::NotSent(key) => {
+                if let Some(asked) = self.asked.get_mut(&key) {
+                    asked.sent = asked.sent.saturating_sub(1);
+                }
+            }
+            // Only a tick concludes an attempt: everything heard until now has been passed on.
+            Event::Tick => {
+                self.fill(now);
+                self.go_on(now, &mut commands);
+            }
+        }
+        self.fill(now);
+        commands
+    }
+
+    /// Returns the time of the next [`Event::Tick`].
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        let waiting = self.waiting.first().map(|(due, _)| *due);
+        // A due probe waits for the pace.
+        let ready = self.ready.first().map(|(turn, ..)| self.opens(*turn));
+        waiting.into_iter().chain(ready).min()
+    }
+
+    /// Returns the held VIPs to be probed now. `held` is the number of all held
+    /// VIPs. `after` returns the held VIP after a given one, or the first.
+    pub fn next_of_held(
+        &mut self,
+        held: usize,
+        after: impl Fn(Option<VipKey>) -> Option<VipKey>,
+        now: Monotonic,
+    ) -> Vec<VipKey> {
+        let Some(repeat) = self.settings.repeat else { return Vec::new() };
+        self.round.go_on((repeat, held), after, &mut self.pace, now)
+    }
+
+    /// Returns the time of the next [`Prober::next_of_held`].
+    pub fn next_round(&self) -> Option<Monotonic> {
+        self.settings.repeat.map(|_| self.round.next)
+    }
+
+    /// Starts to probe an address, or changes how often an address in use is probed.
+    fn want(&mut self, key: VipKey, often: bool, now: Monotonic) {
+        match self.asked.get_mut(&key) {
+            Some(asked) => {
+                let was_often = std::mem::replace(&mut asked.often, often);
+                if often && !was_often && asked.rests.is_some() {
+                    self.attempt(key, now);
+                }
+            }
+            None => _ = self.queue.insert(key, often),
+        }
+    }
+
+    fn forget(&mut self, key: VipKey) {
+        self.queue.remove(&key);
+        self.unschedule(key);
+        if let Some(asked) = self.asked.remove(&key) {
+            self.new -= usize::from(asked.conflicts == 0);
+        }
+    }
+
+    fn unschedule(&mut self, key: VipKey) {
+        if let Some(asked) = self.asked.get(&key) {
+            self.waiting.remove(&(asked.due, key));
+            self.ready.remove(&(asked.turn(), asked.due, key));
+        }
+    }
+
+    /// Starts attempts for queued addresses.
+    fn fill(&mut self, now: Monotonic) {
+        while self.new < MOST_AT_ONCE
+            && let Some((key, often)) = self.queue.pop_first()
+        {
+            self.new += 1;
+            self.asked.insert(key, Asked::new(often, now));
+            self.attempt(key, now);
+        }
+    }
+
+    /// Starts an attempt, with the wait before its first probe.
+    fn attempt(&mut self, key: VipKey, from: Monotonic) {
+        let longest = match self.settings.timing {
+            Timing::Every(interval) => interval / 2,
+            Timing::Rfc5227 => PROBE_WAIT,
+        };
+        let longest = if self.settings.count == 0 { Duration::ZERO } else { longest };
+        self.unschedule(key);
+        let Some(asked) = self.asked.get_mut(&key) else { return };
+        asked.sent = 0;
+        asked.rests = None;
+        asked.due = from + between(Duration::ZERO, longest, chance(self.seed, key, asked.conflicts));
+        self.waiting.insert((asked.due, key));
+    }
+
+    /// Returns the time from a probe to the next step.
+    fn pause(&self, key: VipKey, sent: u32) -> Duration {
+        match self.settings.timing {
+            Timing::Every(interval) => interval,
+            Timing::Rfc5227 if sent >= self.settings.count => ANNOUNCE_WAIT,
+            Timing::Rfc5227 => between(PROBE_MIN, PROBE_MAX, chance(self.seed, key, sent + 100)),
+        }
+    }
+
+    fn on_heard(&mut self, key: VipKey, (mac, by_peer): (MacAddr, bool), now: Monotonic) -> Option<Command> {
+        self.asked.get(&key).filter(|asked| asked.rests.is_none())?;
+        self.unschedule(key);
+        let asked = self.asked.get_mut(&key)?;
+        self.new -= usize::from(asked.conflicts == 0);
+        let again = asked.rest(mac, now);
+        self.waiting.insert((again, key));
+        Some(Command::InUse { key, mac, by_peer, conflicts: asked.conflicts, again })
+    }
+
+    fn restart(&mut self, now: Monotonic, concerned: impl Fn(&VipKey, &Asked) -> bool) {
+        let asked = self.asked.iter().filter(|(key, asked)| concerned(key, asked));
+        for key in asked.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.attempt(key, now);
+        }
+    }
+
+    fn go_on(&mut self, now: Monotonic, commands: &mut Vec<Command>) {
+        while let Some((due, key)) = self.waiting.first().copied().filter(|(due, _)| *due <= now) {
+            self.waiting.remove(&(due, key));
+            let Some(asked) = self.asked.get(&key) else { continue };
+            if asked.rests.is_some() {
+                self.attempt(key, now);
+            } else if asked.sent < self.settings.count {
+                self.ready.insert((asked.turn(), due, key));
+            } else {
+                self.forget(key);
+                commands.push(Command::Free(key));
+                self.fill(now);
+            }
+        }
+        while let Some((turn, _, key)) = self.ready.first().copied()
+            && self.is_open(turn, now)
+        {
+            self.ready.pop_first();
+            self.pace.take();
+            if turn != Turn::New {
+                self.pace_in_use.take();
+            }
+            let sent = self.asked.get(&key).map_or(0, |asked| asked.sent) + 1;
+            let next = now + self.pause(key, sent);
+            let Some(asked) = self.asked.get_mut(&key) else { continue };
+            (asked.sent, asked.due) = (sent, next);
+            self.waiting.insert((next, key));
+            commands.push(Command::Send(key));
+        }
+    }
+
+    fn is_open(&mut self, turn: Turn, now: Monotonic) -> bool {
+        self.pace.is_open(now) && (turn == Turn::New || self.pace_in_use.is_open(now))
+    }
+
+    /// Returns the time at which a probe may leave.
+    fn opens(&self, turn: Turn) -> Monotonic {
+        match turn {
+            Turn::New => self.pace.next(),
+            Turn::Begun | Turn::InUse => self.pace.next().max(self.pace_in_use.next()),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The round over the held VIPs, which looks for rivals.
+
+use std::time::Duration;
+
+use vipward_common::VipKey;
+
+use crate::base::{
+    pace::{Pace, around, chance},
+    time::Monotonic,
+};
+
+/// Jitter of the time between two probes for a held VIP, in per cent, either way.
+const JITTER_PER_CENT: u32 = 10;
+/// Least time between two groups of probes for held VIPs. An agent with
+/// very many VIPs does not wake for each of them.
+const GROUP_EVERY: Duration = Duration::from_secs(1);
+
+/// The round over the held VIPs.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// The VIP that was probed last.
+    last: Option<VipKey>,
+    pub(super) next: Monotonic,
+    number: u32,
+    seed: u64,
+}
+
+impl Round {
+    /// Starts a round. Its first probes come at `next`.
+    pub(super) fn start(seed: u64, next: Monotonic) -> Self {
+        Self { last: None, next, number: 0, seed }
+    }
+
+    /// Returns the VIPs to be probed now. `held` is the number of all held VIPs, each of which
+    /// is probed once per `repeat`. `after` returns the held VIP after a given one, or the first.
+    pub(super) fn go_on(
+        &mut self,
+        (repeat, held): (Duration, usize),
+        after: impl Fn(Option<VipKey>) -> Option<VipKey>,
+        pace: &mut Pace,
+        now: Monotonic,
+    ) -> Vec<VipKey> {
+        if self.next > now {
+            return Vec::new();
+        }
+        let count = u32::try_from(held).unwrap_or(u32::MAX);
+        if count == 0 {
+            self.next = now + repeat;
+            return Vec::new();
+        }
+        let each = repeat / count;
+        let group =
+            if each < GROUP_EVERY { GROUP_EVERY.as_nanos().div_ceil(each.as_nanos().max(1)) } else { 1 };
+        let mut probed = Vec::new();
+        for _ in 0..group.min(u128::from(count)) {
+            if !pace.is_open(now) {
+                break;
+            }
+            let Some(key) = after(self.last).or_else(|| after(None)) else { break };
+            pace.take();
+            self.last = Some(key);
+            probed.push(key);
+        }
+        if probed.is_empty() {
+            self.next = pace.next();
+            return probed;
+        }
+        self.number = self.number.wrapping_add(1);
+        let pause = each * u32::try_from(probed.len()).unwrap_or(u32::MAX);
+        let key = VipKey::new(0, [0; 4]);
+        let chance = chance(self.seed, key, self.number);
+        self.next = now + around(pause, JITTER_PER_CENT, chance);
+        probed
+    }
+}

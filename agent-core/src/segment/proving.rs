@@ -1,0 +1,336 @@
+//! Proves, segment by segment, that the program sees the frames that the kernel receives.
+//!
+//! A program can be attached and see nothing: native XDP on a bond runs with the index of a port,
+//! and a program of another kind may take the frames before it. So the agent listens on each
+//! segment for a moment, asks hosts there for an answer, and compares what its sockets received with
+//! what the program counted (`heard`):
+//!
+//! | socket | count | requests for held VIPs | finding |
+//! |---|---|---|---|
+//! | any | rose | none received | [`Proof::Proven`] |
+//! | nothing | stood | none received | [`Proof::Unproven`] |
+//! | frames | stood | any | [`Proof::Blind`] |
+//! | frames | rose | received | [`Proof::Bypassed`] |
+//!
+//! Blindness takes two rounds in a row, since an entry or an attachment may change in between. A
+//! round follows an attachment and each change of the links ([`Stack`]).
+
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+
+use vipward_common::{MacAddr, Proof};
+
+pub use self::asking::{MOST_ASKED, targets};
+use crate::{
+    base::time::Monotonic,
+    host::{
+        attaching::Mode,
+        net::{Interface, NetView},
+    },
+};
+
+mod asking;
+
+#[cfg(test)]
+mod tests;
+
+/// Time that a round listens.
+pub const LISTEN: Duration = Duration::from_secs(1);
+/// Time until the next round where the program has been proven.
+pub const PROVEN_FOR: Duration = Duration::from_mins(1);
+/// Time until the next round elsewhere.
+pub const DOUBTED_FOR: Duration = Duration::from_secs(10);
+/// Time after which a round counts as ended without a result.
+const LATEST: Duration = Duration::from_secs(5);
+/// First rounds that begin together, of a host with very many segments.
+const MOST_AT_ONCE: u32 = 16;
+/// Rounds without a passed request, after which a bypass counts as over.
+const CLEAN_ROUNDS: u8 = 6;
+
+/// The links that a segment's frames take, with the programs on them: the segment's own first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stack(Vec<Link>);
+
+/// A link, as far as its change may change what the program sees.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Link {
+    index: u32,
+    mac: MacAddr,
+    master: Option<u32>,
+    lower: Option<u32>,
+    hears: bool,
+    mode: Option<Mode>,
+    xdp_programs: Vec<u32>,
+    tc_programs: Option<Vec<u32>>,
+}
+
+impl Stack {
+    /// Returns the stack of a segment, or `None` if its interface is gone. `mode` returns the mode of
+    /// the program on a link.
+    pub fn of(view: &NetView, segment: u32, mode: impl Fn(u32) -> Option<Mode>) -> Option<Self> {
+        let link = |interface: &Interface| Link {
+            index: interface.index,
+            mac: interface.mac,
+            master: interface.master,
+            lower: interface.lower,
+            hears: interface.up && interface.carrier,
+            mode: mode(interface.index),
+            xdp_programs: interface.xdp_programs.clone(),
+            tc_programs: interface.tc_programs.clone(),
+        };
+        let own = link(view.interfaces.get(&segment)?);
+        let below = view.path(segment);
+        let below = below.iter().filter_map(|index| view.interfaces.get(index)).map(link);
+        Some(Self([own].into_iter().chain(below).collect()))
+    }
+
+    /// Returns true if the segment's interface can receive.
+    fn hears(&self) -> bool {
+        self.0.first().is_some_and(|link| link.hears)
+    }
+}
+
+/// The result of a round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Heard {
+    /// Frames of ARP and Neighbour Discovery that the sockets received, up to a bound.
+    pub frames: u32,
+    /// Such frames that the program counted meanwhile.
+    pub counted: u64,
+    /// A VIP whose entry was held all the time, and for which a socket received a question. The
+    /// program passes none of those on.
+    pub passed: Option<IpAddr>,
+}
+
+impl Heard {
+    /// Returns the kind of blindness that the round shows, if any.
+    const fn blindness(&self) -> Option<Proof> {
+        match self {
+            Self { frames: 1.., counted: 0, .. } => Some(Proof::Blind),
+            Self { passed: Some(_), .. } => Some(Proof::Bypassed),
+            _ => None,
+        }
+    }
+}
+
+/// An input of [`Proving`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The segments that the program serves, as just observed.
+    Observed(BTreeMap<u32, Stack>),
+    /// A round has ended.
+    Heard {
+        /// The segment.
+        segment: u32,
+        /// The number of the round.
+        round: u64,
+        /// The result.
+        heard: Heard,
+    },
+    /// The deadline has come.
+    Tick,
+}
+
+/// A command of [`Proving`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Listen on the segment for [`LISTEN`], and ask its hosts.
+    Listen {
+        /// The segment.
+        segment: u32,
+        /// The number of the round.
+        round: u64,
+    },
+    /// Record a finding: the first of a segment, or one that differs from the last.
+    Found {
+        /// The segment.
+        segment: u32,
+        /// The last finding.
+        from: Proof,
+        /// The finding.
+        to: Proof,
+        /// The result that it rests on.
+        heard: Heard,
+    },
+}
+
+/// The findings about all segments.
+#[derive(Debug, Default)]
+pub struct Proving {
+    segments: BTreeMap<u32, Segment>,
+    /// Findings of an earlier agent, about segments that have not been observed yet.
+    earlier: BTreeMap<u32, Proof>,
+    rounds: u64,
+}
+
+/// A segment.
+#[derive(Debug)]
+struct Segment {
+    stack: Stack,
+    proof: Proof,
+    /// True if this agent has recorded a finding.
+    is_recorded: bool,
+    /// True if the finding is about another stack, or of an earlier agent.
+    is_old: bool,
+    /// True if the last round showed blindness, and a second is to confirm it.
+    is_suspected: bool,
+    /// Rounds in a row that did not show the bypass that an earlier one had found.
+    clean: u8,
+    phase: Phase,
+}
+
+/// The progress of a segment's rounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// The next round is due at this time, if the interface can receive then.
+    Waiting(Monotonic),
+    /// A round is under way.
+    Listening { round: u64, until: Monotonic, is_old: bool },
+}
+
+impl Proving {
+    /// Returns the state at the start. `earlier` has the findings in the pinned maps. They stay until
+    /// this agent has its own.
+    pub fn start(earlier: BTreeMap<u32, Proof>) -> Self {
+        Self { earlier, ..Self::default() }
+    }
+
+    /// Takes in `event`.
+    pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
+        let mut commands = Vec::new();
+        match event {
+            Event::Observed(stacks) => self.observe(stacks, now),
+            Event::Heard { segment, round, heard } => {
+                if let Some(it) = self.segments.get_mut(&segment) {
+                    commands.extend(it.on_heard(segment, round, heard, now));
+                }
+            }
+            Event::Tick => {}
+        }
+        for (segment, it) in &mut self.segments {
+            if let Phase::Listening { round, until, .. } = it.phase
+                && until <= now
+            {
+                commands.extend(it.on_heard(*segment, round, Heard::default(), now));
+            }
+            if it.is_due(now) {
+                self.rounds += 1;
+                let round = self.rounds;
+                it.phase = Phase::Listening { round, until: now + LISTEN + LATEST, is_old: false };
+                commands.push(Command::Listen { segment: *segment, round });
+            }
+        }
+        commands
+    }
+
+    /// Returns the time of the next [`Event::Tick`].
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        self.segments.values().filter_map(Segment::next_deadline).min()
+    }
+
+    /// Returns the finding about a segment.
+    pub fn proof(&self, segment: u32) -> Proof {
+        let earlier = self.earlier.get(&segment).copied().unwrap_or_default();
+        self.segments.get(&segment).map_or(earlier, |it| it.proof)
+    }
+
+    fn observe(&mut self, stacks: BTreeMap<u32, Stack>, now: Monotonic) {
+        self.segments.retain(|segment, _| stacks.contains_key(segment));
+        let mut new = 0;
+        for (segment, stack) in stacks {
+            let earlier = self.earlier.remove(&segment).unwrap_or_default();
+            if let Some(it) = self.segments.get_mut(&segment) {
+                it.observe(stack, now);
+            } else {
+                let first = now + LISTEN * (new / MOST_AT_ONCE);
+                self.segments.insert(segment, Segment::new(stack, earlier, first));
+                new += 1;
+            }
+        }
+        // A segment that comes later has been away.
+        self.earlier.clear();
+    }
+}
+
+impl Segment {
+    fn new(stack: Stack, proof: Proof, now: Monotonic) -> Self {
+        Self {
+            stack,
+            proof,
+            is_recorded: false,
+            is_old: true,
+            is_suspected: false,
+            clean: 0,
+            phase: Phase::Waiting(now),
+        }
+    }
+
+    fn observe(&mut self, stack: Stack, now: Monotonic) {
+        if self.stack == stack {
+            return;
+        }
+        self.stack = stack;
+        self.is_old = true;
+        self.is_suspected = false;
+        match &mut self.phase {
+            Phase::Waiting(until) => *until = now,
+            // One socket for each segment at a time, however often the stack changes.
+            Phase::Listening { is_old, .. } => *is_old = true,
+        }
+    }
+
+    fn is_due(&self, now: Monotonic) -> bool {
+        self.stack.hears() && matches!(self.phase, Phase::Waiting(until) if until <= now)
+    }
+
+    fn next_deadline(&self) -> Option<Monotonic> {
+        match self.phase {
+            Phase::Waiting(until) => Some(until).filter(|_| self.stack.hears()),
+            Phase::Listening { until, .. } => Some(until),
+        }
+    }
+
+    fn on_heard(&mut self, segment: u32, round: u64, heard: Heard, now: Monotonic) -> Option<Command> {
+        match self.phase {
+            Phase::Listening { round: current, is_old, .. } if current == round => {
+                self.phase = Phase::Waiting(now);
+                if is_old {
+                    return None;
+                }
+            }
+            Phase::Listening { .. } | Phase::Waiting(_) => return None,
+        }
+        let is_known = !self.is_old;
+        let to = match heard.blindness() {
+            Some(blind) if self.is_suspected || is_known && self.proof == blind => {
+                self.clean = 0;
+                blind
+            }
+            Some(_) => {
+                self.is_suspected = true;
+                return None;
+            }
+            None if heard.counted == 0 => match self.proof {
+                Proof::Blind | Proof::Bypassed if is_known => self.proof,
+                Proof::Unproven | Proof::Proven | Proof::Blind | Proof::Bypassed => Proof::Unproven,
+            },
+            None if self.proof == Proof::Bypassed && is_known && self.clean + 1 < CLEAN_ROUNDS => {
+                self.clean += 1;
+                Proof::Bypassed
+            }
+            None => Proof::Proven,
+        };
+        self.conclude(segment, to, heard, now)
+    }
+
+    fn conclude(&mut self, segment: u32, to: Proof, heard: Heard, now: Monotonic) -> Option<Command> {
+        self.is_suspected = false;
+        self.is_old = false;
+        let pause = if to == Proof::Proven { PROVEN_FOR } else { DOUBTED_FOR };
+        self.phase = Phase::Waiting(now + pause);
+        let from = std::mem::replace(&mut self.proof, to);
+        if std::mem::replace(&mut self.is_recorded, true) && from == to {
+            return None;
+        }
+        Some(Command::Found { segment, from, to, heard })
+    }
+}

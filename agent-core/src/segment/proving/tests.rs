@@ -1,0 +1,371 @@
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use proptest::prelude::*;
+
+use super::{Command::*, *};
+use crate::host::net::{ConnectedRoute, Interface};
+
+const SEGMENT: u32 = 4;
+
+/// A round that showed each finding.
+const NOTHING: Heard = Heard { frames: 0, counted: 0, passed: None };
+const SEES: Heard = Heard { frames: 2, counted: 3, passed: None };
+const COUNTS: Heard = Heard { frames: 0, counted: 1, passed: None };
+const UNSEEN: Heard = Heard { frames: 1, counted: 0, passed: None };
+const PASSED: Heard = Heard { frames: 1, counted: 1, passed: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10))) };
+
+fn at(seconds: u64) -> Monotonic {
+    Monotonic::from_nanos(seconds * 1_000_000_000)
+}
+
+/// A bond of two ports, with a VLAN device on it.
+fn view() -> NetView {
+    let port = |index, name| Interface { master: Some(3), ..Interface::sample(index, name) };
+    let bond = Interface { kind: "bond".to_owned(), ..Interface::sample(3, "bond0") };
+    let vlan = Interface { kind: "vlan".to_owned(), lower: Some(3), ..Interface::sample(SEGMENT, "vlan0") };
+    let other = Interface::sample(9, "eth9");
+    let interfaces = [port(1, "eth1"), port(2, "eth2"), bond, vlan, other];
+    let interfaces = interfaces.into_iter().map(|interface| (interface.index, interface)).collect();
+    NetView { interfaces, ..NetView::default() }
+}
+
+fn stack_of(view: &NetView) -> Stack {
+    Stack::of(view, SEGMENT, |_| Some(Mode::Tc)).expect("the interface is there")
+}
+
+fn observed(stack: Stack) -> Event {
+    Event::Observed(BTreeMap::from([(SEGMENT, stack)]))
+}
+
+/// Returns the state after the segment was first observed, with its first round under way.
+fn begun(earlier: Proof) -> Proving {
+    let mut proving = Proving::start(BTreeMap::from([(SEGMENT, earlier)]));
+    let commands = proving.on_event(observed(stack_of(&view())), at(0));
+    assert_eq!(commands, [Listen { segment: SEGMENT, round: 1 }]);
+    proving
+}
+
+/// Ends the round that is under way. Returns the commands.
+fn end(proving: &mut Proving, heard: Heard, now: u64) -> Vec<Command> {
+    let round = proving.rounds;
+    proving.on_event(Event::Heard { segment: SEGMENT, round, heard }, at(now))
+}
+
+fn found(from: Proof, to: Proof, heard: Heard) -> Command {
+    Found { segment: SEGMENT, from, to, heard }
+}
+
+/// A description, the finding before, true if the stack has changed since, the rounds, and the
+/// finding after.
+type Row = (&'static str, Proof, bool, &'static [Heard], Proof);
+
+#[test]
+fn what_a_round_hears_leads_to_a_finding() {
+    use Proof::{Blind, Bypassed, Proven, Unproven};
+    let rows: [Row; 19] = [
+        ("nobody is heard", Unproven, true, &[NOTHING], Unproven),
+        ("socket and program hear", Unproven, true, &[SEES], Proven),
+        (
+            "the program alone hears: what it answers does not reach the socket",
+            Unproven,
+            true,
+            &[COUNTS],
+            Proven,
+        ),
+        ("the socket alone, once", Unproven, true, &[UNSEEN], Unproven),
+        ("the socket alone, twice", Unproven, true, &[UNSEEN, UNSEEN], Blind),
+        ("the socket alone, and then both", Unproven, true, &[UNSEEN, SEES], Proven),
+        ("the socket alone, and then nobody", Unproven, true, &[UNSEEN, NOTHING], Unproven),
+        ("a request passed, once", Proven, false, &[PASSED], Proven),
+        ("a request passed, twice", Proven, false, &[PASSED, PASSED], Bypassed),
+        ("a request passed, and then the socket alone", Proven, false, &[PASSED, UNSEEN], Blind),
+        ("nobody is heard any more", Proven, false, &[NOTHING], Unproven),
+        ("blind, and nothing has changed or is heard", Blind, false, &[NOTHING], Blind),
+        ("blind, and another stack is silent", Blind, true, &[NOTHING], Unproven),
+        ("blind, and seen now", Blind, false, &[SEES], Proven),
+        ("blind, as one round confirms", Blind, false, &[UNSEEN], Blind),
+        ("bypassed, and nobody asked for a VIP", Bypassed, false, &[SEES], Bypassed),
+        ("bypassed, and another stack sees", Bypassed, true, &[SEES], Proven),
+        ("bypassed, and seen for long", Bypassed, false, &[SEES, SEES, SEES, SEES, SEES, SEES], Proven),
+        (
+            "bypassed, and again before that",
+            Bypassed,
+            false,
+            &[SEES, SEES, SEES, PASSED, SEES, SEES],
+            Bypassed,
+        ),
+    ];
+    for (what, before, is_changed, rounds, expected) in rows {
+        let mut proving = begun(before);
+        proving.segments.get_mut(&SEGMENT).expect("observed").is_old = is_changed;
+        let mut now = 1;
+        for heard in rounds {
+            let commands = end(&mut proving, *heard, now);
+            now += 60;
+            if !commands.iter().any(|command| matches!(command, Listen { .. })) {
+                proving.on_event(Event::Tick, at(now));
+            }
+        }
+        assert_eq!(proving.proof(SEGMENT), expected, "{what}");
+    }
+}
+
+#[test]
+fn the_first_finding_and_every_other_one_are_recorded() {
+    let mut proving = begun(Proof::Unproven);
+    assert_eq!(end(&mut proving, NOTHING, 1), [found(Proof::Unproven, Proof::Unproven, NOTHING)]);
+    proving.on_event(Event::Tick, at(11));
+    assert_eq!(end(&mut proving, NOTHING, 12), []);
+    proving.on_event(Event::Tick, at(22));
+    assert_eq!(end(&mut proving, SEES, 23), [found(Proof::Unproven, Proof::Proven, SEES)]);
+}
+
+#[test]
+fn blindness_is_found_within_five_seconds_also_after_a_change_in_the_middle_of_a_round() {
+    let mut proving = begun(Proof::Unproven);
+    let mut view = view();
+    view.interfaces.get_mut(&1).expect("eth1").carrier = false;
+    assert_eq!(proving.on_event(observed(stack_of(&view)), at(0)), [], "one socket at a time");
+    assert_eq!(end(&mut proving, UNSEEN, 1), [Listen { segment: SEGMENT, round: 2 }], "of the old stack");
+    assert_eq!(end(&mut proving, UNSEEN, 2), [Listen { segment: SEGMENT, round: 3 }]);
+    assert_eq!(end(&mut proving, UNSEEN, 3), [found(Proof::Unproven, Proof::Blind, UNSEEN)]);
+}
+
+#[test]
+fn the_next_round_comes_after_a_minute_or_sooner_where_there_is_doubt() {
+    for (heard, pause) in [(SEES, PROVEN_FOR), (NOTHING, DOUBTED_FOR)] {
+        let mut proving = begun(Proof::Unproven);
+        end(&mut proving, heard, 1);
+        assert_eq!(proving.next_deadline(), Some(at(1) + pause));
+        assert_eq!(proving.on_event(observed(stack_of(&view())), at(2)), [], "nothing has changed");
+        assert_eq!(proving.on_event(Event::Tick, at(1) + pause), [Listen { segment: SEGMENT, round: 2 }]);
+    }
+}
+
+#[test]
+fn the_first_rounds_of_very_many_segments_begin_one_after_another() {
+    let segments = MOST_AT_ONCE + 1;
+    let stacks = || (0..segments).map(|segment| (segment, stack_of(&view()))).collect();
+    let mut proving = Proving::default();
+    let begun = proving.on_event(Event::Observed(stacks()), at(0)).len();
+    assert_eq!(begun, usize::try_from(MOST_AT_ONCE).expect("few"));
+    let last = Listen { segment: segments - 1, round: u64::from(segments) };
+    assert_eq!(proving.next_deadline(), Some(at(1)));
+    assert_eq!(proving.on_event(Event::Tick, at(1)), [last]);
+}
+
+#[test]
+fn a_round_without_an_end_counts_as_one_that_heard_nothing() {
+    let mut proving = begun(Proof::Proven);
+    let late = at(0) + LISTEN + LATEST;
+    assert_eq!(proving.next_deadline(), Some(late));
+    assert_eq!(proving.on_event(Event::Tick, late), [found(Proof::Proven, Proof::Unproven, NOTHING)]);
+    assert_eq!(end(&mut proving, SEES, 7), [], "it has ended");
+    assert_eq!(proving.proof(SEGMENT), Proof::Unproven);
+}
+
+#[test]
+fn a_segment_without_carrier_waits_for_it_and_keeps_its_finding() {
+    let mut proving = begun(Proof::Unproven);
+    end(&mut proving, SEES, 1);
+    let mut dark = view();
+    dark.interfaces.get_mut(&SEGMENT).expect("vlan0").carrier = false;
+    assert_eq!(proving.on_event(observed(stack_of(&dark)), at(2)), []);
+    assert_eq!((proving.next_deadline(), proving.proof(SEGMENT)), (None, Proof::Proven));
+    let commands = proving.on_event(observed(stack_of(&view())), at(3));
+    assert_eq!(commands, [Listen { segment: SEGMENT, round: 2 }]);
+}
+
+#[test]
+fn a_segment_that_goes_takes_its_finding_along() {
+    let mut proving = begun(Proof::Blind);
+    assert_eq!(proving.proof(SEGMENT), Proof::Blind, "an earlier agent's");
+    assert_eq!(proving.on_event(Event::Observed(BTreeMap::new()), at(1)), []);
+    assert_eq!((proving.proof(SEGMENT), proving.next_deadline()), (Proof::Unproven, None));
+    proving.on_event(observed(stack_of(&view())), at(2));
+    assert_eq!(proving.proof(SEGMENT), Proof::Unproven);
+}
+
+#[test]
+fn a_change_of_any_link_below_counts_and_of_no_other() {
+    type Change = (&'static str, u32, fn(&mut Interface), bool);
+    let rows: [Change; 10] = [
+        ("the segment's MAC", SEGMENT, |it| it.mac = MacAddr([2, 0, 0, 0, 0, 99]), true),
+        ("the segment's lower device", SEGMENT, |it| it.lower = Some(1), true),
+        ("the carrier of a port", 1, |it| it.carrier = false, true),
+        ("a port that goes down", 2, |it| it.up = false, true),
+        ("a port that leaves", 2, |it| it.master = None, true),
+        ("the bond's master", 3, |it| it.master = Some(9), true),
+        ("an XDP program on a port", 1, |it| it.xdp_programs = vec![7], true),
+        ("a program of tc on the bond", 3, |it| it.tc_programs = Some(vec![7]), true),
+        ("a name", 3, |it| it.name = "bond1".to_owned(), false),
+        ("another interface", 9, |it| it.carrier = false, false),
+    ];
+    let before = stack_of(&view());
+    for (what, index, change, counts) in rows {
+        let mut view = view();
+        change(view.interfaces.get_mut(&index).expect("it is there"));
+        assert_eq!(stack_of(&view) != before, counts, "{what}");
+    }
+    let native = Stack::of(&view(), SEGMENT, |_| Some(Mode::Native));
+    assert_ne!(native, Some(before), "another mode");
+    assert_eq!(Stack::of(&view(), 77, |_| None), None, "an interface that is gone");
+}
+
+#[test]
+fn a_ring_of_masters_has_an_end() {
+    let mut view = view();
+    view.interfaces.get_mut(&3).expect("bond0").master = Some(1);
+    assert_eq!(stack_of(&view).0.len(), 4);
+}
+
+/// The view, with addresses on the segment, routes, and gateways.
+fn addressed() -> NetView {
+    let mut view = view();
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let nets = ["192.0.2.2/24", "2001:db8::2/64"].map(|net| net.parse::<IpNet>().expect("a subnet"));
+    let bound = "192.0.2.10/32".parse().expect("an address");
+    let interface = view.interfaces.get_mut(&SEGMENT).expect("vlan0");
+    interface.addresses = [&[bound], &nets[..]].concat();
+    let route = |net: &IpNet| ConnectedRoute { prefix: net.trunc(), interface: SEGMENT, metric: 0 };
+    view.routes = nets.iter().map(route).collect();
+    view.next_hops = ["192.0.2.1", "198.51.100.1", "2001:db8::1"].map(ip).into();
+    view
+}
+
+fn host(last: u8) -> IpAddr {
+    Ipv4Addr::new(192, 0, 2, last).into()
+}
+
+fn host_6(last: u8) -> IpAddr {
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into()).into()
+}
+
+#[test]
+fn gateways_and_then_peers_of_the_segment_are_asked_in_both_families() {
+    let view = addressed();
+    let elsewhere = Ipv4Addr::new(203, 0, 113, 5).into();
+    let asked = |peers: &[IpAddr]| {
+        targets(&view, SEGMENT, peers.iter().copied(), |it| [host(20), host_6(20)].contains(&it))
+    };
+    let peers = [
+        host(7),
+        elsewhere,
+        host(1),
+        host(2),
+        host(20),
+        host(7),
+        host_6(7),
+        host_6(2),
+        host_6(20),
+        host_6(1),
+    ];
+    assert_eq!(asked(&peers), [host(1), host_6(1), host(7), host_6(7)]);
+    assert_eq!(asked(&(100..150).map(host).collect::<Vec<_>>()).len(), MOST_ASKED);
+    assert_eq!(targets(&view, 9, [host(7)], |_| false), [] as [IpAddr; 0], "another segment");
+}
+
+/// A step of a random history.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The round under way ends, or an old one.
+    End(Heard, bool),
+    /// The links change: the carrier of a port, and of the segment.
+    Links(bool, bool),
+    /// The segment goes.
+    Gone,
+    /// Time passes, up to the deadline or beyond.
+    Wait(u64),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let heard = (0_u32..3, 0_u64..3, any::<bool>()).prop_map(|(frames, counted, passed)| Heard {
+        frames,
+        counted,
+        passed: passed.then_some(host(10)),
+    });
+    prop_oneof![
+        6 => (heard, proptest::bool::weighted(0.1)).prop_map(|(heard, old)| Step::End(heard, old)),
+        2 => (any::<bool>(), proptest::bool::weighted(0.8)).prop_map(|(port, own)| Step::Links(port, own)),
+        1 => Just(Step::Gone),
+        3 => (0_u64..90).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn in_any_history_blindness_takes_two_rounds_and_one_round_is_under_way(
+        steps in proptest::collection::vec(any_step(), 0..60),
+    ) {
+        let mut proving = begun(Proof::Unproven);
+        let (mut now, mut recorded) = (0, Proof::Unproven);
+        // The number of the round under way, and the results since the last change of the links.
+        let (mut open, mut results): (Option<u64>, Vec<Heard>) = (Some(1), Vec::new());
+        let mut is_old = false;
+        let mut last = stack_of(&view());
+        for step in steps {
+            let event = match step {
+                Step::End(heard, true) => Event::Heard { segment: SEGMENT, round: 0, heard },
+                Step::End(heard, false) => {
+                    let Some(round) = open.take() else { continue };
+                    if !std::mem::take(&mut is_old) {
+                        results.push(heard);
+                    }
+                    Event::Heard { segment: SEGMENT, round, heard }
+                }
+                Step::Links(port, own) => {
+                    let mut view = view();
+                    view.interfaces.get_mut(&1).expect("eth1").carrier = port;
+                    view.interfaces.get_mut(&SEGMENT).expect("vlan0").carrier = own;
+                    let stack = stack_of(&view);
+                    if std::mem::replace(&mut last, stack.clone()) != stack || proving.segments.is_empty() {
+                        results.clear();
+                        is_old = open.is_some();
+                    }
+                    observed(stack)
+                }
+                Step::Gone => {
+                    results.clear();
+                    (open, is_old, recorded) = (None, false, Proof::Unproven);
+                    Event::Observed(BTreeMap::new())
+                }
+                Step::Wait(seconds) => {
+                    now += seconds;
+                    Event::Tick
+                }
+            };
+            // A round that is late ends without a result.
+            let late = proving.segments.values().any(|it| matches!(
+                it.phase, Phase::Listening { until, .. } if until <= at(now)
+            ));
+            if late && open.take().is_some() && !std::mem::take(&mut is_old) {
+                results.push(NOTHING);
+            }
+            for command in proving.on_event(event, at(now)) {
+                match command {
+                    Listen { segment, round } => {
+                        prop_assert_eq!((segment, open), (SEGMENT, None), "two at once");
+                        prop_assert!(last.hears());
+                        open = Some(round);
+                    }
+                    Found { from, to, heard, .. } => {
+                        prop_assert_eq!(from, recorded);
+                        recorded = to;
+                        let blind = results.iter().rev().take_while(|heard| heard.blindness().is_some());
+                        match to {
+                            Proof::Blind | Proof::Bypassed => {
+                                prop_assert!(blind.count() >= 2, "{:?} after {:?}", to, results);
+                            }
+                            Proof::Proven => prop_assert!(heard.counted > 0 && heard.passed.is_none()),
+                            Proof::Unproven => prop_assert_eq!((heard.frames, heard.counted), (0, 0)),
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(proving.proof(SEGMENT), recorded);
+            let waits = proving.segments.contains_key(&SEGMENT) && (last.hears() || open.is_some());
+            prop_assert_eq!(proving.next_deadline().is_some(), waits);
+        }
+    }
+}
