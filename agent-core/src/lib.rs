@@ -12,10 +12,12 @@
 //! - [`services`]: the VIPs that Services want.
 //! - [`ownership`]: the node that holds a VIP.
 //! - [`reports`]: the log lines, Events and notes on objects that are written, and how often.
+//! - [`agent`]: the parts of the agent, composed: inputs go in, effects come out.
 //! - [`diagnosis`]: the state of a host or cluster, what is wrong, and what to do.
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod base;
 pub mod config;
 pub mod diagnosis;

@@ -1,0 +1,3 @@
+//! The parts of the agent, composed: inputs go in, effects come out, and the order is decided here.
+
+pub mod segment;

@@ -1,0 +1,123 @@
+//! VIPs that wait, silent, until their addresses are known to be free.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use vipward_common::{MacAddr, Role, VipKey};
+
+use super::{
+    Segment,
+    types::{Context, Effect},
+};
+use crate::{
+    host::{
+        net::NetView,
+        placement::{Desired, DesiredEntry, Obstacle},
+        plan::{self, Observed},
+    },
+    segment::probing,
+};
+
+impl Segment {
+    /// Holds back each VIP that would be held for the first time, until its address is known to be
+    /// free: its desired entry is made silent.
+    pub fn hold_back(
+        &mut self,
+        desired: &mut Desired,
+        observed: &Observed,
+        context: &Context<'_>,
+    ) -> Vec<Effect> {
+        // A yielded VIP has been held here before, so it is taken back without a probe.
+        let yielded = plan::yielded(observed);
+        let was_held = |key: &VipKey| {
+            observed.entries.get(key).is_some_and(|entry| entry.role != Role::Foreign)
+                || yielded.contains_key(&key.addr)
+        };
+        let must_be_asked = |(key, entry): &(&VipKey, &DesiredEntry)| {
+            let is_new = entry.role == Role::Held && !was_held(key);
+            self.asks && is_new && context.authority.must_be_free(key.addr)
+        };
+        let held_back = desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
+        let before = std::mem::replace(&mut self.held_back, held_back);
+        self.silence(desired, context.view);
+        for key in before.difference(&self.held_back).copied().collect::<Vec<_>>() {
+            self.stop_probing(key, context);
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Makes the entries of held-back VIPs foreign to all MACs, and binds none of their addresses.
+    /// Removes an entry where the kernel answers for another program.
+    pub fn silence(&self, desired: &mut Desired, view: &NetView) {
+        if self.held_back.is_empty() {
+            return;
+        }
+        for key in &self.held_back {
+            if is_own_address(view, key) {
+                desired.entries.remove(key);
+            } else if let Some(entry) = desired.entries.get_mut(key) {
+                *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
+            }
+        }
+        let silent: BTreeSet<IpAddr> = self.held_back().collect();
+        desired.binds.retain(|(_, vip)| !silent.contains(vip));
+    }
+
+    /// Starts to probe the held-back addresses, and stops where another program has put the address on
+    /// this host.
+    pub(super) fn probe_held_back(&mut self, context: &Context<'_>) {
+        for key in self.held_back.clone() {
+            let is_own = is_own_address(context.view, &key);
+            let interface = context.view.interfaces.get(&key.ifindex);
+            // Without a carrier a probe reaches no host.
+            let reaches_hosts = interface.is_some_and(|interface| interface.up && interface.carrier);
+            match self.prober.asks_about(&key) {
+                true if is_own => self.stop_probing(key, context),
+                false if !is_own && reaches_hosts => {
+                    self.probe(probing::Event::Wanted { key, often: true }, context);
+                }
+                true | false => {}
+            }
+        }
+    }
+
+    /// Returns an obstacle for each held-back address that another program has put on the VIP's
+    /// interface. This host's kernel answers for it, so probes would find nothing.
+    pub fn own_addresses(&self, view: &NetView) -> impl Iterator<Item = Obstacle> {
+        self.held_back.iter().filter_map(move |key| {
+            let (vip, interface) = (key.addr, view.interfaces.get(&key.ifindex)?);
+            let net = interface.foreign_address(vip)?;
+            Some(Obstacle::OwnAddress { vip, net, interface: interface.name.clone() })
+        })
+    }
+
+    /// Returns the held-back VIPs.
+    pub fn held_back(&self) -> impl Iterator<Item = IpAddr> {
+        self.held_back.iter().map(|key| key.addr)
+    }
+
+    /// Returns the held-back VIPs whose addresses were found in use.
+    pub fn in_use(&self) -> impl Iterator<Item = IpAddr> {
+        self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr)
+    }
+
+    /// Returns the number of probed addresses without any result yet.
+    pub fn undecided(&self) -> usize {
+        self.prober.undecided()
+    }
+
+    /// Returns true if an address is probed here, or waits for that.
+    pub fn is_probed(&self, key: &VipKey) -> bool {
+        self.held_back.contains(key) || self.prober.asks_about(key)
+    }
+
+    /// Returns the addresses that are probed here, or wait for that.
+    pub fn probed(&self) -> BTreeSet<VipKey> {
+        self.held_back.iter().copied().chain(self.prober.all_asked()).collect()
+    }
+}
+
+/// Returns true if another program has put the VIP's address on its interface.
+fn is_own_address(view: &NetView, key: &VipKey) -> bool {
+    let interface = view.interfaces.get(&key.ifindex);
+    interface.is_some_and(|interface| interface.foreign_address(key.addr).is_some())
+}

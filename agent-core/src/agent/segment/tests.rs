@@ -1,0 +1,324 @@
+mod holding_back;
+mod listening;
+mod yielding;
+
+use std::time::Duration;
+
+use ipnet::IpNet;
+use vipward_common::OPER_REQUEST;
+
+use super::*;
+use crate::{
+    base::samples::{HOLDER, key, last_octet, stranger},
+    host::stale::Stale,
+    segment::conflict::{Line, Right},
+};
+
+/// The interface of [`key`].
+const ETH0: u32 = 3;
+const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+/// The source's word on all VIPs.
+#[derive(Clone, Copy)]
+struct Source {
+    right: Right,
+    may_take_back: bool,
+    must_be_free: bool,
+}
+
+impl Authority for Source {
+    fn right(&self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) -> Right {
+        self.right
+    }
+
+    fn may_take_back(&self, _vip: IpAddr) -> bool {
+        self.may_take_back
+    }
+
+    fn must_be_free(&self, _vip: IpAddr) -> bool {
+        self.must_be_free
+    }
+}
+
+/// A host with one interface, an agent that has started, and no VIP.
+struct Host {
+    segment: Segment,
+    view: NetView,
+    stale: Stale,
+    source: Source,
+    millis: u64,
+}
+
+impl Host {
+    fn new() -> Self {
+        let mut host = Self::that_starts();
+        assert_eq!(host.on(Input::Started), [""; 0]);
+        host
+    }
+
+    /// Returns a host whose agent does not have the fence yet.
+    fn that_starts() -> Self {
+        let settings = Settings {
+            announce: announce::Settings { refresh: Duration::from_mins(1), rate: 1_000 },
+            probe: probing::Settings::DEFAULT,
+            conflicts: conflict::Settings::DEFAULT,
+        };
+        let eth0 = Interface { mac: HOLDER, ..Interface::sample(ETH0, "eth0") };
+        let eth1 = Interface::sample(ETH0 + 1, "eth1");
+        Self {
+            segment: Segment::start(&settings, 1, Monotonic::from_nanos(0)),
+            view: NetView { interfaces: [(ETH0, eth0), (ETH0 + 1, eth1)].into(), ..NetView::default() },
+            stale: Stale::default(),
+            source: Source { right: Right::NoClaims, may_take_back: true, must_be_free: true },
+            millis: 0,
+        }
+    }
+
+    fn with<T>(&mut self, act: impl FnOnce(&mut Segment, &Context<'_>) -> T) -> T {
+        let context = Context {
+            view: &self.view,
+            peers: &[PEER],
+            stale: &self.stale,
+            authority: &self.source,
+            now: Monotonic::from_nanos(self.millis * 1_000_000),
+        };
+        act(&mut self.segment, &context)
+    }
+
+    fn on(&mut self, input: Input<'_>) -> Vec<String> {
+        words(&self.with(|segment, context| segment.on(input, context)))
+    }
+
+    /// Lets time pass, with a tick every ten milliseconds.
+    fn wait(&mut self, millis: u64) -> Vec<String> {
+        let end = self.millis + millis;
+        let mut all = Vec::new();
+        while self.millis < end {
+            self.millis += 10;
+            all.extend(self.on(Input::Tick));
+        }
+        all
+    }
+
+    fn hears(&mut self, event: Event) -> Vec<String> {
+        self.on(Input::Program(&event))
+    }
+
+    /// Takes a VIP, and lets its first round leave.
+    fn takes(&mut self, key: VipKey) {
+        let to = entry(Role::Held, HOLDER, 1);
+        self.on(Input::Entry { key, from: None, to: Some(&to) });
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut NetView)) -> Vec<String> {
+        let before = self.view.clone();
+        change(&mut self.view);
+        self.on(Input::Network(&before))
+    }
+
+    fn eth0(&mut self) -> &mut Interface {
+        self.view.interfaces.get_mut(&ETH0).expect("invariant: the host has it")
+    }
+}
+
+fn entry(role: Role, mac: MacAddr, generation: u16) -> VipEntry {
+    VipEntry { mac: mac.0, generation, role, slot: 0, until_ns: 0 }
+}
+
+fn event(kind: EventKind, mac: MacAddr) -> Event {
+    let IpAddr::V4(vip) = key(10).addr else { panic!("invariant: of IPv4") };
+    Event {
+        at_ns: 0,
+        swallowed: 0,
+        kind,
+        ifindex: ETH0,
+        oper: OPER_REPLY,
+        vip: vip.to_ipv6_mapped().octets(),
+        sha: mac.0,
+        source: mac.0,
+        holder: HOLDER.0,
+        _pad: [0; 4],
+    }
+}
+
+fn words(effects: &[Effect]) -> Vec<String> {
+    effects.iter().map(word).collect()
+}
+
+fn word(effect: &Effect) -> String {
+    let vip = |key: &VipKey| last_octet(key.addr);
+    let about = |conflict: &Conflict| format!("{} {}", conflict.what.name(), vip(&conflict.key));
+    match effect {
+        Effect::Announce(announce::Command::Send { key, round, .. }) => {
+            format!("announce {} {round:?}", vip(key))
+        }
+        Effect::Announce(announce::Command::Repeat { key, former, .. }) => {
+            format!("repeat {} to {former}", vip(key))
+        }
+        Effect::Probe(key) => format!("probe {}", vip(key)),
+        Effect::ProbeHeld(key) => format!("probe held {}", vip(key)),
+        Effect::Count => "count".to_owned(),
+        Effect::Report(Line::Began { conflict, .. }) => format!("began {}", about(conflict)),
+        Effect::Report(Line::NewOffender { conflict, .. }) => format!("grows {}", about(conflict)),
+        Effect::Report(Line::GoesOn { conflict, .. }) => format!("goes on {}", about(conflict)),
+        Effect::Report(Line::Ended { conflict, why }) => format!("ended {}: {}", about(conflict), why.name()),
+        Effect::Report(Line::TooMany { .. }) => "too many".to_owned(),
+        Effect::Probed { key, probed: Probed::Free } => format!("free {}", vip(key)),
+        Effect::Probed { key, probed: Probed::InUse { by_peer, .. } } => {
+            format!("in use {}{}", vip(key), if *by_peer { " by a peer" } else { "" })
+        }
+        Effect::Taken(key) => format!("taken {}", vip(key)),
+        Effect::FirstAnnounced(vip) => format!("first announced {}", last_octet(*vip)),
+        Effect::JoinGroups(key) => format!("groups {}", vip(key)),
+        Effect::TakeBack(vips) => {
+            let vips: Vec<_> = vips.keys().map(|vip| last_octet(*vip).to_string()).collect();
+            format!("take back {}", vips.join(" "))
+        }
+        Effect::Reconcile => "reconcile".to_owned(),
+        Effect::Unsettle => "unsettle".to_owned(),
+        Effect::Note(Note::FailedOver { ifindex, vips }) => {
+            format!("note: {ifindex} failed over, {vips} VIPs")
+        }
+        Effect::Note(Note::AsksAboutYield(vip)) => format!("note: asks about yield {}", last_octet(*vip)),
+        Effect::Note(Note::InUse { vip, .. }) => format!("note: in use {}", last_octet(*vip)),
+    }
+}
+
+/// The case, the entry before and after, and the effects.
+type Row = (&'static str, Option<VipEntry>, Option<VipEntry>, &'static [&'static str]);
+
+#[test]
+fn an_entry_is_announced_as_it_changes() {
+    let held = |mac, generation| Some(entry(Role::Held, mac, generation));
+    let foreign = Some(entry(Role::Foreign, PEER, 2));
+    let handover = Some(entry(Role::Handover, PEER, 2));
+    let taken: &'static [&'static str] = &["taken 10", "announce 10 Taking(0)"];
+    let rows: [Row; 9] = [
+        ("a new VIP", None, held(HOLDER, 1), taken),
+        ("a guarded VIP is taken", foreign, held(HOLDER, 3), taken),
+        ("a handover is ended", handover, held(HOLDER, 3), taken),
+        ("a yielded VIP is taken back", held(HOLDER, 1), held(HOLDER, 2), taken),
+        ("the MAC changes", held(HOLDER, 1), held(PEER, 1), &["announce 10 Taking(0)"]),
+        ("nothing changes", held(HOLDER, 1), held(HOLDER, 1), &[]),
+        ("it is handed over", held(HOLDER, 1), handover, &[]),
+        ("it is guarded", held(HOLDER, 1), foreign, &[]),
+        ("it is gone", held(HOLDER, 1), None, &[]),
+    ];
+    for (what, from, to, expected) in rows {
+        let mut host = Host::new();
+        let change = Input::Entry { key: key(10), from: from.as_ref(), to: to.as_ref() };
+        assert_eq!(host.on(change), *expected, "{what}");
+        let is_held = to.is_some_and(|to| to.role == Role::Held);
+        let goes_on = host.wait(1_200).iter().any(|word| word.contains("announce"));
+        assert_eq!(goes_on, is_held && !expected.is_empty(), "{what}: later rounds");
+    }
+}
+
+#[test]
+fn nothing_is_announced_before_the_agent_has_the_fence_nor_after_it_withdraws() {
+    let mut host = Host::that_starts();
+    let to = entry(Role::Held, HOLDER, 1);
+    let written = || Input::Entry { key: key(10), from: None, to: Some(&to) };
+    assert_eq!(host.on(written()), ["taken 10"], "the source is notified");
+    assert_eq!(host.wait(3_000), [""; 0]);
+    host.on(Input::Started);
+    let adopted = host.on(Input::Adopted { key: key(10), mac: HOLDER });
+    assert_eq!(adopted, ["announce 10 Taking(0)"], "what the pins hold is announced");
+    host.on(Input::Withdrawn);
+    assert_eq!(host.on(Input::AnnounceAgain(key(10).addr)), [""; 0]);
+    assert_eq!(host.wait(3_000), [""; 0]);
+}
+
+#[test]
+fn a_former_holder_gets_repetitions_of_the_first_announcement() {
+    let mut host = Host::new();
+    host.takes(key(10));
+    assert_eq!(host.on(Input::Succeeded { key: key(10), former: PEER }), [""; 0]);
+    let repeat = format!("repeat 10 to {PEER}");
+    assert_eq!(host.wait(500), vec![repeat; 3]);
+}
+
+#[test]
+fn what_follows_an_announcement_depends_on_family_and_round() {
+    let v6 = VipKey::new(ETH0, "fd00::10".parse::<IpAddr>().expect("an address"));
+    let rows: [(VipKey, Round, &[&str]); 4] = [
+        (key(10), Round::Taking(0), &["first announced 10"]),
+        (key(10), Round::Taking(1), &[]),
+        // Switches that bind addresses to ports learn the port from it (RFC 6620).
+        (v6, Round::Taking(0), &["first announced 16", "probe 16"]),
+        (v6, Round::Refresh, &[]),
+    ];
+    for (key, round, expected) in rows {
+        assert_eq!(Host::new().on(Input::Announced { key, round }), *expected, "{key:?} {round:?}");
+    }
+}
+
+#[test]
+fn a_vip_is_announced_again_only_where_it_is_held() {
+    let mut host = Host::new();
+    host.takes(key(10));
+    host.wait(10);
+    let elsewhere = VipKey::new(ETH0 + 1, key(10).addr);
+    assert_eq!(host.on(Input::Challenged(elsewhere)), [""; 0], "a claim on another segment");
+    assert_eq!(host.on(Input::AnnounceAgain(key(11).addr)), [""; 0], "a VIP that is not held");
+    assert_eq!(host.on(Input::Challenged(key(10))), ["announce 10 Defence"]);
+    assert_eq!(host.on(Input::AnnounceAgain(key(10).addr)), [""; 0], "once in ten seconds (RFC 5227)");
+    host.millis += 10_000;
+    assert_eq!(
+        host.on(Input::AnnounceAgain(key(10).addr)).first().map(String::as_str),
+        Some("announce 10 Defence")
+    );
+}
+
+#[test]
+fn an_interface_that_fails_over_has_its_own_vips_announced() {
+    let mut host = Host::new();
+    host.takes(key(10));
+    host.takes(key(11));
+    host.wait(3_000);
+    let notice = |ifindex| BTreeSet::from([Notice { ifindex, kind: failover::NoticeKind::Failover }]);
+    let at = Monotonic::from_nanos(host.millis * 1_000_000);
+    let other = notice(ETH0 + 1);
+    assert_eq!(host.on(Input::Notices { notices: &other, lost_since: None, at }), [""; 0]);
+    let announced = host.on(Input::Notices { notices: &notice(ETH0), lost_since: None, at });
+    assert_eq!(announced[0], "note: 3 failed over, 2 VIPs");
+    let mut rounds = announced[1..].to_vec();
+    rounds.extend(host.wait(50));
+    assert_eq!(rounds, ["announce 10 Failover", "announce 11 Failover"]);
+}
+
+#[test]
+fn a_carrier_that_goes_and_returns_stops_and_begins_what_needs_it() {
+    let mut host = Host::new();
+    host.takes(key(10));
+    host.wait(10);
+    assert_eq!(host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = false), [""; 0]);
+    assert_eq!(host.wait(5_000), [""; 0], "no round leaves without carrier");
+    let back = host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = true);
+    assert_eq!(back, ["announce 10 Taking(0)"]);
+    assert_eq!(host.change(|view| drop(view.interfaces.remove(&ETH0))), [""; 0]);
+    assert_eq!(host.wait(5_000), [""; 0], "a VIP goes with its interface");
+}
+
+#[test]
+fn held_vips_are_asked_for_in_turn_and_only_once_the_agent_has_the_fence() {
+    let asked = |mut host: Host| {
+        host.on(Input::Adopted { key: key(10), mac: HOLDER });
+        host.wait(130_000).iter().filter(|word| *word == "probe held 10").count()
+    };
+    assert_eq!(asked(Host::that_starts()), 0);
+    assert!((1..=3).contains(&asked(Host::new())), "about once a minute");
+}
+
+#[test]
+fn the_deadline_is_the_earliest_of_all_parts() {
+    let mut host = Host::that_starts();
+    assert_eq!(host.segment.next_deadline(), None, "nothing to do");
+    host.on(Input::Wanted { key: key(10), often: true });
+    let probes = host.segment.next_deadline().expect("probes are due");
+    assert!(probes <= Monotonic::from_nanos(100_000_000), "{probes:?}");
+    host.on(Input::Unwanted(key(10).addr));
+    assert_eq!(host.segment.next_deadline(), None);
+    host.on(Input::Started);
+    assert!(host.segment.next_deadline().is_some(), "held VIPs are probed in rounds");
+}

@@ -1,0 +1,125 @@
+//! VIPs that wait until their addresses are known to be free.
+
+use super::*;
+use crate::host::placement::DesiredEntry;
+
+/// Returns a desired state with one held VIP, bound on an interface.
+fn wanted() -> Desired {
+    Desired {
+        entries: [(key(10), DesiredEntry::new(Role::Held, HOLDER))].into(),
+        binds: [("lo".to_owned(), key(10).addr)].into(),
+        ..Desired::default()
+    }
+}
+
+fn found(entry: Option<VipEntry>) -> Observed {
+    Observed { entries: entry.map(|entry| (key(10), entry)).into_iter().collect(), ..Observed::default() }
+}
+
+fn net() -> IpNet {
+    "10.0.0.10/24".parse().expect("an address")
+}
+
+impl Host {
+    fn hold_back(&mut self, observed: &Observed) -> (Desired, Vec<String>) {
+        let mut desired = wanted();
+        let effects = self.with(|segment, context| segment.hold_back(&mut desired, observed, context));
+        (desired, words(&effects))
+    }
+
+    /// Returns a host that probes a held-back address.
+    fn that_probes() -> Self {
+        let mut host = Self::new();
+        host.hold_back(&found(None));
+        assert_eq!(host.on(Input::Written), [""; 0]);
+        assert!(host.segment.is_probed(&key(10)));
+        host
+    }
+}
+
+#[test]
+fn a_vip_waits_only_if_it_was_never_held_here_and_its_address_may_be_in_use() {
+    type Change = fn(&mut Host);
+    let same: Change = |_| {};
+    let rows: [(&str, Option<VipEntry>, Change, bool); 7] = [
+        ("it is new", None, same, true),
+        ("it was guarded", Some(entry(Role::Foreign, PEER, 1)), same, true),
+        ("it is held", Some(entry(Role::Held, HOLDER, 1)), same, false),
+        ("it is handed over", Some(entry(Role::Handover, PEER, 1)), same, false),
+        ("it was found free, or is forced", None, |host| host.source.must_be_free = false, false),
+        ("probing is off", None, |host| host.segment.asks = false, false),
+        ("another program has the address here", None, |host| host.eth0().addresses.push(net()), true),
+    ];
+    for (what, before, change, waits) in rows {
+        let mut host = Host::new();
+        change(&mut host);
+        let (desired, _) = host.hold_back(&found(before));
+        let role = desired.entries.get(&key(10)).map(|entry| (entry.role, entry.mac));
+        let expected = match (waits, host.segment.own_addresses(&host.view).next()) {
+            (false, _) => Some((Role::Held, HOLDER)),
+            (true, None) => Some((Role::Foreign, MacAddr::ZERO)),
+            // The kernel answers for the other program.
+            (true, Some(_)) => None,
+        };
+        assert_eq!((role, desired.binds.is_empty()), (expected, waits), "{what}");
+    }
+}
+
+#[test]
+fn a_held_back_address_is_probed_once_its_entry_is_written() {
+    let mut host = Host::that_probes();
+    let words = host.wait(1_000);
+    assert_eq!(words, ["probe 10", "probe 10", "probe 10", "free 10"]);
+    host.on(Input::Freed(&[key(10).addr].into()));
+    assert_eq!(host.segment.held_back().count(), 0);
+}
+
+#[test]
+fn a_held_back_address_is_not_probed_where_no_probe_reaches_a_host() {
+    type Change = fn(&mut Interface);
+    let rows: [(&str, Change); 3] = [
+        ("no carrier", |eth0| eth0.carrier = false),
+        ("the interface is down", |eth0| eth0.up = false),
+        ("another program has the address", |eth0| eth0.addresses.push(net())),
+    ];
+    for (what, change) in rows {
+        let mut host = Host::new();
+        change(host.eth0());
+        host.hold_back(&found(None));
+        host.on(Input::Written);
+        assert_eq!(host.wait(1_000), [""; 0], "{what}");
+    }
+}
+
+#[test]
+fn a_carrier_that_goes_stops_the_probes_and_its_return_begins_them_again() {
+    let mut host = Host::that_probes();
+    host.wait(300);
+    let gone = host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = false);
+    assert_eq!(gone, ["groups 10"], "silence means nothing now");
+    assert_eq!(host.wait(3_000), [""; 0]);
+    let back = host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = true);
+    assert_eq!(back, ["unsettle"], "a reconciliation writes the entry, and then probes");
+    host.on(Input::Written);
+    assert_eq!(host.wait(1_000).last().map(String::as_str), Some("free 10"));
+}
+
+#[test]
+fn an_address_that_another_program_adds_is_probed_no_longer() {
+    let mut host = Host::that_probes();
+    host.eth0().addresses.push(net());
+    assert_eq!(host.on(Input::Written), ["groups 10"]);
+    assert_eq!(host.wait(3_000), [""; 0]);
+}
+
+#[test]
+fn a_vip_that_need_not_wait_any_longer_is_probed_no_longer() {
+    let mut host = Host::that_probes();
+    host.wait(110);
+    host.hears(event(EventKind::Sighted, stranger(1)));
+    assert_eq!(host.segment.in_use().collect::<Vec<_>>(), [key(10).addr]);
+    host.source.must_be_free = false;
+    let (_, words) = host.hold_back(&found(None));
+    assert_eq!(words, ["groups 10", "ended in_use 10: this node does not look for it any more"]);
+    assert_eq!((host.segment.held_back().count(), host.segment.undecided()), (0, 0));
+}

@@ -1,0 +1,229 @@
+//! Inputs and effects of the composed segment, and what an input is judged by.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use vipward_common::{Event, MacAddr, Offender, OffenderKey, VipEntry, VipKey};
+
+use crate::{
+    base::time::Monotonic,
+    host::{
+        net::{Interface, NetView},
+        stale::Stale,
+    },
+    segment::{
+        announce::{self, Round},
+        conflict::{self, Line, Right},
+        failover::Notice,
+        probing::{self, Probed},
+    },
+};
+
+/// The right to a VIP, by the source of the VIPs.
+pub trait Authority {
+    /// Returns a peer's right to announce a VIP.
+    fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right;
+
+    /// Returns true if this node may take back a VIP that the program has yielded, when no peer
+    /// answers for it.
+    fn may_take_back(&self, vip: IpAddr) -> bool;
+
+    /// Returns true if the VIP's address must be found free before this node first holds it.
+    fn must_be_free(&self, vip: IpAddr) -> bool;
+}
+
+/// The state that an input is judged by, as it is now.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The network.
+    pub view: &'a NetView,
+    /// MACs of hosts that may have VIPs.
+    pub peers: &'a [MacAddr],
+    /// VIPs whose entries could not be written.
+    pub stale: &'a Stale,
+    /// The rights to the VIPs.
+    pub authority: &'a dyn Authority,
+    /// The time.
+    pub now: Monotonic,
+}
+
+impl Context<'_> {
+    pub(super) fn mac_of(&self, ifindex: u32) -> Option<MacAddr> {
+        self.view.interfaces.get(&ifindex).map(|interface| interface.mac)
+    }
+
+    /// Returns the keys of a VIP on all interfaces.
+    pub(super) fn keys_of(&self, vip: IpAddr) -> impl Iterator<Item = VipKey> {
+        self.view.interfaces.keys().map(move |ifindex| VipKey::new(*ifindex, vip))
+    }
+
+    /// Returns true if this host sent the frame of an event. A switch may send a frame back, also to
+    /// another of this host's interfaces.
+    pub(super) fn is_own(&self, event: &Event) -> bool {
+        // The view has a zero MAC for an interface without one, such as `lo`. No host has that MAC.
+        let is_own = |interface: &Interface| interface.mac.0 == event.sha && !interface.mac.is_zero();
+        self.view.interfaces.values().any(is_own)
+    }
+}
+
+/// An input of [`Segment`].
+#[derive(Clone, Debug)]
+pub enum Input<'a> {
+    /// The agent has the fence: from now on VIPs are announced. The entries that it found follow, as
+    /// [`Input::Adopted`].
+    Started,
+    /// The agent withdraws its VIPs: nothing is announced any more.
+    Withdrawn,
+    /// A pinned entry holds a VIP with this MAC.
+    Adopted {
+        /// The VIP.
+        key: VipKey,
+        /// Its MAC.
+        mac: MacAddr,
+    },
+    /// The program has reported an event.
+    Program(&'a Event),
+    /// The program's counts, which [`Effect::Count`] asked for.
+    Counted(Vec<(OffenderKey, Offender)>),
+    /// The network was observed. This is how it was before.
+    Network(&'a NetView),
+    /// Notifications of failovers, and the network before them if some were lost.
+    Notices {
+        /// The notifications.
+        notices: &'a BTreeSet<Notice>,
+        /// The network before, if notifications were lost.
+        lost_since: Option<&'a NetView>,
+        /// The time at which they were received.
+        at: Monotonic,
+    },
+    /// An entry was written.
+    Entry {
+        /// The VIP.
+        key: VipKey,
+        /// The entry before.
+        from: Option<&'a VipEntry>,
+        /// The entry now.
+        to: Option<&'a VipEntry>,
+    },
+    /// A VIP that was taken belonged to a session that has ended, whose node may still answer. This is
+    /// an answer to [`Effect::Taken`].
+    Succeeded {
+        /// The VIP.
+        key: VipKey,
+        /// The MAC of that node.
+        former: MacAddr,
+    },
+    /// A MAC was written as a peer's.
+    Peer {
+        /// The interface.
+        ifindex: u32,
+        /// The MAC.
+        mac: MacAddr,
+    },
+    /// All entries are written. The program reports the answers to probes now.
+    Written,
+    /// These addresses count as free: their VIPs wait no longer.
+    Freed(&'a BTreeSet<IpAddr>),
+    /// The source wants an address probed.
+    Wanted {
+        /// The VIP.
+        key: VipKey,
+        /// False if other nodes probe the address often while it is in use.
+        often: bool,
+    },
+    /// The source wants an address probed no longer.
+    Unwanted(IpAddr),
+    /// A peer claims, on a segment, a VIP that only this node may have.
+    Challenged(VipKey),
+    /// The source wants a VIP announced once more, if this node holds it.
+    AnnounceAgain(IpAddr),
+    /// The entry of a yielded VIP was decided: by its claim, the file or an operator.
+    Decided(IpAddr),
+    /// The announcement of [`Effect::Announce`] has left.
+    Announced {
+        /// The VIP.
+        key: VipKey,
+        /// The round.
+        round: Round,
+    },
+    /// The probe of [`Effect::Probe`] could not be sent.
+    NotSent(VipKey),
+    /// Time has passed, and everything that was reported meanwhile has been passed on.
+    Tick,
+}
+
+/// An action for the caller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send an announcement, if the maps say by then that this node holds the VIP.
+    /// [`Input::Announced`] follows when a round has left.
+    Announce(announce::Command),
+    /// Probe an address. [`Input::NotSent`] follows on failure.
+    Probe(VipKey),
+    /// Ask for a VIP that this node holds, if the maps say by then that it does.
+    ProbeHeld(VipKey),
+    /// Read the program's counts of claims. [`Input::Counted`] follows.
+    Count,
+    /// Log a line about a conflict, and show it where its kind is shown.
+    Report(Line),
+    /// Pass the result of a probe to the source.
+    Probed {
+        /// The VIP.
+        key: VipKey,
+        /// The result.
+        probed: Probed,
+    },
+    /// An entry is written by which this node answers for a VIP, which is not announced yet.
+    /// [`Input::Succeeded`] may follow.
+    Taken(VipKey),
+    /// A VIP was announced for the first time since this node took it.
+    FirstAnnounced(IpAddr),
+    /// Bring the memberships in the groups of a VIP's solicitations up to date.
+    JoinGroups(VipKey),
+    /// Take these VIPs back, which were announced with the MACs of peers of which none answers.
+    TakeBack(BTreeMap<IpAddr, MacAddr>),
+    /// Reconcile the kernel's state now.
+    Reconcile,
+    /// Reconcile the kernel's state after the next look at the network, even if that has not changed.
+    Unsettle,
+    /// Log what has happened.
+    Note(Note),
+}
+
+/// A log line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// An interface has failed over, and its VIPs are announced.
+    FailedOver {
+        /// The interface.
+        ifindex: u32,
+        /// The number of its VIPs.
+        vips: usize,
+    },
+    /// A VIP was yielded, and the segment is asked about it.
+    AsksAboutYield(IpAddr),
+    /// A probed address is in use.
+    InUse {
+        /// The VIP.
+        vip: IpAddr,
+        /// The MAC that uses it.
+        mac: MacAddr,
+        /// The number of attempts that found it in use.
+        conflicts: u32,
+        /// The time of the next attempt.
+        again: Monotonic,
+    },
+}
+
+/// Settings of the parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Settings of announcing.
+    pub announce: announce::Settings,
+    /// Settings of probing.
+    pub probe: probing::Settings,
+    /// Settings of conflicts.
+    pub conflicts: conflict::Settings,
+}
