@@ -22,27 +22,33 @@ use vipward::{
         WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
     },
     shell::{
-        bind,
-        bpf::{self, Pins},
-        cluster_status::ClusterTables,
+        agent::{self, RunError},
+        commands::{
+            cluster_status::ClusterTables,
+            doctor::{self as examination, Report},
+            explain,
+            live::{self, Lines, Watching},
+            pool_tables::PoolTables,
+            status,
+            terminal::Colours,
+            who_has::{self, render},
+        },
         controller,
-        doctor::{self as examination, Report},
-        explain, groups,
+        kernel::{
+            bind,
+            bpf::{self, Pins},
+            groups,
+            netlink::Netlink,
+            preflight::{PinDirError, PinDirLock, PreflightError},
+            segment,
+            status::StatusError,
+            wire,
+        },
         kube::{
-            ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, WireSecret, crd_yaml,
+            Access, ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, WireSecret, crd_yaml,
             read_overview, read_pools,
         },
-        live::{self, Lines, Watching},
         logging,
-        netlink::Netlink,
-        pool_tables::PoolTables,
-        preflight::{PinDirError, PinDirLock, PreflightError},
-        run::{self, RunError},
-        segment,
-        status::{self, StatusError},
-        terminal::Colours,
-        who_has::{self, render},
-        wire,
     },
 };
 use vipward_core::{
@@ -68,8 +74,8 @@ const BROKEN: u8 = 8;
 /// A wait that is longer than this is explained on stderr.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// The note for a user of the plugin on a workstation.
-const ON_A_NODE: &str = "this looks at the machine that it runs on, which is no node of Vipward's; on a node: kubectl -n \
-                         vipward-system exec ds/vipward -- /vipward";
+const ON_A_NODE: &str = "this looks at the machine that it runs on, which is no node of Vipward's; on a \
+                         node: kubectl -n vipward-system exec ds/vipward -- /vipward";
 
 fn main() -> ExitCode {
     abort_on_panic();
@@ -176,17 +182,17 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 }
 
 fn check(args: &AgentArgs) -> anyhow::Result<()> {
-    show(&run::read_config(&args.config)?.to_yaml())
+    show(&agent::read_config(&args.config)?.to_yaml())
 }
 
 fn agent(args: AgentArgs) -> anyhow::Result<()> {
     let _writer = logging::start(args.plane.log_format);
-    runtime()?.block_on(run::agent(args)).map_err(Into::into)
+    runtime()?.block_on(agent::agent(args)).map_err(Into::into)
 }
 
 fn kubernetes(args: KubernetesArgs) -> anyhow::Result<()> {
     let _writer = logging::start(args.plane.log_format);
-    runtime()?.block_on(run::kubernetes(args)).map_err(Into::into)
+    runtime()?.block_on(agent::kubernetes(args)).map_err(Into::into)
 }
 
 fn controller(args: ControllerArgs) -> anyhow::Result<()> {
@@ -196,7 +202,7 @@ fn controller(args: ControllerArgs) -> anyhow::Result<()> {
 
 /// Asks for a handover, and reports its progress until the VIP is where it is wanted.
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
-    let mover = Mover::connect(&args.access.access(kubeconfig_at_home)).await?;
+    let mover = Mover::connect(&Access::of(&args.access, kubeconfig_at_home)).await?;
     let from = mover.ask(args.address, &args.to).await?;
     println!("{} is held by {}; asked for a move to {}", args.address, Legible(from), args.to);
     match mover.wait(args.address, &args.to, args.timeout).await? {
@@ -215,7 +221,7 @@ async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
 /// Asks for the release of an address, and waits until it is released.
 async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
     let vip = args.address;
-    let releaser = Releaser::connect(&args.access.access(kubeconfig_at_home)).await?;
+    let releaser = Releaser::connect(&Access::of(&args.access, kubeconfig_at_home)).await?;
     let reservation = releaser.ask(vip).await?;
     let service = Legible(&reservation.service);
     if reservation.kept.is_some() {
@@ -237,9 +243,9 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
         }
         Released::Withdrawn => bail!("Service {service} has {vip}, and the wish to release it is gone"),
         Released::NotYet => bail!(
-            "{vip} is still reserved for Service {service} after {}: no pool gives the Service another address (`kubectl describe \
-             service`, `vipward pools`), or no controller runs; the wish stays (to take it back: kubectl annotate virtualip {} \
-             vipward.io/release-)",
+            "{vip} is still reserved for Service {service} after {}: no pool gives the Service another \
+             address (`kubectl describe service`, `vipward pools`), or no controller runs; the wish stays \
+             (to take it back: kubectl annotate virtualip {} vipward.io/release-)",
             humantime::format_duration(args.timeout),
             object_name(vip)
         ),
@@ -252,12 +258,16 @@ async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
     match &args.command {
         WireCommand::Init(WireInitArgs { secret }) => {
             let namespace = &secret.lease_namespace;
-            WireSecret::connect(&secret.access.access(kubeconfig_at_home), namespace).await?.init().await?;
+            WireSecret::connect(&Access::of(&secret.access, kubeconfig_at_home), namespace)
+                .await?
+                .init()
+                .await?;
             println!("Secret {namespace}/{SECRET} is created, with key 1");
         }
         WireCommand::Rotate(WireRotateArgs { timeout, linger, secret }) => {
             let namespace = &secret.lease_namespace;
-            let rotating = WireSecret::connect(&secret.access.access(kubeconfig_at_home), namespace).await?;
+            let rotating =
+                WireSecret::connect(&Access::of(&secret.access, kubeconfig_at_home), namespace).await?;
             let id = rotating
                 .rotate(*timeout, (*linger).into(), |step| eprintln!("{}", Legible(told(&step))))
                 .await?;
@@ -290,7 +300,7 @@ fn told(step: &Rotating) -> String {
 
 /// Prints the pools.
 fn show_pools(args: &PoolsArgs) -> anyhow::Result<()> {
-    let mut list = runtime()?.block_on(read_pools(&args.access.access(kubeconfig_at_home)))?;
+    let mut list = runtime()?.block_on(read_pools(&Access::of(&args.access, kubeconfig_at_home)))?;
     if let Some(pool) = &args.pool {
         let only = list.only(pool);
         list = only.with_context(|| {
@@ -317,7 +327,7 @@ fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
 /// Prints the overview of the cluster.
 fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
     let RecordArgs { access, lease_namespace, look } = &args.records;
-    let access = access.access(kubeconfig_at_home);
+    let access = Access::of(access, kubeconfig_at_home);
     let overview = runtime()?.block_on(read_overview(&access, lease_namespace, *look))?;
     print_as(args.output, &overview, &ClusterTables(&overview))
 }
@@ -401,7 +411,7 @@ async fn explain_subject(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let is_clusters = args.config.is_none() || args.access.context.is_some();
     let options = explain::Options {
         interface: args.interface.clone(),
-        access: args.access.access(|| if is_clusters { kubeconfig_at_home() } else { None }),
+        access: Access::of(&args.access, || if is_clusters { kubeconfig_at_home() } else { None }),
         lease_namespace: args.lease_namespace.clone(),
         services: args.services.settings(),
         honour_exclude_label: !args.services.ignore_exclude_label,

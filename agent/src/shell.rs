@@ -1,37 +1,21 @@
 //! The shell: one kind of I/O in each module, and no decisions.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
+//! - [`logging`]: the log: its writer, the limits of its lines, and errors in words.
+//! - [`kernel`]: the host's kernel, which the shell reads and changes by system calls, sockets and files.
+//! - [`pages`]: the HTTP endpoints of agents and controllers, and the metrics on them.
+//! - [`kube`]: Kubernetes: connections to the API server, and what is read from it and written to it.
+//! - [`agent`]: the agent's event loop, with a file or a cluster as the source of VIPs.
+//! - [`controller`]: the controller's loop, which gives out the addresses of the pools.
+//! - [`commands`]: the commands that read facts and print what the core makes of them.
 
-pub mod bind;
-pub mod bpf;
-mod bulletin;
-mod causes;
-pub mod clock;
-pub mod cluster_status;
+pub mod agent;
+pub mod commands;
 pub mod controller;
-pub mod doctor;
-mod ethtool;
-pub mod explain;
-pub mod file_watch;
-pub mod groups;
-mod host_network;
+pub mod kernel;
 pub mod kube;
-mod lines;
-pub mod live;
 pub mod logging;
-pub mod metrics;
-pub mod netlink;
-pub mod packet;
 pub mod pages;
-pub mod pool_tables;
-pub mod preflight;
-pub mod run;
-pub mod segment;
-pub mod status;
-mod tables;
-pub mod terminal;
-pub mod who_has;
-pub mod wire;
 
-#[cfg(test)]
-mod documented;
 #[cfg(test)]
 mod testing;

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{ApiArgs, LogFormat, PodAddress, ServiceArgs};
-use crate::shell::pages::{Listen, ListenAddress};
+use super::{
+    kubernetes::{ApiArgs, PodAddress, ServiceArgs},
+    pages::{Listen, ListenAddress},
+    plane::LogFormat,
+};
 
 /// `vipward controller`.
 #[derive(Args, Debug)]

@@ -3,13 +3,14 @@
 use clap::Args;
 use vipward_core::base::pattern::InterfacePattern;
 
-use super::{Output, PinArgs};
+use super::{output::Output, plane::PinArgs};
 
 /// The text after `vipward doctor --help`.
 pub(super) const HELP: &str = "\
 Exit codes: 0 when nothing is red, 8 when something is; with --strict also when something is yellow or unknown.
 
-It changes nothing. Run it as root to see everything; what could not be read is unknown, with the reason. A valid fence is
+It changes nothing. Run it as root to see everything; what could not be read is unknown, with the reason. \
+A valid fence is
 watched for a heartbeat, for 3 s at most.
 docs/DOCTOR.md describes every check.";
 

@@ -1,11 +1,12 @@
 //! `vipward explain`: what is to be explained, and where to look.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
 use clap::Args;
 
-use super::{AccessArgs, PinArgs, ReportFormat, ServiceArgs, address::address};
-use crate::shell::explain::NamedService;
+use super::{
+    access::AccessArgs, address::address, kubernetes::ServiceArgs, output::ReportFormat, plane::PinArgs,
+};
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,8 @@ Beside a standalone agent:
   vipward explain 192.0.2.10 --config /etc/vipward/vipward.yaml
 
 Without a kubeconfig, and in no Pod, no cluster is looked at.
-The options about Services must be those that the agents have. What cannot be looked at from here is said to be \"not seen\".
+The options about Services must be those that the agents have. \
+What cannot be looked at from here is said to be \"not seen\".
 Exit codes: 0 nothing that was looked at is broken, 8 a step is broken, 1 it failed, 3 the kubeconfig is wrong.";
 
 /// `vipward explain`.
@@ -64,6 +66,15 @@ pub enum Subject {
     Address(IpAddr),
     /// A Service, and then its addresses.
     Service(NamedService),
+}
+
+/// A Service as an operator names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedService {
+    /// Its namespace; by default that of the kubeconfig's context.
+    pub namespace: Option<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
 }
 
 /// Reads an address, or a Service's name. Fails for any other text.

@@ -20,7 +20,7 @@ use vipward_core::{
     services,
 };
 
-use super::{AccessArgs, PagesArgs, PlaneArgs, address::address};
+use super::{access::AccessArgs, address::address, pages::PagesArgs, plane::PlaneArgs};
 
 /// The text after `vipward kubernetes --help`.
 pub(super) const HELP: &str = "\
@@ -28,7 +28,8 @@ In a cluster, apply the manifests under deploy/ instead of calling this by hand.
 
   vipward kubernetes --kubeconfig ~/.kube/config --node-name \"$(hostname)\"
 
-It needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON, a bpffs, and the rights of the ClusterRole under deploy/.";
+It needs CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON, a bpffs, and the rights of the ClusterRole \
+under deploy/.";
 
 /// `vipward kubernetes`.
 #[derive(Args, Debug)]
@@ -72,7 +73,12 @@ pub struct KubernetesArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub announce_refresh: Duration,
     /// The most frames a second that announce, over all VIPs.
-    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5_000,
+        value_parser = clap::value_parser!(u32).range(2..=1_000_000)
+    )]
     pub announce_rate: u32,
     /// How addresses are probed.
     #[command(flatten)]
@@ -237,7 +243,12 @@ pub struct OwnershipArgs {
 pub struct ProbingArgs {
     /// Probes that ask whether an address is in use, before its VIP is taken for the first time; 0
     /// for none.
-    #[arg(long, value_name = "N", default_value_t = probing::Settings::DEFAULT.count, value_parser = clap::value_parser!(u32).range(0..=20))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = probing::Settings::DEFAULT.count,
+        value_parser = clap::value_parser!(u32).range(0..=20)
+    )]
     pub probe_count: u32,
     /// The time between two of them, or rfc5227 for the times of the RFC (four to seven seconds in
     /// all).
@@ -248,7 +259,12 @@ pub struct ProbingArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = probe_repeat_of)]
     pub probe_repeat: Duration,
     /// The most probes a second, over all VIPs.
-    #[arg(long, value_name = "N", default_value_t = probing::Settings::DEFAULT.rate, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = probing::Settings::DEFAULT.rate,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
     pub probe_rate: u32,
 }
 

@@ -5,12 +5,14 @@ use std::{ffi::OsStr, path::Path};
 
 use clap::{Command, CommandFactory};
 
-use super::Cli;
+use super::command::Cli;
 
 /// The text after `kubectl vip --help`.
 const HELP: &str = "\
-This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools` and `release` go to the API server,
-of the context that --context names. `who-has` asks the segments of the machine that it runs on, and so does `explain` at
+This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools` and `release` go \
+to the API server,
+of the context that --context names. `who-has` asks the segments of the machine that it runs on, and so \
+does `explain` at
 its end; `watch` and `doctor` look at that machine, which is to be a node.";
 /// The subcommands that only a service manager, a DaemonSet or an installation calls.
 const NOT_FOR_A_DESK: [&str; 5] = ["agent", "kubernetes", "controller", "unload", "completions"];

@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use clap::Args;
 
-use super::{AccessArgs, Output, address::address};
+use super::{access::AccessArgs, address::address, output::Output};
 
 /// `vipward pools`.
 #[derive(Args, Debug)]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::PinArgs;
+use super::plane::PinArgs;
 
 /// The text after `vipward watch --help`.
 pub(super) const HELP: &str = "\
-Keys: q or Ctrl-C leaves; arrows, Page Up, Page Down, Home and End scroll; / takes a filter: every word must be somewhere
+Keys: q or Ctrl-C leaves; arrows, Page Up, Page Down, Home and End scroll; / takes a filter: every word \
+must be somewhere
 in the row (an address, an interface, a MAC, a role, or `trouble`), Enter keeps it and Escape takes it away.
 
 In a pipe: vipward watch --plain | grep conflict";

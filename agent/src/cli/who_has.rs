@@ -2,9 +2,9 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::{PinArgs, address::address};
+use super::{address::address, output::ReportFormat, plane::PinArgs};
 
 /// `vipward who-has`.
 #[derive(Args, Debug)]
@@ -31,18 +31,10 @@ pub struct WhoHasArgs {
     pub pins: PinArgs,
 }
 
-/// The form of the report.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum ReportFormat {
-    /// For people.
-    Table,
-    /// One JSON object.
-    Json,
-}
-
 fn after_help() -> String {
     format!(
-        "It asks for IPv4 by ARP probes (RFC 5227), which change no host's cache, and for IPv6 by Neighbour Solicitations, as clients do.\n\
+        "It asks for IPv4 by ARP probes (RFC 5227), which change no host's cache, and for IPv6 by \
+         Neighbour Solicitations, as clients do.\n\
          It needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
          Exit codes: 0 one answers, 6 nobody, 7 more than one, 1 it failed, 4 CAP_NET_RAW is missing.\n\
          Vendor names are as of {}.",

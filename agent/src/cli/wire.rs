@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::AccessArgs;
-use crate::shell::kube::LINGER;
+use super::access::AccessArgs;
 
 /// The text after `vipward wire --help`.
 pub(super) const HELP: &str = "\
@@ -14,6 +13,9 @@ missing; without a controller, `vipward wire init` does. Without it, a node that
 Lease alone.
 
 Both commands need the right to create, get and patch that Secret; `rotate` lists the Leases beside it, too.";
+
+/// The time for which the former key stays after every agent uses the new one.
+const LINGER: Duration = Duration::from_mins(1);
 
 /// `vipward wire`.
 #[derive(Args, Debug)]

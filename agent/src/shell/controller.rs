@@ -34,14 +34,16 @@ use vipward_core::{
 
 use self::{failures::Failures, pages::Board, telling::Telling};
 use super::{
-    causes::chain,
-    clock,
+    kernel::clock,
     kube::{
         Access, Candidate, ConnectError, Found, Kube, Limits, MetalLb, PoolStatuses, Reader, Reading, Reply,
         Requests, Resource, SECRET, Seen, Server, Statuses, WireSecret,
     },
-    metrics::{LeaseMetrics, Reserved},
-    pages::PagesError,
+    logging::causes::chain,
+    pages::{
+        PagesError,
+        metrics::{LeaseMetrics, Reserved},
+    },
 };
 use crate::cli::ControllerArgs;
 

@@ -5,70 +5,62 @@
 //! Events, and [`find_reason`] reads why the agent is to end. Each has its own
 //! tasks and connections, which end when it is dropped, and answers through one
 //! bounded channel. No module here decides who holds a VIP.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
+//! - `link`: the connections to the API server: addresses, credentials, calls, and why they fail.
+//! - `kinds`: the kinds of objects, from their form in the API server to the core's and back.
+//! - `reading`: lists and watches objects, and turns them into news.
+//! - `writing`: writes objects: Leases, claims, statuses and Events.
+//! - `asking`: single questions and requests: an administrator's, and why the agent is to end.
 
-mod alarm;
-mod ballots;
-mod call;
-mod claims;
-mod connect;
-mod credentials;
-mod crowd;
-mod error;
-mod events;
-mod http;
-mod ingress;
-mod l2_statuses;
-mod lane;
-mod leases;
-mod meta;
-mod metallb;
-mod mover;
-mod objects;
-mod overview;
-mod pool_statuses;
-mod read_error;
-mod reader;
-mod recorder;
-mod releaser;
-mod requests;
-mod resource;
-mod seen;
-mod shared;
-mod termination;
+mod asking;
+mod kinds;
+mod link;
+mod reading;
+mod writing;
+
 #[cfg(test)]
 mod testing;
-mod text;
-mod vip_pool;
-mod virtual_ip;
-mod wire_secret;
-mod wishes;
 
+pub(crate) use self::writing::bulletin::{Bulletin, PROBLEM, PROBLEM_OVER};
 pub use self::{
-    ballots::{Candidate, leader},
-    call::MANAGER,
-    claims::ClaimError,
-    connect::{Access, ConnectError, Limits, Server, is_redundant},
-    credentials::CredentialError,
-    error::RequestError,
-    ingress::IngressError,
-    l2_statuses::{HeldVip, L2Statuses},
-    metallb::MetalLb,
-    mover::{MoveError, Moved, Mover},
-    objects::Reading,
-    overview::{OverviewError, read_overview, read_pools},
-    pool_statuses::PoolStatuses,
-    read_error::{ReadError, Verb},
-    reader::Reader,
-    recorder::Recorder,
-    releaser::{ReleaseError, Released, Releaser},
-    requests::{Found, Reply, Requests, Statuses},
-    resource::Resource,
-    seen::Seen,
-    shared::Kube,
-    termination::{Surroundings, find_reason},
-    virtual_ip::{
-        Condition, FINALIZER, MOVE_TO, OfferedBy, ReservationSpec, Truth, VirtualIP, VirtualIpSpec,
-        VirtualIpStatus, crd_yaml, definition,
+    asking::{
+        mover::{MoveError, Moved, Mover},
+        overview::{OverviewError, read_overview, read_pools},
+        releaser::{ReleaseError, Released, Releaser},
+        termination::{Surroundings, find_reason},
+        wire_secret::{Rotating, WireSecret, WireSecretError},
     },
-    wire_secret::{LINGER, Rotating, SECRET, WireSecret, WireSecretError},
+    kinds::{
+        claims::ClaimError,
+        condition::{Condition, Truth},
+        metallb::MetalLb,
+        resource::Resource,
+        secret::SECRET,
+        virtual_ip::{
+            FINALIZER, MOVE_TO, OfferedBy, ReservationSpec, VirtualIP, VirtualIpSpec, VirtualIpStatus,
+            crd_yaml, definition,
+        },
+    },
+    link::{
+        call::MANAGER,
+        connect::{Access, ConnectError, Limits, Server},
+        credentials::CredentialError,
+        error::RequestError,
+    },
+    reading::{
+        objects::Reading,
+        read_error::{ReadError, Verb},
+        reader::Reader,
+        seen::Seen,
+        shared::Kube,
+    },
+    writing::{
+        ballots::{Candidate, leader},
+        ingress::IngressError,
+        l2_statuses::{HeldVip, L2Statuses},
+        pool_statuses::PoolStatuses,
+        recorder::Recorder,
+        requests::{Found, Reply, Requests, Statuses},
+    },
 };

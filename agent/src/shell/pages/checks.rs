@@ -15,9 +15,9 @@ use vipward_core::{
 };
 
 use crate::shell::{
-    bpf::BpfError,
-    causes::chain,
-    metrics::{Mode, Snapshot},
+    kernel::bpf::BpfError,
+    logging::causes::chain,
+    pages::metrics::{Mode, Snapshot},
 };
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ impl Check {
 
 /// Returns the page of all checks, or of the one check that is `asked`
 /// for, in the form of the API server's pages.
-pub(in crate::shell) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
+pub(crate) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
     let told: Vec<&Check> =
         checks.iter().filter(|check| asked.is_none_or(|asked| asked == check.name)).collect();
     if told.is_empty() {

@@ -2,7 +2,7 @@ use vipward_common::{MacAddr, Proof, VipKey};
 use vipward_core::host::{attaching, net::Interface};
 
 use super::*;
-use crate::shell::metrics::{InterfaceSnapshot, VipSnapshot};
+use crate::shell::pages::metrics::{InterfaceSnapshot, VipSnapshot};
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);

@@ -1,0 +1,42 @@
+//! `vipward status`: what is shown, and how.
+
+use clap::Args;
+
+use super::{access::AccessArgs, output::Output, plane::PinArgs};
+
+/// `vipward status`.
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// The pin directory.
+    #[command(flatten)]
+    pub pins: PinArgs,
+    /// Show what the cluster's records say: VIPs with their holders, nodes with their Leases, the
+    /// last moves. It is what `kubectl vip status` shows.
+    #[arg(long)]
+    pub cluster: bool,
+    /// Show what this node's kernel has. It is what `vipward status` shows.
+    #[arg(long, conflicts_with = "cluster")]
+    pub node: bool,
+    /// The cluster's records.
+    #[command(flatten)]
+    pub records: RecordArgs,
+    /// How to print it.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+}
+
+/// The access to the cluster's objects, and the time to watch them.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "With --cluster")]
+pub struct RecordArgs {
+    /// The cluster.
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// The namespace of the nodes' Leases.
+    #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
+    pub lease_namespace: String,
+    /// The longest time to watch which Leases change: it ends when all of them have. No wall clocks
+    /// are compared.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub look: std::time::Duration,
+}

@@ -1,0 +1,246 @@
+//! Conflicts in a cluster: a condition on the VIP's claim object, and Events on its Services.
+//!
+//! The node that shows conflicts of a VIP keeps the condition up to date, as `showing` does. A
+//! condition that an earlier agent left ends when the quiet time is over.
+
+use std::{net::IpAddr, time::Duration};
+
+use vipward_common::MacAddr;
+use vipward_core::{
+    base::time::Monotonic,
+    host::net::NetView,
+    records::{NodeName, object_name},
+    reports::{outbox::Reason, shown::Finding},
+    segment::conflict::{Conflict, End, Line, What},
+    services::Problem,
+};
+
+use super::{
+    aspect::{Aspect, Show},
+    source::Cluster,
+};
+use crate::shell::agent::event_loop::EventLoop;
+
+/// Largest number of nodes that an Event lists.
+const MOST_NODES: usize = 3;
+
+impl Cluster {
+    /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it.
+    pub(super) fn report_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
+        let (conflict, reason) = match line {
+            Line::Began { conflict, sight: _ } => (conflict, Some(Reason::Conflict)),
+            Line::NewOffender { conflict, mac: _ } => (conflict, Some(Reason::ConflictGrows)),
+            // There may be more offenders than are listed, and some may be peers by now.
+            Line::GoesOn { conflict, times: _ } => (conflict, None),
+            Line::Ended { conflict, why } => return self.report_end(conflict, *why, now),
+            Line::TooMany { .. } => return,
+        };
+        let vip = conflict.key.addr;
+        if !self.is_reporter(conflict) {
+            return;
+        }
+        let text = claimants(conflict, view.vlan_of(conflict.key.ifindex));
+        if let Some(reason) = reason {
+            let remedy = remedy(conflict, vip, &self.engine.without_agent());
+            self.write_event(vip, reason, &format!("{text}; {remedy}"), now);
+        }
+        if self.conflicted.insert(vip, text.clone()) != Some(text) {
+            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
+        }
+    }
+
+    fn is_reporter(&self, conflict: &Conflict) -> bool {
+        let vip = conflict.key.addr;
+        match conflict.what {
+            What::Held => self.engine.holds(vip),
+            What::InUse => self.engine.asks_first(vip),
+            What::Guarded | What::Sighted | What::Contested | What::Moved | What::Yielded => false,
+        }
+    }
+
+    fn report_end(&mut self, conflict: &Conflict, why: End, now: Monotonic) {
+        let vip = conflict.key.addr;
+        // After a move, the new holder reports, and the claim object no longer shows what this node
+        // heard.
+        if self.conflicted.remove(&vip).is_none() {
+            return;
+        }
+        let is_reporter = self.is_reporter(conflict);
+        if is_reporter {
+            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
+        }
+        // Another candidate may have found the address free and taken it. Then the node that
+        // reported the conflict reports its end. A node that stops probing for another reason frees
+        // no address.
+        let is_taken = || self.engine.claimed_by(vip).is_some_and(|holder| *holder != self.settings.node);
+        let reports =
+            if conflict.what == What::InUse { why != End::Forgotten || is_taken() } else { is_reporter };
+        if !reports {
+            return;
+        }
+        let lasted = conflict.last.saturating_since(conflict.begun).as_secs();
+        let note = format!(
+            "the conflict about {vip} is over: {} ({} claims in {lasted} s, {})",
+            why.name(),
+            conflict.claims,
+            macs(conflict)
+        );
+        self.write_event(vip, Reason::ConflictOver, &note, now);
+    }
+
+    /// Tells the engine, and reports, that a VIP that was announced with a peer's MAC was taken back.
+    pub(super) fn report_taken_back(&mut self, vip: IpAddr, mac: MacAddr, now: Monotonic) {
+        self.engine.on_taken_back(vip);
+        let node = &self.settings.node;
+        let note = format!(
+            "{node} has taken {vip} back: it was announced with the MAC {mac} of a peer, and no peer \
+             answers for it. If no node was cut off from the others, a host on the segment announces in \
+             its name"
+        );
+        self.write_event(vip, Reason::TakenBack, &note, now);
+    }
+
+    fn write_event(&mut self, vip: IpAddr, reason: Reason, note: &str, now: Monotonic) {
+        let about = (vip, self.engine.services_of(vip));
+        self.messages.post(&self.services, about, (reason, note), now);
+    }
+
+    /// Plans to show a conflict that Leases, Nodes or routes show, or its end.
+    pub(super) fn on_dispute(&mut self, problem: &Problem, now: Monotonic) {
+        if let Problem::Disputed { vip, .. } = problem {
+            self.shown.begin((*vip, Aspect::Conflict), Show::News, now);
+        }
+    }
+
+    /// Returns the conflict about a VIP in words: what was `heard` on
+    /// the wire, and what the cluster's objects tell its holder.
+    fn conflict_in_words(&self, vip: IpAddr, heard: Option<&str>) -> Option<String> {
+        let found = self.engine.holds(vip).then(|| self.services.conflict_about(vip)).flatten();
+        match (heard, found) {
+            (Some(heard), Some(found)) => Some(format!("{heard}; {found}")),
+            (heard, found) => heard.map(ToOwned::to_owned).or(found),
+        }
+    }
+
+    fn known_conflict(&self, vip: IpAddr) -> Option<String> {
+        self.conflict_in_words(vip, self.conflicted.get(&vip).map(String::as_str))
+    }
+
+    fn shows_conflicts_of(&self, vip: IpAddr) -> bool {
+        self.engine.holds(vip) || self.engine.asks_first(vip)
+    }
+
+    /// Shows a known conflict on a claim object that was just
+    /// written, unless another node has the VIP now.
+    pub(super) fn show_conflict(&mut self, vip: IpAddr, now: Monotonic) {
+        if !self.shows_conflicts_of(vip) {
+            self.conflicted.remove(&vip);
+        }
+        if self.known_conflict(vip).is_some() {
+            // This holds also while a write is under way: that
+            // write may have found no claim object.
+            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
+        }
+    }
+
+    /// Handles a claim object that was read. It may show a conflict that an earlier agent reported.
+    /// After an edit or a restore it may lack one that this node reported.
+    pub(super) fn on_claim_seen(&mut self, vip: IpAddr, quiet: Duration, now: Monotonic) {
+        let known = self.known_conflict(vip);
+        if self.kube.shows_conflict(vip, known.as_deref()) {
+            return;
+        }
+        match known {
+            Some(_) => self.shown.begin_if_idle((vip, Aspect::Conflict), Show::News, now),
+            None => self.shown.begin_if_idle((vip, Aspect::Conflict), Show::Silence, now + quiet),
+        }
+    }
+}
+
+fn named(mac: MacAddr) -> String {
+    format!("{mac} ({})", vipward_vendors::of(mac))
+}
+
+fn macs(conflict: &Conflict) -> String {
+    let named: Vec<String> = conflict.offenders.iter().map(|offender| named(offender.mac)).collect();
+    let more = if conflict.more { " and more" } else { "" };
+    named.join(", ") + more
+}
+
+/// Returns the offenders, in words.
+fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
+    let place = vlan.map_or_else(String::new, |vlan| format!(" in VLAN {vlan}"));
+    if conflict.what == What::InUse {
+        return format!("its address is in use by {}{place}", macs(conflict));
+    }
+    let verb = if conflict.offenders.len() == 1 && !conflict.more { "claims" } else { "claim" };
+    format!("{} {verb} it{place}", macs(conflict))
+}
+
+/// Returns the operator's remedy.
+fn remedy(conflict: &Conflict, vip: IpAddr, without_agent: &[&NodeName]) -> String {
+    let ipvs = kube_proxy(without_agent);
+    if conflict.what == What::InUse {
+        return format!(
+            "{vip} is announced as soon as it is free. Take the address from that host, choose another one, or have it \
+             taken all the same (kubectl annotate virtualip {} vipward.io/force=true){ipvs}",
+            object_name(vip)
+        );
+    }
+    format!(
+        "the claims are dropped and {vip} is defended. Find that host and take the address from it: `vipward who-has \
+         {vip}` lists everyone who answers{ipvs}"
+    )
+}
+
+/// Returns a possible cause: kube-proxy on a node without an agent.
+fn kube_proxy(without_agent: &[&NodeName]) -> String {
+    let (named, more) = without_agent.split_at(without_agent.len().min(MOST_NODES));
+    if named.is_empty() {
+        return String::new();
+    }
+    let mut nodes = named.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if !more.is_empty() {
+        nodes.push_str(" and more");
+    }
+    format!(
+        ". Perhaps it is a node without an agent ({nodes}): kube-proxy in IPVS mode answers there for \
+         every VIP, unless its ipvs.strictARP is true; set that, or run the agent there"
+    )
+}
+
+impl EventLoop<Cluster> {
+    /// Returns the condition that the claim object is to show, if this node shows conflicts of the
+    /// VIP and the object shows another.
+    pub(super) fn conflict_to_show(&mut self, vip: IpAddr, show: Show, now: Monotonic) -> Option<Finding> {
+        let heard = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
+        let text = self.source.conflict_in_words(vip, heard.as_deref());
+        let source = &mut self.source;
+        let shows = source.shows_conflicts_of(vip) || source.engine.reports_on(vip, now);
+        if !shows || source.kube.shows_conflict(vip, text.as_deref()) {
+            return None;
+        }
+        match heard {
+            Some(heard) => _ = source.conflicted.insert(vip, heard),
+            None if text.is_none()
+                && show == Show::Silence
+                && source.shown.failures(&(vip, Aspect::Conflict)) == 0 =>
+            {
+                let quiet = humantime::format_duration(self.config.conflicts.quiet);
+                let note =
+                    format!("the conflict about {vip} is over: nothing has been heard of it for {quiet}");
+                source.write_event(vip, Reason::ConflictOver, &note, now);
+            }
+            None => {}
+        }
+        Some(Finding::Conflict(text))
+    }
+
+    /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
+    fn heard_of(&self, vip: IpAddr) -> Option<String> {
+        let conflict = self.conflicts.about(&self.key_of(vip)?)?;
+        self.source
+            .is_reporter(conflict)
+            .then(|| claimants(conflict, self.view.vlan_of(conflict.key.ifindex)))
+    }
+}

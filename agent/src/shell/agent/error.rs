@@ -1,0 +1,104 @@
+//! Why the agent could not start, or ended by itself.
+
+use std::{io, path::PathBuf};
+
+use thiserror::Error;
+use vipward_core::{
+    config::ConfigError,
+    ownership::SettingsError,
+    records::{NodeName, Session},
+};
+
+use crate::shell::{
+    kernel::{
+        bind::BindError,
+        bpf::BpfError,
+        file_watch::FileWatchError,
+        groups::GroupsError,
+        netlink::NetlinkError,
+        packet::PacketError,
+        preflight::{PinDirError, PreflightError},
+    },
+    kube::ConnectError,
+    pages::PagesError,
+};
+
+/// The reason why the agent could not start, or ended by itself.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The file could not be read.
+    #[error("failed to read the configuration {}", path.display())]
+    ReadConfig {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A faulty file.
+    #[error("the configuration is wrong")]
+    Config(#[from] ConfigError),
+    /// Pools without a controller, which alone gives out their addresses.
+    #[error(
+        "--metallb needs a controller, since nothing else gives out the addresses of IPAddressPools: leave out \
+         --without-controller, or --metallb"
+    )]
+    NoPools,
+    /// A host that cannot run the agent.
+    #[error("this host cannot run the agent")]
+    Preflight(#[from] PreflightError),
+    /// The pin directory cannot be used.
+    #[error("the pin directory cannot be used")]
+    PinDir(#[from] PinDirError),
+    /// The data plane failed.
+    #[error("the data plane failed")]
+    Bpf(#[from] BpfError),
+    /// rtnetlink failed.
+    #[error("the network could not be observed")]
+    Netlink(#[from] NetlinkError),
+    /// A VIP could not be added to an interface, or removed from it.
+    #[error("an address could not be changed")]
+    Bind(#[from] BindError),
+    /// The groups of neighbour solicitations could not be read or changed.
+    #[error("neighbour solicitations may not be heard")]
+    Groups(#[from] GroupsError),
+    /// The packet socket failed.
+    #[error("nothing can be announced")]
+    Packet(#[from] PacketError),
+    /// The file cannot be watched.
+    #[error("the configuration cannot be watched")]
+    Watch(#[from] FileWatchError),
+    /// Settings that ownership cannot work with.
+    #[error("the settings cannot work")]
+    Settings(#[from] SettingsError),
+    /// An API server that cannot be found or used.
+    #[error("no way to the API server")]
+    Connect(#[from] ConnectError),
+    /// The pages cannot be served.
+    #[error("failed to serve the HTTP endpoints")]
+    Pages(#[from] PagesError),
+    /// Two agents with one name.
+    #[error(
+        "another agent runs under the node name {node}, in session {session}: two would take VIPs from \
+         each other. Give each its own --node-name"
+    )]
+    NotAlone {
+        /// The name.
+        node: NodeName,
+        /// The other agent's session.
+        session: Session,
+    },
+    /// A system call failed.
+    #[error("failed to {operation}")]
+    System {
+        /// The operation.
+        operation: &'static str,
+        /// The kernel's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+pub(super) fn system(operation: &'static str) -> impl FnOnce(io::Error) -> RunError {
+    move |source| RunError::System { operation, source }
+}

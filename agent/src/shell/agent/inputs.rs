@@ -1,0 +1,148 @@
+//! The inputs of an event loop, whatever the source of its VIPs.
+
+mod timer;
+
+use std::{io, os::fd::AsRawFd};
+
+use aya::maps::{MapData, RingBuf};
+use aya_log::EbpfLogger;
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    signal::unix::{Signal, SignalKind, signal},
+    task::JoinSet,
+};
+use tracing::error;
+use vipward_common::Event;
+use vipward_core::base::time::Monotonic;
+
+use self::timer::Timer;
+use super::{
+    error::{RunError, system},
+    rounds::Report,
+    timing::now,
+};
+use crate::shell::kernel::{
+    bpf::DataPlane,
+    netlink::{Changed, Netlink},
+};
+
+type Logger = EbpfLogger<&'static dyn log::Log>;
+
+/// An input.
+pub(super) enum Heard {
+    /// The deadline has come.
+    Deadline,
+    /// A signal to end, by name.
+    Stop(&'static str),
+    /// SIGHUP.
+    Hangup,
+    /// The network has changed.
+    Network(Changed),
+    /// Events of the program.
+    Events(Vec<Event>),
+    /// A round of listening on a segment has ended.
+    Round(Report),
+    /// An input without consequences.
+    Nothing,
+}
+
+pub(super) struct Inputs {
+    pub(super) netlink: Netlink,
+    timer: Timer,
+    events: AsyncFd<RingBuf<MapData>>,
+    claims: Option<AsyncFd<Logger>>,
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    /// Rounds of listening on segments.
+    pub(super) rounds: JoinSet<Report>,
+    /// True if events were the last input although a deadline had come.
+    put_off: bool,
+}
+
+impl Inputs {
+    pub(super) fn open(plane: &mut DataPlane, log_claims: bool) -> Result<Self, RunError> {
+        let signal = |kind| signal(kind).map_err(system("wait for signals"));
+        Ok(Self {
+            events: registered(plane.take_events()?).map_err(system("wait for events"))?,
+            claims: if log_claims { Some(claim_log(plane)?) } else { None },
+            netlink: Netlink::connect()?,
+            timer: Timer::new().map_err(system("make a timer"))?,
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            rounds: JoinSet::new(),
+            put_off: false,
+        })
+    }
+
+    /// Waits for one input, until the deadline. Cancel-safe.
+    pub(super) async fn hear(&mut self, deadline: Monotonic) -> Result<Heard, RunError> {
+        // Events from before a deadline come first: a conclusion from silence needs them. This
+        // happens only once in a row, because a flood of events must not delay the heartbeat.
+        if deadline <= now()? && !std::mem::replace(&mut self.put_off, true) {
+            let events = drain(self.events.get_mut());
+            if !events.is_empty() {
+                return Ok(Heard::Events(events));
+            }
+        }
+        self.put_off = false;
+        tokio::select! {
+            // A late heartbeat costs answers. All other inputs can wait.
+            biased;
+            come = self.timer.wait_until(deadline) => {
+                come.map(|()| Heard::Deadline).map_err(system("wait for a deadline"))
+            }
+            _ = self.terminate.recv() => Ok(Heard::Stop("SIGTERM")),
+            _ = self.interrupt.recv() => Ok(Heard::Stop("SIGINT")),
+            _ = self.hangup.recv() => Ok(Heard::Hangup),
+            changed = self.netlink.changed() => Ok(Heard::Network(changed?)),
+            ready = self.events.readable_mut() => {
+                let mut ready = ready.map_err(system("wait for events"))?;
+                let events = drain(ready.get_inner_mut());
+                ready.clear_ready();
+                Ok(Heard::Events(events))
+            }
+            // A round that has failed ends when its time is over.
+            Some(ended) = self.rounds.join_next() => Ok(ended.map_or(Heard::Nothing, Heard::Round)),
+            ready = readable(&mut self.claims) => ready.map(|()| Heard::Nothing),
+        }
+    }
+}
+
+fn drain(ring: &mut RingBuf<MapData>) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(record) = ring.next() {
+        if let Some(event) = Event::from_bytes(&record) {
+            events.push(event);
+        } else {
+            error!(bytes = record.len(), "an event of another version was skipped");
+        }
+    }
+    events
+}
+
+/// Makes tokio wait for a ring buffer.
+fn registered<T: AsRawFd>(ring: T) -> io::Result<AsyncFd<T>> {
+    // SAFETY: both kinds of ring own their map's descriptor, give the same one always, and close it
+    // when dropped.
+    let registered = unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
+    registered.map_err(io::Error::from)
+}
+
+fn claim_log(plane: &mut DataPlane) -> Result<AsyncFd<Logger>, RunError> {
+    let logger = EbpfLogger::init(plane.object_mut()).map_err(|error| RunError::System {
+        operation: "open the program's log",
+        source: io::Error::other(error),
+    })?;
+    registered(logger).map_err(system("wait for the program's log"))
+}
+
+/// Passes on the program's log. Never resolves while there is none.
+async fn readable(claims: &mut Option<AsyncFd<Logger>>) -> Result<(), RunError> {
+    let Some(claims) = claims else { return std::future::pending().await };
+    let mut ready = claims.readable_mut().await.map_err(system("wait for the program's log"))?;
+    ready.get_inner_mut().flush();
+    ready.clear_ready();
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! A round of listening on a segment: asks its hosts, and counts what comes.
+//!
+//! A round is a task with sockets of its own, one for each protocol, which end with it.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use tokio::time::{Instant, sleep_until};
+use tracing::debug;
+use vipward_common::MacAddr;
+use vipward_core::segment::{frame::Frame, proving::LISTEN};
+
+use crate::shell::{
+    kernel::segment::{Hearing, Segment, SegmentError},
+    logging::causes::chain,
+};
+
+/// The most frames that a round reads. More prove nothing more.
+const MOST_FRAMES: u32 = 256;
+
+/// The questions of a round.
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) segment: u32,
+    pub(super) number: u64,
+    pub(super) interface: String,
+    pub(super) questions: Vec<Frame>,
+    /// The program's count at the beginning.
+    pub(super) counted: u64,
+}
+
+/// The result of a round.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) segment: u32,
+    pub(super) number: u64,
+    pub(super) counted_before: u64,
+    pub(super) frames: u32,
+    /// Sender of the first frame.
+    pub(super) first: Option<(IpAddr, MacAddr)>,
+    /// Addresses for which questions were received.
+    pub(super) requested: BTreeSet<IpAddr>,
+}
+
+impl Round {
+    pub(super) async fn run(self) -> Report {
+        let mut report = Report {
+            segment: self.segment,
+            number: self.number,
+            counted_before: self.counted,
+            frames: 0,
+            first: None,
+            requested: BTreeSet::new(),
+        };
+        if let Err(error) = self.listen(&mut report).await {
+            debug!(interface = self.interface, error = chain(&error), "failed to listen");
+        }
+        report
+    }
+
+    async fn listen(&self, report: &mut Report) -> Result<(), SegmentError> {
+        let began = Instant::now();
+        let open = |hearing| Segment::open(self.segment, &self.interface, hearing);
+        let segments = (open(Hearing::Arp)?, open(Hearing::Nd)?);
+        self.ask(&segments.0)?;
+        report.take_until(&segments, began + LISTEN / 2).await?;
+        if report.frames == 0 {
+            self.ask(&segments.0)?;
+        }
+        report.take_until(&segments, began + LISTEN).await
+    }
+
+    fn ask(&self, segment: &Segment) -> Result<(), SegmentError> {
+        self.questions.iter().try_for_each(|question| segment.send(question))
+    }
+}
+
+impl Report {
+    async fn take_until(&mut self, (arp, nd): &(Segment, Segment), end: Instant) -> Result<(), SegmentError> {
+        while self.frames < MOST_FRAMES {
+            let frame = tokio::select! {
+                frame = arp.receive() => frame?,
+                frame = nd.receive() => frame?,
+                () = sleep_until(end) => return Ok(()),
+            };
+            self.frames += 1;
+            let Some(said) = frame.said() else { continue };
+            self.first = self.first.or_else(|| Some((said.claimed?, said.mac)));
+            // The program passes on what a VIP says about itself.
+            self.requested.extend(said.asked.filter(|_| said.asked != said.claimed));
+        }
+        Ok(())
+    }
+}

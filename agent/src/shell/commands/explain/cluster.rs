@@ -1,0 +1,266 @@
+//! Reads the cluster once, and watches the Leases for as long as one renewal is good for.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use nix::unistd::gethostname;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+use vipward_core::{
+    base::time::Monotonic,
+    diagnosis::explain::{Cluster, LeaseSeen, Look, ServiceFacts},
+    host::net::NetView,
+    records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
+    services::{self, Role, Services},
+};
+
+use super::{
+    host,
+    options::{ExplainError, Options},
+};
+use crate::shell::{
+    kernel::{clock, host_network::host_network},
+    kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server, leader},
+    logging::causes::chain,
+};
+
+/// The time to list everything.
+const LISTING: Duration = Duration::from_secs(20);
+/// The longest time to watch a Lease. The agent of a Lease with
+/// a longer duration is being restarted.
+const WATCHING: Duration = Duration::from_secs(10);
+/// Time that a renewal may take to arrive after its Lease has run out.
+const MARGIN: Duration = Duration::from_millis(500);
+/// Limits of every request.
+const LIMITS: Limits = Limits { lease: Duration::from_secs(10), margin: Duration::ZERO };
+
+/// Reads what the API server stores.
+pub(super) async fn look(
+    options: &Options,
+    view: &NetView,
+    progress: &mut impl FnMut(&str),
+) -> Result<Look<World>, ExplainError> {
+    let server = match Server::find(&options.access, LIMITS).await {
+        Ok(server) => server,
+        Err(ConnectError::NotInCluster(_)) => {
+            let why = "no kubeconfig (--kubeconfig), and not in a Pod: what a cluster has was not looked at";
+            return Ok(Look::Not(why.to_owned()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    // No node has an empty name, so every Lease belongs to another node.
+    let kube = Kube::new(server.clone(), NodeName::from(""), &options.lease_namespace);
+    let metallb = options.services.metallb;
+    let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
+    // All that an agent may read, whether a Service needs it or not.
+    let resources = [Resource::OF_CONTROLLER, &[Resource::EndpointSlices], of_metallb].concat();
+    let reading = Reading { service_labels: true, needs_pools: false, metallb };
+    let (_reader, mut seen) = Reader::start(&kube, &resources, reading)?;
+    let mut world = World::new(options, &server, kube.clone(), lead(&kube).await, view)?;
+    let deadline = Instant::now() + LISTING;
+    while world.listed.len() < resources.len() {
+        match next(&mut seen, deadline).await {
+            Some(Seen::Unreadable { resource, error }) => {
+                let why = format!("{resource}: {}", chain(&*error));
+                if !resource.is_optional() {
+                    return Ok(Look::Failed(why));
+                }
+                world.unread.insert(resource, why);
+            }
+            Some(seen) => world.take_in(seen)?,
+            None => return Ok(Look::Failed(format!("{} has not listed everything in 20 s", server.url()))),
+        }
+    }
+    // An agent that keeps a VIP against another need of its address has seen the VIP held first.
+    let held = world.claims.values().filter(|claim| claim.state.holder().is_some());
+    let held = held.map(|claim| (claim.vip, false));
+    world.services.on_event(services::Event::Found(held.collect()));
+    world.services.on_event(services::Event::SlicesListed);
+    world.services.on_event(services::Event::Synced);
+    progress("watching the nodes' Leases: whether they are renewed is seen, not believed");
+    while let Some(until) = world.watched_until()? {
+        let deadline = Instant::now() + until.saturating_since(now()?);
+        match next(&mut seen, deadline).await {
+            Some(Seen::Unreadable { .. }) | None => {}
+            Some(seen) => world.take_in(seen)?,
+        }
+    }
+    Ok(Look::Seen(world))
+}
+
+async fn lead(kube: &Kube) -> Look<String> {
+    match leader(kube).await {
+        Ok(Some(leader)) => Look::Seen(leader),
+        Ok(None) => Look::Not("no controller runs".to_owned()),
+        Err(error) => Look::Failed(chain(&error)),
+    }
+}
+
+async fn next(seen: &mut mpsc::Receiver<Seen>, deadline: Instant) -> Option<Seen> {
+    timeout_at(deadline, seen.recv()).await.ok().flatten()
+}
+
+fn now() -> nix::Result<Monotonic> {
+    clock::monotonic_ns().map(Monotonic::from_nanos)
+}
+
+/// A Lease, the start of the watch, and true if the Lease has changed since.
+struct Watched {
+    record: LeaseRecord,
+    since: Monotonic,
+    renewed: bool,
+}
+
+impl Watched {
+    /// Returns the end of the watch.
+    fn until(&self) -> Monotonic {
+        self.since + (self.record.duration + MARGIN).min(WATCHING)
+    }
+}
+
+/// The objects that have been read so far.
+pub(super) struct World {
+    services: Services,
+    nodes: BTreeMap<NodeName, NodeRecord>,
+    leases: BTreeMap<NodeName, Watched>,
+    claims: BTreeMap<IpAddr, ClaimRecord>,
+    listed: BTreeSet<Resource>,
+    kube: Kube,
+    /// The namespace of a Service that is named without one.
+    pub(super) namespace: Arc<str>,
+    leader: Look<String>,
+    /// Why types that may be missing could not be read.
+    unread: BTreeMap<Resource, String>,
+}
+
+impl World {
+    fn new(
+        options: &Options,
+        server: &Server,
+        kube: Kube,
+        leader: Look<String>,
+        view: &NetView,
+    ) -> Result<Self, ExplainError> {
+        // What a Service has is the controller's to say, if there is one.
+        let role = if matches!(leader, Look::Not(_)) { Role::Alone } else { Role::Controller };
+        let mut services = Services::start(services::Settings { role, ..options.services.clone() });
+        let addresses = server.address().into_iter().collect();
+        services.on_event(services::Event::ApiServers { slice: None, addresses });
+        // The addresses that this host refuses matter only if an agent runs here.
+        let attached = host::attached(options)?;
+        if !attached.is_empty() {
+            let host = gethostname().unwrap_or_default();
+            let host = host.to_string_lossy();
+            let network = host_network(host.as_ref().into(), view, &attached);
+            services.on_event(services::Event::HostNetwork(network));
+        }
+        Ok(Self {
+            services,
+            nodes: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            listed: BTreeSet::new(),
+            kube,
+            namespace: server.default_namespace().into(),
+            leader,
+            unread: BTreeMap::new(),
+        })
+    }
+
+    /// Stores an object that was read.
+    fn take_in(&mut self, seen: Seen) -> nix::Result<()> {
+        match &seen {
+            Seen::Synced(resource) => {
+                self.listed.insert(*resource);
+            }
+            Seen::Lease(record) => self.watch(record, now()?),
+            Seen::LeaseGone(node) => {
+                self.leases.remove(node);
+            }
+            Seen::Claim(record) => {
+                self.claims.insert(record.vip, record.clone());
+            }
+            Seen::ClaimGone(vip) => {
+                self.claims.remove(vip);
+            }
+            Seen::Node { record, .. } => {
+                self.nodes.insert(record.name.clone(), record.clone());
+            }
+            Seen::NodeGone(node) => {
+                self.nodes.remove(node);
+            }
+            Seen::Pool(_)
+            | Seen::PoolGone(_)
+            | Seen::L2Advertisement(..)
+            | Seen::L2AdvertisementGone(_)
+            | Seen::Advertised(_)
+            | Seen::Unserved(_)
+            | Seen::UnservedGone { .. }
+            | Seen::WireKeys { .. }
+            | Seen::Namespace { .. }
+            | Seen::NamespaceGone(_)
+            | Seen::ServiceCidr { .. }
+            | Seen::Service(_)
+            | Seen::ServiceGone(_)
+            | Seen::Slice(_)
+            | Seen::SliceGone { .. }
+            | Seen::ApiServers { .. }
+            | Seen::Unreadable { .. }
+            | Seen::Readable { .. } => {}
+        }
+        let (_, served) = seen.into_events();
+        if let Some(event) = served {
+            self.services.on_event(event);
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, record: &LeaseRecord, now: Monotonic) {
+        let known = self.leases.get(&record.node);
+        let changed = known.is_some_and(|known| known.record.version != record.version);
+        let since = known.map_or(now, |known| known.since);
+        let renewed = changed || known.is_some_and(|known| known.renewed);
+        self.leases.insert(record.node.clone(), Watched { record: record.clone(), since, renewed });
+    }
+
+    /// Returns the time until which some Lease must still be watched.
+    /// Returns `None` if the readings are enough.
+    fn watched_until(&self) -> nix::Result<Option<Monotonic>> {
+        let now = now()?;
+        let open = self.leases.values().filter(|lease| lease.record.session.is_some() && !lease.renewed);
+        Ok(open.map(Watched::until).filter(|until| *until > now).max())
+    }
+
+    /// Returns what concerns an address.
+    pub(super) fn cluster(&self, address: IpAddr, options: &Options) -> nix::Result<Cluster> {
+        let now = now()?;
+        let seen = |(node, lease): (&NodeName, &Watched)| {
+            let watched = now.saturating_since(lease.since);
+            (node.clone(), LeaseSeen { watched, renewed: lease.renewed, record: lease.record.clone() })
+        };
+        Ok(Cluster {
+            nodes: self.nodes.clone(),
+            honour_exclude_label: options.honour_exclude_label,
+            claim: self.claims.get(&address).cloned(),
+            unanswered: self.kube.unanswered(address),
+            leases: self.leases.iter().map(seen).collect(),
+            account: self.services.account(address),
+            namespace: options.lease_namespace.clone(),
+        })
+    }
+
+    /// Returns what concerns a Service.
+    pub(super) fn service(&self, service: ServiceName, options: &Options) -> ServiceFacts {
+        let account = Look::Seen(self.services.account_of(&service));
+        let namespace = options.lease_namespace.clone();
+        let is_of_pools = |(resource, _): &(&Resource, &String)| **resource != Resource::ServiceCidrs;
+        let pools_unread = self.unread.iter().find(is_of_pools).map(|(_, why)| why.clone());
+        ServiceFacts { service, account, leader: self.leader.clone(), pools_unread, namespace }
+    }
+}

@@ -1,0 +1,48 @@
+//! Where the facts are looked for, and why nothing can be explained.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use vipward_core::services;
+
+use crate::shell::{
+    kernel::{bpf::BpfError, netlink::NetlinkError},
+    kube::{Access, ConnectError},
+};
+
+/// The sources of facts.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The interface to ask the segment through; by default the one whose subnet contains the
+    /// address.
+    pub interface: Option<String>,
+    /// The way to the API server, if there is one.
+    pub access: Access,
+    /// The namespace of the Leases.
+    pub lease_namespace: String,
+    /// The settings that say which Services the agents serve.
+    pub services: services::Settings,
+    /// True if nodes with the exclude label are left out.
+    pub honour_exclude_label: bool,
+    /// The file of a standalone agent.
+    pub config: Option<PathBuf>,
+    /// The pin directory of an agent that may run here.
+    pub pin_dir: PathBuf,
+}
+
+/// The reason why nothing can be explained.
+#[derive(Debug, Error)]
+pub enum ExplainError {
+    /// The kubeconfig leads to no API server.
+    #[error("failed to find the API server")]
+    Connect(#[from] ConnectError),
+    /// The interfaces could not be read.
+    #[error("failed to read the interfaces")]
+    Netlink(#[from] NetlinkError),
+    /// The pinned links could not be read.
+    #[error("failed to read the pinned objects")]
+    Bpf(#[from] BpfError),
+    /// The clock could not be read.
+    #[error("failed to read the clock")]
+    Clock(#[from] nix::Error),
+}

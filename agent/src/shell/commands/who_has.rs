@@ -1,0 +1,182 @@
+//! `vipward who-has`: asks a segment who answers for an
+//! address, and reads from the pins who should.
+
+mod table;
+
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
+
+use thiserror::Error;
+use vipward_common::{MacAddr, Offender, Role, VipKey};
+use vipward_core::{
+    base::time::Monotonic,
+    diagnosis::{
+        pinned::{State, Unread},
+        who_has::{Asking, Command, HostKnows, Question, Report, SegmentError, choose_segment},
+    },
+    host::net::{Interface, NetView},
+};
+
+pub use self::table::render;
+use super::doctor::conf;
+use crate::shell::kernel::{
+    bpf::{BpfError, Extent, Pins, Reader},
+    clock,
+    netlink::{Netlink, NetlinkError},
+    packet::nonce,
+    segment::{self, Hearing, Segment},
+};
+
+/// The question, and where to ask it.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address.
+    pub address: IpAddr,
+    /// The interface to ask through; by default the one whose subnet contains the address.
+    pub interface: Option<String>,
+    /// The number of questions.
+    pub count: u32,
+    /// The time that each question waits for answers.
+    pub timeout: Duration,
+    /// The pin directory of an agent that may run here.
+    pub pin_dir: PathBuf,
+}
+
+/// The reason why there is no report.
+#[derive(Debug, Error)]
+pub enum WhoHasError {
+    /// No usable segment for the question.
+    #[error("cannot ask for {address}")]
+    NoSegment {
+        /// The address.
+        address: IpAddr,
+        /// The cause.
+        #[source]
+        source: SegmentError,
+    },
+    /// The segment could not be asked.
+    #[error("failed to ask for {address}")]
+    Segment {
+        /// The address.
+        address: IpAddr,
+        /// The cause.
+        #[source]
+        source: segment::SegmentError,
+    },
+    /// The interfaces could not be read.
+    #[error("failed to read the interfaces")]
+    Netlink(#[from] NetlinkError),
+    /// The pinned state could not be read.
+    #[error("failed to read the pinned objects")]
+    Pins(#[source] Unread),
+    /// The frames that the program dropped could not be read.
+    #[error("failed to read the pinned objects")]
+    Bpf(#[from] BpfError),
+    /// The clock could not be read.
+    #[error("failed to read the clock")]
+    Clock(#[from] nix::Error),
+}
+
+/// Asks for the address, and waits for all answers. Calls `progress` after every question.
+pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result<Report, WhoHasError> {
+    let address = options.address;
+    let view = Netlink::connect()?.observe().await?;
+    let reader = Reader::find(&Pins::new(&options.pin_dir));
+    let maps = reader.as_ref().ok().and_then(Option::as_ref);
+    let state = |reader: &Reader| reader.state(Extent::ENTRIES, view.clone()).map_err(WhoHasError::Pins);
+    let before = maps.map(state).transpose()?;
+    let known = before.as_ref().map(|state| homes(state, address)).unwrap_or_default();
+    let interface = choose_segment(&view, address, options.interface.as_deref(), &known)
+        .map_err(|source| WhoHasError::NoSegment { address, source })?;
+    let is_vip =
+        |address| before.as_ref().is_some_and(|state| state.contents.entries_of(address).next().is_some());
+    let question = Question {
+        address,
+        own: interface.mac,
+        source: interface.source_for(address, is_vip),
+        nonce: nonce(),
+        count: options.count,
+        timeout: options.timeout,
+    };
+    let asking = listen(&question, interface, maps, &mut progress).await?;
+    // The answers may have changed the pinned state, so it is read again.
+    let pins = match &reader {
+        Ok(Some(reader)) => Ok(Some(state(reader)?)),
+        Ok(None) => Ok(None),
+        Err(unread) => Err(unread.clone()),
+    };
+    let host = HostKnows { own: view.macs(), bound: bound(&view, interface, address), pins };
+    Ok(Report::new(&asking, interface, &host))
+}
+
+/// Asks all questions, and waits for the answers.
+async fn listen(
+    question: &Question,
+    interface: &Interface,
+    maps: Option<&Reader>,
+    progress: &mut impl FnMut(&Asking),
+) -> Result<Asking, WhoHasError> {
+    let address = question.address;
+    let failed = |source| WhoHasError::Segment { address, source };
+    let dropped = || maps.map_or_else(|| Ok(BTreeMap::new()), |maps| dropped(maps, interface.index, address));
+    let segment = Segment::open(interface.index, &interface.name, Hearing::About(address)).map_err(failed)?;
+    let (mut asking, mut commands) = Asking::start(*question, &dropped()?, now()?);
+    loop {
+        for Command::Ask in commands.drain(..) {
+            segment.send(&question.frame()).map_err(failed)?;
+        }
+        let Some(deadline) = asking.next_deadline() else { return Ok(asking) };
+        tokio::select! {
+            biased;
+            // The deadline comes first, or a flood of frames would starve it.
+            () = tokio::time::sleep(deadline.saturating_since(now()?)) => {
+                asking.on_dropped(&dropped()?);
+                commands = asking.on_tick(now()?);
+                progress(&asking);
+            }
+            frame = segment.receive() => asking.on_frame(&frame.map_err(failed)?, now()?),
+        }
+    }
+}
+
+fn now() -> nix::Result<Monotonic> {
+    clock::monotonic_ns().map(Monotonic::from_nanos)
+}
+
+/// Returns the interfaces on whose segments the address is known. Interfaces on which this host
+/// holds it or hands it over come first.
+fn homes(state: &State, address: IpAddr) -> Vec<u32> {
+    let mut homes = Vec::new();
+    for entry in state.contents.entries_of(address) {
+        match entry.role {
+            Role::Held | Role::Handover => homes.insert(0, entry.key.ifindex),
+            Role::Foreign if !entry.mac.is_zero() => homes.push(entry.key.ifindex),
+            Role::Foreign => {}
+        }
+    }
+    homes
+}
+
+fn dropped(maps: &Reader, ifindex: u32, address: IpAddr) -> Result<BTreeMap<MacAddr, Offender>, WhoHasError> {
+    let here = maps.offenders()?.into_iter().filter(|(key, _)| key.vip == VipKey::new(ifindex, address));
+    Ok(here.map(|(key, record)| (key.mac, record)).collect())
+}
+
+/// Returns the interface of this host that has the address, and true
+/// if the kernel answers for it on `asked`.
+fn bound(view: &NetView, asked: &Interface, address: IpAddr) -> Option<(String, bool)> {
+    let has = |interface: &&Interface| interface.addresses.iter().any(|net| net.addr() == address);
+    // For an IPv6 address the kernel answers on the interface that has it.
+    let ignores = if address.is_ipv6() { 1 } else { arp_ignore(&asked.name) };
+    if has(&asked) {
+        return Some((asked.name.clone(), ignores < 8));
+    }
+    let elsewhere = view.interfaces.values().find(has)?;
+    // With 0 the kernel answers on every interface for every local address.
+    Some((elsewhere.name.clone(), ignores == 0))
+}
+
+/// Returns the value in force: the larger of `all` and the interface's own.
+fn arp_ignore(interface: &str) -> u8 {
+    let read = |interface: &str| conf(interface).map_or(0, |conf| conf.arp_ignore);
+    read("all").max(read(interface))
+}

@@ -1,0 +1,16 @@
+//! The host's kernel, which the shell reads and changes by system calls, sockets and files.
+
+pub mod bind;
+pub mod bpf;
+pub mod clock;
+pub(crate) mod ethtool;
+pub mod file_watch;
+pub mod groups;
+pub(crate) mod host_network;
+pub(crate) mod netdev;
+pub mod netlink;
+pub mod packet;
+pub mod preflight;
+pub mod segment;
+pub mod status;
+pub mod wire;

@@ -1,0 +1,36 @@
+//! The data plane in the kernel: loads, pins, attaches and replaces the program, and accesses its
+//! maps.
+//!
+//! The agent holds one [`DataPlane`] per pin directory. [`Reader`] reads the same pins without it.
+//! Reports are read back from the kernel, never remembered.
+
+mod attach;
+mod bulk;
+mod data;
+mod data_plane;
+mod description;
+mod error;
+mod filter;
+mod maps;
+mod migrate;
+mod opening;
+mod pins;
+mod programs;
+mod reader;
+mod sets;
+mod sys;
+mod vips;
+mod wire;
+
+pub(crate) use self::sys::attached_programs;
+pub use self::{
+    data::VipCount,
+    data_plane::{Attached, DataPlane},
+    error::BpfError,
+    maps::Maps,
+    opening::{Loader, Opening, Options},
+    pins::{LinkPin, Pins},
+    reader::{Extent, Reader, plane},
+    sets::unload,
+    wire::WireMaps,
+};

@@ -1,0 +1,330 @@
+//! Attaches the programs to interfaces, so that they outlive the agent: through pinned links, or
+//! through a filter of traffic control where the kernel has no link for it.
+
+use std::collections::BTreeSet;
+
+use aya::programs::{
+    LinkOrder, ProgramError, ProgramInfo, SchedClassifier, TcAttachType, Xdp, XdpMode,
+    links::{FdLink, LinkError, PinnedLink},
+    loaded_programs,
+    tc::{SchedClassifierLink, TcAttachOptions},
+    xdp::XdpLink,
+};
+use vipward_common::{VlanKey, VlanTags};
+use vipward_core::{
+    diagnosis::pinned::LinkIds,
+    host::{
+        attaching::Mode,
+        net::{Interface, NetView},
+    },
+};
+
+use super::{
+    data_plane::{Attached, DataPlane},
+    error::{BpfError, Replace, attaching},
+    filter,
+    pins::{self, LinkPin, Pinned},
+    programs::{self, refused},
+    sys,
+};
+
+impl DataPlane {
+    /// Returns the interfaces that have a program of their own, with its mode.
+    pub fn points(&self) -> impl Iterator<Item = (u32, Mode)> {
+        self.links.iter().map(|(ifindex, attached)| (*ifindex, attached.mode))
+    }
+
+    /// Returns the interfaces whose frames a program sees, with its mode: those with one of their own,
+    /// and VLAN devices above them.
+    pub fn attached(&self) -> impl Iterator<Item = (u32, Mode)> {
+        let segments = self.links.keys().chain(self.through.keys().filter(|it| !self.links.contains_key(it)));
+        segments.filter_map(|ifindex| Some((*ifindex, self.links.get(&self.point_of(*ifindex)?)?.mode)))
+    }
+
+    /// Returns the interface whose own program sees an interface's frames.
+    pub fn point_of(&self, ifindex: u32) -> Option<u32> {
+        let has_own = |ifindex: &u32| self.links.contains_key(ifindex);
+        let bond_of = |port: u32| {
+            let key = VlanKey::new(port, VlanTags::NONE);
+            self.through.iter().find(|(_, keys)| keys.contains(&key)).map(|(bond, _)| *bond)
+        };
+        let below = || {
+            let port = self.through.get(&ifindex)?.first()?.ifindex;
+            Some(port).filter(has_own).or_else(|| bond_of(port).filter(has_own))
+        };
+        Some(ifindex).filter(has_own).or_else(below)
+    }
+
+    /// Returns the id of an interface's own program.
+    pub fn program_on(&self, ifindex: u32) -> Option<u32> {
+        self.links.get(&ifindex).map(|attached| attached.program)
+    }
+
+    /// Returns the keys in `vlans` of an interface's frames.
+    pub fn keys_of(&self, ifindex: u32) -> BTreeSet<VlanKey> {
+        self.through.get(&ifindex).cloned().unwrap_or_default()
+    }
+
+    /// Returns true if the kernel runs a program of this one's that sees an interface's frames.
+    pub fn runs_on(&self, view: &NetView, ifindex: u32) -> bool {
+        let runs = || {
+            let point = self.point_of(ifindex)?;
+            let (attached, interface) = (self.links.get(&point)?, view.interfaces.get(&point)?);
+            let fits = attached.on_ports == on_ports(interface, attached.mode);
+            Some(fits && attached.mode.runs(interface, attached.program))
+        };
+        view.interfaces.contains_key(&ifindex) && runs().unwrap_or(false)
+    }
+
+    /// Makes the frames with these keys those of an interface, and no others.
+    pub fn lead(&mut self, ifindex: u32, keys: BTreeSet<VlanKey>) -> Result<(), BpfError> {
+        let former = self.keys_of(ifindex);
+        for key in keys.difference(&former) {
+            self.maps.put_vlan(*key, ifindex)?;
+        }
+        self.through.insert(ifindex, keys);
+        self.through.retain(|_, keys| !keys.is_empty());
+        // A new device may have the tags of one that is gone.
+        let is_used = |key: &VlanKey| self.through.values().any(|keys| keys.contains(key));
+        let stale: Vec<VlanKey> = former.into_iter().filter(|key| !is_used(key)).collect();
+        stale.into_iter().try_for_each(|key| self.maps.remove_vlan(key))
+    }
+
+    /// Takes over the attachments of an earlier agent. Keys of interfaces without a program, or above
+    /// one, are removed.
+    pub(super) fn take_over(&mut self) -> Result<(), BpfError> {
+        for (key, device) in self.maps.vlans()? {
+            self.through.entry(device).or_default().insert(key);
+        }
+        self.take_over_links()?;
+        let left: Vec<u32> = self.through.keys().copied().filter(|it| self.point_of(*it).is_none()).collect();
+        left.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
+    }
+
+    /// Attaches to an interface.
+    pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
+        let (program, link) = match mode {
+            Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
+            Mode::Generic => self.attach_xdp(interface, mode, XdpMode::Skb)?,
+            Mode::Tc => self.attach_tc(interface)?,
+        };
+        let on_ports = on_ports(interface, mode);
+        self.links.insert(interface.index, Attached { mode, program, on_ports, _link: link });
+        Ok(())
+    }
+
+    fn attach_xdp(
+        &mut self,
+        interface: &Interface,
+        mode: Mode,
+        flags: XdpMode,
+    ) -> Result<(u32, Option<FdLink>), BpfError> {
+        let loaded = self.programs.xdp(&mut self.ebpf, on_ports(interface, mode));
+        let (program, program_id) = loaded.map_err(no_program(interface))?;
+        let id = program.attach_to_if_index(interface.index, flags).map_err(|source| {
+            if is_busy(&source) {
+                let program = describe(interface.xdp_programs.first().copied());
+                BpfError::Occupied { interface: interface.name.clone(), program }
+            } else {
+                attaching(interface, mode)(source)
+            }
+        })?;
+        let link = program.take_link(id).map_err(refused(programs::XDP))?;
+        Ok((program_id, Some(self.pin(link, interface, mode)?)))
+    }
+
+    /// Attaches to the ingress of traffic control, before the programs that are there.
+    fn attach_tc(&mut self, interface: &Interface) -> Result<(u32, Option<FdLink>), BpfError> {
+        let (program, program_id) = self.programs.tc(&mut self.ebpf).map_err(no_program(interface))?;
+        let first = TcAttachOptions::TcxOrder(LinkOrder::first());
+        match program.attach_with_options(&interface.name, TcAttachType::Ingress, first) {
+            Ok(id) => {
+                let link = program.take_link(id).map_err(refused(programs::TC))?;
+                Ok((program_id, Some(self.pin(link, interface, Mode::Tc)?)))
+            }
+            // Linux has links of traffic control (tcx) since 6.6.
+            Err(error) if os_error(&error) == Some(libc::EINVAL) => {
+                let path = self.pins.filter(interface.index);
+                filter::attach(program, interface, &path).map(|()| (program_id, None))
+            }
+            Err(error) => Err(attaching(interface, Mode::Tc)(error)),
+        }
+    }
+
+    fn pin<L>(&self, link: L, interface: &Interface, mode: Mode) -> Result<FdLink, BpfError>
+    where
+        FdLink: TryFrom<L>,
+    {
+        let link =
+            FdLink::try_from(link).map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
+        let path = self.pins.link(interface.index, mode);
+        let link = link.pin(&path).map_err(|source| BpfError::Pin { path, source })?;
+        Ok(link.into())
+    }
+
+    /// Detaches from an interface, or removes what is pinned of an interface that is gone.
+    pub fn detach(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        self.lead(ifindex, BTreeSet::new())?;
+        self.detach_own(ifindex)
+    }
+
+    /// Detaches an interface's own program.
+    pub fn detach_own(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        for pin in self.pins.links()?.into_iter().filter(|pin| pin.ifindex == ifindex) {
+            pin.remove()?;
+        }
+        self.links.remove(&ifindex);
+        Ok(())
+    }
+
+    /// Detaches the program of a mode from an interface that another mode's program is attached to.
+    pub fn detach_mode(&mut self, ifindex: u32, mode: Mode) -> Result<(), BpfError> {
+        let pins = self.pins.links()?.into_iter();
+        pins.filter(|pin| (pin.ifindex, pin.mode) == (ifindex, mode)).try_for_each(|pin| pin.remove())
+    }
+
+    /// Replaces the program behind every pin by this one. Of two on an interface, which an agent left
+    /// that was killed while it changed the mode, one goes.
+    fn take_over_links(&mut self) -> Result<(), BpfError> {
+        for pin in self.pins.links()? {
+            if self.links.contains_key(&pin.ifindex) {
+                pin.remove()?;
+                continue;
+            }
+            let has_ports = self.keys_of(pin.ifindex).iter().any(|key| key.is_untagged());
+            let on_ports = pin.mode == Mode::Native && has_ports;
+            let (program, replaced) = match pin.mode {
+                Mode::Tc => {
+                    let (tc, id) = self.programs.tc(&mut self.ebpf)?;
+                    let replaced = match pin.kind {
+                        Pinned::Filter => filter::replace(tc, &pin).map(|()| None),
+                        Pinned::Link => replace_tc(tc, &pin).map(Some),
+                    };
+                    (id, replaced)
+                }
+                Mode::Native | Mode::Generic => {
+                    let (xdp, id) = self.programs.xdp(&mut self.ebpf, on_ports)?;
+                    (id, replace_xdp(xdp, &pin).map(Some))
+                }
+            };
+            match replaced {
+                Ok(link) => {
+                    let attached = Attached { mode: pin.mode, program, on_ports, _link: link };
+                    self.links.insert(pin.ifindex, attached);
+                }
+                // The interface is gone, and only the pin is left.
+                Err(Replace::Dead) => {
+                    pins::remove(&pin.path)?;
+                }
+                Err(Replace::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LinkPin {
+    /// Detaches the program and removes the pin.
+    pub(super) fn remove(&self) -> Result<(), BpfError> {
+        match self.kind {
+            Pinned::Link => sys::detach_link(&self.path).map_err(|source| BpfError::PinFile {
+                operation: "detach the link of",
+                path: self.path.clone(),
+                source,
+            })?,
+            Pinned::Filter => filter::detach(self.ifindex)?,
+        }
+        pins::remove(&self.path).map(|_| ())
+    }
+
+    /// Returns the ids of the link and of the program that it runs.
+    pub fn ids(&self) -> Result<LinkIds, BpfError> {
+        match self.kind {
+            Pinned::Link => {
+                let failed = |source| BpfError::Link {
+                    operation: "read",
+                    interface: format!("interface {}", self.ifindex),
+                    source: Box::new(source),
+                };
+                let link = FdLink::from(PinnedLink::from_pin(&self.path).map_err(failed)?);
+                let info = link.info().map_err(failed)?;
+                Ok(LinkIds { link: Some(info.id()), program: info.program_id() })
+            }
+            Pinned::Filter => {
+                let info = ProgramInfo::from_pin(&self.path).map_err(refused(programs::TC))?;
+                Ok(LinkIds { link: None, program: info.id() })
+            }
+        }
+    }
+}
+
+/// Returns true if a program in this mode runs on the interface's ports (`bond_xdp_set`).
+fn on_ports(interface: &Interface, mode: Mode) -> bool {
+    mode == Mode::Native && interface.has_ports()
+}
+
+fn replace_xdp(program: &mut Xdp, pin: &LinkPin) -> Result<FdLink, Replace> {
+    let link = XdpLink::try_from(open(pin)?).map_err(broken(pin))?;
+    let id = program.attach_to_link(link).map_err(not_replaced(programs::XDP))?;
+    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(programs::XDP)(error)))?;
+    FdLink::try_from(link).map_err(broken(pin))
+}
+
+fn replace_tc(program: &mut SchedClassifier, pin: &LinkPin) -> Result<FdLink, Replace> {
+    let link = SchedClassifierLink::try_from(open(pin)?).map_err(broken(pin))?;
+    let id = program.attach_to_link(link).map_err(not_replaced(programs::TC))?;
+    let link = program.take_link(id).map_err(|error| Replace::Failed(refused(programs::TC)(error)))?;
+    FdLink::try_from(link).map_err(broken(pin))
+}
+
+fn open(pin: &LinkPin) -> Result<FdLink, Replace> {
+    PinnedLink::from_pin(&pin.path).map(FdLink::from).map_err(broken(pin))
+}
+
+fn broken(pin: &LinkPin) -> impl Fn(LinkError) -> Replace {
+    let interface = format!("interface {}", pin.ifindex);
+    move |source| {
+        Replace::Failed(BpfError::Link {
+            operation: "open",
+            interface: interface.clone(),
+            source: Box::new(source),
+        })
+    }
+}
+
+fn not_replaced(program: &'static str) -> impl FnOnce(ProgramError) -> Replace {
+    move |error| match os_error(&error) {
+        Some(libc::ENOLINK) => Replace::Dead,
+        _ => Replace::Failed(refused(program)(error)),
+    }
+}
+
+/// Returns the error of a program that could not be loaded for an interface.
+fn no_program(interface: &Interface) -> impl FnOnce(BpfError) -> BpfError {
+    let interface = interface.name.clone();
+    move |source| BpfError::NoProgram { interface, source: Box::new(source) }
+}
+
+fn os_error(error: &ProgramError) -> Option<i32> {
+    match error {
+        ProgramError::SyscallError(error) => error.io_error.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn is_busy(error: &ProgramError) -> bool {
+    matches!(os_error(error), Some(libc::EBUSY | libc::EEXIST))
+}
+
+/// Returns a program's id and, with `CAP_SYS_ADMIN`, its name.
+fn describe(id: Option<u32>) -> String {
+    let Some(id) = id else { return "its id is not known".to_owned() };
+    let name = loaded_programs()
+        .filter_map(Result::ok)
+        .find(|program| program.id() == id)
+        .and_then(|program| program.name_as_str().map(ToOwned::to_owned));
+    match name {
+        Some(name) => format!("id {id}, name {name}"),
+        None => format!("id {id}"),
+    }
+}

@@ -1,0 +1,109 @@
+//! ethtool's ioctls: the name of an interface's driver, and its offloads.
+
+use std::{io, mem, os::fd::AsRawFd, ptr};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use vipward_core::diagnosis::pinned::{Fact, Unread};
+
+// From <linux/ethtool.h> and <linux/sockios.h>; libc lacks them.
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const ETH_FLAG_RXVLAN: u32 = 1 << 8;
+
+/// A command of ethtool's, with the kernel's answer behind it.
+#[repr(C)]
+struct Asked<T> {
+    command: u32,
+    answer: T,
+}
+
+/// An answer to a command.
+///
+/// # Safety
+///
+/// `Asked<Self>` must be the structure that the kernel fills in for `COMMAND`, and any bytes must be valid
+/// in it.
+unsafe trait Answer: Default {
+    const COMMAND: u32;
+}
+
+/// `ETHTOOL_GFLAGS`
+#[repr(transparent)]
+#[derive(Default)]
+struct Flags(u32);
+
+// SAFETY: the kernel fills in a `struct ethtool_value`: the command and a number.
+unsafe impl Answer for Flags {
+    const COMMAND: u32 = 0x25;
+}
+
+/// `ETHTOOL_GGRO`
+#[repr(transparent)]
+#[derive(Default)]
+struct Gro(u32);
+
+// SAFETY: as for `Flags`.
+unsafe impl Answer for Gro {
+    const COMMAND: u32 = 0x2b;
+}
+
+/// `ETHTOOL_GDRVINFO`
+#[repr(C)]
+#[derive(Default)]
+struct DriverInfo {
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware_version: [u8; 32],
+    bus_info: [u8; 32],
+    expansion_rom_version: [u8; 32],
+    reserved: [u8; 12],
+    counts: [u32; 5],
+}
+
+const _: () = assert!(size_of::<Asked<DriverInfo>>() == 196);
+
+// SAFETY: the kernel fills in a `struct ethtool_drvinfo`: the command and these fields.
+unsafe impl Answer for DriverInfo {
+    const COMMAND: u32 = 0x03;
+}
+
+/// Returns the driver's name.
+pub(crate) fn driver(interface: &str) -> Fact<String> {
+    let info: DriverInfo = ask(interface)?;
+    let end = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());
+    Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+}
+
+/// Returns true if VLAN tags are taken off received frames (`rx-vlan-offload`).
+pub(crate) fn takes_tags_off(interface: &str) -> Fact<bool> {
+    let Flags(flags) = ask(interface)?;
+    Ok(flags & ETH_FLAG_RXVLAN != 0)
+}
+
+/// Returns true if received packets are merged (`generic-receive-offload`).
+pub(crate) fn gro(interface: &str) -> Fact<bool> {
+    let Gro(gro) = ask(interface)?;
+    Ok(gro != 0)
+}
+
+/// Asks the driver of an interface.
+fn ask<T: Answer>(interface: &str) -> Fact<T> {
+    let failed = |error: io::Error| Unread {
+        reason: format!("ethtool has no answer about {interface}: {error}"),
+        denied: error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
+    let socket = socket.map_err(|errno| failed(errno.into()))?;
+    // SAFETY: all fields are numbers and pointers, for which zero is valid.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(room)) {
+        *to = from.cast_signed() as libc::c_char;
+    }
+    let mut asked = Asked { command: T::COMMAND, answer: T::default() };
+    request.ifr_ifru.ifru_data = ptr::from_mut(&mut asked).cast();
+    // SAFETY: the request and what it points to live through the call, and `Asked<T>` is the kernel's
+    // structure for the command.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if result < 0 { Err(failed(io::Error::last_os_error())) } else { Ok(asked.answer) }
+}

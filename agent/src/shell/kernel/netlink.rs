@@ -1,0 +1,285 @@
+//! rtnetlink: observes this network namespace's interfaces, addresses and connected routes.
+//!
+//! A notification only says that something changed. Then everything is observed again, so no state
+//! has to be kept in step, and lost notifications cost nothing. The exception is a failover, which an
+//! observation need not show. There is no background task.
+//! [`Netlink::changed`] and [`Netlink::observe`] are cancel-safe.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use rtnetlink::constants::{
+    RTMGRP_IPV4_IFADDR, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_IFADDR, RTMGRP_IPV6_ROUTE, RTMGRP_LINK,
+};
+use rtnetlink::packet_route::address::AddressMessage;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
+use rtnetlink::packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage};
+use rtnetlink::packet_route::route::{RouteHeader, RouteMessage, RouteType};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, timeout_at};
+
+use vipward_core::{
+    host::net::{ConnectedRoute, Interface, NetView},
+    segment::{failover::Notice, proving::MOST_ASKED},
+};
+
+use self::dump::dump;
+use super::ethtool;
+
+mod dump;
+mod exchange;
+mod mark;
+mod traffic_control;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::{dump::NetlinkError, exchange::ExchangeError, wire::Malformed};
+pub(crate) use self::{
+    exchange::Exchange,
+    mark::{LABEL, PROTOCOL},
+    traffic_control::{Direction, filters, tcx_programs},
+    wire::{Address, Lower, Proxy},
+};
+
+/// Least time between two reported changes. The first is reported at once, a burst as a few. Failovers
+/// are sooner.
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
+/// Time to the report of a failover, in which the kernel's other notifications of it come.
+const TOGETHER: Duration = Duration::from_millis(15);
+/// The notifications that call for an observation.
+const GROUPS: u32 =
+    RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE;
+const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet, AddressFamily::Inet6];
+
+/// A change of the network. It calls for an observation.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changed {
+    /// True if notifications were lost.
+    pub overrun: bool,
+    /// Interfaces that were taken down, or lost their carrier. An observation need not show it: they
+    /// may be up again.
+    pub downs: BTreeSet<u32>,
+    /// Failovers that were notified.
+    pub notices: BTreeSet<Notice>,
+}
+
+/// A subscription to changes of this network namespace. It precedes the first observation, so no
+/// change falls between the two.
+pub struct Netlink {
+    notifications: AsyncFd<Socket>,
+    datagram: Vec<u8>,
+    pending: Option<Changed>,
+    not_before: Instant,
+}
+
+impl Netlink {
+    /// Subscribes to links, addresses and routes of the calling thread's network namespace. Needs a
+    /// tokio runtime.
+    pub fn connect() -> Result<Self, NetlinkError> {
+        let subscribe = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.set_non_blocking(true)?;
+            socket.bind(&SocketAddr::new(0, GROUPS))?;
+            // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when
+            // it is dropped.
+            let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
+            registered.map_err(io::Error::from)
+        };
+        Ok(Self {
+            notifications: subscribe().map_err(NetlinkError::Subscribe)?,
+            datagram: Vec::with_capacity(exchange::DATAGRAM_BYTES),
+            pending: None,
+            not_before: Instant::now(),
+        })
+    }
+
+    /// Returns the present state of the calling thread's network namespace.
+    pub async fn observe(&self) -> Result<NetView, NetlinkError> {
+        let mut view = links().await?;
+        for address in all_addresses().await? {
+            // An interface that came after the links were read has a notification pending.
+            if let Some(interface) = view.interfaces.get_mut(&address.index) {
+                match address.net.addr() {
+                    IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+                        interface.link_local.get_or_insert(v6);
+                        continue;
+                    }
+                    IpAddr::V4(_) | IpAddr::V6(_) => interface.addresses.push(address.net),
+                }
+                if address.is_doubtful {
+                    interface.doubtful.insert(address.net.addr());
+                }
+                if address.is_ours() {
+                    interface.ours.insert(address.net.addr());
+                }
+            }
+        }
+        for interface in view.interfaces.values_mut().filter(|interface| interface.ethernet) {
+            traffic_control::note_programs(interface).await;
+        }
+        let carriers: BTreeSet<u32> =
+            view.interfaces.values().filter(|it| it.vlan.is_some()).filter_map(|it| it.lower).collect();
+        let is_asked = |it: &&mut Interface| {
+            carriers.contains(&it.index) || it.master.is_some_and(|master| carriers.contains(&master))
+        };
+        for interface in view.interfaces.values_mut().filter(is_asked) {
+            // A driver that does not say may do so.
+            interface.strips_tags = ethtool::takes_tags_off(&interface.name).unwrap_or(true);
+        }
+        routes(&mut view).await?;
+        Ok(view)
+    }
+
+    /// Waits for a change since the last return. Cancel-safe.
+    pub async fn changed(&mut self) -> Result<Changed, NetlinkError> {
+        loop {
+            let now = Instant::now();
+            if self.not_before <= now
+                && let Some(changed) = self.pending.take()
+            {
+                self.not_before = now + MIN_INTERVAL;
+                return Ok(changed);
+            }
+            let readable = self.notifications.readable();
+            // A failover that comes while a change waits is reported sooner than that.
+            let until = self.pending.as_ref().map(|_| self.not_before);
+            let ready = match until {
+                Some(until) => timeout_at(until, readable).await.ok(),
+                None => Some(readable.await),
+            };
+            if let Some(ready) = ready {
+                ready.map_err(NetlinkError::Receive)?.clear_ready();
+            }
+            self.drain()?;
+        }
+    }
+
+    /// Empties the queue.
+    ///
+    /// After an overrun the kernel drops notifications until the queue is empty, so an observation
+    /// begun afterwards misses nothing.
+    fn drain(&mut self) -> Result<(), NetlinkError> {
+        loop {
+            self.datagram.clear();
+            match self.notifications.get_ref().recv(&mut self.datagram, 0) {
+                Ok(_) if wire::is_relevant(&self.datagram) => {
+                    let changed = self.pending.get_or_insert_default();
+                    changed.downs.extend(wire::downs(&self.datagram));
+                    let had_none = changed.notices.is_empty();
+                    changed.notices.extend(wire::notices(&self.datagram));
+                    if had_none && !changed.notices.is_empty() {
+                        self.not_before = Instant::now() + TOGETHER;
+                    }
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    self.pending.get_or_insert_default().overrun = true;
+                }
+                Err(error) => return Err(NetlinkError::Receive(error)),
+            }
+        }
+    }
+}
+
+/// Returns the addresses of this network namespace, without link-local ones of IPv6: such an address
+/// means another host on each interface.
+pub(crate) async fn addresses() -> Result<Vec<Address>, NetlinkError> {
+    let mut addresses = all_addresses().await?;
+    addresses.retain(|address| !wire::is_link_local(address.net.addr()));
+    Ok(addresses)
+}
+
+async fn all_addresses() -> Result<Vec<Address>, NetlinkError> {
+    let mut addresses = Vec::new();
+    for family in FAMILIES {
+        let mut request = AddressMessage::default();
+        request.header.family = family;
+        let found = dump("addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await?;
+        // A kernel without IPv6 (`ipv6.disable=1`) answers for IPv6 with what it has.
+        let is_asked = |address: &Address| address.net.addr().is_ipv6() == (family == AddressFamily::Inet6);
+        addresses.extend(found.into_iter().flatten().filter(is_asked));
+    }
+    Ok(addresses)
+}
+
+/// Returns the lower device of each link of this network namespace.
+pub(crate) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
+    all_links(wire::lower).await
+}
+
+/// Returns the hosts on an interface's segment that have answered this host, some of them.
+pub(crate) async fn neighbours(ifindex: u32) -> Result<Vec<IpAddr>, NetlinkError> {
+    let mut neighbours = Vec::new();
+    for family in FAMILIES {
+        let mut request = NeighbourMessage::default();
+        request.header.family = family;
+        request.attributes.push(NeighbourAttribute::IfIndex(ifindex));
+        let found = dump("neighbours", &RouteNetlinkMessage::GetNeighbour(request), wire::neighbour).await?;
+        let here = found.into_iter().flatten().filter(|(index, _)| *index == ifindex);
+        neighbours.extend(here.map(|(_, address)| address).take(MOST_ASKED));
+    }
+    Ok(neighbours)
+}
+
+/// Returns the IPv6 addresses for which the kernel is told to answer on behalf of other hosts.
+pub(crate) async fn proxies() -> Result<Vec<Proxy>, NetlinkError> {
+    let mut request = NeighbourMessage::default();
+    request.header.family = AddressFamily::Inet6;
+    request.header.flags = NeighbourFlags::Proxy;
+    let found = dump("neighbour proxies", &RouteNetlinkMessage::GetNeighbour(request), wire::proxy).await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+async fn all_links<T>(parse: fn(&[u8]) -> Result<T, Malformed>) -> Result<Vec<T>, NetlinkError> {
+    let mut request = LinkMessage::default();
+    request.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+    dump("links", &RouteNetlinkMessage::GetLink(request), parse).await
+}
+
+async fn links() -> Result<NetView, NetlinkError> {
+    let links = all_links(wire::link).await?;
+    let interfaces: BTreeMap<_, _> = links.into_iter().map(|link| (link.index, link)).collect();
+    Ok(NetView { interfaces, ..NetView::default() })
+}
+
+async fn routes(view: &mut NetView) -> Result<(), NetlinkError> {
+    let mut routes = Vec::new();
+    for family in FAMILIES {
+        routes.extend(routes_of(family).await?);
+    }
+    view.next_hops = routes.iter().flat_map(|(_, hops)| hops).copied().collect();
+    keep_routes(view, routes.into_iter().filter_map(|(connected, _)| connected));
+    Ok(())
+}
+
+async fn routes_of(
+    family: AddressFamily,
+) -> Result<Vec<(Option<ConnectedRoute>, Vec<IpAddr>)>, NetlinkError> {
+    let mut request = RouteMessage::default();
+    request.header.address_family = family;
+    // Policy rules and VRFs have gateways in tables of their own.
+    request.header.table = RouteHeader::RT_TABLE_UNSPEC;
+    request.header.kind = RouteType::Unicast;
+    let parse = |payload: &[u8]| Ok((wire::connected_route(payload)?, wire::next_hops(payload)));
+    match dump("routes", &RouteNetlinkMessage::GetRoute(request), parse).await {
+        // A namespace that never had a route has no table.
+        Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Ok(Vec::new()),
+        found => found,
+    }
+}
+
+/// Keeps the routes of interfaces that are up. The kernel first notifies that an interface is down,
+/// and then flushes its routes without a notification.
+fn keep_routes(view: &mut NetView, routes: impl Iterator<Item = ConnectedRoute>) {
+    let up = |index| view.interfaces.get(&index).is_some_and(|interface| interface.up);
+    view.routes = routes.filter(|route| up(route.interface)).collect();
+}

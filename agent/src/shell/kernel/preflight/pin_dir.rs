@@ -1,0 +1,225 @@
+//! The pin directory: on a bpffs, writable by its owner alone, and used by one agent at a time.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::mount::{MsFlags, mount};
+use nix::sys::stat::{major, minor};
+use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use nix::unistd::geteuid;
+use tracing::info;
+
+use vipward_core::diagnosis::doctor::{Agent, PinDir};
+
+#[cfg(test)]
+mod tests;
+
+/// The usual mount point of a bpffs.
+const BPFFS: &str = "/sys/fs/bpf";
+const LOCKS: &str = "/proc/locks";
+
+/// A fault of the directory, with its remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum PinDirError {
+    /// A directory that cannot be examined.
+    #[error("failed to look at the pin directory {dir}")]
+    Inspect {
+        /// The directory.
+        dir: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory on a filesystem that cannot hold pins.
+    #[error(
+        "{dir} is not on a bpffs: choose a --pin-dir below {BPFFS}, or mount one there: mount -t bpf bpf {at}"
+    )]
+    NotBpffs {
+        /// The directory.
+        dir: PathBuf,
+        /// The nearest directory above it that exists.
+        at: PathBuf,
+    },
+    /// A missing bpffs that this process may not mount.
+    #[error(
+        "no bpffs is mounted on {BPFFS} and mounting it failed: run `mount -t bpf bpf {BPFFS}` as root, or choose \
+         a --pin-dir on a bpffs that is mounted elsewhere"
+    )]
+    Mount(#[source] Errno),
+    /// A missing directory that cannot be created.
+    #[error("failed to create the pin directory {dir}")]
+    Create {
+        /// The directory.
+        dir: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory that other users can change.
+    #[error(
+        "the pin directory {dir} belongs to user {owner} with mode {mode:o}, so that others than this user \
+         ({user}) can take the pins away: chown {user} {dir} && chmod 0700 {dir}, or name another one with \
+         --pin-dir"
+    )]
+    NotOurs {
+        /// The directory.
+        dir: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+        /// The agent's user.
+        user: u32,
+    },
+    /// A directory that another agent uses.
+    #[error(
+        "another vipward agent{} uses {dir}: stop it, or give this one a directory of its own with --pin-dir",
+        in_brackets(*pid)
+    )]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The other agent's process, if it can be seen from here.
+        pid: Option<u32>,
+    },
+    /// A directory that cannot be locked.
+    #[error("failed to lock the pin directory {dir}")]
+    Lock {
+        /// The directory.
+        dir: PathBuf,
+        /// The cause.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// Makes sure that `dir` exists and is on a bpffs. Mounts one at the usual place if there is none.
+pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
+    let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
+    let dir = std::path::absolute(dir).map_err(inspect)?;
+    let at = nearest_existing(&dir).map_err(inspect)?;
+    if !is_bpffs(at).map_err(inspect)? {
+        if !dir.starts_with(BPFFS) {
+            return Err(PinDirError::NotBpffs { dir: dir.clone(), at: at.to_owned() });
+        }
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        mount(Some("bpf"), BPFFS, Some("bpf"), flags, Some("mode=0700")).map_err(PinDirError::Mount)?;
+        info!(path = BPFFS, "mounted bpffs");
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&dir)
+        .map_err(|source| PinDirError::Create { dir: dir.clone(), source })?;
+    check_owner(dir)
+}
+
+/// Checks that only this user can write the directory. Other users
+/// could remove the pins, and so end the answers.
+fn check_owner(dir: PathBuf) -> Result<(), PinDirError> {
+    const GROUP_OR_OTHERS_WRITE: u32 = 0o022;
+
+    let metadata =
+        std::fs::metadata(&dir).map_err(|source| PinDirError::Inspect { dir: dir.clone(), source })?;
+    let (owner, mode, user) = (metadata.uid(), metadata.mode() & 0o7777, geteuid().as_raw());
+    if owner == user && mode & GROUP_OR_OTHERS_WRITE == 0 {
+        Ok(())
+    } else {
+        Err(PinDirError::NotOurs { dir, owner, mode, user })
+    }
+}
+
+fn nearest_existing(dir: &Path) -> io::Result<&Path> {
+    for ancestor in dir.ancestors() {
+        if ancestor.try_exists()? {
+            return Ok(ancestor);
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+fn is_bpffs(path: &Path) -> io::Result<bool> {
+    Ok(statfs(path)?.filesystem_type() == BPF_FS_MAGIC)
+}
+
+/// Examines the directory, or the place where it would be created. Changes nothing.
+pub fn look_at(dir: &Path) -> io::Result<PinDir> {
+    let dir = std::path::absolute(dir)?;
+    let at = nearest_existing(&dir)?;
+    let metadata = std::fs::metadata(at)?;
+    Ok(PinDir {
+        exists: at == dir,
+        on_bpffs: is_bpffs(at)?,
+        owner: metadata.uid(),
+        mode: metadata.mode() & 0o7777,
+        user: geteuid().as_raw(),
+        at: at.to_owned(),
+    })
+}
+
+/// Returns the agent that uses the directory.
+///
+/// `/proc/locks` does not list a lock of another pid namespace. So this function takes the lock
+/// too, shared, and drops it at once. An agent that starts at that instant would be refused.
+pub fn user_of(dir: &Path) -> io::Result<Agent> {
+    let metadata = match std::fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Agent::None),
+        metadata => metadata?,
+    };
+    let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
+    if let Some(pid) = flock_holder(&locks, metadata.dev(), metadata.ino()) {
+        return Ok(Agent::Runs(Some(pid)));
+    }
+    match Flock::lock(File::open(dir)?, FlockArg::LockSharedNonblock) {
+        Ok(_lock) => Ok(Agent::None),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(Agent::Runs(None)),
+        Err((_, errno)) => Err(errno.into()),
+    }
+}
+
+/// The right to use a pin directory, until it is dropped or the process ends.
+///
+/// A bpffs holds no regular files, but its directories can be locked like any other.
+#[derive(Debug)]
+pub struct PinDirLock {
+    _lock: Flock<File>,
+}
+
+impl PinDirLock {
+    /// Takes the lock. Fails at once if another process has it.
+    pub fn acquire(dir: &Path) -> Result<Self, PinDirError> {
+        let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
+        let file = File::open(dir).map_err(inspect)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Self { _lock: lock }),
+            Err((file, Errno::EWOULDBLOCK)) => {
+                let metadata = file.metadata().map_err(inspect)?;
+                // A hardened /proc hides the process. The error is useful without it.
+                let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
+                let pid = flock_holder(&locks, metadata.dev(), metadata.ino());
+                Err(PinDirError::InUse { dir: dir.to_owned(), pid })
+            }
+            Err((_, source)) => Err(PinDirError::Lock { dir: dir.to_owned(), source }),
+        }
+    }
+}
+
+/// Returns the process that holds a flock on an inode, by a line of `/proc/locks` (`1: FLOCK
+/// ADVISORY  WRITE 4711 00:28:60033 0 EOF`; a waiting process has `->` as the second word).
+fn flock_holder(locks: &str, device: u64, inode: u64) -> Option<u32> {
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let is_flock = fields.next()? == "FLOCK";
+        let pid = fields.nth(2)?;
+        if is_flock && fields.next()? == file { pid.parse().ok() } else { None }
+    })
+}
+
+fn in_brackets(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+}

@@ -1,0 +1,48 @@
+//! The program's records of the peers.
+
+use std::sync::Arc;
+
+use vipward_common::WireIndexKey;
+use vipward_core::{
+    base::time::Boottime,
+    liveness::{Seen, Sight, Word},
+    records::{Session, Wid},
+};
+
+use crate::shell::kernel::{bpf::WireMaps, wire::slots::Slots};
+
+/// Returns the index of an interface of the plan.
+pub(super) fn index_of(interfaces: &[(Arc<str>, u32)], name: &str) -> Option<u32> {
+    interfaces.iter().find(|(known, _)| **known == *name).map(|(_, index)| *index)
+}
+
+/// The program's records, read from the maps.
+pub(super) struct Sights<'a> {
+    pub(super) maps: &'a WireMaps,
+    pub(super) slots: &'a Slots,
+    pub(super) interfaces: &'a [(Arc<str>, u32)],
+}
+
+impl Sights<'_> {
+    fn of(&self, id: u64, interface: &str) -> Sight {
+        let ifindex = index_of(self.interfaces, interface);
+        let slot = ifindex.and_then(|ifindex| self.slots.of(WireIndexKey::new(id, ifindex)));
+        // A map that cannot be read shows nothing, so no peer is found silent that was never heard.
+        let seen = slot.and_then(|slot| self.maps.seen(slot).ok()).unwrap_or_default();
+        Sight { answered: Boottime::from_nanos(seen.answered), heard: Boottime::from_nanos(seen.heard) }
+    }
+}
+
+impl Seen for Sights<'_> {
+    fn holder(&self, session: Session, interface: &str) -> Sight {
+        self.of(session.number(), interface)
+    }
+
+    fn witness(&self, witness: Wid, interface: &str) -> Sight {
+        self.of(witness.number(), interface)
+    }
+
+    fn told(&self) -> Option<Word> {
+        self.maps.told().ok().and_then(Word::of)
+    }
+}

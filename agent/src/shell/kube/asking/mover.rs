@@ -1,0 +1,149 @@
+//! An operator's wish to move a VIP: writes it on the claim, and
+//! waits until the holder fulfils or refuses it.
+
+use std::{net::IpAddr, time::Duration};
+
+use serde_json::json;
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+use vipward_common::MacAddr;
+use vipward_core::records::{ClaimRecord, ClaimState, object_name};
+
+use super::wishes::{LOOK, ReadError, Wishes};
+use crate::shell::kube::{
+    kinds::{claims::ClaimError, resource::Resource, virtual_ip::MOVE_TO},
+    link::{
+        connect::{Access, ConnectError},
+        error::RequestError,
+    },
+};
+
+/// Reason why the wish could not be written or followed.
+#[derive(Debug, Error)]
+pub enum MoveError {
+    /// A VIP without a claim.
+    #[error("there is no VirtualIP {vip}; `kubectl get vip` lists those that there are")]
+    Missing {
+        /// The address.
+        vip: IpAddr,
+    },
+    /// A node that does not exist.
+    #[error("there is no node {node:?}; `kubectl get nodes` lists those that there are")]
+    NoNode {
+        /// The name.
+        node: String,
+    },
+    /// No node holds the VIP.
+    #[error("no node holds {vip}, so no node can hand it over; `kubectl describe vip {}` says why", object_name(*vip))]
+    Nobody {
+        /// The address.
+        vip: IpAddr,
+    },
+    /// A refusal of the API server, or a failed request.
+    #[error("failed to {what} VirtualIP {vip}")]
+    Request {
+        /// The operation.
+        what: &'static str,
+        /// The address.
+        vip: IpAddr,
+        /// The failure.
+        #[source]
+        source: RequestError,
+    },
+    /// The object is no claim.
+    #[error("VirtualIP {vip} cannot be read")]
+    Unreadable {
+        /// The address.
+        vip: IpAddr,
+        /// The reason.
+        #[source]
+        source: ClaimError,
+    },
+}
+
+/// Outcome of the wish.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Moved {
+    /// The node holds the VIP.
+    There {
+        /// The MAC that it answers with.
+        mac: MacAddr,
+    },
+    /// The holder has refused.
+    Refused {
+        /// The reason.
+        why: String,
+    },
+    /// The time is over.
+    NotYet {
+        /// The holder.
+        holder: String,
+    },
+}
+
+/// Asks for moves.
+pub struct Mover(Wishes);
+
+impl Mover {
+    /// Finds the API server.
+    pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
+        Ok(Self(Wishes::connect(access).await?))
+    }
+
+    async fn read(&self, vip: IpAddr) -> Result<ClaimRecord, MoveError> {
+        let claim = self.0.read(vip).await.map_err(|error| match error {
+            ReadError::Request(source) => MoveError::Request { what: "read", vip, source },
+            ReadError::Unreadable(source) => MoveError::Unreadable { vip, source },
+        });
+        claim?.ok_or(MoveError::Missing { vip })
+    }
+
+    /// Fails if the node does not exist. Ignores any other failure: the user may not be allowed to
+    /// read Nodes, and the holder's agent checks too.
+    async fn check_node(&self, name: &str) -> Result<(), MoveError> {
+        match self.0.send(Resource::Nodes.collection("").get(name)).await {
+            Err(error) if error.is_status(404) => Err(MoveError::NoNode { node: name.to_owned() }),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Writes the wish on the claim, and returns the VIP's holder.
+    pub async fn ask(&self, vip: IpAddr, to: &str) -> Result<String, MoveError> {
+        let claim = self.read(vip).await?;
+        let holder = claim.state.holder().ok_or(MoveError::Nobody { vip })?;
+        let from = holder.node.to_string();
+        if from != to {
+            self.check_node(to).await?;
+            let patch = json!({"metadata": {"annotations": {(MOVE_TO): to}}});
+            let asked = self.0.send(Wishes::claims().merge(&object_name(vip), &patch)).await;
+            asked.map_err(|source| MoveError::Request { what: "annotate", vip, source })?;
+        }
+        Ok(from)
+    }
+
+    /// Waits until the node holds the VIP or the holder refuses, at most `limit`.
+    pub async fn wait(&self, vip: IpAddr, to: &str, limit: Duration) -> Result<Moved, MoveError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let claim = self.read(vip).await?;
+            let holder = claim.state.holder();
+            match (&claim.state, holder) {
+                (ClaimState::Held(holder), _) if holder.node.as_str() == to => {
+                    return Ok(Moved::There { mac: holder.mac });
+                }
+                // The holder has removed the wish without fulfilling it.
+                (ClaimState::Held(_), _) if claim.move_to.is_none() => {
+                    if let Some(why) = claim.note.trouble {
+                        return Ok(Moved::Refused { why });
+                    }
+                }
+                _ => {}
+            }
+            if Instant::now() >= deadline {
+                let holder = holder.map_or_else(|| "nobody".to_owned(), |holder| holder.node.to_string());
+                return Ok(Moved::NotYet { holder });
+            }
+            sleep(LOOK).await;
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The state and the conditions that a claim's object shows to people.
+
+use k8s_openapi::jiff::Timestamp;
+use vipward_core::{
+    records::{ClaimNote, ClaimState},
+    reports::unanswered::Unanswered,
+};
+
+use super::known::{Known, Reason};
+use crate::shell::kube::kinds::{
+    condition::{Condition, Truth},
+    text,
+};
+
+/// The condition of a VIP that a node holds, and answers for.
+pub(super) const HELD: &str = "Held";
+/// The condition of a VIP that is not where it is wanted.
+pub(super) const TROUBLE: &str = "Trouble";
+/// The condition of a VIP that another host claims on the segment.
+pub(super) const CONFLICT: &str = "Conflict";
+
+/// Returns the state that `kubectl get vip` shows.
+pub(super) fn state_name(state: &ClaimState, unanswered: Option<&Reason>) -> &'static str {
+    match (state, unanswered) {
+        (ClaimState::Held(_), None) => "held",
+        (ClaimState::Held(_), Some(reason)) if reason.word == Unanswered::SESSION_ENDED => "nobody",
+        (ClaimState::Held(_), Some(_)) => "not answered",
+        (ClaimState::Offered { .. }, _) => "handing over",
+        (ClaimState::Released | ClaimState::Blank, _) => "nobody",
+    }
+}
+
+/// Returns the status and the reason of the condition `Held` of a claim whose holder answers.
+pub(super) fn held_reason(state: &ClaimState) -> (Truth, &'static str) {
+    match state {
+        ClaimState::Held(_) => (Truth::True, "Held"),
+        ClaimState::Offered { .. } => (Truth::True, "HandingOver"),
+        ClaimState::Released => (Truth::False, "Released"),
+        ClaimState::Blank => (Truth::False, "Blank"),
+    }
+}
+
+pub(super) fn held_condition(
+    state: &ClaimState,
+    note: &ClaimNote,
+    unanswered: Option<&Reason>,
+    before: Option<(Truth, Timestamp)>,
+    now: Timestamp,
+) -> Condition {
+    if let Some(Reason { word, message }) = unanswered {
+        return condition(HELD, Truth::False, word, message, before, now);
+    }
+    let (status, reason) = held_reason(state);
+    let message = note.trouble.as_ref().filter(|_| status == Truth::False).unwrap_or(&note.cause);
+    condition(HELD, status, reason, message, before, now)
+}
+
+pub(super) fn trouble_condition(note: &ClaimNote, known: Option<&Known>, now: Timestamp) -> Condition {
+    let before = known.and_then(|known| known.trouble);
+    match &note.trouble {
+        Some(trouble) => condition(TROUBLE, Truth::True, "NotWhereWanted", trouble, before, now),
+        None => condition(TROUBLE, Truth::False, "None", "", before, now),
+    }
+}
+
+pub(super) fn condition(
+    kind: &str,
+    status: Truth,
+    reason: &str,
+    message: &str,
+    before: Option<(Truth, Timestamp)>,
+    now: Timestamp,
+) -> Condition {
+    let unchanged = before.filter(|(was, _)| *was == status);
+    Condition {
+        kind: kind.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: text::message(message),
+        last_transition_time: text::time(unchanged.map_or(now, |(_, since)| since)),
+    }
+}

@@ -1,0 +1,184 @@
+//! A `VirtualIP` object read as a claim.
+
+use std::net::IpAddr;
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use thiserror::Error;
+use vipward_core::records::{
+    ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Reservation, Session, Version, vip_named,
+};
+
+use super::{
+    conditions::{CONFLICT, HELD, TROUBLE, held_reason, state_name},
+    known::{Known, Reason},
+};
+use crate::shell::kube::kinds::{
+    condition::{Condition, Truth},
+    meta::Meta,
+    text,
+    virtual_ip::{
+        FINALIZER, FORCE, FOREVER, MOVE_TO, OfferedBy, RELEASE, ReservationSpec, VirtualIpSpec,
+        VirtualIpStatus,
+    },
+};
+
+/// Length of the longest name of a node, in bytes.
+const MAX_NAME: usize = 253;
+
+/// Reason why an object is no claim.
+#[derive(Debug, Error)]
+pub enum ClaimError {
+    /// Text that is no object, or an object of another type.
+    #[error("it is no VirtualIP")]
+    Json(#[from] serde_json::Error),
+    /// A name that no VIP has.
+    #[error("its name {name:?} is no address in the form of such names")]
+    Name {
+        /// The name.
+        name: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    #[serde(default)]
+    metadata: Meta,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+impl Object<'_> {
+    /// Returns the spec. A spec of another form has no address, but keeps the fields for people.
+    fn spec(&self) -> VirtualIpSpec {
+        let text = self.spec.map_or("null", RawValue::get);
+        serde_json::from_str(text).unwrap_or_else(|_| {
+            let legible: Value = serde_json::from_str(text).unwrap_or_default();
+            VirtualIpSpec {
+                epoch: legible["epoch"].as_i64().unwrap_or_default(),
+                services: legible["services"].as_str().unwrap_or_default().to_owned(),
+                cause: legible["cause"].as_str().unwrap_or_default().to_owned(),
+                ..VirtualIpSpec::default()
+            }
+        })
+    }
+
+    /// Returns the status. A status of another form keeps the fields for people.
+    fn status(&self) -> VirtualIpStatus {
+        let text = self.status.map_or("null", RawValue::get);
+        serde_json::from_str(text).unwrap_or_else(|_| {
+            let legible: Value = serde_json::from_str(text).unwrap_or_default();
+            VirtualIpStatus {
+                trouble: legible["trouble"].as_str().map(ToOwned::to_owned),
+                ..VirtualIpStatus::default()
+            }
+        })
+    }
+}
+
+/// Reads an object.
+///
+/// A claim that contradicts itself is [`ClaimState::Blank`]: a holder without a session, a release
+/// that names a holder, another address than the name's.
+pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
+    let object: Object<'_> = serde_json::from_str(object)?;
+    let (spec, status) = (object.spec(), object.status());
+    let metadata = object.metadata;
+    let vip = vip_named(&metadata.name).ok_or_else(|| ClaimError::Name { name: metadata.name.clone() })?;
+    let version = Version::from(metadata.resource_version.as_str());
+    let epoch = Epoch(spec.epoch.try_into().unwrap_or_default());
+    let state = state(&spec, vip);
+    // A claim that was edited by hand may name a node without its session.
+    let giver = spec.offered_by.as_ref().map(|giver| giver.node.as_str());
+    let nodes = spec.holder.as_deref().into_iter().chain(giver).map(NodeName::from).collect();
+    let reservation = spec.reservation.as_ref().and_then(reservation).map(Box::new);
+    let note = ClaimNote {
+        services: text::split_services(&spec.services),
+        cause: spec.cause,
+        trouble: status.trouble,
+    };
+    let conditions = status.conditions;
+    let of_kind = |kind: &str| conditions.iter().find(|condition| condition.kind == kind);
+    let since = |kind: &str| {
+        let condition = of_kind(kind)?;
+        Some((condition.status, condition.last_transition_time.parse().ok()?))
+    };
+    let held = of_kind(HELD);
+    let word = held.map(|held| held.reason.clone()).unwrap_or_default();
+    let unanswered = status.unanswered.map(|message| Box::new(Reason { word, message }));
+    let is_consistent = status.state.as_deref() == Some(state_name(&state, unanswered.as_deref()))
+        && held.is_some_and(|held| match &unanswered {
+            Some(unanswered) => held.status == Truth::False && held.message == unanswered.message,
+            None => (held.status, held.reason.as_str()) == held_reason(&state),
+        });
+    let known = Known {
+        version: version.clone(),
+        uid: metadata.uid.clone(),
+        epoch,
+        nodes,
+        reservation: reservation.clone(),
+        finalizers: foreign(metadata.finalizers.as_deref().unwrap_or_default()),
+        held: since(HELD),
+        unanswered,
+        is_consistent,
+        trouble: since(TROUBLE),
+        conflict: of_kind(CONFLICT).cloned().map(Box::new),
+    };
+    let deleting = metadata.is_deleting();
+    let move_to = metadata.annotation(MOVE_TO).filter(|node| !node.is_empty());
+    let move_to = move_to.map(|node| NodeName::from(text::clipped_bytes(node, MAX_NAME)));
+    let is_wished = |wish| metadata.annotation(wish) == Some("true");
+    let (force, release) = (is_wished(FORCE), is_wished(RELEASE));
+    let record =
+        ClaimRecord { vip, version, epoch, state, deleting, move_to, force, release, note, reservation };
+    Ok((record, known))
+}
+
+/// Returns the conditions of an object.
+pub(super) fn conditions(object: &str) -> Result<Vec<Condition>, ClaimError> {
+    Ok(serde_json::from_str::<Object<'_>>(object)?.status().conditions)
+}
+
+/// Returns all finalizers, unless the agents' is the only one.
+fn foreign(finalizers: &[String]) -> Option<Box<[String]>> {
+    let is_only_one = finalizers.len() == 1 && finalizers[0] == FINALIZER;
+    (!is_only_one).then(|| finalizers.into())
+}
+
+fn state(spec: &VirtualIpSpec, vip: IpAddr) -> ClaimState {
+    let names_nobody =
+        spec.holder.is_none() && spec.session.is_none() && spec.mac.is_none() && spec.interface.is_none();
+    let state = match (spec.released.unwrap_or(false), holder(spec), &spec.offered_by) {
+        (true, None, None) if names_nobody => Some(ClaimState::Released),
+        (false, Some(holder), None) => Some(ClaimState::Held(holder)),
+        (false, Some(to), Some(OfferedBy { node, session })) => Session::parse(session)
+            .filter(|_| !node.is_empty())
+            .map(|session| ClaimState::Offered { to, from: (node.as_str().into(), session) }),
+        (true | false, Some(_) | None, Some(_) | None) => None,
+    };
+    state.filter(|_| spec.address == vip.to_string()).unwrap_or(ClaimState::Blank)
+}
+
+/// Returns a reservation. One of another form reserves the address for nobody.
+fn reservation(spec: &ReservationSpec) -> Option<Reservation> {
+    let [service] = &text::split_services(&spec.service)[..] else { return None };
+    let kept = spec.kept_until.as_deref().map(|until| match until {
+        FOREVER => None,
+        // An unreadable time frees nothing.
+        time => time.parse::<Timestamp>().ok().map(Timestamp::as_second),
+    });
+    Some(Reservation { service: service.clone(), pool: spec.pool.as_deref().map(Into::into), kept })
+}
+
+fn holder(spec: &VirtualIpSpec) -> Option<Holder> {
+    let named = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    Some(Holder {
+        node: named(&spec.holder)?.as_str().into(),
+        session: Session::parse(spec.session.as_deref()?)?,
+        mac: text::mac(spec.mac.as_deref()?)?,
+        interface: named(&spec.interface)?.into(),
+    })
+}

@@ -1,0 +1,36 @@
+//! Conditions in the statuses of our types.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One aspect of a VIP's state, of the same form as the conditions of built-in types.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// Which aspect: `Held`, `Trouble` or `Conflict`.
+    #[serde(rename = "type")]
+    #[schemars(length(min = 1, max = 316))]
+    pub kind: String,
+    /// Whether it is so.
+    pub status: Truth,
+    /// Why, in one word.
+    #[schemars(regex(pattern = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"), length(max = 1024))]
+    pub reason: String,
+    /// Why, in words.
+    #[schemars(length(max = 32768))]
+    pub message: String,
+    /// When `status` last changed.
+    #[schemars(with = "k8s_openapi::apimachinery::pkg::apis::meta::v1::Time")]
+    pub last_transition_time: String,
+}
+
+/// A condition's status.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Truth {
+    /// It is so.
+    True,
+    /// It is not.
+    False,
+    /// Nobody knows.
+    Unknown,
+}

@@ -1,0 +1,97 @@
+//! Metadata of objects. The parser skips the fields that the agent does not use.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// The label that says who manages an object.
+pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// An object's metadata. kube's `ObjectMeta` would build a tree of all managed fields (ADR 0014).
+#[derive(Deserialize, Debug, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Meta {
+    pub(crate) name: String,
+    pub(crate) namespace: Option<Box<str>>,
+    pub(crate) uid: Option<Box<str>>,
+    pub(crate) resource_version: String,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
+    pub(crate) annotations: Option<BTreeMap<String, String>>,
+    pub(crate) finalizers: Option<Vec<String>>,
+    pub(crate) creation_timestamp: Option<Box<str>>,
+    pub(crate) deletion_timestamp: Option<IgnoredAny>,
+    pub(crate) owner_references: Option<Vec<OwnerReference>>,
+    #[serde(deserialize_with = "if_well_formed")]
+    pub(crate) managed_fields: Option<Vec<ManagedFields>>,
+}
+
+impl Meta {
+    pub(crate) fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// Returns the time of creation in seconds since 1970. An object without one counts as the latest.
+    pub(crate) fn created(&self) -> i64 {
+        let created = self.creation_timestamp.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
+        created.map_or(i64::MAX, Timestamp::as_second)
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+}
+
+/// Reads a field. A field of another form counts as absent, so that the object is not lost.
+fn if_well_formed<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).unwrap_or_default())
+}
+
+/// A field manager, and the mark if it has written the addresses in a Service's status.
+#[derive(Deserialize, Debug)]
+pub(crate) struct ManagedFields {
+    #[serde(default)]
+    pub(crate) manager: Option<Box<str>>,
+    #[serde(rename = "fieldsV1", default)]
+    fields: ManagedRoot,
+}
+
+impl ManagedFields {
+    pub(crate) fn has_written_ingress(&self) -> bool {
+        self.fields.status.load_balancer.ingress.is_some()
+    }
+}
+
+#[derive(Deserialize, Debug, Default)]
+struct ManagedRoot {
+    #[serde(rename = "f:status", default)]
+    status: ManagedStatus,
+}
+
+#[derive(Deserialize, Debug, Default)]
+struct ManagedStatus {
+    #[serde(rename = "f:loadBalancer", default)]
+    load_balancer: ManagedLoadBalancer,
+}
+
+#[derive(Deserialize, Debug, Default)]
+struct ManagedLoadBalancer {
+    #[serde(rename = "f:ingress", default)]
+    ingress: Option<IgnoredAny>,
+}
+
+/// An object whose metadata alone is read.
+#[derive(Deserialize, Debug)]
+pub(crate) struct Bare {
+    #[serde(default)]
+    pub(crate) metadata: Meta,
+}

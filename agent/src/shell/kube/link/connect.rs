@@ -1,0 +1,308 @@
+//! The API server's address, the agent's credentials, and
+//! connections that notice when they are dead.
+//!
+//! A connection whose other end has vanished looks like a quiet one. The kernel therefore probes a
+//! quiet connection (TCP keep-alive), and closes one whose data is not acknowledged
+//! (`TCP_USER_TIMEOUT`). It fails within the lease duration. A server may acknowledge and not
+//! answer: then the deadline of each request ends it, and [`crate::shell::kube::reading::reader`] ends watches.
+//!
+//! kube's `ClientBuilder` cannot do this, so this module composes its layers. It leaves out the
+//! retries: a request has one deadline, and the core decides by its result.
+
+use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use http::uri::Scheme;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{
+    client::legacy::{Builder, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use kube::{
+    Client, Config,
+    client::{Body, ConfigExt as _},
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use thiserror::Error;
+use tower::{BoxError, ServiceBuilder};
+use tracing::warn;
+
+use super::credentials::{CredentialError, Credentials, Way};
+use crate::{
+    cli::AccessArgs,
+    shell::pages::metrics::{ApiMetrics, LeaseMetrics},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Largest length of a connection's read buffer, in bytes. hyper's own limit is 400 KiB, which
+/// every connection would keep after a list.
+const READ_BUFFER: usize = 64 * 1024;
+
+/// Reason why there is no way to the API server.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// A kubeconfig cannot be read.
+    #[error("failed to read the kubeconfig {}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// The failure.
+        #[source]
+        source: KubeconfigError,
+    },
+    /// A context of the kubeconfig cannot be used.
+    #[error("failed to use {} of the kubeconfig {}", context_text(context.as_deref()), path.display())]
+    Context {
+        /// The files.
+        path: PathBuf,
+        /// The requested context; `None`: the current one.
+        context: Option<String>,
+        /// The failure.
+        #[source]
+        source: KubeconfigError,
+    },
+    /// A context was given without a kubeconfig.
+    #[error(
+        "found no kubeconfig to take the context {context:?} from: give one with --kubeconfig (or KUBECONFIG)"
+    )]
+    ContextOfNothing {
+        /// The requested context.
+        context: String,
+    },
+    /// Neither a kubeconfig nor a Pod's service account was found.
+    #[error(
+        "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or \
+         KUBECONFIG) is given"
+    )]
+    NotInCluster(#[source] InClusterError),
+    /// The kubeconfig names a proxy, which would hide dead connections.
+    #[error(
+        "the API server is to be reached through the proxy {proxy}, which is not supported: remove \
+         proxy-url from the kubeconfig"
+    )]
+    Proxy {
+        /// The proxy.
+        proxy: String,
+    },
+    /// Certificates or tokens in files cannot be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
+    /// Certificates or tokens cannot be used.
+    #[error("failed to set up connections to {server}")]
+    Client {
+        /// The URL of the API server.
+        server: String,
+        /// The failure.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+fn context_text(context: Option<&str>) -> String {
+    context.map_or_else(|| "the current context".to_owned(), |context| format!("context {context:?}"))
+}
+
+/// The operator's settings of the way to the API server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Access {
+    /// Kubeconfig files, separated by colons as in `KUBECONFIG`. None: the Pod's service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context. None: the current one.
+    pub context: Option<String>,
+}
+
+impl Access {
+    /// Returns what a person named; `at_home` is the kubeconfig when none was.
+    pub fn of(args: &AccessArgs, at_home: impl FnOnce() -> Option<PathBuf>) -> Self {
+        Self { kubeconfig: args.kubeconfig.clone().or_else(at_home), context: args.context.clone() }
+    }
+}
+
+/// Limits of the time that requests take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The lease duration, within which a dead connection is noticed.
+    pub lease: Duration,
+    /// The margin of the fence.
+    pub margin: Duration,
+}
+
+impl Limits {
+    /// Returns the deadline of one write or read of a Lease. A renewal that fails leaves time for
+    /// another.
+    pub fn renewal(self) -> Duration {
+        self.lease.saturating_sub(self.margin) / 2
+    }
+
+    /// Returns the deadline of any other request.
+    pub fn request(self) -> Duration {
+        self.lease.saturating_sub(self.margin)
+    }
+
+    /// Returns the longest silence of the watch of the Leases while this node renews its own.
+    pub fn silence(self) -> Duration {
+        self.lease / 2
+    }
+
+    /// Returns the time between two probes of a quiet connection, in whole seconds for the kernel.
+    fn probing(self) -> Duration {
+        Duration::from_secs((self.lease / 4).as_secs().max(1))
+    }
+}
+
+/// A way to the API server; each [`Server::connect`] has connections of its own.
+#[derive(Clone, Debug)]
+pub struct Server {
+    config: Config,
+    credentials: Arc<Credentials>,
+    limits: Limits,
+    requests: ApiMetrics,
+    renewals: LeaseMetrics,
+}
+
+impl Server {
+    /// Finds the API server and the agent's credentials. Sends nothing yet.
+    pub async fn find(access: &Access, limits: Limits) -> Result<Self, ConnectError> {
+        let config = match (&access.kubeconfig, &access.context) {
+            (Some(path), context) => kubeconfig(path, context.as_ref()).await?,
+            (None, Some(context)) => {
+                return Err(ConnectError::ContextOfNothing { context: context.clone() });
+            }
+            (None, None) => Config::incluster().map_err(ConnectError::NotInCluster)?,
+        };
+        if let Some(proxy) = &config.proxy_url {
+            return Err(ConnectError::Proxy { proxy: proxy.to_string() });
+        }
+        let is_insecure = config.accept_invalid_certs;
+        let server = Self::new(config, limits)?;
+        if is_insecure {
+            warn!(
+                server = server.url(),
+                "the certificate of the API server is not verified: the kubeconfig has insecure-skip-tls-verify"
+            );
+        }
+        Ok(server)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_config(config: Config, limits: Limits) -> Self {
+        Self::new(config, limits).expect("no credentials are needed")
+    }
+
+    fn new(config: Config, limits: Limits) -> Result<Self, ConnectError> {
+        let prepare = Box::new(move |config| way(config, limits));
+        let credentials = Credentials::read(config.clone(), prepare)?.into();
+        let (requests, renewals) = (ApiMetrics::default(), LeaseMetrics::default());
+        Ok(Self { config, credentials, limits, requests, renewals })
+    }
+
+    /// Counts the requests of these connections in `requests` and `renewals`.
+    #[must_use]
+    pub fn metered(self, requests: &ApiMetrics, renewals: &LeaseMetrics) -> Self {
+        Self { requests: requests.clone(), renewals: renewals.clone(), ..self }
+    }
+
+    pub(crate) fn requests(&self) -> &ApiMetrics {
+        &self.requests
+    }
+
+    pub(crate) fn renewals(&self) -> &LeaseMetrics {
+        &self.renewals
+    }
+
+    /// Returns the URL, always with the port.
+    pub fn url(&self) -> String {
+        let url = &self.config.cluster_url;
+        let is_plain = url.scheme() == Some(&Scheme::HTTP);
+        let port = url.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
+        let scheme = url.scheme_str().unwrap_or("https");
+        format!("{scheme}://{}:{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
+    }
+
+    /// Returns the namespace of the kubeconfig's context.
+    pub fn default_namespace(&self) -> &str {
+        &self.config.default_namespace
+    }
+
+    /// Returns the address, if the URL has an address and no name.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.config.cluster_url.host()?.trim_matches(['[', ']']).parse().ok()
+    }
+
+    /// Returns the limits of the time that requests take.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Returns a client with its own connections, which open when they are needed, and the number
+    /// of the credentials that they use.
+    pub fn connect(&self) -> Result<(u64, Client), ConnectError> {
+        let (number, Way(open)) = self.credentials.current();
+        let failed = |source| ConnectError::Client { server: self.url(), source: Box::new(source) };
+        Ok((number, open().map_err(failed)?))
+    }
+
+    /// Returns the number of the present credentials, which grows with each change of their files.
+    pub(crate) fn credentials(&self) -> u64 {
+        self.credentials.current().0
+    }
+}
+
+/// Returns the way to open connections with these credentials.
+fn way(config: Config, limits: Limits) -> kube::Result<Way> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(limits.probing()));
+    tcp.set_keepalive_interval(Some(limits.probing()));
+    tcp.set_keepalive_retries(Some(2));
+    tcp.set_tcp_user_timeout(Some(limits.silence()));
+    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    let mut connector = TimeoutConnector::new(tls);
+    connector.set_connect_timeout(Some(limits.renewal()));
+    let mut http = Builder::new(TokioExecutor::new());
+    http.http1_max_buf_size(READ_BUFFER);
+    // These show now if they cannot be used. A client needs a runtime, and is made later.
+    config.auth_layer()?;
+    config.extra_headers_layer()?;
+    let open = move || {
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(http.build::<_, Body>(connector.clone()));
+        Ok(Client::new(service, config.default_namespace.clone()))
+    };
+    Ok(Way(Arc::new(open)))
+}
+
+async fn kubeconfig(paths: &PathBuf, context: Option<&String>) -> Result<Config, ConnectError> {
+    let mut merged: Option<Kubeconfig> = None;
+    for path in std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty()) {
+        let failed = |source| ConnectError::Kubeconfig { path: path.clone(), source };
+        let next = Kubeconfig::read_from(&path).map_err(failed)?;
+        merged = Some(match merged {
+            Some(merged) => merged.merge(next).map_err(failed)?,
+            None => next,
+        });
+    }
+    let options = KubeConfigOptions { context: context.cloned(), ..KubeConfigOptions::default() };
+    let merged = merged.unwrap_or_default();
+    let root_cert_file = root_cert_file(&merged, context);
+    let mut config = Config::from_custom_kubeconfig(merged, &options)
+        .await
+        .map_err(|source| ConnectError::Context { path: paths.clone(), context: context.cloned(), source })?;
+    config.root_cert_file = root_cert_file;
+    Ok(config)
+}
+
+/// Returns the file of the CA. kube names that of a Pod only.
+fn root_cert_file(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
+    let context = context.or(kubeconfig.current_context.as_ref())?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == *context)?.context.as_ref()?;
+    let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
+    let is_inline = cluster.certificate_authority_data.is_some();
+    cluster.certificate_authority.as_ref().filter(|_| !is_inline).map(PathBuf::from)
+}

@@ -1,0 +1,148 @@
+//! Reasons why a request has no good answer, with the URL of the server.
+
+use std::{error::Error, fmt, io, string::FromUtf8Error, time::Duration};
+
+use hyper_util::client::legacy;
+use kube::core::Status;
+use thiserror::Error;
+
+use super::connect::ConnectError;
+use crate::shell::{logging::causes::causes, pages::metrics::ApiError};
+
+/// Reason why a request has no good answer.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// A refusal of the API server.
+    #[error("{}: {}", status.code, status.message)]
+    Refused {
+        /// The HTTP status, and the API server's message. An answer of another form has no reason.
+        status: Box<Status>,
+        /// The time after which the API server allows another attempt.
+        retry_after: Option<Duration>,
+    },
+    /// No answer came in time.
+    #[error("no answer from {server} within {limit:?}")]
+    Deadline {
+        /// The URL of the API server.
+        server: String,
+        /// The deadline.
+        limit: Duration,
+    },
+    /// A connection that failed, or ended before the answer did.
+    #[error("{}", failure_text(server, source))]
+    Connection {
+        /// The URL of the API server.
+        server: String,
+        /// The failure.
+        source: ConnectionError,
+    },
+    /// An answer that is no object, or none of the requested type.
+    #[error("the answer cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+    /// An answer that is not text.
+    #[error("the answer is no UTF-8")]
+    NotText(#[source] FromUtf8Error),
+    /// An answer that is longer than the API server's longest.
+    #[error("the answer is longer than {limit_bytes} bytes")]
+    TooLong {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// No connection can be set up any more.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
+impl RequestError {
+    /// Returns the HTTP status of a refusal.
+    pub fn code(&self) -> Option<u16> {
+        self.status().map(|status| status.code)
+    }
+
+    /// Returns true if the API server refused with this HTTP status.
+    pub fn is_status(&self, wanted: u16) -> bool {
+        self.code() == Some(wanted)
+    }
+
+    /// Returns true if the API server does not know the type of object.
+    pub fn is_unknown_type(&self) -> bool {
+        // The API server answers such a request with plain text.
+        self.status().is_some_and(|status| status.code == 404 && status.reason.is_empty())
+    }
+
+    pub(crate) fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Refused { status, .. } => Some(status),
+            Self::Deadline { .. }
+            | Self::Connection { .. }
+            | Self::Unreadable(_)
+            | Self::NotText(_)
+            | Self::TooLong { .. }
+            | Self::Connect(_) => None,
+        }
+    }
+
+    /// Returns the metrics' name for this kind of error.
+    pub(crate) fn kind(&self) -> ApiError {
+        match self {
+            Self::Refused { status, .. } => match status.code {
+                404 => ApiError::Missing,
+                409 => ApiError::Conflict,
+                410 => ApiError::Expired,
+                429 => ApiError::Busy,
+                500.. => ApiError::Server,
+                _ => ApiError::Refused,
+            },
+            Self::Deadline { .. } => ApiError::Deadline,
+            Self::Connection { .. } | Self::Connect(_) => ApiError::Connection,
+            Self::Unreadable(_) | Self::NotText(_) | Self::TooLong { .. } => ApiError::Unreadable,
+        }
+    }
+}
+
+fn failure_text(server: &str, failure: &ConnectionError) -> String {
+    if failure.is_connecting() {
+        format!("no connection to {server}")
+    } else {
+        format!("the request to {server} failed")
+    }
+}
+
+/// The failure of a connection, without the client library's own words around it.
+#[derive(Debug)]
+pub struct ConnectionError(Box<kube::Error>);
+
+impl ConnectionError {
+    pub(crate) fn new(error: kube::Error) -> Self {
+        Self(Box::new(error))
+    }
+
+    /// Returns true if the connection was never established.
+    fn is_connecting(&self) -> bool {
+        let mut layers = causes(&*self.0).filter_map(|cause| cause.downcast_ref::<legacy::Error>());
+        layers.any(legacy::Error::is_connect)
+    }
+}
+
+impl fmt::Display for ConnectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let innermost = causes(&*self.0).last().filter(|_| self.is_connecting());
+        if let Some(innermost) = innermost {
+            return match innermost.downcast_ref::<io::Error>() {
+                // The connector's own deadline is no error of the system, and has no number.
+                Some(error) if error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none() => {
+                    f.write_str("timed out")
+                }
+                Some(_) | None => write!(f, "{innermost}"),
+            };
+        }
+        let is_around =
+            |cause: &&(dyn Error + 'static)| cause.is::<kube::Error>() || cause.is::<legacy::Error>();
+        let mut said: Vec<String> = causes(&*self.0).skip_while(is_around).map(ToString::to_string).collect();
+        // Some errors of the library repeat their cause.
+        said.dedup_by(|next, before| before.ends_with(next.as_str()));
+        f.write_str(&said.join(": "))
+    }
+}
+
+impl Error for ConnectionError {}

@@ -1,0 +1,121 @@
+//! Problems with reading from the API server, with their remedies.
+
+use std::{fmt, mem::discriminant};
+
+use thiserror::Error;
+
+use crate::shell::kube::{kinds::resource::Resource, link::error::RequestError};
+
+#[cfg(test)]
+mod tests;
+
+/// The file with the definition of `VirtualIP`.
+const CRD_MANIFEST: &str = "deploy/kubernetes/base/crd.yaml";
+/// The files with the permissions, the second with those for `MetalLB`'s types.
+const RBAC_MANIFEST: &str = "deploy/kubernetes/base/rbac.yaml";
+const METALLB_RBAC_MANIFEST: &str = "deploy/kubernetes/overlays/metallb/rbac.yaml";
+
+/// A way to read a type of object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// All objects at once.
+    List,
+    /// Changes as they happen.
+    Watch,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::List => "list",
+            Self::Watch => "watch",
+        })
+    }
+}
+
+/// Reason why objects cannot be read now. The reader tries again.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The CRD is missing.
+    #[error("the API server does not know {resource}: kubectl apply -f {CRD_MANIFEST}")]
+    NoDefinition {
+        /// The type.
+        resource: Resource,
+    },
+    /// A role that does not allow the reading.
+    #[error("not allowed to {verb} {resource}; the permissions are in {}: {message}", manifest(*resource))]
+    Forbidden {
+        /// The operation.
+        verb: Verb,
+        /// The type.
+        resource: Resource,
+        /// The API server's message.
+        message: String,
+    },
+    /// Credentials that the API server does not accept.
+    #[error("the API server does not accept the credentials (to {verb} {resource}): {message}")]
+    Unauthorized {
+        /// The operation.
+        verb: Verb,
+        /// The type.
+        resource: Resource,
+        /// The API server's message.
+        message: String,
+    },
+    /// An API server that cannot be reached, or cannot answer.
+    #[error("failed to {verb} {resource}")]
+    Failed {
+        /// The operation.
+        verb: Verb,
+        /// The type.
+        resource: Resource,
+        /// The failure.
+        #[source]
+        source: RequestError,
+    },
+}
+
+/// Returns the file with the permission to read a type.
+fn manifest(resource: Resource) -> &'static str {
+    if matches!(resource, Resource::MetalLb(_)) { METALLB_RBAC_MANIFEST } else { RBAC_MANIFEST }
+}
+
+impl ReadError {
+    /// Returns true if it means the same to people. An unreachable API
+    /// server fails each request with another error.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other) && self.code() == other.code()
+    }
+
+    /// Returns true if the API server does not know the type, or does not permit the reading.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.is_forbidden() || self.code() == Some(404)
+    }
+
+    /// Returns true if the API server does not permit the reading.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Forbidden { .. })
+    }
+
+    /// Returns true if the API server has too much to do now.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.code() == Some(429)
+    }
+
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Failed { source, .. } => source.code(),
+            Self::NoDefinition { .. } | Self::Forbidden { .. } | Self::Unauthorized { .. } => None,
+        }
+    }
+
+    pub(crate) fn of(verb: Verb, resource: Resource, source: RequestError) -> Self {
+        let message = || source.status().map(|status| status.message.clone()).unwrap_or_default();
+        match source.code() {
+            Some(404) if resource == Resource::VirtualIps => Self::NoDefinition { resource },
+            Some(403) => Self::Forbidden { verb, resource, message: message() },
+            Some(401) => Self::Unauthorized { verb, resource, message: message() },
+            Some(_) | None => Self::Failed { verb, resource, source },
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The shared state of this module's tasks: the API server, the agent's names,
+//! and the last known state of claims and Leases.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
+use vipward_core::{
+    records::{NodeName, Version},
+    reports::unanswered::Unanswered,
+};
+
+use super::{alarm::Alarm, crowd::Crowd};
+use crate::shell::{
+    kube::{
+        kinds::{claims::KnownClaims, leases::KnownLeases, resource::Resource, text},
+        link::{call::Collection, connect::Server},
+    },
+    pages::metrics::Lane,
+};
+
+/// Number of waiting requests about claims that everyday changes do not reach.
+const FEW: i64 = 4;
+/// Longest time for which other requests let very many claims pass.
+const LONGEST: Duration = Duration::from_secs(30);
+/// Time between two looks at their number.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The way to the API server, for the agent of one node.
+#[derive(Clone)]
+pub struct Kube {
+    pub(crate) server: Server,
+    pub(crate) node: NodeName,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) metallb: Arc<str>,
+    pub(crate) claims: Arc<KnownClaims>,
+    pub(crate) leases: Arc<KnownLeases>,
+    pub(crate) alarm: Alarm,
+    pub(crate) crowd: Arc<Crowd>,
+}
+
+impl Kube {
+    /// Returns the way for the agent of `node`, with the Leases in `namespace`.
+    pub fn new(server: Server, node: NodeName, namespace: &str) -> Self {
+        Self {
+            server,
+            node,
+            namespace: namespace.into(),
+            metallb: Arc::default(),
+            claims: Arc::default(),
+            leases: Arc::default(),
+            alarm: Alarm::new(),
+            crowd: Arc::default(),
+        }
+    }
+
+    /// Returns the same way, with `MetalLB`'s objects in `namespace`.
+    #[must_use]
+    pub fn with_metallb(self, namespace: &str) -> Self {
+        Self { metallb: namespace.into(), ..self }
+    }
+
+    /// Returns the namespace of `MetalLB`'s objects. It is empty if they are not read.
+    pub fn metallb_namespace(&self) -> Arc<str> {
+        Arc::clone(&self.metallb)
+    }
+
+    /// Makes every [`Reader`](crate::shell::kube::Reader) list everything anew, soon. Their watches
+    /// end. After each list come the vanished objects and
+    /// [`Seen::Synced`](crate::shell::kube::Seen::Synced). Each type is listed at most once a second.
+    pub fn list_anew(&self) {
+        self.alarm.list_anew();
+    }
+
+    /// Returns true if the VIP's claim, in its last known state, shows this conflict, or none.
+    pub fn shows_conflict(&self, vip: IpAddr, conflict: Option<&str>) -> bool {
+        self.claims.conflict(vip).as_deref() == conflict.map(text::message).as_deref()
+    }
+
+    /// Returns true if the last known claim of the VIP gives
+    /// this reason why no node answers for it, or none.
+    pub fn shows_unanswered(&self, vip: IpAddr, unanswered: Option<&Unanswered>) -> bool {
+        self.claims.shows_unanswered(vip, unanswered)
+    }
+
+    /// Returns the reason why no node answers for a VIP, from its claim.
+    pub fn unanswered(&self, vip: IpAddr) -> Option<String> {
+        self.claims.unanswered(vip)
+    }
+
+    /// Returns the uid of the VIP's claim, in its last known state.
+    pub fn claim_uid(&self, vip: IpAddr) -> Option<Arc<str>> {
+        self.claims.latest(vip)?.uid.map(Into::into)
+    }
+
+    /// Returns the version of the VIP's claim, in its last known state.
+    pub fn claim_version(&self, vip: IpAddr) -> Option<Version> {
+        Some(self.claims.latest(vip)?.version)
+    }
+
+    /// Waits while very many claims are written, at most until that has gone on for 30 seconds. A VIP
+    /// is answered as soon as its claim is written, so other news of it comes later.
+    pub(crate) async fn let_claims_pass(&self) {
+        while self.crowded_for().is_some_and(|lasts| lasts < LONGEST) {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Returns the time for which nodes have been writing very many claims.
+    pub fn crowded_for(&self) -> Option<Duration> {
+        let waits = self.server.requests().waiting(Lane::Claims) > FEW;
+        self.crowd.lasts(waits, Instant::now())
+    }
+
+    pub(crate) fn collection(&self, resource: Resource) -> Collection {
+        resource.collection(match resource {
+            Resource::MetalLb(_) => &self.metallb,
+            _ => &self.namespace,
+        })
+    }
+}

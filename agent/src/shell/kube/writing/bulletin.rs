@@ -1,0 +1,164 @@
+//! The log lines and Events about Services, of an agent and of the controller.
+
+use std::collections::BTreeSet;
+
+use tracing::{info, warn};
+use vipward_core::{
+    base::time::Monotonic,
+    records::ServiceName,
+    reports::{
+        outbox::{Command, Message, Outbox, Outcome},
+        reporting::Reporting,
+    },
+    services::{Problem, Services},
+};
+
+use crate::shell::{
+    kube::{ConnectError, IngressError, Kube, Recorder},
+    logging::lines::{Lines, Trouble},
+};
+
+pub(crate) const PROBLEM: &str = "problem";
+pub(crate) const PROBLEM_OVER: &str = "problem is over";
+const UNWRITTEN: &str = "the Service's status is not written";
+const WRITTEN: &str = "the Service's status is written again";
+
+/// A writer of log lines about Services, and of all Events of this process.
+pub(crate) struct Bulletin {
+    outbox: Outbox,
+    recorder: Recorder,
+    reporting: Reporting,
+    /// Services whose status could not be written.
+    unwritten: BTreeSet<ServiceName>,
+    /// Lines about VIPs, Services and other objects in trouble.
+    trouble: Lines<Trouble>,
+}
+
+impl Bulletin {
+    pub(crate) fn start(kube: &Kube, now: Monotonic) -> Result<Self, ConnectError> {
+        Ok(Self {
+            outbox: Outbox::start(now),
+            recorder: Recorder::start(kube)?,
+            reporting: Reporting::default(),
+            unwritten: BTreeSet::new(),
+            trouble: Trouble::lines(now),
+        })
+    }
+
+    /// Returns true if a line about trouble is to be logged. Otherwise a number includes it later.
+    pub(crate) fn admits(&mut self, line: Trouble, now: Monotonic) -> bool {
+        self.trouble.admits(line, now)
+    }
+
+    /// Logs a new problem of a Service. The process that is responsible for it writes an Event later.
+    pub(crate) fn begin(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
+        if self.admits(Trouble::Is(PROBLEM), now) {
+            warn!(%service, %problem, "{PROBLEM}");
+        }
+        self.reporting.begin(service, problem, now);
+    }
+
+    /// Logs the end of a problem.
+    pub(crate) fn end(&mut self, service: &ServiceName, problem: &Problem, now: Monotonic) {
+        if self.admits(Trouble::Over(PROBLEM_OVER), now) {
+            info!(%service, %problem, "{PROBLEM_OVER}");
+        }
+        self.reporting.end(service, problem);
+        self.outbox.withdraw(service, problem);
+    }
+
+    /// Logs when the status of a Service cannot be written, and when it can be again.
+    pub(crate) fn ingress(
+        &mut self,
+        service: &ServiceName,
+        result: &Result<(), IngressError>,
+        now: Monotonic,
+    ) {
+        match result {
+            Ok(()) => {
+                if self.unwritten.remove(service) && self.admits(Trouble::Over(WRITTEN), now) {
+                    info!(%service, "{WRITTEN}");
+                }
+            }
+            Err(error) => {
+                let is_new = self.unwritten.insert(service.clone());
+                if is_new && self.admits(Trouble::Is(UNWRITTEN), now) {
+                    warn!(%service, %error, "{UNWRITTEN}");
+                }
+            }
+        }
+    }
+
+    /// Forgets a Service whose status this process no longer writes.
+    pub(crate) fn ingress_left(&mut self, service: &ServiceName) {
+        self.unwritten.remove(service);
+    }
+
+    /// Posts a message that becomes an Event.
+    pub(crate) fn post(&mut self, message: Message, now: Monotonic) {
+        self.outbox.post(message, now);
+        self.write_events(now);
+    }
+
+    /// Posts the messages about problems that this process is to report now. `is_responsible` is as
+    /// for [`Reporting::due`].
+    pub(crate) fn report(
+        &mut self,
+        services: &Services,
+        is_responsible: impl Fn(&ServiceName, &Problem) -> Option<bool>,
+        now: Monotonic,
+    ) {
+        for (service, problem) in self.reporting.due(is_responsible, now) {
+            let uid = services.uid(&service).cloned();
+            self.outbox.post(Message::of_problem(service, uid, &problem), now);
+        }
+    }
+
+    /// Returns the outcome of the request that writes an Event. Safe to cancel.
+    pub(crate) async fn event_written(&mut self) -> Option<Outcome> {
+        self.recorder.outcome().await
+    }
+
+    /// Handles that outcome, and writes the next Event.
+    pub(crate) fn on_event_written(&mut self, outcome: Outcome, now: Monotonic) {
+        self.outbox.on_outcome(outcome, fastrand::f64(), now);
+        self.write_events(now);
+    }
+
+    /// Writes the Events and logs the numbers that are due.
+    pub(crate) fn on_time(&mut self, now: Monotonic) {
+        self.trouble.on_time(now);
+        self.write_events(now);
+    }
+
+    fn write_events(&mut self, now: Monotonic) {
+        for command in self.outbox.due(now) {
+            match command {
+                Command::Write(write) => self.recorder.write(write),
+                Command::Report { left_out, unwritten } => {
+                    if left_out > 0 {
+                        info!(events = left_out, "Events left out: too many at once, or too old");
+                    }
+                    if unwritten > 0 {
+                        warn!(
+                            events = unwritten,
+                            "Events were not written: too many warnings, or the API server did not take them"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the time at which problems are to be reported.
+    pub(crate) fn next_report(&self) -> Option<Monotonic> {
+        self.reporting.next_deadline()
+    }
+
+    /// Returns the next deadline of [`Bulletin::report`] and [`Bulletin::on_time`].
+    pub(crate) fn next_deadline(&self) -> Option<Monotonic> {
+        let deadlines =
+            [self.outbox.next_deadline(), self.reporting.next_deadline(), self.trouble.next_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,137 @@
+//! The worker of one lane: sends its requests, and translates the answers for the core.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+use vipward_core::{base::concurrency::Concurrency, ownership::Outcome};
+
+use crate::shell::kube::{
+    kinds::resource::Resource,
+    link::{call::Call, connect::ConnectError, error::RequestError, http::Connections},
+    reading::{read_error::ReadError, shared::Kube},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Time before a request that was refused with 429 is sent again, if the API server names none.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Least and largest number of requests of a lane that follow the API server's load.
+const AT_ONCE: (u32, u32) = (12, 64);
+
+/// A sender of the requests of one lane.
+pub(super) struct Worker {
+    pub(super) kube: Kube,
+    connections: Connections,
+    /// The deadline of one job.
+    limit: Duration,
+    load: Load,
+}
+
+/// The number of requests under way that the API server takes. The clones are one.
+#[derive(Clone, Debug)]
+pub(super) struct Load(Arc<Mutex<Concurrency>>);
+
+impl Load {
+    fn new() -> Self {
+        let (least, most) = AT_ONCE;
+        Self(Arc::new(Mutex::new(Concurrency::new(least, most))))
+    }
+
+    fn concurrency(&self) -> MutexGuard<'_, Concurrency> {
+        self.0.lock().expect("invariant: no thread panics with this lock")
+    }
+
+    /// Returns the number of requests that may be under way.
+    pub(super) fn limit(&self) -> usize {
+        usize::try_from(self.concurrency().limit()).expect("invariant: the number is small")
+    }
+
+    /// Takes in the answer to a request, or that none came, and the time that it took. Only writes
+    /// that are carried out tell how fast the server writes.
+    fn note(&self, is_write: bool, answer: &Result<String, RequestError>, took: Duration) {
+        let mut concurrency = self.concurrency();
+        match answer {
+            Ok(_) if is_write => concurrency.on_answer(took),
+            Err(RequestError::Deadline { .. }) => concurrency.on_overload(),
+            Err(RequestError::Refused { status, .. }) if status.code == 429 || status.code >= 500 => {
+                concurrency.on_overload();
+            }
+            // A connection may fail without a word of the API server.
+            Ok(_)
+            | Err(
+                RequestError::Connection { .. }
+                | RequestError::Connect(_)
+                | RequestError::Refused { .. }
+                | RequestError::Unreadable(_)
+                | RequestError::NotText(_)
+                | RequestError::TooLong { .. },
+            ) => {}
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn open(kube: &Kube, limit: Duration) -> Result<Self, ConnectError> {
+        let connections = Connections::open(&kube.server)?;
+        Ok(Self { kube: kube.clone(), connections, limit, load: Load::new() })
+    }
+
+    /// Returns the load of the API server, as this worker's requests show it.
+    pub(super) fn load(&self) -> Load {
+        self.load.clone()
+    }
+
+    /// Returns the deadline of a job that begins now.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.limit
+    }
+
+    /// Sends a request. Sends it again after a 429 if there is time.
+    pub(super) async fn ask(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
+        loop {
+            let answer = self.ask_once(call.clone(), deadline).await;
+            let Err(RequestError::Refused { status, retry_after }) = &answer else { return answer };
+            let pause = retry_after.unwrap_or(RETRY_AFTER).mul_f64(1.0 + fastrand::f64() / 4.0);
+            if status.code != 429 || Instant::now() + pause >= deadline {
+                return answer;
+            }
+            sleep(pause).await;
+        }
+    }
+
+    pub(super) async fn ask_once(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
+        let (asked, is_write) = (Instant::now(), call.request.method() != http::Method::GET);
+        let answer = self.connections.ask(call, deadline.saturating_duration_since(asked)).await;
+        self.load.note(is_write, &answer, asked.elapsed());
+        answer
+    }
+}
+
+/// Returns the outcome for the core of a request without a good answer.
+///
+/// | answer | outcome |
+/// |---|---|
+/// | 409 | conflict |
+/// | 404 | missing; refused if the type is unknown, or the namespace at a creation |
+/// | 429 | unknown. It was certainly not carried out, but there was no time to ask again |
+/// | 5xx, 408, no answer in time, a connection that fails, an unreadable answer | unknown |
+/// | any other | refused, with the API server's words |
+pub(super) fn outcome<T>(error: &RequestError, resource: Resource, creating: bool) -> Outcome<T> {
+    let Some(status) = error.status() else { return Outcome::Unknown };
+    let unknown_type = error.is_unknown_type();
+    match status.code {
+        409 => Outcome::Conflict,
+        404 if unknown_type && resource == Resource::VirtualIps => {
+            Outcome::Refused(ReadError::NoDefinition { resource }.to_string().into())
+        }
+        404 if !creating && !unknown_type => Outcome::Missing,
+        408 | 429 => Outcome::Unknown,
+        400..500 => Outcome::Refused(status.message.as_str().into()),
+        _ => Outcome::Unknown,
+    }
+}

@@ -1,0 +1,112 @@
+use std::time::Duration;
+
+use nix::errno::Errno;
+use vipward_core::{
+    liveness::{Counts, Traffic},
+    ownership::WireNodeView,
+    records::Session,
+};
+
+use super::*;
+use crate::shell::{
+    kernel::wire::Urgency,
+    pages::metrics::{Format, Metrics, Mode, Snapshot, scrape::tests::snapshot},
+};
+
+fn view(quiet: Option<Quiet>) -> WireView {
+    let node = |node: &str, watched| WireNodeView {
+        node: node.to_owned(),
+        session: "0000000000000007".to_owned(),
+        watched,
+        pings: true,
+        silent: false,
+    };
+    WireView {
+        scale: 2,
+        silent_after_seconds: 0.6,
+        wid: Some("0000000000000001".to_owned()),
+        key: Some(1),
+        on: quiet.is_none(),
+        quiet,
+        round: 3,
+        invited: vec!["n2".to_owned(), "n3".to_owned()],
+        set: vec!["n2".to_owned(), "n3".to_owned()],
+        quorum: 2,
+        slow_for_seconds: None,
+        deaf: vec!["eth1".to_owned()],
+        without_contact: Vec::new(),
+        nodes: vec![node("n2", true), node("n3", false)],
+        deposed_by_wire: 2,
+        deposed_by_lease: 1,
+        false_moves: 1,
+        false_ends: 1,
+    }
+}
+
+fn thread(round_trips: &[Option<u64>]) -> View {
+    let traffic = |(session, round_trip): (u64, &Option<u64>)| Traffic {
+        session: Session::from_number(session).expect("not zero"),
+        answered_ago: None,
+        round_trip: round_trip.map(Duration::from_micros),
+        sent: 10,
+        lost: 1,
+    };
+    View {
+        urgency: Urgency { scheduled: Ok(()), locked: Err(Errno::EPERM) },
+        traffic: (1..).zip(round_trips).map(traffic).collect(),
+        counts: Counts { pings: 120, lost: 7, suspicions: 6, polls: 5, seconded: 4, agreed: 3, late: 2 },
+        unsent: 0,
+        refused: 0,
+        left_out: 0,
+    }
+}
+
+fn page(wire: WireSnapshot) -> String {
+    let snapshot = Snapshot { wire: Some(wire), ..snapshot(None) };
+    Metrics::new(Mode::Kubernetes, 10).page(Format::Prometheus, None, Some(snapshot)).expect("a page")
+}
+
+#[test]
+fn one_state_of_all_is_one() {
+    let deposed = WireCounts::default();
+    let states = [("off", None), ("on", Some(view(None)))];
+    let quiet = Quiet::ALL.map(|quiet| (quiet.name(), Some(view(Some(quiet)))));
+    for (name, view) in states.into_iter().chain(quiet) {
+        let page = page(WireSnapshot { deposed, view, thread: None });
+        let lines: Vec<_> = page.lines().filter(|line| line.starts_with("vipward_wire_state{")).collect();
+        assert_eq!(lines.len(), 10, "{name}");
+        let ones: Vec<_> = lines.into_iter().filter(|line| line.ends_with(" 1.0")).collect();
+        assert_eq!(ones, [format!("vipward_wire_state{{state=\"{name}\"}} 1.0")], "{name}");
+    }
+}
+
+#[test]
+fn what_engine_and_thread_count_is_on_the_page() {
+    let deposed = WireCounts { deposed_by_wire: 2, deposed_by_lease: 1, false_moves: 8, false_ends: 9 };
+    let thread = Some(thread(&[Some(300), None, Some(900)]));
+    let full = page(WireSnapshot { deposed, view: Some(view(None)), thread });
+    let expected = [
+        "vipward_wire_witnesses 2.0",
+        "vipward_wire_watched 1.0",
+        "vipward_wire_deaf_interfaces 1.0",
+        "vipward_sessions_deposed_total{by=\"wire\"} 2",
+        "vipward_sessions_deposed_total{by=\"lease\"} 1",
+        "vipward_wire_false_moves_total 8",
+        "vipward_wire_false_ends_total 9",
+        "vipward_wire_pings_total 120",
+        "vipward_wire_pings_lost_total 7",
+        "vipward_wire_pings_late_total 2",
+        "vipward_wire_suspicions_total 6",
+        "vipward_wire_polls_total 5",
+        "vipward_wire_polls_agreed_total 3",
+        "vipward_wire_round_trip_seconds 0.0009",
+    ];
+    for line in expected {
+        assert!(full.lines().any(|found| found == line), "{line} is not in {full}");
+    }
+    // Without a thread, nothing has been counted, and no round trip is known.
+    let empty = page(WireSnapshot { deposed, view: None, thread: None });
+    assert!(empty.lines().any(|line| line == "vipward_wire_pings_total 0"), "{empty}");
+    assert!(empty.contains("# TYPE vipward_wire_round_trip_seconds gauge"), "{empty}");
+    assert!(!empty.lines().any(|line| line.starts_with("vipward_wire_round_trip_seconds ")), "{empty}");
+}
