@@ -158,6 +158,11 @@ impl Segment {
         self.announcer.next_deadline().into_iter().chain(others.into_iter().flatten()).min()
     }
 
+    /// Returns true if the agent has the fence.
+    pub fn is_started(&self) -> bool {
+        self.started
+    }
+
     /// Returns the shown conflicts that are open, by VIP.
     pub fn conflicts(&self) -> impl Iterator<Item = &Conflict> {
         self.conflicts.shown()
@@ -239,7 +244,7 @@ impl Segment {
         is_reply
     }
 
-    fn on_counted(&mut self, counts: Vec<(OffenderKey, Offender)>, context: &Context<'_>) {
+    fn on_counted(&mut self, counts: BTreeMap<OffenderKey, Offender>, context: &Context<'_>) {
         let is_stranger = |kind| match kind {
             EventKind::Conflict | EventKind::Sighted => true,
             // A host that only probes does not use the address.

@@ -86,7 +86,7 @@ pub enum Input<'a> {
     /// The program has reported an event.
     Program(&'a Event),
     /// The program's counts, which [`Effect::Count`] asked for.
-    Counted(Vec<(OffenderKey, Offender)>),
+    Counted(BTreeMap<OffenderKey, Offender>),
     /// The network was observed. This is how it was before.
     Network(&'a NetView),
     /// Notifications of failovers, and the network before them if some were lost.

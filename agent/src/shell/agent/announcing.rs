@@ -1,17 +1,11 @@
 //! Announcing: passes events to the announcer. Sends while the
 //! maps say that this node holds the VIP.
 
-use std::collections::BTreeSet;
+use tracing::{debug, warn};
+use vipward_common::{Fence, FenceState, MacAddr, Role, VipKey, WireState};
+use vipward_core::{agent::segment::Input, segment::announce::Command};
 
-use tracing::{debug, info, warn};
-use vipward_common::{Event, EventKind, Fence, FenceState, MacAddr, Role, VipKey, WireState};
-use vipward_core::{
-    base::time::Monotonic,
-    host::net::{Interface, NetView},
-    segment::{announce, probing},
-};
-
-use super::{error::RunError, event_loop::EventLoop, source::Source, timing::now};
+use super::{error::RunError, event_loop::EventLoop, source::Source};
 use crate::shell::{
     kernel::{
         bpf::{BpfError, Maps},
@@ -22,148 +16,48 @@ use crate::shell::{
 };
 
 impl<S: Source> EventLoop<S> {
-    /// Passes the VIPs that the pins hold to the announcer.
-    pub(super) fn adopt(&mut self) -> Result<(), RunError> {
-        for (key, mac) in self.plane.maps().held()? {
-            self.tell_announcer(announce::Event::Taken { key, mac })?;
-        }
-        Ok(())
-    }
-
-    /// Reports interfaces that lost or got their carrier, or went, since `before`.
-    pub(super) fn note_carrier(&mut self, before: &NetView) -> Result<(), RunError> {
-        let carrier = |view: &NetView, ifindex| {
-            view.interfaces.get(&ifindex).map(|interface: &Interface| interface.up && interface.carrier)
-        };
-        let all: BTreeSet<u32> =
-            before.interfaces.keys().chain(self.view.interfaces.keys()).copied().collect();
-        for ifindex in all {
-            match (carrier(before, ifindex), carrier(&self.view, ifindex)) {
-                (None | Some(false), Some(true)) => {
-                    self.tell_prober(probing::Event::Restart { ifindex })?;
-                    if self.held_back.iter().any(|key| key.ifindex == ifindex) {
-                        self.settled = None;
-                    }
-                    self.tell_announcer(announce::Event::CarrierReturned { ifindex })?;
-                }
-                (None | Some(true), Some(false)) => {
-                    // No probe reaches a host now, and silence means nothing.
-                    let asked = self.held_back.iter().filter(|key| key.ifindex == ifindex).copied();
-                    for key in asked.collect::<Vec<_>>() {
-                        self.stop_asking(key)?;
-                    }
-                    self.tell_announcer(announce::Event::CarrierLost { ifindex })?;
-                }
-                (Some(_), None) => self.tell_announcer(announce::Event::InterfaceGone { ifindex })?,
-                (None, None) | (Some(true), Some(true)) | (Some(false), Some(false)) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Announces the VIPs of these interfaces once, and logs their number.
-    pub(super) fn announce_after_failover(
-        &mut self,
-        interfaces: &BTreeSet<u32>,
-        heard: Monotonic,
-    ) -> Result<(), RunError> {
-        for ifindex in interfaces.iter().copied() {
-            let vips = self.announcer.count_on(ifindex);
-            if vips > 0 {
-                let interface = self.name(ifindex);
-                info!(interface, vips, "the interface has failed over; its VIPs are announced");
-                self.tell_announcer(announce::Event::FailedOver { ifindex, heard })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Defends a held VIP that a peer claims. The file is the only authority, so this node keeps
-    /// it.
-    pub(super) fn note_contested(&mut self, event: &Event) -> Result<(), RunError> {
-        if event.kind != EventKind::Contested {
-            return Ok(());
-        }
-        let key = event.key();
-        match self.plane.maps().entry(&key)? {
-            Some(entry) if entry.role == Role::Held => {
-                self.tell_announcer(announce::Event::Challenged { key })
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    pub(super) fn tell_announcer(&mut self, event: announce::Event) -> Result<(), RunError> {
-        if !self.started {
-            return Ok(());
-        }
-        let now = now()?;
-        let commands = self.announcer.on_event(event, now);
-        self.send(commands, now);
-        Ok(())
-    }
-
-    /// Sends the announcements that are due.
-    pub(super) fn announce(&mut self, now: Monotonic) {
-        let commands = self.announcer.on_event(announce::Event::Tick, now);
-        self.send(commands, now);
-    }
-
-    fn send(&mut self, commands: Vec<announce::Command>, now: Monotonic) {
-        if commands.is_empty() {
-            return;
-        }
-        let standing = self.standing();
-        for command in commands {
-            let (announce::Command::Send { key, mac, .. } | announce::Command::Repeat { key, mac, .. }) =
-                command;
-            let vip = key.addr;
-            let maps = self.plane.maps();
-            let taken_back = self.yields.taken_back().contains(&vip);
-            let is_held =
-                || standing.as_ref().is_ok_and(|standing| standing.is_held(maps, key, mac, taken_back));
-            let round = match command {
-                announce::Command::Send { round, .. } => round,
-                announce::Command::Repeat { former, .. } => {
-                    // The segment has been told; the next of these, or the next refresh, is another try.
-                    if is_held() && self.packets.repeat_to(key.ifindex, former, mac, vip).is_err() {
-                        self.metrics.announcements.failed();
-                    }
-                    continue;
-                }
-            };
-            match self.packets.send(key.ifindex, mac, vip, is_held) {
-                Ok(Sent::Both) => {
-                    self.metrics.announcements.sent(vip);
-                    if round == announce::Round::Taking(0) {
-                        self.source.note_announced(vip, now);
-                    }
-                    debug!(%vip, interface = %self.name(key.ifindex), %mac, ?round, "announced");
-                    if announce::is_followed_by_probe(key, round) {
-                        self.ask(key, None);
-                    }
-                }
-                Ok(Sent::Stopped { .. }) => {
-                    self.metrics.announcements.stopped();
-                    debug!(
-                        %vip,
-                        interface = %self.name(key.ifindex),
-                        "not announced: not held, or the fence is not valid"
-                    );
-                }
-                // The carrier's return, or the next refresh, announces again.
-                Err(error) => {
+    /// Sends an announcement, unless the maps say that this node does not hold the VIP. Sends nothing
+    /// if the maps could not be read.
+    pub(super) fn send(&mut self, command: Command, standing: Option<&Standing>) -> Result<(), RunError> {
+        let (Command::Send { key, mac, .. } | Command::Repeat { key, mac, .. }) = command;
+        let vip = key.addr;
+        let maps = self.plane.maps();
+        let taken_back = self.segment.is_taken_back(vip);
+        let is_held = || standing.is_some_and(|standing| standing.is_held(maps, key, mac, taken_back));
+        let round = match command {
+            Command::Send { round, .. } => round,
+            Command::Repeat { former, .. } => {
+                // The segment has been told; the next of these, or the next refresh, is another try.
+                if is_held() && self.packets.repeat_to(key.ifindex, former, mac, vip).is_err() {
                     self.metrics.announcements.failed();
-                    warn!(%vip, interface = %self.name(key.ifindex), error = chain(&error), "not announced");
                 }
+                return Ok(());
+            }
+        };
+        let interface = self.name(key.ifindex);
+        match self.packets.send(key.ifindex, mac, vip, is_held) {
+            Ok(Sent::Both) => {
+                self.metrics.announcements.sent(vip);
+                debug!(%vip, interface, %mac, ?round, "announced");
+                return self.on_segment(Input::Announced { key, round });
+            }
+            Ok(Sent::Stopped { .. }) => {
+                self.metrics.announcements.stopped();
+                debug!(%vip, interface, "not announced: not held, or the fence is not valid");
+            }
+            // The carrier's return, or the next refresh, announces again.
+            Err(error) => {
+                self.metrics.announcements.failed();
+                warn!(%vip, interface, error = chain(&error), "not announced");
             }
         }
+        Ok(())
     }
 
     /// Returns true if this node may announce a VIP, as the pinned maps say that are read now.
     pub(super) fn may_announce(&self, key: VipKey, standing: &Standing) -> bool {
         let mac = self.view.interfaces.get(&key.ifindex).map(|interface| interface.mac);
-        let taken_back = self.yields.taken_back().contains(&key.addr);
+        let taken_back = self.segment.is_taken_back(key.addr);
         mac.is_some_and(|mac| standing.is_held(self.plane.maps(), key, mac, taken_back))
     }
 

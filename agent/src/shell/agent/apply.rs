@@ -8,18 +8,17 @@ use std::{
 use tracing::{debug, error, info};
 use vipward_common::{Fence, MacAddr, Role, VipEntry, VipKey, Yield};
 use vipward_core::{
+    agent::segment::Input,
     host::{
         placement::{self, Desired, Placement},
         plan::{self, Action, Observed, Slots},
         stale::{Changes, Failure, Left},
     },
-    segment::{announce, conflict, probing, yields},
 };
 
 use super::{
     error::RunError,
     event_loop::{EventLoop, Settled},
-    probing::silence,
     report::MOST_LINES,
     source::Source,
     timing::{RETRY, now},
@@ -69,19 +68,25 @@ impl<S: Source> EventLoop<S> {
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
         self.attach(&placement.attach)?;
         // The verifier may have taken long for a program.
-        if self.started {
+        if self.segment.is_started() {
             self.source.beat_if_due(self.plane.maps_mut(), self.yields_settled, now()?)?;
         }
         let mut failures: BTreeSet<String> = self.unattached.values().cloned().collect();
         let desired = &mut placement.desired;
         self.leave_out(desired);
-        self.hold_back_unprobed(desired, &observed)?;
-        problems.extend(self.own_addresses().map(|obstacle| obstacle.to_string()));
+        let effects = self.with_segment(|segment, context| segment.hold_back(desired, &observed, context))?;
+        self.carry_out_effects(effects)?;
+        problems.extend(self.segment.own_addresses(&self.view).map(|obstacle| obstacle.to_string()));
         if !self.source.is_known() {
             plan::keep_what_is_pinned(desired, &observed);
             self.leave_heard(desired);
         }
-        observed.asked = self.ask_about_yields(desired, &observed, reclaim)?;
+        let is_known = self.source.is_known();
+        let (asked, effects) = self.with_segment(|segment, context| {
+            segment.ask_about_yields((desired, &observed), (is_known, reclaim), context)
+        })?;
+        self.carry_out_effects(effects)?;
+        observed.asked = asked;
         if !self.source.is_known() {
             plan::change_what_was_yielded(desired, &observed);
         }
@@ -94,13 +99,13 @@ impl<S: Source> EventLoop<S> {
             let listed: BTreeSet<IpAddr> = self.source.wanted(&self.config).map(|vip| vip.address).collect();
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
-        self.hearing.on_entries(&observed.entries, &self.probed());
+        self.hearing.on_entries(&observed.entries, &self.segment.probed());
         if let Err(error) = self.read_groups().await {
             failures.insert(chain(&error));
         }
         for (number, action) in actions.iter().enumerate() {
             // A large number of changes must not let the fence lapse.
-            if number % CHANGES_PER_LOOK == 0 && self.started {
+            if number % CHANGES_PER_LOOK == 0 && self.segment.is_started() {
                 self.source.beat_if_due(self.plane.maps_mut(), self.yields_settled, now()?)?;
             }
             if let Err(failure) = self.apply(action, &observed).await {
@@ -115,7 +120,7 @@ impl<S: Source> EventLoop<S> {
             failures.insert(chain(&error));
         }
         problems.extend(self.hearing.problems(&self.view));
-        self.probe_held_back()?;
+        self.on_segment(Input::Written)?;
         let every_change_made = unchanged.len() == left_silent;
         let every_entry_written = unchanged.is_empty();
         // While the source is unknown, entries stay as they were found.
@@ -154,7 +159,7 @@ impl<S: Source> EventLoop<S> {
     /// it. The others are changed all the same.
     pub(super) async fn reconcile_some(&mut self, vips: &BTreeSet<IpAddr>) {
         for vip in vips {
-            if let Err(error) = self.tell_yields(yields::Event::Decided(*vip)) {
+            if let Err(error) = self.on_segment(Input::Decided(*vip)) {
                 error!(%vip, error = chain(&error), "failed to stop asking about a yielded VIP");
             }
         }
@@ -348,7 +353,7 @@ impl<S: Source> EventLoop<S> {
         let is_there = |key: &VipKey| self.plane.maps().entry(key).is_ok_and(|entry| entry.is_some());
         let mut now = self.place(placed, &is_there);
         self.leave_out(&mut now.desired);
-        silence(&mut now.desired, &self.held_back, &self.view);
+        self.segment.silence(&mut now.desired, &self.view);
         let bound = now.desired.binds.iter().all(|(interface, vip)| {
             let interface = self.view.by_name(interface);
             interface.is_some_and(|interface| interface.addresses.iter().any(|net| net.addr() == *vip))
@@ -361,7 +366,7 @@ impl<S: Source> EventLoop<S> {
     pub(super) async fn withdraw(&mut self) -> Result<(), RunError> {
         let over = Fence { deadline_ns: 0, hold_until_ns: 0, ..self.plane.maps().fence()? };
         self.plane.maps_mut().set_fence(&over)?;
-        self.started = false;
+        self.on_segment(Input::Withdrawn)?;
         let observed = self.observed(self.plane.maps().entries()?, 0).await?;
         let mut first_failure = Ok(());
         for action in plan::plan(&Desired::default(), &observed, false) {
@@ -414,8 +419,7 @@ impl<S: Source> EventLoop<S> {
             Action::RemoveOwnMac { ifindex } => maps.remove_own_mac(*ifindex)?,
             Action::PutPeer { ifindex, mac } => {
                 maps.put_peer(*ifindex, *mac, now()?.as_nanos())?;
-                self.tell_conflicts(conflict::Event::Recognised { ifindex: *ifindex, mac: *mac })?;
-                self.tell_prober(probing::Event::Recognised { ifindex: *ifindex, mac: *mac })?;
+                self.on_segment(Input::Peer { ifindex: *ifindex, mac: *mac })?;
             }
             Action::RemovePeer { ifindex, mac } => maps.remove_peer(*ifindex, *mac)?,
             Action::PutEntry { key, entry, reset_counters, cause } => {
@@ -424,17 +428,16 @@ impl<S: Source> EventLoop<S> {
                 }
                 maps.put_entry(key, entry)?;
                 self.slots.insert(entry.slot);
-                self.hearing.on_entry(key, Some(entry), self.is_probed(key));
+                self.hearing.on_entry(key, Some(entry), self.segment.is_probed(key));
                 self.entry_changed(*key, observed.entries.get(key), Some(entry), &cause.to_string())?;
             }
             Action::RemoveEntry { key, cause } => {
                 maps.remove_entry(key)?;
-                self.hearing.on_entry(key, None, self.is_probed(key));
+                self.hearing.on_entry(key, None, self.segment.is_probed(key));
                 if let Some(entry) = observed.entries.get(key) {
                     self.slots.remove(entry.slot);
                 }
                 self.entry_changed(*key, observed.entries.get(key), None, &cause.to_string())?;
-                self.tell_conflicts(conflict::Event::Forgotten(*key))?;
             }
             Action::AddBind { interface, vip } => bind::add(&self.view, interface, *vip).await?,
             Action::RemoveBind { interface, vip } => bind::remove(&self.view, interface, *vip)?,
@@ -442,7 +445,7 @@ impl<S: Source> EventLoop<S> {
         Ok(())
     }
 
-    /// Logs a change of role, and passes it to the announcer.
+    /// Logs a change of role, and passes it on.
     fn entry_changed(
         &mut self,
         key: VipKey,
@@ -453,8 +456,6 @@ impl<S: Source> EventLoop<S> {
         if !self.inputs.rounds.is_empty() {
             self.changed_entries.insert(key.addr);
         }
-        let was_held = from.filter(|entry| entry.role == Role::Held);
-        let is_held = to.filter(|entry| entry.role == Role::Held);
         let role = |entry: Option<&VipEntry>| entry.map_or("none", |entry| entry.role.name());
         let changed = from.map(|entry| (entry.role, entry.mac)) != to.map(|entry| (entry.role, entry.mac));
         if changed && self.entry_lines.admits((role(from), role(to)), now()?) {
@@ -469,24 +470,7 @@ impl<S: Source> EventLoop<S> {
                 "entry changed"
             );
         }
-        let event = match (was_held, is_held) {
-            (None, Some(entry)) => announce::Event::Taken { key, mac: MacAddr(entry.mac) },
-            (Some(from), Some(to)) if from.mac != to.mac => {
-                announce::Event::MacChanged { key, mac: MacAddr(to.mac) }
-            }
-            (Some(from), Some(to)) if from.generation != to.generation => {
-                announce::Event::Taken { key, mac: MacAddr(to.mac) }
-            }
-            (Some(_), None) => announce::Event::Released { key },
-            (Some(_), Some(_)) | (None, None) => return Ok(()),
-        };
-        let is_taken = matches!(event, announce::Event::Taken { .. });
-        let former = if is_taken { self.source.note_taken(key, now()?) } else { None };
-        self.tell_announcer(event)?;
-        match former {
-            Some(former) => self.tell_announcer(announce::Event::Succeeded { key, former }),
-            None => Ok(()),
-        }
+        self.on_segment(Input::Entry { key, from, to })
     }
 
     pub(super) fn name(&self, ifindex: u32) -> String {

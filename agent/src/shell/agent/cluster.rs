@@ -130,7 +130,7 @@ impl EventLoop<Cluster> {
                 self.report_interfaces().await?;
             }
             Heard::Events(events) => {
-                self.hear(&events)?;
+                self.on_program(&events)?;
                 for event in &events {
                     let mac = MacAddr(event.sha);
                     let heard = match event.kind {

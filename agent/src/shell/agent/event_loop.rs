@@ -9,19 +9,13 @@ use std::{
 
 use tokio::sync::mpsc;
 use tracing::{info, warn};
-use vipward_common::{Fence, MacAddr, VipKey};
+use vipward_common::{Fence, MacAddr};
 use vipward_core::{
+    agent::segment::{self, Input, Segment},
     base::time::Monotonic,
     config::Config,
     host::{net::NetView, plan::Slots, stale::Stale},
-    segment::{
-        announce::Announcer,
-        conflict::Conflicts,
-        failover::{self, Failovers},
-        probing::Prober,
-        proving::Proving,
-        yields::Yields,
-    },
+    segment::proving::Proving,
 };
 
 use super::{
@@ -72,19 +66,13 @@ pub(super) struct EventLoop<S> {
     pub(super) inputs: Inputs,
     pub(super) view: NetView,
     pub(super) packets: Packets,
-    pub(super) announcer: Announcer,
-    /// Notifications of failovers that may go on.
-    pub(super) failovers: Failovers,
-    pub(super) conflicts: Conflicts,
-    pub(super) prober: Prober,
+    pub(super) segment: Segment,
     pub(super) proving: Proving,
     /// The interfaces of the segments that the program serves, from the last reconciliation.
     pub(super) segments: BTreeSet<u32>,
     /// VIPs with entries that have changed since the present rounds of `proving` began.
     pub(super) changed_entries: BTreeSet<IpAddr>,
     pub(super) hearing: Hearing,
-    /// VIPs that wait until their addresses are known to be free.
-    pub(super) held_back: BTreeSet<VipKey>,
     pub(super) problems: Problems,
     pub(super) stale: Stale,
     /// VIPs that this node is said to hold and does not answer.
@@ -95,14 +83,10 @@ pub(super) struct EventLoop<S> {
     pub(super) refused: BTreeSet<u32>,
     /// Yielded VIPs, with the peer's MAC. Their entries may go with an interface and come back.
     pub(super) yielded: BTreeMap<IpAddr, MacAddr>,
-    /// Questions to the segment about yielded VIPs, and the VIPs that were taken back.
-    pub(super) yields: Yields,
     /// VIPs that are being taken back now.
     pub(super) taking_back: BTreeSet<IpAddr>,
     /// Number of yields that have been written into their entries.
     pub(super) yields_settled: u64,
-    /// True if this agent has taken over the fence. Nothing is announced before.
-    pub(super) started: bool,
     /// The slots of all entries, from the last reading or write.
     pub(super) slots: Slots,
     /// Changes of entries for the log, by the roles before and after.
@@ -147,15 +131,11 @@ impl<S: Source> EventLoop<S> {
         let seed = fastrand::u64(..);
         Ok(Self {
             silent: Silent::start(source.grace(&config), now),
-            announcer: Announcer::start(&config.announce, seed, now),
-            failovers: Failovers::default(),
-            conflicts: Conflicts::start(&config.conflicts, now),
-            prober: Prober::start(&config.probe, seed, now),
+            segment: Segment::start(&settings(&config), seed, now),
             proving: Proving::start(plane.maps().proofs()?),
             segments: BTreeSet::new(),
             changed_entries: BTreeSet::new(),
             hearing: Hearing::default(),
-            held_back: BTreeSet::new(),
             source,
             config,
             plane,
@@ -167,10 +147,8 @@ impl<S: Source> EventLoop<S> {
             unattached: BTreeMap::new(),
             refused: BTreeSet::new(),
             yielded: BTreeMap::new(),
-            yields: Yields::default(),
             taking_back: BTreeSet::new(),
             yields_settled,
-            started: false,
             slots: Slots::default(),
             entry_lines: Lines::start(
                 MOST_ENTRIES,
@@ -189,13 +167,10 @@ impl<S: Source> EventLoop<S> {
     /// Returns the earliest deadline of the host's part.
     pub(super) fn next_deadline(&self) -> Monotonic {
         // No VIP is examined before it is known what this node is to hold.
-        let silent = self.silent.next_deadline().filter(|_| self.started);
+        let silent = self.silent.next_deadline().filter(|_| self.segment.is_started());
         [
-            self.announcer.next_deadline(),
-            self.conflicts.next_deadline(),
-            self.probing_deadline(),
+            self.segment.next_deadline(),
             self.proving.next_deadline(),
-            self.yields.next_deadline(),
             self.hearing.next_deadline(),
             self.entry_lines.next_deadline(),
             self.conflict_lines.next_deadline(),
@@ -217,12 +192,11 @@ impl<S: Source> EventLoop<S> {
         let now = now()?;
         self.entry_lines.on_time(now);
         self.conflict_lines.on_time(now);
-        self.announce(now);
+        self.on_segment(Input::Tick)?;
         self.tick_hearing(now).await;
-        self.tick_probing(now)?;
         self.tick_proving(now).await?;
-        self.take_back_yielded(now).await?;
-        self.tick_conflicts(now)
+        self.take_back().await;
+        Ok(())
     }
 
     /// Writes the program's yields into the entries. Returns the new ones, each with its peer.
@@ -242,21 +216,15 @@ impl<S: Source> EventLoop<S> {
 
     pub(super) async fn on_network(&mut self, changed: &Changed) -> Result<(), RunError> {
         let heard = now()?;
-        let mut failed_over = BTreeSet::new();
         if changed.overrun || !self.segments.is_disjoint(&changed.downs) {
             self.hearing.on_down(heard);
         }
+        let before = changed.overrun.then(|| self.view.clone());
         if changed.overrun {
             warn!("network notifications were lost; everything is observed again");
-            let before = self.view.clone();
-            self.observe().await?;
-            failed_over = failover::unnoticed(&before, &self.view);
-        } else {
-            self.observe().await?;
         }
-        // The view is new, so that a MAC or a port that came with the failover counts.
-        failed_over.append(&mut self.failovers.on_notices(&changed.notices, &self.view, heard));
-        self.announce_after_failover(&failed_over, heard)
+        self.observe().await?;
+        self.on_segment(Input::Notices { notices: &changed.notices, lost_since: before.as_ref(), at: heard })
     }
 
     pub(super) async fn observe(&mut self) -> Result<(), RunError> {
@@ -269,7 +237,7 @@ impl<S: Source> EventLoop<S> {
             }
         };
         let before = std::mem::replace(&mut self.view, view);
-        self.note_carrier(&before)?;
+        self.on_segment(Input::Network(&before))?;
         // Containers come and go: a change that concerns no VIP
         // must not cost a reading of all maps.
         if !self.is_settled() {
@@ -277,4 +245,9 @@ impl<S: Source> EventLoop<S> {
         }
         self.observe_segments().await
     }
+}
+
+/// Returns the settings of what is done on the segments.
+pub(super) fn settings(config: &Config) -> segment::Settings {
+    segment::Settings { announce: config.announce, probe: config.probe, conflicts: config.conflicts }
 }

@@ -37,7 +37,7 @@ impl<S: Source> EventLoop<S> {
     pub(super) fn hear_questions(&mut self, key: VipKey) -> Result<(), RunError> {
         if key.addr.is_ipv6() {
             let entry = self.plane.maps().entry(&key)?;
-            let is_probed = self.is_probed(&key);
+            let is_probed = self.segment.is_probed(&key);
             self.hearing.on_entry(&key, entry.as_ref(), is_probed);
             self.hearing.change_due = Some(now()?);
         }

@@ -99,7 +99,7 @@ impl<S: Source> EventLoop<S> {
     fn passed(&self, report: &Report) -> Result<Option<IpAddr>, RunError> {
         let maps = self.plane.maps();
         let now_ns = clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))?;
-        if !self.started || maps.fence_state(now_ns)? != FenceState::Valid {
+        if !self.segment.is_started() || maps.fence_state(now_ns)? != FenceState::Valid {
             return Ok(None);
         }
         for vip in report.requested.difference(&self.changed_entries) {

@@ -32,7 +32,7 @@ impl<S: Source> EventLoop<S> {
     /// changed, or whose silence must be reported.
     pub(super) fn look_at_answers(&mut self) -> Result<BTreeSet<IpAddr>, RunError> {
         let now = now()?;
-        if !self.started || now < self.silent.next {
+        if !self.segment.is_started() || now < self.silent.next {
             return Ok(BTreeSet::new());
         }
         self.silent.next = now + PACE;
@@ -44,7 +44,7 @@ impl<S: Source> EventLoop<S> {
         looked_at.extend(self.source.left_behind(now));
         let mut said = self.source.said(&self.config, (!all).then_some(&looked_at), now);
         // A VIP that waits until its address is known to be free is not held yet.
-        let held_back: BTreeSet<IpAddr> = self.held_back.iter().map(|key| key.addr).collect();
+        let held_back: BTreeSet<IpAddr> = self.segment.held_back().collect();
         said.retain(|vip, _| !held_back.contains(vip));
         if all {
             looked_at.extend(said.keys().copied());

@@ -44,8 +44,7 @@ impl<S: Source> EventLoop<S> {
 
     fn snapshot(&self, now: Monotonic) -> Snapshot {
         // A VIP whose address is in use has to wait.
-        let in_use: BTreeSet<IpAddr> =
-            self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr).collect();
+        let in_use: BTreeSet<IpAddr> = self.segment.in_use().collect();
         let vips = self.source.wanted(&self.config).map(|wanted| {
             let waits = in_use.contains(&wanted.address);
             VipSnapshot {
@@ -61,7 +60,7 @@ impl<S: Source> EventLoop<S> {
         Snapshot {
             node: self.config.node.clone(),
             mode: self.source.mode(),
-            started: self.started,
+            started: self.segment.is_started(),
             fence_duration: self.config.fence.duration,
             interfaces: attached.chain(unattached).collect(),
             vips: vips.collect(),
@@ -109,7 +108,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn state(&self, now: Monotonic) -> Value {
-        let rounds = self.announcer.schedule_of_all().map(|(key, round, due)| {
+        let rounds = self.segment.rounds().map(|(key, round, due)| {
             json!({
                 "vip": key.addr,
                 "interface": self.name(key.ifindex),
@@ -117,14 +116,14 @@ impl<S: Source> EventLoop<S> {
                 "due_in_seconds": due.saturating_since(now).as_secs_f64(),
             })
         });
-        let conflicts = self.conflicts.shown().map(|conflict| self.conflict_state(conflict, now));
-        let probed = self.prober.all_asked().map(|key| key.addr.to_string());
+        let conflicts = self.segment.conflicts().map(|conflict| self.conflict_state(conflict, now));
+        let probed = self.segment.probed().into_iter().map(|key| key.addr.to_string());
         let stale = self.stale.all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
         json!({
             "mode": self.source.mode().name(),
             "config": self.config,
             "interfaces": self.interfaces(),
-            "started": self.started,
+            "started": self.segment.is_started(),
             "settled": self.settled.is_some(),
             "read_back_in_seconds": self.verify.saturating_since(now).as_secs_f64(),
             "announcements": rounds.collect::<Vec<_>>(),

@@ -9,6 +9,7 @@ use std::{
 use serde_json::Value;
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
+    agent::segment::Authority,
     base::time::Monotonic,
     config::Config,
     diagnosis::doctor::WireReport,
@@ -17,10 +18,7 @@ use vipward_core::{
         placement::Wanted,
     },
     ownership::Said,
-    segment::{
-        conflict::{Line, Right},
-        probing::Probed,
-    },
+    segment::{conflict::Line, probing::Probed},
 };
 
 use super::error::RunError;
@@ -30,7 +28,7 @@ use crate::shell::{
 };
 
 /// A source of VIPs.
-pub(super) trait Source {
+pub(super) trait Source: Authority {
     /// Returns the VIPs, each with its desired entry.
     fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone;
 
@@ -47,15 +45,8 @@ pub(super) trait Source {
         true
     }
 
-    /// Returns true if this node may take back a VIP that the program has yielded, when no peer
-    /// answers for it.
-    fn may_take_back(&self, config: &Config, vip: IpAddr) -> bool;
-
     /// Handles that this node has taken a yielded VIP back. It had been announced with `mac`.
     fn note_taken_back(&mut self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) {}
-
-    /// Returns true if the VIP's address must be found free before this node first holds it.
-    fn must_be_free(&self, vip: IpAddr) -> bool;
 
     /// Returns true if no living host is known to hold the VIP. A kernel that has
     /// its address on a segment's interface is not silenced.
@@ -82,11 +73,6 @@ pub(super) trait Source {
 
     /// Handles the first announcement of a VIP since this node took it.
     fn note_announced(&mut self, _vip: IpAddr, _now: Monotonic) {}
-
-    /// Returns a peer's right to announce a VIP.
-    fn right(&self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) -> Right {
-        Right::NoClaims
-    }
 
     /// Returns the VIPs that are said to be held, among `of` or all.
     fn said(&self, config: &Config, of: Option<&BTreeSet<IpAddr>>, now: Monotonic) -> BTreeMap<IpAddr, Said>;

@@ -10,8 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 use tracing::{error, info, warn};
-use vipward_common::{Defence, Event, Fence, Policy};
+use vipward_common::{Defence, Event, EventKind, Fence, MacAddr, Policy};
 use vipward_core::{
+    agent::segment::{Authority, Input},
     base::time::Monotonic,
     config::{Config, OnYield, Shutdown},
     host::{
@@ -20,12 +21,15 @@ use vipward_core::{
         placement::{Entry, Wanted},
     },
     ownership::Said,
-    segment::{conflict::Line, probing::Probed},
+    segment::{
+        conflict::{Line, Right},
+        probing::Probed,
+    },
 };
 
 use super::{
     error::RunError,
-    event_loop::EventLoop,
+    event_loop::{EventLoop, settings},
     inputs::Heard,
     source::Source,
     starting::{Desk, check_host, read_config},
@@ -62,6 +66,8 @@ struct FileSource {
     free: BTreeSet<IpAddr>,
     /// VIPs that are taken even if their addresses are in use.
     forced: BTreeSet<IpAddr>,
+    /// True if a yielded VIP is taken back when no peer answers for it.
+    takes_back: bool,
     /// The program's part in the defence of held VIPs.
     defence: Defence,
     /// Time of the next taking of free VIPs, if one is due.
@@ -75,6 +81,20 @@ struct FileSource {
     every: Duration,
 }
 
+impl Authority for FileSource {
+    fn right(&self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) -> Right {
+        Right::NoClaims
+    }
+
+    fn may_take_back(&self, _vip: IpAddr) -> bool {
+        self.takes_back
+    }
+
+    fn must_be_free(&self, vip: IpAddr) -> bool {
+        !self.free.contains(&vip) && !self.forced.contains(&vip)
+    }
+}
+
 impl Source for FileSource {
     fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone {
         config.vips.iter().map(Wanted::from)
@@ -82,14 +102,6 @@ impl Source for FileSource {
 
     fn is_known(&self) -> bool {
         true
-    }
-
-    fn may_take_back(&self, config: &Config, _vip: IpAddr) -> bool {
-        config.fence.policy == Policy::Hold && config.yields == OnYield::Ask && config.probe.count > 0
-    }
-
-    fn must_be_free(&self, vip: IpAddr) -> bool {
-        !self.free.contains(&vip) && !self.forced.contains(&vip)
     }
 
     fn note_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic) {
@@ -191,6 +203,7 @@ async fn start(
         heartbeat,
         free: BTreeSet::new(),
         forced,
+        takes_back: takes_back(&config),
         defence,
         take_due: None,
         take_next: now,
@@ -206,8 +219,8 @@ async fn start(
     // The time for loading must not count as a late heartbeat.
     event_loop.source.heartbeat.configure(&event_loop.config.fence, timing::now()?);
     event_loop.beat().await?;
-    event_loop.started = true;
-    event_loop.note_carrier(&NetView::default())?;
+    event_loop.on_segment(Input::Started)?;
+    event_loop.on_segment(Input::Network(&NetView::default()))?;
     event_loop.adopt()?;
     info!(node = %event_loop.config.node, config = %event_loop.source.path.display(), "agent is running");
     Ok(event_loop)
@@ -262,9 +275,10 @@ impl EventLoop<FileSource> {
     }
 
     async fn on_events(&mut self, events: &[Event]) -> Result<(), RunError> {
-        self.hear(events)?;
-        for event in events {
-            self.note_contested(event)?;
+        self.on_program(events)?;
+        // The file is the only authority, so this node keeps a VIP that a peer claims.
+        for event in events.iter().filter(|event| event.kind == EventKind::Contested) {
+            self.on_segment(Input::Challenged(event.key()))?;
         }
         self.settle_yields().await.map(drop)
     }
@@ -277,23 +291,36 @@ impl EventLoop<FileSource> {
         }
         self.source.take_due = None;
         let free = self.source.free.clone();
-        self.take_free(&free).await;
+        self.take_free(&free).await?;
         self.source.free.clear();
         let ended = now()?;
         self.source.take_next = ended + ended.saturating_since(began) * 2;
         Ok(())
     }
 
+    /// Takes the VIPs whose addresses were found free. Examines no others, since tens of thousands may
+    /// wait.
+    async fn take_free(&mut self, vips: &BTreeSet<IpAddr>) -> Result<(), RunError> {
+        self.on_segment(Input::Freed(vips))?;
+        // Only a full reconciliation binds addresses.
+        if self.source.wanted_of(&self.config, vips).iter().any(|vip| vip.bind.is_some()) {
+            self.reconcile(false).await;
+        } else {
+            self.reconcile_some(vips).await;
+        }
+        Ok(())
+    }
+
     /// Logs the progress of probing, and its end.
     fn log_probing(&mut self) -> Result<(), RunError> {
-        let left = self.prober.undecided();
+        let left = self.segment.undecided();
         let now = now()?;
         if left > 0 && self.source.probing_logged.is_none_or(|logged| logged + PROGRESS <= now) {
             self.source.probing_logged = Some(now);
             info!(left, "addresses are being probed before their VIPs are held");
         }
         if left == 0 && self.source.take_due.is_none() && self.source.probing_logged.take().is_some() {
-            info!(in_use = self.held_back.len(), "addresses have been probed");
+            info!(in_use = self.segment.held_back().count(), "addresses have been probed");
         }
         Ok(())
     }
@@ -306,10 +333,9 @@ impl EventLoop<FileSource> {
                 info!(config = %self.source.path.display(), reclaim, "configuration is applied");
                 self.source.heartbeat.configure(&config.fence, now()?);
                 self.source.every = config.fence.heartbeat;
-                self.announcer.configure(&config.announce, now()?);
-                self.prober.configure(&config.probe, now()?);
-                self.conflicts.configure(&config.conflicts);
+                self.segment.configure(&settings(&config), now()?);
                 self.source.forced = forced(&config);
+                self.source.takes_back = takes_back(&config);
                 self.source.defence = config.conflicts.defend.in_program();
                 self.config = config;
                 self.silent.silences.configure(self.source.grace(&self.config));
@@ -344,6 +370,10 @@ impl EventLoop<FileSource> {
         }
         Ok(())
     }
+}
+
+fn takes_back(config: &Config) -> bool {
+    config.fence.policy == Policy::Hold && config.yields == OnYield::Ask && config.probe.count > 0
 }
 
 fn forced(config: &Config) -> BTreeSet<IpAddr> {

@@ -127,12 +127,12 @@ fn the_counts_of_peers_and_of_hosts_that_only_probe_do_not_count() {
         };
         (OffenderKey { vip: key(10), mac: MacAddr(mac) }, count)
     };
-    let counts = vec![
+    let counts = BTreeMap::from([
         count(EventKind::Probed, stranger(2).0),
         count(EventKind::Contested, PEER.0),
         count(EventKind::Sighted, PEER.0),
         count(EventKind::Conflict, stranger(3).0),
-    ];
+    ]);
     host.on(Input::Counted(counts));
     let conflict = host.segment.conflict_about(&key(10)).expect("it is open");
     let macs: Vec<_> = conflict.offenders.iter().map(|offender| offender.mac).collect();

@@ -238,7 +238,7 @@ impl EventLoop<Cluster> {
 
     /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
     fn heard_of(&self, vip: IpAddr) -> Option<String> {
-        let conflict = self.conflicts.about(&self.key_of(vip)?)?;
+        let conflict = self.segment.conflict_about(&self.key_of(vip)?)?;
         self.source
             .is_reporter(conflict)
             .then(|| claimants(conflict, self.view.vlan_of(conflict.key.ifindex)))

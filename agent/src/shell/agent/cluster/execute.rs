@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use vipward_common::{Fence, Role, VipKey};
+use vipward_common::{Fence, VipKey};
 use vipward_core::{
+    agent::segment::Input,
     base::pattern::InterfacePattern,
     host::{net::NetView, placement::Entry},
     ownership::{self, Command, Notice, Step},
     records::Session,
-    segment::announce,
     services,
 };
 
@@ -59,9 +59,9 @@ impl EventLoop<Cluster> {
                 self.reconcile_peers().await;
             }
             Command::SetSuccessor { vip, hears } => self.hear_ahead(vip, hears)?,
-            Command::Announce { vip } => self.announce_again(vip)?,
+            Command::Announce { vip } => self.on_segment(Input::AnnounceAgain(vip))?,
             Command::Probe { vip, often } => self.begin_probing(vip, often)?,
-            Command::StopProbing { vip } => self.stop_probing(vip)?,
+            Command::StopProbing { vip } => self.on_segment(Input::Unwanted(vip))?,
             Command::WriteLease(write) => self.source.requests.write_lease(write),
             Command::ReadLease(node) => self.source.requests.read_lease(node),
             Command::WriteClaim(write) => {
@@ -115,13 +115,13 @@ impl EventLoop<Cluster> {
     /// Begins after the engine has said which entries it wants:
     /// removes all others, and starts announcing.
     async fn begin_if_known(&mut self) -> Result<(), RunError> {
-        if self.started || !self.source.engine.has_begun() {
+        if self.segment.is_started() || !self.source.engine.has_begun() {
             return Ok(());
         }
-        self.started = true;
+        self.on_segment(Input::Started)?;
         self.source.known = true;
         self.reconcile(false).await;
-        self.note_carrier(&NetView::default())?;
+        self.on_segment(Input::Network(&NetView::default()))?;
         self.adopt()
     }
 
@@ -144,17 +144,5 @@ impl EventLoop<Cluster> {
         self.hearing.on_successor(vip, hears);
         let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
         attached.into_iter().try_for_each(|ifindex| self.hear_questions(VipKey::new(ifindex, vip)))
-    }
-
-    /// Announces a VIP once more, if this node holds it.
-    fn announce_again(&mut self, vip: IpAddr) -> Result<(), RunError> {
-        let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
-        for ifindex in attached {
-            let key = VipKey::new(ifindex, vip);
-            if self.plane.maps().entry(&key)?.is_some_and(|entry| entry.role == Role::Held) {
-                self.tell_announcer(announce::Event::Challenged { key })?;
-            }
-        }
-        Ok(())
     }
 }

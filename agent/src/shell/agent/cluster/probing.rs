@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use vipward_common::VipKey;
-use vipward_core::{ownership, segment::probing};
+use vipward_core::{agent::segment::Input, ownership};
 
 use super::source::Cluster;
 use crate::shell::agent::{error::RunError, event_loop::EventLoop, timing::now};
@@ -19,18 +19,7 @@ impl EventLoop<Cluster> {
     /// Starts probing a VIP's address, often or rarely while it is in use.
     pub(super) fn begin_probing(&mut self, vip: IpAddr, often: bool) -> Result<(), RunError> {
         let Some(key) = self.key_of(vip) else { return Ok(()) };
-        self.tell_prober(probing::Event::Wanted { key, often })?;
-        self.hear_questions(key)
-    }
-
-    /// Stops probing a VIP's address.
-    pub(super) fn stop_probing(&mut self, vip: IpAddr) -> Result<(), RunError> {
-        let keys = self.plane.attached().map(|(ifindex, _)| VipKey::new(ifindex, vip));
-        let asked: Vec<VipKey> = keys.filter(|key| self.prober.asks_about(key)).collect();
-        for key in asked {
-            self.stop_asking(key)?;
-        }
-        Ok(())
+        self.on_segment(Input::Wanted { key, often })
     }
 
     /// Passes the results of probes to the engine.

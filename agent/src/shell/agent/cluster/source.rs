@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinHandle};
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
+    agent::segment::Authority,
     base::{pattern::InterfacePattern, retrying::Writes, time::Monotonic},
     config::Config,
     diagnosis::doctor::{WirePeer, WireReport},
@@ -110,6 +111,27 @@ pub(super) struct Cluster {
     pub(super) stopped: bool,
 }
 
+impl Authority for Cluster {
+    fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right {
+        match self.engine.right(vip, mac, now) {
+            // The news of a claim comes later than usual while very many are written.
+            Right::NotGiven(epoch) if self.kube.crowded_for().is_some_and(|lasts| lasts < LONGEST_CROWD) => {
+                Right::Unknown(epoch)
+            }
+            right => right,
+        }
+    }
+
+    fn may_take_back(&self, vip: IpAddr) -> bool {
+        self.engine.may_take_back(vip)
+    }
+
+    fn must_be_free(&self, _vip: IpAddr) -> bool {
+        // The engine requests the probes itself.
+        false
+    }
+}
+
 impl Source for Cluster {
     fn wanted<'a>(&'a self, _config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone {
         self.assigned.iter().map(|(address, assigned)| assigned.wanted(*address))
@@ -128,17 +150,8 @@ impl Source for Cluster {
         self.engine.may_begin_answering(now)
     }
 
-    fn may_take_back(&self, _config: &Config, vip: IpAddr) -> bool {
-        self.engine.may_take_back(vip)
-    }
-
     fn note_taken_back(&mut self, vip: IpAddr, mac: MacAddr, now: Monotonic) {
         self.report_taken_back(vip, mac, now);
-    }
-
-    fn must_be_free(&self, _vip: IpAddr) -> bool {
-        // The engine requests the probes itself.
-        false
     }
 
     fn is_vacant(&self, vip: IpAddr) -> bool {
@@ -164,16 +177,6 @@ impl Source for Cluster {
     fn note_announced(&mut self, vip: IpAddr, now: Monotonic) {
         if let Some(took) = self.moves.on_announced(vip, now) {
             self.move_metrics.announced(took);
-        }
-    }
-
-    fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right {
-        match self.engine.right(vip, mac, now) {
-            // The news of a claim comes later than usual while very many are written.
-            Right::NotGiven(epoch) if self.kube.crowded_for().is_some_and(|lasts| lasts < LONGEST_CROWD) => {
-                Right::Unknown(epoch)
-            }
-            right => right,
         }
     }
 
