@@ -43,6 +43,13 @@ pub struct Unread {
     pub denied: bool,
 }
 
+impl Unread {
+    /// Returns the reason of a fact that the reader was not asked for.
+    pub fn not_asked() -> Self {
+        Self { reason: "it was not read".to_owned(), denied: false }
+    }
+}
+
 /// The pins under a directory, as far as they could be read.
 #[derive(Clone, Debug)]
 pub struct Plane {
@@ -101,8 +108,8 @@ pub struct Contents {
     pub wire: Wire,
     /// Entries yielded since the maps were made.
     pub yields: u64,
-    /// The hosts that claimed VIPs. Empty unless the reader was asked for them.
-    pub offenders: BTreeMap<OffenderKey, Offender>,
+    /// The hosts that claimed VIPs, if the reader was asked for them.
+    pub offenders: Fact<BTreeMap<OffenderKey, Offender>>,
 }
 
 /// The program's state of wire failover, without the keys.

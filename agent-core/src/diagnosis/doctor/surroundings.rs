@@ -102,8 +102,12 @@ fn strangers(facts: &Facts) -> Check {
         Some(Err(unread)) => return Check::unknown(NAME, &unread),
         Some(Ok(contents)) => contents,
     };
+    let offenders = match &contents.offenders {
+        Err(unread) => return Check::unknown(NAME, unread),
+        Ok(offenders) => offenders,
+    };
     let mut claimed: BTreeMap<MacAddr, BTreeSet<IpAddr>> = BTreeMap::new();
-    for (key, offender) in &contents.offenders {
+    for (key, offender) in offenders {
         let age = Duration::from_nanos(contents.now_ns.saturating_sub(offender.last_ns));
         if offender.kind == EventKind::Conflict && age < LONG_AGO {
             claimed.entry(key.mac).or_default().insert(key.vip.addr);

@@ -61,7 +61,7 @@ impl State {
                 counters_v6: Counters::default(),
                 wire: Wire::default(),
                 yields: 0,
-                offenders: BTreeMap::new(),
+                offenders: Ok(BTreeMap::new()),
             },
             network: NetView {
                 interfaces: BTreeMap::from([(interface.index, interface)]),

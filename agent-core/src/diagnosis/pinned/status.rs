@@ -210,7 +210,7 @@ impl Status {
             vlan: state.network.vlan_of(*ifindex),
             mac: mac.to_string(),
         };
-        let mut offenders: Vec<_> = contents.offenders.iter().collect();
+        let mut offenders: Vec<_> = contents.offenders.iter().flatten().collect();
         offenders.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
         let frames = contents.counters.plus(contents.counters_v6);
         Self {

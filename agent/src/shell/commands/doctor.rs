@@ -74,7 +74,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
 
 /// Reads the pinned state, and watches its fence.
 async fn plane(pins: &Pins, watched: impl FnMut(Duration)) -> (Fact<Option<Plane>>, Heartbeat) {
-    let mut plane = bpf::plane(pins, Extent::ENTRIES);
+    let mut plane = bpf::plane(pins, Extent::OFFENDERS);
     let mut heartbeat = Heartbeat::Missed { watched: Duration::ZERO };
     if let Ok(Some(Plane { contents, .. })) = &mut plane
         && let Ok(read) = contents

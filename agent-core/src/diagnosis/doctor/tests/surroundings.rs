@@ -124,6 +124,11 @@ fn other_software_that_holds_addresses() {
     );
 }
 
+fn no_offenders(facts: &mut Facts) {
+    let Ok(Some(Plane { contents: Ok(contents), .. })) = &mut facts.plane else { panic!("there are pins") };
+    contents.offenders = Err(Unread::not_asked());
+}
+
 /// Records claims of one MAC on VIPs, with the time since the last of them.
 fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
     let Ok(contents) = &mut facts.pinned().contents else { panic!("the maps were read") };
@@ -146,7 +151,7 @@ fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
             strays: 0,
             defended_ns: 0,
         };
-        contents.offenders.insert(key, offender);
+        contents.offenders.as_mut().expect("they are read").insert(key, offender);
     }
 }
 
@@ -183,6 +188,7 @@ fn other_hosts_that_claim_vips() {
             ("long ago", |it| claims(it, EventKind::Conflict, &[10], 301), "strangers", Green, &[], &[]),
             ("a peer", |it| claims(it, EventKind::Contested, &[10], 20), "strangers", Green, &[], &[]),
             ("nothing pinned", |it| it.plane = Ok(None), "strangers", NotApplicable, &[], &[]),
+            ("the claims are not read", no_offenders, "strangers", Unknown, &["not read"], &[]),
         ],
     );
 }

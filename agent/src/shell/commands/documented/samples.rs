@@ -127,7 +127,7 @@ pub(super) fn status() -> Status {
         strays: 0,
         defended_ns: 0,
     };
-    state.contents.offenders.insert(key, offender);
+    state.contents.offenders = Ok([(key, offender)].into());
     let mut status = Status::of(&state);
     status.vips.truncate(1);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();

@@ -32,6 +32,8 @@ pub struct Extent {
 impl Extent {
     /// Neither counters of VIPs nor offenders.
     pub const ENTRIES: Self = Self { most_counted: 0, offenders: false };
+    /// The offenders, and no counters of VIPs.
+    pub const OFFENDERS: Self = Self { most_counted: 0, offenders: true };
     /// The counters of all VIPs, and no offenders.
     pub const COUNTERS: Self = Self { most_counted: usize::MAX, offenders: false };
     /// Everything.
@@ -107,7 +109,7 @@ impl Reader {
             counters_v6: maps.counters_v6()?,
             wire: maps.wire().contents()?,
             yields,
-            offenders: if extent.offenders { maps.offenders()? } else { BTreeMap::new() },
+            offenders: if extent.offenders { Ok(maps.offenders()?) } else { Err(Unread::not_asked()) },
         })
     }
 
