@@ -1,3 +1,4 @@
 //! The parts of the agent, composed: inputs go in, effects come out, and the order is decided here.
 
+pub mod host;
 pub mod segment;

@@ -158,6 +158,21 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Returns the key of the entry that the action changes.
+    pub fn key(&self) -> Option<VipKey> {
+        match self {
+            Self::PutEntry { key, .. } | Self::RemoveEntry { key, .. } => Some(*key),
+            Self::PutOwnMac { .. }
+            | Self::RemoveOwnMac { .. }
+            | Self::PutPeer { .. }
+            | Self::RemovePeer { .. }
+            | Self::AddBind { .. }
+            | Self::RemoveBind { .. } => None,
+        }
+    }
+}
+
 /// Returns the yielded entries, each with its peer.
 pub fn yielded_entries(observed: &Observed) -> impl Iterator<Item = (VipKey, MacAddr)> {
     observed.entries.iter().filter_map(|(key, entry)| Some((*key, observed.yielded_to(entry)?)))

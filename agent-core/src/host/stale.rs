@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
+use vipward_common::{Role, VipEntry};
+
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +14,17 @@ pub enum Left {
     Silent,
     /// This node may answer: the entry says so, or could not be read.
     Answering,
+}
+
+impl Left {
+    /// Returns the effect of a failed write, by the entry that was read after it. `None` means that it
+    /// could not be read.
+    pub fn of(entry: Option<Option<&VipEntry>>) -> Self {
+        match entry {
+            Some(None | Some(VipEntry { role: Role::Foreign, .. })) => Self::Silent,
+            Some(Some(VipEntry { role: Role::Held | Role::Handover, .. })) | None => Self::Answering,
+        }
+    }
 }
 
 /// A failed write.

@@ -10,7 +10,7 @@ use vipward_common::OPER_REQUEST;
 use super::*;
 use crate::{
     base::samples::{HOLDER, key, last_octet, stranger},
-    host::stale::Stale,
+    host::{net::Vital, stale::Stale},
     segment::conflict::{Line, Right},
 };
 
@@ -37,6 +37,22 @@ impl Authority for Source {
 
     fn must_be_free(&self, _vip: IpAddr) -> bool {
         self.must_be_free
+    }
+
+    fn is_vacant(&self, _vip: IpAddr) -> bool {
+        unreachable!("the segment does not ask")
+    }
+
+    fn is_known(&self) -> bool {
+        unreachable!("the segment does not ask")
+    }
+
+    fn may_begin_answering(&self, _now: Monotonic) -> bool {
+        unreachable!("the segment does not ask")
+    }
+
+    fn must_hear(&self) -> Option<Vital> {
+        unreachable!("the segment does not ask")
     }
 }
 

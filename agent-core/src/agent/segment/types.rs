@@ -10,7 +10,7 @@ use vipward_common::{Event, MacAddr, Offender, OffenderKey, VipEntry, VipKey};
 use crate::{
     base::time::Monotonic,
     host::{
-        net::{Interface, NetView},
+        net::{Interface, NetView, Vital},
         stale::Stale,
     },
     segment::{
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The right to a VIP, by the source of the VIPs.
+/// The word of the source of the VIPs on each of them.
 pub trait Authority {
     /// Returns a peer's right to announce a VIP.
     fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right;
@@ -32,6 +32,19 @@ pub trait Authority {
 
     /// Returns true if the VIP's address must be found free before this node first holds it.
     fn must_be_free(&self, vip: IpAddr) -> bool;
+
+    /// Returns true if no living host is known to hold the VIP. A kernel that has its address on a
+    /// segment's interface is not silenced.
+    fn is_vacant(&self, vip: IpAddr) -> bool;
+
+    /// Returns true if the VIPs are known. Until then, the pinned entries stay as they were found.
+    fn is_known(&self) -> bool;
+
+    /// Returns true if an entry that is silent may begin to answer now.
+    fn may_begin_answering(&self, now: Monotonic) -> bool;
+
+    /// Returns the addresses whose owners this agent must hear now.
+    fn must_hear(&self) -> Option<Vital>;
 }
 
 /// The state that an input is judged by, as it is now.

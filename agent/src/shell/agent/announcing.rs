@@ -64,7 +64,7 @@ impl<S: Source> EventLoop<S> {
     /// Returns the state that all VIPs share.
     pub(super) fn standing(&self) -> Result<Standing, BpfError> {
         let maps = self.plane.maps();
-        let has_yielded = maps.yields()?.total != self.yields_settled;
+        let has_yielded = maps.yields()?.total != self.host.yields_settled();
         Ok(Standing { fence: maps.fence()?, told: maps.wire().told()?, has_yielded })
     }
 }

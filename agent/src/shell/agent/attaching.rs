@@ -1,12 +1,9 @@
 //! Attaches the program to interfaces.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{info, warn};
-use vipward_common::{Role, VipKey, VlanKey, VlanTag, VlanTags};
+use vipward_common::{VlanKey, VlanTag, VlanTags};
 use vipward_core::host::{
     attaching::{Mode, Step},
     net::Interface,
@@ -206,29 +203,6 @@ impl<S: Source> EventLoop<S> {
         {
             let (interface, remedy) = (&interface.name, format!("ethtool -K {} rxvlan off", interface.name));
             info!(%interface, remedy, "tc, since the card takes VLAN tags off before XDP sees them");
-        }
-    }
-
-    /// Removes the desired entries on interfaces without the program, because an announced VIP must
-    /// be answered. Removes those too that would silence another program too early.
-    pub(super) fn leave_out(&self, desired: &mut Desired) {
-        let attached: BTreeSet<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
-        desired.entries.retain(|key, _| attached.contains(&key.ifindex));
-        desired.own_macs.retain(|ifindex, _| attached.contains(ifindex));
-        desired.peers.retain(|(ifindex, _)| attached.contains(ifindex));
-        let is_held = |vip: &IpAddr| {
-            let mut here = attached.iter().map(|ifindex| VipKey::new(*ifindex, *vip));
-            here.any(|key| desired.entries.get(&key).is_some_and(|entry| entry.role == Role::Held))
-        };
-        desired.binds.retain(|(_, vip)| is_held(vip));
-        desired.leave_audible(&self.view, |vip| self.source.is_vacant(vip));
-        self.leave_heard(desired);
-    }
-
-    /// Removes the entries that would keep this agent from the API server.
-    pub(super) fn leave_heard(&self, desired: &mut Desired) {
-        if let Some(vital) = self.source.must_hear() {
-            desired.leave_heard(&vital);
         }
     }
 

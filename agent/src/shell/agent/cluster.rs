@@ -117,7 +117,7 @@ impl EventLoop<Cluster> {
                 messages.on_time(engine, services, now()?);
                 // The network is observed only then. Other deadlines
                 // may come a thousand times a second.
-                let verifies = self.verify <= now()?;
+                let verifies = self.host.next_deadline() <= now()?;
                 self.on_deadline().await?;
                 if verifies {
                     self.report_interfaces().await?;

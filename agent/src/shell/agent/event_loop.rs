@@ -4,17 +4,19 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     sync::Arc,
-    time::Duration,
 };
 
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use vipward_common::{Fence, MacAddr};
 use vipward_core::{
-    agent::segment::{self, Input, Segment},
+    agent::{
+        host::Host,
+        segment::{self, Input, Segment},
+    },
     base::time::Monotonic,
     config::Config,
-    host::{net::NetView, plan::Slots, stale::Stale},
+    host::{net::NetView, stale::Stale},
     segment::proving::Proving,
 };
 
@@ -26,7 +28,7 @@ use super::{
     silences::Silent,
     source::Source,
     starting::Desk,
-    timing::{RETRY, now},
+    timing::now,
 };
 use crate::{
     cli::PlaneArgs,
@@ -46,16 +48,6 @@ use crate::{
 
 /// Most changes of entries at once with one log line each.
 const MOST_ENTRIES: u32 = 16;
-/// Time between two full readings of the kernel. The kernel does not report every change.
-const VERIFY: Duration = Duration::from_secs(30);
-
-/// The last complete reconciliation.
-pub(super) struct Settled {
-    /// The digest of the placement, without interfaces that the program is not attached to.
-    pub(super) placement: u64,
-    /// The VIPs' interfaces before it.
-    pub(super) placed: BTreeMap<IpAddr, u32>,
-}
 
 /// The agent's open objects, and the core's state machines.
 pub(super) struct EventLoop<S> {
@@ -66,6 +58,7 @@ pub(super) struct EventLoop<S> {
     pub(super) inputs: Inputs,
     pub(super) view: NetView,
     pub(super) packets: Packets,
+    pub(super) host: Host,
     pub(super) segment: Segment,
     pub(super) proving: Proving,
     /// The interfaces of the segments that the program serves, from the last reconciliation.
@@ -81,22 +74,10 @@ pub(super) struct EventLoop<S> {
     pub(super) unattached: BTreeMap<u32, String>,
     /// Interfaces on which the kernel has refused a better mode than the one that runs.
     pub(super) refused: BTreeSet<u32>,
-    /// Yielded VIPs, with the peer's MAC. Their entries may go with an interface and come back.
-    pub(super) yielded: BTreeMap<IpAddr, MacAddr>,
-    /// VIPs that are being taken back now.
-    pub(super) taking_back: BTreeSet<IpAddr>,
-    /// Number of yields that have been written into their entries.
-    pub(super) yields_settled: u64,
-    /// The slots of all entries, from the last reading or write.
-    pub(super) slots: Slots,
     /// Changes of entries for the log, by the roles before and after.
     pub(super) entry_lines: Lines<(&'static str, &'static str)>,
     /// Lines about conflicts.
     pub(super) conflict_lines: Lines<Trouble>,
-    /// The last reconciliation, if it was complete.
-    pub(super) settled: Option<Settled>,
-    /// Time of the next full reading. It is sooner after a failure.
-    pub(super) verify: Monotonic,
     pub(super) metrics: Arc<Metrics>,
     /// Questions of the pages.
     pub(super) questions: mpsc::Receiver<Question>,
@@ -131,6 +112,7 @@ impl<S: Source> EventLoop<S> {
         let seed = fastrand::u64(..);
         Ok(Self {
             silent: Silent::start(source.grace(&config), now),
+            host: Host::start(yields_settled, now),
             segment: Segment::start(&settings(&config), seed, now),
             proving: Proving::start(plane.maps().proofs()?),
             segments: BTreeSet::new(),
@@ -146,18 +128,12 @@ impl<S: Source> EventLoop<S> {
             stale: Stale::default(),
             unattached: BTreeMap::new(),
             refused: BTreeSet::new(),
-            yielded: BTreeMap::new(),
-            taking_back: BTreeSet::new(),
-            yields_settled,
-            slots: Slots::default(),
             entry_lines: Lines::start(
                 MOST_ENTRIES,
                 |(from, to), entries| info!(entries, from, to, "more entries changed"),
                 now,
             ),
             conflict_lines: Trouble::lines(now),
-            settled: None,
-            verify: now + VERIFY,
             metrics: desk.metrics,
             questions: desk.questions,
             _pages: desk.pages,
@@ -178,14 +154,12 @@ impl<S: Source> EventLoop<S> {
         ]
         .into_iter()
         .flatten()
-        .fold(self.verify, Ord::min)
+        .fold(self.host.next_deadline(), Ord::min)
     }
 
     pub(super) async fn on_deadline(&mut self) -> Result<(), RunError> {
         let began = now()?;
-        if self.verify <= began {
-            self.verify = began + VERIFY;
-            self.settled = None;
+        if self.host.is_due(began) {
             self.observe().await?;
         }
         // With very many VIPs, observing takes longer than a pace allows its items to be late.
@@ -201,16 +175,16 @@ impl<S: Source> EventLoop<S> {
 
     /// Writes the program's yields into the entries. Returns the new ones, each with its peer.
     pub(super) async fn settle_yields(&mut self) -> Result<BTreeMap<IpAddr, MacAddr>, RunError> {
-        let settled = self.yields_settled;
+        let settled = self.host.yields_settled();
         if self.plane.maps().yields()?.total == settled {
             return Ok(BTreeMap::new());
         }
-        let before = self.yielded.clone();
+        let before = self.host.yielded().clone();
         self.reconcile(false).await;
-        if self.yields_settled == settled {
+        if self.host.yields_settled() == settled {
             return Ok(BTreeMap::new());
         }
-        let new = self.yielded.iter().filter(|(vip, _)| !before.contains_key(vip));
+        let new = self.host.yielded().iter().filter(|(vip, _)| !before.contains_key(vip));
         Ok(new.map(|(vip, mac)| (*vip, *mac)).collect())
     }
 
@@ -232,7 +206,7 @@ impl<S: Source> EventLoop<S> {
             Ok(view) => view,
             Err(error) => {
                 warn!(error = chain(&error), "the network could not be observed; trying again");
-                self.verify = now()? + RETRY;
+                self.host.try_again_soon(now()?);
                 return Ok(());
             }
         };
@@ -240,7 +214,7 @@ impl<S: Source> EventLoop<S> {
         self.on_segment(Input::Network(&before))?;
         // Containers come and go: a change that concerns no VIP
         // must not cost a reading of all maps.
-        if !self.is_settled() {
+        if !self.is_settled()? {
             self.reconcile(false).await;
         }
         self.observe_segments().await

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use tracing::{debug, info, warn};
 use vipward_common::{Event, VipKey};
 use vipward_core::{
-    agent::segment::{Context, Effect, Input, Note, Segment},
+    agent::segment::{Authority, Context, Effect, Input, Note},
+    config::Config,
+    host::{net::NetView, stale::Stale},
     segment::conflict::Line,
 };
 
@@ -21,7 +23,8 @@ use crate::shell::logging::causes::chain;
 impl<S: Source> EventLoop<S> {
     /// Passes an input to the core, and carries out the effects.
     pub(super) fn on_segment(&mut self, input: Input<'_>) -> Result<(), RunError> {
-        let effects = self.with_segment(|segment, context| segment.on(input, context))?;
+        let context = context((&self.view, &self.config, &self.stale), &self.source)?;
+        let effects = self.segment.on(input, &context);
         self.carry_out_effects(effects)
     }
 
@@ -36,18 +39,9 @@ impl<S: Source> EventLoop<S> {
         held.try_for_each(|(key, mac)| self.on_segment(Input::Adopted { key, mac }))
     }
 
-    pub(super) fn with_segment<T>(
-        &mut self,
-        act: impl FnOnce(&mut Segment, &Context<'_>) -> T,
-    ) -> Result<T, RunError> {
-        let context = Context {
-            view: &self.view,
-            peers: &self.config.peers,
-            stale: &self.stale,
-            authority: &self.source,
-            now: now()?,
-        };
-        Ok(act(&mut self.segment, &context))
+    /// Returns what the core judges by, as it is now.
+    pub(super) fn context(&self) -> Result<Context<'_>, RunError> {
+        context((&self.view, &self.config, &self.stale), &self.source)
     }
 
     pub(super) fn carry_out_effects(&mut self, effects: Vec<Effect>) -> Result<(), RunError> {
@@ -88,14 +82,13 @@ impl<S: Source> EventLoop<S> {
                     for (vip, mac) in vips {
                         warn!(%vip, %mac, "no peer answers for the yielded VIP; this node takes it back");
                         self.source.note_taken_back(vip, mac, now()?);
-                        self.taking_back.insert(vip);
+                        self.host.take_back([vip]);
                     }
                 }
                 Effect::Reconcile => {
-                    self.settled = None;
-                    self.verify = now()?;
+                    self.host.verify_by(now()?);
                 }
-                Effect::Unsettle => self.settled = None,
+                Effect::Unsettle => self.host.unsettle(),
                 Effect::Note(note) => self.log_note(&note)?,
             }
         }
@@ -133,7 +126,7 @@ impl<S: Source> EventLoop<S> {
 
     /// Takes back the VIPs that the core has decided on.
     pub(super) async fn take_back(&mut self) {
-        let taken = self.taking_back.clone();
+        let taken = self.host.taking_back().clone();
         if taken.is_empty() {
             return;
         }
@@ -142,9 +135,8 @@ impl<S: Source> EventLoop<S> {
         } else {
             // The source cannot place the VIPs yet.
             self.reconcile(false).await;
-            self.yielded.retain(|vip, _| !taken.contains(vip));
         }
-        self.taking_back.clear();
+        self.host.taken_back();
     }
 
     /// Returns the address from which a held VIP is asked for. A rival's answer to a probe for an IPv6
@@ -170,4 +162,12 @@ impl<S: Source> EventLoop<S> {
             }
         }
     }
+}
+
+/// Returns what the core judges by, from a part of the event loop.
+pub(super) fn context<'a>(
+    (view, config, stale): (&'a NetView, &'a Config, &'a Stale),
+    authority: &'a dyn Authority,
+) -> Result<Context<'a>, RunError> {
+    Ok(Context { view, peers: &config.peers, stale, authority, now: now()? })
 }

@@ -121,7 +121,7 @@ impl<S: Source> EventLoop<S> {
         given_to: Option<MacAddr>,
         surroundings: &Surroundings,
     ) -> String {
-        if let Some(mac) = given_to.or_else(|| self.yielded.get(&vip).copied()) {
+        if let Some(mac) = given_to.or_else(|| self.host.yielded().get(&vip).copied()) {
             return format!("the program gave way to {mac} while the fence had lapsed");
         }
         if let Some(failure) = self.stale.failure(vip) {

@@ -50,7 +50,7 @@ impl<S: Source> EventLoop<S> {
             VipSnapshot {
                 vip: wanted.address,
                 entry: if waits { Entry::Foreign { mac: MacAddr::ZERO } } else { wanted.entry },
-                yielded: self.yielded.contains_key(&wanted.address),
+                yielded: self.host.yielded().contains_key(&wanted.address),
             }
         });
         let attached = self.plane.attached().map(|(ifindex, mode)| self.interface_snapshot(ifindex, mode));
@@ -124,15 +124,15 @@ impl<S: Source> EventLoop<S> {
             "config": self.config,
             "interfaces": self.interfaces(),
             "started": self.segment.is_started(),
-            "settled": self.settled.is_some(),
-            "read_back_in_seconds": self.verify.saturating_since(now).as_secs_f64(),
+            "settled": self.host.was_complete(),
+            "read_back_in_seconds": self.host.next_deadline().saturating_since(now).as_secs_f64(),
             "announcements": rounds.collect::<Vec<_>>(),
             "conflicts": conflicts.collect::<Vec<_>>(),
             "probed": probed.collect::<Vec<_>>(),
             "problems": self.problems.standing(),
             "stale": stale.collect::<Vec<_>>(),
             "unanswered": self.unanswered(),
-            "yielded": self.yielded.iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))
+            "yielded": self.host.yielded().iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))
                 .collect::<serde_json::Map<_, _>>(),
             "source": self.source.state(now),
         })

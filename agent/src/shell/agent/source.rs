@@ -13,10 +13,7 @@ use vipward_core::{
     base::time::Monotonic,
     config::Config,
     diagnosis::doctor::WireReport,
-    host::{
-        net::{NetView, Vital},
-        placement::Wanted,
-    },
+    host::{net::NetView, placement::Wanted},
     ownership::Said,
     segment::{conflict::Line, probing::Probed},
 };
@@ -37,27 +34,8 @@ pub(super) trait Source: Authority {
         self.wanted(config).filter(|wanted| vips.contains(&wanted.address)).collect()
     }
 
-    /// Returns true if the VIPs are known. Until then, the pinned entries stay as they were found.
-    fn is_known(&self) -> bool;
-
-    /// Returns true if an entry that is silent may begin to answer now.
-    fn may_begin_answering(&self, _now: Monotonic) -> bool {
-        true
-    }
-
     /// Handles that this node has taken a yielded VIP back. It had been announced with `mac`.
     fn note_taken_back(&mut self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) {}
-
-    /// Returns true if no living host is known to hold the VIP. A kernel that has
-    /// its address on a segment's interface is not silenced.
-    fn is_vacant(&self, _vip: IpAddr) -> bool {
-        false
-    }
-
-    /// Returns the addresses whose owners this agent must hear now.
-    fn must_hear(&self) -> Option<Vital> {
-        None
-    }
 
     /// Handles the result of a probe.
     fn note_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic);

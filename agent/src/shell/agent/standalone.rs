@@ -17,7 +17,7 @@ use vipward_core::{
     config::{Config, OnYield, Shutdown},
     host::{
         heartbeat::{Beat, Heartbeat},
-        net::NetView,
+        net::{NetView, Vital},
         placement::{Entry, Wanted},
     },
     ownership::Said,
@@ -93,15 +93,27 @@ impl Authority for FileSource {
     fn must_be_free(&self, vip: IpAddr) -> bool {
         !self.free.contains(&vip) && !self.forced.contains(&vip)
     }
+
+    fn is_known(&self) -> bool {
+        true
+    }
+
+    fn is_vacant(&self, _vip: IpAddr) -> bool {
+        false
+    }
+
+    fn may_begin_answering(&self, _now: Monotonic) -> bool {
+        true
+    }
+
+    fn must_hear(&self) -> Option<Vital> {
+        None
+    }
 }
 
 impl Source for FileSource {
     fn wanted<'a>(&'a self, config: &'a Config) -> impl ExactSizeIterator<Item = Wanted<'a>> + Clone {
         config.vips.iter().map(Wanted::from)
-    }
-
-    fn is_known(&self) -> bool {
-        true
     }
 
     fn note_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic) {
@@ -271,7 +283,7 @@ impl EventLoop<FileSource> {
     }
 
     fn move_fence(&mut self) -> Result<(), RunError> {
-        self.source.beat(self.plane.maps_mut(), self.yields_settled, now()?)
+        self.source.beat(self.plane.maps_mut(), self.host.yields_settled(), now()?)
     }
 
     async fn on_events(&mut self, events: &[Event]) -> Result<(), RunError> {

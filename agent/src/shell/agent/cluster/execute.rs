@@ -130,7 +130,7 @@ impl EventLoop<Cluster> {
         let fence = Fence {
             deadline_ns: fenced.deadline.as_nanos(),
             hold_until_ns: fenced.hold_until.as_nanos(),
-            yields_settled: self.yields_settled,
+            yields_settled: self.host.yields_settled(),
             session: fenced.session.map_or(0, Session::number),
             words_settled: fenced.words_settled,
             policy: self.source.settings.policy,

@@ -130,6 +130,22 @@ impl Authority for Cluster {
         // The engine requests the probes itself.
         false
     }
+
+    fn is_known(&self) -> bool {
+        self.known
+    }
+
+    fn may_begin_answering(&self, now: Monotonic) -> bool {
+        self.engine.may_begin_answering(now)
+    }
+
+    fn is_vacant(&self, vip: IpAddr) -> bool {
+        !self.engine.is_held_by_any(vip)
+    }
+
+    fn must_hear(&self) -> Option<Vital> {
+        self.services.is_behind().then(|| self.services.vital())
+    }
 }
 
 impl Source for Cluster {
@@ -142,24 +158,8 @@ impl Source for Cluster {
         vips.iter().filter_map(|vip| Some(self.assigned.get(vip)?.wanted(*vip))).collect()
     }
 
-    fn is_known(&self) -> bool {
-        self.known
-    }
-
-    fn may_begin_answering(&self, now: Monotonic) -> bool {
-        self.engine.may_begin_answering(now)
-    }
-
     fn note_taken_back(&mut self, vip: IpAddr, mac: MacAddr, now: Monotonic) {
         self.report_taken_back(vip, mac, now);
-    }
-
-    fn is_vacant(&self, vip: IpAddr) -> bool {
-        !self.engine.is_held_by_any(vip)
-    }
-
-    fn must_hear(&self) -> Option<Vital> {
-        self.services.is_behind().then(|| self.services.vital())
     }
 
     fn note_probed(&mut self, vip: IpAddr, probed: Probed, _now: Monotonic) {
