@@ -13,6 +13,7 @@ pub mod found;
 mod frame;
 mod plan;
 mod scale;
+mod sight;
 mod witness;
 
 pub(crate) use self::plan::LEAST_SILENT;
@@ -21,6 +22,7 @@ pub use self::{
     frame::{Act, Frame, Kind, Received},
     plan::{Answers, Counts, Ended, Finding, Path, Peer, Plan, Traffic, Watched, Word},
     scale::Scale,
-    witness::{Seen, Sight, Witness},
+    sight::{Seen, Sight},
+    witness::Witness,
 };
 pub use super::records::offer::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid};

@@ -4,9 +4,24 @@
 //! Service that asks for no address of its own one of a pool, and reserves it by the `VirtualIP`
 //! object that the address names: the creation of that object decides between two controllers.
 //! docs/POOLS.md has the rules.
+//!
+//! Files, lowest first. Each imports only files above it in this list.
+//! - `family`: the two families of addresses.
+//! - `range`: ranges of addresses, as a pool's text has them.
+//! - `fault`: the faults of a pool's values.
+//! - `announce`: where a pool's addresses may be announced, as its object says it.
+//! - `pool`: one pool with its rules.
+//! - `l2_advertisement`: `MetalLB`'s object for the same.
+//! - `policy`: where each address may be announced.
+//! - `allocator`: which Service gets which address.
+//! - `listing` and `metrics`: the pools, as the command and `MetalLB`'s dashboards show them.
+//! - `election`: which of several controllers leads.
 
 mod allocator;
+mod announce;
 pub mod election;
+mod family;
+mod fault;
 mod l2_advertisement;
 mod listing;
 mod metrics;
@@ -16,54 +31,22 @@ mod range;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 pub use self::{
     allocator::{
         Allocator, Command, Counts, Event, Expected, Fit, Lack, PoolState, Prospect, Request,
         ReservationWrite, Surroundings,
     },
+    announce::AnnounceRecord,
+    family::Family,
+    fault::{PoolFault, PoolFaultKind},
     l2_advertisement::{L2Advertisement, L2AdvertisementRecord},
     listing::{AddressRow, FamilyRow, PoolList, PoolRow, list},
     metrics::metallb_metrics,
-    policy::{AnnounceRecord, Policies},
-    pool::{Choice, Keep, MOST_RANGES, Pool, PoolFault, PoolFaultKind, PoolRecord, Sharing},
-    range::{AddressRange, RangeError},
+    policy::Policies,
+    pool::{Choice, Keep, Pool, PoolRecord, Sharing},
+    range::{AddressRange, MOST_RANGES, RangeError},
 };
 pub use super::records::{
     Allowance, PoolPolicy, Reservation,
     pool_kind::{PoolKind, Shown},
 };
-
-/// An address family.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Family {
-    V4,
-    V6,
-}
-
-impl Family {
-    /// Returns the family of an address.
-    pub fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(_) => Self::V4,
-            IpAddr::V6(_) => Self::V6,
-        }
-    }
-
-    /// Returns its name in Kubernetes.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    fn address(self, number: u128) -> IpAddr {
-        match self {
-            Self::V4 => IpAddr::V4(u32::try_from(number).expect("invariant: an IPv4 address").into()),
-            Self::V6 => IpAddr::V6(number.into()),
-        }
-    }
-}

@@ -19,42 +19,21 @@ mod scene;
 mod starts;
 mod survey;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use self::scene::{Noticed, Scene};
-pub(crate) use self::starts::count;
-use super::machine::Machine;
-use super::report::Report;
-use super::{Options, write_files};
-use vipward_tests::interrupt;
-
-/// Sizes of a run.
-#[derive(Clone, Copy, Debug)]
-struct Effort {
-    services: u32,
-    /// Services that are changed, one after the other.
-    changes: u32,
-    /// Duration of the watch for requests when nothing changes.
-    calm: Duration,
-}
-
-impl Effort {
-    const WHOLE: Self = Self { services: 10_000, changes: 200, calm: Duration::from_secs(30) };
-    const QUICK: Self = Self { services: 500, changes: 100, calm: Duration::from_secs(10) };
-}
+use self::scene::{Effort, Noticed, Scene};
+use crate::report::{Options, Report};
+use vipward_tests::kit::interrupt;
 
 /// Measures everything, prints the table to stdout, and writes the file. Returns how many bars were
 /// missed.
 pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
-    vipward_tests::require_root()?;
     let started = Instant::now();
     let mut effort = if options.quick { Effort::QUICK } else { Effort::WHOLE };
     effort.services = services.unwrap_or(effort.services);
-    let machine = Machine::read()?;
-    println!("{machine}\n");
-    let mut report = Report::new(machine, options.quick);
+    let mut report = Report::begin(options)?;
 
     let progress = |what: &str| eprintln!("[{:>3} s] {what}", started.elapsed().as_secs());
     progress("the cluster and its objects");
@@ -71,12 +50,7 @@ pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
         }
     }
     drop(scene);
-    report.seconds = started.elapsed().as_secs();
-    println!("{report}");
-
-    let json = serde_json::to_string_pretty(&report)? + "\n";
-    write_files(options, &[("kubernetes.json", json)])?;
-    Ok(report.missed())
+    report.finish(started, options, "kubernetes.json")
 }
 
 type Measure = fn(&mut Scene, &mut Report) -> Result<()>;

@@ -8,25 +8,27 @@ mod daemons;
 mod figures;
 mod forged;
 mod responders;
+mod run;
+mod scene;
 mod scenes;
 mod seen;
 mod site;
 mod system;
 
-use std::fmt;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use serde::Serialize;
 
-use self::figures::Figures;
-use self::site::{HOSTS, Site};
-use self::system::System;
-use super::machine::Machine;
-use super::report::Unit;
-use super::{Options, write_files};
-use vipward_tests::interrupt;
+use self::{
+    figures::Figures,
+    run::Run,
+    scene::Scene,
+    site::{HOSTS, Site},
+    system::System,
+};
+use crate::report::{Machine, Options, write_files};
+use vipward_tests::kit::interrupt;
 
 /// Runs of each scene, and those of a quick measurement.
 const RUNS: u32 = 5;
@@ -42,75 +44,10 @@ pub(crate) struct Args {
     runs: Option<u32>,
 }
 
-/// Event, and what is measured of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-enum Scene {
-    /// The holder's host loses power
-    Crash,
-    /// The VIP is moved as planned
-    Move,
-    /// The holder's daemon is stopped, killed and restarted at once, killed and restarted after 20 s
-    Kill,
-    /// As many requests as a core can send
-    Flood,
-    /// 4,096 hosts ask once each
-    Askers,
-    /// A rogue claims the VIP
-    Forged,
-}
-
-impl Scene {
-    fn measure(self) -> fn(&mut Run<'_>) -> Result<()> {
-        match self {
-            Self::Crash => scenes::crash,
-            Self::Move => scenes::planned_move,
-            Self::Kill => scenes::kill,
-            Self::Flood => responders::flood,
-            Self::Askers => responders::askers,
-            Self::Forged => forged::measure,
-        }
-    }
-}
-
-impl fmt::Display for Scene {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Crash => "crash",
-            Self::Move => "move",
-            Self::Kill => "kill",
-            Self::Flood => "flood",
-            Self::Askers => "askers",
-            Self::Forged => "forged claims",
-        })
-    }
-}
-
-/// The settings of a run of one scene, and the figures recorded so far.
-struct Run<'a> {
-    started: Instant,
-    runs: u32,
-    /// Systems that are installed.
-    systems: &'a [System],
-    scene: Scene,
-    figures: Figures,
-}
-
-impl Run<'_> {
-    /// Prints a line of progress.
-    fn progress(&self, what: impl fmt::Display) {
-        eprintln!("[{:>3} s] {}: {what}", self.started.elapsed().as_secs(), self.scene);
-    }
-
-    fn record(&mut self, what: &str, unit: Unit, system: System, value: f64) {
-        self.figures.record(self.scene, what, unit, system, value);
-    }
-}
-
 /// Measures the scenes, prints the table to stdout, and writes peers.json and peers.md. Returns the
 /// number of missed bars, which is zero: a comparison has none.
 pub(crate) fn run(options: &Options, args: &Args) -> Result<usize> {
-    vipward_tests::require_root()?;
+    vipward_tests::kit::require_root()?;
     let started = Instant::now();
     let runs = args.runs.unwrap_or(if options.quick { QUICK_RUNS } else { RUNS });
     let (systems, figures) = survey(runs)?;
@@ -126,7 +63,7 @@ pub(crate) fn run(options: &Options, args: &Args) -> Result<usize> {
     for scene in scenes {
         interrupt::check()?;
         run.scene = scene;
-        scene.measure()(&mut run).with_context(|| format!("failed to measure {scene}"))?;
+        measure(scene)(&mut run).with_context(|| format!("failed to measure {scene}"))?;
     }
 
     let mut figures = run.figures;
@@ -188,4 +125,16 @@ fn survey(runs: u32) -> Result<(Vec<System>, Figures)> {
         }
     }
     Ok((systems, figures))
+}
+
+/// Returns what measures a scene.
+fn measure(scene: Scene) -> fn(&mut Run<'_>) -> Result<()> {
+    match scene {
+        Scene::Crash => scenes::crash,
+        Scene::Move => scenes::planned_move,
+        Scene::Kill => scenes::kill,
+        Scene::Flood => responders::flood,
+        Scene::Askers => responders::askers,
+        Scene::Forged => forged::measure,
+    }
 }

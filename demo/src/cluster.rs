@@ -4,13 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
-use super::findings::Moves;
-use super::strip::Strip;
-use super::voice::Voice;
-use vipward_tests::cluster::admin::Kind;
-use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, Seen, ServiceSpec};
-use vipward_tests::interrupt;
-use vipward_tests::scene::VIP;
+use super::{findings::Moves, strip::Strip, voice::Voice};
+use vipward_tests::{
+    agent::VIP,
+    cluster::{Cluster, ClusterOptions, Kind, NodeId, Seen, ServiceSpec},
+    kit::interrupt,
+};
 
 /// Watched time before and after an action.
 const A_WHILE: Duration = Duration::from_millis(800);
@@ -120,7 +119,7 @@ fn move_it(voice: Voice, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
 fn draw(voice: Voice, cluster: &Cluster, seen: &Seen, strip: Strip) -> Result<()> {
     let (wire, felt) = (seen.wire.vip(VIP)?, seen.felt(VIP)?);
     for id in cluster.ids() {
-        let by = |mac| move |answer: &vipward_tests::probe::Answer| answer.by.sha == mac;
+        let by = |mac| move |answer: &vipward_tests::measure::Answer| answer.by.sha == mac;
         let asked = wire.requests.iter().map(|asked| (asked.sent_at, asked.answers.iter().any(by(id.mac()))));
         voice.say(&format!("answered: {id}    {}", strip.row(asked)));
     }

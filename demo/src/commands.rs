@@ -1,8 +1,10 @@
 //! Prints commands to try on a LAN that stays up.
 
-use super::kept::Kept;
-use super::stage::{GATEWAY, NIC, VIP};
-use super::voice::Voice;
+use super::{
+    kept::Kept,
+    stage::{GATEWAY, NIC, VIP},
+    voice::Voice,
+};
 
 /// Prints the commands, each with its purpose.
 pub(super) fn print(kept: &Kept, voice: Voice) {

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::voice::Voice;
-use vipward_tests::arp::Mac;
-use vipward_tests::probe::ProbeReport;
+use vipward_tests::{frames::Mac, measure::ProbeReport};
 
 /// Answers to requests for the VIP and for an ordinary address.
 pub(super) struct Answers {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use vipward_tests::bpffs::remove_bpffs;
-use vipward_tests::lan::remove_named;
+use vipward_tests::{agent::remove_bpffs, lan::remove_named};
 
 const DIRECTORY: &str = "/run/vipward-demo";
 const STATE: &str = "/run/vipward-demo/state.json";

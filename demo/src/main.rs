@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use vipward_tests::{interrupt, require_root};
+use vipward_tests::kit::{interrupt, require_root};
 
 use self::kept::Kept;
 use self::stage::Stage;

@@ -9,18 +9,19 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 
 use self::crowd::ASKERS;
-use super::cluster;
-use super::findings::{Answers, Crowd, Findings, Outage};
-use super::stage::{GATEWAY, NIC, ORDINARY, ORDINARY_6, Stage, VIP, VIP_6};
-use super::voice::Voice;
-use vipward_tests::agent::LogLine;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::interrupt;
-use vipward_tests::lan::Host;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
-use vipward_tests::process::output_of;
-use vipward_tests::tools;
-use vipward_tests::wire::{Frame, Wire};
+use super::{
+    cluster,
+    findings::{Answers, Crowd, Findings, Outage},
+    stage::{GATEWAY, NIC, ORDINARY, ORDINARY_6, Stage, VIP, VIP_6},
+    voice::Voice,
+};
+use vipward_tests::{
+    agent::LogLine,
+    frames::{Arp, Mac},
+    kit::{interrupt, output_of, tools},
+    lan::{Frame, Host, Wire},
+    measure::{ArpProbe, ProbeMode},
+};
 
 const LIMIT: Duration = Duration::from_secs(15);
 /// Requests before the kill, during the agent's absence, and after its return.

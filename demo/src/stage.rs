@@ -8,11 +8,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::kept::{self, Kept};
-use vipward_tests::agent::{Agent, AgentOptions, LogLine};
-use vipward_tests::arp::Mac;
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::interrupt;
-use vipward_tests::lan::{Host, Lan, Nic};
+use vipward_tests::{
+    agent::{Agent, AgentOptions, Bpffs, LogLine},
+    frames::Mac,
+    kit::interrupt,
+    lan::{Host, Lan, Nic},
+};
 
 /// Name of the LAN, part of its namespaces' names if it is kept.
 pub(super) const LAN: &str = "demo";

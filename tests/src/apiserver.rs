@@ -40,31 +40,21 @@
 
 mod accept;
 mod answer;
-mod builtins;
 mod call;
 mod certificate;
-mod checks;
-mod cluster;
-mod columns;
 mod connections;
-mod definitions;
 mod discovery;
 mod objects;
-mod owners;
 mod rbac;
 mod reading;
 mod refusal;
+mod registry;
 mod request;
-mod resource;
 mod response;
-mod schema;
 mod shared;
 mod stats;
-mod store;
-mod time;
 mod trouble;
 mod watch;
-mod write;
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
@@ -78,17 +68,16 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-pub use certificate::{FIRST, SECOND, certificate_in, with_certificate};
-pub use connections::Cut;
-pub use request::Verb;
-pub use shared::Options;
-pub use stats::{Delivered, RequestKind, Stats};
-pub use trouble::{Effect, Matching, Often, TroubleId};
+pub use self::{
+    certificate::{FIRST, SECOND, certificate_in, with_certificate},
+    connections::Cut,
+    request::Verb,
+    shared::Options,
+    stats::{Delivered, RequestKind, Stats},
+    trouble::{Effect, Matching, Often, TroubleId},
+};
 
-use accept::Accepting;
-use rbac::User;
-use resource::Snapshot;
-use shared::Shared;
+use self::{accept::Accepting, rbac::User, registry::resource::Snapshot, shared::Shared};
 
 /// The token of the user `admin`, who has all rights.
 const ADMIN_TOKEN: &str = "admin";

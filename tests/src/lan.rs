@@ -2,132 +2,44 @@
 //! A switch is a bridge in its own network namespace, so that hosts on two LANs with the
 //! same names and addresses never meet. A cable is a veth whose ends are created in their
 //! namespaces. Namespaces have no name in the file system without [`Lan::keep_named`].
+//!
+//! - [`Lan`], [`Host`], [`Nic`]: switches, hosts, cables, addresses, neighbour tables, sysctls.
+//! - [`Wire`], [`http`]: a raw socket for frames, and one HTTP request.
+//! - [`Responder`], [`Flood`]: an ARP responder in user space, and a rogue that floods.
+//! - [`Hook`]: foreign programs on a host.
+//! - [`vm`]: the virtual machine that a test runs in.
 
 mod ethtool;
+mod flood;
+mod hook;
 mod host;
+pub mod http;
 mod links;
 mod losses;
 mod named;
 mod neighbours;
 mod netns;
-mod offloads;
+mod responder;
 mod snooping;
 mod stacked;
+mod switch;
 mod team;
+pub mod vm;
+mod wire;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-use anyhow::{Context, Result};
-
-pub use host::{Host, Nic};
-pub use links::Link;
-pub use losses::{Lost, Way};
-pub use named::{NamedNamespaces, remove_named};
-pub use neighbours::{Neighbour, NeighbourState};
-pub use netns::NetNs;
 pub use rtnetlink::packet_route::link::{BondMode, VlanProtocol};
 
-use links::FarEnd;
-
-const BRIDGE: &str = "switch";
-/// IFNAMSIZ, less the NUL.
-const MAX_NAME_LEN: usize = 15;
-
-/// LAN: a switch and the hosts that are plugged into it.
-#[derive(Debug)]
-pub struct Lan {
-    name: String,
-    switch: NetNs,
-    ports: AtomicU32,
-    hosts: Mutex<Vec<Weak<host::Inner>>>,
-}
-
-impl Lan {
-    /// Makes a switch without hosts.
-    pub fn new(name: &str) -> Result<Self> {
-        let switch = NetNs::new().with_context(|| format!("failed to make LAN {name}"))?;
-        switch.add_bridge(BRIDGE)?;
-        Ok(Self { name: name.to_owned(), switch, ports: AtomicU32::new(0), hosts: Mutex::default() })
-    }
-
-    /// Makes a host and plugs it in with `nic`.
-    pub fn host(&self, name: &str, nic: Nic) -> Result<Host> {
-        let host = Host::new(name)?;
-        self.plug(&host, nic)?;
-        Ok(host)
-    }
-
-    /// Plugs another interface of a host into this switch. The host may be on other LANs too.
-    pub fn plug(&self, host: &Host, nic: Nic) -> Result<()> {
-        let mut port = format!("p{}-{}", self.ports.fetch_add(1, Ordering::Relaxed), host.name());
-        port.truncate(port.floor_char_boundary(MAX_NAME_LEN));
-        let Nic { name, mac, addresses } = nic;
-        let far = FarEnd { namespace: host.namespace(), name: &name, mac };
-        self.switch
-            .add_veth(&port, None, &far)
-            .and_then(|()| self.switch.set_master(&port, BRIDGE))
-            .and_then(|()| self.switch.set_up(&port, true))
-            .with_context(|| format!("failed to plug {name} of {} into {}", host.name(), self.name))?;
-        host.remember_cable(&name, self.switch.clone(), &port);
-
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        hosts.push(Arc::downgrade(&host.0));
-        drop(hosts);
-        bring_up(host, &name, &addresses)?;
-        host.namespace().wait_until_ready(&name)?;
-        self.switch.wait_until_ready(&port)
-    }
-
-    /// Makes two hosts with a cable between them and no switch, for native XDP.
-    /// A veth delivers frames of a native XDP program
-    /// only if its other end runs an XDP program too.
-    pub fn pair(a: (&str, Nic), b: (&str, Nic)) -> Result<(Host, Host)> {
-        let (host_a, host_b) = (Host::new(a.0)?, Host::new(b.0)?);
-        connect((&host_a, a.1), (&host_b, b.1))?;
-        Ok((host_a, host_b))
-    }
-
-    /// Returns the namespace of the switch.
-    pub fn switch(&self) -> &NetNs {
-        &self.switch
-    }
-
-    /// Names the switch and the present hosts for `ip netns exec`: `vw-LAN-PID-HOST`.
-    pub fn keep_named(&self) -> Result<NamedNamespaces> {
-        let prefix = format!("{}{}", named::prefix(&self.name), std::process::id());
-        let mut kept = NamedNamespaces::default();
-        kept.add(format!("{prefix}-switch"), &self.switch)?;
-        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for host in hosts.iter().filter_map(Weak::upgrade) {
-            let name = format!("{prefix}-{}", host.name);
-            // A host with two cables to this switch is in the list twice.
-            if !kept.names().contains(&name) {
-                kept.add(name, &host.namespace)?;
-            }
-        }
-        Ok(kept)
-    }
-}
-
-/// Plugs a cable between two hosts.
-pub fn connect((host_a, nic_a): (&Host, Nic), (host_b, nic_b): (&Host, Nic)) -> Result<()> {
-    let far = FarEnd { namespace: host_b.namespace(), name: &nic_b.name, mac: nic_b.mac };
-    host_a
-        .namespace()
-        .add_veth(&nic_a.name, nic_a.mac, &far)
-        .with_context(|| format!("failed to connect {} to {}", host_a.name(), host_b.name()))?;
-    host_a.remember_cable(&nic_a.name, host_b.namespace().clone(), &nic_b.name);
-    host_b.remember_cable(&nic_b.name, host_a.namespace().clone(), &nic_a.name);
-    bring_up(host_a, &nic_a.name, &nic_a.addresses)?;
-    bring_up(host_b, &nic_b.name, &nic_b.addresses)?;
-    host_a.namespace().wait_until_ready(&nic_a.name)?;
-    host_b.namespace().wait_until_ready(&nic_b.name)
-}
-
-fn bring_up(host: &Host, nic: &str, addresses: &[ipnet::IpNet]) -> Result<()> {
-    for address in addresses {
-        host.add_address(nic, *address)?;
-    }
-    host.set_up(nic, true)
-}
+pub(crate) use self::wire::set_option;
+pub use self::{
+    flood::Flood,
+    hook::{Hook, Hooked},
+    host::{Host, Nic},
+    links::Link,
+    losses::{Lost, Way},
+    named::{NamedNamespaces, remove_named},
+    neighbours::{Neighbour, NeighbourState},
+    netns::NetNs,
+    responder::{Responder, ResponderCounts},
+    switch::{Lan, connect},
+    wire::{Frame, GuestWire, Wire},
+};

@@ -59,6 +59,27 @@ pub(crate) fn is_point_to_point(net: &IpNet) -> bool {
     net.prefix_len() + 1 >= net.max_prefix_len()
 }
 
+/// An address of a subnet that no host can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    /// The first of an IPv4 subnet.
+    Network,
+    /// The last of an IPv4 subnet.
+    Broadcast,
+    /// The first of an IPv6 subnet (RFC 4291, 2.6.1).
+    Routers,
+}
+
+/// Returns the addresses of a subnet that no host can have. Point-to-point subnets have none.
+pub(crate) fn ends(subnet: &IpNet) -> impl Iterator<Item = (IpAddr, End)> + use<> {
+    let (first, last) = match subnet {
+        IpNet::V4(_) => (End::Network, Some((subnet.broadcast(), End::Broadcast))),
+        IpNet::V6(_) => (End::Routers, None),
+    };
+    let is_subnet = !is_point_to_point(subnet);
+    [Some((subnet.network(), first)), last].into_iter().flatten().filter(move |_| is_subnet)
+}
+
 /// Returns the bytes of the address, in wire order.
 pub(crate) fn octets(address: IpAddr) -> impl Iterator<Item = u8> {
     let (octets, len) = match address {

@@ -145,7 +145,8 @@ pub enum FaultKind {
     },
     /// Text that is no time between two probes.
     #[error(
-        "`{0}` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the times of the RFC"
+        "`{0}` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the \
+         times of the RFC"
     )]
     ProbeInterval(Excerpt),
     /// Time between two probes for a held VIP, out of range.

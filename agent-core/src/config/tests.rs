@@ -135,7 +135,8 @@ fn everything_but_the_vips_has_a_default() {
         ("the smallest file", "vips: []\n"),
         (
             "keys without values",
-            "vips: []\nnode:\ninterfaces:\npeers: ~\nattach:\nfence:\nannounce:\nprobe:\nconflicts:\nyield:\nshutdown:\n",
+            "vips: []\nnode:\ninterfaces:\npeers: ~\nattach:\nfence:\nannounce:\nprobe:\nconflicts:\n\
+             yield:\nshutdown:\n",
         ),
         ("other line ends, and a byte order mark", "\u{feff}vips: []\r\nattach: auto\r\n"),
     ];

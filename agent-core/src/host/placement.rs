@@ -10,21 +10,17 @@ use std::{
     net::IpAddr,
 };
 
-use ipnet::IpNet;
 use vipward_common::{MacAddr, Role, VipKey};
 
 pub use self::obstacle::{LookedAt, Obstacle};
 use super::{
-    interfaces::{self, Segments, subnets},
+    interfaces::{self, Segments, Selection, subnets},
     net::{Interface, NetView, Vital},
 };
-use crate::{
-    base::{
-        address::is_point_to_point,
-        pattern::{InterfaceName, InterfacePattern},
-        time::Monotonic,
-    },
-    host::interfaces::Selection,
+use crate::base::{
+    address::{End, ends},
+    pattern::{InterfaceName, InterfacePattern},
+    time::Monotonic,
 };
 
 /// Desired content of the maps, and of the host's addresses.
@@ -159,7 +155,10 @@ pub fn peers<'a>(
 /// use std::collections::BTreeMap;
 ///
 /// use vipward_common::{Role, VipKey};
-/// use vipward_core::{config::Config, host::{net::{Interface, NetView}, placement::{Wanted, place}}};
+/// use vipward_core::{
+///     config::Config,
+///     host::{net::{Interface, NetView}, placement::{Wanted, place}},
+/// };
 ///
 /// let config = Config::parse("vips:\n  - address: 192.0.2.10\n", "vipward.yaml", "node-a")?;
 /// let mut eth0 = Interface::sample(2, "eth0");
@@ -408,15 +407,14 @@ fn device_name(lower: &str, vlan: u16) -> String {
     if name.len() <= 15 { name } else { format!("vlan{vlan}") }
 }
 
-/// Refuses the addresses of a subnet that are no host's: the first (RFC 4291, 2.6.1), and in IPv4 the
-/// last. Point-to-point subnets have neither.
+/// Refuses the addresses of the interface's subnets that no host can have.
 fn check_address(interface: &Interface, vip: IpAddr) -> Result<(), Obstacle> {
-    for subnet in subnets(interface).filter(|subnet| !is_point_to_point(subnet)) {
-        let what = match subnet {
-            IpNet::V4(_) if vip == subnet.network() => "network address",
-            IpNet::V4(_) if vip == subnet.broadcast() => "broadcast address",
-            IpNet::V6(_) if vip == subnet.network() => "address of all routers",
-            IpNet::V4(_) | IpNet::V6(_) => continue,
+    for subnet in subnets(interface) {
+        let Some((_, end)) = ends(&subnet).find(|(address, _)| *address == vip) else { continue };
+        let what = match end {
+            End::Network => "network address",
+            End::Broadcast => "broadcast address",
+            End::Routers => "address of all routers",
         };
         return Err(Obstacle::NetworkAddress { vip, what, subnet, interface: interface.name.clone() });
     }

@@ -17,7 +17,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use vipward_common::MacAddr;
 
 use self::{contact::Contacts, pinged::PingedBy, pings::Pings, telling::Telling, voting::Vote};
-use super::{Act, Counts, Finding, Frame, Kind, Path, Peer, Plan, Received, Scale, Traffic, Watched, Word};
+use super::{
+    Act, Counts, Finding, Frame, Kind, Path, Peer, Plan, Received, Scale, Seen, Traffic, Watched, Word,
+};
 use crate::{
     base::time::Boottime,
     records::{KeyId, Session, Wid},
@@ -25,25 +27,6 @@ use crate::{
 
 /// Most polls that are kept until the next [`Witness::on_time`].
 const MOST_POLLS: usize = 64;
-
-/// The times that the program has recorded of a peer over one interface. Zero stands for never.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sight {
-    /// The time at which the newest ping was sent that the peer has answered.
-    pub answered: Boottime,
-    /// The time at which its last frame came.
-    pub heard: Boottime,
-}
-
-/// The program's records. The shell reads them from the maps.
-pub trait Seen {
-    /// Returns the times of a holder's answers to this node's pings.
-    fn holder(&self, session: Session, interface: &str) -> Sight;
-    /// Returns the times of a witness's pings.
-    fn witness(&self, witness: Wid, interface: &str) -> Sight;
-    /// Returns the last word of a peer that a session of this node has ended.
-    fn told(&self) -> Option<Word>;
-}
 
 /// A node that is pinged.
 #[derive(Debug)]

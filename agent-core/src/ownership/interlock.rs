@@ -11,7 +11,10 @@ use std::{
     net::IpAddr,
 };
 
-use super::{ClaimWrite, Command, Event, Fenced, LeaseWrite, Notice, Outcome};
+use super::{
+    command::{ClaimWrite, Command, Fenced, LeaseWrite, Notice},
+    event::{Event, Outcome},
+};
 use crate::{
     base::time::Monotonic,
     host::stale::{Left, Stale},

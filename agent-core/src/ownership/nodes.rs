@@ -1,21 +1,48 @@
 //! All nodes, this one included: their Leases, their liveness, and the sessions that claims name.
 
+mod candidates;
+mod contact;
+mod deposing;
+mod eligibility;
+mod fence;
+mod member;
+mod offer;
+mod own;
+mod silence;
+mod suspects;
+mod wire_plan;
+mod witnesses;
+
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     time::Duration,
 };
 
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Policy};
 
-use super::{CLOCKS_DIFFER, Settings, eligibility::weight, member::Member, own::Own, witnesses::Witnesses};
+use super::{settings::Settings, times::CLOCKS_DIFFER};
 use crate::{
     base::{address, time::Monotonic},
     records::{ClaimState, LeaseRecord, NodeName, NodeRecord, Session},
 };
 
-#[cfg(test)]
-mod tests;
+use self::witnesses::Witnesses;
+pub(super) use self::{
+    candidates::Candidate,
+    deposing::Deposed,
+    fence::Fence,
+    member::Member,
+    own::{Beginning, Own, Verdict},
+    wire_plan::Former,
+};
+pub use self::{
+    eligibility::{Disqualified, Eligible, NodeFacts, eligibility, weight},
+    witnesses::WireCounts,
+};
 
 /// The claims that name a session.
 #[derive(Debug)]
@@ -301,5 +328,20 @@ impl Nodes {
     /// it, and before the entry ends, this node takes the VIP back.
     pub(super) fn take_back(&self) -> Duration {
         self.settings.lease / 2
+    }
+
+    /// Returns true if this node was cut off lately: it may see late what happened long ago.
+    pub(super) fn is_behind(&self, now: Monotonic) -> bool {
+        let since = self.own.fence.valid_since(now);
+        since.is_none_or(|since| since + self.rest() > now)
+    }
+
+    /// Returns the time until which this node's program answers, if the deadline of the fence stays.
+    pub(super) fn answers_until(&self, deadline: Monotonic) -> Monotonic {
+        let Settings { policy, hold_for, .. } = self.settings;
+        match policy {
+            Policy::Hold => deadline + hold_for,
+            Policy::Stop => deadline,
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::{base::time::Monotonic, ownership::StopReason};
+use crate::{base::time::Monotonic, ownership::event::StopReason};
 
 #[cfg(test)]
 mod tests;

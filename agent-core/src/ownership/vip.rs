@@ -1,15 +1,27 @@
 //! State of one VIP, as this node sees it.
 
+mod address;
+mod known;
+mod occupancy;
+mod requests;
+mod tenure;
+
 use std::sync::Arc;
 
 use vipward_common::MacAddr;
 
-use super::{
-    Entry, address::Asking, known::KnownClaim, occupancy::Occupancy, requests::Requests, tenure::Tenure,
-};
+use self::{address::Asking, known::KnownClaim, occupancy::Occupancy, requests::Requests};
 use crate::{
     base::time::Monotonic,
+    host::placement::Entry,
     records::{Demand, Epoch, NodeName, ServiceName},
+};
+
+pub(super) use self::{
+    address::Address,
+    occupancy::Answering,
+    requests::{Busy, News},
+    tenure::{Handover, Tenure},
 };
 
 /// The last command about a VIP's entry.

@@ -10,6 +10,7 @@ mod books;
 mod choosing;
 mod known_pools;
 mod requests;
+mod types;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,110 +22,11 @@ pub use self::{
     answers::{Fit, Lack, Prospect},
     known_pools::{Counts, PoolState},
     requests::Request,
+    types::{Command, Event, Expected, ReservationWrite, Surroundings},
 };
 use self::{books::Book, known_pools::Pools, requests::Waiting};
-use super::{L2AdvertisementRecord, Pool, PoolFault, PoolRecord};
+use super::{Pool, PoolFault};
 use crate::records::{PoolKind, Reservation, ServiceName};
-
-/// Knowledge about addresses that the allocator lacks.
-pub trait Surroundings {
-    /// Returns true if no Service may have the address.
-    fn refuses(&self, vip: IpAddr) -> bool;
-    /// Returns true if a Service may have the address, and none wants it.
-    fn is_free(&self, vip: IpAddr) -> bool;
-}
-
-/// An input of the allocator.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A pool was listed or changed.
-    Pool(Box<PoolRecord>),
-    /// A pool is gone.
-    PoolGone(Arc<str>),
-    /// An `L2Advertisement` was listed or changed.
-    Advertisement(Box<L2AdvertisementRecord>),
-    /// An `L2Advertisement` is gone.
-    AdvertisementGone(Arc<str>),
-    /// True if the `L2Advertisement` objects are known: they were listed, and the API server has the
-    /// type.
-    Advertised(bool),
-    /// A Namespace was listed or changed.
-    Namespace {
-        /// Its name.
-        name: Arc<str>,
-        /// Its labels.
-        labels: BTreeMap<String, String>,
-    },
-    /// A Namespace is gone.
-    NamespaceGone(Arc<str>),
-    /// A Service asks for addresses, or asks for others than before.
-    Request(ServiceName, Box<Request>),
-    /// A Service asks for none any more, or is gone.
-    Withdrawn(ServiceName),
-    /// The `VirtualIP` of an address was listed or changed.
-    Object {
-        /// The address.
-        vip: IpAddr,
-        /// Its reservation, if it has one.
-        reservation: Option<Reservation>,
-        /// True if an admin wants the reservation given up.
-        release: bool,
-        /// The Services that its claim names.
-        services: Vec<ServiceName>,
-    },
-    /// The `VirtualIP` of an address is gone.
-    ObjectGone(IpAddr),
-    /// A Service may have the address now, and none might before.
-    Permitted(IpAddr),
-    /// The write of an address's reservation has ended. What the object is now comes before, as an
-    /// event of its own.
-    Answered(IpAddr),
-    /// The write of an address's reservation has failed, and is tried again. [`Event::Answered`]
-    /// follows.
-    Failed(IpAddr),
-    /// Everything has been listed. No command comes before the first of these events.
-    Synced,
-    /// The time, in seconds since 1970. It ends what is kept for a time.
-    Time(i64),
-}
-
-/// A command of the allocator.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Command {
-    /// Write the reservation of an address. [`Event::Answered`] follows.
-    Write(ReservationWrite),
-    /// The addresses of a Service have changed: those that are reserved for it, or shared with it.
-    Assign {
-        /// The Service.
-        service: ServiceName,
-        /// Its addresses, in the order in which it asks for them.
-        addresses: Vec<IpAddr>,
-        /// The addresses that it lacks, with the reasons.
-        lacks: Vec<Lack>,
-        /// True if a reservation for it is being written: another [`Command::Assign`] follows soon.
-        pending: bool,
-    },
-}
-
-/// A write of an address's reservation (compare and swap).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ReservationWrite {
-    /// The address.
-    pub vip: IpAddr,
-    /// Its object, as it was last read.
-    pub expected: Expected,
-    /// The new reservation. None: the address is free again, and the wish to release it fulfilled.
-    pub reservation: Option<Reservation>,
-}
-
-/// The state of an object that a write rests on.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Expected {
-    /// There is none.
-    Absent,
-    /// There is one, with this reservation.
-    Present(Option<Reservation>),
-}
 
 /// The Services' requests, the pools, and the reservations.
 #[derive(Debug, Default)]
@@ -208,7 +110,7 @@ impl Allocator {
             Event::Failed(vip) => self.touched.extend(self.book.failed(vip)),
             Event::Synced => {
                 self.is_synced = true;
-                self.pools.look_again(&self.book);
+                self.pools.look_again(self.book.reservations());
                 // Those that have or name addresses come first, and an address is given up last.
                 let names_some =
                     |request: &Request| !request.addresses.is_empty() || !request.status.is_empty();
@@ -241,7 +143,7 @@ impl Allocator {
         if !self.is_synced {
             return;
         }
-        self.pools.look_again(&self.book);
+        self.pools.look_again(self.book.reservations());
         self.touched.extend(self.requests.keys().cloned());
         self.touched.extend(self.book.owners());
     }

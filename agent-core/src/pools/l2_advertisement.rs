@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::{PoolFault, PoolRecord, pool::selectors};
+use super::{PoolFault, PoolRecord, fault::selectors};
 use crate::{
     base::pattern::InterfacePattern,
     records::{Allowance, PoolKind, Preference, Selector},

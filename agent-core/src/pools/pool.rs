@@ -7,19 +7,12 @@ use std::{
     time::Duration,
 };
 
-use thiserror::Error;
-
 use super::{
-    AnnounceRecord, Family,
-    range::{AddressRange, RangeError, number},
+    AnnounceRecord, Family, PoolFault, PoolFaultKind,
+    fault::{push, selectors},
+    range::{AddressRange, MOST_RANGES, number},
 };
-use crate::{
-    base::{legible::Excerpt, pattern::PatternError},
-    records::{Allowance, PoolKind, Selector, SelectorError, ServiceLabels, ServiceName},
-};
-
-/// Largest number of ranges of a pool.
-pub const MOST_RANGES: usize = 256;
+use crate::records::{Allowance, PoolKind, Selector, ServiceLabels, ServiceName};
 
 /// Largest number of addresses that one search looks at. A network that may not be used can be large.
 const MOST_TRIED: usize = 65_536;
@@ -103,55 +96,6 @@ pub struct PoolRecord {
     pub choice: Choice,
     /// Where its addresses may be announced.
     pub announce: AnnounceRecord,
-}
-
-/// A fault in a pool's value, with the field.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{field}: {why}")]
-pub struct PoolFault {
-    /// The field's path below `spec`.
-    pub field: String,
-    /// The fault.
-    pub why: PoolFaultKind,
-}
-
-/// What is wrong with a value.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum PoolFaultKind {
-    /// No range.
-    #[error(transparent)]
-    Range(#[from] RangeError),
-    /// No selector.
-    #[error(transparent)]
-    Selector(#[from] SelectorError),
-    /// No pattern of interfaces.
-    #[error(transparent)]
-    Interface(#[from] PatternError),
-    /// No duration.
-    #[error("{text:?} is no time to keep an address for; write 0s, a duration such as 24h, or forever")]
-    Keep {
-        /// The text.
-        text: Excerpt,
-    },
-    /// Two ranges of one pool with the same address.
-    #[error("{range} has addresses of {other} too; write each address once")]
-    Twice {
-        /// The later range.
-        range: AddressRange,
-        /// The earlier one.
-        other: AddressRange,
-    },
-    /// More ranges than a pool may have.
-    #[error(
-        "there are {count} ranges, and a pool may have {MOST_RANGES}: the others are left out; write networks, or make a second pool"
-    )]
-    TooMany {
-        /// Their number.
-        count: usize,
-    },
-    /// No range at all.
-    #[error("it has no usable address; write at least one network, range or address")]
-    Empty,
 }
 
 /// A pool whose values were read.
@@ -356,19 +300,6 @@ fn sound(field: &str, texts: &[Box<str>], lenient: bool, faults: &mut Vec<PoolFa
     ranges
 }
 
-/// Reads selectors. Those with a fault are left out.
-pub(super) fn selectors(field: &str, texts: &[Box<str>], faults: &mut Vec<PoolFault>) -> Vec<Selector> {
-    let mut selectors = Vec::new();
-    for (position, text) in texts.iter().enumerate() {
-        let read: Result<Selector, SelectorError> = text.parse();
-        match read {
-            Ok(selector) => selectors.push(selector),
-            Err(why) => push(faults, field.replace('#', &position.to_string()), why.into()),
-        }
-    }
-    selectors
-}
-
 /// Returns the ranges without those that have an address of an earlier one.
 fn apart(ranges: Vec<AddressRange>, faults: &mut Vec<PoolFault>) -> Vec<AddressRange> {
     let mut apart: Vec<AddressRange> = Vec::new();
@@ -392,8 +323,4 @@ fn keep(text: &str) -> Option<Keep> {
             time => Some(Keep::For(time)),
         },
     }
-}
-
-fn push(faults: &mut Vec<PoolFault>, field: String, why: PoolFaultKind) {
-    faults.push(PoolFault { field, why });
 }

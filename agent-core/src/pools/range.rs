@@ -9,7 +9,13 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 use super::Family;
-use crate::base::{address::NeverAVip, legible::Excerpt};
+use crate::base::{
+    address::{NeverAVip, ends},
+    legible::Excerpt,
+};
+
+/// Largest number of ranges of a pool.
+pub const MOST_RANGES: usize = 256;
 
 /// Addresses from a first one to a last one, both included, of one family. None of the two is an
 /// address that can never be a VIP.
@@ -17,8 +23,8 @@ use crate::base::{address::NeverAVip, legible::Excerpt};
 pub struct AddressRange {
     first: IpAddr,
     last: IpAddr,
-    /// True if it was written as a network of more than two addresses.
-    is_subnet: bool,
+    /// The network that it was written as.
+    subnet: Option<IpNet>,
 }
 
 #[cfg(test)]
@@ -111,11 +117,9 @@ impl AddressRange {
         [number(self.first), number(self.last) + 1].map(|number| (self.family(), number))
     }
 
-    /// Returns the addresses of the subnet, if it was written as one, that no host has: the first,
-    /// and in IPv4 the last.
+    /// Returns the addresses of the subnet, if it was written as one, that no host can have.
     pub(super) fn ends(&self) -> impl Iterator<Item = IpAddr> {
-        let last = matches!(self.family(), Family::V4).then_some(self.last);
-        [Some(self.first), last].into_iter().flatten().filter(|_| self.is_subnet)
+        self.subnet.iter().flat_map(ends).map(|(address, _)| address)
     }
 
     /// Reads a network as its writer's tools read it: bits behind the prefix have no effect.
@@ -127,11 +131,10 @@ impl AddressRange {
     }
 
     fn of_net(text: &str, net: IpNet) -> Result<Self, RangeError> {
-        let is_subnet = net.prefix_len() + 1 < net.max_prefix_len();
-        Self::between(text, net.network(), net.broadcast(), is_subnet)
+        Self::between(text, net.network(), net.broadcast(), Some(net))
     }
 
-    fn between(text: &str, first: IpAddr, last: IpAddr, is_subnet: bool) -> Result<Self, RangeError> {
+    fn between(text: &str, first: IpAddr, last: IpAddr, subnet: Option<IpNet>) -> Result<Self, RangeError> {
         let text = || text.into();
         if Family::of(first) != Family::of(last) {
             return Err(RangeError::TwoFamilies { text: text() });
@@ -142,7 +145,7 @@ impl AddressRange {
         let never = |address| NeverAVip::of(address).map(|why| (address, why));
         match never(first).or_else(|| never(last)) {
             Some((address, why)) => Err(RangeError::NeverAVip { text: text(), address, why }),
-            None => Ok(Self { first, last, is_subnet }),
+            None => Ok(Self { first, last, subnet }),
         }
     }
 }
@@ -155,10 +158,10 @@ impl FromStr for AddressRange {
         let unreadable = || RangeError::Unreadable { text: text.into() };
         if let Some((first, last)) = text.split_once('-') {
             let address = |part: &str| part.trim().parse::<IpAddr>().map_err(|_| unreadable());
-            return Self::between(text, address(first)?, address(last)?, false);
+            return Self::between(text, address(first)?, address(last)?, None);
         }
         if let Ok(address) = text.parse::<IpAddr>() {
-            return Self::between(text, address, address, false);
+            return Self::between(text, address, address, None);
         }
         let net: IpNet = text.parse().map_err(|_| unreadable())?;
         if net.addr() != net.network() {

@@ -37,7 +37,8 @@ enum Holds {
 pub enum SelectorError {
     /// A part that is no requirement.
     #[error(
-        "{requirement:?} is no requirement on labels; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key"
+        "{requirement:?} is no requirement on labels; write key=value, key!=value, key in (a,b), key notin \
+         (a,b), key or !key"
     )]
     Requirement {
         /// The part.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::records::{EndpointsRecord, ServiceRecord};
+use super::{EndpointsRecord, ServiceRecord};
 use crate::records::{NodeName, Reach, ServiceName};
 
 /// Progress of the list of slices. They are read when the first Service needs them, since in a large

@@ -4,11 +4,7 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
-use super::{
-    place::Place,
-    records::{OtherController, Port},
-    refusal::Refusal,
-};
+use super::{OtherController, Place, Port, Refusal, ServiceRecord};
 use crate::{
     base::{legible::Excerpt, pattern::PatternError},
     pools::Lack,
@@ -45,8 +41,8 @@ pub enum Problem {
     },
     /// Another controller wrote the status. It names other addresses than the Service asks for.
     #[error(
-        "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. {way_out}. Where \
-         the other one only assigns addresses, make both name the same",
+        "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. \
+         {way_out}. Where the other one only assigns addresses, make both name the same",
         join(.wanted), writer(.manager.as_deref()), join(.status)
     )]
     OtherManager {
@@ -63,8 +59,8 @@ pub enum Problem {
     },
     /// Another controller wrote the same addresses into the status as Vipward.
     #[error(
-        "{} has written {} into the status, and so has Vipward: both may answer for the same address. {way_out}. Where the \
-         other one only assigns addresses, leave them to it: remove {place}",
+        "{} has written {} into the status, and so has Vipward: both may answer for the same address. \
+         {way_out}. Where the other one only assigns addresses, leave them to it: remove {place}",
         writer(.manager.as_deref()), join(.status)
     )]
     SharedStatus {
@@ -79,8 +75,8 @@ pub enum Problem {
     },
     /// Several controllers write the status in turns.
     #[error(
-        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces what stands there, and \
-         writes nothing into it until it has been left alone for 5 minutes. {way_out}",
+        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces what \
+         stands there, and writes nothing into it until it has been left alone for 5 minutes. {way_out}",
         rivals(.managers)
     )]
     Contested {
@@ -91,9 +87,9 @@ pub enum Problem {
     },
     /// An annotation hands the Service to another controller.
     #[error(
-        "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both may answer for the \
-         same address. {way_out}. If only one of them is to have it as it is, remove that annotation, or set \
-         vipward.io/ignore to \"true\"",
+        "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both \
+         may answer for the same address. {way_out}. If only one of them is to have it as it is, remove \
+         that annotation, or set vipward.io/ignore to \"true\"",
         .controller.annotation(), .controller.name()
     )]
     OtherController {
@@ -104,8 +100,9 @@ pub enum Problem {
     },
     /// A served Service changed to another class.
     #[error(
-        "Vipward does not announce it any more: {}; whichever controller serves it now is to announce it. To have it back, \
-         give it spec.loadBalancerClass {ours:?} (only as it is created, or becomes one of type LoadBalancer)",
+        "Vipward does not announce it any more: {}; whichever controller serves it now is to announce it. \
+         To have it back, give it spec.loadBalancerClass {ours:?} (only as it is created, or becomes one \
+         of type LoadBalancer)",
         taken(.class.as_deref(), .ours)
     )]
     HandedOver {
@@ -139,8 +136,9 @@ pub enum Problem {
     ForceElsewhere,
     /// Addresses in a field that Kubernetes is about to drop.
     #[error(
-        "spec.externalIPs is deprecated since Kubernetes 1.36, and off by default from 1.40 on. Name the addresses in the \
-         annotation vipward.io/addresses instead, or have a VIPPool give this Service some"
+        "spec.externalIPs is deprecated since Kubernetes 1.36, and off by default from 1.40 on. Name the \
+         addresses in the annotation vipward.io/addresses instead, or have a VIPPool give this Service \
+         some"
     )]
     ExternalIps,
     /// Something that the pools do not give it.
@@ -148,9 +146,9 @@ pub enum Problem {
     Lacking(Lack),
     /// A reservation that the API server refuses.
     #[error(
-        "{vip} is not reserved for it, since the API server refuses the VirtualIP: {why}. Have it take that object (the \
-         rights of the service account vipward-controller, admission policies, quotas); it is tried again meanwhile. Or \
-         name another address in the annotation vipward.io/addresses"
+        "{vip} is not reserved for it, since the API server refuses the VirtualIP: {why}. Have it take \
+         that object (the rights of the service account vipward-controller, admission policies, quotas); \
+         it is tried again meanwhile. Or name another address in the annotation vipward.io/addresses"
     )]
     NotReserved {
         /// The address.
@@ -171,8 +169,8 @@ pub enum Problem {
     },
     /// More VIPs than a namespace may have.
     #[error(
-        "{vip} ({place}) is not announced: its namespace has {limit} VIPs, and may have no more (--max-vips-per-namespace); \
-         remove one, or have an admin raise the limit"
+        "{vip} ({place}) is not announced: its namespace has {limit} VIPs, and may have no more \
+         (--max-vips-per-namespace); remove one, or have an admin raise the limit"
     )]
     TooManyVips {
         /// The address.
@@ -184,9 +182,9 @@ pub enum Problem {
     },
     /// A VIP that belongs to a Service of another namespace.
     #[error(
-        "{vip} ({place}) is not announced for this Service: it belongs to Service {with}. Choose another address; or, to \
-         share it, give both Services the same annotation vipward.io/share, and have the Namespace {} list {own} in its \
-         annotation vipward.io/share-with", .with.namespace
+        "{vip} ({place}) is not announced for this Service: it belongs to Service {with}. Choose another \
+         address; or, to share it, give both Services the same annotation vipward.io/share, and have the \
+         Namespace {} list {own} in its annotation vipward.io/share-with", .with.namespace
     )]
     Unshared {
         /// The VIP.
@@ -200,8 +198,8 @@ pub enum Problem {
     },
     /// Two Services have the same port of one VIP.
     #[error(
-        "{vip} ({place}) is not announced for this Service: its port {port} is that of Service {with}, which has the VIP \
-         longer; change the port, or give one of them another address"
+        "{vip} ({place}) is not announced for this Service: its port {port} is that of Service {with}, \
+         which has the VIP longer; change the port, or give one of them another address"
     )]
     Clash {
         /// The VIP.
@@ -215,9 +213,9 @@ pub enum Problem {
     },
     /// A VIP may be where a Service on it has no endpoint.
     #[error(
-        "VIP {vip} may be on nodes without an endpoint of this Service, which then gets no traffic (externalTrafficPolicy \
-         Local): Service {with}, which has the VIP longer, decides about the nodes; run the Pods of both on the same nodes, \
-         or give one of them another address"
+        "VIP {vip} may be on nodes without an endpoint of this Service, which then gets no traffic \
+         (externalTrafficPolicy Local): Service {with}, which has the VIP longer, decides about the nodes; \
+         run the Pods of both on the same nodes, or give one of them another address"
     )]
     Partial {
         /// The VIP.
@@ -227,8 +225,8 @@ pub enum Problem {
     },
     /// Services on one VIP differ in an annotation.
     #[error(
-        "{place} is {value:?} for VIP {vip}, and has no effect: Service {with}, which has the VIP longer, decides, and has \
-         {}; make them the same, or give one of them another address", used_text(.used.as_ref())
+        "{place} is {value:?} for VIP {vip}, and has no effect: Service {with}, which has the VIP longer, \
+         decides, and has {}; make them the same, or give one of them another address", used_text(.used.as_ref())
     )]
     Disagrees {
         /// The VIP.
@@ -314,6 +312,14 @@ pub struct WayOut {
     pub is_from_metallb: bool,
 }
 
+impl WayOut {
+    /// Returns the way to a single controller for a Service, if `ours` is the served class.
+    pub(super) fn of(record: &ServiceRecord, ours: &Arc<str>) -> Self {
+        let (ours, is_set) = (Arc::clone(ours), record.class.is_some());
+        Self { ours, is_set, is_from_metallb: record.status_from_metallb }
+    }
+}
+
 impl fmt::Display for WayOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ours, is_set, is_from_metallb } = self;
@@ -332,8 +338,8 @@ impl fmt::Display for WayOut {
         } else {
             write!(
                 f,
-                "create it anew with a spec.loadBalancerClass, {ours:?} for Vipward, and have both leave Services without \
-                 one alone (Vipward: --class-only)"
+                "create it anew with a spec.loadBalancerClass, {ours:?} for Vipward, and have both leave \
+                 Services without one alone (Vipward: --class-only)"
             )?;
         }
         f.write_str(", or give each its own namespaces (Vipward: --namespace)")

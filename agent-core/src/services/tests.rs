@@ -15,10 +15,19 @@ mod status;
 mod tenants;
 mod words;
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
 use super::*;
 use crate::{
     base::time::Monotonic,
-    records::{NodeInterface, NodeName, Reach, Selector, Session, Version},
+    pools,
+    records::{Demand, NodeInterface, NodeName, Reach, Selector, ServiceName, Session, Version},
 };
 
 fn session(number: u64) -> Session {

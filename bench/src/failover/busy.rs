@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Family;
-use crate::kubernetes::count;
-use crate::report::{Group, Item, Limit, Report, Unit};
-use vipward_tests::cluster::{ClusterOptions, ServiceSpec, scenario};
+use crate::report::{Group, Item, Limit, Report, Unit, count};
+use vipward_tests::{
+    cluster::{ClusterOptions, ServiceSpec, scenario},
+    frames::Family,
+};
 
 /// Threads that spin on each CPU.
 const SPINNERS_A_CPU: usize = 2;

@@ -7,10 +7,12 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::{Course, Family};
-use vipward_tests::cluster::admin::{Changes, Kind};
-use vipward_tests::cluster::{Cluster, NodeId, PATIENCE, Seen};
-use vipward_tests::interrupt;
+use super::course::Course;
+use vipward_tests::{
+    cluster::{Changes, Cluster, Kind, NodeId, PATIENCE, Seen},
+    frames::Family,
+    kit::interrupt,
+};
 
 /// Seconds of a failover.
 #[derive(Clone, PartialEq, Debug, Serialize)]

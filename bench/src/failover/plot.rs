@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
-use vipward_tests::chart::escaped;
+use serde::Serialize;
+use vipward_tests::measure::chart::{escaped, page};
 
-use super::Series;
-use crate::stats::Samples;
+use crate::report::Samples;
 
-const WIDTH: f64 = 860.0;
+const TITLE: &str = "Share of the crashes after which a client's datagrams arrive elsewhere, \
+                     by the time since the crash";
+const STYLE: &str = ".line{fill:none;stroke-width:1.8}.frame{fill:none;stroke:#9aa5b1;stroke-width:.6}";
 const LEFT: f64 = 56.0;
 const ACROSS: f64 = 560.0;
 const TOP: f64 = 64.0;
@@ -15,7 +17,17 @@ const DOWN: f64 = 240.0;
 /// Seconds at both ends of the axis, which is logarithmic.
 const ENDS: (f64, f64) = (0.1, 10.0);
 const TICKS: [f64; 7] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+const MIDDLE: &str = r#"text-anchor="middle""#;
+const END: &str = r#"text-anchor="end""#;
 const COLOURS: [&str; 6] = ["#2f7d4f", "#3b6fb5", "#7b5ea7", "#9aa5b1", "#c8832b", "#b3261e"];
+
+/// Times until another host has the VIP, of one course or system.
+#[derive(Serialize)]
+pub(super) struct Series {
+    pub(super) name: String,
+    /// Seconds until the client's datagrams arrive there.
+    pub(super) seconds: Vec<f64>,
+}
 
 pub(super) fn draw(series: &[Series], machine: &str) -> String {
     let x = |seconds: f64| {
@@ -28,16 +40,16 @@ pub(super) fn draw(series: &[Series], machine: &str) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             svg,
-            r#"<path class="frame" d="M{0:.1} {TOP}V{1:.0}"/><text x="{0:.1}" y="{2:.0}" text-anchor="middle">{tick} s</text>"#,
-            x(tick),
+            r#"<path class="frame" d="M{x:.1} {TOP}V{:.0}"/><text x="{x:.1}" y="{:.0}" {MIDDLE}>{tick} s</text>"#,
             TOP + DOWN,
-            TOP + DOWN + 18.0
+            TOP + DOWN + 18.0,
+            x = x(tick),
         );
     }
     for percent in [0, 50, 100] {
         let _ = writeln!(
             svg,
-            r#"<path class="frame" d="M{LEFT} {0:.1}H{1:.0}"/><text x="{2:.0}" y="{3:.1}" text-anchor="end">{percent} %</text>"#,
+            r#"<path class="frame" d="M{LEFT} {:.1}H{:.0}"/><text x="{:.0}" y="{:.1}" {END}>{percent} %</text>"#,
             y(percent),
             LEFT + ACROSS,
             LEFT - 6.0,
@@ -63,23 +75,12 @@ pub(super) fn draw(series: &[Series], machine: &str) -> String {
             escaped(&format!("{}: {}", series.name, series.seconds.len()))
         );
     }
-    let height = TOP + DOWN + 34.0;
-    let about = escaped(machine.lines().next().unwrap_or_default());
-    format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:.0}" height="{height:.0}" viewBox="0 0 {WIDTH:.0} {height:.0}" font-family="sans-serif" font-size="12">
-<style>.line{{fill:none;stroke-width:1.8}}.frame{{fill:none;stroke:#9aa5b1;stroke-width:.6}}.paper{{fill:#fff}}</style>
-<rect class="paper" width="100%" height="100%"/>
-<text x="16" y="24" font-size="15" font-weight="bold">Share of the crashes after which a client's datagrams arrive elsewhere, by the time since the crash</text>
-<text x="16" y="44">{about}</text>
-{svg}</svg>
-"#
-    )
+    page(TOP + DOWN + 34.0, STYLE, TITLE, machine.lines().next(), &svg)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Series;
-    use super::draw;
+    use super::{Series, draw};
 
     #[test]
     fn a_line_climbs_at_each_crash_on_a_logarithmic_axis() {

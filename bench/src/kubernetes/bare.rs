@@ -5,18 +5,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::scene::Scene;
-use super::starts::{count, push_time};
-use crate::report::{Group, Item, Report, Unit};
-use vipward_tests::cluster::NodeId;
-use vipward_tests::cluster::admin::Object;
+use super::scene::{MEANWHILE, Scene};
+use crate::report::{Group, Item, Report, Unit, count, push_time};
+use vipward_tests::cluster::{NodeId, Object};
 
 /// Numbers of requests at a time. The fastest run counts.
 pub(super) const AT_ONCE: [usize; 3] = [4, 12, 32];
 /// Number of claims with which each of them is tried first, if there are many.
 const TRIED: usize = 1_000;
-/// Requests at a time for what is not measured.
-pub(super) const MEANWHILE: usize = 16;
 /// Fields that the API server sets.
 const OF_THE_SERVER: [&str; 5] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"];

@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::scene::{Scene, Writes};
-use super::starts::{count, delivered, push};
-use crate::report::{Group, Item, Limit, Report, Unit};
-use vipward_tests::apiserver::Verb;
-use vipward_tests::interrupt;
-use vipward_tests::process::cpu_time;
+use super::{
+    scene::{Scene, Writes},
+    starts::delivered,
+};
+use crate::report::{Group, Item, Limit, Report, Unit, count, push};
+use vipward_tests::{
+    apiserver::Verb,
+    kit::{cpu_time, interrupt},
+};
 
 const GROUP: Group = Group::Calm;
 

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::objects::{self, ADDRESS_MANAGER, Source};
-use super::scene::Scene;
-use super::starts::{count, push_answers};
-use crate::report::{Group, Item, Limit, Report, Unit};
-use crate::stats::Samples;
-use vipward_tests::interrupt;
+use super::{
+    objects::{self, ADDRESS_MANAGER, Source},
+    scene::Scene,
+    starts::push_answers,
+};
+use crate::report::{Group, Item, Limit, Report, Samples, Unit, count};
+use vipward_tests::kit::interrupt;
 
 const GROUP: Group = Group::Changes;
 /// Long after it should be answered.

@@ -5,14 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::Effort;
-use super::scene::{Noticed, Scene};
-use super::starts::{count, push, push_answers, push_time};
-use super::survey::Listening;
-use crate::load::MIB;
-use crate::report::{Group, Item, Limit, Report, Unit};
-use vipward_tests::cluster::N1;
-use vipward_tests::interrupt;
+use super::{
+    scene::{Effort, Noticed, Scene},
+    starts::push_answers,
+    survey::Listening,
+};
+use crate::report::{Group, Item, Limit, MIB, Report, Unit, count, push, push_time};
+use vipward_tests::{cluster::N1, kit::interrupt};
 
 const GROUP: Group = Group::Death;
 /// Announcements that are late may still come.

@@ -7,18 +7,19 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::bare::{AT_ONCE, MEANWHILE, manifest};
-use super::objects;
-use super::scene::segment;
-use super::starts::push_time;
-use crate::load::peak_resident_bytes;
-use crate::machine::Machine;
-use crate::report::{Group, Item, Limit, Report, Unit};
-use crate::stats::Samples;
-use crate::{Options, write_files};
-use vipward_tests::cluster::admin::{Kind, Object};
-use vipward_tests::cluster::{Cluster, ClusterOptions, N1, SEGMENT};
-use vipward_tests::interrupt;
+use super::{
+    bare::{AT_ONCE, manifest},
+    objects,
+    scene::{MEANWHILE, segment},
+};
+use crate::{
+    host::peak_resident_bytes,
+    report::{Group, Item, Limit, MIB, Options, Report, Samples, Unit, push_time},
+};
+use vipward_tests::{
+    cluster::{Cluster, ClusterOptions, Kind, N1, Object, SEGMENT},
+    kit::interrupt,
+};
 
 const GROUP: Group = Group::Pools;
 /// Services that ask at once, and one after the other.
@@ -30,7 +31,6 @@ const POOL: &str = "10.64.1.0-10.64.250.255";
 const LIMIT: Duration = Duration::from_mins(5);
 /// The field manager of Vipward's statuses.
 const MANAGER: &str = "vipward";
-const MIB: f64 = 1_048_576.0;
 const CONTROLLER: u8 = 1;
 /// The last number of the node's address.
 const N1_HOST: u8 = 11;
@@ -38,13 +38,10 @@ const N1_HOST: u8 = 11;
 /// Measures everything, prints the table to stdout, and writes the file. Returns how many bars were
 /// missed.
 pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
-    vipward_tests::require_root()?;
     let started = Instant::now();
     let (all, singles) = if options.quick { QUICK } else { WHOLE };
     let all = services.unwrap_or(all);
-    let machine = Machine::read()?;
-    println!("{machine}\n");
-    let mut report = Report::new(machine, options.quick);
+    let mut report = Report::begin(options)?;
     let progress = |what: &str| eprintln!("[{:>3} s] {what}", started.elapsed().as_secs());
     progress("the cluster and its Services");
     let cluster = ClusterOptions { start_agents: false, ..ClusterOptions::default() };
@@ -89,10 +86,7 @@ pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
     let item =
         Item::new(GROUP, "peak resident memory of the controller (VmHWM)", Unit::Bytes, &memory.into());
     report.push(item.bar(Limit::AtMost(64.0 * MIB)));
-    report.seconds = started.elapsed().as_secs();
-    println!("{report}");
-    write_files(options, &[("pools.json", serde_json::to_string_pretty(&report)? + "\n")])?;
-    Ok(report.missed())
+    report.finish(started, options, "pools.json")
 }
 
 fn wait_for_leader(cluster: &Cluster) -> Result<()> {

@@ -11,17 +11,18 @@ use ipnet::Ipv4Net;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::Effort;
-use super::bare::MEANWHILE;
-use super::health::is_ready;
-use super::objects;
-use super::pins::Outstanding;
-use super::survey::{Answers, Surveyor};
-use crate::load::peak_resident_bytes;
-use vipward_tests::apiserver::{ApiServer, RequestKind, Stats, Verb};
-use vipward_tests::cluster::admin::{Kind, Object};
-use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, SEGMENT};
-use vipward_tests::interrupt;
+use super::{
+    health::is_ready,
+    objects,
+    pins::Outstanding,
+    survey::{Answers, Surveyor},
+};
+use crate::host::peak_resident_bytes;
+use vipward_tests::{
+    apiserver::{ApiServer, RequestKind, Stats, Verb},
+    cluster::{Cluster, ClusterOptions, Kind, NodeId, Object, SEGMENT},
+    kit::interrupt,
+};
 
 /// Time between two looks at work in progress.
 const LOOK: Duration = Duration::from_millis(20);
@@ -33,6 +34,24 @@ const EVENTS_WAIT: Duration = Duration::from_mins(5);
 const LEAST_BYTES: usize = 2_048;
 /// Services whose size is looked at.
 const SAMPLES: u32 = 20;
+
+/// Requests at a time for what is not measured.
+pub(super) const MEANWHILE: usize = 16;
+
+/// Sizes of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Effort {
+    pub(super) services: u32,
+    /// Services that are changed, one after the other.
+    pub(super) changes: u32,
+    /// Duration of the watch for requests when nothing changes.
+    pub(super) calm: Duration,
+}
+
+impl Effort {
+    pub(super) const WHOLE: Self = Self { services: 10_000, changes: 200, calm: Duration::from_secs(30) };
+    pub(super) const QUICK: Self = Self { services: 500, changes: 100, calm: Duration::from_secs(10) };
+}
 
 /// Three agents, their API server, and thousands of Services.
 pub(super) struct Scene {

@@ -4,12 +4,16 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::objects::Source;
-use super::scene::{Scene, Writes};
-use super::survey::{Listening, Sweeping};
-use crate::report::{Group, Item, Limit, Report, Unit};
-use vipward_tests::apiserver::{Delivered, Stats};
-use vipward_tests::arp::Mac;
+use super::{
+    objects::Source,
+    scene::{Scene, Writes},
+    survey::{Listening, Sweeping},
+};
+use crate::report::{Group, Item, Limit, Report, Unit, count, push, push_time};
+use vipward_tests::{
+    apiserver::{Delivered, Stats},
+    frames::Mac,
+};
 
 /// Number of an agent's complaints that are shown.
 const SHOWN: usize = 10;
@@ -168,30 +172,6 @@ pub(super) fn push_answers(scene: &Scene, report: &mut Report, group: Group) -> 
     Ok(())
 }
 
-/// Adds a count to the report.
-pub(super) fn push(report: &mut Report, group: Group, name: &str, value: f64, limit: Option<Limit>) {
-    let item = Item::new(group, name, Unit::Count, &value.into());
-    report.push(match limit {
-        Some(limit) => item.bar(limit),
-        None => item,
-    });
-}
-
-/// Adds a time to the report, with the most seconds that it may take.
-pub(super) fn push_time(
-    report: &mut Report,
-    group: Group,
-    name: &str,
-    time: std::time::Duration,
-    most: Option<f64>,
-) {
-    let item = Item::new(group, name, Unit::Seconds, &time.as_secs_f64().into());
-    report.push(match most {
-        Some(most) => item.bar(Limit::AtMost(most)),
-        None => item,
-    });
-}
-
 /// Returns the API server's deliveries about a resource, over all nodes.
 pub(super) fn delivered(stats: &Stats, resource: &str) -> Delivered {
     let all = stats.delivered.iter().filter(|((_, what), _)| what == resource);
@@ -200,10 +180,4 @@ pub(super) fn delivered(stats: &Stats, resource: &str) -> Delivered {
         bookmarks: sum.bookmarks + one.bookmarks,
         bytes: sum.bytes + one.bytes,
     })
-}
-
-/// Returns a count as a figure.
-pub(crate) fn count(number: impl TryInto<u32>) -> Result<f64> {
-    let number: Option<u32> = number.try_into().ok();
-    Ok(number.context("a count does not fit into 32 bits")?.into())
 }

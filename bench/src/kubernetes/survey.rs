@@ -10,10 +10,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
 
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::cluster::{Cluster, SEGMENT};
-use vipward_tests::interrupt;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    cluster::{Cluster, SEGMENT},
+    frames::{Arp, Mac},
+    kit::interrupt,
+    lan::Wire,
+};
 
 /// Requests a second: few enough that neither a switch in software nor a busy machine loses any.
 const PACE: u32 = 4_000;

@@ -13,12 +13,12 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use super::system::System;
-use vipward_tests::arp::Mac;
-use vipward_tests::lan::{Host, Lan, Nic};
-use vipward_tests::process::Process;
-use vipward_tests::scene::{PATIENCE, VIP, net};
-use vipward_tests::tools;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{PATIENCE, VIP, net},
+    frames::Mac,
+    kit::{Process, tools, wait_until},
+    lan::{Host, Lan, Nic},
+};
 
 pub(super) const NIC: &str = "eth0";
 /// Number of a host in its address, before the first one.

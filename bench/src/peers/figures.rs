@@ -9,11 +9,8 @@ use std::fmt;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Scene;
-use super::system::System;
-use crate::machine::Machine;
-use crate::report::Unit;
-use crate::stats::Samples;
+use super::{scene::Scene, system::System};
+use crate::report::{Machine, Samples, Unit};
 
 /// Everything that one run of the comparison measured.
 pub(super) struct Figures {

@@ -8,18 +8,22 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::Run;
-use super::daemons::NIC;
-use super::scenes::{Values, all_at_once};
-use super::seen::{right_after, share_at};
-use super::site::{Site, TARGET};
-use super::system::System;
+use super::{
+    daemons::NIC,
+    run::Run,
+    scenes::{Values, all_at_once},
+    seen::{right_after, share_at},
+    site::{Site, TARGET},
+    system::System,
+};
 use crate::report::Unit;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::datagrams::{Datagrams, bind_locally};
-use vipward_tests::interrupt;
-use vipward_tests::scene::{PATIENCE, VIP};
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{PATIENCE, VIP},
+    frames::{Arp, Mac},
+    kit::interrupt,
+    lan::Wire,
+    measure::{Datagrams, bind_locally},
+};
 
 /// Shortest time in which the rogue claims.
 const CLAIMING: Duration = Duration::from_secs(26);

@@ -4,12 +4,12 @@
 
 use anyhow::{Result, ensure};
 
-use super::Run;
-use super::system::System;
-use crate::report::Unit;
-use crate::stage::{Far, Stage};
-use crate::table::{Crowd, Family};
-use vipward_tests::interrupt;
+use super::{run::Run, system::System};
+use crate::{
+    report::Unit,
+    stage::{Crowd, Family, Far, Stage},
+};
+use vipward_tests::kit::interrupt;
 
 /// Requests of a run to Vipward, and to the kernel, which is slower.
 const FRAMES: (u32, u32) = (2_000_000, 500_000);

@@ -5,12 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 
-use super::Run;
-use super::seen::Seen;
-use super::site::{HOSTS, Holder, Site};
-use super::system::System;
+use super::{
+    run::Run,
+    seen::Seen,
+    site::{HOSTS, Holder, Site},
+    system::System,
+};
 use crate::report::Unit;
-use vipward_tests::interrupt;
+use vipward_tests::kit::interrupt;
 
 /// Time that a daemon is dead before it is started again.
 const DEAD: Duration = Duration::from_secs(20);

@@ -8,9 +8,10 @@ mod tests;
 
 use std::time::{Duration, SystemTime};
 
-use vipward_tests::arp::Mac;
-use vipward_tests::datagrams::DatagramReport;
-use vipward_tests::probe::{ProbeReport, Request};
+use vipward_tests::{
+    frames::Mac,
+    measure::{DatagramReport, ProbeReport, Request},
+};
 
 /// Requests with their answers, and datagrams.
 #[derive(Clone, PartialEq, Eq, Debug)]

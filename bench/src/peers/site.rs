@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::daemons::{Daemons, NIC};
-use super::seen::Seen;
-use super::system::System;
-use vipward_tests::arp::Mac;
-use vipward_tests::cluster::{Cluster, ClusterOptions, NodeId, ServiceSpec};
-use vipward_tests::datagrams::{Datagrams, INTERVAL};
-use vipward_tests::interrupt;
-use vipward_tests::lan::Host;
-use vipward_tests::node::ask;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
-use vipward_tests::scene::{PATIENCE, VIP};
+use super::{
+    daemons::{Daemons, NIC},
+    seen::Seen,
+    system::System,
+};
+use vipward_tests::{
+    agent::{PATIENCE, VIP, ask},
+    cluster::{Cluster, ClusterOptions, NodeId, ServiceSpec},
+    frames::Mac,
+    kit::interrupt,
+    lan::Host,
+    measure::{ArpProbe, Datagrams, INTERVAL, ProbeMode},
+};
 
 /// Hosts that share the VIP.
 pub(super) const HOSTS: u8 = 3;

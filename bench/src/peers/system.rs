@@ -7,8 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use vipward_tests::agent::Agent;
-use vipward_tests::tools;
+use vipward_tests::{agent::Agent, kit::tools};
 
 /// System that keeps a VIP answered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

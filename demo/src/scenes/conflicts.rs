@@ -8,15 +8,17 @@ use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 
 use super::{LIMIT, believed, shown};
-use crate::findings::{Belief, Conflicts};
-use crate::stage::{NIC, SECOND_VIP, Stage, VIP};
-use crate::voice::Voice;
-use vipward_tests::agent::{Agent, LogLine};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::interrupt;
-use vipward_tests::lan::Host;
-use vipward_tests::responder::Responder;
-use vipward_tests::wire::{Frame, Wire};
+use crate::{
+    findings::{Belief, Conflicts},
+    stage::{NIC, SECOND_VIP, Stage, VIP},
+    voice::Voice,
+};
+use vipward_tests::{
+    agent::{Agent, LogLine},
+    frames::{Arp, Mac},
+    kit::interrupt,
+    lan::{Frame, Host, Responder, Wire},
+};
 
 /// Interval between claims of the rival.
 const CLAIM_EVERY: Duration = Duration::from_millis(500);

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::stage::NIC;
-use vipward_tests::arp::Mac;
-use vipward_tests::family::Family;
-use vipward_tests::interrupt;
-use vipward_tests::lan::Host;
-use vipward_tests::message::Message;
-use vipward_tests::wire::{Frame, Wire};
+use vipward_tests::{
+    frames::{Family, Mac, Message},
+    kit::interrupt,
+    lan::{Frame, Host, Wire},
+};
 
 /// Number of askers.
 pub(super) const ASKERS: usize = 4_096;

@@ -13,9 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-use super::answer;
-use super::connections::ConnectionId;
-use super::shared::Shared;
+use super::{answer, connections::ConnectionId, shared::Shared};
 
 /// The task that accepts connections, until it is stopped.
 #[derive(Debug)]

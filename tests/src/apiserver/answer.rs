@@ -11,16 +11,19 @@ use hyper::{Request, Response, StatusCode};
 use thiserror::Error;
 use tokio::time::sleep;
 
-use super::builtins::is_builtin_group;
-use super::call::Call;
-use super::connections::{ConnectionId, Cut};
-use super::rbac::{User, allows};
-use super::refusal::Refusal;
-use super::request::{self, Action, Parameters, Target, Verb};
-use super::response::{self, Body};
-use super::shared::Shared;
-use super::trouble::Effect;
-use super::{discovery, objects, reading};
+use super::{
+    call::Call,
+    connections::{ConnectionId, Cut},
+    discovery, objects,
+    rbac::{User, allows},
+    reading,
+    refusal::Refusal,
+    registry::builtins::is_builtin_group,
+    request::{self, Action, Parameters, Target, Verb},
+    response::{self, Body},
+    shared::Shared,
+    trouble::Effect,
+};
 
 /// The connection is closed without an answer.
 #[derive(Debug, Error)]

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use hyper::{HeaderMap, header};
 
-use super::rbac::User;
-use super::request::{Action, Parameters};
-use super::resource::Resource;
-use super::shared::Shared;
-use super::store::Key;
+use super::{
+    rbac::User,
+    registry::{resource::Resource, store::Key},
+    request::{Action, Parameters},
+    shared::Shared,
+};
 
 /// A permitted request of a user for a resource that exists.
 pub(super) struct Call<'a> {

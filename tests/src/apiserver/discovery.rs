@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::refusal::Refusal;
-use super::resource::{Resource, Resources};
+use super::{
+    refusal::Refusal,
+    registry::resource::{Resource, Resources},
+};
 
 /// Returns the document at a path: `/api`, `/apis`, `/api/VERSION` or `/apis/GROUP/VERSION`.
 pub(super) fn describe(resources: &Resources, path: &[String]) -> Result<Value, Refusal> {

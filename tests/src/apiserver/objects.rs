@@ -5,14 +5,18 @@ use hyper::{Response, StatusCode, header};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::call::Call;
-use super::cluster::Patch;
-use super::owners::{Author, Operation};
-use super::refusal::Refusal;
-use super::request::{self, Verb};
-use super::response::{self, Body};
-use super::store::Object;
-use super::write::{DeleteOptions, Write, is_ending, metadata_text};
+use super::{
+    call::Call,
+    refusal::Refusal,
+    registry::{
+        cluster::Patch,
+        owners::{Author, Operation},
+        store::Object,
+        write::{DeleteOptions, Write, is_ending, metadata_text},
+    },
+    request::{self, Verb},
+    response::{self, Body},
+};
 
 /// Reads an object.
 pub(super) fn get(call: &Call<'_>) -> Result<Response<Body>, Refusal> {

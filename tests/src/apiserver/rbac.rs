@@ -6,9 +6,10 @@
 
 use serde_json::Value;
 
-use super::request::Action;
-use super::resource::Resources;
-use super::store::Key;
+use super::{
+    registry::{resource::Resources, store::Key},
+    request::Action,
+};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

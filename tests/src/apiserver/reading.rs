@@ -6,12 +6,16 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::call::Call;
-use super::columns;
-use super::refusal::Refusal;
-use super::response::{self, Body};
-use super::store::{Key, Page, Range};
-use super::watch::Watch;
+use super::{
+    call::Call,
+    refusal::Refusal,
+    registry::{
+        columns,
+        store::{Key, Page, Range},
+    },
+    response::{self, Body},
+    watch::Watch,
+};
 
 /// The length of a watch whose client states none.
 const LONGEST_WATCH: Duration = Duration::from_hours(1);

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use super::cluster::Cluster;
-use super::connections::Connections;
-use super::rbac::User;
-use super::stats::Counters;
-use super::trouble::Troubles;
+use super::{
+    connections::Connections, rbac::User, registry::cluster::Cluster, stats::Counters, trouble::Troubles,
+};
 
 /// The settings of a server.
 #[derive(Debug, Clone)]

@@ -12,13 +12,17 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::call::Call;
-use super::refusal::Refusal;
-use super::request::Action;
-use super::resource::Resource;
-use super::shared::Shared;
-use super::stats::Delivered;
-use super::store::{Change, Key, Object};
+use super::{
+    call::Call,
+    refusal::Refusal,
+    registry::{
+        resource::Resource,
+        store::{Change, Key, Object},
+    },
+    request::Action,
+    shared::Shared,
+    stats::Delivered,
+};
 
 /// The largest number of changes in one delivery.
 const BATCH: usize = 256;

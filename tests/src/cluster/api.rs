@@ -14,8 +14,10 @@ use kube::config::{Kubeconfig, NamedCluster};
 use serde_json::{Value, json};
 
 use super::admin::{Admin, Object};
-use crate::apiserver::{self, ApiServer, Options};
-use crate::process::{Process, SpawnOptions};
+use crate::{
+    apiserver::{self, ApiServer, Options},
+    kit::{Process, SpawnOptions},
+};
 
 /// Token of the administrator at an API server in this process.
 const ADMIN: &str = "admin";

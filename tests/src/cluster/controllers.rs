@@ -7,22 +7,17 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use super::admin::{Kind, Object};
-use super::install::{self, CONTROLLER};
-use super::{Cluster, N1, PATIENCE};
-use crate::agent::Agent;
-use crate::http;
-use crate::process::Process;
+use super::{
+    admin::{Kind, Object},
+    install::{self, CONTROLLER, MOST_CONTROLLERS, controller_name},
+    node::N1,
+    options::PATIENCE,
+    running::Cluster,
+};
+use crate::{agent::Agent, kit::Process, lan::http};
 
 /// The namespace of `MetalLB`'s objects.
 const METALLB: &str = "metallb-system";
-/// Most controllers of a cluster.
-pub(super) const MOST_CONTROLLERS: u8 = 3;
-
-/// Returns the name of a controller, by its number from 1.
-pub(super) fn controller_name(number: u8) -> String {
-    format!("c{number}")
-}
 
 impl Cluster {
     /// Starts a controller, as its Pod would, on the host of the first node.

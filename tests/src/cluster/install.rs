@@ -18,9 +18,16 @@ const NAMESPACE: &str = "vipward-system";
 pub(super) const ACCOUNT: &str = "vipward";
 /// Service account of the controller.
 pub(super) const CONTROLLER: &str = "vipward-controller";
+/// Most controllers of a cluster.
+pub(super) const MOST_CONTROLLERS: u8 = 3;
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// Time for the API server to serve a definition.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(20);
+
+/// Returns the name of a controller, by its number from 1.
+pub(super) fn controller_name(number: u8) -> String {
+    format!("c{number}")
+}
 
 /// Names of an installation.
 #[derive(Clone, PartialEq, Eq, Debug)]

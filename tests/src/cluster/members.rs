@@ -1,4 +1,4 @@
-//! Controls the nodes of a cluster: their hosts, agents and power.
+//! Controls the nodes of a cluster: their agents, power and cables.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,58 +12,19 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use super::admin::{Admin, Object};
-use super::{Cluster, MANAGEMENT, MOST_NODES, NodeId, PATIENCE, SEGMENT, management_net, nic, poll};
-use crate::agent::{Agent, ClusterMember};
-use crate::arp::Mac;
-use crate::datagrams::{bind_locally, unbind_locally};
-use crate::lan::{Host, Nic};
-use crate::process::{Process, SpawnOptions};
-use crate::scene::vip_status;
-
-/// Node: its host and, once started, its agent.
-#[derive(Debug)]
-pub struct Member {
-    agent: Option<Agent>,
-    /// Number of the node.
-    pub id: NodeId,
-    /// Its host.
-    pub host: Host,
-    powered: bool,
-    /// VIPs that its kernel delivers.
-    bound: BTreeSet<IpAddr>,
-}
-
-impl Member {
-    /// Returns its agent, if it was started since the node has power.
-    pub fn agent(&self) -> Option<&Agent> {
-        self.agent.as_ref()
-    }
-
-    /// Returns its agent for operations that the cluster does not offer.
-    pub fn agent_mut(&mut self) -> Result<&mut Agent> {
-        let id = self.id;
-        self.agent.as_mut().with_context(|| format!("no agent was started on {id}"))
-    }
-
-    /// Returns true if it has power.
-    pub fn is_powered(&self) -> bool {
-        self.powered
-    }
-
-    /// Returns true if its agent runs. A stopped process counts as running.
-    pub fn agent_runs(&mut self) -> Result<bool> {
-        self.agent.as_mut().map_or(Ok(false), Agent::is_running)
-    }
-
-    fn bind(&mut self, vip: IpAddr) -> Result<()> {
-        if self.bound.insert(vip) { bind_locally(&self.host, vip) } else { Ok(()) }
-    }
-
-    fn unbind(&mut self, vip: IpAddr) -> Result<()> {
-        if self.bound.remove(&vip) { unbind_locally(&self.host, vip) } else { Ok(()) }
-    }
-}
+use super::{
+    admin::{Admin, Kind, Object},
+    node::{MANAGEMENT, MOST_NODES, Member, NodeId, SEGMENT, management_net, nic},
+    options::PATIENCE,
+    running::Cluster,
+};
+use crate::{
+    agent::{Agent, ClusterMember, vip_status},
+    frames::Mac,
+    kit::{Process, SpawnOptions, interrupt::poll},
+    lan::Nic,
+    measure::unbind_locally,
+};
 
 impl Cluster {
     /// Adds a node without an agent, and returns its number.
@@ -323,6 +284,6 @@ impl Cluster {
 
     /// Returns the Node object of a node.
     pub fn node_object(&self, id: NodeId) -> Object {
-        Object::cluster_scoped(super::Kind::NODE, self.node_name(id))
+        Object::cluster_scoped(Kind::NODE, self.node_name(id))
     }
 }

@@ -1,122 +1,22 @@
 //! Reads and writes the objects of a cluster that scenarios use.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::admin::{Kind, Object};
-use super::install::ACCOUNT;
-use super::{Cluster, NodeId, PATIENCE, poll};
-use crate::family::Family;
+use super::{
+    admin::{Kind, Object},
+    install::ACCOUNT,
+    node::NodeId,
+    options::PATIENCE,
+    running::Cluster,
+    service::{ADDRESSES, Endpoint, ServiceSpec},
+};
+use crate::{frames::Family, kit::interrupt::poll};
 
-/// Annotation that names a Service's VIPs.
-const ADDRESSES: &str = "vipward.io/addresses";
 /// Address of an endpoint without a node, as Cilium creates one for a Gateway.
 const PLACEHOLDER: Ipv4Addr = Ipv4Addr::new(192, 192, 192, 192);
-
-/// Service of type `LoadBalancer` without a selector.
-/// [`Cluster::set_endpoints`] sets its endpoints.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ServiceSpec {
-    name: String,
-    annotations: BTreeMap<String, String>,
-    spec: Value,
-}
-
-impl ServiceSpec {
-    /// Returns a Service that requests a VIP with the
-    /// annotation; policy Cluster, port 80, no class.
-    pub fn new(name: &str, vip: impl Into<IpAddr>) -> Self {
-        Self::with_addresses(name, &[vip.into()])
-    }
-
-    /// Returns a dual-stack Service that requests the VIP of most tests in both families.
-    pub fn dual_stack(name: &str) -> Self {
-        Self::with_addresses(name, &Family::vips()).field("ipFamilyPolicy", &json!("PreferDualStack"))
-    }
-
-    /// Returns a Service that requests several VIPs with the annotation.
-    pub fn with_addresses(name: &str, vips: &[IpAddr]) -> Self {
-        let vips: Vec<_> = vips.iter().map(IpAddr::to_string).collect();
-        Self::without_address(name).annotation(ADDRESSES, &vips.join(","))
-    }
-
-    /// Returns a Service without the annotation, for an address in its status.
-    pub fn without_address(name: &str) -> Self {
-        let spec = json!({
-            "type": "LoadBalancer",
-            "externalTrafficPolicy": "Cluster",
-            "ports": [{"name": "port", "protocol": "TCP", "port": 80}],
-        });
-        Self { name: name.to_owned(), annotations: BTreeMap::new(), spec }
-    }
-
-    /// Adds an annotation.
-    #[must_use]
-    pub fn annotation(mut self, key: &str, value: &str) -> Self {
-        self.annotations.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
-    /// Sets `externalTrafficPolicy: Local`.
-    #[must_use]
-    pub fn local(self) -> Self {
-        self.field("externalTrafficPolicy", &json!("Local"))
-    }
-
-    /// Sets the class.
-    #[must_use]
-    pub fn class(self, class: &str) -> Self {
-        self.field("loadBalancerClass", &json!(class))
-    }
-
-    /// Sets the TCP port.
-    #[must_use]
-    pub fn port(self, port: u16) -> Self {
-        self.field("ports", &json!([{"name": "port", "protocol": "TCP", "port": port}]))
-    }
-
-    /// Sets a field of the `spec`.
-    #[must_use]
-    pub fn field(mut self, key: &str, value: &Value) -> Self {
-        self.spec[key] = value.clone();
-        self
-    }
-}
-
-/// Endpoint of a Service.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Endpoint {
-    /// Node of the endpoint, if it names one.
-    node: Option<NodeId>,
-    ready: bool,
-    serving: bool,
-    terminating: bool,
-}
-
-impl Endpoint {
-    /// Returns the endpoint of a ready pod.
-    pub fn ready(node: NodeId) -> Self {
-        Self { node: Some(node), ready: true, serving: true, terminating: false }
-    }
-
-    /// Returns the endpoint of a pod that is not ready.
-    pub fn not_ready(node: NodeId) -> Self {
-        Self { node: Some(node), ready: false, serving: false, terminating: false }
-    }
-
-    /// Returns a Gateway's placeholder: it is ready and names no node.
-    pub fn placeholder() -> Self {
-        Self { node: None, ready: true, serving: true, terminating: false }
-    }
-
-    /// Returns the endpoint of a pod that is being deleted and still serves.
-    pub fn terminating(node: NodeId) -> Self {
-        Self { node: Some(node), ready: false, serving: true, terminating: true }
-    }
-}
 
 /// Event, with the fields that scenarios use.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

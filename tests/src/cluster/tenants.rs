@@ -3,8 +3,10 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::Cluster;
-use super::admin::{Kind, Object};
+use super::{
+    admin::{Kind, Object},
+    running::Cluster,
+};
 
 impl Cluster {
     /// Creates the namespace of a tenant.

@@ -8,12 +8,17 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Cluster, NodeId, PATIENCE, SEGMENT, poll};
-use crate::datagrams::{DatagramReport, Datagrams};
-use crate::interrupt;
-use crate::lan::Host;
-use crate::monitor::{Double, Monitor, MonitorReport};
-use crate::node;
+use super::{
+    node::{NodeId, SEGMENT},
+    options::PATIENCE,
+    running::Cluster,
+};
+use crate::{
+    agent::ask,
+    kit::interrupt::{self, poll},
+    lan::Host,
+    measure::{DatagramReport, Datagrams, Double, Monitor, MonitorReport},
+};
 
 /// Destination port of the datagrams.
 const PORT: u16 = 5000;
@@ -69,7 +74,7 @@ impl Cluster {
     /// Returns the node that answers for a VIP on the wire, if one does.
     pub fn answered_by(&self, vip: impl Into<IpAddr>) -> Result<Option<NodeId>> {
         let vip = vip.into();
-        let mac = node::ask(&self.observer, SEGMENT, vip)?;
+        let mac = ask(&self.observer, SEGMENT, vip)?;
         Ok(self.ids().into_iter().find(|id| Some(id.mac()) == mac))
     }
 
@@ -133,7 +138,7 @@ impl Cluster {
     pub fn wait_until_gone(&self, vip: impl Into<IpAddr>) -> Result<()> {
         let vip = vip.into();
         self.admin().wait_for(PATIENCE, &self.virtual_ip(vip), "to be gone", |claim| claim.is_none())?;
-        let silent = || Ok(node::ask(&self.observer, SEGMENT, vip)?.is_none().then_some(()));
+        let silent = || Ok(ask(&self.observer, SEGMENT, vip)?.is_none().then_some(()));
         poll(PATIENCE, &format!("silence about {vip}"), silent)
     }
 

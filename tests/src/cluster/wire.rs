@@ -5,8 +5,13 @@ use std::net::UdpSocket;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::admin::{Kind, Object};
-use super::{Cluster, ClusterOptions, NodeId, PATIENCE, poll};
+use super::{
+    admin::{Kind, Object},
+    node::NodeId,
+    options::{ClusterOptions, PATIENCE},
+    running::Cluster,
+};
+use crate::kit::interrupt::poll;
 
 /// Most witnesses whose word counts.
 const MOST_WITNESSES: usize = 3;

@@ -11,13 +11,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ipnet::{IpNet, Ipv4Net};
 
-use super::links::Link;
-use super::neighbours::{Neighbour, NeighbourState};
-use super::netns::NetNs;
-use crate::arp::Mac;
-use crate::family::Family;
-use crate::process::{Process, SpawnOptions};
-use crate::wait::wait_for;
+use super::{
+    links::Link,
+    neighbours::{Neighbour, NeighbourState},
+    netns::NetNs,
+};
+use crate::{
+    frames::{Family, Mac},
+    kit::{Process, SpawnOptions, wait_for},
+};
 
 /// Time for the kernel to resolve a neighbour: it asks three times, a second apart.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);

@@ -16,8 +16,7 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::{LinkBond, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
 
 use super::netns::NetNs;
-use crate::arp::Mac;
-use crate::wait::wait_until;
+use crate::{frames::Mac, kit::wait_until};
 
 /// Time limit for a link to become ready: the kernel's link watcher may be a second late.
 const READY_LIMIT: Duration = Duration::from_secs(10);

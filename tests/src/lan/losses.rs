@@ -7,8 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::host::Host;
-use crate::arp::Mac;
-use crate::process::{Process, SpawnOptions};
+use crate::{
+    frames::Mac,
+    kit::{Process, SpawnOptions},
+};
 
 /// Time limit of `tc`.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -126,7 +128,7 @@ fn threshold(share: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{Lost, program};
-    use crate::arp::Mac;
+    use crate::frames::Mac;
 
     #[test]
     fn a_frame_is_lost_if_all_is_so_and_passes_otherwise() {

@@ -57,7 +57,7 @@ impl Drop for NamedNamespaces {
 /// Removes namespaces of a LAN that [`NamedNamespaces::leave`] left:
 /// kills their processes and removes their names. Returns the names.
 pub fn remove_named(lan: &str) -> Result<Vec<String>> {
-    crate::require_root()?;
+    crate::kit::require_root()?;
     let prefix = prefix(lan);
     let mut names = Vec::new();
     if !Path::new(DIRECTORY).exists() {

@@ -8,7 +8,7 @@ pub use rtnetlink::packet_route::neighbour::NeighbourState;
 use rtnetlink::packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage};
 
 use super::netns::NetNs;
-use crate::arp::Mac;
+use crate::frames::Mac;
 
 /// Neighbour entry.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -32,7 +32,7 @@ impl From<Arc<File>> for NetNs {
 impl NetNs {
     /// Makes a namespace with lo up and, for a quiet wire, IPv6 off.
     pub fn new() -> Result<Self> {
-        crate::require_root()?;
+        crate::kit::require_root()?;
         let file = on_own_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).context("failed to make a network namespace")?;
             switch_ipv6_off()?;

@@ -9,8 +9,11 @@ use anyhow::{Context, Result};
 use rtnetlink::LinkBridge;
 use serde_json::Value;
 
-use super::{BRIDGE, Lan, NetNs};
-use crate::process::output_of;
+use super::{
+    netns::NetNs,
+    switch::{BRIDGE, Lan},
+};
+use crate::kit::output_of;
 
 /// Time between two queries, in hundredths of a second: Linux takes no shorter one.
 const QUERY_INTERVAL: u64 = 100;

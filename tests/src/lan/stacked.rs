@@ -12,7 +12,7 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::{LinkBond, LinkMacVlan, LinkUnspec, LinkVlan};
 
 use super::netns::NetNs;
-use crate::arp::Mac;
+use crate::frames::Mac;
 
 /// Interval in which a bond looks at the carrier of its ports.
 const MIIMON_MS: u32 = 100;

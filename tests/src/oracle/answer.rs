@@ -1,11 +1,13 @@
 //! Frames that are sent in the place of another one: answers, and announcements of VIPs.
 
 use super::{
-    Oracle, Outcome, Protocol, Seen, arp, nd,
+    arp,
+    expected::{Oracle, Outcome, Seen},
+    nd,
     table::{self, Cell, Effect, Flip, expect},
-    world::{Mac, Role},
+    world::{Mac, Protocol, Role},
 };
-use crate::kernel::Action;
+use crate::oracle::kernel::Action;
 
 impl Oracle<'_> {
     /// Returns the defence of the VIP that the frame counts for.

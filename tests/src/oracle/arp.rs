@@ -1,7 +1,7 @@
 //! ARP frames: what they ask and claim, and what takes their place.
 
 use super::{
-    frame::{Question, address},
+    question::{Question, address},
     table::Unread,
     world::{Addr, Mac},
 };

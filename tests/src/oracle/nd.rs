@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{
-    frame::{Question, address},
+    question::{Question, address},
     table::{Advertisement, Place, Solicitation, Unread},
     world::{Addr, Mac},
 };

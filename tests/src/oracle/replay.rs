@@ -16,7 +16,7 @@ use super::{
     table::{EventName, Flip, Met},
     world::{self, Entry, World},
 };
-use crate::kernel::{IFINDEX, Kernel, Maps, Ran, moved};
+use crate::oracle::kernel::{IFINDEX, Kernel, Maps, Ran, moved};
 
 /// Another interface. No frame comes from it.
 pub const OTHER_IFINDEX: u32 = 2;

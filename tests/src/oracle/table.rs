@@ -3,10 +3,12 @@
 mod advertisement;
 mod flip;
 
-use super::{Protocol, world::Fence};
+use super::world::{Fence, Protocol};
 
-pub use advertisement::{Advertisement, Place, Solicitation, advertise};
-pub use flip::Flip;
+pub use self::{
+    advertisement::{Advertisement, Place, Solicitation, advertise},
+    flip::Flip,
+};
 
 /// A row of a table: the VIP's state when the frame comes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -15,7 +15,7 @@ use std::{
 use fastrand::Rng;
 
 use super::{frame::without_tags, table::Cell, world::Mac};
-use crate::kernel::Action;
+use crate::oracle::kernel::Action;
 
 /// The maps, and what the program has recorded in them.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -7,6 +7,15 @@ pub type Mac = [u8; 6];
 /// An address of either family.
 pub type Addr = IpAddr;
 
+/// A protocol of which the program reads frames.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Protocol {
+    /// ARP, for IPv4.
+    Arp,
+    /// Neighbour discovery, for IPv6.
+    Nd,
+}
+
 /// The state of the fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fence {

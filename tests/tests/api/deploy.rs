@@ -17,8 +17,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vipward_tests::agent::Agent;
-use vipward_tests::process::output_of;
+use vipward_tests::{agent::Agent, kit::output_of};
 
 /// The agent's namespace in the manifests.
 const NAMESPACE: &str = "vipward-system";

@@ -14,9 +14,10 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vipward::shell::kube::crd_yaml;
-use vipward_tests::agent::Agent;
-use vipward_tests::apiserver::{ApiServer, Options};
-use vipward_tests::node::{HOLDS_ONE, Node};
+use vipward_tests::{
+    agent::{Agent, HOLDS_ONE, Node},
+    apiserver::{ApiServer, Options},
+};
 
 const NAMESPACE: &str = "vipward-system";
 const SESSION: &str = "0000000000000001";

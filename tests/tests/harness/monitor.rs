@@ -9,9 +9,11 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::Result;
-use vipward_tests::arp::Mac;
-use vipward_tests::lan::{Host, Lan, Nic};
-use vipward_tests::scene::{ip, net};
+use vipward_tests::{
+    agent::{ip, net},
+    frames::Mac,
+    lan::{Host, Lan, Nic},
+};
 
 /// A time longer than any step on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

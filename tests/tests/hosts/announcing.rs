@@ -10,16 +10,15 @@ use bytemuck::bytes_of;
 use ipnet::{IpNet, Ipv4Net};
 use nix::sys::signal::Signal;
 use vipward_common::{Defence, Fence, Policy};
-use vipward_tests::agent::{Agent, AgentOptions};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::Nic;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{
-    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip, overwrite, start_agent,
-    vip_status,
+use vipward_tests::{
+    agent::{
+        Agent, AgentOptions, NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip,
+        overwrite, start_agent, vip_status,
+    },
+    frames::{Arp, Mac},
+    kit::{output_of, wait_until},
+    lan::{Frame, Nic, Wire},
 };
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
 
 /// Number of rounds after a VIP was taken, the first one included.
 const ROUNDS: usize = 6;

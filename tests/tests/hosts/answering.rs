@@ -12,19 +12,16 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::family::Family;
-use vipward_tests::lan::{Host, NeighbourState};
-use vipward_tests::message::Message;
-use vipward_tests::nd::Nd;
-use vipward_tests::probe::{Answerer, ArpProbe, ProbeMode};
-use vipward_tests::scene::{
-    CLIENT, NODE, PATIENCE, Pair, Scene, VIP, answers_in, belief, clients_request, counter,
-    request_of_client, send_datagram, vip_status,
+use vipward_tests::{
+    agent::{
+        Agent, CLIENT, NODE, PATIENCE, Pair, Scene, VIP, answers_in, belief, clients_request, counter,
+        request_of_client, send_datagram, vip_status,
+    },
+    frames::{Arp, Family, Mac, Message, nd::Nd},
+    kit::wait_until,
+    lan::{Frame, Host, NeighbourState, Wire},
+    measure::{Answerer, ArpProbe, ProbeMode},
 };
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
 
 const HELD: &str = "vips: [{address: 192.0.2.10}]";
 const HELD_NATIVE: &str = "{vips: [{address: 192.0.2.10}], attach: native}";

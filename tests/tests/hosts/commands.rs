@@ -8,13 +8,11 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use vipward_tests::agent::Agent;
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::Host;
-use vipward_tests::node::{HOLDS_ONE, Node};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ip},
+    kit::{output_of, wait_until},
+    lan::Host,
+};
 
 fn vipward(args: &[&str]) -> Command {
     let mut command = Command::new(Agent::default_binary());

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use ipnet::Ipv4Net;
-use vipward_tests::agent::{Agent, LogLine};
-use vipward_tests::arp::Mac;
-use vipward_tests::lan::Host;
-use vipward_tests::scene::{PATIENCE, VIP, vip_status};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, LogLine, PATIENCE, VIP, vip_status},
+    frames::Mac,
+    kit::wait_until,
+    lan::Host,
+};
 
 /// Longest time between the end of an address's use and its taking: the
 /// pause between two attempts, and one attempt.

@@ -8,16 +8,14 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use vipward_tests::agent::AgentOptions;
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::family::Family;
-use vipward_tests::hook::{Hook, Hooked};
-use vipward_tests::lan::{Host, Lan, Nic};
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, Pair, Scene, VIP, net, start_agent};
-use vipward_tests::tools::bpftool;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{
+        AgentOptions, Attachment, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, Pair, Scene, VIP, net, start_agent,
+    },
+    frames::Family,
+    kit::{output_of, tools::bpftool, wait_until},
+    lan::{Hook, Hooked, Host, Lan, Nic},
+};
 
 use report::{ILL, doctor, doctor_at};
 

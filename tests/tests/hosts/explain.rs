@@ -9,14 +9,12 @@ use ipnet::Ipv4Net;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use vipward_tests::agent::{Agent, AgentOptions};
-use vipward_tests::cluster::{
-    Cluster, ClusterOptions, Endpoint, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario, skip,
+use vipward_tests::{
+    agent::{Agent, AgentOptions, NODE, ROGUE, Scene, VIP, empty_map, ip, start_agent, vip_status},
+    cluster::{Cluster, ClusterOptions, Endpoint, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario, skip},
+    kit::wait_until,
+    lan::{Host, Responder},
 };
-use vipward_tests::lan::Host;
-use vipward_tests::responder::Responder;
-use vipward_tests::scene::{NODE, ROGUE, Scene, VIP, empty_map, ip, start_agent, vip_status};
-use vipward_tests::wait::wait_until;
 
 const GOOD: i32 = 0;
 const BROKEN: i32 = 8;

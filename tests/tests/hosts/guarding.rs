@@ -12,18 +12,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ipnet::{IpNet, Ipv4Net};
-use vipward_tests::agent::{Agent, LogLine};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::family::Family;
-use vipward_tests::lan::NeighbourState;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{
-    CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, send_datagram, vip_status,
-    wait_until_heard,
+use vipward_tests::{
+    agent::{
+        Agent, CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, send_datagram,
+        vip_status, wait_until_heard,
+    },
+    frames::{Arp, Family, Mac},
+    kit::{output_of, tools, wait_until},
+    lan::{NeighbourState, Wire},
 };
-use vipward_tests::tools;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
 
 /// The false MAC in forged frames.
 const FORGED: Mac = Mac([2, 0, 0, 0, 0, 0xf0]);

@@ -5,12 +5,12 @@ use std::net::Ipv6Addr;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::Arp;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{CLIENT, PATIENCE, Scene, ip, wait_until_running};
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
+use vipward_tests::{
+    agent::{Agent, CLIENT, PATIENCE, Scene, ip, wait_until_running},
+    frames::Arp,
+    kit::{output_of, wait_until},
+    lan::{Frame, Wire},
+};
 
 const CLIENTS_ADDRESS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const VIP: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0x10);

@@ -4,20 +4,24 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::hook::{Hook, Hooked};
-use vipward_tests::http::{self, Answer};
-use vipward_tests::lan::Host;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, Scene, VIP, ip, net, vip_status};
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
+use vipward_tests::{
+    agent::{Agent, NODE, PATIENCE, Scene, VIP, ip, net, vip_status},
+    frames::{Arp, Mac},
+    kit::{output_of, wait_until},
+    lan::{
+        Frame, Hook, Hooked, Host, Wire,
+        http::{self, Answer},
+    },
+    measure::{ArpProbe, ProbeMode},
+};
 
-use crate::doctor::report::{ILL, Report, doctor_at};
-use crate::doctor::{GREEN, NOT_APPLICABLE, RED};
-use crate::metrics::PAGES;
+use crate::{
+    doctor::{
+        GREEN, NOT_APPLICABLE, RED,
+        report::{ILL, Report, doctor_at},
+    },
+    metrics::PAGES,
+};
 
 const HOLDS: &str = "vips: [{address: 192.0.2.10}]\n";
 /// Time within which blindness is found after a change of the links.

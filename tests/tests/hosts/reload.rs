@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use vipward_tests::agent::{Capability, LogLine};
-use vipward_tests::family::Family;
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, map_dump};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Attachment, Capability, HOLDS_ONE, LogLine, NODE, Node, PATIENCE, VIP, ip, map_dump},
+    frames::Family,
+    kit::wait_until,
+};
 
 /// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 200;

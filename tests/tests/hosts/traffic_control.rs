@@ -7,19 +7,15 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_common::maps;
 
-use vipward_tests::agent::{Agent, AgentOptions};
-use vipward_tests::arp::{Arp, OddArp};
-use vipward_tests::hook::{Hook, Hooked};
-use vipward_tests::lan::{Host, Lan, Nic};
-use vipward_tests::node::ask;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{
-    CLIENT, NODE, PATIENCE, Scene, VIP, answers_to, answers_to_odd, clients_request, counter, ip, net,
-    start_agent,
+use vipward_tests::{
+    agent::{
+        Agent, AgentOptions, CLIENT, NODE, PATIENCE, Scene, VIP, answers_to, answers_to_odd, ask,
+        clients_request, counter, ip, net, start_agent,
+    },
+    frames::{Arp, OddArp},
+    kit::{output_of, tools::bpftool, wait_until},
+    lan::{Frame, Hook, Hooked, Host, Lan, Nic, Wire},
 };
-use vipward_tests::tools::bpftool;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
 
 const HOLDS: &str = "attach: tc\nvips: [{address: 192.0.2.10}]\n";
 
@@ -125,7 +121,7 @@ fn a_request_whose_bytes_are_in_several_pieces_is_answered_whole() -> Result<()>
         Lan::pair(("client", Nic::new(net(1)).mac(CLIENT)), ("node", Nic::new(net(2)).mac(NODE)))?;
     set_mtu(&client, 9_000)?;
     set_mtu(&node, 9_000)?;
-    let bpffs = vipward_tests::bpffs::Bpffs::mount()?;
+    let bpffs = vipward_tests::agent::Bpffs::mount()?;
     let _agent = start_agent(&node, HOLDS, AgentOptions::new(bpffs.pin_dir("node")))?;
     let wire = Wire::open(&client, "eth0")?;
     let long = OddArp { len: LEN, padding: 0x5a, ..clients_request(VIP).into() };

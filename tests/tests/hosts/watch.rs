@@ -12,14 +12,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::{Host, Nic};
-use vipward_tests::node::{HOLDS_ONE, Node};
-use vipward_tests::process::{Process, SpawnOptions};
-use vipward_tests::scene::{CLIENT, NODE, PATIENCE, ROGUE, VIP, ip, net};
-use vipward_tests::wait::{wait_for, wait_until};
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{Agent, CLIENT, HOLDS_ONE, NODE, Node, PATIENCE, ROGUE, VIP, ip, net},
+    frames::{Arp, Mac},
+    kit::{Process, SpawnOptions, wait_for, wait_until},
+    lan::{Host, Nic, Wire},
+};
 
 /// The false MAC in forged frames.
 const FORGED: Mac = Mac([2, 0, 0, 0, 0, 0xf0]);

@@ -15,14 +15,14 @@ use anyhow::{Context, Result, ensure};
 use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
 use tempfile::TempDir;
-use vipward_tests::agent::{Agent, AgentOptions};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::{Host, Nic};
-use vipward_tests::process::output_of;
-use vipward_tests::responder::Responder;
-use vipward_tests::scene::{CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, ip, net, start_agent, vip_status};
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{
+        Agent, AgentOptions, CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, ip, net, start_agent, vip_status,
+    },
+    frames::{Arp, Mac},
+    kit::{output_of, wait_until},
+    lan::{Host, Nic, Responder, Wire},
+};
 
 const ONE: i32 = 0;
 const FAILED: i32 = 1;

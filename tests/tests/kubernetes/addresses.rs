@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vipward_tests::{
+    agent::{VIP, ip},
     cluster::{
         Cluster, ClusterOptions, MANAGEMENT, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario,
     },
-    family::Family,
-    process::output_of,
-    scene::{VIP, ip},
+    frames::Family,
+    kit::output_of,
 };
 
 const SECOND: Ipv4Addr = ip(20);

@@ -8,16 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vipward_tests::{
-    agent::{Agent, AgentOptions, Capability, ClusterMember},
-    bpffs::Bpffs,
-    cluster::{
-        Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, ServiceSpec,
-        admin::{Kind, Object},
-        scenario, skip,
-    },
-    process::{Process, SpawnOptions},
-    scene::VIP,
-    wait::wait_for,
+    agent::{Agent, AgentOptions, Bpffs, Capability, ClusterMember, VIP},
+    cluster::{Cluster, ClusterOptions, Kind, N1, N2, NodeId, Object, PATIENCE, ServiceSpec, scenario, skip},
+    kit::{Process, SpawnOptions, wait_for},
 };
 
 /// The agent's exit codes.

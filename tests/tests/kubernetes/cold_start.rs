@@ -8,7 +8,7 @@ use ipnet::Ipv4Net;
 use serde_json::Value;
 use vipward_tests::{
     cluster::{Cluster, ClusterOptions, PATIENCE, SEGMENT, ServiceSpec, scenario},
-    interrupt,
+    kit::interrupt,
 };
 
 const VIPS: u32 = 300;

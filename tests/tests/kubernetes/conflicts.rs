@@ -11,16 +11,11 @@ use anyhow::{Context, Result};
 use ipnet::{IpNet, Ipv4Net};
 use serde_json::{Value, json};
 use vipward_tests::{
+    agent::{VIP, ip, vip_status},
     apiserver::Verb,
-    arp::{Arp, Mac},
-    cluster::{
-        Cluster, ClusterOptions, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, forwarder::Cut, scenario,
-    },
-    family::Family,
-    flood::Flood,
-    message::Message,
-    scene::{VIP, ip, vip_status},
-    wire::Wire,
+    cluster::{Cluster, ClusterOptions, Cut, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    frames::{Arp, Family, Mac, Message},
+    lan::{Flood, Wire},
 };
 
 /// Names of Services with a VIP of each family.

@@ -4,14 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use vipward_tests::{
-    agent::LogLine,
-    arp::{Arp, Mac},
+    agent::{LogLine, VIP, vip_status},
     cluster::{ClusterOptions, NodeId, SEGMENT, ServiceSpec, scenario},
-    datagrams::DatagramReport,
-    family::Family,
-    message::Message,
-    scene::{VIP, vip_status},
-    wire::Wire,
+    frames::{Arp, Family, Mac, Message},
+    lan::Wire,
+    measure::DatagramReport,
 };
 
 /// Time longer than the rest of a claim, and than the spreading of a new MAC.

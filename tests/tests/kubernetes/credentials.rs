@@ -8,10 +8,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vipward_tests::{
-    agent::ClusterMember,
+    agent::{ClusterMember, VIP},
     apiserver::{FIRST, SECOND, certificate_in},
     cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, ServiceSpec, Watch, scenario},
-    scene::VIP,
 };
 
 fn token(id: NodeId, number: u8) -> String {

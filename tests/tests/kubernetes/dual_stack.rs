@@ -7,18 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use vipward_tests::{
-    agent::Agent,
+    agent::{Agent, VIP},
     cluster::{
-        Cluster, ClusterOptions, Endpoint, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, admin::Kind,
-        scenario,
+        Cluster, ClusterOptions, Endpoint, Kind, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario,
     },
-    family::Family,
-    message::Message,
-    nd,
-    process::output_of,
-    scene::VIP,
-    wait::wait_for,
-    wire::Wire,
+    frames::{Family, Message, nd},
+    kit::{output_of, wait_for},
+    lan::Wire,
 };
 
 /// Spellings of the VIP that nobody prints, the last as the name of its object.

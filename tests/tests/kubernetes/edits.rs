@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vipward_tests::{
+    agent::VIP,
     cluster::{Cluster, ClusterOptions, NodeId, ServiceSpec, Watch, scenario},
-    scene::VIP,
 };
 
 /// Returns the holder, the session and the MAC in a claim, or the holder in a Lease.

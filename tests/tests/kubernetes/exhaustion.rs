@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
-use vipward_tests::cluster::{Cluster, ClusterOptions, PATIENCE, SEGMENT, ServiceSpec, scenario};
-use vipward_tests::scene::{VIP, ip};
+use vipward_tests::{
+    agent::{VIP, ip},
+    cluster::{Cluster, ClusterOptions, PATIENCE, SEGMENT, ServiceSpec, scenario},
+};
 
 /// The large subnet of the segment, beside the usual one.
 const LARGE: Ipv4Addr = Ipv4Addr::new(10, 65, 0, 0);

@@ -7,10 +7,10 @@ use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use vipward_tests::{
+    agent::{VIP, ip},
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
-    monitor::{Monitor, MonitorReport},
-    process::output_of,
-    scene::{VIP, ip},
+    kit::output_of,
+    measure::{Monitor, MonitorReport},
 };
 
 /// Longest times without an answer in a migration, as docs/migrating/from-kube-vip.md promises them.

@@ -11,11 +11,10 @@ use rustls::{ServerConfig, ServerConnection};
 use serde_json::json;
 use tempfile::NamedTempFile;
 use vipward_tests::{
-    agent::Agent,
+    agent::{Agent, Bpffs},
     apiserver::with_certificate,
-    bpffs::Bpffs,
     cluster::{ClusterOptions, N1, PATIENCE, scenario},
-    process::{Process, SpawnOptions},
+    kit::{Process, SpawnOptions},
 };
 
 /// A self-signed certificate, and its key, which protects nothing.

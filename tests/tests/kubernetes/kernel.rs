@@ -8,11 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_tests::{
+    agent::{VIP, ip},
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario},
-    interrupt,
-    process::output_of,
-    scene::{VIP, ip},
-    tools,
+    kit::{interrupt, output_of, tools},
 };
 
 const MAX_VIPS: u8 = 8;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use vipward_tests::{
+    agent::{VIP, ip},
     apiserver::{ApiServer, Effect, Matching, Often, Verb},
     cluster::{Cluster, ClusterOptions, Endpoint, N1, N2, N3, NodeId, PATIENCE, ServiceSpec, scenario},
-    scene::{VIP, ip},
 };
 
 const SECOND: Ipv4Addr = ip(20);

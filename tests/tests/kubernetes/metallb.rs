@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use vipward_tests::cluster::{
-    Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, scenario,
+use vipward_tests::{
+    agent::ip,
+    cluster::{Cluster, ClusterOptions, Kind, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    kit::{interrupt, wait_until},
+    lan::{Responder, http},
 };
-use vipward_tests::responder::Responder;
-use vipward_tests::scene::ip;
-use vipward_tests::wait::wait_until;
-use vipward_tests::{http, interrupt};
 
 /// The field manager of `MetalLB`'s controller, and the annotation with the pool of the addresses.
 const MANAGER: &str = "controller";

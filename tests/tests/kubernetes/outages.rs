@@ -4,18 +4,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use vipward_tests::{
-    agent::LogLine,
+    agent::{LogLine, VIP},
     apiserver::{Effect, Matching, Often},
-    arp::Arp,
-    cluster::{
-        Cluster, ClusterOptions, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, forwarder::Cut, scenario,
-        skip,
-    },
-    family::Family,
-    message::Message,
-    scene::VIP,
-    wait::wait_until,
-    wire::Wire,
+    cluster::{Cluster, ClusterOptions, Cut, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario, skip},
+    frames::{Arp, Family, Message},
+    kit::wait_until,
+    lan::Wire,
 };
 
 /// Longest lead of the holder over the observer in receiving an announcement, on a busy machine.

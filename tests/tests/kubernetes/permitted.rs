@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use vipward_tests::apiserver::{Effect, Matching, Often};
-use vipward_tests::cluster::admin::{Changes, Kind};
-use vipward_tests::cluster::{
-    Cluster, ClusterOptions, N1, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario, skip,
+use vipward_tests::{
+    agent::{VIP, ip, net},
+    apiserver::{Effect, Matching, Often},
+    cluster::{
+        Changes, Cluster, ClusterOptions, Kind, N1, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario,
+        skip,
+    },
 };
-use vipward_tests::scene::{VIP, ip, net};
 
 const SECOND: Ipv4Addr = ip(20);
 const STRANGE: [Ipv4Addr; 3] =

@@ -6,11 +6,10 @@ use anyhow::{Context, Result, bail, ensure};
 use ipnet::Ipv4Net;
 use serde_json::json;
 use vipward_tests::{
+    agent::{VIP, ip},
     apiserver::{Effect, Matching, Often, Verb},
-    arp::Mac,
-    cluster::{Cluster, ClusterOptions, N1, NodeId, SEGMENT, ServiceSpec, Watch, admin::Kind, scenario},
-    family::Family,
-    scene::{VIP, ip},
+    cluster::{Cluster, ClusterOptions, Kind, N1, NodeId, SEGMENT, ServiceSpec, Watch, scenario},
+    frames::{Family, Mac},
 };
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";

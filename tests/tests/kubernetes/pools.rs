@@ -5,12 +5,12 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use vipward_tests::cluster::{
-    Cluster, ClusterOptions, N1, N2, N3, PATIENCE, SEGMENT, ServiceSpec, admin::Kind, scenario,
+use vipward_tests::{
+    agent::{VIP, ip},
+    cluster::{Cluster, ClusterOptions, Kind, N1, N2, N3, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    frames::Family,
+    kit::wait_until,
 };
-use vipward_tests::family::Family;
-use vipward_tests::scene::{VIP, ip};
-use vipward_tests::wait::wait_until;
 
 /// Longest time until a Service has its addresses.
 const SOON: Duration = Duration::from_secs(3);

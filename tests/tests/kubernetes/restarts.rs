@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use vipward_tests::{
+    agent::{VIP, ip},
     cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec, Watch, scenario},
-    family::Family,
-    scene::{VIP, ip},
+    frames::Family,
 };
 
 fn with_args(args: &[&str]) -> ClusterOptions {

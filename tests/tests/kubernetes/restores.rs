@@ -10,13 +10,13 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use vipward_tests::{
+    agent::{VIP, ip},
     apiserver::Verb,
     cluster::{
         Cluster, ClusterOptions, N1, N2, N3, NodeId, PATIENCE, ServiceSpec, Watch, scenario,
         skip_without_backup,
     },
-    monitor::{Monitor, MonitorReport},
-    scene::{VIP, ip},
+    measure::{Monitor, MonitorReport},
 };
 
 /// A VIP without a change after the snapshot.
@@ -276,7 +276,7 @@ fn an_agent_whose_session_is_younger_than_the_store_goes_on() -> Result<()> {
         monitor.note("the API server goes back");
         cluster.go_back(&saved, BRIEF)?;
         monitor.note("it is ready again");
-        let settled = settle(cluster, vipward_tests::interrupt::pass)?;
+        let settled = settle(cluster, vipward_tests::kit::interrupt::pass)?;
         let seen = monitor.stop()?;
 
         check_agents(cluster, &marks)?;

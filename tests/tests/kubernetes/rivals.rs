@@ -7,11 +7,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use vipward_tests::{
-    agent::LogLine,
-    arp::{Arp, Mac},
+    agent::{LogLine, VIP, ip},
     cluster::{Cluster, ClusterOptions, PATIENCE, SEGMENT, ServiceSpec, scenario},
-    scene::{VIP, ip},
-    wire::Wire,
+    frames::{Arp, Mac},
+    lan::Wire,
 };
 
 const SECOND: Ipv4Addr = ip(20);

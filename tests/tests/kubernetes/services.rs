@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use vipward_tests::{
+    agent::{VIP, ip},
     cluster::{ClusterOptions, PATIENCE, ServiceSpec, scenario},
-    scene::{VIP, ip},
 };
 
 const SECOND: Ipv4Addr = ip(20);

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vipward_tests::cluster::{Cluster, ClusterOptions, Endpoint, PATIENCE, ServiceSpec, Watch, scenario};
-use vipward_tests::scene::{VIP, ip};
+use vipward_tests::{
+    agent::{VIP, ip},
+    cluster::{Cluster, ClusterOptions, Endpoint, PATIENCE, ServiceSpec, Watch, scenario},
+};
 
 const SECOND: Ipv4Addr = ip(20);
 const SHARE: &str = "vipward.io/share";

@@ -6,13 +6,12 @@ use std::env;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use vipward_tests::{
+    agent::VIP,
     cluster::{
-        Cluster, ClusterOptions, N1, N2, PATIENCE, ServiceSpec,
-        admin::{Admin, Kind, Object},
-        scenario, skip_without_admission,
+        Admin, Cluster, ClusterOptions, Kind, N1, N2, Object, PATIENCE, ServiceSpec, scenario,
+        skip_without_admission,
     },
-    interrupt,
-    scene::VIP,
+    kit::interrupt,
 };
 
 const SESSION: &str = "0000000000000001";

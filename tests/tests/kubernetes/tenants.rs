@@ -10,11 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use fastrand::Rng;
 use serde_json::{Value, json};
-use vipward_tests::cluster::admin::{Changes, Kind};
-use vipward_tests::cluster::{
-    Cluster, ClusterOptions, Endpoint, N1, N2, N3, NodeId, ServiceSpec, Watch, scenario,
+use vipward_tests::{
+    agent::{VIP, ip},
+    cluster::{
+        Changes, Cluster, ClusterOptions, Endpoint, Kind, N1, N2, N3, NodeId, ServiceSpec, Watch, scenario,
+    },
 };
-use vipward_tests::scene::{VIP, ip};
 
 const SECOND: Ipv4Addr = ip(20);
 /// Time in which a fault would show.

@@ -8,12 +8,10 @@ use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 use serde_json::Value;
 use vipward_tests::{
+    agent::{VIP, ip, vip_status},
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
-    hook::Hooked,
-    http, interrupt,
-    process::output_of,
-    scene::{VIP, ip, vip_status},
-    tools,
+    kit::{interrupt, output_of, tools},
+    lan::{Hooked, http},
 };
 
 /// The address of an agent's pages.

@@ -6,12 +6,11 @@ use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 use vipward_tests::{
+    agent::ip,
     cluster::{
-        Cluster, ClusterOptions, Endpoint, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, admin::Kind,
-        scenario,
+        Cluster, ClusterOptions, Endpoint, Kind, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario,
     },
-    process::output_of,
-    scene::ip,
+    kit::output_of,
 };
 
 /// Longer than a VIP that was let go of is taken without a probe.

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use vipward_tests::{
-    agent::Agent,
+    agent::{Agent, VIP},
     cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, ServiceSpec, Watch, scenario},
-    scene::VIP,
 };
 
 /// Kills the agent of a node, and starts that of another version.

@@ -12,16 +12,11 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_common::{ETHERTYPE_WIRE, SipKey, WireFields, WireFrame, WireType};
 use vipward_tests::{
-    arp::{Arp, Mac},
+    agent::VIP,
     cluster::{Cluster, ClusterOptions, MANAGEMENT, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario},
-    family::Family,
-    flood::Flood,
-    http,
-    lan::{Lost, Way},
-    process::thread_time,
-    scene::VIP,
-    wait::wait_until,
-    wire::Wire,
+    frames::{Arp, Family, Mac},
+    kit::{thread_time, wait_until},
+    lan::{Flood, Lost, Way, Wire, http},
 };
 
 /// Time in which a node that dies is replaced, on a busy machine. By its Lease alone that takes 3.5 s

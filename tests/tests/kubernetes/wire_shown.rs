@@ -3,12 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use vipward_tests::{
-    agent::Capability,
+    agent::{Capability, VIP},
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario},
-    http,
-    process::output_of,
-    scene::VIP,
-    wait::wait_for,
+    kit::{output_of, wait_for},
+    lan::http,
 };
 
 const PAGES: ([u8; 4], u16) = ([127, 0, 0, 1], 9_647);

@@ -6,11 +6,9 @@ use anyhow::{Context, Result, ensure};
 use tempfile::NamedTempFile;
 use vipward_core::services::Annotations;
 use vipward_tests::{
-    agent::Agent,
-    bpffs::Bpffs,
+    agent::{Agent, Bpffs},
     cluster::{Cluster, ClusterOptions, N1, PATIENCE, ServiceSpec, scenario},
-    process::{Process, SpawnOptions},
-    wait::{wait_for, wait_until},
+    kit::{Process, SpawnOptions, wait_for, wait_until},
 };
 
 /// Largest number of bytes of a line.

@@ -7,15 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::Mac;
-use vipward_tests::family::Family;
-use vipward_tests::lan::Host;
-use vipward_tests::node::ask;
-use vipward_tests::probe::{ArpProbe, ProbeMode, ProbeReport};
-use vipward_tests::verifier::kernel;
-use vipward_tests::vm::Machine;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, ask},
+    frames::{Family, Mac},
+    kit::wait_until,
+    lan::{Host, vm::Machine},
+    measure::{ArpProbe, ProbeMode, ProbeReport},
+    oracle::verifier::kernel,
+};
 
 use crate::segment::PATIENCE;
 

@@ -7,13 +7,16 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
-use vipward_tests::arp::Mac;
-use vipward_tests::lan::BondMode;
-use vipward_tests::vm::Machine;
+use vipward_tests::{
+    frames::Mac,
+    lan::{BondMode, vm::Machine},
+};
 
-use crate::asking::{Answers, Asking};
-use crate::cables::{BOND, Cables, FAR, NICS, Top};
-use crate::segment::holds_both;
+use crate::{
+    asking::{Answers, Asking},
+    cables::{BOND, Cables, FAR, NICS, Top},
+    segment::holds_both,
+};
 
 /// Time in which the ports' loss is noticed, and the kernel's address is silent too.
 const OUTAGE: Duration = Duration::from_secs(1);

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use vipward_tests::agent::{Agent, AgentOptions};
-use vipward_tests::arp::Mac;
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::{BondMode, Host};
-use vipward_tests::node::ask;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{ip, start_agent};
-use vipward_tests::vm::{Machine, Plugged};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, AgentOptions, Bpffs, ask, ip, start_agent},
+    frames::Mac,
+    kit::{output_of, wait_until},
+    lan::{
+        BondMode, Host,
+        vm::{Machine, Plugged},
+    },
+};
 
 use crate::segment::{PATIENCE, add_addresses};
 

@@ -4,17 +4,15 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::Mac;
-use vipward_tests::family::Family;
-use vipward_tests::lan::NeighbourState;
-use vipward_tests::message::Message;
-use vipward_tests::nd::{Nd, group_of};
-use vipward_tests::node::ask;
-use vipward_tests::scene::counter;
-use vipward_tests::vm::Machine;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
+use vipward_tests::{
+    agent::{Agent, ask, counter},
+    frames::{
+        Family, Mac, Message,
+        nd::{Nd, group_of},
+    },
+    kit::wait_until,
+    lan::{Frame, NeighbourState, Wire, vm::Machine},
+};
 
 use crate::segment::{Kind, PATIENCE, Segment};
 

@@ -3,11 +3,12 @@
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
-use vipward_tests::verifier::kernel;
-use vipward_tests::vm::Machine;
+use vipward_tests::{lan::vm::Machine, oracle::verifier::kernel};
 
-use crate::asking::Answers;
-use crate::segment::{Kind, Segment, row};
+use crate::{
+    asking::Answers,
+    segment::{Kind, Segment, row},
+};
 
 /// Least number of requests of each kind.
 const REQUESTS: usize = 100;

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use vipward_tests::agent::Agent;
-use vipward_tests::family::Family;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::empty_map;
-use vipward_tests::vm::Machine;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, empty_map},
+    frames::Family,
+    kit::{output_of, wait_until},
+    lan::vm::Machine,
+};
 
 use crate::segment::{Kind, NICS, PATIENCE, Segment, holds_both};
 

@@ -7,13 +7,16 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use vipward_tests::agent::Agent;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{VIP, net, wait_until_running};
-use vipward_tests::vm::{Control, Machine};
+use vipward_tests::{
+    agent::{Agent, VIP, net, wait_until_running},
+    kit::output_of,
+    lan::vm::{Control, Machine},
+};
 
-use crate::asking::{Answers, Asking};
-use crate::segment::{Kind, Segment, add_addresses};
+use crate::{
+    asking::{Answers, Asking},
+    segment::{Kind, Segment, add_addresses},
+};
 
 /// Time in which the agent sees an event.
 const SEEN: Duration = Duration::from_secs(1);

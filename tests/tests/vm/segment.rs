@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use vipward_tests::agent::{Agent, AgentOptions};
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::family::Family;
-use vipward_tests::lan::{BondMode, Host, NetNs, VlanProtocol};
-use vipward_tests::node::ask;
-use vipward_tests::scene::{start_agent, vip_status};
-use vipward_tests::vm::{Machine, Plugged};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, AgentOptions, Bpffs, ask, start_agent, vip_status},
+    frames::Family,
+    kit::wait_until,
+    lan::{
+        BondMode, Host, NetNs, VlanProtocol,
+        vm::{Machine, Plugged},
+    },
+};
 
 use crate::asking::Asking;
 

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vipward_tests::agent::Agent;
-use vipward_tests::family::Family;
-use vipward_tests::process::output_of;
-use vipward_tests::verifier::kernel;
-use vipward_tests::vm::Machine;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::Agent,
+    frames::Family,
+    kit::{output_of, wait_until},
+    lan::vm::Machine,
+    oracle::verifier::kernel,
+};
 
 use crate::segment::{Kind, PATIENCE, Segment};
 

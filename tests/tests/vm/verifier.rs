@@ -2,8 +2,10 @@
 
 use anyhow::Result;
 use serde_json::json;
-use vipward_tests::verifier::{check, kernel, load_all};
-use vipward_tests::vm::Machine;
+use vipward_tests::{
+    lan::vm::Machine,
+    oracle::verifier::{check, kernel, load_all},
+};
 
 #[test]
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]

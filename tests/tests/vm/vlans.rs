@@ -6,15 +6,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use anyhow::{Context, Result};
 use ipnet::IpNet;
 use serde_json::Value;
-use vipward_tests::agent::{Agent, LogLine};
-use vipward_tests::arp::Mac;
-use vipward_tests::family::Family;
-use vipward_tests::message::Message;
-use vipward_tests::node::ask;
-use vipward_tests::scene::{counter, vip_status};
-use vipward_tests::vm::Machine;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{Agent, LogLine, ask, counter, vip_status},
+    frames::{Family, Mac, Message},
+    kit::wait_until,
+    lan::{Wire, vm::Machine},
+};
 
 use crate::segment::{Kind, NICS, PATIENCE, Segment};
 

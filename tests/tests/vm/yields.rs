@@ -1,14 +1,12 @@
 //! A dead agent's program yields to a peer, on this kernel and architecture.
 
 use anyhow::Result;
-use vipward_tests::family::Family;
-use vipward_tests::lan::Host;
-use vipward_tests::message::Message;
-use vipward_tests::node::ask;
-use vipward_tests::scene::vip_status;
-use vipward_tests::vm::Machine;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{ask, vip_status},
+    frames::{Family, Message},
+    kit::wait_until,
+    lan::{Host, Wire, vm::Machine},
+};
 
 use crate::segment::{Kind, PATIENCE, Segment};
 

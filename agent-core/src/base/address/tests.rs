@@ -49,6 +49,26 @@ fn the_shortest_subnets_have_hosts_only() {
 }
 
 #[test]
+fn no_host_has_the_ends_of_a_subnet() {
+    let rows = [
+        ("192.0.2.0/24", vec![("192.0.2.0", End::Network), ("192.0.2.255", End::Broadcast)]),
+        ("192.0.2.77/28", vec![("192.0.2.64", End::Network), ("192.0.2.79", End::Broadcast)]),
+        ("192.0.2.8/30", vec![("192.0.2.8", End::Network), ("192.0.2.11", End::Broadcast)]),
+        ("192.0.2.8/31", vec![]),
+        ("192.0.2.8/32", vec![]),
+        ("2001:db8::/64", vec![("2001:db8::", End::Routers)]),
+        ("2001:db8::77/124", vec![("2001:db8::70", End::Routers)]),
+        ("2001:db8::8/126", vec![("2001:db8::8", End::Routers)]),
+        ("2001:db8::8/127", vec![]),
+        ("2001:db8::8/128", vec![]),
+    ];
+    for (text, expected) in rows {
+        let expected: Vec<_> = expected.into_iter().map(|(end, what)| (address(end), what)).collect();
+        assert_eq!(ends(&text.parse().expect("a network")).collect::<Vec<_>>(), expected, "{text}");
+    }
+}
+
+#[test]
 fn neighbouring_addresses_have_different_numbers() {
     for (one, other) in
         [("192.0.2.10", "192.0.2.11"), ("2001:db8::10", "2001:db8::11"), ("2001:db8::10", "2001:db9::10")]

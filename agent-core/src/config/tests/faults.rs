@@ -33,7 +33,8 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
         ("vips: [{address: }]\n", "1:16: there is no value; write one, or leave the key out"),
         (
             "vips: []\nvipz: 1\n",
-            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, attach, fence, announce, probe, conflicts, yield, shutdown",
+            "2:1: unknown key `vipz`; the keys here are node, interfaces, vips, peers, attach, fence, \
+             announce, probe, conflicts, yield, shutdown",
         ),
         (
             "vips:\n  - address: 192.0.2.10\n    color: red\n",
@@ -271,13 +272,13 @@ fn a_bad_word_or_number_is_named_with_the_good_ones() {
         ),
         (
             "vips: []\nprobe: {interval: 9ms}\n",
-            "2:19: `9ms` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the times of \
-             the RFC",
+            "2:19: `9ms` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or \
+             rfc5227 for the times of the RFC",
         ),
         (
             "vips: []\nprobe: {repeat: 500ms}\n",
-            "2:17: `probe.repeat: 500ms` is out of range; it must be between 1s and 30days, or 0s for no probes while a VIP \
-             is held",
+            "2:17: `probe.repeat: 500ms` is out of range; it must be between 1s and 30days, or 0s for no \
+             probes while a VIP is held",
         ),
         (
             "vips: []\nprobe: {rate: 0}\n",
@@ -341,17 +342,18 @@ fn a_bad_duration_is_named_with_what_would_be_a_good_one() {
         ),
         (
             "fence: {duration: 400ms}",
-            "2:19: `fence.duration: 400ms` is too short for a heartbeat every 250ms: a fence shorter than the heartbeat \
-             lapses between two of them; it must be longer than two heartbeats, 500ms",
+            "2:19: `fence.duration: 400ms` is too short for a heartbeat every 250ms: a fence shorter than \
+             the heartbeat lapses between two of them; it must be longer than two heartbeats, 500ms",
         ),
         (
             "fence: {heartbeat: 1500ms}",
-            "2:20: `fence.duration: 3s` is too short for a heartbeat every 1s 500ms: a fence shorter than the heartbeat \
-             lapses between two of them; it must be longer than two heartbeats, 3s",
+            "2:20: `fence.duration: 3s` is too short for a heartbeat every 1s 500ms: a fence shorter than \
+             the heartbeat lapses between two of them; it must be longer than two heartbeats, 3s",
         ),
         (
             "fence: {hold_for: 0s}",
-            "2:19: `fence.hold_for` is zero, so nothing would be held over; make it longer, or set `fence.policy` to stop",
+            "2:19: `fence.hold_for` is zero, so nothing would be held over; make it longer, or set \
+             `fence.policy` to stop",
         ),
     ];
     for (rest, expected) in table {

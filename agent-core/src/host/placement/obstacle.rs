@@ -90,7 +90,8 @@ pub enum Obstacle {
     },
     /// The named interface is not attached.
     #[error(
-        "VIP {vip} belongs to interface {interface}, which is not there or not attached; attached are: {}. Waiting for it",
+        "VIP {vip} belongs to interface {interface}, which is not there or not attached; attached are: {}. \
+         Waiting for it",
         join(.attached)
     )]
     NoInterface {
@@ -103,9 +104,9 @@ pub enum Obstacle {
     },
     /// The VIP's VLAN has no device.
     #[error(
-        "VIP {vip} belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, and this host \
-         the traffic. Make one: ip link add link {lower} name {device} type vlan id {vlan} && ip link set \
-         {device} up"
+        "VIP {vip} belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, \
+         and this host the traffic. Make one: ip link add link {lower} name {device} type vlan id {vlan} \
+         && ip link set {device} up"
     )]
     NoVlanDevice {
         /// The VIP.

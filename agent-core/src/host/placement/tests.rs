@@ -177,12 +177,13 @@ fn a_vip_that_names_its_vlan_goes_to_a_device_of_it() {
     }
     let missing = |vlan: u16, lower: &str, name: &str| {
         format!(
-            "VIP 10.0.9.10 belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, and this \
-             host the traffic. Make one: ip link add link {lower} name {name} type vlan id {vlan} && ip link set {name} up"
+            "VIP 10.0.9.10 belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the \
+             frames, and this host the traffic. Make one: ip link add link {lower} name {name} type vlan \
+             id {vlan} && ip link set {name} up"
         )
     };
-    let unattached = "VIP 10.0.9.10 belongs to interface storage, which is not there or not attached; attached are: eth0. \
-                      Waiting for it";
+    let unattached = "VIP 10.0.9.10 belongs to interface storage, which is not there or not attached; \
+                      attached are: eth0. Waiting for it";
     let table = [
         ("vlan: 10", "", vec![4], vec![]),
         ("vlan: 20", "", vec![5], vec![]),
@@ -319,13 +320,12 @@ fn a_vip_keeps_its_place_on_an_interface_that_is_set_down() {
 #[test]
 fn the_first_and_last_address_of_a_subnet_are_left_to_the_kernel() {
     let mut host = Host::new();
-    host.add(4, "eth2", &["10.2.0.0/31"]);
-    let problem = |address: &str, what: &str| {
-        vec![format!("VIP {address} is the {what} address of 10.0.0.0/24 on eth0; no host can have it")]
-    };
+    host.add(4, "eth2", &["10.2.0.0/31", "2001:db8::5/64"]);
+    let problem = |what: &str| vec![format!("VIP {what}; no host can have it")];
     let table = [
-        ("10.0.0.0", problem("10.0.0.0", "network"), 0),
-        ("10.0.0.255", problem("10.0.0.255", "broadcast"), 0),
+        ("10.0.0.0", problem("10.0.0.0 is the network address of 10.0.0.0/24 on eth0"), 0),
+        ("10.0.0.255", problem("10.0.0.255 is the broadcast address of 10.0.0.0/24 on eth0"), 0),
+        ("'2001:db8::'", problem("2001:db8:: is the address of all routers of 2001:db8::/64 on eth2"), 0),
         ("10.2.0.1", vec![], 3),
     ];
     for (address, expected, entries) in table {
@@ -364,7 +364,8 @@ fn vips_that_do_not_fit_are_left_out_and_the_others_work() {
     let mut host = Host::new();
     host.max_vips = 3;
     let got = host.place(
-        "vips: [{address: 10.0.0.12}, {address: 10.0.0.255}, {address: 10.0.0.11}, {address: 10.0.0.10}, {address: 10.0.0.9}]",
+        "vips: [{address: 10.0.0.12}, {address: 10.0.0.255}, {address: 10.0.0.11}, {address: 10.0.0.10}, \
+         {address: 10.0.0.9}]",
     );
     let held: Vec<_> = homes(&got).into_iter().map(|(address, _)| address).collect();
     assert_eq!(held, ["10.0.0.10", "10.0.0.11", "10.0.0.12"], "the first three of the file that can be held");
@@ -419,10 +420,8 @@ fn a_host_does_not_guard_an_address_at_its_own_mac() {
     assert_eq!(got.desired.entries.len(), 0);
     assert_eq!(
         words(&got),
-        [
-            "VIP 10.0.0.10 is guarded at 02:00:00:00:00:02, which is this host's own eth0: it is not guarded here, or its \
-          kernel could not answer for it"
-        ]
+        ["VIP 10.0.0.10 is guarded at 02:00:00:00:00:02, which is this host's own eth0: it is not \
+          guarded here, or its kernel could not answer for it"]
     );
 }
 

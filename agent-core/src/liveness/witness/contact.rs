@@ -5,10 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use super::Sight;
 use crate::{
     base::time::Boottime,
-    liveness::{Answers, Finding, LEAST_SILENT, Scale},
+    liveness::{Answers, Finding, LEAST_SILENT, Scale, Sight},
     records::Session,
 };
 

@@ -2,10 +2,9 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::Sight;
 use crate::{
     base::time::Boottime,
-    liveness::{Scale, Traffic},
+    liveness::{Scale, Sight, Traffic},
     records::Session,
 };
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::liveness::{Ended, Finding, Word};
+use crate::liveness::{Ended, Finding, Sight, Word};
 
 mod judging;
 mod own;

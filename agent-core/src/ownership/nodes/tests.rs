@@ -1,7 +1,6 @@
 use super::*;
 use crate::ownership::{
     Expected, Found, Outcome,
-    deposing::Deposed,
     tests::records::{LEASE, MARGIN, RENEWAL, VIP, VIP_2, at, lease, mac, node, session, settings},
 };
 
@@ -106,4 +105,27 @@ fn a_dead_node_that_claims_name_is_deposed_once_at_the_version_that_was_seen() {
     // The Lease has changed since: its node lives.
     assert_eq!(nodes.on_deposed(&name, Outcome::Conflict, at(9_500)), Some(Deposed::Read));
     assert!(nodes.is_alive(&name, at(9_500)));
+}
+
+#[test]
+fn a_write_ends_eight_sessions_at_most_and_the_next_one_the_others() {
+    type Lives = &'static [u8];
+    let sessions = |lives: Lives| lives.iter().map(|life| session("b", *life)).collect::<Vec<_>>();
+    let rows: [(&str, Lives, Lives, Option<u8>, Lives); 5] = [
+        ("the session that the Lease carries", &[], &[1], Some(1), &[1]),
+        ("as many as one write may end", &[], &[1, 2, 3, 4, 5, 6, 7], Some(8), &[1, 2, 3, 4, 5, 6, 7, 8]),
+        ("one more waits", &[], &[1, 2, 3, 4, 5, 6, 7, 8], Some(9), &[1, 2, 3, 4, 5, 6, 7, 9]),
+        ("the next write", &[1, 2, 3, 4, 5, 6, 7, 9], &[7, 8], None, &[1, 2, 3, 4, 5, 6, 7, 9, 8]),
+        ("those on the list count no more", &[1, 2], &[1, 2, 3], Some(4), &[1, 2, 3, 4]),
+    ];
+    for (what, ended, claimed, carried, expected) in rows {
+        let mut nodes = nodes();
+        let name = NodeName::from("b");
+        let carried = carried.map(|life| session("b", life));
+        nodes.take_lease(lease("b", carried, &sessions(ended)), at(0));
+        let claimed = sessions(claimed).into_iter().map(|session| (name.clone(), session)).collect();
+        nodes.index_claim(VIP, &[], claimed, at(0));
+        let write = nodes.depose(&name, true).expect("a write");
+        assert_eq!((write.session, write.ended), (None, sessions(expected)), "{what}");
+    }
 }

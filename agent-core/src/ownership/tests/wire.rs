@@ -1,6 +1,6 @@
 //! Wire failover in the engine, as node a sees it.
 //!
-//! The mistakes that are near at hand, and where a test finds them (`wire::witness::tests` too):
+//! The mistakes that are near at hand, and where a test finds them (`liveness::witness::tests` too):
 //!
 //! - signs of life that are none: unasked, old or repeated frames (`judging`);
 //! - a witness that stood still suspects every node when it wakes (`judging`);

@@ -26,8 +26,8 @@ pub enum Lack {
     },
     /// A pool that is not for the Service.
     #[error(
-        "{} is not for this Service: its namespaces or selectors leave it out, it is being deleted, or a value of it cannot be read; \
-         have it serve the Service, or name another pool",
+        "{} is not for this Service: its namespaces or selectors leave it out, it is being deleted, or a \
+         value of it cannot be read; have it serve the Service, or name another pool",
         Shown(pool)
     )]
     NotServed {
@@ -47,15 +47,18 @@ pub enum Lack {
     },
     /// No pool that serves the Service has addresses of the family.
     #[error(
-        "no pool gives this Service an {} address: none with autoAssign serves its namespace and labels and has that family; \
-         create one, or name a pool in the annotation vipward.io/pool", family.name()
+        "no pool gives this Service an {} address: none with autoAssign serves its namespace and labels \
+         and has that family; create one, or name a pool in the annotation vipward.io/pool", family.name()
     )]
     NoPool {
         /// The family.
         family: Family,
     },
     /// The pools are used up.
-    #[error("no {} address is free in {}; add addresses to one of them, or release some (vipward pools)", family.name(), shown(pools))]
+    #[error(
+        "no {} address is free in {}; add addresses to one of them, or release some (vipward pools)",
+        family.name(), shown(pools)
+    )]
     UsedUp {
         /// The family.
         family: Family,
@@ -63,7 +66,11 @@ pub enum Lack {
         pools: Vec<Arc<str>>,
     },
     /// An address that another Service has.
-    #[error("{vip} is reserved for Service {by}{}; choose another address{}", if *is_kept { ", which was deleted, and whose address its pool keeps" } else { "" }, if *is_kept { ", or have it released (vipward release)" } else { "" })]
+    #[error(
+        "{vip} is reserved for Service {by}{}; choose another address{}",
+        if *is_kept { ", which was deleted, and whose address its pool keeps" } else { "" },
+        if *is_kept { ", or have it released (vipward release)" } else { "" }
+    )]
     Reserved {
         /// The address.
         vip: IpAddr,
@@ -74,8 +81,8 @@ pub enum Lack {
     },
     /// An address that an admin wants released, and that the Service asks for by name.
     #[error(
-        "it keeps {vip}, which an admin wants released, since it asks for that address by name; have it ask for another one, or \
-         take the wish back (annotation vipward.io/release of the VirtualIP)"
+        "it keeps {vip}, which an admin wants released, since it asks for that address by name; have it \
+         ask for another one, or take the wish back (annotation vipward.io/release of the VirtualIP)"
     )]
     AskedByName {
         /// The address.
@@ -83,8 +90,8 @@ pub enum Lack {
     },
     /// More addresses than a namespace may have.
     #[error(
-        "its namespace has {limit} addresses, and may have no more (--max-vips-per-namespace); remove one, or have an admin \
-         raise the limit"
+        "its namespace has {limit} addresses, and may have no more (--max-vips-per-namespace); remove one, \
+         or have an admin raise the limit"
     )]
     TooMany {
         /// The limit.

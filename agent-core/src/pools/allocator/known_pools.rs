@@ -7,10 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    super::{AddressRange, Choice, Family, Pool, PoolFault, PoolRecord, Sharing, range::number},
-    books::Book,
-};
+use super::super::{AddressRange, Choice, Family, Pool, PoolFault, PoolRecord, Sharing, range::number};
 use crate::records::{Reservation, ServiceName, Shown};
 
 /// Largest number of faults that a message names.
@@ -31,7 +28,8 @@ impl PoolState {
     pub fn problem(&self, faults: &[PoolFault]) -> Option<String> {
         if let Some((other, range)) = &self.overlap {
             return Some(format!(
-                "it gives out nothing: {}, which is older, has addresses of {range} too. Take them out of one of the two",
+                "it gives out nothing: {}, which is older, has addresses of {range} too. Take them out of \
+                 one of the two",
                 Shown(other)
             ));
         }
@@ -111,9 +109,9 @@ impl Pools {
         self.known.remove(name);
     }
 
-    /// Finds the overlaps, and counts anew. The cost grows with the number of ranges and reservations,
-    /// and not with its square.
-    pub(super) fn look_again(&mut self, book: &Book) {
+    /// Finds the overlaps, and counts the reservations anew. The cost grows with the number of ranges
+    /// and reservations, and not with its square.
+    pub(super) fn look_again<'a>(&mut self, all: impl Iterator<Item = (IpAddr, &'a Reservation)>) {
         self.ranges.clear();
         self.overlaps.clear();
         let mut by_age: Vec<&Pool> = self.known.values().map(|known| &known.pool).collect();
@@ -135,7 +133,7 @@ impl Pools {
             known.full.clear();
             known.full_below.clear();
         }
-        for (vip, reservation) in book.reservations() {
+        for (vip, reservation) in all {
             self.count(vip, reservation, true);
         }
     }

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::{
-    super::{Pool, tests::pool},
+    super::{AnnounceRecord, Pool, tests::pool},
     *,
 };
+use crate::records::Preference;
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")

@@ -97,7 +97,8 @@ fn the_lowest_number_comes_first_and_then_the_least_used_part() {
     assert_eq!(given, expected);
     assert_eq!(world.ask("named", from_pool("by-name")), [ip("192.0.2.41")]);
     assert_eq!(world.ask("late", from_pool("by-name")), NONE);
-    let lack = "no IPv4 address is free in VIPPool by-name; add addresses to one of them, or release some (vipward pools)";
+    let lack = "no IPv4 address is free in VIPPool by-name; add addresses to one of them, or release some \
+                (vipward pools)";
     assert_eq!(world.lacks("late"), [lack]);
     world.tell(Event::Withdrawn(service("named")));
     assert_eq!(world.has("late"), [ip("192.0.2.41")]);
@@ -147,9 +148,8 @@ fn a_pool_that_shrinks_or_goes_takes_no_address_from_a_service() {
     assert_eq!(world.has("web"), [ip("192.0.2.1")]);
     assert_eq!(
         world.lacks("web"),
-        [
-            "it keeps 192.0.2.1, which VIPPool a would not give it any more; to get another one: vipward release 192.0.2.1"
-        ]
+        ["it keeps 192.0.2.1, which VIPPool a would not give it any more; to get another one: vipward \
+          release 192.0.2.1"]
     );
     world.tell(Event::PoolGone("a".into()));
     assert_eq!(world.has("web"), [ip("192.0.2.1")]);

@@ -105,10 +105,8 @@ fn pools_of_both_kinds_may_have_one_name_and_no_address() {
     world.ask("lost", named(PoolKind::IpAddressPool.key("wan")));
     assert_eq!(
         world.lacks("lost"),
-        [
-            "there is no IPAddressPool \"wan\" (annotation metallb.io/address-pool); create it, or name one that kubectl get \
-             ipaddresspools -A lists"
-        ]
+        ["there is no IPAddressPool \"wan\" (annotation metallb.io/address-pool); create it, or name \
+          one that kubectl get ipaddresspools -A lists"]
     );
     let overlap = world.allocator.pools().find(|(pool, _)| &*pool.record.name == "IPAddressPool/late");
     let problem = overlap.and_then(|(_, state)| state.problem(&[])).expect("an overlap");

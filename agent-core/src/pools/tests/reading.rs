@@ -10,15 +10,18 @@ fn each_malformed_value_names_field_value_and_way_out() {
     let cases: [(&str, &str); 8] = [
         (
             "192.0.2",
-            "addresses[0]: \"192.0.2\" is no address, network or range; write 192.0.2.10, 192.0.2.0/28 or 192.0.2.10-192.0.2.20",
+            "addresses[0]: \"192.0.2\" is no address, network or range; write 192.0.2.10, 192.0.2.0/28 or \
+             192.0.2.10-192.0.2.20",
         ),
         (
             "192.0.2.0/33",
-            "addresses[0]: \"192.0.2.0/33\" is no address, network or range; write 192.0.2.10, 192.0.2.0/28 or 192.0.2.10-192.0.2.20",
+            "addresses[0]: \"192.0.2.0/33\" is no address, network or range; write 192.0.2.10, \
+             192.0.2.0/28 or 192.0.2.10-192.0.2.20",
         ),
         (
             "192.0.2.10/24",
-            "addresses[0]: \"192.0.2.10/24\" is an address in 192.0.2.0/24; write 192.0.2.0/24 for the whole network, or the address alone",
+            "addresses[0]: \"192.0.2.10/24\" is an address in 192.0.2.0/24; write 192.0.2.0/24 for the \
+             whole network, or the address alone",
         ),
         (
             "192.0.2.9-192.0.2.1",
@@ -26,11 +29,13 @@ fn each_malformed_value_names_field_value_and_way_out() {
         ),
         (
             "192.0.2.9-2001:db8::1",
-            "addresses[0]: \"192.0.2.9-2001:db8::1\" begins with an address of one family and ends with one of the other; write two ranges",
+            "addresses[0]: \"192.0.2.9-2001:db8::1\" begins with an address of one family and ends with \
+             one of the other; write two ranges",
         ),
         (
             "224.0.0.0/24",
-            "addresses[0]: \"224.0.0.0/24\" has 224.0.0.0, a multicast address; choose addresses from the segment's subnet",
+            "addresses[0]: \"224.0.0.0/24\" has 224.0.0.0, a multicast address; choose addresses from the \
+             segment's subnet",
         ),
         (
             "fe80::/64",
@@ -38,7 +43,8 @@ fn each_malformed_value_names_field_value_and_way_out() {
         ),
         (
             "::/0",
-            "addresses[0]: \"::/0\" has ::, an address that means \"this host\"; choose addresses from the segment's subnet",
+            "addresses[0]: \"::/0\" has ::, an address that means \"this host\"; choose addresses from the \
+             segment's subnet",
         ),
     ];
     for (text, fault) in cases {

@@ -38,6 +38,19 @@ fn silence_is_reported_once_when_it_has_lasted_for_the_grace() {
 }
 
 #[test]
+fn a_link_that_flaps_back_and_then_fails_in_another_way_is_reported() {
+    let mut silences = Silences::start(GRACE);
+    silences.note(VIP, Some(silent("no carrier")), at(0));
+    silences.on_tick(at(4_500));
+    silences.note(VIP, Some(silent("the interface is down")), at(5_000));
+    silences.note(VIP, Some(silent("no carrier")), at(6_000));
+    silences.note(VIP, Some(silent("the interface is gone")), at(7_000));
+    assert_eq!(silences.next_deadline(), Some(at(11_500)), "the new reason has a grace of its own");
+    assert_eq!((silences.on_tick(at(11_499)), silences.on_tick(at(11_500))), (vec![], vec![VIP]));
+    assert_eq!(silences.told(VIP).cloned(), Some(silent("the interface is gone")));
+}
+
+#[test]
 fn only_the_end_of_a_reported_silence_is_reported() {
     let mut silences = Silences::start(GRACE);
     assert!(!silences.note(VIP, None, at(0)), "it was never silent");

@@ -548,7 +548,8 @@ proptest! {
             all.extend(sent);
         }
         let slot_rounds = 1 + rate * 5 / 2_000;
-        prop_assert!(most_in_a_second(&all) <= rate + FRAMES_PER_ROUND * (1 + slot_rounds), "{}", most_in_a_second(&all));
+        let most = most_in_a_second(&all);
+        prop_assert!(most <= rate + FRAMES_PER_ROUND * (1 + slot_rounds), "{most}");
 
         // At the slowest rate, twelve VIPs have all their rounds in
         // twelve seconds, and a refresh soon after.

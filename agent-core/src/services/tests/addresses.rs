@@ -68,8 +68,8 @@ fn what_cannot_be_read_is_named_and_what_was_there_stays() {
         (
             "a prefix length",
             ("kube-vip.io/loadbalancerIPs", "192.0.2.1/24"),
-            "annotation kube-vip.io/loadbalancerIPs is \"192.0.2.1/24\": \"192.0.2.1/24\" has a prefix length; a VIP is \
-             one address: leave `/…` out.",
+            "annotation kube-vip.io/loadbalancerIPs is \"192.0.2.1/24\": \"192.0.2.1/24\" has a prefix \
+             length; a VIP is one address: leave `/…` out.",
         ),
         (
             "not a selector",

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::*;
+use super::{index::Vip, *};
 
 const NAMES: [&str; 4] = ["x/a", "x/b", "y/a", "y/c"];
 const NODES: [&str; 3] = ["node-a", "node-b", "node-c"];

@@ -191,8 +191,9 @@ fn a_namespace_has_as_many_vips_as_it_may_and_keeps_those_that_were_held() {
     let mut world = World::with(Settings { most_vips: Some(2), ..Settings::default() });
     let beyond = |name: &str, address: &str| {
         format!(
-            "{name}: {address} (annotation vipward.io/addresses) is not announced: its namespace has 2 VIPs, and may have \
-             no more (--max-vips-per-namespace); remove one, or have an admin raise the limit"
+            "{name}: {address} (annotation vipward.io/addresses) is not announced: its namespace has 2 \
+             VIPs, and may have no more (--max-vips-per-namespace); remove one, or have an admin raise the \
+             limit"
         )
     };
     world.put(service("x/new").addressed("192.0.2.3,192.0.2.4").created(3));

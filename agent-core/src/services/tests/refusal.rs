@@ -199,10 +199,9 @@ fn only_addresses_that_are_allowed_are_announced() {
     assert_eq!(world.vips(), ["192.0.2.48", "198.51.100.7"]);
     assert_eq!(
         world.words(),
-        [
-            "default/web: 192.0.2.47 (annotation vipward.io/addresses) is not announced: it is in none of the networks that \
-             --allow-address permits (192.0.2.48/28, 198.51.100.0/24); choose one of those, or have its network added"
-        ]
+        ["default/web: 192.0.2.47 (annotation vipward.io/addresses) is not announced: it is in none of \
+          the networks that --allow-address permits (192.0.2.48/28, 198.51.100.0/24); choose one of \
+          those, or have its network added"]
     );
 }
 

@@ -51,8 +51,9 @@ fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
     world.put(udp);
     let clash = |name: &str, port, with: &str| {
         format!(
-            "{name}: 192.0.2.7 (annotation vipward.io/addresses) is not announced for this Service: its port {port}/TCP is \
-             that of Service {with}, which has the VIP longer; change the port, or give one of them another address"
+            "{name}: 192.0.2.7 (annotation vipward.io/addresses) is not announced for this Service: its \
+             port {port}/TCP is that of Service {with}, which has the VIP longer; change the port, or give \
+             one of them another address"
         )
     };
     assert_eq!(world.words(), [clash("x/c", 443, "x/b")]);
@@ -215,9 +216,10 @@ fn a_vip_of_another_namespace_needs_its_consent() {
         let services: &[&str] = if shares { &["x/web", "y/web"] } else { &["x/web"] };
         let services: Vec<_> = services.iter().map(|name| named(name)).collect();
         assert_eq!(world.demand(VIP).services, services, "{description}");
-        let refusal = "y/web: 192.0.2.7 (annotation vipward.io/addresses) is not announced for this Service: it belongs to \
-                       Service x/web. Choose another address; or, to share it, give both Services the same annotation \
-                       vipward.io/share, and have the Namespace x list y in its annotation vipward.io/share-with";
+        let refusal = "y/web: 192.0.2.7 (annotation vipward.io/addresses) is not announced for this \
+                       Service: it belongs to Service x/web. Choose another address; or, to share it, give \
+                       both Services the same annotation vipward.io/share, and have the Namespace x list y \
+                       in its annotation vipward.io/share-with";
         let refusals: &[&str] = if shares { &[] } else { &[refusal] };
         assert_eq!(world.words(), refusals, "{description}");
     }
@@ -277,8 +279,9 @@ fn only_the_owners_limits_are_in_effect() {
     assert_eq!(demand.interfaces.iter().map(ToString::to_string).collect::<Vec<_>>(), ["eth0"]);
     let disagrees = |key: &str, value: &str, used: &str| {
         format!(
-            "x/b: annotation {key} is {value:?} for VIP {VIP}, and has no effect: Service x/c, which has the VIP longer, \
-             decides, and has {used}; make them the same, or give one of them another address"
+            "x/b: annotation {key} is {value:?} for VIP {VIP}, and has no effect: Service x/c, which has \
+             the VIP longer, decides, and has {used}; make them the same, or give one of them another \
+             address"
         )
     };
     assert_eq!(

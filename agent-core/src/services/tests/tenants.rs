@@ -146,8 +146,8 @@ fn hostile() -> impl Strategy<Value = Event> {
         2 => name().prop_map(|name| Event::ServiceGone(named(name))),
         2 => (name(), slice_name(), nodes(), any::<bool>()).prop_map(|(name, slice, ready, ready_elsewhere)| {
             let (slice, service) = (slice.into(), named(name));
-            let serving_terminating = BTreeSet::new();
-            Event::Slice(EndpointsRecord { slice, service, ready, serving_terminating, ready_elsewhere, is_ipv6: false })
+            let (serving_terminating, is_ipv6) = (BTreeSet::new(), false);
+            Event::Slice(EndpointsRecord { slice, service, ready, serving_terminating, ready_elsewhere, is_ipv6 })
         }),
         1 => slice_name().prop_map(|slice| Event::SliceGone { namespace: "b".into(), slice: slice.into() }),
         1 => Just(consents("b", &["a", "c"])),

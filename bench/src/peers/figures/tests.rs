@@ -1,5 +1,5 @@
 use super::{Figures, Scene, System, Unit};
-use crate::machine::Machine;
+use crate::report::Machine;
 
 fn figures() -> Figures {
     let mut figures = Figures::new(Machine::read().expect("this machine"), 3);

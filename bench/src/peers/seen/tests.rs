@@ -1,9 +1,10 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, SystemTime};
 
-use vipward_tests::arp::Mac;
-use vipward_tests::datagrams::{DatagramReport, Received};
-use vipward_tests::probe::{Answer, Answerer, ProbeReport, Request};
+use vipward_tests::{
+    frames::Mac,
+    measure::{Answer, Answerer, DatagramReport, ProbeReport, Received, Request},
+};
 
 use super::{Seen, right_after, share_at};
 

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{Admin, Object};
+use super::{Admin, kind::Object, pass_over_missing};
 
 impl Admin {
     /// Creates the objects of manifests, `at_once` at a time. Fails if one of them exists.
@@ -54,12 +54,5 @@ impl Admin {
     {
         let requests = futures::stream::iter(all).map(request);
         self.runtime.block_on(requests.buffer_unordered(number).try_collect())
-    }
-}
-
-pub(super) fn pass_over_missing<T>(answer: kube::Result<T>) -> kube::Result<()> {
-    match answer {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        answer => answer.map(drop),
     }
 }

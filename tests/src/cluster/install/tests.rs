@@ -3,7 +3,9 @@ use serde_json::json;
 use super::*;
 
 fn manifests() -> Vec<Value> {
-    let named = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "vipward"}});
+    let metadata = json!({"name": "vipward"});
+    let named =
+        |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": metadata});
     let rbac = "rbac.authorization.k8s.io/v1";
     let mut binding = named(rbac, "ClusterRoleBinding");
     binding["roleRef"] = json!({"kind": "ClusterRole", "name": "vipward"});

@@ -2,11 +2,8 @@
 
 use fastrand::Rng;
 
-use super::{BROADCAST, asker, bytes, claimant, destination, unicast};
-use crate::oracle::{
-    Protocol,
-    world::{Addr, Entry, Mac, World},
-};
+use super::addresses::{BROADCAST, asker, bytes, claimant, destination, unicast};
+use crate::oracle::world::{Addr, Entry, Mac, Protocol, World};
 
 /// Returns a frame about a VIP, or about none.
 pub(super) fn aimed(rng: &mut Rng, world: &World, aim: Option<(Addr, Entry)>, other: Addr) -> Vec<u8> {

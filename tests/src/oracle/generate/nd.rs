@@ -2,11 +2,10 @@
 
 use fastrand::Rng;
 
-use super::{asker, bytes, claimant, destination, pick, unicast};
+use super::addresses::{asker, bytes, claimant, destination, pick, unicast};
 use crate::oracle::{
-    Protocol,
     nd::{checksum, set_checksum, solicited_node},
-    world::{Addr, Entry, Mac, World},
+    world::{Addr, Entry, Mac, Protocol, World},
 };
 
 const ALL_NODES: [u8; 16] = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use vipward_tests::agent::Capability;
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
-use vipward_tests::scene::{NODE, VIP};
+use vipward_tests::agent::{Attachment, Capability, HOLDS_ONE, NODE, Node, VIP};
 
 use super::{NAMESPACE, container, documents, in_base, in_checkout, read, strings};
 

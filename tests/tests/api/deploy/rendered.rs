@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use vipward_tests::process::output_of;
+use vipward_tests::kit::output_of;
 
 use super::{NAMESPACE, container, find, flag_of, flags_of_the_agent, in_checkout, parse, skipped, strings};
 

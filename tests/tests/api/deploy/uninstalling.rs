@@ -8,8 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use vipward_tests::apiserver::{ApiServer, Options};
-use vipward_tests::process::{Process, SpawnOptions};
+use vipward_tests::{
+    apiserver::{ApiServer, Options},
+    kit::{Process, SpawnOptions},
+};
 
 use super::{documents, find, in_checkout, read, skipped};
 

@@ -10,8 +10,11 @@ use tokio::time::timeout;
 use vipward::shell::kube::crd_yaml;
 use vipward_tests::apiserver::{ApiServer, Options, Saved};
 
-use super::refusing::{claim, claims};
-use super::{create, label, list_version, merge, names, next, nodes, put, refusal, server, version};
+use super::{
+    create, label, list_version, merge, names, next, nodes, put, refusal,
+    refusing::{claim, claims},
+    server, version,
+};
 
 /// A time that is long for an answer and short for a test.
 const SILENCE: Duration = Duration::from_millis(300);

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result};
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::{Host, Lan, Link, NetNs, Nic, remove_named};
-use vipward_tests::probe::{ArpProbe, ProbeMode};
-use vipward_tests::process::{Process, SpawnOptions};
-use vipward_tests::responder::Responder;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::Bpffs,
+    kit::{Process, SpawnOptions, wait_until},
+    lan::{Host, Lan, Link, NetNs, Nic, Responder, remove_named},
+    measure::{ArpProbe, ProbeMode},
+};
 
 use super::{PATIENCE, ip, net};
 

@@ -1,12 +1,11 @@
 //! Hosts find each other, notice changes of their cables, and accept their settings.
 
 use anyhow::Result;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::{Host, Lan, Nic, connect};
-use vipward_tests::process::output_of;
-use vipward_tests::tools;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    frames::{Arp, Mac},
+    kit::{output_of, tools, wait_until},
+    lan::{Host, Lan, Nic, Wire, connect},
+};
 
 use super::{PATIENCE, ip, net};
 

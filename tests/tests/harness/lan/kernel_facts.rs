@@ -5,9 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::{Host, Lan, NeighbourState, Nic};
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    frames::{Arp, Mac},
+    lan::{Host, Lan, NeighbourState, Nic, Wire},
+};
 
 use super::{PATIENCE, ip, net};
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use vipward_tests::arp::Mac;
-use vipward_tests::lan::{Host, Lan, Nic};
-use vipward_tests::probe::{Answerer, ArpProbe, ProbeMode};
-use vipward_tests::responder::Responder;
+use vipward_tests::{
+    frames::Mac,
+    lan::{Host, Lan, Nic, Responder},
+    measure::{Answerer, ArpProbe, ProbeMode},
+};
 
 use super::{PATIENCE, ip, net};
 

@@ -7,8 +7,10 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
-use vipward_tests::lan::Host;
-use vipward_tests::process::{Process, output_of};
+use vipward_tests::{
+    kit::{Process, output_of},
+    lan::Host,
+};
 
 use super::PATIENCE;
 

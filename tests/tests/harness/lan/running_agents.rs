@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use vipward_tests::agent::{Agent, AgentOptions, Capability};
-use vipward_tests::lan::{Host, Lan, Nic};
+use vipward_tests::{
+    agent::{Agent, AgentOptions, Capability},
+    lan::{Host, Lan, Nic},
+};
 
 use super::{PATIENCE, net};
 

@@ -9,11 +9,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use vipward_tests::agent::Agent;
-use vipward_tests::cluster::admin::{Admin, Kind, Object};
-use vipward_tests::cluster::forwarder::Cut;
-use vipward_tests::cluster::{Cluster, ClusterOptions, Endpoint, N1, N2, N3, NodeId, ServiceSpec, scenario};
-use vipward_tests::scene::wait_until_running;
+use vipward_tests::{
+    agent::{Agent, wait_until_running},
+    cluster::{
+        Admin, Cluster, ClusterOptions, Cut, Endpoint, Kind, N1, N2, N3, NodeId, Object, ServiceSpec,
+        scenario,
+    },
+};
 
 use super::{PATIENCE, VIP};
 

@@ -3,10 +3,11 @@ use std::net::SocketAddrV4;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::datagrams::{Datagrams, bind_locally};
-use vipward_tests::lan::NeighbourState;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    frames::{Arp, Mac},
+    lan::{NeighbourState, Wire},
+    measure::{Datagrams, bind_locally},
+};
 
 use super::{B, PATIENCE, Segment, VIP};
 

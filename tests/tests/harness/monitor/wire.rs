@@ -2,13 +2,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::monitor::{AnnouncementForm, DoubleKind, Gap, Monitor, Move};
-use vipward_tests::probe::Answerer;
-use vipward_tests::responder::Responder;
-use vipward_tests::scene::ip;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::ip,
+    frames::{Arp, Mac},
+    kit::wait_until,
+    lan::{Responder, Wire},
+    measure::{AnnouncementForm, Answerer, DoubleKind, Gap, Monitor, Move},
+};
 
 use super::{A, B, PATIENCE, Segment, VIP};
 

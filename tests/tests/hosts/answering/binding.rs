@@ -6,17 +6,12 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use ipnet::IpNet;
-use vipward_tests::arp::Mac;
-use vipward_tests::family::Family;
-use vipward_tests::lan::Host;
-use vipward_tests::message::Message;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{
-    NODE, PATIENCE, Scene, answers_in, belief, request_of_client, wait_until_running,
+use vipward_tests::{
+    agent::{NODE, PATIENCE, Scene, answers_in, belief, request_of_client, wait_until_running},
+    frames::{Family, Mac, Message},
+    kit::{output_of, tools, wait_until},
+    lan::{Host, Wire},
 };
-use vipward_tests::tools;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
 
 /// Returns a configuration that binds these addresses to `lo`.
 fn bound(vips: &[IpAddr]) -> String {

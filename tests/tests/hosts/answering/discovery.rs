@@ -5,18 +5,18 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use vipward_tests::agent::{Agent, LogLine};
-use vipward_tests::arp::Mac;
-use vipward_tests::family::Family;
-use vipward_tests::lan::{Host, NeighbourState};
-use vipward_tests::message::Message;
-use vipward_tests::nd::{ALL_NODES, NONCE, Nd, mac_of};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{
-    CLIENT, NODE, PATIENCE, ROGUE, Scene, answers_in, counter, request_of_client, send_datagram, vip_status,
+use vipward_tests::{
+    agent::{
+        Agent, CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, answers_in, counter, request_of_client,
+        send_datagram, vip_status,
+    },
+    frames::{
+        Family, Mac, Message,
+        nd::{ALL_NODES, NONCE, Nd, mac_of},
+    },
+    kit::{output_of, wait_until},
+    lan::{Host, NeighbourState, Wire},
 };
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
 
 use super::{held, wait_out_the_rounds};
 

@@ -6,18 +6,16 @@ use std::{thread, time::Duration};
 use anyhow::{Context, Result};
 use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Mac, OddArp};
-use vipward_tests::family::Family;
-use vipward_tests::lan::Nic;
-use vipward_tests::message::Message;
-use vipward_tests::probe::{ArpProbe, ProbeMode};
-use vipward_tests::scene::{
-    NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, counter, ip, net, request_of_client,
-    vip_status,
+use vipward_tests::{
+    agent::{
+        Agent, NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, counter, ip, net,
+        request_of_client, vip_status,
+    },
+    frames::{Family, Mac, Message, OddArp},
+    kit::wait_until,
+    lan::{Nic, Wire},
+    measure::{ArpProbe, ProbeMode},
 };
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
 
 /// Returns the VIP in the form in which an operator or kube-proxy binds it.
 fn bound() -> Result<Ipv4Net> {

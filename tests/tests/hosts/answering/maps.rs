@@ -3,9 +3,11 @@
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use vipward_tests::arp::Arp;
-use vipward_tests::scene::{ROGUE, Scene, VIP, answers_to, clients_request, ip, map_dump};
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{ROGUE, Scene, VIP, answers_to, clients_request, ip, map_dump},
+    frames::Arp,
+    lan::Wire,
+};
 
 const CONFIG: &str = "
 vips:

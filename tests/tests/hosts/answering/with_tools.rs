@@ -2,11 +2,12 @@
 //! kernel's own resolver: all get the node's MAC.
 
 use anyhow::Result;
-use vipward_tests::family::Family;
-use vipward_tests::lan::Host;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, Pair, Scene, VIP};
-use vipward_tests::tools;
+use vipward_tests::{
+    agent::{NODE, Pair, Scene, VIP},
+    frames::Family,
+    kit::{output_of, tools},
+    lan::Host,
+};
 
 use super::{HELD, HELD_NATIVE, held};
 

@@ -4,11 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use anyhow::Result;
-use vipward_tests::agent::{Agent, AgentOptions, Capability};
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::Host;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::PATIENCE;
+use vipward_tests::{
+    agent::{Agent, AgentOptions, Bpffs, Capability, PATIENCE},
+    kit::output_of,
+    lan::Host,
+};
 
 /// Exit code for a wrong configuration.
 const BAD_CONFIGURATION: i32 = 3;

@@ -5,13 +5,15 @@ use std::net::IpAddr;
 use anyhow::{Context, Result, ensure};
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
-use vipward_tests::agent::{Agent, AgentOptions, Capability};
-use vipward_tests::arp::Mac;
-use vipward_tests::lan::{Host, Nic, connect};
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node, ask};
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, net, start_agent};
-use vipward_tests::tools::target_dir;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{
+        Agent, AgentOptions, Attachment, Capability, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ask, ip, net,
+        start_agent,
+    },
+    frames::Mac,
+    kit::{tools::target_dir, wait_until},
+    lan::{Host, Nic, connect},
+};
 
 /// Exit code for a pin directory that another agent uses.
 const NOT_ALONE: i32 = 5;

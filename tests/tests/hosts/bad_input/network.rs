@@ -4,11 +4,12 @@
 use std::net::IpAddr;
 
 use anyhow::Result;
-use vipward_tests::arp::Mac;
-use vipward_tests::lan::{Host, Nic, connect};
-use vipward_tests::node::{Attachment, Node, ask};
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Attachment, NODE, Node, PATIENCE, VIP, ask, ip},
+    frames::Mac,
+    kit::wait_until,
+    lan::{Host, Nic, connect},
+};
 
 const SECOND_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x22]);
 

@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use vipward_tests::agent::{Agent, AgentOptions, Capability};
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::Host;
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, AgentOptions, Attachment, Bpffs, Capability, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ip},
+    kit::wait_until,
+    lan::Host,
+};
 
 /// Exit code for a host that cannot run the agent.
 const UNFIT_HOST: i32 = 4;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use object::{Object, ObjectSection, ObjectSymbol};
-use vipward_tests::kernel::object_path;
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
-use vipward_tests::scene::{NODE, PATIENCE, VIP};
+use vipward_tests::{
+    agent::{Attachment, HOLDS_ONE, NODE, Node, PATIENCE, VIP},
+    oracle::kernel::object_path,
+};
 
 /// `r0 = *(u64 *)(r10 + 8)`: no program may read above its stack.
 const READS_ABOVE_ITS_STACK: [u8; 8] = [0x79, 0xa0, 0x08, 0, 0, 0, 0, 0];

@@ -4,12 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use vipward_tests::agent::{Agent, LogLine};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::Nic;
-use vipward_tests::responder::Responder;
-use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net, wait_until_heard};
-use vipward_tests::wire::{Frame, Wire};
+use vipward_tests::{
+    agent::{Agent, LogLine, NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net, wait_until_heard},
+    frames::{Arp, Mac},
+    lan::{Frame, Nic, Responder, Wire},
+};
 
 use super::{begins, bound, conflicts_of, ends, forged};
 

@@ -6,16 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use vipward_common::MAX_OFFENDERS;
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::flood::Flood;
-use vipward_tests::lan::{Host, NeighbourState, Nic};
-use vipward_tests::probe::{Answerer, ArpProbe, ProbeMode};
-use vipward_tests::scene::{
-    CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_heard,
+use vipward_tests::{
+    agent::{Agent, CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_heard},
+    frames::{Arp, Mac},
+    kit::wait_until,
+    lan::{Flood, Host, NeighbourState, Nic, Wire},
+    measure::{Answerer, ArpProbe, ProbeMode},
 };
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
 
 use super::{forged, has_role};
 

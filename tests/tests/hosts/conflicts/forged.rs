@@ -6,18 +6,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use vipward_tests::agent::Agent;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::datagrams::{Datagrams, Received, bind_locally};
-use vipward_tests::family::Family;
-use vipward_tests::lan::Nic;
-use vipward_tests::message::Message;
-use vipward_tests::nd::{Nd, SOLICITATION};
-use vipward_tests::scene::{
-    NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net, wait_until_heard, wait_until_running,
+use vipward_tests::{
+    agent::{
+        Agent, NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net, wait_until_heard, wait_until_running,
+    },
+    frames::{
+        Arp, Family, Mac, Message,
+        nd::{Nd, SOLICITATION},
+    },
+    kit::wait_until,
+    lan::{Nic, Wire},
+    measure::{Datagrams, Received, bind_locally},
 };
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
 
 /// Most datagrams that may go elsewhere than to the holder, of a hundred.
 const MOST_PERCENT: usize = 5;

@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
-use vipward_tests::agent::{Agent, AgentOptions, LogLine};
-use vipward_tests::arp::Arp;
-use vipward_tests::responder::Responder;
-use vipward_tests::scene::{NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, map_dump};
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
+use vipward_tests::{
+    agent::{
+        Agent, AgentOptions, LogLine, NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip,
+        map_dump,
+    },
+    frames::Arp,
+    kit::wait_until,
+    lan::{Frame, Responder, Wire},
+};
 
 use super::{TAKEN_AFTER, conflicts_of, has_role, wait_until_held};
 

@@ -7,15 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use vipward_tests::agent::{Agent, AgentOptions};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::Nic;
-use vipward_tests::process::Process;
-use vipward_tests::responder::Responder;
-use vipward_tests::scene::{CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, ip, net, wait_until_running};
-use vipward_tests::tools;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::{Frame, Wire};
+use vipward_tests::{
+    agent::{
+        Agent, AgentOptions, CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, ip, net, wait_until_running,
+    },
+    frames::{Arp, Mac},
+    kit::{Process, tools, wait_until},
+    lan::{Frame, Nic, Responder, Wire},
+};
 
 use super::{TAKEN_AFTER, begins, bound, conflicts_of, ends, has_role, wait_until_held, wait_until_in_use};
 

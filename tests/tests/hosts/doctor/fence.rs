@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
-use vipward_tests::cluster::{ClusterOptions, N1, N2, ServiceSpec, scenario};
-use vipward_tests::node::{HOLDS_ONE, Node};
-use vipward_tests::scene::{NODE, PATIENCE, VIP, empty_map};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{HOLDS_ONE, NODE, Node, PATIENCE, VIP, empty_map},
+    cluster::{ClusterOptions, N1, N2, ServiceSpec, scenario},
+    kit::wait_until,
+};
 
-use super::report::{ILL, doctor, doctor_at};
-use super::{GREEN, RED, YELLOW};
+use super::{
+    GREEN, RED, YELLOW,
+    report::{ILL, doctor, doctor_at},
+};
 
 #[test]
 fn when_the_agent_is_killed_the_fence_runs_out_and_is_red() -> Result<()> {

@@ -6,9 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use vipward_tests::agent::Agent;
-use vipward_tests::lan::Host;
-use vipward_tests::node::Node;
+use vipward_tests::{
+    agent::{Agent, Node},
+    lan::Host,
+};
 
 /// The exit code for a red check.
 pub(crate) const ILL: i32 = 8;

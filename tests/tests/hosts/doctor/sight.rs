@@ -7,15 +7,16 @@ use std::process::Command;
 
 use anyhow::Result;
 use tempfile::TempDir;
-use vipward_tests::agent::Agent;
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::Host;
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::Scene;
+use vipward_tests::{
+    agent::{Agent, Attachment, Bpffs, HOLDS_ONE, Node, Scene},
+    kit::output_of,
+    lan::Host,
+};
 
-use super::report::{ILL, Report, doctor, doctor_at};
-use super::{GREEN, RED, UNKNOWN, YELLOW};
+use super::{
+    GREEN, RED, UNKNOWN, YELLOW,
+    report::{ILL, Report, doctor, doctor_at},
+};
 
 /// Arguments of setpriv(1) for the user nobody, without any right.
 const AS_NOBODY: [&str; 9] = [

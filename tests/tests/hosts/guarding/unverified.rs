@@ -6,12 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use vipward_tests::arp::{Arp, Mac, OddArp};
-use vipward_tests::family::Family;
-use vipward_tests::lan::NeighbourState;
-use vipward_tests::nd::{Nd, TARGET_MAC};
-use vipward_tests::scene::{CLIENT, Pair, belief, counter, ip, wait_until_heard};
-use vipward_tests::wire::{GuestWire, Wire};
+use vipward_tests::{
+    agent::{CLIENT, Pair, belief, counter, ip, wait_until_heard},
+    frames::{
+        Arp, Family, Mac, OddArp,
+        nd::{Nd, TARGET_MAC},
+    },
+    lan::{GuestWire, NeighbourState, Wire},
+};
 
 use super::{FORGED, conflict_lines};
 

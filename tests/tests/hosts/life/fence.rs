@@ -9,16 +9,13 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use ipnet::IpNet;
 use nix::sys::signal::Signal;
-use vipward_tests::agent::LogLine;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::family::Family;
-use vipward_tests::lan::{Host, Nic};
-use vipward_tests::message::Message;
-use vipward_tests::node::{Attachment, Node};
-use vipward_tests::probe::ArpProbe;
-use vipward_tests::scene::{NODE, PATIENCE, VIP, counter, ip, net};
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{Attachment, LogLine, NODE, Node, PATIENCE, VIP, counter, ip, net},
+    frames::{Arp, Family, Mac, Message},
+    kit::wait_until,
+    lan::{Host, Nic, Wire},
+    measure::ArpProbe,
+};
 
 /// Number of requests that show silence.
 const SOME: usize = 300;

@@ -1,11 +1,10 @@
 //! The end: after a withdrawal or an unload, nothing answers.
 
 use anyhow::Result;
-use vipward_tests::node::Node;
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip};
-use vipward_tests::tools::bpftool;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{NODE, Node, PATIENCE, VIP, ip},
+    kit::{output_of, tools::bpftool, wait_until},
+};
 
 /// Number of requests that show silence.
 const SOME: usize = 300;

@@ -2,12 +2,15 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vipward_tests::family::Family;
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, VIP};
-use vipward_tests::tools::{bpftool, target_dir};
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Attachment, HOLDS_ONE, NODE, Node, PATIENCE, VIP},
+    frames::Family,
+    kit::{
+        output_of,
+        tools::{bpftool, target_dir},
+        wait_until,
+    },
+};
 
 /// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 300;

@@ -3,8 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_common::maps;
-use vipward_tests::node::Node;
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, map_dump};
+use vipward_tests::agent::{NODE, Node, PATIENCE, VIP, ip, map_dump};
 
 /// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 300;

@@ -11,15 +11,14 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_common::{FieldName, Role, VipEntry, VipKeyV4, WireState, maps};
-use vipward_tests::agent::{Agent, Capability, LogLine};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::lan::Nic;
-use vipward_tests::node::{Attachment, Node};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{NODE, PATIENCE, VIP, ip, map_dump, net, overwrite};
-use vipward_tests::tools::bpftool;
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{
+        Agent, Attachment, Capability, LogLine, NODE, Node, PATIENCE, VIP, ip, map_dump, net, overwrite,
+    },
+    frames::{Arp, Mac},
+    kit::{output_of, tools::bpftool, wait_until},
+    lan::{Nic, Wire},
+};
 
 /// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 300;

@@ -3,15 +3,15 @@
 use std::net::Ipv4Addr;
 
 use anyhow::Result;
-use vipward_tests::agent::AgentOptions;
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::{Host, Lan, Nic, connect};
-use vipward_tests::node::{Attachment, HOLDS_ONE, Node, ask};
-use vipward_tests::process::output_of;
-use vipward_tests::scene::{CLIENT, NODE, PATIENCE, VIP, ip, net, start_agent, vip_status};
-use vipward_tests::wait::wait_until;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{
+        AgentOptions, Attachment, Bpffs, CLIENT, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ask, ip, net,
+        start_agent, vip_status,
+    },
+    frames::{Arp, Mac},
+    kit::{output_of, wait_until},
+    lan::{Host, Lan, Nic, Wire, connect},
+};
 
 const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x77]);
 /// A VIP in a subnet that no host has at first.

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ipnet::Ipv4Net;
-use vipward_tests::agent::{Agent, AgentOptions, LogLine};
-use vipward_tests::arp::Mac;
-use vipward_tests::bpffs::Bpffs;
-use vipward_tests::lan::{Host, Nic, connect};
-use vipward_tests::node::ask;
-use vipward_tests::scene::PATIENCE;
-use vipward_tests::wait::wait_until;
+use vipward_tests::{
+    agent::{Agent, AgentOptions, Bpffs, LogLine, PATIENCE, ask},
+    frames::Mac,
+    kit::wait_until,
+    lan::{Host, Nic, connect},
+};
 
 const INTERFACES: u8 = 200;
 /// Longest time from the agent's start until the program is on all

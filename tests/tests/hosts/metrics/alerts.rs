@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use vipward_tests::prometheus::promtool;
+use vipward_tests::measure::prometheus::promtool;
 
 use super::{in_checkout, read, yaml};
 

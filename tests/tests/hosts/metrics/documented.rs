@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 
-use super::exposition::{Exposition, Metric};
-use super::read;
+use super::{
+    exposition::{Exposition, Metric},
+    read,
+};
 
 /// The mark of the metrics that the controller alone has.
 const OF_THE_CONTROLLER: &str = "(controller)";

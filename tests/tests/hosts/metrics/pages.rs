@@ -6,25 +6,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
-use vipward_tests::agent::{Agent, AgentOptions, LogLine};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::family::Family;
-use vipward_tests::hook::Hooked;
-use vipward_tests::http::{self, Answer};
-use vipward_tests::lan::{Host, Nic};
-use vipward_tests::message::Message;
-use vipward_tests::process::output_of;
-use vipward_tests::prometheus::promtool;
-use vipward_tests::scene::{
-    NODE, PATIENCE, ROGUE, Scene, VIP, answers_in, answers_to, clients_request, ip, request_of_client,
-    start_agent, vip_status, wait_until_heard, wait_until_running,
+use vipward_tests::{
+    agent::{
+        Agent, AgentOptions, LogLine, NODE, PATIENCE, ROGUE, Scene, VIP, answers_in, answers_to,
+        clients_request, ip, request_of_client, start_agent, vip_status, wait_until_heard,
+        wait_until_running,
+    },
+    frames::{Arp, Family, Mac, Message},
+    kit::{output_of, tools, wait_for},
+    lan::{
+        Hooked, Host, Nic, Wire,
+        http::{self, Answer},
+    },
+    measure::prometheus::promtool,
 };
-use vipward_tests::tools;
-use vipward_tests::wait::wait_for;
-use vipward_tests::wire::Wire;
 
-use super::PAGES;
-use super::exposition::Exposition;
+use super::{PAGES, exposition::Exposition};
 
 const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]";
 /// The agent's exit code for a failure while it ran.

@@ -9,21 +9,25 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use regex::Regex;
 use serde_json::{Value, json};
-use vipward_tests::arp::{Arp, Mac};
-use vipward_tests::chart::{self, Panel};
-use vipward_tests::cluster::forwarder::Cut;
-use vipward_tests::cluster::{Cluster, ClusterOptions, N1, N2, NodeId, ServiceSpec, scenario};
-use vipward_tests::http;
-use vipward_tests::prometheus::{INTERVAL, Prometheus, promtool};
-use vipward_tests::scene::{PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, wait_until_heard};
-use vipward_tests::tools::target_dir;
-use vipward_tests::wait::wait_for;
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, wait_until_heard},
+    cluster::{Cluster, ClusterOptions, Cut, N1, N2, NodeId, ServiceSpec, scenario},
+    frames::{Arp, Mac},
+    kit::{tools::target_dir, wait_for},
+    lan::{Wire, http},
+    measure::{
+        chart::{self, Panel},
+        prometheus::{INTERVAL, Prometheus, promtool},
+    },
+};
 
-use super::alerts::{alerts, name};
-use super::documented::{assert_documented, assert_documented_of_the_controller};
-use super::exposition::Exposition;
-use super::{PAGES, in_checkout};
+use super::{
+    PAGES,
+    alerts::{alerts, name},
+    documented::{assert_documented, assert_documented_of_the_controller},
+    exposition::Exposition,
+    in_checkout,
+};
 
 const PORT: u16 = 9647;
 const CONTROLLERS_PORT: u16 = 9648;

@@ -6,19 +6,20 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
-use vipward_tests::agent::Agent;
-use vipward_tests::family::Family;
-use vipward_tests::lan::{BondMode, VlanProtocol};
-use vipward_tests::message::Message;
-use vipward_tests::nd::ALL_ROUTERS;
-use vipward_tests::node::ask;
-use vipward_tests::scene::wait_until_running;
-use vipward_tests::vm::{Control, Machine};
-use vipward_tests::wire::Wire;
+use vipward_tests::{
+    agent::{Agent, ask, wait_until_running},
+    frames::{Family, Message, nd::ALL_ROUTERS},
+    lan::{
+        BondMode, VlanProtocol, Wire,
+        vm::{Control, Machine},
+    },
+};
 
-use crate::asking::{Asking, row};
-use crate::cables::{BOND, Cables, FAR, NICS, Top};
-use crate::segment::{Kind, Segment};
+use crate::{
+    asking::{Asking, row},
+    cables::{BOND, Cables, FAR, NICS, Top},
+    segment::{Kind, Segment},
+};
 
 const BACKUP: Top = Top::Bond(BondMode::ActiveBackup);
 /// VLAN of the device on the bond.

@@ -3,8 +3,7 @@
 use std::thread::sleep;
 
 use anyhow::Result;
-use vipward_tests::hook::{Hook, Hooked};
-use vipward_tests::vm::Machine;
+use vipward_tests::lan::{Hook, Hooked, vm::Machine};
 
 use super::{SEEN, endure, on_node};
 use crate::segment::{Kind, Segment};

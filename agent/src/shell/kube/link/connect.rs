@@ -4,7 +4,7 @@
 //! A connection whose other end has vanished looks like a quiet one. The kernel therefore probes a
 //! quiet connection (TCP keep-alive), and closes one whose data is not acknowledged
 //! (`TCP_USER_TIMEOUT`). It fails within the lease duration. A server may acknowledge and not
-//! answer: then the deadline of each request ends it, and [`crate::shell::kube::reading::reader`] ends watches.
+//! answer: then the deadline of each request ends it, and the reader ends watches.
 //!
 //! kube's `ClientBuilder` cannot do this, so this module composes its layers. It leaves out the
 //! retries: a request has one deadline, and the core decides by its result.

@@ -7,7 +7,7 @@
 //!
 //! A watch ends, and begins anew at the version that it has reached, when
 //! - the API server ends it, as requested, after 30 to 60 seconds;
-//! - its connection fails, which the kernel notices within the lease duration ([`crate::shell::kube::link::connect`]);
+//! - its connection fails, which the kernel notices within the lease duration (`link::connect`);
 //! - the API server is 5 seconds late to end it: the connection lives, but the server behind it
 //!   does not answer;
 //! - it is the watch of the Leases, and nothing has come for half a lease duration, although nodes

@@ -5,8 +5,11 @@ use std::net::Ipv6Addr;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::engine::{CONTROLLER, Policies, Write};
-use super::{Row, check, patched};
+use super::{
+    Row, check,
+    engine::{CONTROLLER, Policies, Write},
+    patched,
+};
 
 const FINALIZER: &str = "vipward.io/claim";
 const LABEL: &str = "app.kubernetes.io/managed-by";

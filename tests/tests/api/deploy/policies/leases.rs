@@ -3,8 +3,11 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::engine::{CONTROLLER, Policies, Write};
-use super::{Row, check, patched};
+use super::{
+    Row, check,
+    engine::{CONTROLLER, Policies, Write},
+    patched,
+};
 
 const SESSION: &str = "0000000000000001";
 const ENDED: &str = "vipward.io/ended";

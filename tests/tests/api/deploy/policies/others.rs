@@ -3,8 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::engine::Write;
-use super::{Row, check, patched};
+use super::{Row, check, engine::Write, patched};
 
 fn service() -> Value {
     json!({

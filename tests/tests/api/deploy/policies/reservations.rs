@@ -3,8 +3,11 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::engine::{CONTROLLER, Write};
-use super::{Row, check, patched};
+use super::{
+    Row, check,
+    engine::{CONTROLLER, Write},
+    patched,
+};
 
 const WHO: Option<&str> = Some("changes nothing of who has a VIP");
 

@@ -19,7 +19,9 @@ fn no_answer() -> Result<String, RequestError> {
 #[test]
 fn the_pod_says_whether_it_stays_and_to_what_it_belongs() {
     let owner = json!([{"kind": "DaemonSet", "name": "vipward", "apiVersion": "apps/v1", "uid": "u"}]);
-    let disrupted = |reason: &str| json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]});
+    let disrupted = |reason: &str| -> Value {
+        json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]})
+    };
     let rows = [
         (
             found(&json!({"metadata": {"ownerReferences": owner}})),

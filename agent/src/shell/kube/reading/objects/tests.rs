@@ -224,7 +224,9 @@ fn a_service_of_another_type_is_read_as_such() {
 
 #[test]
 fn endpoints_count_by_their_conditions() {
-    let endpoint = |node: Option<&str>, conditions: Value| json!({"addresses": ["10.0.0.1"], "nodeName": node, "conditions": conditions});
+    let endpoint = |node: Option<&str>, conditions: Value| -> Value {
+        json!({"addresses": ["10.0.0.1"], "nodeName": node, "conditions": conditions})
+    };
     let rows = [
         (endpoint(Some("a"), json!({})), (vec!["a"], vec![], false), "no conditions: ready"),
         (endpoint(Some("a"), json!({"ready": true})), (vec!["a"], vec![], false), "ready"),

@@ -1,0 +1,76 @@
+//! Effects of the Leases of all nodes: who the peers are, and whose sessions have ended.
+
+use super::Engine;
+use crate::{
+    ownership::{command::Command, event::Outcome, nodes::Deposed},
+    records::{LeaseRecord, NodeName},
+};
+
+impl Engine {
+    pub(super) fn on_lease(&mut self, record: LeaseRecord) {
+        if record.node == self.nodes.settings.node {
+            self.on_own_lease_seen(Some(&record));
+        }
+        self.take_lease(record);
+    }
+
+    fn take_lease(&mut self, record: LeaseRecord) {
+        if self.nodes.take_lease(record, self.now) {
+            self.update_peers();
+            self.evaluate_all();
+        }
+    }
+
+    pub(super) fn on_lease_gone(&mut self, name: &NodeName) {
+        if *name == self.nodes.settings.node {
+            self.on_own_lease_seen(None);
+        }
+        if self.nodes.lose_lease(name, self.now) {
+            self.update_peers();
+            self.evaluate_all();
+        }
+    }
+
+    /// Sets the peers, once all Leases have been listed. If a peer were removed
+    /// too early, the program would not give way to it.
+    pub(super) fn update_peers(&mut self) {
+        if !self.has_begun() {
+            return;
+        }
+        let peers = self.nodes.peers();
+        if self.peers.as_ref() != Some(&peers) {
+            self.peers = Some(peers.clone());
+            self.command(Command::SetPeers(peers));
+        }
+    }
+
+    pub(super) fn on_deposed(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
+        self.nodes.count_deposing(&name, matches!(outcome, Outcome::Done(_)));
+        match self.nodes.on_deposed(&name, outcome, self.now) {
+            Some(Deposed::Done(record)) => self.take_answer(*record),
+            Some(Deposed::Read) => self.command(Command::ReadLease(name)),
+            Some(Deposed::Again) | None => {}
+        }
+    }
+
+    pub(super) fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
+        self.nodes.end_deposing(name);
+        let is_read = matches!(outcome, Outcome::Done(_));
+        match outcome {
+            Outcome::Done(record) => self.take_answer(record),
+            Outcome::Missing => self.on_lease_gone(name),
+            Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => {}
+        }
+        let write = self.nodes.depose_suspect(name, is_read, self.now);
+        self.commands.extend(write.map(Command::WriteLease));
+    }
+
+    /// Takes in another node's Lease from the answer to a request. If the watch has shown a later one
+    /// meanwhile, that stays: the watch does not show it again, and an ended session would seem to live.
+    fn take_answer(&mut self, record: LeaseRecord) {
+        let known = self.nodes.lease(&record.node);
+        if known.is_none_or(|known| !record.version.is_older_than(&known.version)) {
+            self.take_lease(record);
+        }
+    }
+}

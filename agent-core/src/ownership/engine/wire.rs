@@ -1,0 +1,120 @@
+//! Effects of wire failover: the findings of this node's witness, and the witness's next plan.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::{
+    liveness::{Answers, Finding, Word},
+    ownership::command::{Command, Notice},
+    records::Session,
+};
+
+impl Engine {
+    /// Takes in what the witness has found.
+    pub(super) fn on_witnessed(&mut self, finding: Finding) {
+        match finding {
+            Finding::Silent { session, round } => self.nodes.on_silent(session, round, self.now),
+            Finding::Answers { session } => self.nodes.wire.suspects.answers(session),
+            Finding::Pinged { by, lately } => {
+                if self.nodes.wire.on_pinged(by, lately, self.now) {
+                    self.nodes.own.renew_now(self.now);
+                }
+            }
+            Finding::Contact { interface, heard, answers } => {
+                self.on_contact(&interface, heard, answers);
+            }
+            Finding::Ended(word) => self.on_told_end(word),
+        }
+    }
+
+    /// Takes in what the witness has found of an interface.
+    fn on_contact(&mut self, interface: &Arc<str>, heard: bool, answers: Answers) {
+        if self.nodes.wire.contacts.take_in(interface, heard, answers, self.now) {
+            self.set_deaf(Arc::clone(interface), false);
+        }
+        self.evaluate_all();
+    }
+
+    /// Takes in that a peer has told the program the end of a session. The Lease shows if that is true:
+    /// until a renewal that is sent from now on has succeeded, the program counts the session as ended.
+    fn on_told_end(&mut self, Word { session, number }: Word) {
+        let own = &mut self.nodes.own;
+        if own.session_of_fence() != Some(session) {
+            return;
+        }
+        let reads = own.fence.on_told(number, self.nodes.settings.renewal, self.now);
+        if reads && own.lives() && !own.is_renewing() {
+            self.read_own_lease();
+        }
+    }
+
+    /// Takes in that a peer has said that the session has ended, and that it has not. After several
+    /// such words, this node takes no part in wire failover for a while.
+    pub(super) fn on_false_end(&mut self, session: Session) {
+        let mute_for = self.nodes.wire.on_false_end(self.now);
+        if mute_for.is_some() {
+            self.nodes.own.renew_now(self.now);
+        }
+        self.command(Command::Notify(Notice::FalseEnd { session, mute_for }));
+    }
+
+    /// Lets the program refuse all frames if this node takes no part. Its Lease has no offer: from now
+    /// on, no node ends its session for silence on the wire.
+    pub(super) fn heed_none(&mut self) {
+        if !self.nodes.wire.may_offer(self.now) && self.nodes.wire.set_heeding(false) {
+            self.command(Command::SetHeeding(false));
+        }
+    }
+
+    /// Takes the steps of wire failover that are due.
+    pub(super) fn tick_wire(&mut self) {
+        if self.nodes.wire.scale.is_none() {
+            return;
+        }
+        for (interface, is_deaf) in self.nodes.judge_contacts(self.now) {
+            self.set_deaf(interface, is_deaf);
+        }
+        self.commands.extend(self.nodes.suspects_to_read(self.now).into_iter().map(Command::ReadLease));
+        if let Some((moves, lasts)) = self.nodes.judge_end(self.now) {
+            self.command(Command::Notify(Notice::WireSlow { moves, lasts }));
+        }
+    }
+
+    /// Gives the witness another plan, if the plan has changed. Until all Leases have been listed, the
+    /// program goes on to hear the peers of the former process, and answers their pings.
+    pub(super) fn tick_wire_plan(&mut self) {
+        if !self.synced || !std::mem::take(&mut self.nodes.wire.is_stale) {
+            return;
+        }
+        let plan = self.nodes.wire_plan();
+        if plan == self.nodes.wire.plan {
+            return;
+        }
+        let forgotten = self.nodes.wire.contacts.keep(&plan);
+        if self.nodes.wire.set_plan(&plan, self.now) {
+            self.nodes.own.renew_now(self.now);
+        }
+        self.command(Command::SetWire(plan));
+        // Where no peer is pinged any longer, silence is no fault of this node.
+        for interface in forgotten {
+            self.set_deaf(interface, false);
+        }
+    }
+
+    /// Tells that an interface has become deaf or is no longer, and takes in what counts now.
+    fn set_deaf(&mut self, interface: Arc<str>, is_deaf: bool) {
+        self.command(Command::Notify(Notice::WireContact { interface, is_deaf }));
+        self.take_interfaces();
+    }
+
+    /// Takes in the interfaces that count, if they have changed.
+    pub(super) fn take_interfaces(&mut self) {
+        let interfaces = self.nodes.wire.contacts.that_count();
+        if self.nodes.own.interfaces != interfaces {
+            self.nodes.own.interfaces = interfaces;
+            self.nodes.own.renew_now(self.now);
+            self.nodes.wire.is_stale = true;
+            self.evaluate_all();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The engine's view of wire failover, for reports.
+
+use serde::{Deserialize, Serialize};
+
+use super::Engine;
+use crate::{
+    base::time::Monotonic,
+    ownership::nodes::{Nodes, WireCounts},
+    records::{Mode, Offer, Wid},
+};
+
+/// Reason why this node's session ends only when its Lease is silent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quiet {
+    /// This node has no key.
+    NoKey,
+    /// None of this node's keys is accepted by all living nodes on its segments.
+    NoCommonKey,
+    /// The witness of this node does not run.
+    NoWitness,
+    /// This node was deposed twice although it lived.
+    FalseMoves,
+    /// Peers said twice that this node's session had ended, and it had not.
+    FalseEnds,
+    /// This node answers for no VIP.
+    NoVip,
+    /// No other living node shares a segment with this one.
+    Alone,
+    /// Too few nodes ping this one.
+    TooFew,
+}
+
+impl Quiet {
+    /// All reasons.
+    pub const ALL: [Self; 8] = [
+        Self::NoKey,
+        Self::NoCommonKey,
+        Self::NoWitness,
+        Self::FalseMoves,
+        Self::FalseEnds,
+        Self::NoVip,
+        Self::Alone,
+        Self::TooFew,
+    ];
+
+    /// Returns the name that every output uses.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoKey => "no_key",
+            Self::NoCommonKey => "no_common_key",
+            Self::NoWitness => "no_witness",
+            Self::FalseMoves => "false_moves",
+            Self::FalseEnds => "false_ends",
+            Self::NoVip => "no_vip",
+            Self::Alone => "alone",
+            Self::TooFew => "too_few",
+        }
+    }
+}
+
+/// Wire failover, as this node takes part in it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct WireView {
+    /// The factor of all times (`--wire`).
+    pub scale: u32,
+    /// Time without an answer after which a holder may be silent.
+    pub silent_after_seconds: f64,
+    /// The number of this node as a witness.
+    pub wid: Option<String>,
+    /// The key in use.
+    pub key: Option<u8>,
+    /// True if the witnesses may end this node's session.
+    pub on: bool,
+    /// The reason why they may not.
+    pub quiet: Option<Quiet>,
+    /// The number of the configuration.
+    pub round: u64,
+    /// The nodes that may witness for this one.
+    pub invited: Vec<String>,
+    /// The nodes whose word counts.
+    pub set: Vec<String>,
+    /// The number of them that must find this node silent.
+    pub quorum: usize,
+    /// Time until this node takes part again after false moves or false words.
+    pub slow_for_seconds: Option<f64>,
+    /// The interfaces without contact with peers that live. They count as without carrier.
+    pub deaf: Vec<String>,
+    /// The interfaces, deaf ones included, over which no peer answers although one lives there. This
+    /// node takes no VIP there that is new or was another's.
+    pub without_contact: Vec<String>,
+    /// The nodes that this one pings.
+    pub nodes: Vec<WireNodeView>,
+    /// Sessions of other nodes that this node has ended because they were silent on the wire.
+    pub deposed_by_wire: u64,
+    /// Sessions that it has ended because their Leases were silent.
+    pub deposed_by_lease: u64,
+    /// Times that this node's session was ended for silence although it lived.
+    pub false_moves: u64,
+    /// Times that a peer said that this node's session had ended, and it had not.
+    pub false_ends: u64,
+}
+
+/// A node that this one pings.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct WireNodeView {
+    /// Its name.
+    pub node: String,
+    /// Its session.
+    pub session: String,
+    /// True if this node's word about it counts.
+    pub watched: bool,
+    /// True if it pings this node.
+    pub pings: bool,
+    /// True if it is silent, and about to be deposed.
+    pub silent: bool,
+}
+
+impl WireView {
+    /// Returns the number of nodes about which this node's word counts.
+    pub fn watched(&self) -> usize {
+        self.nodes.iter().filter(|node| node.watched).count()
+    }
+}
+
+impl Nodes {
+    fn node_of(&self, wid: Wid) -> String {
+        let node = self.partners().find(|(.., offer)| offer.wid == wid);
+        node.map_or_else(|| wid.to_string(), |(name, ..)| name.to_string())
+    }
+}
+
+impl Engine {
+    /// Returns the counts of wire failover.
+    pub fn wire_counts(&self) -> WireCounts {
+        self.nodes.wire.counts
+    }
+
+    /// Returns the view of wire failover, or none if this node takes no part.
+    pub fn wire_view(&self, now: Monotonic) -> Option<WireView> {
+        let wire = &self.nodes.wire;
+        let scale = wire.scale?;
+        let said = wire.said();
+        let names = |wids: &[Wid]| wids.iter().map(|wid| self.nodes.node_of(*wid)).collect();
+        let nodes = wire.plan.peers.iter().map(|peer| WireNodeView {
+            node: peer.node.to_string(),
+            session: peer.session.to_string(),
+            watched: peer.watched.is_some(),
+            pings: wire.pings(peer.wid) == Some(true),
+            silent: wire.suspects.has(&peer.node),
+        });
+        let slow = wire.slow_until().map(|until| until.saturating_since(now)).filter(|left| !left.is_zero());
+        let quiet = self.quiet(said, now);
+        let interfaces = self.nodes.own.interfaces.iter();
+        let without_contact = interfaces.filter(|interface| self.nodes.lacks_contact(interface, now));
+        Some(WireView {
+            scale: scale.factor(),
+            silent_after_seconds: scale.suspect().as_secs_f64(),
+            wid: wire.wid.map(|wid| wid.to_string()),
+            key: wire.key.map(|key| key.0),
+            on: quiet.is_none(),
+            quiet,
+            round: said.map_or(0, |offer| offer.round),
+            invited: said.map(|offer| names(&offer.invited)).unwrap_or_default(),
+            set: said.map(|offer| names(&offer.set)).unwrap_or_default(),
+            quorum: said.filter(|offer| offer.mode == Mode::Notice).map_or(0, Offer::quorum),
+            slow_for_seconds: slow.map(|left| left.as_secs_f64()),
+            deaf: wire.contacts.deaf().map(ToString::to_string).collect(),
+            without_contact: without_contact.map(|interface| interface.name.to_string()).collect(),
+            nodes: nodes.collect(),
+            deposed_by_wire: wire.counts.deposed_by_wire,
+            deposed_by_lease: wire.counts.deposed_by_lease,
+            false_moves: wire.counts.false_moves,
+            false_ends: wire.counts.false_ends,
+        })
+    }
+
+    fn quiet(&self, said: Option<&Offer>, now: Monotonic) -> Option<Quiet> {
+        let wire = &self.nodes.wire;
+        if wire.wid.is_none() {
+            Some(Quiet::NoWitness)
+        } else if wire.keys.is_empty() {
+            Some(Quiet::NoKey)
+        } else if wire.is_mute(now) {
+            Some(Quiet::FalseEnds)
+        } else if wire.key.is_none() {
+            Some(Quiet::NoCommonKey)
+        } else if wire.is_slow(now) {
+            Some(Quiet::FalseMoves)
+        } else if said.is_some_and(|offer| offer.mode == Mode::Notice) {
+            None
+        } else if !self.answers_for_any() {
+            Some(Quiet::NoVip)
+        } else if self.nodes.on_segments(now) == 0 {
+            Some(Quiet::Alone)
+        } else {
+            Some(Quiet::TooFew)
+        }
+    }
+}

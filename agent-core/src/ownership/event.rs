@@ -1,0 +1,191 @@
+//! Events that the engine receives, and the pinned state that it starts with.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use vipward_common::MacAddr;
+
+use crate::{
+    base::time::Monotonic,
+    liveness::Finding,
+    records::{ClaimRecord, Demand, KeyId, LeaseRecord, NodeInterface, NodeName, NodeRecord, Session, Wid},
+    segment::probing::Probed,
+};
+
+/// The pinned state at the agent's start.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    /// The session that the fence belongs to.
+    pub session: Option<Session>,
+    /// Time at which the fence lapses.
+    pub deadline: Monotonic,
+    /// Time until which the program answers without an agent: the deadline, or in mode hold the end of
+    /// holding over.
+    pub answers_until: Monotonic,
+    /// The entries that answer.
+    pub entries: BTreeMap<IpAddr, FoundEntry>,
+    /// The VIPs that are foreign, and their MACs.
+    pub foreign: BTreeMap<IpAddr, MacAddr>,
+    /// The VIPs that the program has yielded.
+    pub yielded: BTreeSet<IpAddr>,
+    /// The words of peers that the fence settles, as
+    /// [`Fenced::words_settled`](super::Fenced::words_settled).
+    pub words_settled: u64,
+}
+
+impl Found {
+    /// Returns the VIPs that the process before this one held (true), or guarded for another node.
+    pub fn vips(&self) -> BTreeMap<IpAddr, bool> {
+        let guarded = self.foreign.keys().chain(&self.yielded).map(|vip| (*vip, false));
+        let held = self.entries.iter().map(|(vip, entry)| (*vip, *entry == FoundEntry::Held));
+        guarded.chain(held).collect()
+    }
+}
+
+/// A pinned entry that answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FoundEntry {
+    /// The entry answers with this node's own MAC.
+    Held,
+    /// The entry answers with a successor's MAC.
+    Handover {
+        /// The successor's MAC.
+        mac: MacAddr,
+        /// Time at which the handover ends by itself.
+        until: Monotonic,
+    },
+}
+
+/// An event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// All objects have been listed once. An object without an event does not exist.
+    Synced,
+    /// A Lease was listed or changed.
+    Lease(LeaseRecord),
+    /// A Lease is gone.
+    LeaseGone(NodeName),
+    /// A claim was listed or changed.
+    Claim(ClaimRecord),
+    /// A claim is gone.
+    ClaimGone(IpAddr),
+    /// A Node was listed or changed.
+    Node(NodeRecord),
+    /// A Node is gone.
+    NodeGone(NodeName),
+    /// The wishes of the Services for a VIP have changed. If none: no Service wants it any more.
+    Demand(IpAddr, Option<Demand>),
+    /// This node's own interfaces that VIPs can be on.
+    Interfaces(Vec<NodeInterface>),
+    /// The outcome of [`Command::WriteLease`](super::Command::WriteLease), with the record as it
+    /// was written.
+    LeaseWritten {
+        /// The node whose Lease it is.
+        node: NodeName,
+        /// The outcome.
+        outcome: Outcome<LeaseRecord>,
+    },
+    /// The outcome of [`Command::ReadLease`](super::Command::ReadLease). It is
+    /// [`Outcome::Missing`] if there is no Lease.
+    LeaseRead {
+        /// The node whose Lease it is.
+        node: NodeName,
+        /// The outcome.
+        outcome: Outcome<LeaseRecord>,
+    },
+    /// The outcome of [`Command::WriteClaim`](super::Command::WriteClaim).
+    ClaimWritten {
+        /// The VIP.
+        vip: IpAddr,
+        /// The outcome.
+        outcome: Outcome<ClaimRecord>,
+    },
+    /// The outcome of [`Command::DeleteClaim`](super::Command::DeleteClaim).
+    ClaimDeleted {
+        /// The VIP.
+        vip: IpAddr,
+        /// The outcome.
+        outcome: Outcome<()>,
+    },
+    /// The outcome of [`Command::ReadClaim`](super::Command::ReadClaim). It is
+    /// [`Outcome::Missing`] if there is no claim.
+    ClaimRead {
+        /// The VIP.
+        vip: IpAddr,
+        /// The outcome.
+        outcome: Outcome<ClaimRecord>,
+    },
+    /// The result of [`Command::Probe`](super::Command::Probe). Another result may follow.
+    Probed {
+        /// The VIP.
+        vip: IpAddr,
+        /// The result.
+        probed: Probed,
+    },
+    /// The program reported an event about a VIP.
+    Wire {
+        /// The VIP.
+        vip: IpAddr,
+        /// The event.
+        heard: Wire,
+    },
+    /// This node's witness has found something.
+    Witnessed(Finding),
+    /// The keys of wire failover that this node has, the newest last.
+    WireKeys(Vec<KeyId>),
+    /// The number of this node as a witness, from its maps. None if its witness does not run.
+    WireSelf(Option<Wid>),
+    /// The agent is to end.
+    Stop(StopReason),
+    /// Time has passed.
+    Tick,
+}
+
+/// An event of the program about a VIP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wire {
+    /// A peer claims a VIP that this node answers for while its fence is valid.
+    Contested {
+        /// The peer's MAC.
+        mac: MacAddr,
+    },
+    /// A peer has announced a VIP that this node hands over or does not hold.
+    Moved {
+        /// The peer's MAC.
+        mac: MacAddr,
+    },
+    /// The program gave way to a peer while the fence had lapsed.
+    Yielded {
+        /// The peer's MAC.
+        mac: MacAddr,
+    },
+}
+
+/// Reason why the agent ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopReason {
+    /// A restart: another process soon goes on with the pins.
+    Restart,
+    /// The node leaves: other nodes get its VIPs.
+    Leave,
+    /// Vipward is being removed.
+    Uninstall,
+}
+
+/// The outcome of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome<T> {
+    /// The request was carried out, or the object was found.
+    Done(T),
+    /// The object has another version, or exists already. Nothing was changed.
+    Conflict,
+    /// The object does not exist. Nothing was changed.
+    Missing,
+    /// No answer came in time. The request may have been carried out or not.
+    Unknown,
+    /// The API server refuses the request. Nothing was changed.
+    Refused(Arc<str>),
+}

@@ -1,0 +1,139 @@
+//! Nodes that can hold a VIP, and their order.
+
+use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use super::{
+    Nodes,
+    eligibility::{Disqualified, NodeFacts, eligibility, weight},
+    member::Member,
+};
+use crate::{
+    base::{address, time::Monotonic},
+    host::interfaces::interface_for,
+    records::{Demand, Holder, NodeInterface, NodeName},
+};
+
+/// Largest number of nodes that a message names if none can hold a VIP.
+const MOST_NAMED: usize = 32;
+
+/// A node that can hold a VIP.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) holder: Holder,
+    /// A soft reason against it, if there is one.
+    pub(crate) soft: Option<Disqualified>,
+    /// Time at which all other nodes know its MAC.
+    pub(crate) known_at: Monotonic,
+}
+
+/// Place of a candidate in the order. The least place is the best.
+type Rank<'a> = (bool, Reverse<i64>, bool, Reverse<u64>, &'a NodeName);
+
+impl Nodes {
+    /// Returns this node's interface on a VIP's segment.
+    pub(crate) fn home(&self, vip: IpAddr, demand: Option<&Demand>) -> Option<&NodeInterface> {
+        let interfaces = &self.own.interfaces;
+        match demand {
+            Some(demand) => demand.interface(interfaces, vip, self.labels(&self.settings.node)),
+            None => interface_for(interfaces, vip, &[], |_| true),
+        }
+    }
+
+    fn labels(&self, name: &NodeName) -> Option<&BTreeMap<String, String>> {
+        self.member(name).and_then(|member| member.node.as_ref()).map(|node| &node.labels)
+    }
+
+    /// Returns a node as a candidate for a VIP. Fails with the
+    /// first reason why it cannot hold the VIP.
+    pub(crate) fn candidate(
+        &self,
+        name: &NodeName,
+        vip: IpAddr,
+        demand: &Demand,
+        now: Monotonic,
+    ) -> Result<Candidate, Disqualified> {
+        let is_own = *name == self.settings.node;
+        let member = self.member(name);
+        let (session, leaving, interfaces) = if is_own {
+            (self.own.session(), self.own.is_leaving(), self.own.interfaces.as_slice())
+        } else {
+            let lease = member.and_then(|member| member.lease.as_ref());
+            let interfaces = lease.map(|lease| lease.interfaces.as_slice()).unwrap_or_default();
+            (member.and_then(Member::session), member.is_some_and(Member::is_leaving), interfaces)
+        };
+        let node = member.and_then(|member| member.node.as_ref());
+        let facts = NodeFacts {
+            exists: is_own || node.is_some(),
+            session,
+            alive: self.is_alive(name, now),
+            leaving,
+            interfaces,
+            node,
+        };
+        let able = eligibility(&facts, vip, demand, self.settings.honour_exclude_label)?;
+        let since = if is_own {
+            self.own.mac_since(able.interface.mac)
+        } else {
+            member.and_then(|member| member.mac_since(able.interface.mac))
+        };
+        let known_at = since.map_or(Monotonic::from_nanos(u64::MAX), |since| since + self.rest());
+        let holder = Holder {
+            node: name.clone(),
+            session: able.session,
+            mac: able.interface.mac,
+            interface: Arc::clone(&able.interface.name),
+        };
+        Ok(Candidate { holder, soft: able.soft, known_at })
+    }
+
+    /// Returns this node as a candidate for a VIP.
+    pub(crate) fn own_candidate(
+        &self,
+        vip: IpAddr,
+        demand: &Demand,
+        now: Monotonic,
+    ) -> Result<Candidate, Disqualified> {
+        self.candidate(&self.settings.node, vip, demand, now)
+    }
+
+    /// Returns the nodes that can hold a VIP, the best first.
+    pub(crate) fn candidates(&self, vip: IpAddr, demand: &Demand, now: Monotonic) -> Vec<Candidate> {
+        let candidate = |(name, _)| self.candidate(name, vip, demand, now).ok();
+        let mut candidates: Vec<Candidate> = self.iter().filter_map(candidate).collect();
+        candidates.sort_by(|one, other| self.rank(one, vip, demand).cmp(&self.rank(other, vip, demand)));
+        candidates
+    }
+
+    fn rank<'a>(&self, candidate: &'a Candidate, vip: IpAddr, demand: &Demand) -> Rank<'a> {
+        let Holder { node: name, interface, .. } = &candidate.holder;
+        let preference = self.labels(name).map_or(0, |labels| match (&demand.preferred, &demand.policy) {
+            (Some(selector), _) => i64::from(selector.matches(labels)),
+            (None, Some(policy)) => policy.preference(interface, labels),
+            (None, None) => 0,
+        });
+        let mut before = demand.together.iter().take_while(|other| **other != vip);
+        let is_beside = before.find_map(|leader| self.leading(*leader)) == Some(name);
+        let weight = weight(name.as_str(), address::octets(*demand.together.first().unwrap_or(&vip)));
+        (candidate.soft.is_some(), Reverse(preference), !is_beside, Reverse(weight), name)
+    }
+
+    /// Returns each node and the reason against it, for messages.
+    pub(crate) fn explain(&self, vip: IpAddr, demand: &Demand, now: Monotonic) -> String {
+        let nodes = self.iter().filter(|(_, member)| member.node.is_some());
+        let lines = nodes.map(|(name, _)| match self.candidate(name, vip, demand, now) {
+            Ok(candidate) => match candidate.soft {
+                Some(soft) => format!("{name}: can hold it, but {soft}"),
+                None if candidate.known_at > now => format!("{name}: {}", Disqualified::NewMac),
+                None => format!("{name}: can hold it"),
+            },
+            Err(disqualified) => format!("{name}: {disqualified}"),
+        });
+        let mut lines: Vec<String> = lines.collect();
+        let more = lines.len().saturating_sub(MOST_NAMED);
+        lines.truncate(MOST_NAMED);
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        if lines.is_empty() { "there is no Node".to_owned() } else { lines.join("; ") }
+    }
+}

@@ -1,0 +1,157 @@
+//! End of the sessions of dead nodes, so that their VIPs can be taken.
+
+use super::{Nodes, eligibility::weight, member::Member};
+use crate::{
+    base::time::Monotonic,
+    ownership::{
+        command::{Expected, LeaseWrite},
+        event::Outcome,
+        times::{RANK_DELAY, REFUSED_RETRY, RETRY},
+    },
+    records::{LeaseRecord, MOST_ENDED, NodeName, Session},
+};
+
+/// Next step after the answer to a write that ends sessions.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Deposed {
+    /// The Lease was written.
+    Done(Box<LeaseRecord>),
+    /// The Lease must be read: it has changed, or is gone.
+    Read,
+    /// The write is repeated later.
+    Again,
+}
+
+impl Nodes {
+    /// Returns the time at which this node would depose another. Returns none if there is no reason
+    /// to, or while this node's own fence is not valid: then no silence counts.
+    fn deposing_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
+        let member = self.member(name).filter(|member| !member.deposing)?;
+        if *name == self.settings.node {
+            return None;
+        }
+        let due =
+            self.sessions_claimed_of(name).filter_map(|session| self.over_at(name, session, now)).min()?;
+        // The rank matters only when a session is due to be ended.
+        let rank = if due > now { 0 } else { self.rank_as_deposer(name, now) };
+        Some((due + RANK_DELAY * rank).max(member.retry))
+    }
+
+    /// Returns the time at which a session that a claim names may
+    /// be ended. Returns none if it has ended.
+    fn over_at(&self, name: &NodeName, session: Session, now: Monotonic) -> Option<Monotonic> {
+        if self.has_ended(name, session, now) {
+            return None;
+        }
+        let silent = self.silent_at(name, now)?;
+        let member = self.member(name)?;
+        let carries_another =
+            member.lease.as_ref().and_then(|lease| lease.session).is_some_and(|carried| carried != session);
+        if !carries_another {
+            return Some(silent);
+        }
+        // There are three cases. The node lives in another session. The Lease
+        // was edited by hand, and the node will repair it. Or the claim is
+        // ahead of the Lease that is known here, and the write will show that.
+        let claimed = self.claimed_since(name, session).unwrap_or(now);
+        let since = member.session_seen.max(claimed).max(self.own.fence.valid_since(now)?);
+        Some((since + self.patience(member)).min(silent))
+    }
+
+    /// Returns the number of living nodes that come before this one in deposing another.
+    fn rank_as_deposer(&self, dead: &NodeName, now: Monotonic) -> u32 {
+        let weight = |name: &NodeName| (weight(name.as_str(), dead.as_str().bytes()), name.clone());
+        let own = weight(&self.settings.node);
+        let before = self
+            .others()
+            .map(|(name, _)| name)
+            .filter(|name| *name != dead && self.is_alive(name, now))
+            .filter(|name| weight(name) > own);
+        u32::try_from(before.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the time at which the next node is deposed.
+    pub(crate) fn next_deposing(&self, now: Monotonic) -> Option<Monotonic> {
+        self.claimed_nodes().filter_map(|name| self.deposing_at(name, now)).min()
+    }
+
+    fn claimed_nodes(&self) -> impl Iterator<Item = &NodeName> {
+        let mut last = None;
+        self.claimed().map(|(name, ..)| name).filter(move |name| last.replace(*name) != Some(*name))
+    }
+
+    /// Returns the writes that end the sessions of dead nodes.
+    pub(crate) fn depose_the_silent(&mut self, now: Monotonic) -> Vec<LeaseWrite> {
+        let is_due = |name: &&NodeName| self.deposing_at(name, now).is_some_and(|due| due <= now);
+        let due: Vec<NodeName> = self.claimed_nodes().filter(is_due).cloned().collect();
+        due.iter().filter_map(|name| self.depose(name, self.is_silent(name, now))).collect()
+    }
+
+    /// Ends the sessions of a dead node by one write to its Lease, at the version that was seen.
+    /// `is_silent` is true if the session that the Lease carries is over too.
+    pub(super) fn depose(&mut self, name: &NodeName, is_silent: bool) -> Option<LeaseWrite> {
+        // If the node lives in another session, only the session that claims name is over.
+        let kept = self.member(name).and_then(Member::session).filter(|_| !is_silent);
+        let claimed: Vec<Session> = self.sessions_claimed_of(name).collect();
+        let default = self.settings.lease;
+        let member = self.member_mut(name)?;
+        member.deposing = true;
+        let lease = member.lease.as_ref();
+        let mut ended = lease.map(|lease| lease.ended.clone()).unwrap_or_default();
+        let carried = lease.and_then(|lease| lease.session);
+        // The admission policies take as many in one write. The others follow in the next.
+        let known = ended.clone();
+        let new = claimed.into_iter().filter(|session| !known.contains(session)).take(MOST_ENDED - 1);
+        for session in new.chain(carried).filter(|session| Some(*session) != kept) {
+            if !ended.contains(&session) {
+                ended.push(session);
+            }
+        }
+        Some(LeaseWrite {
+            node: name.clone(),
+            expected: lease.map_or(Expected::Absent, |lease| Expected::At(lease.version.clone())),
+            session: kept,
+            ended,
+            duration: lease.map_or(default, |lease| lease.duration),
+            interfaces: lease.map(|lease| lease.interfaces.clone()).unwrap_or_default(),
+            leaving: member.is_leaving(),
+            wire: lease.and_then(|lease| lease.wire.clone()),
+        })
+    }
+
+    /// Takes in that the request about a node's Lease is over.
+    pub(crate) fn end_deposing(&mut self, name: &NodeName) {
+        if let Some(member) = self.member_mut(name) {
+            member.deposing = false;
+        }
+    }
+
+    /// Takes in the outcome of a write that ends sessions.
+    /// Returns none for a node that is no longer known.
+    pub(crate) fn on_deposed(
+        &mut self,
+        name: &NodeName,
+        outcome: Outcome<LeaseRecord>,
+        now: Monotonic,
+    ) -> Option<Deposed> {
+        let member = self.member_mut(name)?;
+        member.deposing = false;
+        Some(match outcome {
+            Outcome::Done(record) => Deposed::Done(record.into()),
+            // The watch shows an old Lease. The time of silence starts again.
+            Outcome::Conflict | Outcome::Missing => {
+                member.seen = now;
+                member.deposing = true;
+                Deposed::Read
+            }
+            Outcome::Unknown => {
+                member.retry = now + RETRY;
+                Deposed::Again
+            }
+            Outcome::Refused(_) => {
+                member.retry = now + REFUSED_RETRY;
+                Deposed::Again
+            }
+        })
+    }
+}

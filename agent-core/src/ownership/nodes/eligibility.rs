@@ -1,0 +1,248 @@
+//! Decision about a node's fitness to hold a VIP, from plain facts.
+
+use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+
+use crate::{
+    base::{address::mix, legible::Legible},
+    host::interfaces::interface_for,
+    records::{Demand, NodeInterface, NodeRecord, PoolKind, PoolPolicy, Session, Shown},
+};
+
+/// The label that keeps a node from holding VIPs.
+const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// Reason why a node cannot hold a VIP.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Disqualified {
+    /// The node has no Lease, or no session in it.
+    NoAgent,
+    /// The node has not renewed its Lease for too long.
+    Silent,
+    /// None of its interfaces is on the VIP's segment.
+    NoInterface,
+    /// The node has an interface on the VIP's segment, but the Services want others.
+    InterfaceNotNamed {
+        /// Its name.
+        interface: Arc<str>,
+    },
+    /// The interface on the VIP's segment has no carrier.
+    NoCarrier {
+        /// Its name.
+        interface: Arc<str>,
+    },
+    /// No Node object has this name.
+    NoNode,
+    /// The node has the label `node.kubernetes.io/exclude-from-external-load-balancers`.
+    Excluded,
+    /// The node has the taint `node.kubernetes.io/out-of-service`.
+    OutOfService,
+    /// The node has the condition `NetworkUnavailable`.
+    NetworkUnavailable,
+    /// A Service has `externalTrafficPolicy: Local`, and no ready endpoint on the node.
+    NoLocalEndpoint,
+    /// The annotation `vipward.io/nodes` leaves the node out.
+    NotSelected,
+    /// `MetalLB`'s objects have no address of the pool announced.
+    NotAdvertised {
+        /// The pool.
+        pool: Arc<str>,
+    },
+    /// The pool of the address leaves the node out.
+    NotSelectedByPool {
+        /// The field that does so, with its object.
+        field: Arc<str>,
+    },
+    /// The node has an interface on the VIP's segment, but the pool of the address has others.
+    InterfaceNotOfPool {
+        /// Its name.
+        interface: Arc<str>,
+        /// The field that names the others, with its object.
+        field: Arc<str>,
+    },
+    /// The node's MAC is so new that others may not know it yet.
+    NewMac,
+    /// The node's agent is about to end.
+    Leaving,
+    /// The node is not ready, and other nodes are.
+    NotReady,
+    /// The node is cordoned, and other nodes are not.
+    Cordoned,
+}
+
+impl Disqualified {
+    /// Returns the reason against a node that the policy of the address does not select.
+    fn not_selected(policy: &PoolPolicy) -> Self {
+        let is_advertised =
+            PoolKind::of(&policy.pool).0 == PoolKind::VipPool || !policy.advertisements.is_empty();
+        if is_advertised {
+            Self::NotSelectedByPool { field: policy.nodes_field() }
+        } else {
+            Self::NotAdvertised { pool: Arc::clone(&policy.pool) }
+        }
+    }
+}
+
+impl fmt::Display for Disqualified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAgent => f.write_str("no agent is running"),
+            Self::Silent => f.write_str("its agent has not renewed its Lease"),
+            Self::NoInterface => f.write_str("no interface is in the VIP's subnet"),
+            Self::InterfaceNotNamed { interface } => {
+                write!(
+                    f,
+                    "annotation vipward.io/interface leaves out {}, which is in the VIP's subnet",
+                    Legible(interface)
+                )
+            }
+            Self::NoCarrier { interface } => write!(f, "{} has no carrier", Legible(interface)),
+            Self::NoNode => f.write_str("there is no such Node"),
+            Self::Excluded => f.write_str("label node.kubernetes.io/exclude-from-external-load-balancers"),
+            Self::OutOfService => f.write_str("taint node.kubernetes.io/out-of-service"),
+            Self::NetworkUnavailable => f.write_str("condition NetworkUnavailable"),
+            Self::NoLocalEndpoint => {
+                f.write_str("externalTrafficPolicy is Local and no endpoint is ready there")
+            }
+            Self::NotSelected => f.write_str("annotation vipward.io/nodes leaves it out"),
+            Self::NotAdvertised { pool } => {
+                write!(f, "no L2Advertisement announces {}: create one", Shown(pool))
+            }
+            Self::NotSelectedByPool { field } => write!(f, "{field} leaves it out"),
+            Self::InterfaceNotOfPool { interface, field } => {
+                write!(f, "{field} leaves out {}, which is in the VIP's subnet", Legible(interface))
+            }
+            Self::NewMac => f.write_str("its MAC is too new to be known to all"),
+            Self::Leaving => f.write_str("its agent is about to end"),
+            Self::NotReady => f.write_str("not ready"),
+            Self::Cordoned => f.write_str("cordoned"),
+        }
+    }
+}
+
+/// Returns the weight of a node for a key (rendezvous hashing; FNV-1a, mixed). It
+/// is the same on every node and in every version.
+pub fn weight(node: &str, key: impl IntoIterator<Item = u8>) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let hashed = node
+        .bytes()
+        .chain([0])
+        .chain(key)
+        .fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    mix(hashed)
+}
+
+/// The facts that decide if a node can hold a VIP.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeFacts<'a> {
+    /// True if the node exists, although its Node object may not have been read yet.
+    pub exists: bool,
+    /// Its session.
+    pub session: Option<Session>,
+    /// True if it renews its Lease, as far as this node can see.
+    pub alive: bool,
+    /// True if its agent is about to end.
+    pub leaving: bool,
+    /// Its interfaces.
+    pub interfaces: &'a [NodeInterface],
+    /// Its Node object.
+    pub node: Option<&'a NodeRecord>,
+}
+
+/// A node that can hold a VIP.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Eligible<'a> {
+    /// The session in which it can hold the VIP.
+    pub session: Session,
+    /// Its interface on the VIP's segment.
+    pub interface: &'a NodeInterface,
+    /// A soft reason against it, if there is one. Nodes without such a reason come first.
+    pub soft: Option<Disqualified>,
+}
+
+/// Returns the session and interface with which a node can hold a VIP.
+/// Fails with the first reason why it cannot.
+pub fn eligibility<'a>(
+    facts: &NodeFacts<'a>,
+    vip: IpAddr,
+    demand: &Demand,
+    honour_exclude_label: bool,
+) -> Result<Eligible<'a>, Disqualified> {
+    let absent = if facts.exists { Disqualified::NoAgent } else { Disqualified::NoNode };
+    let session = facts.session.ok_or(absent)?;
+    if !facts.alive {
+        return Err(Disqualified::Silent);
+    }
+    if facts.leaving {
+        return Err(Disqualified::Leaving);
+    }
+    let node = facts.node.ok_or(Disqualified::NoNode)?;
+    let Some(interface) = demand.interface(facts.interfaces, vip, Some(&node.labels)) else {
+        return Err(demand.why_no_interface(facts.interfaces, vip, node));
+    };
+    if !interface.carrier {
+        return Err(Disqualified::NoCarrier { interface: Arc::clone(&interface.name) });
+    }
+    check_node(node, demand, honour_exclude_label)?;
+    let soft = if node.cordoned {
+        Some(Disqualified::Cordoned)
+    } else if node.ready {
+        None
+    } else {
+        Some(Disqualified::NotReady)
+    };
+    Ok(Eligible { session, interface, soft })
+}
+
+/// Checks the Node object.
+fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) -> Result<(), Disqualified> {
+    if honour_exclude_label && node.labels.contains_key(EXCLUDE_LABEL) {
+        return Err(Disqualified::Excluded);
+    }
+    if node.out_of_service {
+        return Err(Disqualified::OutOfService);
+    }
+    if node.network_unavailable {
+        return Err(Disqualified::NetworkUnavailable);
+    }
+    if !demand.reach.has(&node.name) {
+        return Err(Disqualified::NoLocalEndpoint);
+    }
+    if demand.nodes.as_ref().is_some_and(|selector| !selector.matches(&node.labels)) {
+        return Err(Disqualified::NotSelected);
+    }
+    if let Some(policy) = demand.policy.as_ref().filter(|policy| !policy.selects(&node.labels)) {
+        return Err(Disqualified::not_selected(policy));
+    }
+    Ok(())
+}
+
+impl Demand {
+    /// Returns the interface that the VIP has on a node with these labels.
+    pub(crate) fn interface<'a>(
+        &self,
+        interfaces: &'a [NodeInterface],
+        vip: IpAddr,
+        labels: Option<&BTreeMap<String, String>>,
+    ) -> Option<&'a NodeInterface> {
+        let may_have_it = |name: &str| self.policy.as_ref().is_none_or(|policy| policy.has(name, labels));
+        interface_for(interfaces, vip, &self.interfaces, may_have_it)
+    }
+
+    /// Returns the reason why the VIP has no interface on a node.
+    fn why_no_interface(&self, interfaces: &[NodeInterface], vip: IpAddr, node: &NodeRecord) -> Disqualified {
+        let Some(named) = interface_for(interfaces, vip, &self.interfaces, |_| true) else {
+            return match interface_for(interfaces, vip, &[], |_| true) {
+                Some(interface) => Disqualified::InterfaceNotNamed { interface: Arc::clone(&interface.name) },
+                None => Disqualified::NoInterface,
+            };
+        };
+        let policy = self.policy.as_ref().expect("invariant: only the policy leaves the interface out");
+        if policy.selects(&node.labels) {
+            let field = policy.interfaces_field();
+            Disqualified::InterfaceNotOfPool { interface: Arc::clone(&named.name), field }
+        } else {
+            Disqualified::not_selected(policy)
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Fence of this node, as the renewals of its Lease have moved it.
+
+use std::time::Duration;
+
+use vipward_common::WireState;
+
+use crate::{
+    base::time::Monotonic,
+    ownership::{command::Fenced, settings::Settings, times::CLOCKS_DIFFER},
+    records::Session,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The fence: the time until which this node may rely on its session.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    deadline: Monotonic,
+    /// The deadline that the program knows. It lags behind while the node reads the
+    /// claims of VIPs that it held when the fence lapsed.
+    commanded: Monotonic,
+    /// Time since which the fence has been valid without a break.
+    valid_since: Option<Monotonic>,
+    /// Time at which this process sent its last successful renewal of the session.
+    renewed: Option<Monotonic>,
+    /// Time of the next sign of life to the program, whatever the API server does.
+    beat: Monotonic,
+    /// The number of the last word of a peer that this session has ended. None if it is settled.
+    told: Option<u64>,
+    /// One more than the number of the last settled word; 0 for none.
+    words_settled: u64,
+    /// Time at which a word of this session was settled last.
+    settled_at: Option<Monotonic>,
+}
+
+impl Fence {
+    /// Goes on with the deadline that was found, and the words that were found settled.
+    pub(crate) fn found(deadline: Monotonic, words_settled: u64, now: Monotonic) -> Self {
+        Self {
+            deadline,
+            commanded: deadline,
+            valid_since: None,
+            renewed: None,
+            beat: now,
+            told: None,
+            words_settled,
+            settled_at: None,
+        }
+    }
+
+    /// Returns the time until which a renewal is good. It was sent at `sent`.
+    pub(crate) fn good_until(settings: &Settings, sent: Monotonic, duration: Duration) -> Monotonic {
+        let margin = settings.margin.max(duration / CLOCKS_DIFFER);
+        sent + duration.saturating_sub(margin + settings.clock_late)
+    }
+
+    /// Takes in that a session begins, in which no renewal has succeeded.
+    pub(super) fn reset(&mut self) {
+        self.renewed = None;
+        self.valid_since = None;
+        self.deadline = Monotonic::default();
+        self.told = None;
+        self.settled_at = None;
+    }
+
+    /// Takes in a word of a peer that the session has ended. Returns true if the Lease is to be read at
+    /// once. Otherwise the next renewal shows if the word is true: one before this one is not settled
+    /// yet, or has just been found false.
+    pub(crate) fn on_told(&mut self, word: u64, renewal: Duration, now: Monotonic) -> bool {
+        if self.words_settled == WireState::settled_by(word) {
+            return false;
+        }
+        let is_first = self.told.replace(word).is_none();
+        is_first && self.settled_at.is_none_or(|at| at + renewal <= now)
+    }
+
+    /// Returns the number of the last word of a peer that the session has ended, unless it is settled.
+    pub(crate) fn told(&self) -> Option<u64> {
+        self.told
+    }
+
+    /// Takes in that the session lived after this word came. Later words stand.
+    pub(crate) fn settle(&mut self, word: u64, now: Monotonic) {
+        self.words_settled = WireState::settled_by(word);
+        self.told.take_if(|told| *told == word);
+        self.settled_at = Some(now);
+    }
+
+    /// Moves the deadline to an earlier time, because other nodes may
+    /// count from a shorter lease. Returns true if that changed it.
+    pub(crate) fn shorten(&mut self, deadline: Monotonic) -> bool {
+        let is_shorter = deadline < self.deadline;
+        if is_shorter {
+            self.deadline = deadline;
+        }
+        is_shorter
+    }
+
+    /// Takes in a renewal, which was sent at `sent` and is good until `deadline`.
+    pub(crate) fn renew(&mut self, sent: Monotonic, deadline: Monotonic, now: Monotonic) {
+        let was_valid = self.is_valid(now);
+        self.deadline = deadline;
+        self.renewed = Some(sent);
+        if !was_valid {
+            self.valid_since = Some(now);
+        }
+    }
+
+    /// Returns the fence to be written. `may_move` is false if the program must
+    /// not learn a new deadline yet.
+    pub(crate) fn command(
+        &mut self,
+        settings: &Settings,
+        session: Session,
+        may_move: bool,
+        now: Monotonic,
+    ) -> Fenced {
+        if may_move {
+            self.commanded = self.deadline;
+        }
+        Fenced {
+            session: Some(session),
+            deadline: self.commanded.min(self.deadline),
+            hold_until: self.deadline.max(now) + settings.hold_for,
+            words_settled: self.words_settled,
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Monotonic {
+        self.deadline
+    }
+
+    /// Returns the time at which this process sent its last successful renewal.
+    pub(crate) fn renewed_at(&self) -> Option<Monotonic> {
+        self.renewed
+    }
+
+    /// Returns the time since which the fence has been valid without a
+    /// break. Returns none if it is not valid.
+    pub(super) fn valid_since(&self, now: Monotonic) -> Option<Monotonic> {
+        self.valid_since.filter(|_| self.renewed.is_some() && now < self.deadline)
+    }
+
+    pub(crate) fn is_valid(&self, now: Monotonic) -> bool {
+        self.valid_since(now).is_some()
+    }
+
+    /// Returns true if the deadline has passed. A fence that was found may have lapsed long ago.
+    pub(super) fn has_lapsed(&self, now: Monotonic) -> bool {
+        self.deadline <= now
+    }
+
+    /// Returns the time of the next sign of life.
+    pub(crate) fn beat(&self) -> Monotonic {
+        self.beat
+    }
+
+    /// Puts the next sign of life off.
+    pub(crate) fn put_off(&mut self, beat: Monotonic) {
+        self.beat = beat;
+    }
+}

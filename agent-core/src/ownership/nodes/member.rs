@@ -1,0 +1,101 @@
+//! Knowledge about one node: its Lease, its Node object, and when they were seen.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use vipward_common::MacAddr;
+
+use crate::{
+    base::time::Monotonic,
+    records::{LeaseRecord, NodeRecord, Session, Version},
+};
+
+/// A node, as this node sees it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) lease: Option<LeaseRecord>,
+    pub(crate) node: Option<NodeRecord>,
+    /// Time at which the present version of the Lease, or its absence, was first seen.
+    pub(crate) seen: Monotonic,
+    /// Duration of the last Lease that was seen, and the time at which it was
+    /// first seen. Both stay when the Lease is gone.
+    pub(crate) duration: Option<(Duration, Monotonic)>,
+    /// Time at which the Lease's session was first seen.
+    pub(crate) session_seen: Monotonic,
+    /// Time since which each of its MACs has stood in the Lease without a break.
+    macs: BTreeMap<MacAddr, Monotonic>,
+    /// Time at which it was last seen to get a VIP.
+    pub(crate) took: Option<Monotonic>,
+    /// True if this node's request about its Lease is under way.
+    pub(crate) deposing: bool,
+    /// Time before which no next request about its Lease is sent.
+    pub(crate) retry: Monotonic,
+}
+
+impl Member {
+    pub(crate) fn new(now: Monotonic) -> Self {
+        Self {
+            lease: None,
+            node: None,
+            seen: now,
+            duration: None,
+            session_seen: now,
+            macs: BTreeMap::new(),
+            took: None,
+            deposing: false,
+            retry: now,
+        }
+    }
+
+    /// Returns the time since which this MAC has stood in its Lease.
+    pub(super) fn mac_since(&self, mac: MacAddr) -> Option<Monotonic> {
+        self.macs.get(&mac).copied()
+    }
+
+    pub(crate) fn session(&self) -> Option<Session> {
+        self.lease.as_ref()?.live_session()
+    }
+
+    /// Returns true if its Lease says that the node leaves.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.leaving)
+    }
+
+    /// Returns the time until which the node may be away: one duration after
+    /// `since`, or after that duration was first seen.
+    pub(crate) fn away_until(&self, since: Monotonic) -> Option<Monotonic> {
+        self.duration.map(|(duration, said)| since.max(said) + duration)
+    }
+
+    /// Takes in that its Lease is gone. Returns false if it had none.
+    pub(crate) fn lose_lease(&mut self, now: Monotonic) -> bool {
+        let had_one = self.lease.take().is_some();
+        if had_one {
+            self.seen = now;
+            self.session_seen = now;
+            self.macs.clear();
+        }
+        had_one
+    }
+
+    fn version(&self) -> Option<&Version> {
+        self.lease.as_ref().map(|lease| &lease.version)
+    }
+
+    pub(crate) fn take_in(&mut self, record: LeaseRecord, now: Monotonic) {
+        if self.version() == Some(&record.version) {
+            return;
+        }
+        self.seen = now;
+        if self.lease.as_ref().and_then(|lease| lease.session) != record.session {
+            self.session_seen = now;
+        }
+        self.macs.retain(|mac, _| record.interfaces.iter().any(|interface| interface.mac == *mac));
+        for interface in &record.interfaces {
+            self.macs.entry(interface.mac).or_insert(now);
+        }
+        if self.duration.is_none_or(|(known, _)| known != record.duration) {
+            self.duration = Some((record.duration, now));
+        }
+        self.lease = Some(record);
+    }
+}

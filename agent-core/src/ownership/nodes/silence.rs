@@ -1,0 +1,184 @@
+//! Silence on the wire: a node that its witnesses find silent is deposed, and an interface on which
+//! living peers are silent counts as without carrier.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Nodes,
+    contact::{Contact, Standing},
+    member::Member,
+    suspects::{Step, Suspect},
+};
+use crate::{
+    base::time::Monotonic,
+    liveness::LEAST_SILENT,
+    ownership::command::LeaseWrite,
+    records::{Mode, NodeInterface, NodeName, Session},
+};
+
+/// Returns true if another node has an interface with carrier on the segment of one of this node.
+fn is_there(member: &Member, interface: &NodeInterface) -> bool {
+    let mut theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
+    theirs.any(|their| their.carrier && interface.shares_a_segment(their))
+}
+
+impl Nodes {
+    /// Returns true if this node may not take a VIP on an interface: no peer answers there, although
+    /// one is there that lives. The fault may be this node's, which was deposed for it.
+    pub(crate) fn lacks_contact(&self, interface: &NodeInterface, now: Monotonic) -> bool {
+        let wire = &self.wire;
+        if wire.key.is_none() {
+            return false;
+        }
+        // An answer from before this node was deposed for silence proves nothing: deposing takes less
+        // time than an answer counts.
+        let is_too_early = wire.answers_count_from().is_some_and(|from| now < from);
+        if !is_too_early && wire.contacts.is_answered(&interface.name) {
+            return false;
+        }
+        // Where no frame passes, silence shows nothing. A node that was deposed, or has a witness, shows
+        // that they pass.
+        let standing = wire.contacts.standing(&interface.name);
+        let is_proven = wire.deposed_at.is_some() || standing != Standing::Unproven;
+        // Only the nodes of the plan are pinged.
+        let pinged = |name: &NodeName| wire.plan.peers.iter().any(|peer| peer.node == *name);
+        self.partners().any(|(name, member, ..)| {
+            let offer = member.lease.as_ref().and_then(|lease| lease.wire.as_ref());
+            let has_witness = offer.is_some_and(|offer| offer.mode == Mode::Notice);
+            pinged(name)
+                && self.renews(name, now)
+                && is_there(member, interface)
+                && (is_proven || has_witness)
+        })
+    }
+
+    /// Returns the meaning of the silence on an interface now. It is a fault of this node while others
+    /// live there. When they count as without carrier as well, the segment does not pass frames.
+    fn judge(&self, interface: &NodeInterface, contact: Contact, now: Monotonic) -> Standing {
+        let peers =
+            self.wire.plan.peers.iter().filter_map(|peer| Some((&peer.node, self.member(&peer.node)?)));
+        let mut peers = peers.filter(|(_, member)| is_there(member, interface));
+        // Peers that died may have caused the silence. One that has renewed since did not.
+        let has_renewed = |(_, member): &(&NodeName, &Member)| contact.found_at < member.seen;
+        let (is_deaf, otherwise) = match contact.standing {
+            Standing::Unproven => (false, Standing::Unproven),
+            Standing::Proven => (peers.filter(has_renewed).count() >= LEAST_SILENT, Standing::Proven),
+            Standing::Deaf => (peers.any(|(node, _)| self.is_alive(node, now)), Standing::Unproven),
+        };
+        if is_deaf { Standing::Deaf } else { otherwise }
+    }
+
+    /// Lets an interface count as without carrier that hears none of several living peers, or over which
+    /// several have answered and none does any longer. Returns the interfaces that have become deaf
+    /// (true) or are no longer.
+    pub(crate) fn judge_contacts(&mut self, now: Monotonic) -> Vec<(Arc<str>, bool)> {
+        let silent = self.wire.contacts.silent().filter_map(|(interface, contact)| {
+            let standing = self.judge(interface, contact, now);
+            (standing != contact.standing).then(|| (Arc::clone(&interface.name), standing))
+        });
+        let silent: Vec<_> = silent.collect();
+        for (interface, standing) in &silent {
+            self.wire.contacts.set_standing(interface, *standing);
+        }
+        silent.into_iter().map(|(interface, standing)| (interface, standing == Standing::Deaf)).collect()
+    }
+
+    /// Takes in that the witness finds a session silent. Members before this one in the set have their
+    /// turn first.
+    pub(crate) fn on_silent(&mut self, session: Session, round: u64, now: Monotonic) {
+        let Some(scale) = self.wire.scale else { return };
+        let Some(peer) = self.wire.plan.peers.iter().find(|peer| peer.session == session) else { return };
+        let Some(watched) = &peer.watched else { return };
+        let until = now + scale.turn() * watched.place;
+        let suspect = Suspect { session, round, step: Step::Waits { until } };
+        self.wire.suspects.nodes.entry(peer.node.clone()).or_insert(suspect).round = round;
+    }
+
+    /// Returns the silent nodes whose turn it is. Their Leases are to be read.
+    pub(crate) fn suspects_to_read(&mut self, now: Monotonic) -> Vec<NodeName> {
+        let is_due = |suspect: &Suspect| matches!(suspect.step, Step::Waits { until } if until <= now);
+        let suspects = self.wire.suspects.nodes.iter();
+        let mut due: Vec<NodeName> =
+            suspects.filter(|(_, suspect)| is_due(suspect)).map(|(name, _)| name.clone()).collect();
+        let is_valid = self.own.is_valid(now);
+        due.retain(|name| {
+            // A deposing for its silent Lease is as good.
+            let member = self.members.get_mut(name).filter(|member| is_valid && !member.deposing);
+            let Some(member) = member else {
+                self.wire.suspects.nodes.remove(name);
+                return false;
+            };
+            let retry = member.retry;
+            member.deposing |= retry <= now;
+            let Some(suspect) = self.wire.suspects.nodes.get_mut(name) else { return false };
+            suspect.step = if retry > now { Step::Waits { until: retry } } else { Step::Reads };
+            suspect.step == Step::Reads
+        });
+        due
+    }
+
+    /// Ends the session of a silent node whose Lease has just been read. The write rests on that version,
+    /// or on a later one that the watch has shown, so it fails if the node has said anything since.
+    pub(crate) fn depose_suspect(
+        &mut self,
+        name: &NodeName,
+        is_read: bool,
+        now: Monotonic,
+    ) -> Option<LeaseWrite> {
+        let suspects = &mut self.wire.suspects.nodes;
+        if suspects.get(name)?.step != Step::Reads {
+            return None;
+        }
+        let suspect = suspects.remove(name)?;
+        if !is_read || !self.may_depose(name, &suspect, now) {
+            return None;
+        }
+        let write = self.depose(name, true)?;
+        self.wire.suspects.nodes.insert(name.clone(), Suspect { step: Step::Writes, ..suspect });
+        Some(write)
+    }
+
+    /// Returns true if a node's Lease lets this node end the session, with the set that agrees, and this
+    /// node's own fence is valid.
+    fn may_depose(&self, name: &NodeName, suspect: &Suspect, now: Monotonic) -> bool {
+        let Some(wid) = self.wire.wid else { return false };
+        let lease = self.lease(name).filter(|lease| lease.live_session() == Some(suspect.session));
+        let offer = lease.and_then(|lease| lease.wire.as_ref());
+        self.own.is_valid(now)
+            && offer.is_some_and(|offer| {
+                offer.mode == Mode::Notice && offer.round == suspect.round && offer.set.contains(&wid)
+            })
+    }
+
+    /// Takes in that a write which ends sessions is over. After a failure, the witness finds the silence
+    /// anew.
+    pub(crate) fn count_deposing(&mut self, name: &NodeName, is_done: bool) {
+        let suspect = self.wire.suspects.nodes.remove(name);
+        let by_wire = suspect.is_some_and(|suspect| suspect.step == Step::Writes);
+        let counts = &mut self.wire.counts;
+        counts.deposed_by_wire += u64::from(is_done && by_wire);
+        counts.deposed_by_lease += u64::from(is_done && !by_wire);
+    }
+
+    /// Takes in that another node has ended this node's session. If the fence is valid, that was not for
+    /// a silent Lease.
+    pub(crate) fn on_deposed_here(&mut self, now: Monotonic) {
+        let is_valid = self.own.is_valid(now);
+        let wire = &mut self.wire;
+        wire.deposed_at = Some(now);
+        wire.is_to_judge = is_valid && wire.said().is_some_and(|offer| offer.mode == Mode::Notice);
+    }
+
+    /// Judges the end of this node's session for silence. If peers answer pings that were sent after it,
+    /// this node was not at fault. If only the Lease counts from now on, returns the number of such
+    /// moves, and for how long.
+    pub(crate) fn judge_end(&mut self, now: Monotonic) -> Option<(usize, Duration)> {
+        let wire = &mut self.wire;
+        let is_due = wire.is_to_judge && wire.answers_count_from().is_some_and(|from| from <= now);
+        if !is_due {
+            return None;
+        }
+        wire.is_to_judge = false;
+        if wire.contacts.is_any_answered() { wire.on_false_move(now) } else { None }
+    }
+}

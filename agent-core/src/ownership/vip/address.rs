@@ -1,0 +1,42 @@
+//! State of a new VIP's address, as probes have found it.
+
+use vipward_common::MacAddr;
+
+use crate::base::time::Monotonic;
+
+/// The state of a new VIP's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Address {
+    /// The address has not been probed.
+    #[default]
+    Unknown,
+    /// Probes are under way.
+    Asked,
+    /// The address was free at this time.
+    Free(Monotonic),
+    /// A stranger uses the address.
+    InUse(MacAddr),
+    /// A peer has answered for the address since this time. Its claim may have
+    /// been lost, and the peer may write it again.
+    AtPeer(Monotonic, MacAddr),
+}
+
+/// The state of an address. `matters` is true if the engine waits for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Asking {
+    pub(crate) known: Address,
+    pub(crate) matters: bool,
+    /// True if this node is the first to take the VIP. It then reports a conflict.
+    pub(crate) first: bool,
+    /// True if this node probes the address often while it is in use.
+    pub(crate) often: bool,
+}
+
+impl Address {
+    pub(crate) fn is_being_asked(self) -> bool {
+        match self {
+            Self::Unknown | Self::Free(_) => false,
+            Self::Asked | Self::InUse(_) | Self::AtPeer(..) => true,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The families of addresses.
+
+use std::net::IpAddr;
+
+/// An address family.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// Returns the family of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(_) => Self::V4,
+            IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Returns its name in Kubernetes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    pub(super) fn address(self, number: u128) -> IpAddr {
+        match self {
+            Self::V4 => IpAddr::V4(u32::try_from(number).expect("invariant: an IPv4 address").into()),
+            Self::V6 => IpAddr::V6(number.into()),
+        }
+    }
+}

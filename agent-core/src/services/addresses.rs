@@ -1,0 +1,11 @@
+//! Whether an address may be a VIP, and whether the VIP or something else came first.
+
+mod precedence;
+mod refusal;
+mod reserved;
+
+pub use self::refusal::Refusal;
+pub(super) use self::{
+    precedence::{Holders, Order, Precedence, Standing},
+    reserved::{Reserved, Verdict, judge},
+};

@@ -1,0 +1,284 @@
+//! Reasons why an address is not announced, with the remedies.
+
+use std::{net::IpAddr, sync::Arc};
+
+use ipnet::IpNet;
+use thiserror::Error;
+
+use crate::{
+    base::address::is_host,
+    records::{NodeName, ServiceName},
+};
+
+/// Reason why an address is not announced, with the remedy.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
+pub enum Refusal {
+    /// 0.0.0.0/8 or `::`.
+    #[error(
+        "it means \"this host\", and addresses are not fetched by DHCP; name the address that the Service is to have"
+    )]
+    ThisHost,
+    /// 127.0.0.0/8 or `::1`.
+    #[error("it is a loopback address, which no other host can reach; choose one from the segment's subnet")]
+    Loopback,
+    /// 224.0.0.0/4 or `ff00::/8`.
+    #[error("it is a multicast address, which no single host can have; choose one from the segment's subnet")]
+    Multicast,
+    /// 240.0.0.0/4.
+    #[error(
+        "it is a broadcast or reserved address, which no host can have; choose one from the segment's subnet"
+    )]
+    Reserved,
+    /// `::ffff:0:0/96`.
+    #[error("it is an IPv4 address in an IPv6 address, which no frame carries; write the IPv4 address")]
+    Mapped,
+    /// 169.254.0.0/16 or `fe80::/10`.
+    #[error("it is a link-local address, which hosts give themselves; choose one from the segment's subnet")]
+    LinkLocal,
+    /// A Node's address.
+    #[error(
+        "it is an address of Node {node}, and announcing it would cut that node off; give the Service an \
+         address of its own. If a controller that lends out the nodes' addresses has written it (k3s's \
+         ServiceLB does), switch that off"
+    )]
+    Node {
+        /// The node.
+        node: NodeName,
+    },
+    /// An address on an interface of this host.
+    #[error("{}", on_interface(.node, *.net, .interface))]
+    OwnAddress {
+        /// The node that this host is.
+        node: NodeName,
+        /// The address with its prefix length.
+        net: IpNet,
+        /// The interface.
+        interface: Arc<str>,
+    },
+    /// An address on an interface of another node.
+    #[error("{}", on_interface(.node, *.net, .interface))]
+    NodeInterface {
+        /// The node.
+        node: NodeName,
+        /// The address with its prefix length.
+        net: IpNet,
+        /// The interface.
+        interface: Arc<str>,
+    },
+    /// A gateway.
+    #[error(
+        "it is a gateway of this host (ip route show table all via {address}), and announcing it would cut the segment \
+         off; choose a free address"
+    )]
+    NextHop {
+        /// The address.
+        address: IpAddr,
+    },
+    /// A gateway of another node.
+    #[error(
+        "it is a gateway of node {node} (ip route show table all via {address}), and announcing it would cut that node \
+         off; choose a free address"
+    )]
+    NodeGateway {
+        /// The node.
+        node: NodeName,
+        /// The address.
+        address: IpAddr,
+    },
+    /// A DNS server.
+    #[error(
+        "it is a DNS server of this host (nameserver in /etc/resolv.conf), and announcing it would cut the \
+         host off from it; choose a free address"
+    )]
+    NameServer,
+    /// The API server's address.
+    #[error(
+        "the API server is there, and announcing it would cut the cluster off from it; choose a free address"
+    )]
+    ApiServer,
+    /// A Service's address inside of the cluster.
+    #[error(
+        "it is the ClusterIP of Service {service}, and announcing it would take the cluster's own traffic; \
+         choose one from the segment's subnet"
+    )]
+    ClusterIp {
+        /// The Service.
+        service: ServiceName,
+    },
+    /// An address in a node's Pod network.
+    #[error(
+        "it is in {net}, the network of the Pods on node {node} (spec.podCIDRs); choose one from the segment's subnet"
+    )]
+    PodNet {
+        /// The node.
+        node: NodeName,
+        /// The network.
+        net: IpNet,
+    },
+    /// An address in a network of `ClusterIP`s.
+    #[error(
+        "it is in {net}, where the ClusterIPs are (ServiceCIDR {name}); choose one from the segment's subnet"
+    )]
+    ServiceNet {
+        /// The `ServiceCIDR`.
+        name: Arc<str>,
+        /// The network.
+        net: IpNet,
+    },
+    /// The first address of a subnet.
+    #[error(
+        "it is the network address of {subnet}, which no host can have; choose another one of this subnet"
+    )]
+    Network {
+        /// The subnet.
+        subnet: IpNet,
+    },
+    /// The last address of a subnet.
+    #[error(
+        "it is the broadcast address of {subnet}, which no host can have; choose another one of this subnet"
+    )]
+    Broadcast {
+        /// The subnet.
+        subnet: IpNet,
+    },
+    /// The first address of an IPv6 subnet (RFC 4291, 2.6.1).
+    #[error(
+        "it is the address of all routers of {subnet}, which no host can have; choose another one of this subnet"
+    )]
+    Routers {
+        /// The subnet.
+        subnet: IpNet,
+    },
+    /// An address in a network of [`Settings::refuse`](crate::services::Settings::refuse).
+    #[error(
+        "it is in {net}, which --refuse-address excludes; choose another one, or have that option changed"
+    )]
+    Excluded {
+        /// The network.
+        net: IpNet,
+    },
+    /// An address outside of the segments.
+    #[error(
+        "it is in no subnet of an interface on which a node announces; choose one from there, or have an \
+         admin permit its network (--allow-address)"
+    )]
+    NoSegment,
+    /// An address outside the allowed networks.
+    #[error(
+        "it is in none of the networks that --allow-address permits ({}); choose one of those, or have its \
+         network added",
+        join(.allow)
+    )]
+    NotAllowed {
+        /// The networks.
+        allow: Vec<IpNet>,
+    },
+}
+
+impl Refusal {
+    /// Returns true if the refusal depends on the node's own
+    /// network. Other nodes may then not see it.
+    pub(crate) fn is_this_nodes_view(&self) -> bool {
+        match self {
+            Self::OwnAddress { .. }
+            | Self::NextHop { .. }
+            | Self::NameServer
+            | Self::ApiServer
+            | Self::Network { .. }
+            | Self::Broadcast { .. }
+            | Self::Routers { .. } => true,
+            Self::ThisHost
+            | Self::Loopback
+            | Self::Multicast
+            | Self::Reserved
+            | Self::Mapped
+            | Self::LinkLocal
+            | Self::Node { .. }
+            | Self::NodeInterface { .. }
+            | Self::NodeGateway { .. }
+            | Self::ClusterIp { .. }
+            | Self::PodNet { .. }
+            | Self::ServiceNet { .. }
+            | Self::Excluded { .. }
+            | Self::NoSegment
+            | Self::NotAllowed { .. } => false,
+        }
+    }
+
+    /// Returns true if the reason comes from a Lease, which the token of its node writes.
+    pub(crate) fn is_by_lease(&self) -> bool {
+        matches!(
+            self,
+            Self::NodeInterface { .. }
+                | Self::NodeGateway { .. }
+                | Self::Network { .. }
+                | Self::Broadcast { .. }
+                | Self::Routers { .. }
+        )
+    }
+
+    /// Returns true if an admin may have the address taken all the same. A /32 or /128 on a segment's
+    /// interface is a VIP of another program. All other addresses are needed where they are.
+    pub(crate) fn yields_to_force(&self) -> bool {
+        matches!(self, Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } if is_host(net))
+    }
+
+    /// Describes the reason as a conflict about a held VIP, with the remedy.
+    pub(crate) fn conflict(&self) -> String {
+        const OTHER: &str = "give the Service another address";
+        match self {
+            Self::OwnAddress { node, net, interface } | Self::NodeInterface { node, net, interface } => {
+                format!(
+                    "node {node} has it as {net} on {interface} too; remove it there: ip address del {net} \
+                     dev {interface}"
+                )
+            }
+            Self::Node { node } => format!(
+                "Node {node} lists it in status.addresses too; remove it from that node's interfaces, or {OTHER}"
+            ),
+            Self::NextHop { address } => format!(
+                "this host routes through it (ip route show table all via {address}); remove the route, or {OTHER}"
+            ),
+            Self::NodeGateway { node, address } => format!(
+                "node {node} routes through it (ip route show table all via {address}); remove the route, or {OTHER}"
+            ),
+            Self::NameServer => {
+                format!("/etc/resolv.conf of this host names it as a DNS server; remove it there, or {OTHER}")
+            }
+            Self::ApiServer => format!("the API server is there too; {OTHER}"),
+            Self::Network { subnet } | Self::Broadcast { subnet } => format!(
+                "it is the first or last address of {subnet} now, which hosts broadcast to; put the prefix length \
+                 right, or {OTHER}"
+            ),
+            Self::Routers { subnet } => format!(
+                "it is the address of all routers of {subnet} now; put the prefix length right, or {OTHER}"
+            ),
+            Self::ThisHost
+            | Self::Loopback
+            | Self::Multicast
+            | Self::Reserved
+            | Self::Mapped
+            | Self::LinkLocal
+            | Self::ClusterIp { .. }
+            | Self::PodNet { .. }
+            | Self::ServiceNet { .. }
+            | Self::Excluded { .. }
+            | Self::NoSegment
+            | Self::NotAllowed { .. } => self.to_string(),
+        }
+    }
+}
+
+fn on_interface(node: &NodeName, net: IpNet, interface: &str) -> String {
+    let way_out = format!("choose a free address, or remove it there (ip address del {net} dev {interface})");
+    let force = if is_host(&net) {
+        "; an admin can have it taken all the same (vipward.io/force on its VirtualIP)"
+    } else {
+        ""
+    };
+    format!("node {node} has it as {net} on {interface}, and vipward has not put it there; {way_out}{force}")
+}
+
+fn join(nets: &[IpNet]) -> String {
+    nets.iter().map(IpNet::to_string).collect::<Vec<_>>().join(", ")
+}

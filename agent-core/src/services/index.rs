@@ -1,0 +1,238 @@
+//! The Services and the VIPs that they want, evaluated again as events touch them.
+//!
+//! An event marks the Services and VIPs that it touches, and only these are
+//! evaluated again. So the cost of a change depends only on its Service and
+//! on those that share a VIP with it.
+
+mod account;
+mod allocating;
+mod assessing;
+mod events;
+mod namespaces;
+mod resolving;
+mod settling;
+mod standing;
+mod telling;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
+
+pub use self::account::{Account, Asking, Mention, ServiceAccount, Unserved};
+use super::{
+    Command, Place, Problem, Refusal, Role, ServiceRecord, Settings,
+    addresses::{Holders, Order, Reserved, Standing},
+    endpoints::Endpoints,
+    reading::{Reading, Selection, Wanted},
+    sharing::{Consents, Grants, Quotas},
+    statuses::{Duty, Naming, Turns},
+};
+use crate::{
+    pools::{Allocator, Lack, Policies},
+    records::{Demand, ServiceName},
+};
+
+/// A Service in the index, with its effects.
+#[derive(Debug)]
+pub(super) struct ServiceEntry {
+    record: Box<ServiceRecord>,
+    reading: Reading,
+    selection: Selection,
+    wanted: Vec<Wanted>,
+    /// The addresses that the pools give or gave it, and what they do not give it.
+    given: Vec<IpAddr>,
+    lacks: Vec<Lack>,
+    /// True if an address is being reserved for it.
+    pending: bool,
+    /// The addresses of `wanted` that belong in its status.
+    for_status: Vec<IpAddr>,
+    problems: Vec<Problem>,
+    duty: Option<Duty>,
+    /// True if it has been served with addresses since this process has known it.
+    was_ours: bool,
+}
+
+/// An address that a Service wants.
+#[derive(Debug, Default)]
+pub(super) struct Vip {
+    /// The Services, sorted. They are in a list, because most addresses have one Service.
+    services: Vec<(ServiceName, Place)>,
+    /// True if a node has held it since a Service has wanted it. A
+    /// claim that is then deleted by hand is written again.
+    pub(super) was_held: bool,
+    /// The Services that its claim named last, in the order of their rights.
+    pub(super) former: Arc<[ServiceName]>,
+    refusal: Option<Refusal>,
+    pub(super) order: Order,
+    naming: Naming,
+    /// True if the controller reserves it for no Service, since none may have it.
+    is_shut: bool,
+    demand: Option<Demand>,
+    problems: Vec<(ServiceName, Problem)>,
+}
+
+/// Services and VIPs that an event has touched.
+#[derive(Debug, Default)]
+struct Touched {
+    services: BTreeSet<ServiceName>,
+    vips: BTreeSet<IpAddr>,
+    statuses: BTreeSet<ServiceName>,
+}
+
+/// The Services, and the VIPs that they want.
+#[derive(Debug)]
+pub struct Services {
+    settings: Settings,
+    synced: bool,
+    /// The Services by name. They are boxed, because a map that is filled
+    /// in order leaves half of its slots empty.
+    pub(super) entries: BTreeMap<ServiceName, Box<ServiceEntry>>,
+    /// The VIPs by address, boxed for the same reason.
+    pub(super) vips: BTreeMap<IpAddr, Box<Vip>>,
+    endpoints: Endpoints,
+    /// Namespaces with the configured labels.
+    namespaces: BTreeSet<Arc<str>>,
+    consents: Consents,
+    quotas: Quotas,
+    reserved: Reserved,
+    /// The standing of each VIP whose claim gives it one.
+    pub(super) claims: BTreeMap<IpAddr, Standing>,
+    /// VIPs that this node holds (true) or held before (false).
+    pub(super) held: BTreeMap<IpAddr, bool>,
+    holders: Holders,
+    /// VIPs that the process before this one held (true) or guarded.
+    found: BTreeMap<IpAddr, bool>,
+    touched: Touched,
+    /// Services whose status has lately changed hands.
+    turns: BTreeMap<ServiceName, Turns>,
+    /// Services that were served and now have another type, with their uids.
+    pub(super) let_go: BTreeMap<ServiceName, Arc<str>>,
+    /// The reservations, for an agent.
+    grants: Grants,
+    /// The pools and reservations. Only the controller has some.
+    allocator: Allocator,
+    /// Where the pools have their addresses announced.
+    policies: Policies,
+    /// The addresses that Services name, while the pools begin.
+    named_at_start: BTreeSet<IpAddr>,
+}
+
+impl Services {
+    /// Starts without a Service.
+    pub fn start(settings: Settings) -> Self {
+        let allocator = Allocator::start(settings.most_vips);
+        Self {
+            settings,
+            synced: false,
+            entries: BTreeMap::new(),
+            vips: BTreeMap::new(),
+            endpoints: Endpoints::default(),
+            namespaces: BTreeSet::new(),
+            consents: Consents::new(),
+            quotas: Quotas::default(),
+            reserved: Reserved::default(),
+            claims: BTreeMap::new(),
+            held: BTreeMap::new(),
+            holders: Holders::default(),
+            found: BTreeMap::new(),
+            touched: Touched::default(),
+            turns: BTreeMap::new(),
+            let_go: BTreeMap::new(),
+            grants: Grants::default(),
+            allocator,
+            policies: Policies::default(),
+            named_at_start: BTreeSet::new(),
+        }
+    }
+
+    /// Returns what this process does about Services.
+    pub fn role(&self) -> Role {
+        self.settings.role
+    }
+
+    /// Returns the uid of a Service. Events about the Service refer to it.
+    pub fn uid(&self, service: &ServiceName) -> Option<&Arc<str>> {
+        self.entries.get(service).map(|entry| &entry.record.uid)
+    }
+
+    /// Returns true if a Service's status is from `MetalLB`, which Vipward replaces: it may be
+    /// overwritten.
+    pub fn is_from_metallb(&self, service: &ServiceName) -> bool {
+        self.entries.get(service).is_some_and(|entry| entry.record.status_from_metallb)
+    }
+
+    /// Returns the number of Services that the pools do not give what they ask for.
+    pub fn lacking(&self) -> usize {
+        self.entries.values().filter(|entry| !entry.lacks.is_empty()).count()
+    }
+
+    /// Returns the VIPs that a Service wants.
+    pub fn vips(&self, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
+        self.entries.get(service).into_iter().flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip)
+    }
+
+    /// Returns the Services that have a VIP, the longest first.
+    pub fn having(&self, vip: IpAddr) -> &[ServiceName] {
+        let demand = self.vips.get(&vip).and_then(|known| known.demand.as_ref());
+        demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
+    }
+
+    /// Evaluates everything that was touched: first Services, then their VIPs, then the statuses.
+    fn look_again(&mut self, listed: bool, commands: &mut Vec<Command>) {
+        let (mut services, mut vips) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            // The pools may give one Service what another one has left.
+            let mut next = std::mem::take(&mut self.touched.services);
+            for name in &next {
+                self.assess(name, commands);
+            }
+            let is_settled = next.is_empty();
+            services.append(&mut next);
+            if !is_settled {
+                continue;
+            }
+            // One VIP may make room for another, or take it.
+            let mut next = std::mem::take(&mut self.touched.vips);
+            if next.is_empty() {
+                break;
+            }
+            for vip in &next {
+                self.resolve(*vip, commands);
+            }
+            vips.append(&mut next);
+        }
+        let mut statuses = std::mem::take(&mut self.touched.statuses);
+        statuses.append(&mut services);
+        for name in &statuses {
+            self.settle(name, listed, commands);
+        }
+        for vip in &vips {
+            if !self.vips.contains_key(vip) && self.held.get(vip) == Some(&false) {
+                self.held.remove(vip);
+            }
+        }
+    }
+
+    fn leave(&mut self, name: &ServiceName, vip: IpAddr) {
+        let known = self.vips.get_mut(&vip).expect("invariant: each wanted address is in the index");
+        known.services.retain(|(service, _)| service != name);
+        self.touched.vips.insert(vip);
+    }
+
+    fn touch_vips_of(&mut self, services: &[ServiceName]) {
+        let known = services.iter().filter_map(|service| self.entries.get(service));
+        self.touched.vips.extend(known.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
+    }
+
+    /// Touches the wanted addresses in these networks.
+    fn touch_wanted(&mut self, nets: &BTreeSet<IpNet>) {
+        for net in nets {
+            let inside = self.vips.range(net.network()..=net.broadcast());
+            self.touched.vips.extend(inside.map(|(vip, _)| *vip));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Description of one address from the Services' view, and of one Service, for `explain`.
+
+use std::{net::IpAddr, sync::Arc};
+
+use super::{
+    super::{
+        Place, Problem, Refusal, ServiceRecord, Settings, StatusOwner,
+        reading::{Unselected, Wanted},
+    },
+    ServiceEntry, Services,
+    allocating::named_pool,
+};
+use crate::{
+    pools::{Family, Lack, Prospect},
+    records::{Demand, Reservation, ServiceName},
+};
+
+/// Address from the Services' view.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// The Services that name it, sorted.
+    pub mentions: Vec<Mention>,
+    /// Reason why no Service may have it.
+    pub refusal: Option<Refusal>,
+    /// The demand for it.
+    pub demand: Option<Demand>,
+}
+
+/// A Service that names an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mention {
+    /// The Service.
+    pub service: ServiceName,
+    /// The field with the address. None if only a problem of the Service names the address.
+    pub place: Option<Place>,
+    /// Reason why the Service is not served.
+    pub unserved: Option<Unserved>,
+    /// Its problems.
+    pub problems: Vec<Problem>,
+}
+
+/// Reason why a Service is not served, with the remedy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unserved {
+    /// The reason.
+    pub why: String,
+    /// The remedy.
+    pub remedy: String,
+}
+
+/// Service from the controller's view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceAccount {
+    /// Reason why it is not served.
+    pub unserved: Option<Unserved>,
+    /// What it asks for.
+    pub request: Asking,
+    /// The addresses that are reserved for it or shared with it, in its order, with their reservations.
+    pub given: Vec<(IpAddr, Option<Reservation>)>,
+    /// What it does not get.
+    pub lacks: Vec<Lack>,
+    /// What each pool is to it, those that come first in front.
+    pub prospects: Vec<Prospect>,
+    /// The addresses in its status.
+    pub status: Vec<IpAddr>,
+    /// The field manager of the status. None if it is not known.
+    pub manager: Option<Arc<str>>,
+    /// True if the status has addresses, and another controller has written them.
+    pub is_elsewhere: bool,
+    /// Its other addresses: those of `spec.externalIPs`, if they are served.
+    pub external: Vec<IpAddr>,
+    /// Its problems.
+    pub problems: Vec<Problem>,
+}
+
+/// What a Service asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Asking {
+    /// These addresses and no others.
+    Addresses(Place, Vec<IpAddr>),
+    /// An address of each family, from the pool that it names or from any.
+    Families(Vec<Family>, Option<Arc<str>>),
+}
+
+impl Services {
+    /// Returns the account of a Service, if there is one of that name.
+    pub fn account_of(&self, service: &ServiceName) -> Option<ServiceAccount> {
+        let entry = self.entries.get(service)?;
+        let record = &entry.record;
+        let request = match entry.reading.asked_at() {
+            Some((place, addresses)) => Asking::Addresses(place, addresses.to_vec()),
+            None => Asking::Families(
+                record.families.clone(),
+                named_pool(&record.annotations, self.settings.metallb),
+            ),
+        };
+        let status: Vec<_> = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
+        Some(ServiceAccount {
+            unserved: entry.selection.err().map(|why| unserved(why, record, &self.settings)),
+            request,
+            given: entry.given.iter().map(|vip| (*vip, self.allocator.reservation(*vip).cloned())).collect(),
+            lacks: entry.lacks.clone(),
+            prospects: self.allocator.prospects(service),
+            status,
+            manager: record.status_manager.clone(),
+            is_elsewhere: matches!(record.status_owner(), StatusOwner::Other(_)),
+            external: if self.settings.external_ips { record.external_ips.clone() } else { Vec::new() },
+            problems: entry.problems.clone(),
+        })
+    }
+
+    /// Returns the account of `address`.
+    pub fn account(&self, address: IpAddr) -> Account {
+        let vip = self.vips.get(&address);
+        let mentions = self.entries.iter().filter_map(|(name, entry)| self.mention(name, entry, address));
+        Account {
+            mentions: mentions.collect(),
+            refusal: vip.and_then(|vip| vip.refusal.clone()),
+            demand: vip.and_then(|vip| vip.demand.clone()),
+        }
+    }
+
+    fn mention(&self, name: &ServiceName, entry: &ServiceEntry, address: IpAddr) -> Option<Mention> {
+        let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
+        let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
+        let would_want = || place_in(&entry.reading.wish(&entry.record, &entry.given, &self.settings).wanted);
+        let is_in_status = || entry.record.has_in_status(address);
+        let place = place_in(&entry.wanted).or_else(|| unserved.as_ref().and_then(|_| would_want()));
+        let place = place.or_else(|| is_in_status().then_some(Place::Status));
+        let text = address.to_string();
+        let is_meant = |problem: &&Problem| match problem {
+            Problem::Malformed { value, .. } => value.contains(&text),
+            Problem::OtherManager { wanted, .. } => wanted.contains(&address),
+            Problem::SharedStatus { .. }
+            | Problem::Contested { .. }
+            | Problem::OtherController { .. }
+            | Problem::HandedOver { .. }
+            | Problem::TooManyAddresses { .. }
+            | Problem::Lacking(_)
+            | Problem::ForceElsewhere => place.is_some(),
+            // The address step says it.
+            Problem::ExternalIps
+            // The controller alone knows it.
+            | Problem::NotReserved { .. }
+            // These are problems of a VIP.
+            | Problem::Refused { .. }
+            | Problem::Disputed { .. }
+            | Problem::Unconfirmed { .. }
+            | Problem::TooManyVips { .. }
+            | Problem::Unshared { .. }
+            | Problem::Clash { .. }
+            | Problem::Partial { .. }
+            | Problem::Disagrees { .. } => false,
+        };
+        let mut problems: Vec<Problem> = entry.problems.iter().filter(is_meant).cloned().collect();
+        // A reason against the address itself is reported once for all Services.
+        let vip = self.vips.get(&address).filter(|vip| vip.refusal.is_none());
+        let of_vip = vip.into_iter().flat_map(|vip| &vip.problems).filter(|(service, _)| service == name);
+        problems.extend(of_vip.map(|(_, problem)| problem.clone()));
+        (place.is_some() || !problems.is_empty()).then(|| Mention {
+            service: name.clone(),
+            place,
+            unserved,
+            problems,
+        })
+    }
+}
+
+fn unserved(why: Unselected, record: &ServiceRecord, settings: &Settings) -> Unserved {
+    let class = &settings.class;
+    let (why, remedy) = match why {
+        Unselected::NotLoadBalancer => {
+            ("its type is not LoadBalancer".to_owned(), "set spec.type to LoadBalancer".to_owned())
+        }
+        Unselected::Deleting => ("it is being deleted".to_owned(), "create another one".to_owned()),
+        Unselected::Class => match &record.class {
+            Some(other) => (
+                format!("its spec.loadBalancerClass is {other:?}, and {class:?} is served"),
+                format!(
+                    "create it anew with loadBalancerClass {class:?} (it cannot be changed), or let that \
+                     class's controller serve it"
+                ),
+            ),
+            None => (
+                format!("it has no spec.loadBalancerClass, and only {class:?} is served (--class-only)"),
+                format!("set spec.loadBalancerClass to {class:?}"),
+            ),
+        },
+        Unselected::Namespace => (
+            format!("namespace {} is not served (--namespace, --namespace-selector)", record.name.namespace),
+            "move it to a namespace that is, or have the agents serve this one".to_owned(),
+        ),
+        Unselected::Labels => (
+            "its labels are not those that are served (--service-selector)".to_owned(),
+            "label it as the agents' --service-selector says".to_owned(),
+        ),
+        Unselected::Ignored => (
+            "an annotation says that it is to be left alone (vipward.io/ignore, kube-vip.io/ignore)"
+                .to_owned(),
+            "remove that annotation".to_owned(),
+        ),
+    };
+    Unserved { why, remedy }
+}

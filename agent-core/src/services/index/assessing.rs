@@ -1,0 +1,72 @@
+//! Evaluation of one Service: the addresses that it wants, and its problems.
+
+use super::{
+    super::{
+        Command, Problem,
+        reading::{Wanted, Wish, select},
+        statuses,
+    },
+    Services,
+    telling::tell_change,
+};
+use crate::records::ServiceName;
+
+impl Services {
+    /// Parses a Service's fields, and decides if it is served. Returns the problems of its values.
+    pub(super) fn read(&mut self, name: &ServiceName) -> Option<Vec<Problem>> {
+        let entry = self.entries.get_mut(name)?;
+        let problems = entry.reading.update(&entry.record);
+        let namespace =
+            self.settings.namespace_selector.is_none() || self.namespaces.contains(&name.namespace);
+        entry.selection = select(&entry.record, entry.reading.is_ignored(), namespace, &self.settings);
+        Some(problems)
+    }
+
+    /// Evaluates the addresses that a Service wants.
+    pub(super) fn assess(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
+        // A touched Service may be gone by now.
+        let Some(mut problems) = self.read(name) else { return };
+        self.ask_pools(name, commands);
+        self.grant(name);
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let wish = if entry.selection.is_ok() {
+            problems.extend(entry.lacks.iter().cloned().map(Problem::Lacking));
+            entry.reading.wish(&entry.record, &entry.given, &self.settings)
+        } else {
+            // Problems of a Service that is not served are not reported.
+            problems.clear();
+            Wish::default()
+        };
+        problems.extend(wish.problems);
+        entry.was_ours |= !wish.wanted.is_empty();
+        let whose = statuses::look(
+            &entry.record,
+            entry.selection,
+            entry.was_ours,
+            self.turns.get(name),
+            &self.settings,
+        );
+        if whose.iter().any(Problem::is_contest) {
+            problems.retain(|problem| !problem.is_of_status());
+        }
+        problems.extend(whose);
+        entry.for_status = wish.for_status;
+        let told = std::mem::replace(&mut entry.problems, problems.clone());
+        tell_change(name, told, &problems, commands);
+        let before = std::mem::replace(&mut entry.wanted, wish.wanted.clone());
+        for wanted in before.iter().filter(|wanted| wish.wanted.iter().all(|now| now.vip != wanted.vip)) {
+            self.leave(name, wanted.vip);
+        }
+        for Wanted { vip, place } in wish.wanted {
+            let services = &mut self.vips.entry(vip).or_default().services;
+            match services.binary_search_by(|(service, _)| service.cmp(name)) {
+                Ok(known) => services[known].1 = place,
+                Err(gap) => {
+                    services.reserve_exact(1);
+                    services.insert(gap, (name.clone(), place));
+                }
+            }
+            self.touched.vips.insert(vip);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Events about Services and about what they depend on, and the time.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{
+    super::{
+        Command, Event, ServiceRecord, StatusOwner,
+        addresses::Standing,
+        reading::{Reading, Unselected},
+        statuses::Turns,
+    },
+    ServiceEntry, Services,
+    telling::tell_change,
+};
+use crate::{base::time::Monotonic, pools, records::ServiceName};
+
+impl Services {
+    /// Takes in an event. Returns the commands that follow from it.
+    pub fn on_event(&mut self, event: Event) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let mut listed = false;
+        match event {
+            Event::Service(record) => {
+                let changed = self.reserved.put_cluster_ips(&record.name, &record.cluster_ips);
+                self.touch_wanted(&changed);
+                self.put_service(record, &mut commands);
+            }
+            Event::ServiceGone(name) => {
+                let changed = self.reserved.put_cluster_ips(&name, &[]);
+                self.touch_wanted(&changed);
+                self.forget(&name, &mut commands);
+                self.let_go.remove(&name);
+            }
+            Event::SlicesListed => self.end_slices(),
+            Event::Slice(record) => {
+                let changed = self.endpoints.put(record);
+                self.touch_vips_of(&changed);
+            }
+            Event::SliceGone { namespace, slice } => {
+                let changed = self.endpoints.remove(namespace, slice);
+                self.touch_vips_of(&changed);
+            }
+            Event::Namespace { name, labels, share_with } => {
+                let selector = self.settings.namespace_selector.as_ref();
+                let matches = selector.is_some_and(|selector| selector.matches(&labels));
+                self.put_namespace(&name, matches);
+                self.put_consents(Arc::clone(&name), share_with);
+                self.allocate(|| pools::Event::Namespace { name, labels }, &mut commands);
+            }
+            Event::NamespaceGone(name) => {
+                self.put_namespace(&name, false);
+                self.put_consents(Arc::clone(&name), BTreeSet::new());
+                self.allocate(|| pools::Event::NamespaceGone(name), &mut commands);
+            }
+            Event::NodeAddresses { node, addresses, pod_cidrs } => {
+                let changed = self.reserved.put_node(node, &addresses, &pod_cidrs);
+                self.touch_wanted(&changed);
+            }
+            Event::ServiceCidr { name, nets } => {
+                let changed = self.reserved.put_service_cidr(&name, &nets);
+                self.touch_wanted(&changed);
+            }
+            Event::NodeInterfaces { node, interfaces, session } => {
+                self.put_session(&node, session);
+                let changed = self.reserved.put_interfaces(node, &interfaces);
+                self.touch_wanted(&changed);
+            }
+            Event::Behind(is_behind) => self.holders.is_behind = is_behind,
+            Event::Found(vips) => self.found = vips,
+            Event::NodeGone(node) => {
+                self.put_session(&node, None);
+                let changed = self.reserved.remove_node(&node);
+                self.touch_wanted(&changed);
+            }
+            Event::HostNetwork(network) => {
+                self.holders.put_own(&network.node);
+                let changed = self.reserved.put_host(&network);
+                self.touch_wanted(&changed);
+            }
+            Event::ApiServers { slice, addresses } => {
+                let changed = self.reserved.put_api_servers(slice, &addresses);
+                self.touch_wanted(&changed);
+            }
+            Event::Claim { vip, was_held, sessions, force, services, reservation, release } => {
+                self.put_grant(vip, reservation.as_deref());
+                let named = || services.clone();
+                let object = || pools::Event::Object {
+                    vip,
+                    reservation: reservation.map(|it| *it),
+                    release,
+                    services: named(),
+                };
+                self.allocate(object, &mut commands);
+                let services = services.into();
+                let sessions = sessions.into();
+                self.put_claim(vip, Standing { was_held, is_forced: force, services, sessions });
+            }
+            Event::ClaimGone(vip) => {
+                self.put_grant(vip, None);
+                self.put_claim(vip, Standing::default());
+                self.allocate(|| pools::Event::ObjectGone(vip), &mut commands);
+            }
+            Event::Pools(event) => {
+                self.put_policy(&event);
+                self.allocate(|| event, &mut commands);
+            }
+            Event::Held { vip, here } => self.put_held(vip, here),
+            Event::Synced => {
+                self.begin_allocating(&mut commands);
+                self.synced = true;
+                listed = true;
+                self.touched.statuses.extend(self.entries.keys().cloned());
+            }
+        }
+        if self.synced {
+            self.look_again(listed, &mut commands);
+            self.holders.begun = true;
+        }
+        commands
+    }
+
+    /// Takes in the time. Ends contests that have been quiet for long enough, and the precedence of VIPs
+    /// without a holder.
+    pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if self.next_deadline().is_none_or(|next| now < next) {
+            return commands;
+        }
+        let touched = &mut self.touched.services;
+        self.turns.retain(|service, turns| {
+            let stands = turns.stand(now);
+            if !stands {
+                touched.insert(service.clone());
+            }
+            stands
+        });
+        self.touched.vips.extend(self.holders.expire(now));
+        if self.synced {
+            self.look_again(false, &mut commands);
+        }
+        commands
+    }
+
+    /// Returns the time of the next [`Services::on_time`].
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        let quiet = self.turns.values().map(Turns::deadline);
+        quiet.chain(self.holders.next_deadline()).min()
+    }
+
+    /// Has everything evaluated anew that depends on endpoints, if they were unknown until now.
+    fn end_slices(&mut self) {
+        if self.endpoints.end_list() {
+            let withdraw = self.settings.withdraw_without_endpoints;
+            let dependent = self.entries.values().filter(|entry| entry.record.needs_endpoints(withdraw));
+            self.touched.vips.extend(dependent.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
+        }
+    }
+
+    fn put_service(&mut self, mut record: Box<ServiceRecord>, commands: &mut Vec<Command>) {
+        if !record.load_balancer && record.status_owner() != StatusOwner::Vipward {
+            return self.forget(&record.name, commands);
+        }
+        let needs_endpoints = record.needs_endpoints(self.settings.withdraw_without_endpoints);
+        if needs_endpoints && self.endpoints.begin_list() {
+            commands.push(Command::ListSlices { service: record.name.clone() });
+        }
+        self.note_turn(&record);
+        let name = record.name.clone();
+        match self.entries.get_mut(&name) {
+            Some(entry) if entry.record == record => return,
+            Some(entry) => {
+                if entry.record.uid != record.uid {
+                    entry.reading = Reading::default();
+                    entry.was_ours = false;
+                    self.turns.remove(&name);
+                }
+                // The key keeps its texts: those of the new record would be a second copy.
+                record.name = entry.record.name.clone();
+                entry.record = record;
+            }
+            None => {
+                let was_ours = self.let_go.remove(&name).is_some_and(|uid| uid == record.uid);
+                let entry = ServiceEntry {
+                    record,
+                    reading: Reading::default(),
+                    selection: Err(Unselected::NotLoadBalancer),
+                    wanted: Vec::new(),
+                    given: Vec::new(),
+                    lacks: Vec::new(),
+                    pending: false,
+                    for_status: Vec::new(),
+                    problems: Vec::new(),
+                    duty: None,
+                    was_ours,
+                };
+                self.entries.insert(name.clone(), Box::new(entry));
+            }
+        }
+        self.touched.services.insert(name);
+    }
+
+    fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
+        let Some(entry) = self.entries.remove(name) else { return };
+        self.allocate(|| pools::Event::Withdrawn(name.clone()), commands);
+        self.turns.remove(name);
+        // A Service that left by its class has been reported already.
+        if entry.was_ours && entry.selection != Err(Unselected::Class) {
+            self.let_go.insert(name.clone(), Arc::clone(&entry.record.uid));
+        }
+        for wanted in &entry.wanted {
+            self.leave(name, wanted.vip);
+        }
+        tell_change(name, entry.problems, &[], commands);
+        if entry.duty.is_some() {
+            commands.push(Command::LeaveIngress { service: name.clone() });
+        }
+    }
+
+    /// Takes in what an event says of where addresses may be announced.
+    fn put_policy(&mut self, event: &pools::Event) {
+        let changed = match event {
+            pools::Event::Pool(record) => self.policies.put(record),
+            pools::Event::PoolGone(name) => self.policies.remove(name),
+            pools::Event::Advertisement(record) => self.policies.put_advertisement(record),
+            pools::Event::AdvertisementGone(name) => self.policies.remove_advertisement(name),
+            pools::Event::Advertised(is_known) => self.policies.know_advertisements(*is_known),
+            pools::Event::Namespace { .. }
+            | pools::Event::NamespaceGone(_)
+            | pools::Event::Request(..)
+            | pools::Event::Withdrawn(_)
+            | pools::Event::Object { .. }
+            | pools::Event::ObjectGone(_)
+            | pools::Event::Permitted(_)
+            | pools::Event::Answered(_)
+            | pools::Event::Failed(_)
+            | pools::Event::Synced
+            | pools::Event::Time(_) => return,
+        };
+        for range in changed {
+            self.touched.vips.extend(self.vips.range(range).map(|(vip, _)| *vip));
+        }
+    }
+}

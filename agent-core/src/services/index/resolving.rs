@@ -1,0 +1,201 @@
+//! Evaluation of one address: if it may be a VIP, which Services have it, and their demand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use super::{
+    super::{
+        Command, Place, Problem, Refusal,
+        addresses::{Standing, Verdict, judge},
+        sharing::{self, Consent, Member, Rank},
+        statuses::Naming,
+    },
+    Services, Vip,
+    telling::tell_changes,
+};
+use crate::{
+    pools,
+    records::{Demand, ServiceName},
+};
+
+/// Result of an evaluation.
+#[derive(Default)]
+struct Outcome {
+    refusal: Option<Refusal>,
+    demand: Option<Demand>,
+    problems: Vec<(ServiceName, Problem)>,
+    ranks: Vec<Rank>,
+}
+
+impl Services {
+    /// Evaluates an address that Services want, or wanted.
+    pub(super) fn resolve(&mut self, address: IpAddr, commands: &mut Vec<Command>) {
+        let standing = self.note_standing(address);
+        if !self.vips.contains_key(&address) {
+            return;
+        }
+        let others = self.reserved.others(address);
+        let precedence = self.note_precedence(address, &standing, &others);
+        let verdict = judge(address, &self.settings, others, |other| {
+            precedence.keeps(other) || standing.is_forced && other.yields_to_force()
+        });
+        let naming = self.naming(address, &standing);
+        let Outcome { refusal, demand, problems, ranks } = self.outcome(address, verdict, &standing, naming);
+        if let Some(limit) = self.settings.most_vips {
+            self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
+        }
+        let vip = self.vips.get_mut(&address).expect("invariant: it was there above");
+        let told = std::mem::replace(&mut vip.problems, problems);
+        tell_changes(&told, &vip.problems, commands);
+        if (&vip.refusal, vip.naming) != (&refusal, naming) {
+            self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
+        }
+        if vip.demand != demand {
+            self.touched.statuses.extend(&admitted(vip.demand.as_ref()) ^ &admitted(demand.as_ref()));
+        }
+        // Until a claim names the Services, they keep the order that was found first.
+        let former: Arc<[_]> = match &demand {
+            Some(demand) if vip.former.is_empty() => demand.services.as_slice().into(),
+            None if standing.services.is_empty() && !standing.was_held => Arc::default(),
+            Some(_) | None => Arc::clone(&vip.former),
+        };
+        if vip.former != former {
+            // The former Services decide which Services may have the VIP.
+            vip.former = former;
+            self.touched.vips.insert(address);
+        }
+        (vip.refusal, vip.naming) = (refusal, naming);
+        if vip.demand != demand {
+            vip.demand.clone_from(&demand);
+            commands.push(Command::Demand(address, demand));
+        }
+        if vip.services.is_empty() {
+            self.vips.remove(&address);
+            self.holders.left.remove(&address);
+        }
+        self.look_if_shut(address, commands);
+    }
+
+    /// Has an address reserved for a Service that asks for it, once a Service may have it.
+    fn look_if_shut(&mut self, address: IpAddr, commands: &mut Vec<Command>) {
+        let is_shut = self.is_shut(address);
+        let Some(vip) = self.vips.get_mut(&address) else { return };
+        if std::mem::replace(&mut vip.is_shut, is_shut) && !is_shut {
+            self.allocate(|| pools::Event::Permitted(address), commands);
+        }
+    }
+
+    fn outcome(&self, address: IpAddr, verdict: Verdict, standing: &Standing, naming: Naming) -> Outcome {
+        let vip = &self.vips[&address];
+        let dispute = match verdict {
+            Verdict::Accepted => None,
+            Verdict::Disputed(why) => Some(why),
+            Verdict::Refused(why) => {
+                let refused = |(name, place): &(ServiceName, Place)| {
+                    (name.clone(), Problem::Refused { address, place: *place, why: why.clone() })
+                };
+                let problems = vip.services.iter().map(refused).collect();
+                return Outcome { refusal: Some(why), problems, ..Outcome::default() };
+            }
+        };
+        let is_elsewhere = self.reserved.is_elsewhere(address, &self.settings, standing.was_held);
+        let ranks = self.ranks(vip, standing);
+        let beyond = self.beyond_limit(address, &ranks);
+        let mut problems = Vec::new();
+        let mut members = Vec::new();
+        for (name, place) in &vip.services {
+            let place = *place;
+            let problem = if is_elsewhere && !place.is_for_controllers() {
+                Problem::Refused { address, place, why: Refusal::NoSegment }
+            } else if let Some(limit) = beyond.get(&*name.namespace) {
+                Problem::TooManyVips { vip: address, place, limit: *limit }
+            } else {
+                members.push(self.member(name, place));
+                continue;
+            };
+            problems.push((name.clone(), problem));
+        }
+        let members = sharing::by_seniority(address, members, &vip.former);
+        let consent = Consent {
+            listed: &self.consents,
+            metallb: self.shares_by_metallb(address),
+            metallb_kept: self.kept_by_metallb(address),
+        };
+        let (members, mut unshared) = sharing::admit(address, members, &vip.former, consent);
+        problems.append(&mut unshared);
+        if members.is_empty() {
+            return Outcome { problems, ranks, ..Outcome::default() };
+        }
+        let withdraw = self.settings.withdraw_without_endpoints;
+        let reach = |record: &_| self.endpoints.reach(record, address, withdraw);
+        let (mut demand, mut combined) = sharing::combine(address, &members, reach);
+        problems.append(&mut combined);
+        let labels: Vec<_> = members.iter().map(|member| &member.record.labels).collect();
+        demand.policy = self.policies.of(address, &labels);
+        demand.force = standing.is_forced;
+        demand.together = self.together(members[0].name);
+        if let Some(why) = dispute {
+            let disputed = Problem::Disputed { vip: address, why };
+            problems.extend(members.iter().map(|member| (member.name.clone(), disputed.clone())));
+        }
+        if naming == Naming::Unconfirmed {
+            let unnamed = members.iter().filter(|member| !member.record.has_in_status(address));
+            problems
+                .extend(unnamed.map(|member| (member.name.clone(), Problem::Unconfirmed { vip: address })));
+        }
+        Outcome { refusal: None, demand: Some(demand), problems, ranks }
+    }
+
+    /// Returns the VIPs of a Service that stay on one node. One alone has nothing to stay with.
+    fn together(&self, owner: &ServiceName) -> Vec<IpAddr> {
+        let entry =
+            self.entries.get(owner).filter(|entry| entry.reading.is_together() && entry.wanted.len() > 1);
+        let mut vips: Vec<_> =
+            entry.into_iter().flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip).collect();
+        vips.sort_unstable();
+        vips
+    }
+
+    fn member<'a>(&'a self, name: &'a ServiceName, place: Place) -> Member<'a> {
+        let entry = self.entries.get(name).expect("invariant: the index has Services that are kept");
+        Member { name, place, record: &entry.record, limits: entry.reading.limits() }
+    }
+
+    /// Returns the places of an address among those that its Services' namespaces want, if their
+    /// number is limited.
+    fn ranks(&self, vip: &Vip, standing: &Standing) -> Vec<Rank> {
+        if self.settings.most_vips.is_none() {
+            return Vec::new();
+        }
+        let has_had_it = |namespace: &Arc<str>| {
+            let mut former = vip.former.iter();
+            standing.was_held && (vip.former.is_empty() || former.any(|name| name.namespace == *namespace))
+        };
+        let mut oldest = BTreeMap::new();
+        for (name, _) in &vip.services {
+            let created = self.entries[name].record.created;
+            let known = oldest.entry(&name.namespace).or_insert(created);
+            *known = created.min(*known);
+        }
+        let rank = |(namespace, created): (&Arc<str>, i64)| Rank {
+            namespace: Arc::clone(namespace),
+            is_new: !has_had_it(namespace),
+            created,
+        };
+        oldest.into_iter().map(rank).collect()
+    }
+
+    /// Returns the namespaces for which the address is beyond the limit, each with the limit.
+    fn beyond_limit<'a>(&self, vip: IpAddr, ranks: &'a [Rank]) -> BTreeMap<&'a str, usize> {
+        let Some(limit) = self.settings.most_vips else { return BTreeMap::new() };
+        let is_beyond = |rank: &&Rank| rank.is_new && !self.quotas.is_among_first(limit, vip, rank);
+        ranks.iter().filter(is_beyond).map(|rank| (&*rank.namespace, limit)).collect()
+    }
+}
+
+fn admitted(demand: Option<&Demand>) -> BTreeSet<ServiceName> {
+    demand.into_iter().flat_map(|demand| &demand.services).cloned().collect()
+}

@@ -1,0 +1,129 @@
+//! Evaluation of one Service's status: the addresses that it may name, and this process's task.
+
+use std::net::IpAddr;
+
+use super::{
+    super::{
+        Command, Role, ServiceRecord,
+        addresses::Standing,
+        reading::Unselected,
+        statuses::{Acceptance, Duty, Naming, Turns, due, is_ours, turn},
+    },
+    Services, Vip,
+};
+use crate::records::ServiceName;
+
+impl Vip {
+    /// Decides if the status of a Service that wants the VIP may name it.
+    pub(super) fn accepts(&self, service: &ServiceName) -> Acceptance {
+        if let Some(refusal) = &self.refusal {
+            // Other nodes may decide otherwise.
+            return if refusal.is_this_nodes_view() { Acceptance::Left } else { Acceptance::Refused };
+        }
+        let is_admitted = self.demand.as_ref().is_some_and(|demand| demand.services.contains(service));
+        if !is_admitted {
+            return Acceptance::Refused;
+        }
+        match self.naming {
+            Naming::Named => Acceptance::Accepted,
+            Naming::Left | Naming::Unconfirmed => Acceptance::Left,
+            Naming::Unnamed => Acceptance::Refused,
+        }
+    }
+}
+
+impl Services {
+    /// Takes in another controller's turn at the status of a known Service.
+    pub(super) fn note_turn(&mut self, new: &ServiceRecord) {
+        let Some(entry) = self.entries.get(&new.name) else { return };
+        if entry.selection.is_err() {
+            return;
+        }
+        let is_kept =
+            |address| self.vips.get(address).is_some_and(|vip| vip.accepts(&new.name) != Acceptance::Refused);
+        let clears = !entry.for_status.iter().any(is_kept);
+        if let Some(turn) = turn(&entry.record, new, clears) {
+            self.turns.entry(new.name.clone()).or_default().add(turn);
+        }
+    }
+
+    pub(super) fn is_contested(&self, service: &ServiceName) -> bool {
+        self.turns.get(service).is_some_and(Turns::is_contest)
+    }
+
+    /// Decides if statuses may name an address that is not refused.
+    ///
+    /// A user who names an address must not have the cluster's traffic for a host sent to a Service. So
+    /// the controller names an address that no admin has chosen once its VIP is held: then no other host
+    /// has answered for it. Claims and Leases are written with the tokens of nodes, so the address must
+    /// be on a segment that a Node object confirms, too.
+    pub(super) fn naming(&self, address: IpAddr, standing: &Standing) -> Naming {
+        let vip = &self.vips[&address];
+        let is_held = vip.order.is_held || self.holders.left.contains_key(&address);
+        let is_near = self.reserved.is_on_segment(address);
+        if self.is_chosen_by_an_admin(address, vip) {
+            return if standing.was_held || is_near { Naming::Named } else { Naming::Unnamed };
+        }
+        let is_confirmed = self.reserved.is_on_confirmed_segment(address);
+        match self.settings.role {
+            Role::Alone | Role::Announcer if is_held || is_near => Naming::Named,
+            Role::Controller if is_held && is_confirmed => Naming::Named,
+            Role::Controller if is_held => Naming::Unconfirmed,
+            Role::Controller if standing.was_held && is_confirmed => Naming::Left,
+            Role::Alone | Role::Announcer | Role::Controller => Naming::Unnamed,
+        }
+    }
+
+    /// Returns true if the address is in a pool or came from one, is permitted by its network, or was
+    /// given by `MetalLB`'s controller.
+    fn is_chosen_by_an_admin(&self, address: IpAddr, vip: &Vip) -> bool {
+        let is_from_metallb = |service| {
+            self.entries
+                .get(service)
+                .is_some_and(|entry| entry.record.status_from_metallb && entry.record.has_in_status(address))
+        };
+        self.settings.allow.iter().any(|net| net.contains(&address))
+            || self.allocator.kind_of(address).is_some()
+            || vip.services.iter().any(|(service, _)| is_from_metallb(service))
+    }
+
+    /// Evaluates this node's task about a Service's status. The
+    /// node keeps a task that it has begun until the task is done.
+    pub(super) fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
+        let is_contested = self.is_contested(name);
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let acceptance =
+            |address| self.vips.get(address).map_or(Acceptance::Refused, |vip| vip.accepts(name));
+        let for_status = entry.for_status.iter().map(|address| (*address, acceptance(address)));
+        let due = due(&entry.record, &for_status.collect::<Vec<_>>());
+        // Two controllers must not overwrite each other in turns.
+        let due = due.filter(|due| !is_contested || *due == Duty::Clear);
+        // What is reserved together is written together.
+        let is_begun = entry.duty == due;
+        let due = due.filter(|due| !entry.pending || is_begun || *due == Duty::Clear);
+        // A status from MetalLB, of a Service that Vipward has not served, may be MetalLB's still.
+        let is_from_metallb = entry.record.status_from_metallb && !entry.was_ours;
+        let due = due.filter(|due| !is_from_metallb || *due != Duty::Clear);
+        // A Service of another class may belong to another
+        // installation, which clears its own statuses.
+        let orphans = listed && entry.selection != Err(Unselected::Class);
+        let duty = due.filter(|due| match self.settings.role {
+            Role::Alone => {
+                entry.duty.as_ref() == Some(due) || is_ours(due, &entry.record, &self.held, orphans)
+            }
+            Role::Announcer => false,
+            // A Service that has left for another class has given its addresses back.
+            Role::Controller => entry.selection != Err(Unselected::Class) || entry.was_ours,
+        });
+        if entry.duty == duty {
+            return;
+        }
+        let service = name.clone();
+        commands.push(match &duty {
+            Some(Duty::Write(addresses)) => Command::WriteIngress { service, addresses: addresses.clone() },
+            Some(Duty::Clear) => Command::ClearIngress { service },
+            None => Command::LeaveIngress { service },
+        });
+        entry.duty = duty;
+    }
+}

@@ -1,0 +1,272 @@
+//! Parsing of a Service's own fields: its addresses by precedence, its limits, and its opt-out.
+//!
+//! A value that cannot be parsed is reported, and the previous value stays
+//! in effect. So a typing error removes no VIP.
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use super::super::{IpMode, Malformed, Place, Problem, Role, ServiceRecord, Settings, StatusOwner, WayOut};
+use crate::{base::pattern::InterfacePattern, records::Selector};
+
+/// Largest length of a selector or of a list of interfaces, in bytes.
+const MOST_BYTES: usize = 4_096;
+
+/// An address that a Service wants, and the field that asks for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) vip: IpAddr,
+    pub(crate) place: Place,
+}
+
+/// Addresses that a Service wants.
+#[derive(Debug, Default)]
+pub(crate) struct Wish {
+    /// Each address once, in the Service's order.
+    pub(crate) wanted: Vec<Wanted>,
+    /// The addresses of `wanted` that belong in its status.
+    pub(crate) for_status: Vec<IpAddr>,
+    pub(crate) problems: Vec<Problem>,
+    /// The addresses so far, those beyond the limit too.
+    asked: BTreeSet<IpAddr>,
+}
+
+/// Limits on the nodes and interfaces of a Service's VIPs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) nodes: Option<Selector>,
+    pub(crate) preferred: Option<Selector>,
+    pub(crate) interfaces: Option<Vec<InterfacePattern>>,
+}
+
+/// The addresses for which an annotation or the spec asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Asked {
+    place: Place,
+    addresses: Vec<IpAddr>,
+}
+
+/// The values that are in effect.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Reading {
+    ignore: Option<bool>,
+    ignore_kube_vip: Option<bool>,
+    together: Option<bool>,
+    asked: Option<Asked>,
+    limits: Limits,
+}
+
+impl Reading {
+    /// Parses the Service again. Returns the problems of its values.
+    pub(crate) fn update(&mut self, record: &ServiceRecord) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let annotations = &record.annotations;
+        read(&mut self.ignore, annotations.ignore.as_deref(), Place::Ignore, flag, &mut problems);
+        let ignore = annotations.kube_vip_ignore.as_deref();
+        read(&mut self.ignore_kube_vip, ignore, Place::KubeVipIgnore, flag, &mut problems);
+        read(&mut self.together, annotations.together.as_deref(), Place::Together, flag, &mut problems);
+        let limits = &mut self.limits;
+        read(&mut limits.nodes, annotations.nodes.as_deref(), Place::Nodes, selector, &mut problems);
+        let preferred = annotations.preferred_nodes.as_deref();
+        read(&mut limits.preferred, preferred, Place::PreferredNodes, selector, &mut problems);
+        let interface = annotations.interface.as_deref();
+        read(&mut limits.interfaces, interface, Place::Interface, patterns, &mut problems);
+        if annotations.force.as_deref() == Some("true") {
+            problems.push(Problem::ForceElsewhere);
+        }
+        self.update_asked(record, &mut problems);
+        problems
+    }
+
+    fn update_asked(&mut self, record: &ServiceRecord, problems: &mut Vec<Problem>) {
+        let Some((place, value)) = asking(record) else {
+            self.asked = None;
+            return;
+        };
+        // Addresses that were in effect before this process
+        // began are in the status, if they were ever held.
+        if self.asked.is_none() && record.status_owner() == StatusOwner::Vipward {
+            let addresses = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
+            self.asked = Some(Asked { place, addresses });
+        }
+        let parse = |text: &str| Ok(Asked { place, addresses: addresses(text)? });
+        read(&mut self.asked, Some(value), place, parse, problems);
+    }
+
+    /// Returns true if the Service opts out.
+    pub(crate) fn is_ignored(&self) -> bool {
+        self.ignore == Some(true) || self.ignore_kube_vip == Some(true)
+    }
+
+    /// Returns true if the Service's VIPs stay on one node.
+    pub(crate) fn is_together(&self) -> bool {
+        self.together != Some(false)
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Returns the addresses that the Service asks for by name.
+    pub(crate) fn asked(&self) -> &[IpAddr] {
+        self.asked.as_ref().map_or(&[], |asked| &asked.addresses)
+    }
+
+    /// Returns these addresses and their place, if there is one.
+    pub(crate) fn asked_at(&self) -> Option<(Place, &[IpAddr])> {
+        self.asked.as_ref().map(|asked| (asked.place, asked.addresses.as_slice()))
+    }
+
+    /// Returns the addresses that the Service wants if it is served. `given` has those that the
+    /// controller gives it, or gave it before the controller was removed.
+    pub(crate) fn wish(&self, record: &ServiceRecord, given: &[IpAddr], settings: &Settings) -> Wish {
+        let mut wish = Wish::default();
+        let asked = self.asked.as_ref().map(|asked| (asked.place, &*asked.addresses));
+        match (record.status_owner(), settings.role) {
+            (StatusOwner::Other(_), Role::Announcer) => {
+                wish.add(&status_vips(record), Place::Status, settings);
+            }
+            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Announcer) => {
+                wish.add(&status_vips(record), Place::Status, settings);
+                // The controller writes some addresses into the status only once they are held.
+                wish.add(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
+            }
+            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Alone) => {
+                let (place, addresses) = asked.unwrap_or((Place::Pool, given));
+                wish.add_for_status(addresses, place, settings);
+            }
+            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Controller) => {
+                wish.add_for_status(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
+            }
+            (StatusOwner::Other(_), Role::Alone | Role::Controller) => {
+                wish.add(&status_vips(record), Place::Status, settings);
+                wish.problems.extend(self.disagreement(record, settings));
+            }
+        }
+        if settings.external_ips {
+            wish.add(&record.external_ips, Place::ExternalIps, settings);
+            wish.problems.extend((!record.external_ips.is_empty()).then_some(Problem::ExternalIps));
+        }
+        wish.problems.extend(wish.excess(settings));
+        wish
+    }
+
+    /// Returns the problem of another controller's status beside an annotation or spec.
+    fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
+        let Asked { place, addresses } = self.asked.as_ref()?;
+        // The address 0.0.0.0 leaves the choice to the controller.
+        let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
+        let status = status_vips(record);
+        let set = |addresses: &[IpAddr]| addresses.iter().copied().collect::<BTreeSet<_>>();
+        let (manager, place) = (record.status_manager.clone(), *place);
+        let way_out = WayOut::of(record, &settings.class);
+        if !wanted.is_empty() && set(&wanted) != set(&status) {
+            Some(Problem::OtherManager { manager, status, place, wanted, way_out })
+        } else if record.status_shared {
+            Some(Problem::SharedStatus { manager, status, place, way_out })
+        } else {
+            None
+        }
+    }
+}
+
+impl Wish {
+    /// Adds the addresses of a place, as many as the limit leaves room for.
+    fn add(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
+        for address in addresses {
+            if !self.asked.insert(*address) || self.asked.len() > settings.most_addresses {
+                continue;
+            }
+            self.wanted.push(Wanted { vip: *address, place });
+        }
+    }
+
+    /// Adds addresses that belong in the status.
+    fn add_for_status(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
+        self.add(addresses, place, settings);
+        self.for_status = self.wanted.iter().map(|wanted| wanted.vip).collect();
+    }
+
+    /// Returns the problem of more addresses than the limit.
+    fn excess(&self, settings: &Settings) -> Option<Problem> {
+        let (asked, limit) = (self.asked.len(), settings.most_addresses);
+        (asked > limit).then_some(Problem::TooManyAddresses { asked, limit })
+    }
+}
+
+/// Returns the addresses in the status that can be VIPs: traffic for them arrives unchanged.
+fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
+    let vips = record.ingress.iter().filter(|ingress| match ingress.mode {
+        IpMode::Vip => true,
+        IpMode::Proxy => false,
+    });
+    vips.filter_map(|ingress| ingress.ip).collect()
+}
+
+impl ServiceRecord {
+    /// Returns the place where the Service asks for the address by name.
+    pub fn asks_for(&self, vip: IpAddr) -> Option<Place> {
+        let mut reading = Reading::default();
+        reading.update_asked(self, &mut Vec::new());
+        reading.asked.filter(|asked| asked.addresses.contains(&vip)).map(|asked| asked.place)
+    }
+}
+
+/// Returns the first place that asks for addresses, and its text.
+fn asking(record: &ServiceRecord) -> Option<(Place, &str)> {
+    let annotations = &record.annotations;
+    let places = [
+        (Place::Addresses, &annotations.addresses),
+        (Place::KubeVipAddresses, &annotations.kube_vip_addresses),
+        (Place::MetallbAddresses, &annotations.metallb_addresses),
+        (Place::LoadBalancerIp, &record.load_balancer_ip),
+    ];
+    places.into_iter().find_map(|(place, value)| Some((place, is_set(value.as_deref())?)))
+}
+
+fn is_set(value: Option<&str>) -> Option<&str> {
+    value.filter(|value| !value.trim().is_empty())
+}
+
+/// Puts `value` into effect, if it can be parsed.
+fn read<T>(
+    in_effect: &mut Option<T>,
+    value: Option<&str>,
+    place: Place,
+    parse: impl FnOnce(&str) -> Result<T, Malformed>,
+    problems: &mut Vec<Problem>,
+) {
+    match is_set(value).map(|value| (value, parse(value))) {
+        None => *in_effect = None,
+        Some((_, Ok(read))) => *in_effect = Some(read),
+        Some((value, Err(why))) => problems.push(Problem::Malformed { place, value: value.into(), why }),
+    }
+}
+
+fn flag(text: &str) -> Result<bool, Malformed> {
+    text.trim().parse().map_err(|_| Malformed::Flag)
+}
+
+fn selector(text: &str) -> Result<Selector, Malformed> {
+    check_length(text)?;
+    Ok(text.parse()?)
+}
+
+fn patterns(text: &str) -> Result<Vec<InterfacePattern>, Malformed> {
+    check_length(text)?;
+    text.split(',').map(|part| part.trim().parse().map_err(Malformed::Pattern)).collect()
+}
+
+fn addresses(text: &str) -> Result<Vec<IpAddr>, Malformed> {
+    text.split(',').map(str::trim).map(address).collect()
+}
+
+fn address(part: &str) -> Result<IpAddr, Malformed> {
+    part.parse().map_err(|_| match part.split_once('/') {
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => Malformed::Prefix { part: part.into() },
+        Some(_) | None => Malformed::Address { part: part.into() },
+    })
+}
+
+fn check_length(text: &str) -> Result<(), Malformed> {
+    if text.len() > MOST_BYTES { Err(Malformed::TooLong { bytes: text.len() }) } else { Ok(()) }
+}

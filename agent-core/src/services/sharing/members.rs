@@ -1,0 +1,232 @@
+//! Which Services on one VIP have it, and their combined demand.
+//!
+//! A VIP belongs to one Service, its owner. Any Service of the owner's namespace may share it, and
+//! of another namespace only by consent. The owner alone decides where the VIP may be.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use super::super::{Annotations, Place, Problem, ServiceRecord, StatusOwner, reading::Limits};
+use crate::{
+    base::pattern::InterfacePattern,
+    records::{Demand, NodeName, Reach, Selector, ServiceName},
+};
+
+/// A Service that wants a VIP.
+pub(crate) struct Member<'a> {
+    pub(crate) name: &'a ServiceName,
+    pub(crate) place: Place,
+    pub(crate) record: &'a ServiceRecord,
+    pub(crate) limits: &'a Limits,
+}
+
+/// The namespaces with which each namespace shares its VIPs.
+pub(crate) type Consents = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
+
+/// What counts as consent to share a VIP across namespaces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Consent<'a> {
+    pub(crate) listed: &'a Consents,
+    /// True if `MetalLB`'s key is enough.
+    pub(crate) metallb: bool,
+    /// Which Services keep a VIP by that key.
+    pub(crate) metallb_kept: Kept,
+}
+
+/// Which Services keep a VIP of another namespace by `MetalLB`'s key, if their statuses name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    /// None.
+    Never,
+    /// Those with a status from `MetalLB`. What Vipward gave out needs consent, and ends with it.
+    FromMetallb,
+    /// All.
+    Always,
+}
+
+impl Member<'_> {
+    /// Returns true if the Service keeps a VIP by `MetalLB`'s key.
+    fn keeps(&self, vip: IpAddr, kept: Kept) -> bool {
+        self.had(vip)
+            && match kept {
+                Kept::Never => false,
+                Kept::FromMetallb => self.record.status_from_metallb,
+                Kept::Always => true,
+            }
+    }
+
+    /// Returns true if the Service's status says that it had the VIP.
+    fn had(&self, vip: IpAddr) -> bool {
+        self.record.status_owner() == StatusOwner::Vipward && self.record.has_in_status(vip)
+    }
+}
+
+type Problems = Vec<(ServiceName, Problem)>;
+
+/// Returns true if a Service of the last owner's namespace still wants the VIP that it had. `former`
+/// has the Services that had the VIP last, the owner first; `wanting` has those that want it now.
+pub(crate) fn has_heir(former: &[ServiceName], wanting: &[(ServiceName, Place)]) -> bool {
+    former.first().is_some_and(|owner| {
+        let mut of_home = former.iter().filter(|name| name.namespace == owner.namespace);
+        of_home.any(|name| wanting.binary_search_by(|(wants, _)| wants.cmp(name)).is_ok())
+    })
+}
+
+/// Puts the Services that want a VIP in the order of their rights to it, the owner first. Those
+/// that had it so far (`former`) keep their order. Then come those whose status says that they had
+/// it, then the others, the oldest first.
+pub(crate) fn by_seniority<'a>(
+    vip: IpAddr,
+    mut members: Vec<Member<'a>>,
+    former: &[ServiceName],
+) -> Vec<Member<'a>> {
+    let positions: BTreeMap<_, _> =
+        former.iter().enumerate().map(|(position, name)| (name, position)).collect();
+    let position = |member: &Member<'_>| positions.get(member.name).copied();
+    members.sort_by_cached_key(|member| {
+        let position = position(member).unwrap_or(usize::MAX);
+        (position, !member.had(vip), member.record.created, member.name.clone())
+    });
+    // A VIP whose owner is gone stays in the owner's namespace, if another Service there has it.
+    let home = former.first().map(|owner| &owner.namespace);
+    let is_heir = |member: &Member<'_>| Some(&member.name.namespace) == home && position(member).is_some();
+    if let Some(heir) = members.iter().position(is_heir) {
+        members[..=heir].rotate_right(1);
+    }
+    members
+}
+
+/// Returns the Services that have a VIP, and the problems of those that do not get it. `members`
+/// are in the order of their rights.
+///
+/// `former` has the Services that had the VIP last. While their claim is there, only their owner's
+/// namespace inherits it. So a Service that is deleted and created again finds its VIP free.
+pub(crate) fn admit<'a>(
+    vip: IpAddr,
+    members: Vec<Member<'a>>,
+    former: &[ServiceName],
+    consents: Consent<'_>,
+) -> (Vec<Member<'a>>, Problems) {
+    let mut ports = BTreeMap::new();
+    let mut problems = Vec::new();
+    let mut admitted: Vec<Member<'a>> = Vec::new();
+    for member in members {
+        let (name, place) = (member.name, member.place);
+        let owner = match admitted.first() {
+            Some(owner) => Some(owner.name).filter(|_| !may_share(vip, owner, &member, consents)),
+            None => former.first().filter(|owner| owner.namespace != name.namespace),
+        };
+        if let Some(with) = owner.cloned() {
+            let own = Arc::clone(&name.namespace);
+            problems.push((name.clone(), Problem::Unshared { vip, place, with, own }));
+            continue;
+        }
+        let clash = member.record.ports.iter().find_map(|port| Some((*port, ports.get(port)?)));
+        if let Some((port, with)) = clash {
+            let with = ServiceName::clone(with);
+            problems.push((name.clone(), Problem::Clash { vip, place, port, with }));
+            continue;
+        }
+        ports.extend(member.record.ports.iter().map(|port| (*port, name.clone())));
+        admitted.push(member);
+    }
+    (admitted, problems)
+}
+
+/// Returns true if a Service may share the VIP of `owner`. Across namespaces, both have the same
+/// key, and the owner's namespace lists the other one. By `MetalLB`'s rules its key is enough, if the
+/// traffic for both goes to any node.
+fn may_share(vip: IpAddr, owner: &Member<'_>, other: &Member<'_>, consents: Consent<'_>) -> bool {
+    fn key(text: Option<&str>) -> Option<&str> {
+        text.map(str::trim).filter(|key| !key.is_empty())
+    }
+    let same = |key: &dyn Fn(&Annotations) -> Option<Box<str>>| {
+        let own = key(&owner.record.annotations);
+        own.is_some() && own == key(&other.record.annotations)
+    };
+    let (home, away) = (&owner.name.namespace, &other.name.namespace);
+    let is_listed = || consents.listed.get(home).is_some_and(|listed| listed.contains(away));
+    let by_consent = || same(&|it| key(it.share.as_deref()).map(Into::into)) && is_listed();
+    let by_metallb = || {
+        let is_anywhere = !owner.record.local && !other.record.local;
+        (consents.metallb || other.keeps(vip, consents.metallb_kept))
+            && is_anywhere
+            && same(&|it| key(it.metallb_share.as_deref()).map(Into::into))
+    };
+    home == away || by_consent() || by_metallb()
+}
+
+/// Returns the demand of the Services that have a VIP, the owner first, and what of their wishes is
+/// not in effect. There is at least one.
+pub(crate) fn combine(
+    vip: IpAddr,
+    members: &[Member<'_>],
+    reach: impl Fn(&ServiceRecord) -> Reach,
+) -> (Demand, Problems) {
+    let [owner, others @ ..] = members else { return (Demand::default(), Vec::new()) };
+    let mut problems = Vec::new();
+    // A guest decides only if no Service of the owner's namespace has an endpoint.
+    let (home, guests): (Vec<_>, Vec<_>) =
+        members.iter().partition(|member| member.name.namespace == owner.name.namespace);
+    let reaches = home.into_iter().chain(guests).map(|member| (member.name, reach(member.record)));
+    let reach = reach_together(vip, reaches, &mut problems);
+    for other in others {
+        let mut compare = |place, own: Option<Box<str>>, used: Option<Box<str>>| {
+            if let Some(value) = own.filter(|own| used.as_ref() != Some(own)) {
+                let (with, value, used) =
+                    (owner.name.clone(), (*value).into(), used.as_deref().map(Into::into));
+                problems.push((other.name.clone(), Problem::Disagrees { vip, place, value, with, used }));
+            }
+        };
+        let (own, used) = (other.limits, owner.limits);
+        compare(Place::Nodes, selector(own.nodes.as_ref()), selector(used.nodes.as_ref()));
+        let (own_first, used_first) = (selector(own.preferred.as_ref()), selector(used.preferred.as_ref()));
+        compare(Place::PreferredNodes, own_first, used_first);
+        compare(Place::Interface, patterns(own.interfaces.as_ref()), patterns(used.interfaces.as_ref()));
+    }
+    let Limits { nodes, preferred, interfaces } = owner.limits.clone();
+    let demand = Demand {
+        services: members.iter().map(|member| member.name.clone()).collect(),
+        reach,
+        nodes,
+        preferred,
+        interfaces: interfaces.unwrap_or_default(),
+        policy: None,
+        force: false,
+        together: Vec::new(),
+    };
+    (demand, problems)
+}
+
+/// Returns the nodes that can deliver the traffic. The first Service with an endpoint decides. Reports
+/// the others with traffic that some of these nodes would lose.
+fn reach_together<'a>(
+    vip: IpAddr,
+    reaches: impl Iterator<Item = (&'a ServiceName, Reach)>,
+    problems: &mut Problems,
+) -> Reach {
+    let mut with_endpoints = reaches.filter(|(_, reach)| !reach.is_nowhere());
+    let Some((first, decisive)) = with_endpoints.next() else { return Reach::On(BTreeSet::new()) };
+    let is_all_of = |own: &BTreeSet<NodeName>| match &decisive {
+        Reach::On(nodes) => nodes.is_subset(own),
+        Reach::Anywhere | Reach::Unknown => false,
+    };
+    for (other, reach) in with_endpoints {
+        let Reach::On(own) = reach else { continue };
+        if !is_all_of(&own) {
+            problems.push((other.clone(), Problem::Partial { vip, with: first.clone() }));
+        }
+    }
+    decisive
+}
+
+fn selector(selector: Option<&Selector>) -> Option<Box<str>> {
+    Some(selector?.as_str().into())
+}
+
+fn patterns(patterns: Option<&Vec<InterfacePattern>>) -> Option<Box<str>> {
+    Some(patterns?.iter().map(InterfacePattern::to_string).collect::<Vec<_>>().join(",").into())
+}

@@ -1,0 +1,73 @@
+//! Options of a cluster, and the time limit of its waits.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::agent::AgentOptions;
+
+/// Time limit of everything that no test delays on purpose.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Options of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterOptions {
+    /// Number of nodes, at most nine.
+    pub nodes: u8,
+    /// True for an API server in this process, even with `KUBECONFIG`.
+    pub api_in_process: bool,
+    /// True if the agents are started.
+    pub start_agents: bool,
+    /// True if the agents leave the statuses to a controller. The scenario starts it.
+    pub with_controller: bool,
+    /// Further arguments of every agent, besides the times below.
+    pub args: Vec<String>,
+    /// Further environment variables of every agent.
+    pub env: Vec<(String, String)>,
+    /// Binary of the agents, unless the default.
+    pub binary: Option<PathBuf>,
+    /// `--lease-duration`
+    pub lease: Duration,
+    /// `--lease-renewal`
+    pub renewal: Duration,
+    /// `--margin`
+    pub margin: Duration,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            api_in_process: false,
+            start_agents: true,
+            with_controller: false,
+            args: Vec::new(),
+            env: Vec::new(),
+            binary: None,
+            lease: Duration::from_secs(4),
+            renewal: Duration::from_secs(1),
+            margin: Duration::from_millis(500),
+        }
+    }
+}
+
+impl ClusterOptions {
+    /// Returns the longest time after a crash in which a client's datagrams may be lost.
+    pub fn failover_limit(&self) -> Duration {
+        self.lease + self.margin + Duration::from_secs(1)
+    }
+
+    /// Returns the options to start an agent.
+    pub(super) fn of_agent(&self, pin_dir: PathBuf) -> AgentOptions {
+        let (env, binary) = (self.env.clone(), self.binary.clone());
+        AgentOptions { args: self.agent_args(), env, binary, ..AgentOptions::new(pin_dir) }
+    }
+
+    fn agent_args(&self) -> Vec<String> {
+        let times =
+            [("--lease-duration", self.lease), ("--lease-renewal", self.renewal), ("--margin", self.margin)];
+        let times =
+            times.into_iter().flat_map(|(flag, time)| [flag.to_owned(), format!("{}ms", time.as_millis())]);
+        let alone = (!self.with_controller).then(|| "--without-controller".to_owned());
+        times.chain(alone).chain(self.args.iter().cloned()).collect()
+    }
+}

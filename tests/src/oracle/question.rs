@@ -1,0 +1,47 @@
+//! The claims and the question of a frame, alike in both protocols.
+
+use std::net::IpAddr;
+
+use super::world::{Addr, Mac};
+
+/// The claims and the question of a frame.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact about the frame, read by itself")]
+pub(super) struct Question {
+    /// Ethernet destination.
+    pub(super) dst: Mac,
+    /// Ethernet source.
+    pub(super) source: Mac,
+    /// oper, or the type of the message.
+    pub(super) oper: u16,
+    /// MAC of the sender.
+    pub(super) sender: Mac,
+    /// Addresses of which the first that is a VIP is claimed.
+    pub(super) claims: Vec<Addr>,
+    /// Address that is asked for.
+    pub(super) asks: Option<Addr>,
+    /// True if it updates what neighbours know.
+    pub(super) announces: bool,
+    /// True if it asks before the sender has the address.
+    pub(super) is_probe: bool,
+    /// True if the Ethernet destination is that of a question to every host.
+    pub(super) is_for_all: bool,
+    /// True if the destinations above Ethernet fit the question.
+    pub(super) is_fit: bool,
+    /// True if the checksum is right, or there is none.
+    pub(super) is_intact: bool,
+}
+
+impl Question {
+    /// Returns true if the frame claims what it asks for.
+    pub(super) fn is_gratuitous(&self) -> bool {
+        self.asks.is_some_and(|asked| self.claims.contains(&asked))
+    }
+}
+
+/// Returns the address at an offset.
+pub(super) fn address<const N: usize>(frame: &[u8], at: usize) -> Addr
+where
+    IpAddr: From<[u8; N]>,
+{
+    IpAddr::from(std::array::from_fn(|i| frame[at + i]))
+}
