@@ -1,6 +1,5 @@
 //! The state of a host or cluster, what is wrong, and what to do.
 
-pub mod answering;
 pub mod doctor;
 pub mod explain;
 pub mod live;

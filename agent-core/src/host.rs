@@ -1,5 +1,6 @@
 //! This host's network, the placement of VIPs on it, and the plan of its maps.
 
+pub mod answering;
 pub mod attaching;
 pub mod heartbeat;
 pub mod interfaces;

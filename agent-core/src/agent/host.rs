@@ -30,7 +30,7 @@ use crate::{
 /// Time between two full readings of the kernel. The kernel does not report every change.
 const VERIFY: Duration = Duration::from_secs(30);
 /// Time until what failed is tried again.
-const RETRY: Duration = Duration::from_secs(5);
+pub(super) const RETRY: Duration = Duration::from_secs(5);
 /// The reason why an entry that should answer is not written.
 const LAPSED: &str = "no entry begins to answer while the fence has lapsed";
 

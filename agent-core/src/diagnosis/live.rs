@@ -12,10 +12,8 @@ pub use self::{
     change::{Change, changes},
     rows::{Key, List, Row, Step},
 };
-use super::{
-    answering::Part,
-    pinned::{FenceStatus, Status, VipStatus},
-};
+use super::pinned::{FenceStatus, Status, VipStatus};
+use crate::host::answering::Part;
 
 /// A VIP, and the name of the interface through which it is seen.
 pub type VipId<'a> = (IpAddr, &'a str);

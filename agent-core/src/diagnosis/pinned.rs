@@ -22,12 +22,10 @@ use vipward_common::{
 pub use self::status::{
     FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus, WirePeerStatus, WireStatus,
 };
-use crate::{
-    diagnosis::answering::Part,
-    host::{
-        attaching::Mode,
-        net::{InterfaceFault, NetView},
-    },
+use crate::host::{
+    answering::Part,
+    attaching::Mode,
+    net::{InterfaceFault, NetView},
 };
 
 /// A fact that was read, or the reason why it could not be read.

@@ -8,10 +8,8 @@ use serde::Serialize;
 use super::PerSecond;
 use crate::{
     base::schema,
-    diagnosis::{
-        answering::{self, Silence},
-        pinned::{InterfaceStatus, OffenderStatus, Status, VipStatus},
-    },
+    diagnosis::pinned::{InterfaceStatus, OffenderStatus, Status, VipStatus},
+    host::answering::{self, Silence},
 };
 
 /// A change.

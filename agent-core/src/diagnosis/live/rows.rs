@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{Rates, Status, VipStatus};
-use crate::diagnosis::answering::Silence;
+use crate::host::answering::Silence;
 
 /// Key with a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,11 +3,8 @@ use vipward_common::MacAddr;
 use super::*;
 use crate::{
     base::{samples::last_octet, time::Monotonic},
-    diagnosis::{
-        answering::Silence,
-        pinned::{InterfaceStatus, OffenderStatus, State},
-    },
-    host::{attaching::Mode, net::InterfaceFault},
+    diagnosis::pinned::{InterfaceStatus, OffenderStatus, State},
+    host::{answering::Silence, attaching::Mode, net::InterfaceFault},
 };
 
 const SECOND: u64 = 1_000_000_000;

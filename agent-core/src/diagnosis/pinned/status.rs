@@ -9,8 +9,10 @@ use vipward_common::{MacAddr, Offender, OffenderKey, Outcome, WireOutcome};
 use super::{Entry, State, Wire, WireHeard};
 use crate::{
     base::{schema, time::Monotonic},
-    diagnosis::answering::{Part, PartKeys},
-    host::attaching::Mode,
+    host::{
+        answering::{Part, PartKeys},
+        attaching::Mode,
+    },
 };
 
 /// What this node's kernel has. An interface that is gone while an entry or a record names it is

@@ -8,11 +8,11 @@ use vipward_common::{MacAddr, VipKey};
 
 use super::{Asking, Claimant};
 use crate::{
-    diagnosis::{
+    diagnosis::pinned::{Entry, Fact, State},
+    host::{
         answering::{self, Part, Silence},
-        pinned::{Entry, Fact, State},
+        net::Interface,
     },
-    host::net::Interface,
 };
 
 /// Knowledge of this host about an address.

@@ -45,7 +45,7 @@ impl<S: Source> EventLoop<S> {
         if let Err(error) = self.observe_segments().await {
             error!(error = chain(&error), "failed to begin to prove that the program sees frames");
         }
-        self.silent.look_at_all();
+        self.answers.examine_all();
     }
 
     /// Begins a reconciliation soon.
@@ -74,7 +74,7 @@ impl<S: Source> EventLoop<S> {
         self.carry_out_effects(effects)?;
         self.segments = round.desired().own_macs.keys().copied().collect();
         let mut failures: BTreeSet<String> = self.unattached.values().cloned().collect();
-        self.hearing.on_entries(&round.observed().entries, &self.segment.probed());
+        self.memberships.on_entries(&round.observed().entries, &self.segment.probed());
         if let Err(error) = self.read_groups().await {
             failures.insert(chain(&error));
         }
@@ -95,7 +95,7 @@ impl<S: Source> EventLoop<S> {
             failures.insert(chain(&error));
         }
         self.on_segment(Input::Written)?;
-        round.note(self.hearing.problems(&self.view));
+        round.note(self.memberships.problems(&self.view));
         round.note(self.kernel_may_ask(round.desired()));
         if !self.plane.is_pinned()? {
             round.note([PINS_ARE_MISSING.to_owned()]);
@@ -131,7 +131,7 @@ impl<S: Source> EventLoop<S> {
 
     /// Brings the entries of some VIPs to the desired state. Questions about yielded VIPs go on.
     pub(super) async fn write_some(&mut self, vips: &BTreeSet<IpAddr>) {
-        self.silent.look_at(vips.iter().copied());
+        self.answers.examine_some(vips.iter().copied());
         let round = self.try_reconcile_some(vips).await.map_err(|error| chain(&error));
         if let Ok(now) = now() {
             let changes = self.host.end_some(vips, round, &mut self.stale, now);
@@ -315,12 +315,12 @@ impl<S: Source> EventLoop<S> {
                 }
                 maps.put_entry(key, entry)?;
                 self.host.on_entry(observed.entries.get(key), Some(entry));
-                self.hearing.on_entry(key, Some(entry), self.segment.is_probed(key));
+                self.memberships.on_entry(key, Some(entry), self.segment.is_probed(key), now()?);
                 self.entry_changed(*key, observed.entries.get(key), Some(entry), &cause.to_string())?;
             }
             Action::RemoveEntry { key, cause } => {
                 maps.remove_entry(key)?;
-                self.hearing.on_entry(key, None, self.segment.is_probed(key));
+                self.memberships.on_entry(key, None, self.segment.is_probed(key), now()?);
                 self.host.on_entry(observed.entries.get(key), None);
                 self.entry_changed(*key, observed.entries.get(key), None, &cause.to_string())?;
             }

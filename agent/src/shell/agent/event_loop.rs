@@ -11,7 +11,9 @@ use tracing::{info, warn};
 use vipward_common::{Fence, MacAddr};
 use vipward_core::{
     agent::{
+        answers::Answers,
         host::Host,
+        memberships::Memberships,
         segment::{self, Input, Segment},
     },
     base::time::Monotonic,
@@ -23,9 +25,7 @@ use vipward_core::{
 use super::{
     error::RunError,
     inputs::Inputs,
-    memberships::Hearing,
     report::{self, Problems},
-    silences::Silent,
     source::Source,
     starting::Desk,
     timing::now,
@@ -65,11 +65,11 @@ pub(super) struct EventLoop<S> {
     pub(super) segments: BTreeSet<u32>,
     /// VIPs with entries that have changed since the present rounds of `proving` began.
     pub(super) changed_entries: BTreeSet<IpAddr>,
-    pub(super) hearing: Hearing,
+    pub(super) memberships: Memberships,
     pub(super) problems: Problems,
     pub(super) stale: Stale,
     /// VIPs that this node is said to hold and does not answer.
-    pub(super) silent: Silent,
+    pub(super) answers: Answers,
     /// Interfaces that should have the program and could not be attached, with the reason.
     pub(super) unattached: BTreeMap<u32, String>,
     /// Interfaces on which the kernel has refused a better mode than the one that runs.
@@ -111,13 +111,13 @@ impl<S: Source> EventLoop<S> {
         // The process id is no seed: it is 1 in every Pod.
         let seed = fastrand::u64(..);
         Ok(Self {
-            silent: Silent::start(source.grace(&config), now),
+            answers: Answers::start(source.grace(&config), now),
             host: Host::start(yields_settled, now),
             segment: Segment::start(&settings(&config), seed, now),
             proving: Proving::start(plane.maps().proofs()?),
             segments: BTreeSet::new(),
             changed_entries: BTreeSet::new(),
-            hearing: Hearing::default(),
+            memberships: Memberships::default(),
             source,
             config,
             plane,
@@ -143,11 +143,11 @@ impl<S: Source> EventLoop<S> {
     /// Returns the earliest deadline of the host's part.
     pub(super) fn next_deadline(&self) -> Monotonic {
         // No VIP is examined before it is known what this node is to hold.
-        let silent = self.silent.next_deadline().filter(|_| self.segment.is_started());
+        let silent = self.answers.next_deadline().filter(|_| self.segment.is_started());
         [
             self.segment.next_deadline(),
             self.proving.next_deadline(),
-            self.hearing.next_deadline(),
+            self.memberships.next_deadline(),
             self.entry_lines.next_deadline(),
             self.conflict_lines.next_deadline(),
             silent,
@@ -191,7 +191,7 @@ impl<S: Source> EventLoop<S> {
     pub(super) async fn on_network(&mut self, changed: &Changed) -> Result<(), RunError> {
         let heard = now()?;
         if changed.overrun || !self.segments.is_disjoint(&changed.downs) {
-            self.hearing.on_down(heard);
+            self.memberships.on_down(heard);
         }
         let before = changed.overrun.then(|| self.view.clone());
         if changed.overrun {

@@ -78,7 +78,7 @@ impl<S: Source> EventLoop<S> {
             Unanswered::Silent(why) => Some((vip, why.clone())),
             Unanswered::SessionEnded(_) => None,
         };
-        self.silent.silences.all_told().filter_map(silent).collect()
+        self.answers.reported().filter_map(silent).collect()
     }
 
     fn interface_snapshot(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {

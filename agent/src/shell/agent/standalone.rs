@@ -350,7 +350,7 @@ impl EventLoop<FileSource> {
                 self.source.takes_back = takes_back(&config);
                 self.source.defence = config.conflicts.defend.in_program();
                 self.config = config;
-                self.silent.silences.configure(self.source.grace(&self.config));
+                self.answers.configure(self.source.grace(&self.config));
             }
             Err(error) => {
                 error!(

@@ -7,8 +7,6 @@ use vipward_core::base::time::Monotonic;
 use super::error::{RunError, system};
 use crate::shell::kernel::clock;
 
-/// Time until a failed attachment is tried again.
-pub(super) const RETRY: Duration = Duration::from_secs(5);
 /// Number of missed periods after which a heartbeat counts as stopped.
 pub(super) const BEATS_MISSED: u32 = 10;
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 
-use vipward_core::{base::legible::Excerpt, diagnosis::answering::Part};
+use vipward_core::{base::legible::Excerpt, host::answering::Part};
 
 /// Largest number of characters of a cell or a line.
 const MOST: usize = 4_096;

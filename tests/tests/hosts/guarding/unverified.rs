@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use vipward_tests::{
-    agent::{CLIENT, Pair, belief, counter, ip, wait_until_heard},
+    agent::{CLIENT, PATIENCE, Pair, belief, counter, ip, wait_until_heard},
     frames::{
         Arp, Family, Mac, OddArp,
         nd::{Nd, TARGET_MAC},
     },
+    kit::wait_until,
     lan::{GuestWire, NeighbourState, Wire},
 };
 
@@ -122,7 +123,9 @@ fn withstands(mode: &str) -> Result<()> {
     // Its program takes no frames of several buffers, and the node's kernel answers all that is asked.
     pair.pass = None;
     for host in [&pair.client, &pair.node] {
-        host.namespace().set_mtu("eth0", 9_000)?;
+        // A process that another test is starting holds the program's link until it executes.
+        let grows = || Ok(host.namespace().set_mtu("eth0", 9_000).is_ok());
+        wait_until(PATIENCE, "frames of 9000 bytes to be possible", grows)?;
     }
     // Without a lock time every effective claim takes effect.
     pair.node.set_sysctl("net/ipv4/neigh/eth0/locktime", "0")?;

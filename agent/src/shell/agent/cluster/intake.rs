@@ -60,12 +60,12 @@ impl EventLoop<Cluster> {
                     }
                     commands.extend(self.source.engine.on_event(event, now));
                     if let Some(vip) = written {
-                        self.silent.look_at([vip]);
+                        self.answers.examine_some([vip]);
                         self.source.show_conflict(vip, now);
                     }
                 }
                 Some(Reply::Shown { vip, finding, outcome }) => {
-                    self.silent.look_at([vip]);
+                    self.answers.examine_some([vip]);
                     commands.extend(self.source.on_shown(vip, &finding, outcome, now));
                 }
                 Some(Reply::Ingress { service, result }) => {
@@ -105,10 +105,10 @@ impl EventLoop<Cluster> {
             Seen::Lease(record) => source.moves.on_lease(record, now),
             Seen::LeaseGone(node) => source.moves.on_lease_gone(node),
             Seen::Claim(record) => {
-                self.silent.look_at([record.vip]);
+                self.answers.examine_some([record.vip]);
                 source.on_claim_seen(record.vip, self.config.conflicts.quiet, now);
             }
-            Seen::ClaimGone(vip) => self.silent.look_at([*vip]),
+            Seen::ClaimGone(vip) => self.answers.examine_some([*vip]),
             Seen::WireKeys { keys, faults } => {
                 let (keys, faults) = (keys.clone(), std::mem::take(faults));
                 self.take_keys(&keys, &faults)?;

@@ -51,10 +51,10 @@ impl EventLoop<Cluster> {
     /// Returns what a claim should show about the answers. Returns `None` if it shows that already.
     fn answers_to_show(&self, vip: IpAddr, now: Monotonic) -> Option<Finding> {
         let (session, _) = self.source.engine.said_of(vip, now)?;
-        let silences = &self.silent.silences;
-        let unanswered = silences.told(vip);
+        let answers = &self.answers;
+        let unanswered = answers.reason(vip);
         // The claim's text stays during the grace.
-        let is_open = unanswered.is_none() && silences.contains(vip);
+        let is_open = unanswered.is_none() && answers.is_silent(vip);
         if is_open || self.source.kube.shows_unanswered(vip, unanswered) {
             return None;
         }

@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, VipKey};
 use vipward_core::{
     diagnosis::{
-        answering::{Part, Silence},
         doctor::{self, Check},
         explain::{Attached, Explanation, Link, ServiceExplanation, Step, Verdict},
         live::Change,
@@ -13,7 +12,11 @@ use vipward_core::{
         pinned::{State, Status, WirePeerStatus, WireStatus},
         who_has::{self, Latency, Relation, Row, Seen},
     },
-    host::{attaching::Mode, net::InterfaceFault},
+    host::{
+        answering::{Part, Silence},
+        attaching::Mode,
+        net::InterfaceFault,
+    },
     pools::{AddressRow, FamilyRow, PoolList, PoolRow},
 };
 

@@ -5,11 +5,14 @@ use vipward_common::MacAddr;
 use vipward_core::{
     base::time::Monotonic,
     diagnosis::{
-        answering::{Part, Silence},
         live::{Key, List},
         pinned::{OffenderStatus, State, Status, VipStatus},
     },
-    host::{attaching::Mode, net::InterfaceFault},
+    host::{
+        answering::{Part, Silence},
+        attaching::Mode,
+        net::InterfaceFault,
+    },
 };
 
 use super::*;

@@ -8,11 +8,9 @@ use vipward_common::{
     maps as names,
 };
 use vipward_core::{
-    diagnosis::{
-        answering::Part,
-        pinned::{self, Contents},
-    },
+    diagnosis::pinned::{self, Contents},
     host::{
+        answering::Part,
         attaching,
         net::{Interface, InterfaceFault},
         placement::Entry,

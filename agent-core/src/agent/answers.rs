@@ -1,0 +1,234 @@
+//! The VIPs that this node is said to hold and does not answer for, and why.
+//!
+//! A VIP is examined after a change of its entry or claim. All are examined after a change of an
+//! interface or the fence.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
+
+use vipward_common::{FenceState, MacAddr, SeenEntry};
+
+use super::{host::Host, segment::Segment};
+use crate::{
+    base::time::Monotonic,
+    host::{
+        answering::{Part, Silence},
+        net::{InterfaceFault, NetView},
+        stale::Stale,
+    },
+    ownership::Said,
+    reports::unanswered::{Silences, Unanswered},
+};
+
+/// Least time between two examinations.
+const PACE: Duration = Duration::from_millis(500);
+
+/// State that the answers for all VIPs depend on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Surroundings {
+    /// The state of the fence.
+    pub fence: FenceState,
+    /// True if the program has ever yielded a VIP.
+    pub any_yielded: bool,
+    /// MAC of each attached interface, and the reason why it cannot answer with that MAC.
+    pub interfaces: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
+}
+
+/// What is known of a VIP beside its entries.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    /// The network.
+    pub view: &'a NetView,
+    /// What is kept of reconciliations.
+    pub host: &'a Host,
+    /// What waits to be held.
+    pub segment: &'a Segment,
+    /// VIPs whose entries could not be written.
+    pub stale: &'a Stale,
+    /// Interfaces that should have the program and do not, with the reason.
+    pub unattached: &'a BTreeMap<u32, String>,
+}
+
+/// The VIPs of an examination.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Examined {
+    /// Those whose answers may have changed, or whose silence must be reported.
+    pub all: BTreeSet<IpAddr>,
+    /// Those whose silence must be reported now.
+    pub begun: Vec<IpAddr>,
+    /// Those whose reported silence is over.
+    pub over: Vec<IpAddr>,
+}
+
+/// The VIPs to examine, and the results.
+#[derive(Debug)]
+pub struct Answers {
+    silences: Silences,
+    some: BTreeSet<IpAddr>,
+    all: bool,
+    /// The earliest time of the next examination.
+    next: Monotonic,
+    /// State of the interfaces and the fence at the last examination.
+    seen: Option<Surroundings>,
+}
+
+impl Answers {
+    /// Starts with all VIPs to examine. A VIP may be silent for `grace` before that is reported.
+    pub fn start(grace: Duration, now: Monotonic) -> Self {
+        let silences = Silences::start(grace);
+        Self { silences, some: BTreeSet::new(), all: true, next: now, seen: None }
+    }
+
+    /// Applies another grace.
+    pub fn configure(&mut self, grace: Duration) {
+        self.silences.configure(grace);
+    }
+
+    /// Marks some VIPs to be examined.
+    pub fn examine_some(&mut self, vips: impl IntoIterator<Item = IpAddr>) {
+        self.some.extend(vips);
+    }
+
+    /// Marks all VIPs to be examined.
+    pub fn examine_all(&mut self) {
+        self.all = true;
+    }
+
+    /// Returns the reported reasons.
+    pub fn reported(&self) -> impl Iterator<Item = (IpAddr, &Unanswered)> {
+        self.silences.all_told()
+    }
+
+    /// Returns the reported reason of a VIP's silence.
+    pub fn reason(&self, vip: IpAddr) -> Option<&Unanswered> {
+        self.silences.told(vip)
+    }
+
+    /// Returns true if a VIP was found silent, whether that was reported or not.
+    pub fn is_silent(&self, vip: IpAddr) -> bool {
+        self.silences.contains(vip)
+    }
+
+    /// Returns the time of the next examination or report, at least `PACE` after the last examination.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        let look = (self.all || !self.some.is_empty()).then_some(self.next);
+        let due = self.silences.next_deadline();
+        look.into_iter().chain(due).min().map(|deadline| deadline.max(self.next))
+    }
+
+    /// Returns true if an examination may begin.
+    pub fn is_open(&self, now: Monotonic) -> bool {
+        self.next <= now
+    }
+
+    /// Examines the marked VIPs, and `left_behind`, those of ended sessions. `said` returns the VIPs that
+    /// are said to be held, among some or all. `read` returns the entry of a VIP on an interface, as it
+    /// counts now: of very many VIPs, all at once would take megabytes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `read` does.
+    pub fn examine<E>(
+        &mut self,
+        surroundings: Surroundings,
+        left_behind: Vec<IpAddr>,
+        said: impl FnOnce(Option<&BTreeSet<IpAddr>>) -> BTreeMap<IpAddr, Said>,
+        read: impl Fn(u32, IpAddr) -> Result<Option<SeenEntry>, E>,
+        (known, now): (&Known<'_>, Monotonic),
+    ) -> Result<Examined, E> {
+        self.next = now + PACE;
+        let all =
+            std::mem::take(&mut self.all) || self.seen.as_ref().is_none_or(|seen| *seen != surroundings);
+        let mut looked_at = std::mem::take(&mut self.some);
+        looked_at.extend(left_behind);
+        let mut said = said((!all).then_some(&looked_at));
+        // A VIP that waits until its address is known to be free is not held yet.
+        let held_back: BTreeSet<IpAddr> = known.segment.held_back().collect();
+        said.retain(|vip, _| !held_back.contains(vip));
+        if all {
+            looked_at.extend(said.keys().copied());
+            looked_at.extend(self.silences.all());
+        }
+        let mut over = Vec::new();
+        for vip in &looked_at {
+            let why = match said.get(vip) {
+                None => None,
+                Some(Said::Ended(node)) => Some(Unanswered::SessionEnded(node.clone())),
+                Some(Said::Here { taken }) => {
+                    why_silent(*vip, *taken, &surroundings, &read, known)?.map(Unanswered::Silent)
+                }
+            };
+            if self.silences.note(*vip, why, now) {
+                over.push(*vip);
+            }
+        }
+        self.seen = Some(surroundings);
+        let begun = self.silences.on_tick(now);
+        looked_at.extend(&begun);
+        Ok(Examined { all: looked_at, begun, over })
+    }
+}
+
+/// Returns the reason why this node does not answer for a VIP that it is said to hold. Returns `None` if
+/// it does.
+fn why_silent<E>(
+    vip: IpAddr,
+    taken: bool,
+    surroundings: &Surroundings,
+    read: impl Fn(u32, IpAddr) -> Result<Option<SeenEntry>, E>,
+    known: &Known<'_>,
+) -> Result<Option<String>, E> {
+    let (mut silent, mut given_to) = (None, None);
+    for (ifindex, (own, trouble)) in &surroundings.interfaces {
+        let Some(seen) = read(*ifindex, vip)? else { continue };
+        let trouble = trouble.or((seen.mac != *own).then_some(InterfaceFault::OtherMac));
+        match Part::of(seen.role, surroundings.fence, trouble) {
+            Part::Held | Part::Handover => return Ok(None),
+            Part::Silent(why @ Silence::Fence) => silent = Some(why.name().to_owned()),
+            Part::Silent(why @ Silence::Interface(_)) => {
+                silent = Some(format!("{}: {}", known.view.name_of(*ifindex), why.name()));
+            }
+            Part::Foreign if seen.yielded => given_to = Some(seen.mac),
+            Part::Foreign => {}
+        }
+    }
+    Ok(Some(silent.unwrap_or_else(|| no_entry(vip, taken, given_to, surroundings, known))))
+}
+
+/// Returns the reason why no entry answers for a VIP that this node is said to hold.
+fn no_entry(
+    vip: IpAddr,
+    taken: bool,
+    given_to: Option<MacAddr>,
+    surroundings: &Surroundings,
+    known: &Known<'_>,
+) -> String {
+    if let Some(mac) = given_to.or_else(|| known.host.yielded().get(&vip).copied()) {
+        return format!("the program gave way to {mac} while the fence had lapsed");
+    }
+    if let Some(failure) = known.stale.failure(vip) {
+        return match &failure.interface {
+            Some(interface) => format!("its entry on {interface} cannot be changed: {}", failure.error),
+            None => failure.error.clone(),
+        };
+    }
+    if surroundings.fence == FenceState::Over {
+        return Silence::Fence.name().to_owned();
+    }
+    let mut segments = known.view.routes.iter().filter(|route| route.prefix.contains(&vip));
+    if !segments.any(|route| surroundings.interfaces.contains_key(&route.interface)) {
+        let unattached = known.unattached.values().next().cloned();
+        return unattached
+            .unwrap_or_else(|| "no interface that the program runs on is in its subnet".to_owned());
+    }
+    if taken {
+        return "the program has no entry that answers for it".to_owned();
+    }
+    "its claim names this node, whose agent has not taken it: its log says why".to_owned()
+}
