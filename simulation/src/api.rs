@@ -1,8 +1,10 @@
 //! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
+mod incoming;
 mod service;
 #[cfg(test)]
 mod tests;
+mod wish;
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -13,8 +15,12 @@ use vipward_core::{
     },
 };
 
-pub(crate) use self::service::Service;
-use crate::{names, node::Incoming, sabotage::Sabotage, schedule::Kind};
+pub(crate) use self::{
+    incoming::{Incoming, Key},
+    service::Service,
+    wish::{Stranger, Wish, Wishes},
+};
+use crate::schedule::{Kind, Sabotage, Times, names};
 
 /// A node's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,14 +45,6 @@ impl Request {
             Self::ReadClaim(vip) => Event::ClaimRead { vip: *vip, outcome: Outcome::Unknown },
         }
     }
-}
-
-/// The name of an object of any kind.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Key {
-    Node(NodeName),
-    Vip(IpAddr),
-    Service(ServiceName),
 }
 
 /// A change of an object.
@@ -89,6 +87,13 @@ pub(crate) struct Api {
     pub(crate) services: BTreeMap<ServiceName, Service>,
     /// The changes of each kind, in order.
     changes: [Vec<Change>; 4],
+    /// True while no node reaches it, and while it refuses connections meanwhile.
+    pub(crate) down: Times,
+    pub(crate) refuses: Times,
+    /// The disturbances that make requests slow, each with the longest delay in milliseconds.
+    pub(crate) slow: Vec<(usize, u32)>,
+    /// The backups, each with the disturbance that restores it.
+    pub(crate) saved: Vec<(usize, Saved)>,
     sabotage: Option<Sabotage>,
 }
 

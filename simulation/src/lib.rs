@@ -4,54 +4,28 @@
 //! A [`Schedule`] is a cluster and its disturbances. [`run`] plays it and checks the promises
 //! whenever an answer may have changed. The same schedule gives the same run, byte for byte.
 //! docs/SIMULATION.md describes the model.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
+//! - `schedule`: the input of a run, a cluster with its disturbances, the names of all, and what is broken.
+//! - `api`: the model API server, the objects in it, and what an agent gets of them.
+//! - `machine`: a node and the network: clocks, interfaces, the pinned program, the agent's process.
+//! - `record`: what a run's promises are checked against, what it is worth, and its trace.
+//! - `world`: a run as it goes: its state, its queue, and what agents, requests and frames do.
+//! - `people`: what people and the cluster do: disturbances, edits, marks, hosts, strangers.
+//! - `check`: the promises of docs/SIMULATION.md, checked whenever an answer may have changed.
+//! - `play`: one schedule or many played, and the part of one found that breaks a promise.
 
 mod api;
-pub mod campaign;
 mod check;
-mod facts;
-mod names;
-mod node;
-mod program;
+mod machine;
+mod people;
+mod play;
 mod record;
-mod sabotage;
 mod schedule;
-mod shrink;
-mod time;
-mod trace;
-mod wired;
 mod world;
 
 pub use self::{
-    facts::{Facts, Tally},
-    record::Violation,
-    sabotage::{SABOTAGES, Sabotage},
-    schedule::Schedule,
-    shrink::shrink,
+    play::{Report, campaign, run, shrink},
+    record::{Facts, Tally, Violation},
+    schedule::{Options, SABOTAGES, Sabotage, Schedule},
 };
-
-/// Options of a run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Options {
-    /// The part to break on the simulator's side.
-    pub sabotage: Option<Sabotage>,
-    /// True to trace every step.
-    pub trace: bool,
-}
-
-/// The result of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Report {
-    /// The first broken promise, if any.
-    pub violation: Option<Violation>,
-    /// Events of the run.
-    pub facts: Facts,
-    /// The trace, if it was wanted.
-    pub trace: Vec<String>,
-}
-
-/// Plays a schedule.
-pub fn run(schedule: &Schedule, options: Options) -> Report {
-    let mut world = world::World::new(schedule, options);
-    check::play(&mut world);
-    Report { violation: world.violation, facts: world.facts, trace: world.trace.into_lines() }
-}

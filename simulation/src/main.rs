@@ -128,6 +128,8 @@ fn show(schedule: &Schedule) -> Result<bool> {
     println!("{}", serde_json::to_string(schedule).context("failed to write the schedule as JSON")?);
     if let Some(violation) = &report.violation {
         println!("{violation}");
+        println!("to keep it when it is mended: that line in simulation/schedules.txt, below this one:");
+        println!("# {violation}");
     }
     Ok(report.violation.is_none())
 }

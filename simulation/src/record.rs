@@ -1,4 +1,8 @@
-//! Record of a run: the facts that its promises are checked against.
+//! The record of a run: what its promises are checked against, what it is worth, and its trace.
+
+mod facts;
+pub(crate) mod trace;
+mod wire;
 
 use std::{fmt, time::Duration};
 
@@ -7,7 +11,10 @@ use vipward_core::{
     records::{NodeName, Session},
 };
 
-use crate::{check::WireRecord, schedule::Schedule, time::At};
+pub use self::facts::{Facts, Tally};
+use self::trace::Trace;
+pub(crate) use self::wire::{Crash, Mild, WireRecord};
+use crate::{machine::At, schedule::Schedule};
 
 /// The time without a disturbance after which all nodes are up to date.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -30,6 +37,10 @@ impl fmt::Display for Violation {
 /// The record of a run.
 #[derive(Debug)]
 pub(crate) struct Record {
+    /// The first broken promise.
+    pub(crate) violation: Option<Violation>,
+    pub(crate) facts: Facts,
+    pub(crate) trace: Trace,
     /// Per VIP, receiver and sender: whether the sender's announcement has reached the receiver
     /// since both last took the VIP.
     pub(crate) reached: Vec<Vec<Vec<bool>>>,
@@ -88,9 +99,12 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(plan: &Schedule) -> Self {
+    pub(crate) fn new(plan: &Schedule, traced: bool) -> Self {
         let (nodes, vips) = (plan.nodes.len(), plan.vips.len());
         Self {
+            violation: None,
+            facts: Facts::default(),
+            trace: Trace::new(traced),
             reached: vec![vec![vec![false; nodes]; nodes]; vips],
             dark: vec![None; vips],
             disturbed: At::default(),

@@ -1,249 +1,41 @@
-//! One run: its state, and the queue of what happens when.
+//! A run as it goes: its state, its queue, and what agents, requests and frames do.
 
 mod agent;
-mod disturb;
+mod entries;
+mod fence;
 mod hosts;
-mod marks;
-mod notes;
+mod queue;
 mod requests;
 mod services;
-mod steps;
+mod transit;
+mod under_way;
 mod watches;
 mod wire;
 mod witness;
 mod yields;
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use std::time::Duration;
 
 use fastrand::Rng;
-use vipward_common::{MacAddr, Policy};
-use vipward_core::{
-    liveness::Finding,
-    ownership::Wire,
-    records::{NodeName, Session},
-};
+use vipward_common::Policy;
 
 pub(crate) use self::{
     agent::PROBING,
-    hosts::Host,
-    requests::Flight,
-    services::Stranger,
-    wire::{REFRESH, ROUND_INTERVAL, Segment},
-    witness::{Pinger, REPEATS, Truth},
+    entries::RETRY,
+    queue::Happening,
+    wire::{REFRESH, ROUND_INTERVAL},
+    witness::REPEATS,
 };
+use self::{queue::Queue, transit::Transit, under_way::UnderWay};
 use crate::{
-    Options,
-    api::{Api, Key, Saved},
-    facts::Facts,
-    names,
-    node::{Incoming, Node, Times},
-    program::Program,
+    api::{Api, Wish, Wishes},
+    machine::{At, Network, Node, Program},
     record::{Record, Violation},
-    sabotage::Sabotage,
-    schedule::{Kind, Schedule, What, When},
-    time::At,
-    trace::Trace,
-    wired::Packet,
+    schedule::{Options, Sabotage, Schedule, When, names},
 };
 
 /// The interval of the checks of what time alone changes.
 const SWEEP: Duration = Duration::from_millis(200);
-
-/// Something that is due.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Happening {
-    /// A disturbance begins.
-    Begin(usize),
-    /// A disturbance ends.
-    End(usize),
-    /// A disturbance has waited in vain for its step.
-    Disarm(usize),
-    /// The API server stops, for a restore of its store.
-    StoreAway,
-    /// A node joins.
-    Join(usize),
-    /// Services begin to want a VIP.
-    Wanted(usize),
-    /// An agent starts, unless one runs.
-    Boot {
-        node: usize,
-    },
-    /// An agent's list reaches the API server.
-    List {
-        node: usize,
-        life: u32,
-        kind: Kind,
-        watch: u32,
-    },
-    /// The list's response reaches the agent.
-    Listed {
-        node: usize,
-        life: u32,
-        kind: Kind,
-        watch: u32,
-        list: usize,
-    },
-    /// An agent's watch delivers changes.
-    Deliver {
-        node: usize,
-        life: u32,
-        kind: Kind,
-        watch: u32,
-        upto: usize,
-    },
-    /// An engine's deadline has come.
-    Tick {
-        node: usize,
-        life: u32,
-    },
-    /// A request reaches the API server.
-    Arrive(usize),
-    /// The response reaches the agent.
-    Answer(usize),
-    /// The agent gives up waiting for the response.
-    Timeout(usize),
-    /// A witness may have something to do.
-    Turn {
-        node: usize,
-        life: u32,
-    },
-    /// A frame of wire failover reaches a node.
-    Packet {
-        segment: usize,
-        packet: Packet,
-    },
-    /// An old frame of wire failover comes again.
-    Replay {
-        segment: usize,
-        packet: Packet,
-    },
-    /// A witness's finding reaches the engine.
-    Found {
-        node: usize,
-        life: u32,
-        finding: usize,
-    },
-    /// A third station answers a witness that doubts a session.
-    Neighbour {
-        node: usize,
-        life: u32,
-        session: u64,
-    },
-    /// An agent reads the keys of wire failover.
-    Keys {
-        node: usize,
-        life: u32,
-    },
-    /// An announcement is due for a former holder alone.
-    Repeat {
-        node: usize,
-        vip: usize,
-        life: u32,
-        to: MacAddr,
-    },
-    /// An agent whose program was told the end of this session has had time to act.
-    Heeds {
-        node: usize,
-        session: Session,
-    },
-    Settled {
-        node: usize,
-        session: Session,
-    },
-    /// A crash is judged.
-    Judge(usize),
-    /// A frame reaches a node.
-    Frame {
-        segment: usize,
-        to: usize,
-        vip: usize,
-        sha: MacAddr,
-    },
-    /// An agent may take yielded VIPs back.
-    TakeBack {
-        node: usize,
-        life: u32,
-    },
-    /// An announcement is due.
-    Announce {
-        node: usize,
-        vip: usize,
-        life: u32,
-        round: u8,
-    },
-    /// The program's event reaches the agent.
-    Heard {
-        node: usize,
-        life: u32,
-        vip: usize,
-        wire: HeardWire,
-    },
-    /// Probing a VIP's address on the segment has ended.
-    Probed {
-        node: usize,
-        vip: usize,
-        life: u32,
-        asked: u32,
-    },
-    /// The agent notices a change of its interfaces.
-    Links {
-        node: usize,
-        life: u32,
-    },
-    /// The grace period of an agent that ends is over.
-    Grace {
-        node: usize,
-        life: u32,
-    },
-    /// Stale entries are tried again.
-    WriteAgain {
-        node: usize,
-        life: u32,
-    },
-    /// A fence or an entry may have lapsed.
-    Lapse {
-        node: usize,
-    },
-    /// Everything is checked.
-    Sweep,
-}
-
-/// [`Wire`], with an order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum HeardWire {
-    Contested(MacAddr),
-    Moved(MacAddr),
-    Yielded(MacAddr),
-}
-
-impl From<Wire> for HeardWire {
-    fn from(wire: Wire) -> Self {
-        match wire {
-            Wire::Contested { mac } => Self::Contested(mac),
-            Wire::Moved { mac } => Self::Moved(mac),
-            Wire::Yielded { mac } => Self::Yielded(mac),
-        }
-    }
-}
-
-impl From<HeardWire> for Wire {
-    fn from(heard: HeardWire) -> Self {
-        match heard {
-            HeardWire::Contested(mac) => Self::Contested { mac },
-            HeardWire::Moved(mac) => Self::Moved { mac },
-            HeardWire::Yielded(mac) => Self::Yielded { mac },
-        }
-    }
-}
-
-/// The wishes of Services for a VIP.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
-    pub(crate) begun: bool,
-    pub(crate) unwanted: Times,
-    /// The limits to nodes with endpoints; the latest counts.
-    pub(crate) local: Vec<(usize, u8)>,
-}
 
 /// The state of one run.
 #[derive(Debug)]
@@ -251,40 +43,18 @@ pub(crate) struct World {
     pub(crate) plan: Schedule,
     pub(crate) sabotage: Option<Sabotage>,
     pub(crate) now: At,
-    queue: BinaryHeap<Reverse<(At, u64, Happening)>>,
-    queued: u64,
+    queue: Queue,
+    transit: Transit,
     pub(crate) api: Api,
-    pub(crate) saved: Vec<(usize, Saved)>,
-    pub(crate) api_down: Times,
-    pub(crate) api_refuses: Times,
-    pub(crate) slow: Vec<(usize, u32)>,
-    /// The number of changes of each kind that the watches have been offered.
-    told: [usize; 4],
-    flights: Vec<Flight>,
-    lists: Vec<Vec<(Key, Incoming)>>,
-    findings: Vec<Option<Finding>>,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) wishes: Vec<Wish>,
-    strangers: Vec<Stranger>,
-    /// Per VIP: the host that has its address.
-    pub(crate) hosts: Vec<Option<Host>>,
-    /// Per disturbance: what it has become, once it has begun.
-    pub(crate) begun: Vec<Option<What>>,
-    /// The disturbances that wait for a step.
-    pub(crate) armed: Vec<usize>,
-    /// The number of disturbances that have not ended. A stranger's Services are none.
-    pub(crate) open: usize,
-    /// Per VIP: the giver and taker of its handover.
-    pub(crate) handing: Vec<Option<(usize, usize)>>,
+    pub(crate) network: Network,
+    pub(crate) wishes: Wishes,
+    pub(crate) under_way: UnderWay,
     /// True if an answer may have changed.
     pub(crate) stirred: bool,
     pub(crate) record: Record,
-    pub(crate) facts: Facts,
-    pub(crate) trace: Trace,
-    pub(crate) violation: Option<Violation>,
     /// The noise that belongs to no node.
-    noise: Rng,
+    pub(crate) noise: Rng,
 }
 
 impl World {
@@ -298,36 +68,20 @@ impl World {
             nodes: nodes.collect(),
             sabotage: options.sabotage,
             now: At::default(),
-            queue: BinaryHeap::new(),
-            queued: 0,
+            queue: Queue::default(),
+            transit: Transit::default(),
             api: Api::new(options.sabotage),
-            saved: Vec::new(),
-            api_down: Times::default(),
-            api_refuses: Times::default(),
-            slow: Vec::new(),
-            told: [0; 4],
-            flights: Vec::new(),
-            lists: Vec::new(),
-            findings: Vec::new(),
-            segments: vec![Segment::default(); plan.segments.into()],
-            wishes: vec![Wish::default(); plan.vips.len()],
-            strangers: Vec::new(),
-            hosts: vec![None; plan.vips.len()],
-            begun: vec![None; plan.disturbances.len()],
-            armed: Vec::new(),
-            open: plan.disturbances.iter().filter(|of| !of.what.is_strangers()).count(),
-            handing: vec![None; plan.vips.len()],
+            network: Network::new(plan.segments.into(), plan.vips.len()),
+            wishes: Wishes { vips: vec![Wish::default(); plan.vips.len()], strangers: Vec::new() },
+            under_way: UnderWay::new(plan),
             stirred: false,
-            record: Record::new(plan),
-            facts: Facts::default(),
-            trace: Trace::new(options.trace),
-            violation: None,
+            record: Record::new(plan, options.trace),
             noise: seeds.fork(),
             plan: plan.clone(),
         };
-        world.facts.wire = world.has_wire();
+        world.record.facts.wire = world.has_wire();
         if let Some(scale) = world.scale() {
-            world.trace.line(world.now, "", || format!("wire failover, at scale {}", scale.factor()));
+            world.record.trace.line(world.now, "", || format!("wire failover, at scale {}", scale.factor()));
         }
         world.queue_the_plan();
         world
@@ -353,15 +107,14 @@ impl World {
 
     /// Lets the next thing happen that is due, and returns it.
     pub(crate) fn advance(&mut self) -> Option<Happening> {
-        let Reverse((at, _, happening)) = self.queue.pop()?;
+        let (at, happening) = self.queue.pop()?;
         self.now = self.now.max(at);
         self.happen(&happening);
         Some(happening)
     }
 
     pub(crate) fn at(&mut self, at: At, happening: Happening) {
-        self.queued += 1;
-        self.queue.push(Reverse((at, self.queued, happening)));
+        self.queue.push(at, happening);
     }
 
     pub(crate) fn after(&mut self, delay: Duration, happening: Happening) {
@@ -376,7 +129,7 @@ impl World {
             Happening::StoreAway => self.store_away(),
             Happening::Join(node) => self.join(node),
             Happening::Wanted(vip) => {
-                self.wishes[vip].begun = true;
+                self.wishes.vips[vip].begun = true;
                 self.record.disturbed(self.now);
                 self.tell_wish(vip);
             }
@@ -420,7 +173,7 @@ impl World {
     }
 
     pub(crate) fn segment_of(&self, vip: usize) -> usize {
-        vip % self.segments.len()
+        vip % self.network.segments.len()
     }
 
     pub(crate) fn policy(&self) -> Policy {
@@ -428,17 +181,13 @@ impl World {
     }
 
     pub(crate) fn violate(&mut self, rule: &'static str, what: String) {
-        if self.violation.is_none() {
-            self.trace.line(self.now, "", || format!("VIOLATION of {rule}: {what}"));
-            self.violation = Some(Violation { rule, what });
+        if self.record.violation.is_none() {
+            self.record.trace.line(self.now, "", || format!("VIOLATION of {rule}: {what}"));
+            self.record.violation = Some(Violation { rule, what });
         }
     }
 
     pub(crate) fn say(&mut self, node: usize, what: impl FnOnce() -> String) {
-        self.trace.line(self.now, node_name(node), what);
+        self.record.trace.line(self.now, names::node(node), what);
     }
-}
-
-fn node_name(node: usize) -> NodeName {
-    names::node(node)
 }

@@ -11,6 +11,7 @@ mod object;
 mod process;
 mod programs;
 mod root;
+mod search;
 mod setup;
 mod simulate;
 mod table;
@@ -52,7 +53,8 @@ enum Command {
     ///
     /// Builds the XDP objects and the agent, then runs unit tests, kernel
     /// fixtures, tests in network namespaces, 20,000 simulated schedules, and
-    /// each fuzz target for ten seconds. The last line is `N passed, N failed`.
+    /// each fuzz target on its corpus and 5,000 inputs like it. All inputs are
+    /// the same on every day. The last line is `N passed, N failed`.
     Test(test_run::Args),
     /// Run the scenarios of a cluster: three nodes, a client, an API server (needs root)
     ///
@@ -71,6 +73,12 @@ enum Command {
     /// `--seeds N` sets their number, `--seed S` the first, `--trace --seed S` shows one.
     /// docs/SIMULATION.md has the rest.
     Simulate(PassedOn),
+    /// Search for faults at random, for a limited time (needs root)
+    ///
+    /// Fuzzes each target, simulates schedules, and runs unit tests and kernel fixtures with random
+    /// inputs. Adds an input that fails to the corpus of its fuzz target, prints the lines for
+    /// simulation/schedules.txt, and the seeds of failed tests.
+    Search(search::Args),
     /// Check formatting, lints, licences, unused dependencies and documentation
     Lint,
     /// Show Vipward on a LAN and in a cluster, in network namespaces (needs root)
@@ -130,6 +138,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::E2e(args) => test_run::e2e(&workspace, &args),
         Command::Vm(args) => vm::run(&workspace, &args),
         Command::Simulate(args) => simulate::run(&workspace, &args.args),
+        Command::Search(args) => search::run(&workspace, &args),
         Command::Lint => lint::run(&workspace),
         Command::Demo(args) => {
             let flags = [(args.keep, "--keep"), (args.down, "--down")];

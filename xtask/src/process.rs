@@ -5,7 +5,7 @@ use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -35,8 +35,12 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
     pub(crate) fn seconds(&self) -> f64 {
-        self.0.elapsed().as_secs_f64()
+        self.elapsed().as_secs_f64()
     }
 }
 

@@ -1,6 +1,6 @@
 //! `simulate`: runs random schedules against the ownership engine.
 
-use std::{ffi::OsString, process::Command};
+use std::{ffi::OsString, process::Command, time::Duration};
 
 use anyhow::Result;
 
@@ -13,8 +13,10 @@ use crate::{
 pub(crate) const SCOPE: &[&str] = &["--profile=simulation", "-p", "vipward-simulation"];
 /// Name of the simulation in a test run.
 pub(crate) const NAME: &str = "simulation";
-/// Number of schedules in a test run.
+/// Number of schedules in a test run, always the same ones.
 const SEEDS: &str = "20000";
+/// Number of schedules that a search plays at a time.
+const AT_A_TIME: u64 = 2_000;
 
 /// Result of a test run's schedules.
 pub(crate) struct Simulated {
@@ -40,6 +42,23 @@ pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<S
         eprintln!("the simulation found something: {error:#}");
     }
     Ok(Some(Simulated { passed: passed.is_ok(), seconds: watch.seconds() }))
+}
+
+/// Plays random schedules from `seed` on for a time. Returns whether they keep all promises; the simulator
+/// prints what to add to `simulation/schedules.txt` if not.
+pub(crate) fn search(workspace: &Workspace, time: Duration, seed: u32) -> Result<bool> {
+    let simulator = build(workspace)?;
+    let watch = Stopwatch::start();
+    // The schedules of a test run have the lowest seeds.
+    let mut first = u64::from(seed) << 32;
+    let mut kept = true;
+    while watch.elapsed() < time {
+        let mut command = Command::new(simulator.get_program());
+        command.args(["--seeds", &AT_A_TIME.to_string(), "--seed", &first.to_string()]);
+        kept &= process::run(&mut command).is_ok();
+        first += AT_A_TIME;
+    }
+    Ok(kept)
 }
 
 /// Builds the simulator and returns the command that runs it.

@@ -10,13 +10,17 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use fastrand::Rng;
 
 use self::tally::Tally;
 use crate::{
-    build_ebpf, fuzz, process, programs, root,
+    build_ebpf, fuzz,
+    process::{self, Stopwatch},
+    programs, root,
     setup::{self, Need},
     simulate, table,
     workspace::Workspace,
@@ -53,6 +57,11 @@ const TESTS_A_CORE: usize = 3;
 const TRIES_ALONE: usize = 2;
 /// Most failed tests that are run again: more of them are a fault.
 const MOST_ALONE: usize = 30;
+/// Variables of the user that the tests get: the API server of the scenarios, the program that restores
+/// its store, and the seeds.
+const PASSED_ON: [&str; 4] = ["KUBECONFIG", "VIPWARD_API_BACKUP", SEEDS[0], SEEDS[1]];
+/// Seeds of the property tests, and of the random frames of the fixtures.
+const SEEDS: [&str; 2] = ["PROPTEST_RNG_SEED", "VIPWARD_SEED"];
 /// Scenarios of a cluster.
 const CLUSTER: &[&str] = &["-p", "vipward-tests", "--test", "kubernetes"];
 
@@ -70,7 +79,7 @@ pub(crate) fn e2e(workspace: &Workspace, args: &ClusterArgs) -> Result<()> {
     let agents = programs::versions(workspace)?;
     process::step("building and running the scenarios of a cluster");
     let mut tally = Tally::default();
-    let status = run_cargo_test(workspace, CLUSTER, &args.filters, &agents, &mut tally)?;
+    let status = run_cargo_test(workspace, CLUSTER, &args.filters, &agents, None, &mut tally)?;
     print_names(&tally);
     println!("{tally}");
     verdict(&tally, status, &args.filters)
@@ -86,12 +95,12 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let mut tally = Tally::default();
     let mut status = if args.quick {
         let filters: Vec<_> = args.filters.iter().cloned().chain(SLOW.map(str::to_owned)).collect();
-        run_cargo_test(workspace, QUICK, &filters, &agents, &mut tally)?
+        run_cargo_test(workspace, QUICK, &filters, &agents, None, &mut tally)?
     } else {
-        run_cargo_test(workspace, ALL, &args.filters, &agents, &mut tally)?
+        run_cargo_test(workspace, ALL, &args.filters, &agents, None, &mut tally)?
     };
     if status.success() && !args.quick {
-        status = run_cargo_test(workspace, simulate::SCOPE, &args.filters, &agents, &mut tally)?;
+        status = run_cargo_test(workspace, simulate::SCOPE, &args.filters, &agents, None, &mut tally)?;
     }
     let compiled = status.success() || tally.failed() > 0;
     if compiled && !args.quick {
@@ -109,6 +118,34 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     println!("{tally}");
     io::stdout().flush().context("failed to write to stdout")?;
     verdict(&tally, status, &args.filters)
+}
+
+/// Runs unit tests and fixtures with random inputs for a time, at least once.
+/// Returns the failed tests, each with the command that runs it again.
+pub(crate) fn search(workspace: &Workspace, time: Duration, seed: u32) -> Result<Vec<String>> {
+    root::check()?;
+    setup::ensure(workspace, &[Need::Build, Need::Test])?;
+    build_ebpf::build_all(workspace)?;
+    let agents = programs::versions(workspace)?;
+    let mut cargo = process::cargo();
+    process::run(cargo.current_dir(&workspace.root).args(["test", "--no-run"]).args(QUICK))?;
+    let watch = Stopwatch::start();
+    let mut failed = Vec::new();
+    // The frames of one seed are nearly those of the next.
+    let mut seeds = Rng::with_seed(seed.into());
+    while watch.elapsed() < time {
+        let seed = seeds.u32(1..);
+        let mut tally = Tally::default();
+        let status = run_cargo_test(workspace, QUICK, &[], &agents, Some(seed), &mut tally)?;
+        ensure!(
+            status.success() || tally.failed() > 0,
+            "`cargo test` failed without a failed test: {status}"
+        );
+        let again = SEEDS.map(|name| format!("{name}={seed}")).join(" ");
+        let tests = tally.failed_tests().iter();
+        failed.extend(tests.map(|test| format!("{test} ({again} cargo xtask test NAME)")));
+    }
+    Ok(failed)
 }
 
 /// Names the tests that failed, at the first try or at all.
@@ -167,14 +204,14 @@ fn run_cargo_test(
     scope: &[&str],
     filters: &[String],
     (agent, next): &(PathBuf, PathBuf),
+    seed: Option<u32>,
     tally: &mut Tally,
 ) -> Result<ExitStatus> {
     let mut variables = variables(workspace, agent)?;
     variables.push(("VIPWARD_NEXT_BIN", next.into()));
-    // The API server of the scenarios, and the program that restores its store.
-    for name in ["KUBECONFIG", "VIPWARD_API_BACKUP"] {
-        let value = env::var_os(name);
-        variables.extend(value.map(|value| (name, value)));
+    for name in PASSED_ON {
+        let value = seed.filter(|_| SEEDS.contains(&name)).map(|seed| seed.to_string().into());
+        variables.extend(value.or_else(|| env::var_os(name)).map(|value| (name, value)));
     }
     let run = |arguments: &[String], tally: &mut Tally| -> Result<ExitStatus> {
         let mut cargo = process::cargo();

@@ -7,7 +7,7 @@ use vipward_core::{
     services::{AnnotationValues, EndpointsRecord, Event, Port, Protocol, ServiceRecord},
 };
 
-use crate::node::Incoming;
+use super::incoming::Incoming;
 
 /// The key of all Services. A stranger has guessed it.
 const SHARE: &str = "key";

@@ -6,7 +6,7 @@ use vipward_core::{
 };
 
 use super::{Api, Key, Request};
-use crate::{names, sabotage::Sabotage, schedule::Kind};
+use crate::schedule::{Kind, Sabotage, names};
 
 fn lease(node: usize, expected: Expected) -> Request {
     Request::WriteLease(LeaseWrite {

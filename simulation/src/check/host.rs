@@ -5,9 +5,9 @@ use std::time::Duration;
 use vipward_core::records::{NodeName, Session};
 
 use crate::{
-    names,
-    node::Node,
-    world::{Host, World},
+    machine::{Host, Node},
+    schedule::names,
+    world::World,
 };
 
 /// The longest time until an agent that runs has made its host audible.
@@ -60,12 +60,12 @@ impl World {
             let it = &self.nodes[node];
             it.kernel_runs() && it.program.slot(vip).is_none()
         });
-        is_there && self.segments[segment].is_clean() && self.nodes.iter().all(is_linked)
+        is_there && self.network.segments[segment].is_clean() && self.nodes.iter().all(is_linked)
     }
 
     /// Checks that a host that has the address of a VIP keeps it.
     pub(super) fn check_host(&mut self, vip: usize) {
-        let Some(mut host) = self.hosts[vip].filter(|host| !host.is_void) else { return };
+        let Some(mut host) = self.network.hosts[vip].filter(|host| !host.is_void) else { return };
         if self.has_died_a_liar(vip) {
             return;
         }
@@ -76,7 +76,7 @@ impl World {
         let answering =
             (0..self.nodes.len()).find(|node| self.nodes[*node].answer(vip, segment, self.now).is_some());
         host.is_void = answering.is_some() && self.now.since(host.away) < RESULT_LASTS;
-        self.hosts[vip] = Some(host);
+        self.network.hosts[vip] = Some(host);
         if host.is_void {
             return;
         }

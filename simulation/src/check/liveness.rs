@@ -5,8 +5,8 @@ use std::time::Duration;
 use vipward_core::records::{ClaimState, NodeName};
 
 use crate::{
-    names,
-    time::At,
+    machine::At,
+    schedule::names,
     world::{PROBING, World},
 };
 
@@ -79,7 +79,7 @@ impl World {
             if let Some((since, _)) = self.record.dark[vip].take()
                 && now.since(since.max(self.record.disturbed)) > RANK
             {
-                self.facts.brightened += 1;
+                self.record.facts.brightened += 1;
             }
             return;
         }
@@ -93,7 +93,7 @@ impl World {
         }
         let Some(takable) = self.takable_since(vip) else { return };
         // With wire failover, a node takes nothing on a segment where no node answers it.
-        let wire = &self.segments[self.segment_of(vip)];
+        let wire = &self.network.segments[self.segment_of(vip)];
         if self.has_wire() && !wire.is_clean() {
             return;
         }
@@ -167,7 +167,7 @@ impl World {
         let has_holder = self.is_wanted(vip) && self.unsettled(vip).is_none();
         if has_holder && self.is_bright(vip) && self.has_reason_to_be_bright(vip) {
             self.record.guarded[vip] = true;
-            self.facts.guarded += 1;
+            self.record.facts.guarded += 1;
         }
     }
 }

@@ -5,7 +5,12 @@ use std::time::Duration;
 use vipward_common::MacAddr;
 use vipward_core::{base::time::Monotonic, records::ClaimState};
 
-use crate::{names, program::Role, trace, world::REFRESH, world::World};
+use crate::{
+    machine::Role,
+    record::trace,
+    schedule::names,
+    world::{REFRESH, World},
+};
 
 /// The time for which there must be only heartbeats.
 const QUIET: Duration = Duration::from_secs(10);
@@ -68,15 +73,15 @@ impl World {
 
     /// Checks that the cluster settles after all disturbances, and goes quiet.
     pub(super) fn check_quiet(&mut self) {
-        let unsettled = match self.open {
+        let unsettled = match self.under_way.open {
             0 => (0..self.plan.vips.len()).find_map(|vip| Some((vip, self.unsettled(vip)?))),
             _ => None,
         };
-        if self.open > 0 || unsettled.is_some() || self.record.quiet_from <= self.record.disturbed {
+        if self.under_way.open > 0 || unsettled.is_some() || self.record.quiet_from <= self.record.disturbed {
             self.record.quiet_from = self.now;
             self.record.renewals.fill(0);
         }
-        if self.open > 0 {
+        if self.under_way.open > 0 {
             return;
         }
         if self.now.since(self.record.quiet_from) >= QUIET {

@@ -2,7 +2,14 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::{names, time::At, world::World};
+use vipward_core::records::ClaimRecord;
+
+use crate::{
+    api::Saved,
+    machine::{At, Node},
+    schedule::names,
+    world::World,
+};
 
 /// The time after which each VIP must have one answer again.
 const SETTLES: Duration = Duration::from_secs(10);
@@ -22,7 +29,7 @@ impl World {
 
     /// Returns whether nothing else has happened since the restore.
     fn is_only_restored(&self, restored: At) -> bool {
-        self.record.disturbed <= restored && self.open == 0
+        self.record.disturbed <= restored && self.under_way.open == 0
     }
 
     /// Checks R2: a VIP that one node alone answered, and could continue to, is answered by one
@@ -69,6 +76,43 @@ impl World {
                 self.violate("R1", what);
                 return;
             }
+        }
+    }
+
+    /// Returns whether a node may answer until it has renewed: requests succeed again, but not at
+    /// once.
+    fn can_wait(&self, node: &Node) -> bool {
+        let until = if self.plan.hold { node.program.hold_until } else { node.program.deadline };
+        let patience = self.request_timeout() + Duration::from_secs(1);
+        node.program_now(self.now) + patience < until
+    }
+
+    /// Notes which node answers for each VIP when the store goes back to `saved`, if nothing else
+    /// happens. If an epoch was edited since, no node can know which claim is the later one.
+    pub(crate) fn note_who_answers(&mut self, saved: &Saved) {
+        // Only the restore itself has happened since.
+        if self.record.settled.is_none_or(|before| before + 1 != self.record.disturbances) {
+            return;
+        }
+        for vip in 0..self.plan.vips.len() {
+            let segment = self.segment_of(vip);
+            let mut answering =
+                self.nodes.iter().filter(|node| node.answer(vip, segment, self.now).is_some());
+            let alone = answering.next().filter(|_| answering.next().is_none());
+            let goes_on = alone.filter(|node| {
+                let own = node.links[segment].mac;
+                node.answer(vip, segment, self.now) == Some(own)
+                    && node.is_fit(true)
+                    && self.can_wait(node)
+                    && self.may_hold(node.index, vip)
+            });
+            let claim = self.api.claims.get(&names::vip(vip));
+            let is_later =
+                |claim: &&ClaimRecord| saved.epoch(claim.vip).is_none_or(|epoch| epoch <= claim.epoch);
+            let claim = claim.filter(is_later);
+            let holder = claim.and_then(|claim| claim.state.holder()).map(|holder| &holder.node);
+            self.record.answered[vip] =
+                goes_on.filter(|node| holder == Some(&names::node(node.index))).map(|node| node.index);
         }
     }
 }

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{names, program::FenceState, schedule::Kind, time::At, world::World};
+use crate::{
+    machine::{At, FenceState},
+    schedule::{Kind, names},
+    world::World,
+};
 
 /// The error of the last sign of life: clocks, and the time between two heartbeats.
 const SLACK: Duration = Duration::from_secs(2);
@@ -102,6 +106,16 @@ impl World {
                 let what = format!("{} answers for {} for ever", names::node(node), names::vip(vip));
                 self.violate("S2", what);
             }
+        }
+    }
+
+    /// Notes that an announcement has reached a node with a lapsed fence that knows the sender as a
+    /// peer.
+    pub(crate) fn announcement_reached(&mut self, vip: usize, to: usize, from: usize) {
+        let it = &self.nodes[from];
+        if it.program.may_announce(vip, false, it.program_now(self.now)) {
+            self.record.reached[vip][to][from] = true;
+            self.stirred = true;
         }
     }
 }

@@ -2,53 +2,21 @@
 
 mod bounds;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use vipward_common::MacAddr;
 use vipward_core::records::{ClaimState, LeaseRecord, Mode, Session, Wid};
 
 use self::bounds::Bounds;
 use crate::{
-    names,
-    program::FenceState,
-    schedule::What,
-    time::At,
+    machine::{At, FenceState},
+    record::{Crash, Mild},
+    schedule::{What, names},
     world::{Happening, REFRESH, REPEATS, ROUND_INTERVAL, World},
 };
 
 /// The announcements at once, after the first one.
 const ROUNDS: u32 = 5;
-
-/// A VIP whose holder has crashed.
-#[derive(Clone, Debug)]
-pub(crate) struct Crash {
-    vip: usize,
-    holder: usize,
-    at: At,
-    /// The witnesses that counted, and how many of them must have agreed.
-    set: Vec<Wid>,
-    quorum: usize,
-}
-
-/// A mild disturbance, by which nothing may move.
-#[derive(Clone, Debug)]
-pub(crate) struct Mild {
-    /// The node that it takes away, whose session may be ended.
-    gone: Option<usize>,
-    /// The VIPs that must stay answered.
-    vips: Vec<usize>,
-}
-
-/// The records of wire failover that its checks need.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WireRecord {
-    /// For each session, the last configuration with the time of its write.
-    configured: BTreeMap<Session, (u64, At)>,
-    /// The sessions that were ended by their witnesses, each with the time and the node that did it.
-    ended: Vec<(Session, At, usize)>,
-    crashes: Vec<Crash>,
-    mild: Option<Mild>,
-}
 
 impl World {
     fn bounds(&self) -> Option<Bounds> {
@@ -66,7 +34,7 @@ impl World {
             return;
         };
         let Some(holder) = names::node_index(&before.node) else { return };
-        self.facts.deposed_by_wire = true;
+        self.record.facts.deposed_by_wire = true;
         self.record.wire.ended.push((session, now, by));
         self.say(by, || format!("has ended the session of {} by wire", before.node));
         let what = format!("{} ended the session of {}", names::node(by), before.node);
@@ -166,7 +134,7 @@ impl World {
         let rounds = other.rounds[vip];
         let is_valid = other.program.fence(other.program_now(now)) == FenceState::Valid;
         let links = [&it.links[segment], &other.links[segment]];
-        let goes_on = self.segments[segment].is_clean()
+        let goes_on = self.network.segments[segment].is_clean()
             && it.kernel_runs()
             && other.agent_runs()
             && other.busy.is_empty()
@@ -183,7 +151,7 @@ impl World {
         let since = [
             ended,
             rounds.began,
-            self.segments[segment].changed,
+            self.network.segments[segment].changed,
             it.steady_since,
             other.steady_since,
             other.runs_since,
@@ -316,7 +284,7 @@ impl World {
             .filter(|vip| is_held(vip) && self.is_wanted(*vip) && self.unsettled(*vip).is_none())
             .filter(|vip| self.now.since(self.record.changed_hands[*vip]) > rest)
             .collect();
-        let leaves_by_itself = segment.is_some() && self.segments.len() > 1;
+        let leaves_by_itself = segment.is_some() && self.network.segments.len() > 1;
         if !leaves_by_itself && offer.mode == Mode::Off || leaves_by_itself && self.nodes.len() < 3 {
             return;
         }
@@ -344,7 +312,7 @@ impl World {
 
     /// Returns whether a node is up and hears the others.
     fn is_reachable(&self, node: usize, segment: usize) -> bool {
-        self.nodes[node].kernel_runs() && !self.segments[segment].is_dead(node)
+        self.nodes[node].kernel_runs() && !self.network.segments[segment].is_dead(node)
     }
 
     /// Checks L3: a VIP whose holder has crashed is held again.
@@ -376,7 +344,7 @@ impl World {
         if !is_judged {
             return;
         }
-        self.facts.crashes += 1;
+        self.record.facts.crashes += 1;
         let is_held = up.iter().any(|node| {
             let it = &self.nodes[*node];
             it.answer(vip, segment, self.now) == Some(it.links[segment].mac)
@@ -411,7 +379,7 @@ impl World {
                 vips.push(vip);
             }
         }
-        self.facts.mild = true;
+        self.record.facts.mild = true;
         self.record.wire.mild = Some(Mild { gone, vips });
     }
 

@@ -4,7 +4,11 @@ mod wire;
 
 use fastrand::Rng;
 
-use super::{Disturbance, Ending, KINDS, Mark, NodePlan, STEPS, Schedule, Timing, VipPlan, What, When, Who};
+use super::{
+    plan::{Disturbance, NodePlan, STEPS, Schedule, VipPlan, When},
+    timing::Timing,
+    what::{Ending, KINDS, Mark, What, Who},
+};
 
 /// The time of the first disturbance; most clusters have settled by then.
 const FIRST_MS: u32 = 7_000;
@@ -29,8 +33,14 @@ struct Generator {
     timing: Timing,
 }
 
-/// Returns the schedule of a seed.
-pub(super) fn generate(seed: u64) -> Schedule {
+impl Schedule {
+    /// Returns the schedule of a seed.
+    pub fn generate(seed: u64) -> Self {
+        generate(seed)
+    }
+}
+
+fn generate(seed: u64) -> Schedule {
     let mut rng = Rng::with_seed(seed);
     let timing = timing(&mut rng);
     let nodes = rng.u8(2..=5);

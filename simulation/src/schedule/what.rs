@@ -1,14 +1,82 @@
-//! The kinds of disturbances.
+//! The kinds of disturbances, and whom and what they concern.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use vipward_core::liveness::Scale;
 
-use super::{Ending, Kind, Mark, Timing, Who};
+use super::timing::Timing;
 
 /// The longest time for which a node may stand still without being found silent, at scale 1.
 pub(crate) const MILD_FREEZE_MS: u32 = 150;
+
+/// A node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Who {
+    /// The node of this number.
+    Node(u8),
+    /// The node that hands over, in the awaited step.
+    Giver,
+    /// The node that takes, in the awaited step.
+    Taker,
+    /// The node that the claim of this VIP names when the disturbance begins.
+    Holder(u8),
+    /// A witness of that node, as its Lease says then: the first, the second, and so on.
+    Witness(u8, u8),
+}
+
+impl Who {
+    /// Returns the number of a node that has been named.
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Node(node) => node.into(),
+            Self::Giver | Self::Taker => unreachable!("the step names its giver and taker"),
+            Self::Holder(_) | Self::Witness(..) => unreachable!("they are named when the disturbance begins"),
+        }
+    }
+}
+
+/// A kind of object that a node watches.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// Leases.
+    Lease,
+    /// Claims.
+    Claim,
+    /// Nodes.
+    Node,
+    /// Services, with their endpoints.
+    Demand,
+}
+
+/// All kinds.
+pub(crate) const KINDS: [Kind; 4] = [Kind::Lease, Kind::Claim, Kind::Node, Kind::Demand];
+
+/// The reason for which an agent is asked to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Ending {
+    /// The agent will be started again.
+    Restart,
+    /// Its node goes away.
+    Leave,
+    /// The agent is being removed.
+    Uninstall,
+}
+
+/// A mark of Kubernetes against a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Mark {
+    /// Cordoned.
+    Cordoned,
+    /// The condition Ready is not True.
+    NotReady,
+    /// Excluded from external load balancers.
+    Excluded,
+    /// The out-of-service taint.
+    OutOfService,
+    /// Its network is unavailable.
+    NetworkUnavailable,
+}
 
 /// A kind of disturbance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -1,32 +1,25 @@
 //! Starts agents, lets them take steps, and carries out their commands.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use vipward_core::{
     base::time::Monotonic,
-    host::stale::{Failure, Left},
     ownership::{
-        Command, Engine, Entry, Event, Expected, Interlock, Notice, Settings, Step as Carried, StopReason,
-        Wire,
+        Command, Engine, Event, Expected, Interlock, Notice, Settings, Step as Carried, StopReason, Wire,
     },
     records::Epoch,
     services,
 };
 
-use super::{Happening, World};
+use super::{Happening, World, entries::CLOCK_LATE};
 use crate::{
-    api::Request,
-    names,
-    node::{Incoming, Node, Process, Times},
-    program::{Program, Role, Slot},
-    sabotage::Sabotage,
-    schedule::{Ending, KINDS, Step},
+    api::{Incoming, Request},
+    machine::{Node, Process, Program, Role},
+    schedule::{Ending, KINDS, Sabotage, Times, names},
 };
 
 /// The time between an event or deadline and the agent's step, in microseconds.
 const STEP_US: std::ops::Range<u64> = 10..400;
-/// The shell tries stale entries again after this.
-pub(super) const RETRY: Duration = Duration::from_secs(5);
 /// More steps than any engine needs in [`STEPS_IN`].
 const MANY_STEPS: u32 = 5_000;
 const STEPS_IN: Duration = Duration::from_secs(1);
@@ -36,9 +29,6 @@ const GRACE: Duration = Duration::from_secs(30);
 const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
 /// The longest time that it takes to find an address free.
 pub(crate) const PROBING: Duration = Duration::from_millis(700);
-/// The greatest lag of the program's clock.
-const CLOCK_LATE: Duration = Duration::from_millis(8);
-
 const fn ms(millis: u32) -> Duration {
     Duration::from_millis(millis as u64)
 }
@@ -68,7 +58,7 @@ impl World {
     }
 
     /// Starts an agent, unless one runs.
-    pub(super) fn boot(&mut self, node: usize) {
+    pub(crate) fn boot(&mut self, node: usize) {
         if !self.nodes[node].powered || self.nodes[node].process.is_some() {
             return;
         }
@@ -119,7 +109,7 @@ impl World {
     }
 
     /// Ends the agent at once, whatever it is doing.
-    pub(super) fn kill(&mut self, node: usize) {
+    pub(crate) fn kill(&mut self, node: usize) {
         let it = &mut self.nodes[node];
         it.process = None;
         it.paused = Times::default();
@@ -146,7 +136,7 @@ impl World {
         }
     }
 
-    pub(super) fn tell_to_end(&mut self, node: usize, how: Ending, back: Option<Duration>) {
+    pub(crate) fn tell_to_end(&mut self, node: usize, how: Ending, back: Option<Duration>) {
         let life = self.nodes[node].life;
         let Some(process) = &mut self.nodes[node].process else { return };
         if process.ending.is_some() {
@@ -188,7 +178,7 @@ impl World {
     }
 
     /// Continues an agent that did not run.
-    pub(super) fn resume(&mut self, node: usize) {
+    pub(crate) fn resume(&mut self, node: usize) {
         if !self.nodes[node].agent_runs() {
             return;
         }
@@ -229,7 +219,7 @@ impl World {
         }
         let now = self.now;
         let local = self.nodes[node].clock.read(now);
-        self.trace.event(now, node, &event);
+        self.record.trace.event(now, node, &event);
         let yielded = match event {
             Event::Wire { vip, heard: Wire::Yielded { mac } } => Some((names::vip_index(vip), mac)),
             _ => None,
@@ -322,12 +312,12 @@ impl World {
                     process.writing = vips.into_iter().map(names::vip_index).collect();
                 }
                 Some(Carried::NotSent(event)) => {
-                    self.trace.event(self.now, node, &event);
+                    self.record.trace.event(self.now, node, &event);
                     let commands = process.engine.on_event(event, local);
                     process.interlock.push(commands);
                 }
                 Some(Carried::Do(command)) => {
-                    self.trace.command(self.now, node, &command, local);
+                    self.record.trace.command(self.now, node, &command, local);
                     match &command {
                         Command::SetFence(_) => {}
                         Command::WriteLease(write) if write.node == names::node(node) => {
@@ -339,80 +329,6 @@ impl World {
                 }
             }
         }
-    }
-
-    /// Removes the entries that were found and that the engine does not want, once it has begun.
-    fn remove_unwanted(&mut self, node: usize) {
-        let it = &mut self.nodes[node];
-        let Some(process) = it.process.as_mut().filter(|it| !it.begun && it.engine.has_begun()) else {
-            return;
-        };
-        process.begun = true;
-        let unknown =
-            process.wishes.iter().enumerate().filter(|(_, wish)| wish.is_none()).map(|(vip, _)| vip);
-        if !it.no_changes.any() {
-            unknown.for_each(|vip| it.program.set(vip, None, false));
-        }
-        self.stirred = true;
-    }
-
-    /// Writes an entry as last commanded, unless the kernel refuses it.
-    fn write_entry(&mut self, node: usize, vip: usize) {
-        self.decided(node, vip);
-        let it = &mut self.nodes[node];
-        let Some(process) = &mut it.process else { return };
-        let Some((entry, has_home)) = process.wishes[vip] else { return };
-        // The shell leaves a host audible for its own address while no node holds the VIP.
-        let is_own = self.hosts[vip].is_some_and(|host| host.node == Some(node));
-        let is_silent = matches!(entry, Some(Entry::Foreign { .. }));
-        let is_left_out = is_own && is_silent && !process.engine.is_held_by_any(names::vip(vip));
-        let entry = entry.filter(|_| !is_left_out);
-        let slot = it.program.slot(vip);
-        let answers = |slot: Slot| !matches!(slot.role, Role::Foreign { .. }) && slot.yielded.is_none();
-        let begins =
-            matches!(entry, Some(Entry::Held | Entry::Handover { .. })) && !slot.is_some_and(answers);
-        let fails = begins && !process.engine.may_begin_answering(it.clock.read(self.now))
-            || !it.program.is_set(vip, entry, has_home)
-                && (it.no_changes.any() || slot.is_none() && it.no_room.any());
-        if !fails || self.sabotage != Some(Sabotage::NoStaleEntries) {
-            let was_stale = !process.stale.is_empty();
-            let left = match slot.map(|slot| slot.role) {
-                Some(Role::Held | Role::Handover { .. }) => Left::Answering,
-                Some(Role::Foreign { .. }) | None => Left::Silent,
-            };
-            let failure = Failure { left, interface: None, error: "refused".to_owned() };
-            let address = names::vip(vip);
-            let failed = fails.then_some((address, failure)).into_iter().collect::<BTreeMap<_, _>>();
-            process.stale.on_tried(|tried| *tried == address, |_| true, failed);
-            if fails && !std::mem::replace(&mut process.retries, true) {
-                let life = it.life;
-                self.after(RETRY, Happening::WriteAgain { node, life });
-            }
-            if fails || was_stale {
-                self.update_fitness();
-            }
-        }
-        if fails {
-            self.facts.refused = true;
-            self.say(node, || format!("the kernel refuses the entry of {}", names::vip(vip)));
-        } else {
-            self.set_entry(node, vip, entry, has_home);
-        }
-        self.tell_index_of_entry(node, vip);
-    }
-
-    /// Tries stale entries again.
-    pub(super) fn write_again(&mut self, node: usize, life: u32) {
-        let it = &mut self.nodes[node];
-        if it.life != life {
-            return;
-        }
-        let Some(process) = &mut it.process else { return };
-        process.retries = false;
-        let stale = process.stale.all().map(|(vip, _)| names::vip_index(vip));
-        process.writing.extend(stale);
-        self.drain(node);
-        self.schedule_tick(node);
     }
 
     fn carry_out_one(&mut self, node: usize, command: Command) {
@@ -476,76 +392,6 @@ impl World {
             // No switch of a simulated segment drops questions.
             Command::Notify(_) | Command::SetSuccessor { .. } => {}
             Command::Stopped => self.exit(node),
-        }
-    }
-
-    fn set_entry(&mut self, node: usize, vip: usize, entry: Option<Entry>, has_home: bool) {
-        let before = self.nodes[node].program.slot(vip);
-        self.nodes[node].program.set(vip, entry, has_home);
-        self.stirred = true;
-        let was_held = before.is_some_and(|slot| slot.role == Role::Held && slot.yielded.is_none());
-        match entry {
-            Some(Entry::Held) => {
-                if !has_home {
-                    self.violate(
-                        "sense",
-                        format!("{} is to hold {} without an interface", names::node(node), names::vip(vip)),
-                    );
-                }
-                if !was_held || !self.nodes[node].rounds[vip].is_running {
-                    self.begin_rounds(node, vip);
-                }
-                self.step_of_holding(node, vip);
-            }
-            Some(Entry::Handover { mac, until }) => {
-                let taker = names::mac_node(mac);
-                let began = self.handing[vip] != Some((node, taker));
-                self.handing[vip] = Some((node, taker));
-                if let Some(at) = self.nodes[node].clock.when(until + CLOCK_LATE) {
-                    self.at(at, Happening::Lapse { node });
-                }
-                if began {
-                    self.step(Step::Switched, node, taker);
-                }
-            }
-            Some(Entry::Foreign { .. }) | None => {
-                if let Some((giver, taker)) = self.handing[vip].filter(|(giver, _)| *giver == node) {
-                    self.step(Step::LetGo, giver, taker);
-                    self.handing[vip] = None;
-                }
-            }
-        }
-    }
-
-    /// Tells the agent its interfaces as they are.
-    fn feed_links(&mut self, node: usize) {
-        for link in &mut self.nodes[node].links {
-            link.known_mac = link.mac;
-        }
-        self.stirred = true;
-        let links = self.interfaces_of(node);
-        self.tell_index_of_host(node);
-        let own =
-            (0..self.hosts.len()).filter(|vip| self.hosts[*vip].is_some_and(|host| host.node == Some(node)));
-        let own: Vec<_> = own.collect();
-        if let Some(process) = &mut self.nodes[node].process {
-            // The shell reads all entries again.
-            process.writing.extend(own);
-        }
-        self.feed(node, Event::Interfaces(links));
-    }
-
-    /// Lets the agent notice changed interfaces.
-    pub(super) fn notice_links(&mut self, node: usize, life: u32) {
-        if self.nodes[node].life != life || !self.nodes[node].agent_runs() {
-            return;
-        }
-        self.feed_links(node);
-        for vip in 0..self.plan.vips.len() {
-            let slot = self.nodes[node].program.slot(vip);
-            if slot.is_some_and(|slot| slot.role == Role::Held) {
-                self.begin_rounds(node, vip);
-            }
         }
     }
 }

@@ -8,20 +8,11 @@ use vipward_core::{
     records::{LeaseRecord, Session},
 };
 
-use super::{Happening, World};
-use crate::{api::Request, names, node::Incoming};
-
-/// A request on its way.
-#[derive(Debug)]
-pub(crate) struct Flight {
-    node: usize,
-    /// The life of the agent that sent it; no other gets the response.
-    life: u32,
-    request: Request,
-    answer: Option<Event>,
-    /// True if the agent no longer waits for it.
-    settled: bool,
-}
+use super::{Happening, World, transit::Flight};
+use crate::{
+    api::{Incoming, Request},
+    schedule::names,
+};
 
 /// Returns the ordinary latency of one direction.
 fn latency(noise: &mut Rng) -> Duration {
@@ -39,7 +30,7 @@ impl World {
     }
 
     pub(super) fn latency(&mut self, node: usize) -> Duration {
-        let slow = self.slow.iter().map(|(_, by)| *by).max();
+        let slow = self.api.slow.iter().map(|(_, by)| *by).max();
         let noise = &mut self.nodes[node].noise;
         let slowness = slow.map_or(0, |by| noise.u32(0..=by));
         latency(noise) + Duration::from_millis(slowness.into())
@@ -47,17 +38,17 @@ impl World {
 
     /// Returns whether a node reaches the API server now.
     pub(super) fn reaches_api(&self, node: usize) -> bool {
-        !self.api_down.any() && !self.nodes[node].cut_off.any()
+        !self.api.down.any() && !self.nodes[node].cut_off.any()
     }
 
     pub(super) fn send(&mut self, node: usize, request: Request) {
         let life = self.nodes[node].life;
-        let flight = self.flights.len();
-        self.flights.push(Flight { node, life, request, answer: None, settled: false });
+        let flight = self.transit.flights.len();
+        self.transit.flights.push(Flight { node, life, request, answer: None, settled: false });
         if self.reaches_api(node) {
             let delay = self.latency(node);
             self.after(delay, Happening::Arrive(flight));
-        } else if self.api_refuses.any() || self.nodes[node].refused.any() {
+        } else if self.api.refuses.any() || self.nodes[node].refused.any() {
             let delay = self.latency(node);
             self.after(delay, Happening::Timeout(flight));
         }
@@ -66,11 +57,11 @@ impl World {
     }
 
     pub(super) fn arrive(&mut self, index: usize) {
-        let node = self.flights[index].node;
+        let node = self.transit.flights[index].node;
         if !self.reaches_api(node) {
             return;
         }
-        let request = self.flights[index].request.clone();
+        let request = self.transit.flights[index].request.clone();
         let before = match &request {
             Request::WriteClaim(write) => self.api.claims.get(&write.vip).map(|claim| claim.state.clone()),
             Request::WriteLease(_)
@@ -81,7 +72,7 @@ impl World {
         let deposed = self.deposed(node, &request);
         let answer = self.api.carry_out(node, &request);
         self.note_lease(node, deposed, &answer);
-        self.flights[index].answer = Some(answer.clone());
+        self.transit.flights[index].answer = Some(answer.clone());
         self.spread();
         let delay = self.latency(node);
         if !self.nodes[node].no_answers.any() {
@@ -116,20 +107,20 @@ impl World {
     }
 
     pub(super) fn answered(&mut self, index: usize) {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.transit.flights[index];
         let (node, life) = (flight.node, flight.life);
         let answer = flight.answer.take();
         if flight.settled || !self.reaches_api(node) {
             return;
         }
-        self.flights[index].settled = true;
+        self.transit.flights[index].settled = true;
         if let Some(event) = answer {
             self.incoming(node, life, Incoming::Event(event.into()));
         }
     }
 
     pub(super) fn timed_out(&mut self, index: usize) {
-        let flight = &mut self.flights[index];
+        let flight = &mut self.transit.flights[index];
         if flight.settled {
             return;
         }

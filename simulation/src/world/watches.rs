@@ -6,15 +6,13 @@ use vipward_core::{ownership::Event, services};
 
 use super::{Happening, World};
 use crate::{
-    api::{self, Change, Key},
-    node::Incoming,
-    sabotage::Sabotage,
-    schedule::{KINDS, Kind},
+    api::{self, Change, Incoming, Key},
+    schedule::{KINDS, Kind, Sabotage},
 };
 
 impl World {
     /// Begins to list and then to watch objects of a kind anew.
-    pub(super) fn begin_list(&mut self, node: usize, kind: Kind) {
+    pub(crate) fn begin_list(&mut self, node: usize, kind: Kind) {
         let delay = self.latency(node);
         let life = self.nodes[node].life;
         let Some(process) = &mut self.nodes[node].process else { return };
@@ -48,8 +46,8 @@ impl World {
         if kind == Kind::Claim {
             self.note_unrecorded(node);
         }
-        let list = self.lists.len();
-        self.lists.push(self.api.list(kind));
+        let list = self.transit.lists.len();
+        self.transit.lists.push(self.api.list(kind));
         self.at(arrives, Happening::Listed { node, life, kind, watch, list });
     }
 
@@ -66,7 +64,7 @@ impl World {
             self.begin_list(node, kind);
             return;
         }
-        let list = std::mem::take(&mut self.lists[list]);
+        let list = std::mem::take(&mut self.transit.lists[list]);
         self.incoming(node, life, Incoming::Listed(kind, list));
     }
 
@@ -93,15 +91,15 @@ impl World {
     }
 
     /// Lets the watches deliver new changes.
-    pub(super) fn spread(&mut self) {
+    pub(crate) fn spread(&mut self) {
         for kind in KINDS {
             let upto = self.api.changes(kind).len();
-            for change in self.told[kind as usize]..upto {
+            for change in self.transit.told[kind as usize]..upto {
                 for node in 0..self.nodes.len() {
                     self.spread_to(node, kind, change + 1);
                 }
             }
-            self.told[kind as usize] = upto;
+            self.transit.told[kind as usize] = upto;
         }
     }
 
@@ -155,7 +153,7 @@ impl World {
     /// Continues a watch in a store that went back. At a version of the lost future it is silent;
     /// when others have written much since, it shows nothing of what was lost. The agent notices a
     /// silent watch of Leases in the end.
-    pub(super) fn go_on_in_the_past(&mut self, node: usize, kind: Kind) {
+    pub(crate) fn go_on_in_the_past(&mut self, node: usize, kind: Kind) {
         let upto = self.api.changes(kind).len();
         let silence = Duration::from_millis(self.plan.timing.lease_ms.into());
         let it = &mut self.nodes[node];
@@ -176,7 +174,7 @@ impl World {
     }
 
     /// Continues a watch that was silent where it was, or begins it anew.
-    pub(super) fn revive_watch(&mut self, node: usize, kind: Kind) {
+    pub(crate) fn revive_watch(&mut self, node: usize, kind: Kind) {
         let upto = self.api.changes(kind).len();
         let it = &mut self.nodes[node];
         let life = it.life;

@@ -7,11 +7,9 @@ use vipward_core::ownership::{Event, Probed, Wire};
 
 use super::{Happening, World};
 use crate::{
-    names,
-    node::Incoming,
-    program::{FenceState, Role},
-    schedule::Step,
-    time::At,
+    api::Incoming,
+    machine::{FenceState, Role},
+    schedule::{Step, names},
 };
 
 /// The rounds after a VIP was taken, the first included.
@@ -26,50 +24,6 @@ pub(super) const AGAIN: Duration = Duration::from_millis(100);
 const PROBED_MS: std::ops::Range<u64> = 600..700;
 /// The time between two attempts.
 const ASKED_AGAIN: Duration = Duration::from_millis(2_650);
-
-/// The disturbances of a segment, each with its number.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Segment {
-    pub(crate) partitions: Vec<(usize, u8)>,
-    pub(crate) deaf: Vec<(usize, (usize, usize))>,
-    pub(crate) lossy: Vec<(usize, u8)>,
-    pub(crate) late: Vec<(usize, u32)>,
-    pub(crate) dead: Vec<(usize, Way)>,
-    /// The time of the last change.
-    pub(crate) changed: At,
-}
-
-/// An interface that carries no frames, with the ways that are dead.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
-    pub(crate) node: usize,
-    pub(crate) out: bool,
-    pub(crate) into: bool,
-}
-
-impl Segment {
-    /// Returns whether the segment carries frames between two nodes.
-    pub(super) fn passes(&self, from: usize, to: usize) -> bool {
-        let side = |bits: u8, node: usize| bits >> node & 1;
-        self.partitions.iter().all(|(_, bits)| side(*bits, from) == side(*bits, to))
-            && !self.deaf.iter().any(|(_, pair)| *pair == (from, to))
-            && !self.dead.iter().any(|(_, way)| way.node == from && way.out || way.node == to && way.into)
-    }
-
-    /// Returns whether it carries no frame of a node, or none to it.
-    pub(crate) fn is_dead(&self, node: usize) -> bool {
-        self.dead.iter().any(|(_, way)| way.node == node)
-    }
-
-    /// Returns whether nothing disturbs it.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.partitions.is_empty()
-            && self.deaf.is_empty()
-            && self.dead.is_empty()
-            && self.lossy.is_empty()
-            && self.late.is_empty()
-    }
-}
 
 impl World {
     pub(super) fn begin_rounds(&mut self, node: usize, vip: usize) {
@@ -145,13 +99,13 @@ impl World {
         for to in (0..self.nodes.len()).filter(|to| *to != node) {
             self.send_frame(segment, node, to, vip, sha);
         }
-        if let Some((giver, taker)) = self.handing[vip].filter(|(_, taker)| *taker == node) {
+        if let Some((giver, taker)) = self.under_way.handing[vip].filter(|(_, taker)| *taker == node) {
             self.step(Step::Announced, giver, taker);
         }
     }
 
     fn send_frame(&mut self, segment: usize, from: usize, to: usize, vip: usize, sha: MacAddr) {
-        let wire = &self.segments[segment];
+        let wire = &self.network.segments[segment];
         if !wire.passes(from, to) {
             return;
         }
@@ -186,7 +140,7 @@ impl World {
         self.stirred = true;
         self.say(to, || format!("its program hears {sha} announce {}: {wire:?}", names::vip(vip)));
         if matches!(wire, Wire::Yielded { .. }) {
-            self.facts.yielded = true;
+            self.record.facts.yielded = true;
         }
         self.after(delay, Happening::Heard { node: to, life, vip, wire: wire.into() });
     }
@@ -227,7 +181,7 @@ impl World {
     pub(super) fn answer_of_another(&self, node: usize, vip: usize) -> Option<MacAddr> {
         let segment = self.segment_of(vip);
         let hears = |other: usize| {
-            let wire = &self.segments[segment];
+            let wire = &self.network.segments[segment];
             let links = [node, other].map(|of| self.nodes[of].links[segment].no_carrier.any());
             other != node && links == [false, false] && wire.passes(node, other) && wire.passes(other, node)
         };
@@ -237,7 +191,7 @@ impl World {
     }
 
     /// Lets a stranger announce a VIP in a node's name.
-    pub(super) fn forge(&mut self, vip: usize, name: usize) {
+    pub(crate) fn forge(&mut self, vip: usize, name: usize) {
         let segment = self.segment_of(vip);
         let sha = self.nodes[name].links[segment].known_mac;
         for to in (0..self.nodes.len()).filter(|to| *to != name) {
@@ -247,7 +201,7 @@ impl World {
 
     pub(super) fn heard(&mut self, node: usize, life: u32, vip: usize, wire: Wire) {
         if matches!(wire, Wire::Moved { .. })
-            && let Some((giver, taker)) = self.handing[vip].filter(|(giver, _)| *giver == node)
+            && let Some((giver, taker)) = self.under_way.handing[vip].filter(|(giver, _)| *giver == node)
         {
             self.step(Step::Heard, giver, taker);
         }

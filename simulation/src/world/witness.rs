@@ -1,10 +1,6 @@
 //! Witnesses: the agents' pingers, their frames on the segments, and what the programs make of them.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use vipward_common::MacAddr;
 use vipward_core::{
@@ -16,11 +12,12 @@ use vipward_core::{
 
 use super::{Happening, World};
 use crate::{
-    names,
-    node::Incoming,
-    sabotage::Sabotage,
-    time::At,
-    wired::{self, Packet, Verdict},
+    api::Incoming,
+    machine::{
+        FenceState, Pinger, SOCKET,
+        wired::{self, Packet, Verdict},
+    },
+    schedule::{Sabotage, names},
 };
 
 /// The only key.
@@ -33,73 +30,11 @@ const FOUND_US: std::ops::Range<u64> = 10..400;
 const NEIGHBOUR_US: std::ops::Range<u64> = 200..3_000;
 /// The longest time without a turn, as far as it matters.
 const LONGEST: Duration = Duration::from_millis(100);
-/// The frames that a socket keeps for an agent that does not run.
-const SOCKET: usize = 64;
 /// The repeats of the first announcement for a former holder, after it.
 pub(crate) const REPEATS: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
 /// The number of a host that is no node, among the stations of a segment.
 const STATION: usize = 7;
-
-/// A running witness.
-#[derive(Debug)]
-pub(crate) struct Pinger {
-    witness: Witness,
-    plan: Plan,
-    /// The time of its next turn.
-    turn: Option<At>,
-    socket: Vec<Received>,
-    /// Per VIP: the former holder that must hear of its end before the announcement.
-    pub(super) formers: BTreeMap<usize, (Session, MacAddr)>,
-}
-
-/// The true fate of a node's pings to a session.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Truth {
-    /// The pings since the last one that was answered, each with the time that it carries.
-    unanswered: VecDeque<(u64, At)>,
-    /// The time of the last ping that was answered.
-    answered: Option<At>,
-    /// The last time at which the session was silent.
-    pub(crate) silent: Option<At>,
-    /// The last time at which the others agreed.
-    pub(crate) found: Option<At>,
-    /// The last time at which a third station answered.
-    pub(crate) third_station: Option<At>,
-}
-
-impl Truth {
-    fn sent(&mut self, stamp: u64, now: At) {
-        if self.unanswered.back().is_some_and(|(last, _)| *last == stamp) {
-            return;
-        }
-        if self.unanswered.len() == SOCKET {
-            self.unanswered.pop_front();
-        }
-        self.unanswered.push_back((stamp, now));
-    }
-
-    fn answered(&mut self, stamp: u64) {
-        while let Some((_, at)) = self.unanswered.front().filter(|(sent, _)| *sent <= stamp) {
-            self.answered = Some(*at);
-            self.unanswered.pop_front();
-        }
-    }
-
-    /// Returns the time of the last ping that was answered, or else of the first one.
-    pub(crate) fn last_answer(&self) -> Option<At> {
-        self.answered.or_else(|| self.unanswered.front().map(|(_, at)| *at))
-    }
-
-    /// Notes whether the session is silent: six pings or more, and 300 ms times the scale, on a slow clock.
-    fn look(&mut self, scale: Scale, now: At) {
-        let since = self.last_answer();
-        let is_long = since.is_some_and(|since| now.since(since) >= scale.suspect() * 98 / 100);
-        if is_long && self.unanswered.len() >= 6 {
-            self.silent = Some(now);
-        }
-    }
-}
 
 impl World {
     /// Returns whether nodes take part in wire failover.
@@ -137,7 +72,7 @@ impl World {
     }
 
     /// Lets an agent read the keys.
-    pub(super) fn tell_keys(&mut self, node: usize) {
+    pub(crate) fn tell_keys(&mut self, node: usize) {
         let (delay, life) = (self.latency(node) + self.latency(node), self.nodes[node].life);
         if self.has_wire() && self.nodes[node].process.is_some() {
             self.after(delay, Happening::Keys { node, life });
@@ -171,7 +106,7 @@ impl World {
     }
 
     /// A stranger with the key says that a node's session has ended.
-    pub(super) fn say_falsely(&mut self, node: usize, segment: usize) {
+    pub(crate) fn say_falsely(&mut self, node: usize, segment: usize) {
         let it = &self.nodes[node];
         let Some(session) = it.program.session.filter(|_| self.has_wire()) else { return };
         let packet = Packet {
@@ -281,7 +216,7 @@ impl World {
         self.say(node, || format!("its witness finds {finding:?}"));
         match &mut finding {
             Finding::Silent { session, .. } => {
-                self.facts.suspected = true;
+                self.record.facts.suspected = true;
                 self.nodes[node].truth.entry(session.number()).or_default().found = Some(self.now);
             }
             Finding::Pinged { lately, .. } => {
@@ -300,13 +235,13 @@ impl World {
         let delay = Duration::from_micros(it.wire_noise.u64(FOUND_US));
         // None overtakes another.
         it.found_at = (self.now + delay).max(it.found_at + Duration::from_nanos(1));
-        let (life, number, at) = (it.life, self.findings.len(), it.found_at);
-        self.findings.push(Some(finding));
+        let (life, number, at) = (it.life, self.transit.findings.len(), it.found_at);
+        self.transit.findings.push(Some(finding));
         self.at(at, Happening::Found { node, life, finding: number });
     }
 
     pub(super) fn found(&mut self, node: usize, life: u32, finding: usize) {
-        if let Some(finding) = self.findings[finding].take() {
+        if let Some(finding) = self.transit.findings[finding].take() {
             self.incoming(node, life, Incoming::Event(Event::Witnessed(finding).into()));
         }
     }
@@ -344,13 +279,13 @@ impl World {
     fn carries(&mut self, segment: usize, from: usize, to: usize) -> bool {
         let has_carrier =
             |station: usize| self.nodes.get(station).is_none_or(|node| !node.links[segment].no_carrier.any());
-        let passes = self.segments[segment].passes(from, to) && has_carrier(from) && has_carrier(to);
+        let passes = self.network.segments[segment].passes(from, to) && has_carrier(from) && has_carrier(to);
         passes && self.survives(segment, if from == STATION { to } else { from })
     }
 
     /// Returns whether a segment that loses frames spares this one.
     fn survives(&mut self, segment: usize, node: usize) -> bool {
-        let lossy = self.segments[segment].lossy.iter().map(|(_, percent)| *percent).max();
+        let lossy = self.network.segments[segment].lossy.iter().map(|(_, percent)| *percent).max();
         lossy.is_none_or(|percent| self.nodes[node].wire_noise.u8(0..100) >= percent)
     }
 
@@ -394,7 +329,7 @@ impl World {
         if !self.carries(segment, from, to) {
             return;
         }
-        let wire = &self.segments[segment];
+        let wire = &self.network.segments[segment];
         let late = wire.late.iter().map(|(_, by)| *by).max();
         let replayed = self.plan.wire.map(|plan| plan.replayed_ms).filter(|by| *by > 0);
         let noise = &mut self.nodes[from].wire_noise;
@@ -420,7 +355,7 @@ impl World {
         let now = self.boot_now(node);
         let it = &mut self.nodes[node];
         let link = &it.links[segment];
-        let is_dead = self.segments[segment].dead.iter().any(|(_, way)| way.node == node && way.into);
+        let is_dead = self.network.segments[segment].dead.iter().any(|(_, way)| way.node == node && way.into);
         if !it.kernel_runs() || link.no_carrier.any() || link.mac != packet.to || is_dead {
             return;
         }
@@ -437,7 +372,7 @@ impl World {
             wired::Kind::Poll | wired::Kind::Silent | wired::Kind::Ended => None,
         };
         let heard_before = heard(&it.program.wired);
-        let was_valid = it.program.fence(local) == crate::program::FenceState::Valid;
+        let was_valid = it.program.fence(local) == FenceState::Valid;
         let verdict = it.program.wired.hear(packet, segment, session, now);
         if answered(&it.program.wired) < before {
             return self.violate("I4", format!("an old answer counts on {}", names::node(node)));
@@ -451,7 +386,7 @@ impl World {
             it.told_at = self.now;
             if packet.from == names::STRANGER {
                 it.false_at = Some(self.now);
-                self.facts.told_falsely = true;
+                self.record.facts.told_falsely = true;
             }
             self.expect_settling(node);
         }
@@ -470,7 +405,7 @@ impl World {
             Verdict::Passed => self.reach_socket(node, segment, packet),
             Verdict::Ended => {
                 it.ended_at = self.now;
-                self.facts.told |= was_valid;
+                self.record.facts.told |= was_valid;
                 self.stirred = true;
                 self.say(node, || "its program hears that its session has ended".to_owned());
                 self.schedule_turn(node);

@@ -10,7 +10,7 @@ use vipward_core::{
 };
 
 use super::{Happening, World};
-use crate::{names, sabotage::Sabotage};
+use crate::schedule::{Sabotage, names};
 
 /// Returns the key of a VIP. A VIP is on one segment of the simulation.
 fn key(vip: usize) -> VipKey {
@@ -98,7 +98,7 @@ impl World {
             process.engine.on_taken_back(names::vip(vip));
         }
         self.stirred = true;
-        self.facts.taken_back = true;
+        self.record.facts.taken_back = true;
         if self.answer_of_another(node, vip).is_none() {
             self.record.taken_back(vip, node);
         }

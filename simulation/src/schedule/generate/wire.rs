@@ -4,7 +4,8 @@ use vipward_core::liveness::Scale;
 
 use super::{FIRST_MS, Generator};
 use crate::schedule::{
-    Disturbance, Ending, Kind, MILD_FREEZE_MS, NodePlan, Schedule, What, When, Who, WirePlan,
+    plan::{Disturbance, NodePlan, Schedule, When, WirePlan},
+    what::{Ending, Kind, MILD_FREEZE_MS, What, Who},
 };
 
 /// The time until all sessions are in mode notice.

@@ -1,0 +1,187 @@
+//! The kernel's side of wire failover: the maps, and what the program does with a frame. Like
+//! `program`, it is written from docs/DATAPLANE.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vipward_common::MacAddr;
+use vipward_core::{
+    base::time::Boottime,
+    liveness::{Seen, Sight, Word},
+    records::{KeyId, Session, Wid},
+};
+
+use crate::schedule::{Sabotage, names};
+
+#[cfg(test)]
+mod tests;
+
+/// The type of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Ping,
+    Echo,
+    Poll,
+    Silent,
+    Ended,
+}
+
+/// A frame of wire failover. Its tag is right; the frames of others do not get past it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Packet {
+    pub(crate) from: MacAddr,
+    pub(crate) to: MacAddr,
+    pub(crate) kind: Kind,
+    pub(crate) key: u8,
+    /// The session.
+    pub(crate) holder: u64,
+    /// The witness; zero in [`Kind::Ended`].
+    pub(crate) witness: u64,
+    /// The time of a ping, or the number of a poll and of its answer.
+    pub(crate) sent_ns: u64,
+    /// The time of an answer to a ping; otherwise zero.
+    pub(crate) answered_ns: u64,
+}
+
+/// The outcome of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is dropped, and changes nothing.
+    Refused,
+    /// It ends here.
+    Consumed,
+    /// This frame is sent in its place.
+    Answered(Packet),
+    /// It goes to the agent's socket.
+    Passed,
+    /// It has told the program that its session has ended.
+    Ended,
+}
+
+/// The maps, which live as long as the other pinned ones.
+#[derive(Debug, Default)]
+pub(crate) struct Wired {
+    pub(crate) wid: Option<Wid>,
+    pub(crate) keys: BTreeSet<u8>,
+    /// The known sessions and witnesses, each with a segment.
+    pub(crate) index: BTreeSet<(u64, usize)>,
+    seen: BTreeMap<(u64, usize), Sight>,
+    /// The last session that a peer has reported as ended, and the number of such words.
+    ended: Option<Session>,
+    words: u64,
+    /// The words that the fence settles.
+    pub(crate) words_settled: u64,
+    sabotage: Option<Sabotage>,
+}
+
+impl Wired {
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..Self::default() }
+    }
+
+    /// Handles a frame. `session` is that of the fence.
+    pub(crate) fn hear(
+        &mut self,
+        packet: Packet,
+        segment: usize,
+        session: Option<Session>,
+        now: Boottime,
+    ) -> Verdict {
+        let own = session.map_or(0, Session::number);
+        let is_known = |id: u64| self.index.contains(&(id, segment));
+        let is_mine = packet.holder == own && own != 0;
+        let is_known = match packet.kind {
+            Kind::Ping => is_mine && is_known(packet.witness),
+            Kind::Echo => {
+                let is_own = self.wid.is_some_and(|wid| wid.number() == packet.witness);
+                is_known(packet.holder) && is_own && packet.sent_ns <= now.as_nanos()
+            }
+            Kind::Poll | Kind::Silent => is_known(packet.holder),
+            Kind::Ended => is_mine,
+        };
+        if !is_known || !self.keys.contains(&packet.key) {
+            return Verdict::Refused;
+        }
+        match packet.kind {
+            Kind::Ping => {
+                let sent = Boottime::from_nanos(packet.sent_ns);
+                let seen = self.seen.entry((packet.witness, segment)).or_default();
+                if sent > seen.answered || self.sabotage == Some(Sabotage::OldPingsCount) {
+                    seen.answered = seen.answered.max(sent);
+                    seen.heard = seen.heard.max(now);
+                }
+                let Packet { from: to, to: from, .. } = packet;
+                Verdict::Answered(Packet {
+                    kind: Kind::Echo,
+                    from,
+                    to,
+                    answered_ns: now.as_nanos(),
+                    ..packet
+                })
+            }
+            Kind::Echo => {
+                let sent = Boottime::from_nanos(packet.sent_ns);
+                let seen = self.seen.entry((packet.holder, segment)).or_default();
+                let is_new = sent > seen.answered;
+                let counts_old = matches!(
+                    self.sabotage,
+                    Some(
+                        Sabotage::EchoesCountAsTheyCome | Sabotage::OldEchoesCount | Sabotage::OldPingsCount
+                    )
+                );
+                if !is_new && !counts_old {
+                    return Verdict::Refused;
+                }
+                seen.answered = match self.sabotage {
+                    Some(Sabotage::EchoesCountAsTheyCome) => now,
+                    Some(Sabotage::OldEchoesCount) => sent,
+                    _ => seen.answered.max(sent),
+                };
+                if is_new || self.sabotage == Some(Sabotage::OldPingsCount) {
+                    seen.heard = seen.heard.max(now);
+                }
+                Verdict::Consumed
+            }
+            Kind::Poll | Kind::Silent => Verdict::Passed,
+            Kind::Ended => {
+                let is_news = !self.has_ended(session);
+                self.ended = session;
+                self.words += 1;
+                if is_news { Verdict::Ended } else { Verdict::Consumed }
+            }
+        }
+    }
+
+    /// Returns whether the program counts this session, that of the fence, as ended.
+    pub(crate) fn has_ended(&self, session: Option<Session>) -> bool {
+        let is_settled = self.words_settled == self.words + 1 && self.sabotage != Some(Sabotage::NoSettling);
+        session.is_some() && self.ended == session && !is_settled
+    }
+
+    fn sight(&self, id: u64, interface: &str) -> Sight {
+        self.seen.get(&(id, names::segment(interface))).copied().unwrap_or_default()
+    }
+
+    /// Sets the ids that frames may carry.
+    pub(crate) fn set_index(&mut self, index: BTreeSet<(u64, usize)>) {
+        // What was heard of a peer stays for a minute.
+        self.index = index;
+    }
+
+    pub(crate) fn set_keys(&mut self, keys: &[KeyId]) {
+        self.keys = keys.iter().map(|key| key.0).collect();
+    }
+}
+
+impl Seen for Wired {
+    fn holder(&self, session: Session, interface: &str) -> Sight {
+        self.sight(session.number(), interface)
+    }
+
+    fn witness(&self, witness: Wid, interface: &str) -> Sight {
+        self.sight(witness.number(), interface)
+    }
+
+    fn told(&self) -> Option<Word> {
+        Some(Word { session: self.ended?, number: self.words })
+    }
+}

@@ -1,0 +1,451 @@
+//! The beginning and the end of each disturbance.
+
+use std::time::Duration;
+
+use crate::{
+    machine::{Marks, Program, Way},
+    schedule::{KINDS, Kind, Mark, Times, What, When, Who, names},
+    world::{Happening, RETRY, World},
+};
+
+/// The longest wait for a step.
+const ARMED: Duration = Duration::from_secs(20);
+/// The time from power to a running agent, in milliseconds.
+const BOOT: std::ops::Range<u64> = 500..3_000;
+/// The time until an agent notices a change of its interfaces, in milliseconds.
+const NOTICE: std::ops::Range<u64> = 1..40;
+/// The longest time after a stall until the watch has shown what it missed and the agent has acted
+/// on it.
+const SEES_AGAIN: Duration = Duration::from_secs(1);
+
+impl World {
+    pub(crate) fn begin_or_arm(&mut self, index: usize) {
+        let disturbance = self.plan.disturbances[index];
+        match disturbance.when {
+            When::Ms(_) => self.under_way.begun[index] = Some(disturbance.what.with(|who| self.resolve(who))),
+            When::Step { .. } if self.under_way.begun[index].is_none() => {
+                self.under_way.armed.push(index);
+                self.after(ARMED, Happening::Disarm(index));
+                return;
+            }
+            When::Step { .. } => {}
+        }
+        self.begin(index);
+    }
+
+    /// Returns the node that is meant.
+    pub(crate) fn resolve(&self, who: Who) -> Who {
+        let holder = |vip: u8| {
+            let claim = self.api.claims.get(&names::vip(vip.into()));
+            claim.and_then(|claim| claim.state.holder()).map(|holder| holder.node.clone())
+        };
+        let witness = |vip: u8, number: u8| {
+            let lease = self.api.leases.get(&holder(vip)?)?;
+            let wid = *lease.wire.as_ref()?.set.get(usize::from(number))?;
+            self.nodes.iter().position(|node| node.program.wired.wid == Some(wid))
+        };
+        let node = match who {
+            Who::Node(_) | Who::Giver | Who::Taker => return who,
+            Who::Holder(vip) => holder(vip).and_then(|node| names::node_index(&node)),
+            Who::Witness(vip, number) => witness(vip, number),
+        };
+        Who::Node(node.and_then(|node| u8::try_from(node).ok()).unwrap_or(0))
+    }
+
+    pub(crate) fn disarm(&mut self, index: usize) {
+        let before = self.under_way.armed.len();
+        self.under_way.armed.retain(|armed| *armed != index);
+        self.under_way.open -= before - self.under_way.armed.len();
+    }
+
+    pub(crate) fn begin(&mut self, index: usize) {
+        let Some(what) = self.under_way.begun[index] else { return };
+        self.record.trace.line(self.now, "", || format!("*** {what:?}"));
+        if let What::Stranger { for_ms, .. } = what {
+            self.after(Duration::from_millis(for_ms.into()), Happening::End(index));
+            return self.change_stranger(index, what, true);
+        }
+        let is_planned = what.is_planned(&self.plan.timing);
+        self.record.disturbed(self.now);
+        if what.lasts().is_some() {
+            self.record.in_force += 1;
+        }
+        self.note_mild(what);
+        if !is_planned {
+            self.record.faulted(self.now, what.lasts());
+            if self.under_way.handing.iter().flatten().any(|(giver, taker)| what.befalls([*giver, *taker])) {
+                self.record.facts.interrupted = true;
+            }
+        }
+        match what.lasts() {
+            Some(lasts) => self.after(lasts, Happening::End(index)),
+            None => self.under_way.open -= 1,
+        }
+        self.apply(index, what, true);
+        self.stirred = true;
+        self.update_fitness();
+    }
+
+    pub(crate) fn end(&mut self, index: usize) {
+        let Some(what) = self.under_way.begun[index] else { return };
+        self.record.trace.line(self.now, "", || format!("*** over: {what:?}"));
+        if what.is_strangers() {
+            return self.change_stranger(index, what, false);
+        }
+        self.under_way.open -= 1;
+        self.record.disturbed(self.now);
+        self.record.in_force -= 1;
+        if !what.is_planned(&self.plan.timing) {
+            self.record.faulted(self.now, None);
+        }
+        self.apply(index, what, false);
+        self.stirred = true;
+        self.update_fitness();
+    }
+
+    pub(crate) fn join(&mut self, node: usize) {
+        self.record.disturbed(self.now);
+        self.nodes[node].powered = true;
+        self.tell_node(node);
+        self.boot(node);
+    }
+
+    fn apply(&mut self, number: usize, what: What, begins: bool) {
+        match what {
+            What::Kill { who, .. } if begins => self.kill(who.index()),
+            What::Kill { who, .. } => self.boot(who.index()),
+            What::PowerOff { who, .. } => {
+                if begins {
+                    self.record.batch_crashes += 1;
+                    self.note_crash(who.index(), None);
+                }
+                self.power(who.index(), !begins);
+            }
+            What::Pause { who, .. } => self.pause(who.index(), begins),
+            What::Freeze { who, clock_too, .. } => self.freeze(who.index(), (clock_too, clock_too), begins),
+            What::Suspended { who, .. } => self.freeze(who.index(), (true, false), begins),
+            What::Busy { who, by_ms, .. } => {
+                keep(&mut self.nodes[who.index()].busy, number, by_ms, begins);
+                self.nodes[who.index()].runs_since = self.now;
+            }
+            What::KeyGone { who, .. } => {
+                self.nodes[who.index()].key_gone.change(begins);
+                self.tell_keys(who.index());
+            }
+            What::End { who, how, back_ms } if begins => {
+                self.tell_to_end(who.index(), how, back_ms.map(|back| Duration::from_millis(back.into())));
+            }
+            What::EntriesRefused { who, new_only, .. } => {
+                let it = &mut self.nodes[who.index()];
+                let refused = if new_only { &mut it.no_room } else { &mut it.no_changes };
+                refused.change(begins);
+                let lasts = if begins { what.lasts().unwrap_or_default() } else { Duration::ZERO };
+                let timing = self.plan.timing;
+                let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
+                it.refused_until = it.refused_until.max(self.now + lasts + RETRY + rest * 2);
+            }
+            What::ChangeMac { who, segment } => self.change_mac(who.index(), segment.into()),
+            What::NoCarrier { who, segment, .. } => {
+                let link = segment_index(segment, self.network.segments.len());
+                self.nodes[who.index()].links[link].no_carrier.change(begins);
+                self.links_changed(who.index());
+            }
+            What::Forged { vip, name } => self.forge(vip.into(), name.index()),
+            What::FalseEnd { segment, who } => {
+                self.say_falsely(who.index(), segment_index(segment, self.network.segments.len()));
+            }
+            What::Partition { .. }
+            | What::Deaf { .. }
+            | What::Cut { .. }
+            | What::Dead { .. }
+            | What::Lossy { .. }
+            | What::LateFrames { .. } => self.change_segment(number, what, begins),
+            What::CutOff { .. }
+            | What::ApiDown { .. }
+            | What::ApiRestart
+            | What::Restored { .. }
+            | What::SlowApi { .. }
+            | What::NoAnswers { .. }
+            | What::Stall { .. }
+            | What::Reset { .. } => self.change_api(number, what, begins),
+            What::Marked { who, mark, .. } => self.mark(who.index(), mark, begins),
+            What::NodeGone { who, .. } => {
+                self.nodes[who.index()].marks.gone.change(begins);
+                self.tell_node(who.index());
+            }
+            What::Local { vip, on, .. } => {
+                let local = &mut self.wishes.vips[usize::from(vip)].local;
+                if begins {
+                    local.push((number, on));
+                } else {
+                    local.retain(|(of, _)| *of != number);
+                }
+                self.tell_wish(vip.into());
+            }
+            What::Unwanted { vip, .. } => {
+                self.wishes.vips[usize::from(vip)].unwanted.change(begins);
+                self.tell_wish(vip.into());
+            }
+            What::Host { vip, who, .. } => {
+                self.change_host(number, (vip.into(), who.map(Who::index)), begins);
+            }
+            What::Lie { vip, who } => self.lie(vip.into(), who.index()),
+            What::LeaseDeleted { .. }
+            | What::LeaseBlanked { .. }
+            | What::LeaseEdited { .. }
+            | What::Move { .. }
+            | What::ClaimDeleted { .. }
+            | What::ClaimBlanked { .. }
+            | What::ClaimEdited { .. } => self.edit(what),
+            // The time until the agent's restart counts from its end, not from the request to end.
+            // No promise counts a stranger's Services as disturbances.
+            What::End { .. } | What::Stranger { .. } => {}
+        }
+    }
+
+    fn power(&mut self, node: usize, on: bool) {
+        let it = &mut self.nodes[node];
+        it.powered = on;
+        it.steady_since = self.now;
+        if on {
+            let delay = Duration::from_millis(it.noise.u64(BOOT));
+            self.after(delay, Happening::Boot { node });
+            return;
+        }
+        self.kill(node);
+        self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
+        self.nodes[node].heard.clear();
+        self.nodes[node].peers_due.clear();
+        for handing in
+            self.under_way.handing.iter_mut().filter(|of| of.is_some_and(|(giver, _)| giver == node))
+        {
+            *handing = None;
+        }
+    }
+
+    fn pause(&mut self, node: usize, begins: bool) {
+        if begins && self.nodes[node].process.is_none() {
+            return;
+        }
+        self.nodes[node].paused.change(begins);
+        if !begins {
+            self.resume(node);
+        }
+    }
+
+    fn freeze(&mut self, node: usize, (clock_too, boot_too): (bool, bool), begins: bool) {
+        let now = self.now;
+        let longest = self.plan.timing.restart_lease_ms.max(self.plan.timing.lease_ms);
+        let it = &mut self.nodes[node];
+        it.frozen.change(begins);
+        it.steady_since = now;
+        if boot_too && begins {
+            it.boot_clock.stop(now);
+        } else if boot_too {
+            it.boot_clock.go_on(now);
+        }
+        if clock_too && begins {
+            it.clock.stop(now);
+        } else if clock_too {
+            it.clock.go_on(now);
+            it.dazed_until = now + Duration::from_millis(longest.into()) * 102 / 100;
+        }
+        if begins && clock_too {
+            // No promise covers what it answers when it wakes up.
+            self.nodes[node].dazed_until = now + Duration::from_hours(1);
+        }
+        if !begins {
+            self.watch_fence(node);
+            self.resume(node);
+        }
+    }
+
+    fn change_mac(&mut self, node: usize, segment: usize) {
+        let now = self.now;
+        let segment = segment.min(self.network.segments.len() - 1);
+        let link = &mut self.nodes[node].links[segment];
+        link.changes += 1;
+        link.mac = names::mac(node, segment, link.changes);
+        link.since = now;
+        self.links_changed(node);
+    }
+
+    pub(crate) fn links_changed(&mut self, node: usize) {
+        let it = &mut self.nodes[node];
+        it.steady_since = self.now;
+        let delay = Duration::from_millis(it.noise.u64(NOTICE));
+        let life = it.life;
+        self.after(delay, Happening::Links { node, life });
+    }
+
+    fn change_segment(&mut self, number: usize, what: What, begins: bool) {
+        let segments = self.network.segments.len();
+        if let What::Partition { segment, .. }
+        | What::Deaf { segment, .. }
+        | What::Cut { segment, .. }
+        | What::Dead { segment, .. }
+        | What::Lossy { segment, .. }
+        | What::LateFrames { segment, .. } = what
+        {
+            self.network.segments[segment_index(segment, segments)].changed = self.now;
+        }
+        match what {
+            What::Partition { segment, side, .. } => {
+                keep(
+                    &mut self.network.segments[segment_index(segment, segments)].partitions,
+                    number,
+                    side,
+                    begins,
+                );
+            }
+            What::Deaf { segment, from, to, .. } => {
+                let pair = (from.index(), to.index());
+                keep(&mut self.network.segments[segment_index(segment, segments)].deaf, number, pair, begins);
+            }
+            What::Cut { segment, one, other, .. } => {
+                let (one, other) = (one.index(), other.index());
+                let deaf = &mut self.network.segments[segment_index(segment, segments)].deaf;
+                keep(deaf, number, (one, other), begins);
+                if begins {
+                    deaf.push((number, (other, one)));
+                }
+            }
+            What::Dead { segment, who, out, into, .. } => {
+                let link = segment_index(segment, segments);
+                if begins && (self.nodes.len() > 2) && (segments == 1 || out && into) {
+                    self.record.batch_crashes += 1;
+                    self.note_crash(who.index(), Some(link));
+                }
+                let way = Way { node: who.index(), out, into };
+                keep(&mut self.network.segments[segment_index(segment, segments)].dead, number, way, begins);
+            }
+            What::Lossy { segment, percent, .. } => {
+                keep(
+                    &mut self.network.segments[segment_index(segment, segments)].lossy,
+                    number,
+                    percent,
+                    begins,
+                );
+            }
+            What::LateFrames { segment, by_ms, .. } => {
+                keep(
+                    &mut self.network.segments[segment_index(segment, segments)].late,
+                    number,
+                    by_ms,
+                    begins,
+                );
+            }
+            other => unreachable!("{other:?} does not disturb a segment"),
+        }
+    }
+
+    fn change_api(&mut self, number: usize, what: What, begins: bool) {
+        match what {
+            What::CutOff { who, refused, .. } => {
+                let it = &mut self.nodes[who.index()];
+                it.cut_off.change(begins);
+                if refused {
+                    it.refused.change(begins);
+                }
+                if !begins {
+                    self.revive(who.index());
+                }
+            }
+            What::ApiDown { refused, .. } => {
+                self.api.down.change(begins);
+                if refused {
+                    self.api.refuses.change(begins);
+                }
+                if !begins {
+                    for node in 0..self.nodes.len() {
+                        self.revive(node);
+                    }
+                }
+            }
+            What::ApiRestart => {
+                for node in 0..self.nodes.len() {
+                    for kind in KINDS {
+                        self.begin_list(node, kind);
+                    }
+                }
+            }
+            What::Restored { for_ms, down_ms } if begins => {
+                self.api.saved.push((number, self.api.save()));
+                let up = Duration::from_millis(for_ms.saturating_sub(down_ms).into());
+                self.after(up, Happening::StoreAway);
+            }
+            What::Restored { .. } => self.restore(number),
+            What::SlowApi { by_ms, .. } => keep(&mut self.api.slow, number, by_ms, begins),
+            What::NoAnswers { who, .. } => self.nodes[who.index()].no_answers.change(begins),
+            What::Stall { who, kind, .. } => {
+                let it = &mut self.nodes[who.index()];
+                if begins && !it.stalled[kind as usize].any() {
+                    it.blind.0 = self.now;
+                }
+                it.stalled[kind as usize].change(begins);
+                if !begins {
+                    it.blind.1 = self.now + SEES_AGAIN;
+                    self.revive_watch(who.index(), kind);
+                }
+            }
+            What::Reset { who, kind } => self.begin_list(who.index(), kind),
+            other => unreachable!("{other:?} does not disturb the API server"),
+        }
+    }
+
+    /// Cuts all nodes off from the API server until its store is restored.
+    pub(crate) fn store_away(&mut self) {
+        self.record.store_away(self.under_way.open, self.now);
+        self.api.down.change(true);
+        self.update_fitness();
+    }
+
+    /// Restores the store and lets nodes reach the API server again.
+    fn restore(&mut self, number: usize) {
+        let Some(at) = self.api.saved.iter().position(|(of, _)| *of == number) else { return };
+        let (_, saved) = self.api.saved.swap_remove(at);
+        self.record.restored(self.now);
+        self.note_who_answers(&saved);
+        self.api.restore(saved);
+        self.api.down.change(false);
+        for node in 0..self.nodes.len() {
+            for kind in KINDS {
+                match kind {
+                    Kind::Lease | Kind::Claim => self.go_on_in_the_past(node, kind),
+                    Kind::Node | Kind::Demand => self.revive_watch(node, kind),
+                }
+            }
+        }
+    }
+
+    fn revive(&mut self, node: usize) {
+        for kind in KINDS {
+            self.revive_watch(node, kind);
+        }
+    }
+
+    fn mark(&mut self, node: usize, mark: Mark, begins: bool) {
+        let marks: &mut Marks = &mut self.nodes[node].marks;
+        let times: &mut Times = match mark {
+            Mark::Cordoned => &mut marks.cordoned,
+            Mark::NotReady => &mut marks.not_ready,
+            Mark::Excluded => &mut marks.excluded,
+            Mark::OutOfService => &mut marks.out_of_service,
+            Mark::NetworkUnavailable => &mut marks.network_unavailable,
+        };
+        times.change(begins);
+        self.tell_node(node);
+    }
+}
+
+fn keep<T>(list: &mut Vec<(usize, T)>, number: usize, value: T, begins: bool) {
+    if begins {
+        list.push((number, value));
+    } else {
+        list.retain(|(of, _)| *of != number);
+    }
+}
+
+fn segment_index(segment: u8, segments: usize) -> usize {
+    usize::from(segment).min(segments - 1)
+}

@@ -1,0 +1,76 @@
+//! Edits of Leases and claims by hand.
+
+use vipward_core::records::{ClaimRecord, ClaimState, Holder, Session};
+
+use crate::{
+    machine::Node,
+    schedule::{What, names},
+    world::World,
+};
+
+impl World {
+    /// Notes that a claim is edited by hand.
+    pub(crate) fn note_edit(&mut self, vip: usize) {
+        let (segment, now) = (self.segment_of(vip), self.now);
+        let is_helpless = |it: &Node| it.process.is_none() && it.answer(vip, segment, now).is_some();
+        let helpless = self.nodes.iter().map(is_helpless).collect();
+        self.record.edited(vip, helpless, now);
+    }
+
+    /// Edits an object by hand.
+    pub(super) fn edit(&mut self, what: What) {
+        match what {
+            What::LeaseDeleted { who } => self.api.remove_lease(&names::node(who.index())),
+            What::LeaseBlanked { who } => self.edit_lease(who.index(), None),
+            What::LeaseEdited { who } => {
+                let other = Session::from_number(self.noise.u64(1..));
+                self.edit_lease(who.index(), other);
+            }
+            What::Move { vip, to } => {
+                let to = names::node(to.index());
+                self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
+            }
+            What::ClaimDeleted { vip, finalized: true } => {
+                self.note_edit(vip.into());
+                self.edit_claim(vip.into(), |claim| claim.deleting = true);
+            }
+            What::ClaimDeleted { vip, finalized: false } => {
+                self.note_edit(vip.into());
+                self.api.remove_claim(names::vip(vip.into()));
+            }
+            What::ClaimBlanked { vip } => {
+                self.note_edit(vip.into());
+                self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
+            }
+            What::ClaimEdited { vip, to } => {
+                self.note_edit(vip.into());
+                let node = names::node(to.index());
+                let segment = self.segment_of(vip.into());
+                let session = self.api.leases.get(&node).and_then(|lease| lease.session);
+                let mac = self.nodes[to.index()].links[segment].mac;
+                let interface = names::interface(segment);
+                if let Some(session) = session {
+                    let state = ClaimState::Held(Holder { node, session, mac, interface });
+                    self.edit_claim(vip.into(), |claim| claim.state = state);
+                }
+            }
+            other => unreachable!("{other:?} edits nothing"),
+        }
+        self.spread();
+    }
+
+    fn edit_lease(&mut self, node: usize, session: Option<Session>) {
+        if let Some(mut lease) = self.api.leases.get(&names::node(node)).cloned() {
+            lease.session = session;
+            self.record.leases[node] = self.now;
+            self.api.put_lease(lease);
+        }
+    }
+
+    fn edit_claim(&mut self, vip: usize, edit: impl FnOnce(&mut ClaimRecord)) {
+        if let Some(mut claim) = self.api.claims.get(&names::vip(vip)).cloned() {
+            edit(&mut claim);
+            self.api.put_claim(claim);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Hosts that get the addresses of VIPs which no node holds, and tokens of nodes that lie.
+
+use std::time::Duration;
+
+use vipward_core::records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, Version};
+
+use crate::{
+    machine::{At, Host},
+    schedule::names,
+    world::World,
+};
+
+/// The time for which no node must have held a VIP before a host gets its address: longer than an
+/// agent takes a VIP without a probe, or after an earlier one.
+const VACANT: Duration = Duration::from_secs(13);
+
+impl World {
+    /// Gives a host the address of a VIP, if no node has held the VIP for a while, or takes it away.
+    pub(crate) fn change_host(
+        &mut self,
+        disturbance: usize,
+        (vip, node): (usize, Option<usize>),
+        begins: bool,
+    ) {
+        let is_vacant = self.now.since(self.record.occupied[vip]) >= VACANT;
+        let changed = if begins && is_vacant && self.network.hosts[vip].is_none() {
+            self.network.hosts[vip] =
+                Some(Host { disturbance, node, since: self.now, away: At::default(), is_void: false });
+            self.record.facts.hosts = true;
+            node
+        } else if !begins && self.network.hosts[vip].is_some_and(|host| host.disturbance == disturbance) {
+            self.network.hosts[vip].take().and_then(|host| host.node)
+        } else {
+            return;
+        };
+        if let Some(node) = changed {
+            self.links_changed(node);
+        }
+    }
+
+    /// Lets the token of a node claim a VIP that no living node has, as the policies permit it.
+    pub(crate) fn lie(&mut self, vip: usize, node: usize) {
+        let name = names::node(node);
+        let Some(session) = self.api.leases.get(&name).and_then(|lease| lease.session) else { return };
+        let address = names::vip(vip);
+        let known = self.api.claims.get(&address).cloned();
+        if known.as_ref().is_some_and(|claim| !claim.state.sessions().is_empty()) {
+            return;
+        }
+        let segment = self.segment_of(vip);
+        let mac = self.nodes[node].links[segment].mac;
+        let holder = Holder { node: name, session, mac, interface: names::interface(segment) };
+        let claim = known.unwrap_or_else(|| ClaimRecord {
+            vip: address,
+            version: Version::from(""),
+            epoch: Epoch(0),
+            state: ClaimState::Released,
+            deleting: false,
+            move_to: None,
+            force: false,
+            release: false,
+            note: ClaimNote { services: vec![names::service(vip)], ..ClaimNote::default() },
+            reservation: None,
+        });
+        self.note_edit(vip);
+        self.record.lied[vip] = Some((holder.node.clone(), session));
+        self.record.facts.lies = true;
+        self.api.put_claim(ClaimRecord {
+            epoch: claim.epoch.next(),
+            state: ClaimState::Held(holder),
+            ..claim
+        });
+        self.spread();
+    }
+}

@@ -1,0 +1,20 @@
+//! The settings that all engines share.
+
+use serde::{Deserialize, Serialize};
+
+/// The settings that all engines share, in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "a scalar that is written down carries its unit")]
+pub(crate) struct Timing {
+    /// The duration of a renewal.
+    pub(crate) lease_ms: u32,
+    /// The time between two renewals.
+    pub(crate) renewal_ms: u32,
+    /// The margin by which the fence lapses earlier and others wait longer.
+    pub(crate) margin_ms: u32,
+    /// The lease for a restart.
+    pub(crate) restart_lease_ms: u32,
+    /// The time for which a lapsed fence is held over.
+    pub(crate) hold_for_ms: u32,
+}

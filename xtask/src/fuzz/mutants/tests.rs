@@ -1,0 +1,37 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn corpus() -> Vec<Vec<u8>> {
+    vec![b"first input".to_vec(), Vec::new(), b"another, and a longer one".to_vec()]
+}
+
+#[test]
+fn the_same_seed_gives_the_same_inputs_and_another_one_others() {
+    let inputs = mutants(&corpus(), 1, 500);
+    assert_eq!(inputs.len(), 500);
+    assert_eq!(mutants(&corpus(), 1, 500), inputs);
+    assert_ne!(mutants(&corpus(), 2, 500), inputs);
+    // A later version of the generator must not change what a test run is.
+    let mut hash = 0_u64;
+    for byte in inputs.iter().flatten() {
+        hash = hash.wrapping_mul(31).wrapping_add((*byte).into());
+    }
+    assert_eq!(hash, 8_895_299_120_457_500_778);
+}
+
+#[test]
+fn most_inputs_are_changed_ones_of_the_corpus_and_nearly_all_differ() {
+    let inputs = mutants(&corpus(), 1, 1_000);
+    let begins = |text: &[u8]| inputs.iter().filter(|input| input.starts_with(text)).count();
+    assert!(begins(b"first") > 100 && begins(b"another") > 100);
+    let longest = inputs.iter().map(Vec::len).max();
+    assert!(longest.is_some_and(|longest| (300..=LONGEST).contains(&longest)), "{longest:?}");
+    let different = inputs.iter().collect::<BTreeSet<_>>().len();
+    assert!(different > 700, "{different}");
+}
+
+#[test]
+fn without_a_corpus_all_inputs_are_random() {
+    assert_eq!(mutants(&[], 1, 100).iter().filter(|input| !input.is_empty()).count(), 100);
+}
