@@ -2,11 +2,12 @@
 //! docs/DATAPLANE.md.
 
 use crate::{
-    abi::{FenceState, Role, VipEntry},
     counters::Outcome,
     event::EventKind,
-    frame::MacAddr,
+    fence::FenceState,
+    mac::MacAddr,
     question::{Question, Reach},
+    vip::{Role, VipEntry},
 };
 
 /// A VIP's entry, as one look-up found it.

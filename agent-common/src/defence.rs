@@ -32,6 +32,8 @@ pub enum Defence {
     Match = 1,
 }
 
+number!(Defence);
+
 pinned! {
     /// The defences in the current window: of all VIPs in `defences`, of one in `vip_state`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]

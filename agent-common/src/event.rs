@@ -4,10 +4,17 @@ use core::net::Ipv6Addr;
 
 use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 
-use crate::{abi::VipKey, defence::DefenceWindow, frame::MacAddr};
+use crate::{
+    defence::DefenceWindow,
+    mac::MacAddr,
+    vip::{VipKey, Yield},
+};
 
 /// The size of the ring buffer.
 pub const EVENTS_BYTES: u32 = 256 * 1024;
+/// The number of entries of `offenders`, and of `offenders_v6`. When one is full, the least recently
+/// used is evicted.
+pub const MAX_OFFENDERS: u32 = 4_096;
 /// The least time between two events of one group (strangers' or peers') about one VIP.
 pub const EVENT_INTERVAL_NS: u64 = 100_000_000;
 
@@ -29,6 +36,8 @@ pub enum EventKind {
     /// 2.1.1).
     Probed = 6,
 }
+
+number!(EventKind);
 
 impl EventKind {
     /// Returns the word for logs, tables and JSON, in lower case.
@@ -74,6 +83,8 @@ pub struct Event {
 
 const _: () = assert!(size_of::<Event>() == 64);
 
+described!(Event { at_ns, swallowed, kind, ifindex, oper, vip, sha, source, holder, _pad });
+
 impl Event {
     /// Returns the key of the VIP.
     pub fn key(&self) -> VipKey {
@@ -88,36 +99,6 @@ impl Event {
     }
 }
 
-/// The MAC to which an entry of one generation was yielded. It is one
-/// aligned word, which is read and replaced as a whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
-#[repr(C, align(8))]
-pub struct Yield {
-    /// The peer's MAC.
-    pub mac: [u8; 6],
-    /// The generation of the entry that yielded; 0 for none.
-    pub generation: u16,
-}
-
-impl Yield {
-    /// Returns the MAC to which an entry of `generation` was yielded, if this is such a record.
-    pub fn yielded_to(self, generation: u16) -> Option<MacAddr> {
-        (self.generation != 0 && self.generation == generation).then_some(MacAddr(self.mac))
-    }
-
-    /// Returns the word that the program reads and replaces atomically.
-    #[inline(always)]
-    pub fn to_word(mac: MacAddr, generation: u16) -> u64 {
-        mac.to_bits() | u64::from(generation.to_le()) << 48
-    }
-
-    /// Returns the MAC in `word` if it records a yield of `generation`.
-    #[inline(always)]
-    pub fn of_generation(word: u64, generation: u16) -> Option<MacAddr> {
-        (word >> 48 == u64::from(generation.to_le())).then(|| MacAddr::from_bits(word))
-    }
-}
-
 /// Lets one event through per [`EVENT_INTERVAL_NS`] and counts the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
@@ -127,6 +108,8 @@ pub struct Limiter {
     /// The number of events held back since the last one.
     pub swallowed: u64,
 }
+
+described!(Limiter { next_ns, swallowed });
 
 pinned! {
     /// The value of the `vip_state` map, by slot: the program's
@@ -179,6 +162,9 @@ pub struct OffenderKeyV6 {
 
 const _: () = assert!(size_of::<OffenderKeyV4>() == 16 && size_of::<OffenderKeyV6>() == 28);
 
+described!(OffenderKeyV4 { ifindex, addr, mac, _pad });
+described!(OffenderKeyV6 { ifindex, addr, mac, _pad });
+
 /// A MAC, and the VIP of either family that it claims.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OffenderKey {
@@ -226,6 +212,8 @@ pub struct Offender {
 }
 
 const _: () = assert!(size_of::<Offender>() == 48);
+
+described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, strays, defended_ns });
 
 #[cfg(test)]
 mod tests;

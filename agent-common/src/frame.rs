@@ -1,10 +1,11 @@
 //! The frame that Vipward reads: Ethernet II that carries Ethernet/IPv4 ARP (RFC 826).
 
-use core::fmt;
-
 use bytemuck::{Pod, Zeroable};
 
-use crate::question::{Question, Reach};
+use crate::{
+    mac::MacAddr,
+    question::{Question, Reach},
+};
 
 /// The bytes from the Ethernet destination to the end of tpa.
 pub const FRAME_LEN: usize = size_of::<ArpFrame>();
@@ -21,76 +22,6 @@ const HTYPE_IEEE_802: u16 = 6;
 const PTYPE_IPV4: u16 = 0x0800;
 const HLEN: u8 = 6;
 const PLEN: u8 = 4;
-
-/// A 48-bit hardware address in wire order.
-///
-/// It is aligned to two bytes, as in every frame and map value. The BPF back
-/// end then moves it in three loads instead of six.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Pod, Zeroable)]
-#[repr(C, align(2))]
-pub struct MacAddr(pub [u8; 6]);
-
-impl MacAddr {
-    /// ff:ff:ff:ff:ff:ff
-    pub const BROADCAST: Self = Self([0xff; 6]);
-    /// 00:00:00:00:00:00, which stands for "unknown" wherever an address is optional.
-    pub const ZERO: Self = Self([0; 6]);
-
-    /// Returns the address in the low 48 bits, in memory order, to compare it or to store it in a
-    /// word.
-    #[inline(always)]
-    pub fn to_bits(self) -> u64 {
-        let [a, b, c]: [u16; 3] = bytemuck::cast(self.0);
-        u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32
-    }
-
-    /// Returns the address in the low 48 bits; the inverse of [`MacAddr::to_bits`].
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the halves are cut out on purpose")]
-    pub fn from_bits(bits: u64) -> Self {
-        Self(bytemuck::cast([bits as u16, (bits >> 16) as u16, (bits >> 32) as u16]))
-    }
-
-    /// Returns true if the address is all zeros.
-    #[inline(always)]
-    pub fn is_zero(self) -> bool {
-        self.to_bits() == 0
-    }
-
-    /// Returns true if the group bit is set, as it is in the broadcast address.
-    #[inline(always)]
-    pub fn is_multicast(self) -> bool {
-        self.0[0] & 1 != 0
-    }
-
-    /// Returns true if the address may be an interface's: neither zero nor a group.
-    #[inline(always)]
-    pub fn is_unicast(self) -> bool {
-        !self.is_multicast() && !self.is_zero()
-    }
-}
-
-/// Serialises the address as text.
-#[cfg(feature = "serde")]
-impl serde::Serialize for MacAddr {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl fmt::Display for MacAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, rest @ ..] = self.0;
-        write!(f, "{first:02x}")?;
-        rest.iter().try_for_each(|byte| write!(f, ":{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for MacAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// An Ethernet II frame that carries Ethernet/IPv4 ARP (RFC 826), in wire order. RFC 5227 gives the
 /// same frame its meaning as a probe or an announcement.

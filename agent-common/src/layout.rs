@@ -8,18 +8,9 @@ use core::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::{
-    Defence, DefenceWindow, Event, EventKind, Limiter, Offender, OffenderKeyV4, OffenderKeyV6, Policy, Role,
-    Yield,
-};
-
 mod decode;
-mod maps;
 
-pub use self::{
-    decode::Decoder,
-    maps::{MapKind, PINNED, PinnedMap},
-};
+pub use self::decode::Decoder;
 
 /// The number of records that the map `layout` has room for. It never changes.
 pub const MAX_FIELDS: u32 = 1_024;
@@ -107,14 +98,16 @@ pub trait Shaped {
     const SHAPE: Shape;
 }
 
-macro_rules! shaped {
-    ($shape:expr; $($type:ty),+) => { $(impl Shaped for $type { const SHAPE: Shape = $shape; })+ };
+/// Says that fields of these types are numbers.
+macro_rules! number {
+    ($($type:ty),+) => {
+        $(impl $crate::layout::Shaped for $type {
+            const SHAPE: $crate::layout::Shape = $crate::layout::Shape::Number;
+        })+
+    };
 }
 
-shaped!(Shape::Number; u16, u32, u64, Role, Policy, Defence, EventKind);
-shaped!(Shape::Parts(Yield::FIELDS); Yield);
-shaped!(Shape::Parts(Limiter::FIELDS); Limiter);
-shaped!(Shape::Parts(DefenceWindow::FIELDS); DefenceWindow);
+number!(u16, u32, u64);
 
 impl<const N: usize> Shaped for [u8; N] {
     const SHAPE: Shape = Shape::Bytes;
@@ -171,6 +164,10 @@ pub trait Described {
     const FIELDS: &'static [Field];
 }
 
+impl<T: Described> Shaped for T {
+    const SHAPE: Shape = Shape::Parts(T::FIELDS);
+}
+
 /// Describes a struct by the names of its fields. They must cover all of its bytes.
 macro_rules! described {
     ($name:ident { $($field:ident),+ $(,)? }) => {
@@ -216,13 +213,6 @@ macro_rules! ordered {
 #[cfg(feature = "next-layout")]
 #[macro_use]
 pub(crate) mod next;
-
-described!(Yield { mac, generation });
-described!(Limiter { next_ns, swallowed });
-described!(OffenderKeyV4 { ifindex, addr, mac, _pad });
-described!(OffenderKeyV6 { ifindex, addr, mac, _pad });
-described!(Offender { first_ns, last_ns, claims, kind, oper, source, answered, strays, defended_ns });
-described!(Event { at_ns, swallowed, kind, ifindex, oper, vip, sha, source, holder, _pad });
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! What a frame asks and claims about the addresses of a segment, whatever its protocol.
 
-use crate::frame::MacAddr;
+use crate::mac::MacAddr;
 
 /// The hosts whose answer a frame asks for, as its addresses say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ pub use self::{
         MAX_WIRE_INDEX, WIRE_KEYS, WIRE_SLOTS, WireIndexKey, WireKey, WireSeen, WireSelf, WireSlot, WireState,
     },
 };
-use crate::{counters::WireOutcome, frame::MacAddr, siphash::SipKey};
+use crate::{counters::WireOutcome, mac::MacAddr, siphash::SipKey};
 
 /// The maps, as a wire frame of one segment sees them.
 pub trait WireTables {

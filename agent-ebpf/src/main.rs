@@ -12,8 +12,12 @@
     reason = "a call costs a frame of the small stack, and time: also that of a macro's function"
 )]
 
+mod arp;
+mod atomic;
 #[cfg(feature = "bench")]
 mod bench;
+mod counting;
+mod family;
 mod nd;
 mod skb;
 mod tables;
@@ -25,9 +29,6 @@ use aya_ebpf::{
     macros::{classifier, xdp},
     programs::{TcContext, XdpContext},
 };
-use vipward_common::{ArpFrame, Outcome, Verdict, decide};
-
-use crate::tables::{Maps, V4};
 
 /// Answers requests for held VIPs, drops and defends against conflicting ARP claims, and passes
 /// everything else. Drivers may hand it frames of several buffers; it reads the first.
@@ -57,33 +58,6 @@ fn vipward_ports(mut ctx: XdpContext) -> u32 {
 #[expect(clippy::needless_pass_by_value, reason = "the macro passes the context")]
 fn vipward_tc(ctx: TcContext) -> i32 {
     skb::handle(&ctx)
-}
-
-/// Decides about an ARP frame of a segment, and counts it.
-#[inline(always)]
-fn judge(frame: &ArpFrame, segment: u32) -> Verdict {
-    tables::hear(segment);
-    let verdict = if frame.is_ethernet_ipv4() {
-        decide(frame, &Maps::<V4, _>::of(segment, || true))
-    } else {
-        Verdict::about_none(Outcome::Unread)
-    };
-    tables::count::<V4>(&verdict);
-    verdict
-}
-
-/// Turns the frame into the one that is sent in its place. Returns false if none is sent.
-#[inline(always)]
-fn rewrite(frame: &mut ArpFrame, verdict: &Verdict) -> bool {
-    if let Some(answer) = verdict.answer {
-        frame.turn_into_reply(answer.mac, answer.source);
-        return true;
-    }
-    if verdict.defence.is_zero() {
-        return false;
-    }
-    frame.turn_into_announcement(verdict.defence);
-    true
 }
 
 #[panic_handler]

@@ -4,14 +4,16 @@
 use core::{arch::asm, hint::black_box};
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use vipward_common::{
     ALL_NODES, Action, ETHERTYPE_IPV6, MacAddr, Message, ND_FRAME_LEN, ND_OVERRIDE, NdFrame, NdHeader,
     Outcome, Question as _, Unit, Verdict, decide, group_mac, may_hide_claim,
 };
 
 use crate::{
-    tables::{Family, Maps, V6, count, count_outcome, hear},
+    counting::{count, count_outcome, hear},
+    family::{Family, V6},
+    tables::Maps,
     tags::{Addresses, ETHERTYPE},
 };
 
@@ -63,7 +65,7 @@ pub(crate) trait Packet {
     /// Changes the length. Pointers into the packet are invalid afterwards.
     fn resize(&self, len: usize) -> bool;
     /// Writes over the bytes at an offset.
-    fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()>;
+    fn store<T: NoUninit>(&self, at: usize, value: &T) -> Option<()>;
     /// Writes over the units at an offset.
     fn store_units<const N: usize>(&self, at: usize, units: &[Unit; N]) -> Option<()>;
     /// Calls [`hides_claim`] with a stack of its own.
@@ -80,7 +82,7 @@ pub(crate) trait Packet {
 
     /// Returns the bytes at an offset.
     #[inline(always)]
-    fn load<T: Copy>(&self, at: usize) -> Option<T> {
+    fn load<T: AnyBitPattern>(&self, at: usize) -> Option<T> {
         // SAFETY: the bytes are within the packet, and nothing writes to them meanwhile.
         self.at(at).map(|value| unsafe { *value })
     }

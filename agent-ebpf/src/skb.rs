@@ -8,14 +8,15 @@ use aya_ebpf::{
     helpers::generated::{bpf_redirect, bpf_skb_change_tail, bpf_skb_pull_data},
     programs::TcContext,
 };
-use bytemuck::{Pod, Zeroable};
+use bytemuck::{NoUninit, Pod, Zeroable};
 use vipward_common::{Action, ArpFrame, Outcome, Unit, VlanTag, VlanTags};
 
 use crate::{
-    judge,
+    arp::{judge, rewrite},
+    counting::count_outcome,
+    family::V4,
     nd::{self, Packet},
-    rewrite,
-    tables::{V4, count_outcome, segment},
+    tables::segment,
     tags::{self, Addresses, ETHERTYPE, MAX_TAGS, Protocol},
     wire,
 };
@@ -148,7 +149,7 @@ impl Packet for TcContext {
     }
 
     #[inline(always)]
-    fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()> {
+    fn store<T: NoUninit>(&self, at: usize, value: &T) -> Option<()> {
         TcContext::store(self, at, value, 0).ok()
     }
 

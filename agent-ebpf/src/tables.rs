@@ -1,27 +1,24 @@
 //! The pinned maps, and the view that a frame has of them.
 
-use core::{intrinsics, marker::PhantomData, ptr};
+use core::{marker::PhantomData, ptr};
 
 use aya_ebpf::{
-    bindings::BPF_NOEXIST,
-    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
+    btf_maps::{Array, HashMap, PerCpuArray, RingBuf},
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_coarse_ns},
     macros::btf_map,
 };
 use vipward_common::{
-    Answers, ArpFrame, Counters, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS,
-    EVENTS_BYTES, Event, EventKind, FILTER_WORDS, Fence, FenceState, FieldName, HEARD_SLOTS, Limiter,
-    MAX_DEFENCES, MAX_FIELDS, MAX_OFFENDERS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr,
-    Message, Offender, OffenderKeyV4, OffenderKeyV6, Outcome, OwnMac, OwnMacKey, Peer, PeerKey, Place,
-    Question, Role, Tables, VIP_COUNTER_SLOTS, Verdict, Vip, VipCounters, VipEntry, VipKeyV4, VipKeyV6,
-    VipState, VlanDevice, VlanKey, VlanTags, WireState, Yield, YieldTotal, filter_bit, filter_bit_v6,
-    heard_slot,
+    Answers, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS, EVENTS_BYTES, Event,
+    EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_DEFENCES, MAX_FIELDS, MAX_OWN_MACS,
+    MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr, Offender, OwnMac, OwnMacKey, Peer, PeerKey, Place,
+    Question, Role, Tables, Vip, VipState, VlanDevice, VlanKey, VlanTags, WireState, Yield, YieldTotal,
 };
 
-#[btf_map(name = "vips_v4")]
-static VIPS_V4: HashMap<VipKeyV4, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
-#[btf_map(name = "vips_v6")]
-static VIPS_V6: HashMap<VipKeyV6, VipEntry, { DEFAULT_MAX_VIPS as usize }> = HashMap::new();
+use crate::{
+    atomic::{add, compare_exchange, take},
+    family::{AddrOf, Family},
+};
+
 #[btf_map(name = "own_macs")]
 static OWN_MACS: HashMap<OwnMacKey, OwnMac, { MAX_OWN_MACS as usize }> = HashMap::new();
 #[btf_map(name = "vlans")]
@@ -30,14 +27,6 @@ static VLANS: HashMap<VlanKey, VlanDevice, { MAX_VLANS as usize }> = HashMap::ne
 static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
 #[btf_map(name = "fence")]
 pub(crate) static FENCE: Array<Fence, 1> = Array::new();
-#[btf_map(name = "counters")]
-static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
-#[btf_map(name = "counters_v6")]
-static COUNTERS_V6: PerCpuArray<Counters, 1> = PerCpuArray::new();
-#[btf_map(name = "heard")]
-static HEARD: PerCpuArray<u64, { HEARD_SLOTS as usize }> = PerCpuArray::new();
-#[btf_map(name = "vip_counters")]
-static VIP_COUNTERS: PerCpuArray<VipCounters, { VIP_COUNTER_SLOTS as usize }> = PerCpuArray::new();
 #[btf_map(name = "vip_state")]
 static VIP_STATE: Array<VipState, { DEFAULT_MAX_VIPS as usize }> = Array::new();
 #[btf_map(name = "yields")]
@@ -46,10 +35,6 @@ static YIELDS: Array<YieldTotal, 1> = Array::new();
 static DEFENCES: Array<DefenceWindow, 1> = Array::new();
 #[btf_map(name = "filter")]
 static FILTER: Array<u64, { FILTER_WORDS as usize }> = Array::new();
-#[btf_map(name = "offenders")]
-static OFFENDERS: LruHashMap<OffenderKeyV4, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
-#[btf_map(name = "offenders_v6")]
-static OFFENDERS_V6: LruHashMap<OffenderKeyV6, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 #[btf_map(name = "events")]
 static EVENTS: RingBuf<Event, { EVENTS_BYTES as usize }> = RingBuf::new();
 #[btf_map(name = "wire_state")]
@@ -73,193 +58,6 @@ struct Clock {
 /// costs no call.
 #[btf_map(name = "clock")]
 static CLOCK: PerCpuArray<Clock, 1> = PerCpuArray::new();
-
-/// An address of a family.
-type AddrOf<F> = <<F as Family>::Question as Question>::Addr;
-
-/// An address family, and its maps.
-pub(crate) trait Family: Sized {
-    /// What its frames ask and claim.
-    type Question: Question;
-    /// The key of the offenders.
-    type OffenderKey;
-
-    /// Returns the entry of `addr` in a segment.
-    fn vip(segment: u32, addr: AddrOf<Self>) -> Option<*const VipEntry>;
-    /// Returns the address's bit in the filter.
-    fn filter_bit(addr: AddrOf<Self>) -> u32;
-    /// Returns the address as events have it.
-    fn mapped(addr: AddrOf<Self>) -> [u8; 16];
-    /// Returns the key of a sender that claims `addr`.
-    fn offender_key(segment: u32, addr: AddrOf<Self>, mac: MacAddr) -> Self::OffenderKey;
-    /// Returns the record of a sender.
-    fn offender(key: &Self::OffenderKey) -> Option<*mut Offender>;
-    /// Adds the record of a new sender.
-    fn add_offender(key: &Self::OffenderKey, offender: Offender);
-    /// Returns this CPU's counters.
-    fn counters() -> Option<*mut Counters>;
-    /// Writes a log line.
-    fn log(kind: EventKind, addr: AddrOf<Self>, sender: MacAddr);
-}
-
-#[cfg(feature = "log")]
-macro_rules! log_claim {
-    ($kind:ident, $addr:ident, $sender:ident) => {
-        use aya_log_ebpf::macro_support::{Level, level_enabled};
-
-        // The level is constant once loaded, so the verifier removes the rest when it is off.
-        if !level_enabled(Level::Warn) {
-            return;
-        }
-        match $kind {
-            EventKind::Conflict | EventKind::Sighted | EventKind::Contested | EventKind::Probed => {
-                let kind = $kind as u32;
-                aya_log_ebpf::warn!((), "claim on {:i} by {:mac} (kind {})", $addr, $sender.0, kind);
-            }
-            EventKind::Moved | EventKind::Yielded => {
-                aya_log_ebpf::warn!((), "{:i} is at {:mac} now (kind {})", $addr, $sender.0, $kind as u32);
-            }
-        }
-    };
-}
-#[cfg(not(feature = "log"))]
-macro_rules! log_claim {
-    ($kind:ident, $addr:ident, $sender:ident) => {
-        let _ = ($kind, $addr, $sender);
-    };
-}
-
-/// Makes a type the family of these maps.
-macro_rules! family {
-    ($question:ty, $vips:ident[$vip_key:ident], $offenders:ident[$offender_key:ident], $counters:ident) => {
-        type Question = $question;
-        type OffenderKey = $offender_key;
-
-        #[inline(always)]
-        fn vip(segment: u32, addr: AddrOf<Self>) -> Option<*const VipEntry> {
-            $vips.get_ptr($vip_key::new(segment, addr))
-        }
-
-        #[inline(always)]
-        fn offender_key(ifindex: u32, addr: AddrOf<Self>, mac: MacAddr) -> Self::OffenderKey {
-            $offender_key { ifindex, addr, mac: mac.0, _pad: 0 }
-        }
-
-        #[inline(always)]
-        fn offender(key: &Self::OffenderKey) -> Option<*mut Offender> {
-            $offenders.get_ptr_mut(key)
-        }
-
-        #[inline(always)]
-        fn add_offender(key: &Self::OffenderKey, offender: Offender) {
-            // The insertion fails when another CPU was first.
-            let _ = $offenders.insert(key, offender, u64::from(BPF_NOEXIST));
-        }
-
-        #[inline(always)]
-        fn counters() -> Option<*mut Counters> {
-            $counters.get_ptr_mut(0)
-        }
-
-        #[inline(always)]
-        fn log(kind: EventKind, addr: AddrOf<Self>, sender: MacAddr) {
-            log_claim!(kind, addr, sender);
-        }
-    };
-}
-
-/// IPv4, whose frames are ARP's.
-pub(crate) struct V4;
-
-impl Family for V4 {
-    family!(ArpFrame, VIPS_V4[VipKeyV4], OFFENDERS[OffenderKeyV4], COUNTERS);
-
-    #[inline(always)]
-    fn filter_bit(addr: [u8; 4]) -> u32 {
-        filter_bit(addr)
-    }
-
-    /// Maps the address to IPv6 (RFC 4291, 2.5.5.2).
-    #[inline(always)]
-    fn mapped([a, b, c, d]: [u8; 4]) -> [u8; 16] {
-        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
-    }
-}
-
-/// IPv6, whose frames are those of neighbour discovery.
-pub(crate) struct V6;
-
-impl Family for V6 {
-    family!(Message, VIPS_V6[VipKeyV6], OFFENDERS_V6[OffenderKeyV6], COUNTERS_V6);
-
-    #[inline(always)]
-    fn filter_bit(addr: [u8; 16]) -> u32 {
-        filter_bit_v6(addr)
-    }
-
-    #[inline(always)]
-    fn mapped(addr: [u8; 16]) -> [u8; 16] {
-        addr
-    }
-}
-
-/// Adds a frame to the counter of its outcome, and to the VIP's own.
-#[inline(always)]
-pub(crate) fn count<F: Family>(verdict: &Verdict) {
-    count_outcome::<F>(verdict.outcome);
-    if !verdict.defence.is_zero()
-        && let Some(counters) = F::counters()
-    {
-        // SAFETY: this CPU's value.
-        unsafe { (*counters).claims_defended += 1 };
-    }
-    // The map has no such slot as that of no VIP.
-    let Some(counters) = VIP_COUNTERS.get_ptr_mut(verdict.slot) else { return };
-    // SAFETY: the pointer is to this CPU's value. A program runs to its end before another frame on
-    // this CPU.
-    let counters = unsafe { &mut *counters };
-    match verdict.outcome {
-        Outcome::Answered | Outcome::AnsweredHeldOver | Outcome::AnsweredHandover => {
-            counters.answered += 1;
-        }
-        Outcome::ClaimConflict => counters.conflicts += 1,
-        Outcome::SuppressedFence
-        | Outcome::SuppressedForeign
-        | Outcome::RefusedDestination
-        | Outcome::RefusedSender
-        | Outcome::RefusedLink => counters.suppressed += 1,
-        Outcome::Unrelated
-        | Outcome::Unread
-        | Outcome::Unverified
-        | Outcome::NoVip
-        | Outcome::ClaimOwn
-        | Outcome::ClaimContested
-        | Outcome::ClaimYielded
-        | Outcome::ClaimMoved
-        | Outcome::ClaimSighted
-        | Outcome::ClaimPassed => {}
-    }
-}
-
-/// Adds a frame to the counter of its outcome.
-#[inline(always)]
-pub(crate) fn count_outcome<F: Family>(outcome: Outcome) {
-    if let Some(counters) = F::counters() {
-        // SAFETY: `Counters` has one u64 per outcome, in order (asserted there). It is this
-        // CPU's value.
-        unsafe { *counters.cast::<u64>().add(outcome as usize) += 1 };
-    }
-}
-
-/// Counts a frame of ARP or neighbour discovery for its segment, whatever becomes of it. The agent compares the count with
-/// what the kernel receives there.
-#[inline(always)]
-pub(crate) fn hear(ifindex: u32) {
-    if let Some(frames) = HEARD.get_ptr_mut(heard_slot(ifindex)) {
-        // SAFETY: this CPU's value.
-        unsafe { *frames += 1 };
-    }
-}
 
 /// Returns the interface to whose segment a frame belongs: the one on which the program runs, or the
 /// VLAN device of the frame's tags. Returns `None` if the host has no
@@ -458,7 +256,8 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
                 }
             }
         };
-        let Some(swallowed) = admit(limiter, kind, now_ns) else { return };
+        // SAFETY: part of a valid map value.
+        let Some(swallowed) = (unsafe { admit(limiter, kind, now_ns) }) else { return };
         F::log(kind, addr, question.sender());
         let event = Event {
             at_ns: now_ns,
@@ -528,7 +327,7 @@ unsafe fn fits(window: *mut DefenceWindow, most: u64, now_ns: u64) -> bool {
         let began_ns = began.read_volatile();
         let is_over = began_ns == 0 || now_ns.saturating_sub(began_ns) >= DEFENCE_WINDOW_NS;
         if is_over && compare_exchange(began, began_ns, now_ns) {
-            intrinsics::atomic_xchg::<u64, { intrinsics::AtomicOrdering::SeqCst }>(wanted, 0);
+            take(wanted);
         }
         let before = wanted.read_volatile();
         add(wanted, 1);
@@ -569,9 +368,12 @@ fn remember<F: Family>(key: &F::OffenderKey, kind: EventKind, question: &F::Ques
 /// Lets an event through and returns the number swallowed before it, or counts it as swallowed.
 ///
 /// A yield is always let through: there is one per generation.
+///
+/// # Safety
+/// `limiter` points into a map value.
 #[inline(always)]
-fn admit(limiter: *mut Limiter, kind: EventKind, now_ns: u64) -> Option<u64> {
-    // SAFETY: `limiter` points into a map value; its words are only changed atomically.
+unsafe fn admit(limiter: *mut Limiter, kind: EventKind, now_ns: u64) -> Option<u64> {
+    // SAFETY: as above; its words are only changed atomically.
     unsafe {
         let next = ptr::addr_of_mut!((*limiter).next_ns);
         let swallowed = ptr::addr_of_mut!((*limiter).swallowed);
@@ -579,34 +381,10 @@ fn admit(limiter: *mut Limiter, kind: EventKind, now_ns: u64) -> Option<u64> {
         let admitted = kind as u32 == EventKind::Yielded as u32
             || now_ns >= due && compare_exchange(next, due, now_ns + EVENT_INTERVAL_NS);
         if admitted {
-            Some(intrinsics::atomic_xchg::<u64, { intrinsics::AtomicOrdering::SeqCst }>(swallowed, 0))
+            Some(take(swallowed))
         } else {
             add(swallowed, 1);
             None
         }
     }
-}
-
-/// # Safety
-/// `word` points to an aligned word of a map value.
-#[inline(always)]
-pub(crate) unsafe fn compare_exchange(word: *mut u64, old: u64, new: u64) -> bool {
-    // SAFETY: as above. The intrinsic is used because `core` has no compare_exchange for this
-    // target.
-    unsafe {
-        intrinsics::atomic_cxchg::<
-            u64,
-            { intrinsics::AtomicOrdering::SeqCst },
-            { intrinsics::AtomicOrdering::SeqCst },
-        >(word, old, new)
-        .1
-    }
-}
-
-/// # Safety
-/// `word` points to an aligned word of a map value.
-#[inline(always)]
-pub(crate) unsafe fn add(word: *mut u64, n: u64) {
-    // SAFETY: as above.
-    unsafe { intrinsics::atomic_xadd::<u64, u64, { intrinsics::AtomicOrdering::SeqCst }>(word, n) };
 }

@@ -14,8 +14,11 @@ use vipward_common::{
 };
 
 use crate::{
+    atomic::{add, compare_exchange},
+    counting::count_outcome,
+    family::V4,
     nd::Packet,
-    tables::{FENCE, V4, WIRE_STATE, add, compare_exchange, count_outcome, own_mac},
+    tables::{FENCE, WIRE_STATE, own_mac},
 };
 
 #[btf_map(name = "wire_self")]

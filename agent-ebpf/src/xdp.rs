@@ -5,13 +5,14 @@ use aya_ebpf::{
     helpers::generated::bpf_xdp_adjust_tail,
     programs::XdpContext,
 };
+use bytemuck::NoUninit;
 use vipward_common::{Action, ArpFrame, Outcome, Unit, VlanTags};
 
 use crate::{
-    judge,
+    arp::{judge, rewrite},
+    counting::count_outcome,
+    family::V4,
     nd::{self, Packet, write_unit},
-    rewrite,
-    tables::{V4, count_outcome},
     tags::{self, Addresses, ETHERTYPE, MAX_TAGS, Protocol, TAG},
     wire,
 };
@@ -127,7 +128,7 @@ impl Packet for XdpContext {
     }
 
     #[inline(always)]
-    fn store<T: Copy>(&self, at: usize, value: &T) -> Option<()> {
+    fn store<T: NoUninit>(&self, at: usize, value: &T) -> Option<()> {
         // SAFETY: the bytes are within the packet, and nothing refers to them now.
         self.at(at).map(|to| unsafe { *to = *value })
     }

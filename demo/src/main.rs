@@ -1,4 +1,5 @@
 //! `cargo xtask demo`: shows Vipward on LANs in network namespaces.
+#![forbid(unsafe_code)]
 
 mod cluster;
 mod commands;

@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod crowd;
+mod seen;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, SystemTime};
@@ -9,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 
 use self::crowd::ASKERS;
+use self::seen::{LIMIT, believed, is_conflict, shown};
 use super::{
     cluster,
     findings::{Answers, Crowd, Findings, Outage},
@@ -16,14 +18,12 @@ use super::{
     voice::Voice,
 };
 use vipward_tests::{
-    agent::LogLine,
     frames::{Arp, Mac},
     kit::{interrupt, output_of, tools},
     lan::{Frame, Host, Wire},
     measure::{ArpProbe, ProbeMode},
 };
 
-const LIMIT: Duration = Duration::from_secs(15);
 /// Requests before the kill, during the agent's absence, and after its return.
 const BEFORE_DURING_AFTER: [usize; 3] = [500, 1_000, 1_000];
 
@@ -210,24 +210,4 @@ fn arping(voice: Voice, client: &Host, address: Ipv4Addr) -> Result<()> {
 fn requests_for(wire: &Wire, address: Ipv4Addr) -> Result<usize> {
     let is_one = |arp: &Arp| arp.is_request() && arp.tpa == address && !arp.is_gratuitous();
     Ok(wire.drain()?.iter().filter_map(Frame::arp).filter(is_one).count())
-}
-
-fn believed(host: &Host, address: Ipv4Addr) -> Result<Option<Mac>> {
-    Ok(host.neighbour(NIC, address)?.and_then(|neighbour| neighbour.mac))
-}
-
-fn is_conflict(line: &LogLine, vip: Ipv4Addr) -> bool {
-    line.has("kind", "conflict") && line.has("vip", vip) && line.field("mac").is_some()
-}
-
-/// Returns a log line as readable text.
-fn shown(line: &LogLine) -> String {
-    // The sender matters only if it differs from the claimed MAC.
-    let same_source = line.field("eth_source") == line.field("mac");
-    let names = ["what", "vip", "mac", "vendor", "eth_source", "oper", "cause"].into_iter();
-    let fields = names.filter(|name| !(same_source && *name == "eth_source")).filter_map(|name| {
-        let value = line.field(name)?;
-        Some(format!(" {name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-    });
-    format!("  {} {}{}", line.level(), line.message(), fields.collect::<String>())
 }

@@ -1,6 +1,7 @@
 //! Every text is a configuration or is refused with an error, and the effective configuration reads
 //! back the same.
 #![no_main]
+#![forbid(unsafe_code)]
 
 use libfuzzer_sys::fuzz_target;
 use vipward_core::config::Config;

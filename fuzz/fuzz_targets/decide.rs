@@ -1,5 +1,6 @@
 //! Any frame meets any maps: the promises of every cell of the frame tables must hold.
 #![no_main]
+#![forbid(unsafe_code)]
 
 use std::{cell::RefCell, fmt::Debug, marker::PhantomData};
 

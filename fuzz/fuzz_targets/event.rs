@@ -1,5 +1,6 @@
 //! Any bytes are an `events` record or none, and a record is written back as it was read.
 #![no_main]
+#![forbid(unsafe_code)]
 
 use libfuzzer_sys::fuzz_target;
 use vipward_common::Event;

@@ -1,6 +1,7 @@
 //! Any Services of any tenants meet any cluster: only addresses that may be had are in demands and
 //! statuses, and only Services that may share a VIP are together.
 #![no_main]
+#![forbid(unsafe_code)]
 
 #[path = "services/input.rs"]
 mod input;
@@ -10,7 +11,10 @@ mod oracle;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use vipward_core::{services::{Command, Event, Services}, base::time::Monotonic};
+use vipward_core::{
+    base::time::Monotonic,
+    services::{Command, Event, Services},
+};
 
 use self::{
     input::{Input, Step},

@@ -1,6 +1,7 @@
 //! Any frame of wire failover meets any maps: only a frame that a peer has signed is heard, and what is
 //! sent back is an echo of it.
 #![no_main]
+#![forbid(unsafe_code)]
 
 use std::cell::RefCell;
 

@@ -15,6 +15,8 @@
 //! - `check`: the promises of docs/SIMULATION.md, checked whenever an answer may have changed.
 //! - `play`: one schedule or many played, and the part of one found that breaks a promise.
 
+#![forbid(unsafe_code)]
+
 mod api;
 mod check;
 mod machine;

@@ -1,4 +1,5 @@
 //! `vipward-simulate`: plays schedules, and shows the shortest part that breaks a promise.
+#![forbid(unsafe_code)]
 
 use std::{
     io::{self, IsTerminal as _, Write as _},

@@ -1,5 +1,6 @@
 //! The simulator bites: without one part of the protocol it finds a violation, in a schedule that
 //! is harmless with that part.
+#![forbid(unsafe_code)]
 
 use std::ops::RangeInclusive;
 

@@ -1,4 +1,5 @@
 //! Schedules that once broke a promise, and the determinism of runs.
+#![forbid(unsafe_code)]
 
 use vipward_simulation::{Options, Schedule, campaign::Campaign, run};
 

@@ -1,4 +1,5 @@
 //! Names the vendor of a MAC address, by the IEEE's registry or by the known use of a range.
+#![forbid(unsafe_code)]
 
 use std::fmt;
 

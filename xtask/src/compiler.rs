@@ -114,8 +114,9 @@ fn refusal(candidates: &[Candidate], linker_llvm: Option<Version>) -> String {
     };
     let reasons: String = candidates.iter().map(reason).collect();
     format!(
-        "no rustc here can compile for {TARGET}\n{reasons}get one with `apt-get install rustc-web libstd-rust-web-dev-bpf` (Debian) or \
-            `rustup component add rust-src`, or name one in {OVERRIDE}"
+        "no rustc here can compile for {TARGET}\n{reasons}get one with \
+            `apt-get install rustc-web libstd-rust-web-dev-bpf` (Debian) or `rustup component add rust-src`, or \
+            name one in {OVERRIDE}"
     )
 }
 

@@ -1,11 +1,12 @@
 //! `lint`: runs the checks that need no kernel, and prints a table of their results.
 
 mod members;
+mod rooms;
 mod sources;
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -30,6 +31,7 @@ const CHECKS: &[Check] = &[
     ("every crate has the lints", lints_everywhere),
     ("no leftovers", leftovers),
     ("shell scripts parse", shell_scripts),
+    ("rooms import downwards", rooms),
     ("licences, bans, sources", dependencies),
     ("licences of what is linked", licences::check),
     ("unused dependencies", unused_dependencies),
@@ -139,6 +141,13 @@ fn tracked(workspace: &Workspace) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     Ok(process::output(&mut git)?.split_terminator('\0').map(str::to_owned).collect())
+}
+
+fn rooms(workspace: &Workspace) -> Result<()> {
+    let files = tracked(workspace)?.into_iter();
+    let files = files.filter(|file| Path::new(file).extension().is_some_and(|extension| extension == "rs"));
+    let read = |file: String| Some((file.clone(), fs::read_to_string(workspace.root.join(file)).ok()?));
+    rooms::check(&files.filter_map(read).collect())
 }
 
 fn shell_scripts(workspace: &Workspace) -> Result<()> {

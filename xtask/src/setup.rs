@@ -10,8 +10,10 @@ use anyhow::{Result, bail};
 
 use self::{
     install::{Host, Plan},
+    probe::Found,
     requirements::{REQUIREMENTS, Requirement},
 };
+pub(crate) use self::{probe::clippy_driver, requirements::Need};
 use crate::{
     compiler,
     process::{self, Stopwatch},
@@ -27,37 +29,6 @@ pub(crate) struct Args {
     /// Also install QEMU and the other tools of `cargo xtask vm`
     #[arg(long)]
     vm: bool,
-}
-
-/// Use of a requirement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Need {
-    Build,
-    Test,
-    Lint,
-    Demo,
-    Vm,
-    Licences,
-}
-
-impl Need {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Build => "build",
-            Self::Test => "test",
-            Self::Lint => "lint",
-            Self::Demo => "demo",
-            Self::Vm => "vm",
-            Self::Licences => "licences",
-        }
-    }
-}
-
-/// Requirement that is installed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
-    version: String,
-    path: PathBuf,
 }
 
 type Probed = (&'static Requirement, Option<Found>);
@@ -106,8 +77,6 @@ pub(crate) fn missing_for(workspace: &Workspace, need: Need) -> Vec<&'static str
     let wanted: Vec<_> = REQUIREMENTS.iter().filter(|r| r.needed_for.contains(&need)).collect();
     missing(&probe_all(workspace, &wanted)).iter().map(|requirement| requirement.name).collect()
 }
-
-pub(crate) use self::probe::clippy_driver;
 
 /// Returns a python3 that can import scapy.
 pub(crate) fn python_with_scapy() -> Option<PathBuf> {

@@ -246,7 +246,7 @@ impl Lab<'_> {
     fn busybox(&self, arch: Arch) -> Result<PathBuf> {
         let dir = self.dir.join(format!("busybox-{}", arch.debian()));
         if !dir.is_dir() {
-            Archive::open(&self.dir.join("apt"), arch)?.unpack("busybox-static", &dir)?;
+            Archive::open(&self.dir.join("apt"), arch.debian())?.unpack("busybox-static", &dir)?;
         }
         Ok(dir.join("bin/busybox"))
     }

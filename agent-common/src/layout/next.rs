@@ -4,8 +4,6 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::PinnedMap;
-
 /// Defines a struct with its fields in reverse.
 macro_rules! ordered {
     ([$($head:tt)+] $($fields:tt)+) => { reversed! { [$($head)+] [] $($fields)+ } };
@@ -29,13 +27,10 @@ pinned! {
 }
 
 pinned! {
-    /// The value of `beside`.
+    /// The value of `beside`, a map that the other version lacks.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct Beside {
         /// A number that only tests write.
         pub number: u64,
     }
 }
-
-/// A map that the other version lacks.
-pub(super) const BESIDE: PinnedMap = PinnedMap::array::<Beside>("beside", 4).carried();

@@ -3,7 +3,10 @@ use std::{collections::BTreeMap, string::String, vec, vec::Vec};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Defence, Fence, MacAddr, VipEntry, VipKeyV4, VipState, YieldTotal, maps};
+use crate::{
+    Defence, Fence, MacAddr, PINNED, PinnedMap, Policy, Role, VipEntry, VipKeyV4, VipState, Yield,
+    YieldTotal, maps,
+};
 
 type Records = BTreeMap<FieldName, Place>;
 

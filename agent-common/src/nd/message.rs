@@ -10,7 +10,7 @@ use super::frame::{
 };
 use crate::{
     decide::Answer,
-    frame::MacAddr,
+    mac::MacAddr,
     question::{Question, Reach},
 };
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 
-use super::{LIMIT, believed, shown};
+use super::seen::{LIMIT, believed, is_conflict, shown};
 use crate::{
     findings::{Belief, Conflicts},
     stage::{NIC, SECOND_VIP, Stage, VIP},
@@ -117,7 +117,7 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
     let (log, dropped) = (stage.agent()?.logs()?.len(), stage.counter("claim_conflict")?);
     let (defences, beliefs) = claim(stage, &wire)?;
     let dropped = stage.counter("claim_conflict")? - dropped;
-    let line = stage.wait_for_log(log, "the claims", |line| super::is_conflict(line, VIP))?;
+    let line = stage.wait_for_log(log, "the claims", |line| is_conflict(line, VIP))?;
     voice.found(
         dropped == defences.claims as u64 && defences.at.len() >= defences.claims,
         &format!(

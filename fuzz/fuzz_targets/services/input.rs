@@ -8,7 +8,14 @@ use std::{
 use arbitrary::{Arbitrary, Unstructured};
 use ipnet::IpNet;
 use vipward_common::MacAddr;
-use vipward_core::{records::{NodeInterface, NodeName, ServiceLabels, ServiceName, Session, Version}, pools::Family, services::{AnnotationValues, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController, Port, Protocol, Role, ServiceRecord, Settings}};
+use vipward_core::{
+    pools::Family,
+    records::{NodeInterface, NodeName, ServiceLabels, ServiceName, Session, Version},
+    services::{
+        AnnotationValues, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController,
+        Port, Protocol, Role, ServiceRecord, Settings,
+    },
+};
 
 /// Addresses of all kinds. Most are in 10.0.0.0/24.
 const POOL: [[u8; 4]; 20] = [

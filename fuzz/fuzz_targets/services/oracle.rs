@@ -7,7 +7,10 @@ use std::{
 };
 
 use ipnet::IpNet;
-use vipward_core::{records::{NodeInterface, NodeName, ServiceName, Demand}, services::{Command, Event, HostNetwork, IpMode, ServiceRecord, Settings}};
+use vipward_core::{
+    records::{Demand, NodeInterface, NodeName, ServiceName},
+    services::{Command, Event, HostNetwork, IpMode, ServiceRecord, Settings},
+};
 
 use super::input;
 

@@ -11,7 +11,7 @@ use crate::frames::Family;
 /// Annotation that names a Service's VIPs.
 pub(super) const ADDRESSES: &str = "vipward.io/addresses";
 /// Service of type `LoadBalancer` without a selector.
-/// [`Cluster::set_endpoints`] sets its endpoints.
+/// [`Cluster::set_endpoints`](super::Cluster::set_endpoints) sets its endpoints.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceSpec {
     pub(super) name: String,

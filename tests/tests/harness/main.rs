@@ -1,4 +1,5 @@
 //! The test library itself: its API server, its LANs, and its observers.
+#![forbid(unsafe_code)]
 
 mod apiserver;
 mod lan;

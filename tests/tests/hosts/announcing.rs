@@ -346,7 +346,8 @@ fn an_agent_that_was_stopped_does_not_steal_a_vip_back() -> Result<()> {
     let scene = Scene::new("stolen")?;
     let wire = Wire::open(&scene.client, "eth0")?;
     let config = format!(
-        "{{vips: [{{address: {VIP}}}], peers: ['{ROGUE}'], fence: {{duration: 2s, policy: hold}}, announce: {{refresh: 2s}}}}"
+        "{{vips: [{{address: {VIP}}}], peers: ['{ROGUE}'], fence: {{duration: 2s, policy: hold}}, \
+         announce: {{refresh: 2s}}}}"
     );
     let mut agent = start_agent(&scene.node, &config, AgentOptions::new(scene.bpffs.pin_dir("node")))?;
     assert_eq!(scene.client.resolve(VIP)?, NODE);

@@ -212,7 +212,8 @@ fn check_needs_no_privileges_and_touches_nothing() -> Result<()> {
 
 #[test]
 fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent() -> Result<()> {
-    let yaml = "peers: ['02:00:00:00:00:77']\nvips: [{address: 192.0.2.10}, {address: 192.0.2.1, mac: '02:00:00:00:00:01'}]\n";
+    let yaml = "peers: ['02:00:00:00:00:77']\n\
+        vips: [{address: 192.0.2.10}, {address: 192.0.2.1, mac: '02:00:00:00:00:01'}]\n";
     let mut node = Node::start("status", &format!("shutdown: keep\n{yaml}"))?;
     node.wait_until_answered(VIP, NODE)?;
     for running in [true, false] {

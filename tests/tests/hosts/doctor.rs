@@ -10,11 +10,12 @@ use anyhow::{Context, Result};
 use tempfile::TempDir;
 use vipward_tests::{
     agent::{
-        AgentOptions, Attachment, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, Pair, Scene, VIP, net, start_agent,
+        AgentOptions, Attachment, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, Pair, ROGUE, Scene, VIP, counter,
+        net, start_agent,
     },
-    frames::Family,
+    frames::{Arp, Family, Mac},
     kit::{output_of, tools::bpftool, wait_until},
-    lan::{Hook, Hooked, Host, Lan, Nic},
+    lan::{Hook, Hooked, Host, Lan, Nic, Wire},
 };
 
 use report::{ILL, doctor, doctor_at};
@@ -131,6 +132,19 @@ fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
     drop(tcx);
     let _other = Hooked::attach(&node.host, "eth0", Hook::TcxIngress, "shaper")?;
     doctor(&node, &[])?.assert("tc", Some("eth0"), GREEN, &["shaper", "behind Vipward's"], &[]);
+    Ok(())
+}
+
+#[test]
+fn a_host_that_claims_a_vip_is_named() -> Result<()> {
+    let node = Node::start("stranger", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let wire = Wire::open(&node.client, "eth0")?;
+    wire.send(&Arp::gratuitous_reply(ROGUE, VIP, Mac::BROADCAST).to_bytes())?;
+    wait_until(PATIENCE, "the claim to be counted", || Ok(counter(&node.agent, "claim_conflict")? > 0))?;
+    let claims = format!("{ROGUE} ");
+    let who_has = format!("vipward who-has {VIP}");
+    doctor(&node, &[])?.assert("strangers", None, YELLOW, &[&claims, "claims 192.0.2.10"], &[&who_has]);
     Ok(())
 }
 

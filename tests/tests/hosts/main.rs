@@ -1,4 +1,5 @@
 //! Hosts on one LAN: the agent and its commands in network namespaces.
+#![forbid(unsafe_code)]
 
 mod announcing;
 mod answering;

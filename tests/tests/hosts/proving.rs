@@ -92,7 +92,8 @@ fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
 fn where_nobody_answers_it_is_unproven_and_ready() -> Result<()> {
     let scene = Scene::new("unproven")?;
     let agent = scene.agent(HOLDS)?;
-    let unproven = "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's frames is unproven";
+    let unproven = "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's \
+        frames is unproven";
     wait_until(PATIENCE, "the line", || has_line(&agent, "INFO", unproven))?;
     assert_eq!(proof(&agent)?, "unproven");
     assert_eq!(vip_status(&agent, VIP, "eth0")?["answering"], true);

@@ -89,7 +89,10 @@ fn each_event_of_a_nodes_life_is_a_line() -> Result<()> {
     .with_context(|| watch.transcript())?;
     probe.stop()?;
 
-    node.write_config("fence: {duration: 1s, heartbeat: 200ms, policy: hold}\nvips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n")?;
+    node.write_config(
+        "fence: {duration: 1s, heartbeat: 200ms, policy: hold}\n\
+         vips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n",
+    )?;
     wait_for_line(&watch, &["role      192.0.2.11 eth0 ", "-> held at 02:00:00:00:00:02"])?;
 
     node.host.set_carrier("eth0", false)?;

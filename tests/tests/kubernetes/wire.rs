@@ -1,5 +1,7 @@
 //! Wire failover: nodes that die are replaced in a fraction of a second, and nothing else moves.
 
+mod shown;
+
 use std::{
     hint,
     sync::atomic::{AtomicBool, Ordering},

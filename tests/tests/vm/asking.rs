@@ -16,8 +16,8 @@ use vipward_tests::{
     oracle::verifier::kernel,
 };
 
-use crate::segment::PATIENCE;
-
+/// Time limit, long enough for an emulated machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// Fifty requests a second of each kind, so four hundred in all.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Requests before and after the event.

@@ -1,4 +1,5 @@
 //! Network cards, links and kernels that this machine lacks, in virtual machines: `cargo xtask vm`.
+#![forbid(unsafe_code)]
 
 mod asking;
 mod bonds;

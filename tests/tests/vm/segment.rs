@@ -1,7 +1,5 @@
 //! A client and a node on one segment, where the node has a link of one kind on its NICs.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::{
@@ -15,9 +13,8 @@ use vipward_tests::{
 };
 
 use crate::asking::Asking;
+pub(crate) use crate::asking::PATIENCE;
 
-/// Time limit, long enough for an emulated machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// VLAN of a VLAN device, or the inner of two.
 const VLAN: u16 = 100;
 /// The outer of two VLANs.

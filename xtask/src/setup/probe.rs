@@ -5,16 +5,20 @@ use std::{
     process::Command,
 };
 
-use super::{
-    Found,
-    requirements::{LLVM_PREFIX, Probe, Requirement, Source},
-};
+use super::requirements::{LLVM_PREFIX, Probe, Requirement, Source};
 use crate::{
     compiler::{self, Compiler, Linker},
     process,
     version::Version,
     workspace::Workspace,
 };
+
+/// Requirement that is installed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(super) version: String,
+    pub(super) path: PathBuf,
+}
 
 /// Finds an installed requirement.
 pub(super) fn find(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {

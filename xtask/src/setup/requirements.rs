@@ -2,7 +2,31 @@
 
 use std::fmt;
 
-use super::Need::{self, Build, Demo, Licences, Lint, Test, Vm};
+use self::Need::{Build, Demo, Licences, Lint, Test, Vm};
+
+/// Use of a requirement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    Build,
+    Test,
+    Lint,
+    Demo,
+    Vm,
+    Licences,
+}
+
+impl Need {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Build => "build",
+            Self::Test => "test",
+            Self::Lint => "lint",
+            Self::Demo => "demo",
+            Self::Vm => "vm",
+            Self::Licences => "licences",
+        }
+    }
+}
 
 /// Tool that must be installed.
 pub(crate) struct Requirement {

@@ -11,7 +11,6 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use super::kernels::Arch;
 use crate::process;
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -24,13 +23,14 @@ const SUITES: [(&str, &str); 2] = [
 /// Debian's archive for one architecture.
 pub(super) struct Archive {
     dir: PathBuf,
-    arch: Arch,
+    /// Debian's name of the architecture.
+    arch: &'static str,
 }
 
 impl Archive {
     /// Downloads the lists of packages into `dir`.
-    pub(super) fn open(dir: &Path, arch: Arch) -> Result<Self> {
-        let archive = Self { dir: dir.join(arch.debian()), arch };
+    pub(super) fn open(dir: &Path, arch: &'static str) -> Result<Self> {
+        let archive = Self { dir: dir.join(arch), arch };
         for part in ["lists/partial", "cache/archives/partial"] {
             let part = archive.dir.join(part);
             fs::create_dir_all(&part).with_context(|| format!("failed to make {}", part.display()))?;
@@ -53,7 +53,7 @@ impl Archive {
 
     /// Downloads a package and unpacks it into `dir`, which appears when it is complete.
     pub(super) fn unpack(&self, package: &str, dir: &Path) -> Result<()> {
-        process::step(&format!("fetching {package} ({})", self.arch.debian()));
+        process::step(&format!("fetching {package} ({})", self.arch));
         let (download, unpacked) = (dir.with_extension("download"), dir.with_extension("part"));
         for part in [&download, &unpacked] {
             remove(part)?;
@@ -74,8 +74,8 @@ impl Archive {
     fn apt(&self, program: &str) -> Command {
         let mut apt = Command::new(program);
         let options = [
-            ("APT::Architecture", self.arch.debian().to_owned()),
-            ("APT::Architectures", self.arch.debian().to_owned()),
+            ("APT::Architecture", self.arch.to_owned()),
+            ("APT::Architectures", self.arch.to_owned()),
             ("APT::Sandbox::User", "root".to_owned()),
             ("Dir::State", self.dir.display().to_string()),
             ("Dir::State::status", self.dir.join("status").display().to_string()),

@@ -84,7 +84,7 @@ impl Unpacked {
     pub(super) fn get(kernel: Kernel, dir: &Path) -> Result<Self> {
         let root = dir.join("kernels").join(kernel.name());
         if !root.is_dir() {
-            let archive = Archive::open(&dir.join("apt"), kernel.arch())?;
+            let archive = Archive::open(&dir.join("apt"), kernel.arch().debian())?;
             archive.unpack(&archive.newest_of(kernel.metapackage())?, &root)?;
         }
         Self::find(&root)

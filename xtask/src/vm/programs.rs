@@ -66,7 +66,7 @@ impl Compiler {
         }
         let sysroot = dir.join("arm64-std");
         if !sysroot.is_dir() {
-            Archive::open(&dir.join("apt"), Arch::Arm64)?.unpack(DEBIANS_STD, &sysroot)?;
+            Archive::open(&dir.join("apt"), Arch::Arm64.debian())?.unpack(DEBIANS_STD, &sysroot)?;
         }
         Ok(Self::Debian { sysroot: sysroot.join("usr") })
     }

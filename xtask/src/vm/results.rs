@@ -86,9 +86,11 @@ mod tests {
     #[test]
     fn rows_of_links_and_scenarios_and_counts_of_programs_are_told_apart() {
         let mut results = Results::default();
-        let link = r#"{"kernel":"6.1","nic":"e1000e","link":"bond","mode":"native","vip":"0 of 400","own":"400 of 400","result":"dark"}"#;
+        let link = r#"{"kernel":"6.1","nic":"e1000e","link":"bond","mode":"native","vip":"0 of 400",
+            "own":"400 of 400","result":"dark"}"#;
         let program = r#"{"kernel":"6.1","object":"vipward.o","program":"vipward","instructions":1234}"#;
-        let scenario = r#"{"kernel":"6.1","nic":"e1000e","scenario":"reset","mode":"tc","vip":"9 of 9","own":"9 of 9","result":"works"}"#;
+        let scenario = r#"{"kernel":"6.1","nic":"e1000e","scenario":"reset","mode":"tc","vip":"9 of 9",
+            "own":"9 of 9","result":"works"}"#;
         for line in [link, program, scenario, program] {
             results.take(line).expect("JSON");
         }

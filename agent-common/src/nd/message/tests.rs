@@ -340,7 +340,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_going_beyond_their_end(mut bytes in proptest::collection::vec(any::<u8>(), 62..300), kind in 0_usize..4) {
+    fn any_bytes_are_read_without_going_beyond_their_end(
+        mut bytes in proptest::collection::vec(any::<u8>(), 62..300),
+        kind in 0_usize..4,
+    ) {
         bytes[20..22].copy_from_slice(&[58, 255]);
         bytes[54] = [133, 135, 136, 137][kind];
         bytes[55] = 0;

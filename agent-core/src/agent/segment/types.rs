@@ -81,7 +81,7 @@ impl Context<'_> {
     }
 }
 
-/// An input of [`Segment`].
+/// An input of [`Segment`](super::Segment).
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
     /// The agent has the fence: from now on VIPs are announced. The entries that it found follow, as

@@ -189,7 +189,8 @@ fn each_of_the_charts_values_becomes_a_flag_that_the_agent_takes() -> Result<()>
 #[test]
 fn the_chart_makes_the_pools_and_refuses_them_without_a_controller() -> Result<()> {
     let Some(helm) = helm() else { return Ok(()) };
-    let pools = "pools: [{name: lan, spec: {addresses: [192.0.2.0/28], priority: 10}}, {name: wan, spec: {addresses: [2001:db8::10]}}]";
+    let pools = "pools: [{name: lan, spec: {addresses: [192.0.2.0/28], priority: 10}}, \
+        {name: wan, spec: {addresses: [2001:db8::10]}}]";
     let rendered = objects(&helm.template(pools)?)?;
     let spec = |name: &str| rendered.get(&format!("\"VIPPool\" null/\"{name}\"")).map(|pool| &pool["spec"]);
     assert_eq!(spec("lan"), Some(&json!({"addresses": ["192.0.2.0/28"], "priority": 10})));

@@ -24,7 +24,8 @@ const ROWS: &[(&str, &str, &[&str])] = &[
         "an unknown key",
         "vips: []\nfences: {duration: 3s}\n",
         &[
-            ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, attach, fence, announce, probe, conflicts, yield, shutdown",
+            ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, attach, fence, announce, \
+             probe, conflicts, yield, shutdown",
         ],
     ),
     (

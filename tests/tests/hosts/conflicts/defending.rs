@@ -20,7 +20,8 @@ const ROUNDS: Duration = Duration::from_secs(6);
 /// Returns a configuration in which only defences are announced after the first rounds.
 fn config(defend: &str) -> String {
     format!(
-        "{{vips: [{{address: {VIP}}}], conflicts: {{defend: {defend}}}, announce: {{refresh: 10m}}, probe: {{repeat: 0s}}}}"
+        "{{vips: [{{address: {VIP}}}], conflicts: {{defend: {defend}}}, announce: {{refresh: 10m}}, \
+         probe: {{repeat: 0s}}}}"
     )
 }
 

@@ -110,8 +110,9 @@ fn an_address_that_keepalived_has_is_left_alone_until_it_is_free() -> Result<()>
     let directory = TempDir::new()?;
     let path = directory.path().join("keepalived.conf");
     let text = format!(
-        "global_defs {{\n  vrrp_startup_delay 0\n}}\nvrrp_instance one {{\n  state MASTER\n  interface eth0\n  virtual_router_id 7\n  \
-         priority 200\n  advert_int 1\n  virtual_ipaddress {{\n    {VIP}/32 dev eth0\n  }}\n}}\n"
+        "global_defs {{\n  vrrp_startup_delay 0\n}}\nvrrp_instance one {{\n  state MASTER\n  interface eth0\n  \
+         virtual_router_id 7\n  priority 200\n  advert_int 1\n  \
+         virtual_ipaddress {{\n    {VIP}/32 dev eth0\n  }}\n}}\n"
     );
     fs::write(&path, text)?;
     let mut command = scene.rogue.command(tools::keepalived()?);

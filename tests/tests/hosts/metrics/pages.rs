@@ -56,7 +56,8 @@ fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Re
     let scene = Scene::new("checks")?;
     let agent = scene.agent(HOLDS_ONE)?;
     let well = get(&scene.node, "/readyz")?.good()?;
-    let expected = "[+]event-loop ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\nreadyz check passed\n";
+    let expected = "[+]event-loop ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\n\
+        readyz check passed\n";
     assert_eq!(well, expected);
     assert_eq!(
         get(&scene.node, "/livez")?.good()?,

@@ -273,7 +273,8 @@ fn no_other_finalizer_and_no_owner_is_added_or_removed() -> Result<()> {
         write(Some(kept.clone()), Some(patched(&kept, &json!({"metadata": {"finalizers": finalizers}}))))
     };
     let bare = patched(&claim(Held("a"), 3), &json!({"metadata": {"finalizers": null}}));
-    let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u"}]}});
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u"});
+    let owner = json!({"metadata": {"ownerReferences": [owner]}});
     let shown = json!({"metadata": {"finalizers": null}, "status": {"conflict": "x"}});
     let others = patched(&claim(Held("b"), 3), &json!({"metadata": {"finalizers": null}}));
     let others_shown = write(Some(others.clone()), Some(patched(&others, &shown)));

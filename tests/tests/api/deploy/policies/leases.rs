@@ -149,9 +149,10 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
         ("it gets another label", with(json!({"metadata": {"labels": {"x": "y"}}})), LABELS),
         (
             "it is renewed",
-            change(
-                &json!({"metadata": {"annotations": {(ENDED): "00000000000000e1,00000000000000e2"}}, "spec": {"renewTime": "2026-11-23T11:00:01.000000Z"}}),
-            ),
+            change(&json!({
+                "metadata": {"annotations": {(ENDED): "00000000000000e1,00000000000000e2"}},
+                "spec": {"renewTime": "2026-11-23T11:00:01.000000Z"},
+            })),
             Some("renews its Lease"),
         ),
         (
@@ -161,9 +162,10 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
         ),
         (
             "its session is ended, and renewTime stays",
-            change(
-                &json!({"metadata": {"annotations": {(ENDED): format!("00000000000000e1,{SESSION}")}}, "spec": {"holderIdentity": null}}),
-            ),
+            change(&json!({
+                "metadata": {"annotations": {(ENDED): format!("00000000000000e1,{SESSION}")}},
+                "spec": {"holderIdentity": null},
+            })),
             Some("renews its Lease"),
         ),
         (
@@ -218,7 +220,8 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
 /// node would keep its VIPs from every other node.
 #[test]
 fn the_lease_of_a_dead_node_cannot_be_kept_alive() -> Result<()> {
-    let lists = |sessions: String| json!({"metadata": {"annotations": {(ENDED): sessions}}, "spec": {"renewTime": null}});
+    let ended = |sessions: String| json!({"annotations": {(ENDED): sessions}});
+    let lists = |sessions| json!({"metadata": ended(sessions), "spec": {"renewTime": null}});
     let grown = |before: &Value, session: &str| {
         lists(format!("{},{session}", before["metadata"]["annotations"][ENDED].as_str().unwrap_or_default()))
     };
@@ -230,7 +233,10 @@ fn the_lease_of_a_dead_node_cannot_be_kept_alive() -> Result<()> {
     let full = patched(&once, &lists(sessions(32)));
     let deposed = patched(
         &full,
-        &json!({"metadata": {"annotations": {(ENDED): format!("{},{SESSION}", sessions(32))}}, "spec": {"holderIdentity": null}}),
+        &json!({
+            "metadata": ended(format!("{},{SESSION}", sessions(32))),
+            "spec": {"holderIdentity": null},
+        }),
     );
     let almost_full = patched(&deposed, &lists(sessions(31)));
     let junk = patched(&lease("b"), &json!({"metadata": {"annotations": {(ENDED): "x, 00000000000000e1,"}}}));

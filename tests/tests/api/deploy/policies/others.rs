@@ -88,8 +88,12 @@ fn an_event_names_the_node_that_writes_it() -> Result<()> {
 #[test]
 fn a_token_that_names_no_node_writes_nothing_and_other_users_are_left_alone() -> Result<()> {
     let labels = json!({"app.kubernetes.io/managed-by": "vipward"});
-    let claim = json!({"metadata": {"name": "192.0.2.10", "labels": labels}, "spec": {"address": "192.0.2.10", "holder": "", "released": true}});
-    let lease = json!({"metadata": {"name": "", "labels": labels, "annotations": {"vipward.io/ended": "00000000000000e1"}}, "spec": {}});
+    let claim = json!({
+        "metadata": {"name": "192.0.2.10", "labels": labels},
+        "spec": {"address": "192.0.2.10", "holder": "", "released": true},
+    });
+    let annotations = json!({"vipward.io/ended": "00000000000000e1"});
+    let lease = json!({"metadata": {"name": "", "labels": labels, "annotations": annotations}, "spec": {}});
     let writes = [
         ("a Lease", Write::new("coordination.k8s.io", "leases", None, Some(lease))),
         ("a claim", Write::new("vipward.io", "virtualips", None, Some(claim.clone()))),

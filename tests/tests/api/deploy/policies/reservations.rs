@@ -74,7 +74,8 @@ fn the_controller_deletes_what_names_no_node_and_makes_no_wishes() -> Result<()>
     let lets_go = json!({"metadata": {"finalizers": []}});
     let wish = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
     let wished = patched(&held(), &wish("vipward.io/force", json!("true")));
-    let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u"}]}});
+    let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u"});
+    let owner = json!({"metadata": {"ownerReferences": [owner]}});
     let rows: [Row; 11] = [
         ("its finalizer is removed", change(&released(), &lets_go), None),
         ("it is deleted", write(Some(patched(&released(), &lets_go)), None), None),

@@ -1,0 +1,122 @@
+//! Segments: the MACs of this host and of its peers in them, and what the program sees of them.
+
+use bytemuck::{Pod, Zeroable};
+
+/// The number of entries of `own_macs`.
+pub const MAX_OWN_MACS: u32 = 1_024;
+/// The number of counts of `heard`.
+pub const HEARD_SLOTS: u32 = 1_024;
+/// The number of entries of `peers`.
+pub const MAX_PEERS: u32 = 16_384;
+
+pinned! {
+    /// The key of `own_macs`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+    pub struct OwnMacKey {
+        /// The interface.
+        pub ifindex: u32,
+    }
+}
+
+pinned! {
+    /// The value of `own_macs`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+    pub struct OwnMac {
+        /// The interface's own MAC.
+        pub mac: [u8; 6],
+        /// The number of a [`Proof`]. The program does not read it.
+        pub proof: u16,
+    }
+}
+
+const _: () = assert!(size_of::<OwnMac>() == 8);
+
+/// The agent's finding whether the program sees the frames of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u16)]
+pub enum Proof {
+    /// No ARP frame was heard, so there is nothing to conclude from.
+    #[default]
+    Unproven = 0,
+    /// The program has counted frames of the segment.
+    Proven = 1,
+    /// The kernel receives frames that the program does not count.
+    Blind = 2,
+    /// The program counts frames, and the kernel receives requests that it should have answered.
+    Bypassed = 3,
+}
+
+impl Proof {
+    /// The names of all findings.
+    pub const NAMES: [&'static str; 3] = [Self::Unproven.name(), Self::Proven.name(), Self::Blind.name()];
+
+    /// Returns the finding with this number. Another agent's unknown finding proves nothing.
+    pub const fn from_number(number: u16) -> Self {
+        match number {
+            1 => Self::Proven,
+            2 => Self::Blind,
+            3 => Self::Bypassed,
+            _ => Self::Unproven,
+        }
+    }
+
+    /// Returns the name that every output uses. Being bypassed is a kind of blindness.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unproven => "unproven",
+            Self::Proven => "proven",
+            Self::Blind | Self::Bypassed => "blind",
+        }
+    }
+
+    /// Returns true if the program does not see every frame.
+    pub const fn is_blind(self) -> bool {
+        match self {
+            Self::Blind | Self::Bypassed => true,
+            Self::Unproven | Self::Proven => false,
+        }
+    }
+}
+
+/// Returns the place of a segment's count in `heard`. Two segments whose ifindex differ by a
+/// multiple of [`HEARD_SLOTS`] share one.
+#[inline(always)]
+pub const fn heard_slot(ifindex: u32) -> u32 {
+    ifindex % HEARD_SLOTS
+}
+
+pinned! {
+    /// The key of `peers`.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
+    pub struct PeerKey {
+        /// The interface through which the peer is seen.
+        pub ifindex: u32,
+        /// The peer's MAC.
+        pub mac: [u8; 6],
+        /// Always zero.
+        pub _pad: u16,
+    }
+}
+
+const _: () = assert!(size_of::<PeerKey>() == 12);
+
+#[cfg(feature = "next-layout")]
+pub use crate::layout::next::Peer;
+#[cfg(not(feature = "next-layout"))]
+pinned! {
+    /// The value of `peers`. Only the key's presence counts.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
+    pub struct Peer {
+        /// The time when the agent learnt of the peer (`CLOCK_MONOTONIC`).
+        pub since_ns: u64,
+    }
+}
+
+impl Peer {
+    /// Returns a peer that the agent knows since this time.
+    pub fn since(since_ns: u64) -> Self {
+        let mut peer = Self::zeroed();
+        peer.since_ns = since_ns;
+        peer
+    }
+}

@@ -1,0 +1,4 @@
+//! Credentials of agents, and their certificates.
+
+mod credentials;
+mod insecure;

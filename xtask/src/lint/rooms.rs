@@ -1,0 +1,42 @@
+//! Checks that imports between files run one way, and that folders, lines and structs stay small.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
+//!
+//! - [`source`]: what each file defines and which paths it writes.
+//! - [`names`]: the file that defines what a path names, seen through re-exports.
+//! - [`circles`]: files that import each other.
+//! - [`order`]: rooms that import a room below them in their parent's list.
+//! - [`sizes`]: folders, lines and structs that are too large.
+
+mod circles;
+mod names;
+mod order;
+mod sizes;
+mod source;
+
+use anyhow::{Result, bail};
+
+use self::source::Sources;
+
+/// Fails with the faults of the workspace's Rust files.
+pub(super) fn check(sources: &Sources) -> Result<()> {
+    let faults = faults(sources)?;
+    if faults.is_empty() { Ok(()) } else { bail!("\n{}", faults.join("\n")) }
+}
+
+fn faults(sources: &Sources) -> Result<Vec<String>> {
+    let crates = source::crates(sources)?;
+    let mut faults = Vec::new();
+    for tree in &crates {
+        let arrows = names::arrows(tree);
+        faults.extend(circles::faults(&arrows));
+        faults.extend(order::faults(tree, &arrows));
+    }
+    faults.extend(sizes::folders(sources));
+    faults.extend(sizes::lines(sources));
+    faults.extend(sizes::structs(&crates, sizes::LARGE));
+    Ok(faults)
+}
+
+#[cfg(test)]
+mod tests;
