@@ -12,7 +12,7 @@
 //! - [`services`]: the VIPs that Services want.
 //! - [`ownership`]: the node that holds a VIP.
 //! - [`reports`]: the log lines, Events and notes on objects that are written, and how often.
-//! - [`agent`]: the parts of the agent, composed: inputs go in, effects come out.
+//! - [`agent`]: parts of the agent, each composed of machines: inputs go in, effects come out.
 //! - [`diagnosis`]: the state of a host or cluster, what is wrong, and what to do.
 
 #![forbid(unsafe_code)]

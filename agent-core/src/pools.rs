@@ -5,7 +5,7 @@
 //! object that the address names: the creation of that object decides between two controllers.
 //! docs/POOLS.md has the rules.
 //!
-//! Files, lowest first. Each imports only files above it in this list.
+//! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - `family`: the two families of addresses.
 //! - `range`: ranges of addresses, as a pool's text has them.
 //! - `fault`: the faults of a pool's values.
@@ -14,7 +14,8 @@
 //! - `l2_advertisement`: `MetalLB`'s object for the same.
 //! - `policy`: where each address may be announced.
 //! - `allocator`: which Service gets which address.
-//! - `listing` and `metrics`: the pools, as the command and `MetalLB`'s dashboards show them.
+//! - `listing`: the pools, as the command shows them.
+//! - `metrics`: the pools, as `MetalLB`'s dashboards show them.
 //! - `election`: which of several controllers leads.
 
 mod allocator;

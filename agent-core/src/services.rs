@@ -1,7 +1,8 @@
 //! The VIPs that Services want. The index turns Services into demands for VIPs.
 //!
-//! docs/SERVICES.md has the rules. Files and rooms, lowest first; each imports only those above it
-//! in this list.
+//! docs/SERVICES.md has the rules.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - `settings`: the Services that are served, and the addresses that they may have.
 //! - `records`: Services, their endpoints and this host's network, as they were read.
 //! - `addresses`: whether an address may be a VIP, and whether the VIP or something else came first.

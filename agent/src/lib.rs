@@ -3,7 +3,7 @@
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - [`cli`]: the command line and its help.
-//! - [`shell`]: one kind of I/O in each module, and no decisions.
+//! - [`shell`]: everything that reads and writes, and the loops that ask the core and carry out.
 
 #[cfg(all(feature = "next-layout", not(debug_assertions)))]
 compile_error!("`next-layout` is an invented version for tests: build without --all-features");

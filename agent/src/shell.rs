@@ -1,4 +1,4 @@
-//! The shell: one kind of I/O in each module, and no decisions.
+//! The shell: everything that reads and writes, and the loops that ask the core and carry out.
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - [`logging`]: the log: its writer, the limits of its lines, and errors in words.

@@ -111,7 +111,9 @@ fn keep(workspace: &Workspace, target: &str, begun: SystemTime) -> Result<Vec<Pa
     let corpus = workspace.root.join("fuzz/corpus").join(target);
     fs::create_dir_all(&corpus).with_context(|| format!("failed to create {}", corpus.display()))?;
     let mut kept = Vec::new();
-    for path in files(&artifacts)? {
+    // libFuzzer makes the directory when an input fails.
+    let paths = if artifacts.is_dir() { files(&artifacts)? } else { Vec::new() };
+    for path in paths {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let is_new =
             fs::metadata(&path).and_then(|about| about.modified()).is_ok_and(|modified| modified >= begun);

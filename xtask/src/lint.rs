@@ -31,7 +31,7 @@ const CHECKS: &[Check] = &[
     ("every crate has the lints", lints_everywhere),
     ("no leftovers", leftovers),
     ("shell scripts parse", shell_scripts),
-    ("rooms import downwards", rooms),
+    ("rooms import only earlier rooms", rooms),
     ("licences, bans, sources", dependencies),
     ("licences of what is linked", licences::check),
     ("unused dependencies", unused_dependencies),

@@ -53,8 +53,9 @@ enum Command {
     ///
     /// Builds the XDP objects and the agent, then runs unit tests, kernel
     /// fixtures, tests in network namespaces, 20,000 simulated schedules, and
-    /// each fuzz target on its corpus and 5,000 inputs like it. All inputs are
-    /// the same on every day. The last line is `N passed, N failed`.
+    /// each fuzz target on its corpus and 5,000 inputs like it. Schedules, frames
+    /// and the inputs of fuzz targets and property tests are the same on every
+    /// day. The last line is `N passed, N failed`.
     Test(test_run::Args),
     /// Run the scenarios of a cluster: three nodes, a client, an API server (needs root)
     ///

@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use crate::{fuzz, process, simulate, test_run, workspace::Workspace};
+use crate::{
+    fuzz, process, root,
+    setup::{self, Need},
+    simulate, test_run,
+    workspace::Workspace,
+};
 
 /// Name of the unit tests and fixtures.
 const TESTS: &str = "tests";
@@ -14,7 +19,7 @@ pub(crate) struct Args {
     /// Minutes to search, without the time to build
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     minutes: u32,
-    /// Seed of all that is random [default: another one each time]
+    /// Seed of the simulation, the tests and libFuzzer [default: another one each time]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     seed: Option<u32>,
     /// Only fuzz targets whose name contains one of these, `simulation`, or `tests` (unit tests and fixtures)
@@ -42,6 +47,8 @@ impl Part {
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let parts = parts(fuzz::targets(workspace)?, &args.filters);
     ensure!(!parts.is_empty(), "there is no part whose name contains {}", args.filters.join(" or "));
+    root::check()?;
+    setup::ensure(workspace, &[Need::Build, Need::Test])?;
     let seed = args.seed.unwrap_or_else(|| fastrand::u32(1..));
     let time = share(args.minutes, parts.len());
     process::step(&format!("searching with --seed {seed}, {} s for each part", time.as_secs()));
@@ -54,7 +61,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             part.name(),
             found.len()
         ));
-        found.extend(search(workspace, part, time, seed)?);
+        if let Err(error) = search(workspace, part, time, seed, &mut found) {
+            found.push(format!("{} ended early: {error:#}", part.name()));
+        }
     }
     for what in &found {
         println!("found: {what}");
@@ -64,23 +73,25 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Searches one part. Returns a line for each find: what it is, and how to have it again.
-fn search(workspace: &Workspace, part: &Part, time: Duration, seed: u32) -> Result<Vec<String>> {
-    Ok(match part {
+/// Searches one part. Adds a line for each find: what it is, and how to have it again.
+fn search(
+    workspace: &Workspace,
+    part: &Part,
+    time: Duration,
+    seed: u32,
+    found: &mut Vec<String>,
+) -> Result<()> {
+    match part {
         Part::Fuzz(target) => {
-            let kept = fuzz::search(workspace, target, time, seed)?;
-            let shown = |path: &std::path::PathBuf| {
-                format!("{target} fails with {} (cargo xtask test {target})", path.display())
-            };
-            kept.iter().map(shown).collect()
+            for path in fuzz::search(workspace, target, time, seed)? {
+                let path = path.display();
+                found.push(format!("{target} fails with {path} (cargo xtask test {target})"));
+            }
+            Ok(())
         }
-        Part::Simulation => {
-            let kept = simulate::search(workspace, time, seed)?;
-            let what = "broken promises, printed above with the lines for simulation/schedules.txt";
-            (!kept).then(|| what.to_owned()).into_iter().collect()
-        }
-        Part::Tests => test_run::search(workspace, time, seed)?,
-    })
+        Part::Simulation => simulate::search(workspace, time, seed, found),
+        Part::Tests => test_run::search(workspace, time, seed, found),
+    }
 }
 
 /// Returns the parts whose name contains one of `filters`; without filters, all of them.

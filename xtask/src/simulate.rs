@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, process::Command, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 
 use crate::{
     process::{self, Stopwatch},
@@ -17,6 +17,9 @@ pub(crate) const NAME: &str = "simulation";
 const SEEDS: &str = "20000";
 /// Number of schedules that a search plays at a time.
 const AT_A_TIME: u64 = 2_000;
+/// Exit code of the simulator if a promise was broken or something was too rare. An error and a panic have
+/// others.
+const BROKEN: i32 = 1;
 
 /// Result of a test run's schedules.
 pub(crate) struct Simulated {
@@ -44,21 +47,33 @@ pub(crate) fn test(workspace: &Workspace, filters: &[String]) -> Result<Option<S
     Ok(Some(Simulated { passed: passed.is_ok(), seconds: watch.seconds() }))
 }
 
-/// Plays random schedules from `seed` on for a time. Returns whether they keep all promises; the simulator
-/// prints what to add to `simulation/schedules.txt` if not.
-pub(crate) fn search(workspace: &Workspace, time: Duration, seed: u32) -> Result<bool> {
+/// Plays random schedules from `seed` on for a time. Adds what it finds to `found`; the simulator prints what
+/// to add to `simulation/schedules.txt`.
+pub(crate) fn search(
+    workspace: &Workspace,
+    time: Duration,
+    seed: u32,
+    found: &mut Vec<String>,
+) -> Result<()> {
     let simulator = build(workspace)?;
     let watch = Stopwatch::start();
     // The schedules of a test run have the lowest seeds.
     let mut first = u64::from(seed) << 32;
-    let mut kept = true;
     while watch.elapsed() < time {
         let mut command = Command::new(simulator.get_program());
         command.args(["--seeds", &AT_A_TIME.to_string(), "--seed", &first.to_string()]);
-        kept &= process::run(&mut command).is_ok();
+        let shown = process::shown(&command);
+        let status = command.status().with_context(|| format!("failed to start `{shown}`"))?;
+        match status.code() {
+            Some(0) => {}
+            Some(BROKEN) => {
+                found.push(format!("what `{shown}` prints, with lines for simulation/schedules.txt"));
+            }
+            _ => bail!("`{shown}` failed: {status}"),
+        }
         first += AT_A_TIME;
     }
-    Ok(kept)
+    Ok(())
 }
 
 /// Builds the simulator and returns the command that runs it.

@@ -120,17 +120,19 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     verdict(&tally, status, &args.filters)
 }
 
-/// Runs unit tests and fixtures with random inputs for a time, at least once.
-/// Returns the failed tests, each with the command that runs it again.
-pub(crate) fn search(workspace: &Workspace, time: Duration, seed: u32) -> Result<Vec<String>> {
-    root::check()?;
-    setup::ensure(workspace, &[Need::Build, Need::Test])?;
+/// Runs unit tests and fixtures with random inputs for a time, at least once. Adds the failed tests to
+/// `found`, each with the command that runs it again.
+pub(crate) fn search(
+    workspace: &Workspace,
+    time: Duration,
+    seed: u32,
+    found: &mut Vec<String>,
+) -> Result<()> {
     build_ebpf::build_all(workspace)?;
     let agents = programs::versions(workspace)?;
     let mut cargo = process::cargo();
     process::run(cargo.current_dir(&workspace.root).args(["test", "--no-run"]).args(QUICK))?;
     let watch = Stopwatch::start();
-    let mut failed = Vec::new();
     // The frames of one seed are nearly those of the next.
     let mut seeds = Rng::with_seed(seed.into());
     while watch.elapsed() < time {
@@ -143,9 +145,9 @@ pub(crate) fn search(workspace: &Workspace, time: Duration, seed: u32) -> Result
         );
         let again = SEEDS.map(|name| format!("{name}={seed}")).join(" ");
         let tests = tally.failed_tests().iter();
-        failed.extend(tests.map(|test| format!("{test} ({again} cargo xtask test NAME)")));
+        found.extend(tests.map(|test| format!("{test} ({again} cargo xtask test NAME)")));
     }
-    Ok(failed)
+    Ok(())
 }
 
 /// Names the tests that failed, at the first try or at all.

@@ -40,7 +40,7 @@ pub struct Surroundings {
     pub interfaces: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
 }
 
-/// What is known of a VIP beside its entries.
+/// What the reason of a VIP's silence is found by, beside its entries.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
     /// The network.

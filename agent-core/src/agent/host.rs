@@ -30,7 +30,7 @@ use crate::{
 /// Time between two full readings of the kernel. The kernel does not report every change.
 const VERIFY: Duration = Duration::from_secs(30);
 /// Time until what failed is tried again.
-pub(super) const RETRY: Duration = Duration::from_secs(5);
+pub const RETRY: Duration = Duration::from_secs(5);
 /// The reason why an entry that should answer is not written.
 const LAPSED: &str = "no entry begins to answer while the fence has lapsed";
 
@@ -100,8 +100,8 @@ impl Host {
         self.verify
     }
 
-    /// Returns true if a full reading is due, and plans the next one.
-    pub fn is_due(&mut self, now: Monotonic) -> bool {
+    /// Returns true if a full reading is due. The next one is then due half a minute later.
+    pub fn begin_if_due(&mut self, now: Monotonic) -> bool {
         let is_due = self.verify <= now;
         if is_due {
             self.verify = now + VERIFY;
@@ -110,12 +110,12 @@ impl Host {
         is_due
     }
 
-    /// Has everything read again at the next look, even if the network does not change.
+    /// Has everything reconciled after the next look at the network, even if that has not changed.
     pub fn unsettle(&mut self) {
         self.settled = None;
     }
 
-    /// Has everything read again at `time` at the latest.
+    /// Has everything read again at `time` at the latest, and reconciled.
     pub fn verify_by(&mut self, time: Monotonic) {
         self.settled = None;
         self.verify = self.verify.min(time);
@@ -157,7 +157,14 @@ impl Host {
         self.yielded.retain(|vip, _| !taken.contains(vip));
     }
 
-    /// Notes that an entry was written or removed.
+    /// Records the entries that were just read. What is read or attached after them may fail, and their
+    /// slots are taken all the same.
+    pub fn on_read(&mut self, entries: &BTreeMap<VipKey, VipEntry>) {
+        self.settled = None;
+        self.slots = entries.values().map(|entry| entry.slot).collect();
+    }
+
+    /// Records that an entry was written or removed.
     pub fn on_entry(&mut self, from: Option<&VipEntry>, to: Option<&VipEntry>) {
         match (from, to) {
             (_, Some(to)) => self.slots.insert(to.slot),
@@ -204,8 +211,6 @@ impl Host {
         context: &Context<'_>,
     ) -> (Round, Vec<Effect>) {
         let Read { yields, mut observed, mut placement, placed, attached } = read;
-        self.settled = None;
-        self.slots = observed.entries.values().map(|entry| entry.slot).collect();
         observed.taken_back.clone_from(&self.taking_back);
         observed.remembered.clone_from(&self.yielded);
         let is_known = context.authority.is_known();
@@ -232,7 +237,17 @@ impl Host {
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
         let left_silent = unchanged.len();
-        let round = Round { actions, observed, placement, placed, yields, unchanged, left_silent, problems };
+        let round = Round {
+            actions,
+            observed,
+            placement,
+            placed,
+            yields,
+            is_known,
+            unchanged,
+            left_silent,
+            problems,
+        };
         (round, effects)
     }
 
@@ -241,10 +256,12 @@ impl Host {
         &mut self,
         round: Round,
         failures: BTreeSet<String>,
-        (stale, is_known): (&mut Stale, bool),
+        stale: &mut Stale,
         now: Monotonic,
     ) -> End {
-        let Round { actions, placement, placed, yields, unchanged, left_silent, mut problems, .. } = round;
+        let Round {
+            actions, placement, placed, yields, is_known, unchanged, left_silent, mut problems, ..
+        } = round;
         let every_change_made = unchanged.len() == left_silent;
         let every_entry_written = unchanged.is_empty();
         let mut changes = Changes::default();

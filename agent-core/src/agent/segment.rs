@@ -96,7 +96,7 @@ impl Segment {
             Input::Freed(vips) => self.held_back.retain(|key| !vips.contains(&key.addr)),
             Input::Wanted { key, often } => {
                 self.probe(probing::Event::Wanted { key, often }, context);
-                self.effects.push(Effect::JoinGroups(key));
+                self.join_groups(key);
             }
             Input::Unwanted(vip) => {
                 for key in context.keys_of(vip).filter(|key| self.prober.asks_about(key)).collect::<Vec<_>>()
@@ -116,7 +116,7 @@ impl Segment {
                     self.effects.push(Effect::FirstAnnounced(key.addr));
                 }
                 if announce::is_followed_by_probe(key, round) {
-                    self.effects.push(Effect::Probe(key));
+                    self.effects.push(Effect::ShowPort(key));
                 }
             }
             Input::NotSent(key) => self.probe(probing::Event::NotSent(key), context),
@@ -153,9 +153,10 @@ impl Segment {
     /// Returns the time of the next [`Input::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let round = self.prober.next_round().filter(|_| self.started);
+        let announcement = self.announcer.next_deadline().filter(|_| self.started);
         let others =
             [self.conflicts.next_deadline(), self.prober.next_deadline(), round, self.yields.next_deadline()];
-        self.announcer.next_deadline().into_iter().chain(others.into_iter().flatten()).min()
+        announcement.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// Returns true if the agent has the fence.
@@ -393,7 +394,7 @@ impl Segment {
             match command {
                 conflict::Command::Defend(key) => self.announce(announce::Event::Challenged { key }, context),
                 conflict::Command::Count => self.effects.push(Effect::Count),
-                conflict::Command::Report(line) => self.effects.push(Effect::Report(line)),
+                conflict::Command::Report(line) => self.effects.push(Effect::Report(Box::new(line))),
             }
         }
     }
@@ -433,10 +434,16 @@ impl Segment {
         }
     }
 
+    fn join_groups(&mut self, key: VipKey) {
+        if key.addr.is_ipv6() {
+            self.effects.push(Effect::JoinGroups(key));
+        }
+    }
+
     /// Stops probing an address. A conflict with its user no longer concerns this node.
     fn stop_probing(&mut self, key: VipKey, context: &Context<'_>) {
         self.probe(probing::Event::Forget(key), context);
-        self.effects.push(Effect::JoinGroups(key));
+        self.join_groups(key);
         if self.conflicts.about(&key).is_some_and(|conflict| conflict.what == What::InUse) {
             self.conflict(conflict::Event::Forgotten(key), context);
         }

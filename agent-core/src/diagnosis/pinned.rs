@@ -231,7 +231,7 @@ impl Contents {
 /// # Examples
 ///
 /// ```
-/// use vipward_core::{diagnosis::{answering::{Part, Silence}, pinned::State}};
+/// use vipward_core::{diagnosis::pinned::State, host::answering::{Part, Silence}};
 ///
 /// let mut state = State::sample();
 /// let held = state.contents.entries[0];

@@ -1,4 +1,4 @@
-//! Services: the agents' own index turns them into demands, and a stranger asks for VIPs.
+//! Services: the agents' own index turns them into demands.
 
 use std::collections::BTreeMap;
 

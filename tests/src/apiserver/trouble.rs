@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fastrand::Rng;
 use tokio::sync::watch;
 
 use super::request::{Action, Verb};
@@ -79,13 +80,13 @@ pub enum Often {
     Always,
     /// The next ones, this number.
     Next(u32),
-    /// This fraction of them, at random.
+    /// This fraction of them, drawn with a fixed seed.
     Fraction(f64),
 }
 
 impl Often {
     /// Returns true if the next request meets trouble, and counts it.
-    fn happens(&mut self) -> bool {
+    fn happens(&mut self, rng: &mut Rng) -> bool {
         match self {
             Self::Always => true,
             Self::Next(0) => false,
@@ -93,7 +94,7 @@ impl Often {
                 *left -= 1;
                 true
             }
-            Self::Fraction(fraction) => fastrand::f64() < *fraction,
+            Self::Fraction(fraction) => rng.f64() < *fraction,
         }
     }
 }
@@ -115,6 +116,7 @@ struct Trouble {
     matching: Matching,
     effect: Effect,
     often: Often,
+    rng: Rng,
 }
 
 /// All active trouble.
@@ -148,7 +150,7 @@ impl Troubles {
     pub(super) fn begin(&self, matching: Matching, effect: Effect, often: Often) -> TroubleId {
         let mut state = self.state();
         let id = state.new_id();
-        state.troubles.push(Trouble { id, matching, effect, often });
+        state.troubles.push(Trouble { id, matching, effect, often, rng: Rng::with_seed(id.0) });
         id
     }
 
@@ -185,13 +187,14 @@ impl Troubles {
         let mut state = self.state();
         let mut met = Met::default();
         for trouble in state.troubles.iter_mut().filter(|trouble| trouble.matching.matches(user, action)) {
+            let mut happens = || trouble.often.happens(&mut trouble.rng);
             match trouble.effect {
                 Effect::Delay(delay) => {
-                    met.delay += if trouble.often.happens() { delay } else { Duration::ZERO };
+                    met.delay += if happens() { delay } else { Duration::ZERO };
                 }
                 Effect::Answer(_) | Effect::Drop | Effect::DropAnswer | Effect::Hang => {
                     // An effect is not used up if an earlier effect prevails.
-                    if met.effect.is_none() && trouble.often.happens() {
+                    if met.effect.is_none() && happens() {
                         met.effect = Some(trouble.effect);
                     }
                 }

@@ -16,19 +16,35 @@ const LONGEST: usize = 512;
 /// Bytes that are often a limit.
 const LIMITS: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
-/// Returns `number` inputs: most are changed inputs of the corpus, some are random bytes.
+/// An input of the corpus, and its digest.
+type Digested<'a> = (u64, &'a [u8]);
+
+/// Returns `number` inputs: most are changed inputs of the corpus, some are random bytes. Each has a seed of
+/// its own, so one more input in the corpus changes few of them.
 pub(super) fn mutants(corpus: &[Vec<u8>], seed: u64, number: usize) -> Vec<Vec<u8>> {
-    let mut rng = Rng::with_seed(seed);
-    iter::repeat_with(|| mutant(&mut rng, corpus)).take(number).collect()
+    let corpus: Vec<_> = corpus.iter().map(|input| (digest(input), input.as_slice())).collect();
+    let mut seeds = Rng::with_seed(seed);
+    iter::repeat_with(|| mutant(&mut seeds.fork(), &corpus)).take(number).collect()
 }
 
-fn mutant(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
+fn digest(input: &[u8]) -> u64 {
+    input.iter().fold(0, |digest, byte| Rng::with_seed(digest ^ u64::from(*byte)).u64(..))
+}
+
+/// Chooses an input by its digest: its place in the corpus changes with the number of others.
+fn choose<'a>(rng: &mut Rng, corpus: &[Digested<'a>]) -> Option<&'a [u8]> {
+    let draw = rng.u64(..);
+    let chosen = corpus.iter().max_by_key(|(digest, _)| Rng::with_seed(digest ^ draw).u64(..));
+    chosen.map(|(_, input)| *input)
+}
+
+fn mutant(rng: &mut Rng, corpus: &[Digested<'_>]) -> Vec<u8> {
     let is_new = rng.u8(0..8) == 0;
-    let Some(input) = rng.choice(corpus).filter(|_| !is_new) else {
+    let Some(input) = choose(rng, corpus).filter(|_| !is_new) else {
         let length = rng.usize(0..=LONGEST);
         return random(rng, length);
     };
-    let mut input = input.clone();
+    let mut input = input.to_vec();
     for _ in 0..rng.usize(1..=CHANGES) {
         change(rng, &mut input, corpus);
     }
@@ -39,7 +55,7 @@ fn random(rng: &mut Rng, length: usize) -> Vec<u8> {
     iter::repeat_with(|| rng.u8(..)).take(length).collect()
 }
 
-fn change(rng: &mut Rng, input: &mut Vec<u8>, corpus: &[Vec<u8>]) {
+fn change(rng: &mut Rng, input: &mut Vec<u8>, corpus: &[Digested<'_>]) {
     let at = rng.usize(0..=input.len());
     let end = (at + rng.usize(1..=MANY)).min(input.len());
     match rng.u8(0..7) {
@@ -58,7 +74,7 @@ fn change(rng: &mut Rng, input: &mut Vec<u8>, corpus: &[Vec<u8>]) {
         }
         _ => {
             // The rest is that of another input.
-            if let Some(other) = rng.choice(corpus) {
+            if let Some(other) = choose(rng, corpus) {
                 input.truncate(at);
                 input.extend(&other[rng.usize(0..=other.len())..]);
             }

@@ -5,7 +5,7 @@
 //! - [`source`]: what each file defines and which paths it writes.
 //! - [`names`]: the file that defines what a path names, seen through re-exports.
 //! - [`circles`]: files that import each other.
-//! - [`order`]: rooms that import a room below them in their parent's list.
+//! - [`order`]: rooms that import a later room of their parent's list.
 //! - [`sizes`]: folders, lines and structs that are too large.
 
 mod circles;
@@ -28,9 +28,8 @@ fn faults(sources: &Sources) -> Result<Vec<String>> {
     let crates = source::crates(sources)?;
     let mut faults = Vec::new();
     for tree in &crates {
-        let arrows = names::arrows(tree);
-        faults.extend(circles::faults(&arrows));
-        faults.extend(order::faults(tree, &arrows));
+        faults.extend(circles::faults(&names::arrows(tree, false)));
+        faults.extend(order::faults(tree, &names::arrows(tree, true)));
     }
     faults.extend(sizes::folders(sources));
     faults.extend(sizes::lines(sources));

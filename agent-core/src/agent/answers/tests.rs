@@ -1,61 +1,48 @@
-use std::convert::Infallible;
-
-use vipward_common::Role;
+use vipward_common::{Role, Yield};
 
 use super::{
-    super::segment::{self, Segment},
+    super::{
+        fixtures::{ETH0, ETH1, PEER, SETTINGS, Site, at, entry},
+        host::Read,
+        segment::Segment,
+    },
     *,
 };
 use crate::{
     base::samples::{HOLDER, key},
     host::{
-        net::{ConnectedRoute, Interface},
+        placement::{Desired, DesiredEntry, Placement},
+        plan::Observed,
         stale::{Failure, Left},
     },
     records::NodeName,
-    segment::{announce, conflict, probing},
 };
 
-/// The interface of [`key`].
-const ETH0: u32 = 3;
-const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 /// Time for which a VIP may be silent.
 const GRACE: u64 = 3_000;
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
+const OWN: SeenEntry = SeenEntry { role: Role::Held, mac: HOLDER, yielded: false };
 
 /// An agent whose one VIP is said to be held here.
 struct Agent {
     answers: Answers,
-    view: NetView,
+    site: Site,
     host: Host,
     segment: Segment,
-    stale: Stale,
     unattached: BTreeMap<u32, String>,
     surroundings: Surroundings,
     said: Option<Said>,
-    entry: Option<SeenEntry>,
+    left_behind: Vec<IpAddr>,
+    entries: BTreeMap<u32, SeenEntry>,
 }
 
 impl Agent {
     /// Returns an agent that answers.
     fn new() -> Self {
-        let settings = segment::Settings {
-            announce: announce::Settings { refresh: Duration::from_mins(1), rate: 1_000 },
-            probe: probing::Settings::DEFAULT,
-            conflicts: conflict::Settings::DEFAULT,
-        };
-        let eth0 = Interface { mac: HOLDER, ..Interface::sample(ETH0, "eth0") };
-        let prefix = "10.0.0.0/16".parse().expect("a subnet");
-        let routes = vec![ConnectedRoute { prefix, interface: ETH0, metric: 0 }];
         Self {
             answers: Answers::start(Duration::from_millis(GRACE), at(0)),
-            view: NetView { interfaces: [(ETH0, eth0)].into(), routes, ..NetView::default() },
+            site: Site::new(),
             host: Host::start(0, at(0)),
-            segment: Segment::start(&settings, 1, at(0)),
-            stale: Stale::default(),
+            segment: Segment::start(&SETTINGS, 1, at(0)),
             unattached: BTreeMap::new(),
             surroundings: Surroundings {
                 fence: FenceState::Valid,
@@ -63,16 +50,18 @@ impl Agent {
                 interfaces: [(ETH0, (HOLDER, None))].into(),
             },
             said: Some(Said::Here { taken: true }),
-            entry: Some(SeenEntry { role: Role::Held, mac: HOLDER, yielded: false }),
+            left_behind: Vec::new(),
+            entries: [(ETH0, OWN)].into(),
         }
     }
 
-    fn examine(&mut self, millis: u64) -> Examined {
+    /// Examines the VIPs that are marked. Fails if an entry that is read is in `unreadable`.
+    fn try_examine(&mut self, millis: u64, unreadable: Option<u32>) -> Result<Examined, u32> {
         let known = Known {
-            view: &self.view,
+            view: &self.site.view,
             host: &self.host,
             segment: &self.segment,
-            stale: &self.stale,
+            stale: &self.site.stale,
             unattached: &self.unattached,
         };
         let (vip, said) = (key(10).addr, self.said.clone());
@@ -82,10 +71,16 @@ impl Agent {
                 .into_iter()
                 .collect()
         };
-        let read = |_, _| Ok::<_, Infallible>(self.entry);
-        let examined =
-            self.answers.examine(self.surroundings.clone(), Vec::new(), said, read, (&known, at(millis)));
-        examined.expect("invariant: reading cannot fail")
+        let read = |ifindex, _| match unreadable {
+            Some(unreadable) if unreadable == ifindex => Err(ifindex),
+            Some(_) | None => Ok(self.entries.get(&ifindex).copied()),
+        };
+        let left_behind = self.left_behind.clone();
+        self.answers.examine(self.surroundings.clone(), left_behind, said, read, (&known, at(millis)))
+    }
+
+    fn examine(&mut self, millis: u64) -> Examined {
+        self.try_examine(millis, None).expect("every entry can be read")
     }
 
     /// Returns the reason that is reported after the grace.
@@ -100,9 +95,9 @@ impl Agent {
 #[test]
 fn a_silent_vip_has_the_reason_that_comes_first() {
     type Change = fn(&mut Agent);
-    let rows: [(&str, Change, Option<&str>); 15] = [
+    let rows: [(&str, Change, Option<&str>); 21] = [
         ("it is answered", |_| {}, None),
-        ("it is not said to be held", |it| (it.said, it.entry) = (None, None), None),
+        ("it is not said to be held", |it| (it.said, it.entries) = (None, BTreeMap::new()), None),
         ("the fence is over", |it| it.surroundings.fence = FenceState::Over, Some("fence")),
         ("held over", |it| it.surroundings.fence = FenceState::HeldOver, None),
         (
@@ -115,11 +110,27 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
             |it| it.surroundings.interfaces = [(ETH0, (PEER, None))].into(),
             Some("eth0: "),
         ),
+        ("handed over", |it| _ = it.entries.insert(ETH0, SeenEntry { role: Role::Handover, ..OWN }), None),
+        ("silent here, and held on another interface", |it| also(it, Some(InterfaceFault::Down), None), None),
+        ("held here, and silent on another interface", |it| also(it, None, Some(InterfaceFault::Down)), None),
         (
-            "handed over",
-            |it| it.entry = Some(SeenEntry { role: Role::Handover, mac: HOLDER, yielded: false }),
+            "guarded here, and silent on another interface",
+            |it| {
+                also(it, None, Some(InterfaceFault::Down));
+                foreign(it, false);
+            },
+            Some("eth1: "),
+        ),
+        (
+            "no entry here, and held on another interface",
+            |it| {
+                also(it, None, None);
+                it.entries.remove(&ETH0);
+            },
             None,
         ),
+        ("its address may be in use", holds_back, None),
+        ("its entry went after it was yielded", yielded, Some("the program gave way to 02:00:00:00:00:09")),
         ("yielded", |it| foreign(it, true), Some("the program gave way to 02:00:00:00:00:09")),
         (
             "the entry cannot be written",
@@ -129,18 +140,18 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
         ("no entry can be written", |it| stale(it, None), Some("full")),
         (
             "no entry, and the fence is over",
-            |it| (it.entry, it.surroundings.fence) = (None, FenceState::Over),
+            |it| (it.entries, it.surroundings.fence) = (BTreeMap::new(), FenceState::Over),
             Some("fence"),
         ),
         (
             "no interface in its subnet",
-            |it| (it.entry, it.view.routes) = (None, vec![]),
+            |it| (it.entries, it.site.view.routes) = (BTreeMap::new(), vec![]),
             Some("no interface that the program"),
         ),
         (
             "its interface could not be attached",
             |it| {
-                (it.entry, it.view.routes) = (None, vec![]);
+                (it.entries, it.site.view.routes) = (BTreeMap::new(), vec![]);
                 it.unattached.insert(ETH0, "refused by the driver".to_owned());
             },
             Some("refused by the driver"),
@@ -148,7 +159,7 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
         ("guarded, although it was taken", |it| foreign(it, false), Some("the program has no entry")),
         (
             "claimed, and not taken",
-            |it| (it.entry, it.said) = (None, Some(Said::Here { taken: false })),
+            |it| (it.entries, it.said) = (BTreeMap::new(), Some(Said::Here { taken: false })),
             Some("its claim names this node"),
         ),
     ];
@@ -166,25 +177,50 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
 }
 
 fn foreign(agent: &mut Agent, yielded: bool) {
-    agent.entry = Some(SeenEntry { role: Role::Foreign, mac: PEER, yielded });
+    agent.entries.insert(ETH0, SeenEntry { role: Role::Foreign, mac: PEER, yielded });
+}
+
+/// Has the agent hold the VIP on a second interface too. Each of the two may have a fault.
+fn also(agent: &mut Agent, fault: Option<InterfaceFault>, other: Option<InterfaceFault>) {
+    agent.entries.insert(ETH1, OWN);
+    agent.surroundings.interfaces = [(ETH0, (HOLDER, fault)), (ETH1, (HOLDER, other))].into();
+}
+
+fn holds_back(agent: &mut Agent) {
+    let entries = [(key(10), DesiredEntry::new(Role::Held, HOLDER))].into();
+    let mut desired = Desired { entries, ..Desired::default() };
+    agent.segment.hold_back(&mut desired, &Observed::default(), &agent.site.context());
+    agent.entries.clear();
+}
+
+/// Has the host reconcile a yielded entry, which goes with its interface then.
+fn yielded(agent: &mut Agent) {
+    let entries = [(key(10), entry(Role::Held, HOLDER, 7))].into();
+    let yields = [(0, Yield { mac: PEER.0, generation: 7 })].into();
+    let observed = Observed { entries, yields, ..Observed::default() };
+    let (placement, placed) = (Placement::default(), BTreeMap::new());
+    let read = Read { yields: 1, observed, placement, placed, attached: &BTreeSet::new() };
+    let listed = [key(10).addr].into_iter();
+    agent.host.plan(&mut agent.segment, read, (listed, false), &agent.site.context());
+    agent.entries.clear();
 }
 
 fn stale(agent: &mut Agent, interface: Option<&str>) {
     let failure =
         Failure { left: Left::Silent, interface: interface.map(ToOwned::to_owned), error: "full".to_owned() };
-    agent.stale.on_tried(|_| true, |_| true, [(key(10).addr, failure)].into());
-    agent.entry = None;
+    agent.site.stale.on_tried(|_| true, |_| true, [(key(10).addr, failure)].into());
+    agent.entries.clear();
 }
 
 #[test]
 fn silence_is_reported_after_its_grace_and_its_end_once() {
     let mut agent = Agent::new();
-    agent.entry = None;
+    agent.entries.clear();
     assert!(agent.examine(0).begun.is_empty());
     assert!(agent.answers.is_silent(key(10).addr) && agent.answers.reason(key(10).addr).is_none());
     assert_eq!(agent.answers.next_deadline(), Some(at(GRACE)));
     assert_eq!(agent.examine(GRACE).begun, [key(10).addr]);
-    agent.entry = Agent::new().entry;
+    agent.entries = Agent::new().entries;
     assert!(agent.examine(4_000).over.is_empty(), "it was not marked");
     agent.answers.examine_some([key(10).addr]);
     assert_eq!(agent.examine(5_000).over, [key(10).addr]);
@@ -197,8 +233,12 @@ fn all_vips_are_examined_after_a_change_that_concerns_all() {
     assert_eq!((all(&mut agent, 0), all(&mut agent, 1_000)), (1, 0));
     agent.surroundings.fence = FenceState::HeldOver;
     assert_eq!((all(&mut agent, 2_000), all(&mut agent, 3_000)), (1, 0));
+    agent.surroundings.any_yielded = true;
+    assert_eq!((all(&mut agent, 4_000), all(&mut agent, 5_000)), (1, 0));
+    agent.surroundings.interfaces = [(ETH0, (PEER, None))].into();
+    assert_eq!((all(&mut agent, 6_000), all(&mut agent, 7_000)), (1, 0));
     agent.answers.examine_all();
-    assert_eq!(all(&mut agent, 4_000), 1);
+    assert_eq!(all(&mut agent, 8_000), 1);
 }
 
 #[test]
@@ -212,10 +252,31 @@ fn examinations_keep_their_pace() {
 }
 
 #[test]
-fn the_end_of_another_session_is_a_reason_of_its_own() {
+fn the_end_of_another_session_is_a_reason_of_its_own_and_found_without_a_mark() {
     let mut agent = Agent::new();
-    agent.said = Some(Said::Ended(NodeName::from("b")));
-    agent.examine(0);
-    agent.examine(GRACE);
+    agent.said = None;
+    assert!(agent.examine(0).all.is_empty());
+    (agent.said, agent.left_behind) = (Some(Said::Ended(NodeName::from("b"))), vec![key(10).addr]);
+    agent.examine(1_000);
+    assert_eq!(agent.examine(1_000 + GRACE).begun, [key(10).addr]);
     assert_eq!(agent.answers.reason(key(10).addr), Some(&Unanswered::SessionEnded(NodeName::from("b"))));
+}
+
+#[test]
+fn another_grace_applies_to_what_falls_silent_from_now_on() {
+    let mut agent = Agent::new();
+    agent.answers.configure(Duration::from_millis(GRACE * 2));
+    agent.entries.clear();
+    assert!(agent.examine(0).begun.is_empty());
+    agent.answers.configure(Duration::ZERO);
+    assert_eq!(agent.answers.next_deadline(), Some(at(GRACE * 2)));
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_an_error_and_no_silence() {
+    let mut agent = Agent::new();
+    also(&mut agent, Some(InterfaceFault::Down), None);
+    assert_eq!(agent.try_examine(0, Some(ETH1)).expect_err("it is reported"), ETH1);
+    assert!(!agent.answers.is_silent(key(10).addr));
+    assert_eq!(agent.examine(1_000).all.len(), 1, "all are examined the next time");
 }

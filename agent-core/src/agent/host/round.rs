@@ -19,6 +19,8 @@ pub struct Round {
     pub(super) placement: Placement,
     pub(super) placed: BTreeMap<IpAddr, u32>,
     pub(super) yields: u64,
+    /// True if the source knew the VIPs.
+    pub(super) is_known: bool,
     /// The VIPs whose entries are not as they should be.
     pub(super) unchanged: BTreeMap<IpAddr, Failure>,
     /// The number of those that were to stay silent.

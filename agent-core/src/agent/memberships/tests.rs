@@ -1,20 +1,16 @@
 use vipward_common::MacAddr;
 
-use super::*;
-use crate::host::net::Interface;
-
-const ETH0: u32 = 3;
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
+use super::{
+    super::fixtures::{self, ETH0, Site, at},
+    *,
+};
 
 fn key(vip: &str) -> VipKey {
     VipKey::new(ETH0, vip.parse::<IpAddr>().expect("an address"))
 }
 
 fn entry(role: Role) -> VipEntry {
-    VipEntry { mac: MacAddr::ZERO.0, generation: 1, role, slot: 0, until_ns: 0 }
+    fixtures::entry(role, MacAddr::ZERO, 1)
 }
 
 /// Makes the changes that are planned. Returns true for each join.
@@ -101,7 +97,6 @@ fn changes_are_due_at_once_readings_after_a_link_is_down_and_both_again_after_a_
 
 #[test]
 fn what_the_kernel_refuses_is_told_in_words_with_the_number_of_the_others() {
-    let view = NetView { interfaces: [(ETH0, Interface::sample(ETH0, "eth0"))].into(), ..NetView::default() };
     let mut memberships = Memberships::default();
     for vip in ["fd00::10", "fd00::11"] {
         memberships.on_entry(&key(vip), Some(&entry(Role::Held)), false, at(0));
@@ -109,7 +104,7 @@ fn what_the_kernel_refuses_is_told_in_words_with_the_number_of_the_others() {
     while let Some(command) = memberships.next(true) {
         memberships.on_refused(command, "no buffer space".to_owned());
     }
-    let problems: Vec<_> = memberships.problems(&view).collect();
+    let problems: Vec<_> = memberships.problems(&Site::new().view).collect();
     assert_eq!(problems.len(), 1, "{problems:?}");
     for part in ["and 1 more", "may not reach eth0", "failed to join the group: no buffer space"] {
         assert!(problems[0].contains(part), "{part:?} in {}", problems[0]);

@@ -100,6 +100,11 @@ impl Segment {
         self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr)
     }
 
+    /// Returns the addresses that are being probed, rest or are queued.
+    pub fn asked(&self) -> impl Iterator<Item = IpAddr> {
+        self.prober.all_asked().map(|key| key.addr)
+    }
+
     /// Returns the number of probed addresses without any result yet.
     pub fn undecided(&self) -> usize {
         self.prober.undecided()

@@ -1,3 +1,4 @@
+mod deadlines;
 mod holding_back;
 mod listening;
 mod yielding;
@@ -7,62 +8,19 @@ use std::time::Duration;
 use ipnet::IpNet;
 use vipward_common::OPER_REQUEST;
 
-use super::*;
+use super::{
+    super::fixtures::{ETH0, ETH1, PEER, SETTINGS, Site, at, entry, event_about},
+    *,
+};
 use crate::{
     base::samples::{HOLDER, key, last_octet, stranger},
-    host::{net::Vital, stale::Stale},
-    segment::conflict::{Line, Right},
+    segment::conflict::Line,
 };
 
-/// The interface of [`key`].
-const ETH0: u32 = 3;
-const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
-
-/// The source's word on all VIPs.
-#[derive(Clone, Copy)]
-struct Source {
-    right: Right,
-    may_take_back: bool,
-    must_be_free: bool,
-}
-
-impl Authority for Source {
-    fn right(&self, _vip: IpAddr, _mac: MacAddr, _now: Monotonic) -> Right {
-        self.right
-    }
-
-    fn may_take_back(&self, _vip: IpAddr) -> bool {
-        self.may_take_back
-    }
-
-    fn must_be_free(&self, _vip: IpAddr) -> bool {
-        self.must_be_free
-    }
-
-    fn is_vacant(&self, _vip: IpAddr) -> bool {
-        unreachable!("the segment does not ask")
-    }
-
-    fn is_known(&self) -> bool {
-        unreachable!("the segment does not ask")
-    }
-
-    fn may_begin_answering(&self, _now: Monotonic) -> bool {
-        unreachable!("the segment does not ask")
-    }
-
-    fn must_hear(&self) -> Option<Vital> {
-        unreachable!("the segment does not ask")
-    }
-}
-
-/// A host with one interface, an agent that has started, and no VIP.
+/// A host with an agent that has started, and no VIP.
 struct Host {
     segment: Segment,
-    view: NetView,
-    stale: Stale,
-    source: Source,
-    millis: u64,
+    site: Site,
 }
 
 impl Host {
@@ -74,31 +32,11 @@ impl Host {
 
     /// Returns a host whose agent does not have the fence yet.
     fn that_starts() -> Self {
-        let settings = Settings {
-            announce: announce::Settings { refresh: Duration::from_mins(1), rate: 1_000 },
-            probe: probing::Settings::DEFAULT,
-            conflicts: conflict::Settings::DEFAULT,
-        };
-        let eth0 = Interface { mac: HOLDER, ..Interface::sample(ETH0, "eth0") };
-        let eth1 = Interface::sample(ETH0 + 1, "eth1");
-        Self {
-            segment: Segment::start(&settings, 1, Monotonic::from_nanos(0)),
-            view: NetView { interfaces: [(ETH0, eth0), (ETH0 + 1, eth1)].into(), ..NetView::default() },
-            stale: Stale::default(),
-            source: Source { right: Right::NoClaims, may_take_back: true, must_be_free: true },
-            millis: 0,
-        }
+        Self { segment: Segment::start(&SETTINGS, 1, at(0)), site: Site::new() }
     }
 
     fn with<T>(&mut self, act: impl FnOnce(&mut Segment, &Context<'_>) -> T) -> T {
-        let context = Context {
-            view: &self.view,
-            peers: &[PEER],
-            stale: &self.stale,
-            authority: &self.source,
-            now: Monotonic::from_nanos(self.millis * 1_000_000),
-        };
-        act(&mut self.segment, &context)
+        act(&mut self.segment, &self.site.context())
     }
 
     fn on(&mut self, input: Input<'_>) -> Vec<String> {
@@ -107,10 +45,10 @@ impl Host {
 
     /// Lets time pass, with a tick every ten milliseconds.
     fn wait(&mut self, millis: u64) -> Vec<String> {
-        let end = self.millis + millis;
+        let end = self.site.millis + millis;
         let mut all = Vec::new();
-        while self.millis < end {
-            self.millis += 10;
+        while self.site.millis < end {
+            self.site.millis += 10;
             all.extend(self.on(Input::Tick));
         }
         all
@@ -127,34 +65,28 @@ impl Host {
     }
 
     fn change(&mut self, change: impl FnOnce(&mut NetView)) -> Vec<String> {
-        let before = self.view.clone();
-        change(&mut self.view);
+        let before = self.site.view.clone();
+        change(&mut self.site.view);
         self.on(Input::Network(&before))
     }
 
-    fn eth0(&mut self) -> &mut Interface {
-        self.view.interfaces.get_mut(&ETH0).expect("invariant: the host has it")
+    fn has_carrier(&mut self, carrier: bool) -> Vec<String> {
+        self.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = carrier)
+    }
+
+    fn configure(&mut self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = SETTINGS;
+        change(&mut settings);
+        self.segment.configure(&settings, self.site.now());
     }
 }
 
-fn entry(role: Role, mac: MacAddr, generation: u16) -> VipEntry {
-    VipEntry { mac: mac.0, generation, role, slot: 0, until_ns: 0 }
+fn v6() -> VipKey {
+    VipKey::new(ETH0, "fd00::10".parse::<IpAddr>().expect("an address"))
 }
 
 fn event(kind: EventKind, mac: MacAddr) -> Event {
-    let IpAddr::V4(vip) = key(10).addr else { panic!("invariant: of IPv4") };
-    Event {
-        at_ns: 0,
-        swallowed: 0,
-        kind,
-        ifindex: ETH0,
-        oper: OPER_REPLY,
-        vip: vip.to_ipv6_mapped().octets(),
-        sha: mac.0,
-        source: mac.0,
-        holder: HOLDER.0,
-        _pad: [0; 4],
-    }
+    event_about(10, kind, mac)
 }
 
 fn words(effects: &[Effect]) -> Vec<String> {
@@ -172,13 +104,16 @@ fn word(effect: &Effect) -> String {
             format!("repeat {} to {former}", vip(key))
         }
         Effect::Probe(key) => format!("probe {}", vip(key)),
+        Effect::ShowPort(key) => format!("show port {}", vip(key)),
         Effect::ProbeHeld(key) => format!("probe held {}", vip(key)),
         Effect::Count => "count".to_owned(),
-        Effect::Report(Line::Began { conflict, .. }) => format!("began {}", about(conflict)),
-        Effect::Report(Line::NewOffender { conflict, .. }) => format!("grows {}", about(conflict)),
-        Effect::Report(Line::GoesOn { conflict, .. }) => format!("goes on {}", about(conflict)),
-        Effect::Report(Line::Ended { conflict, why }) => format!("ended {}: {}", about(conflict), why.name()),
-        Effect::Report(Line::TooMany { .. }) => "too many".to_owned(),
+        Effect::Report(line) => match &**line {
+            Line::Began { conflict, .. } => format!("began {}", about(conflict)),
+            Line::NewOffender { conflict, .. } => format!("grows {}", about(conflict)),
+            Line::GoesOn { conflict, .. } => format!("goes on {}", about(conflict)),
+            Line::Ended { conflict, why } => format!("ended {}: {}", about(conflict), why.name()),
+            Line::TooMany { .. } => "too many".to_owned(),
+        },
         Effect::Probed { key, probed: Probed::Free } => format!("free {}", vip(key)),
         Effect::Probed { key, probed: Probed::InUse { by_peer, .. } } => {
             format!("in use {}{}", vip(key), if *by_peer { " by a peer" } else { "" })
@@ -256,13 +191,12 @@ fn a_former_holder_gets_repetitions_of_the_first_announcement() {
 
 #[test]
 fn what_follows_an_announcement_depends_on_family_and_round() {
-    let v6 = VipKey::new(ETH0, "fd00::10".parse::<IpAddr>().expect("an address"));
     let rows: [(VipKey, Round, &[&str]); 4] = [
         (key(10), Round::Taking(0), &["first announced 10"]),
         (key(10), Round::Taking(1), &[]),
         // Switches that bind addresses to ports learn the port from it (RFC 6620).
-        (v6, Round::Taking(0), &["first announced 16", "probe 16"]),
-        (v6, Round::Refresh, &[]),
+        (v6(), Round::Taking(0), &["first announced 16", "show port 16"]),
+        (v6(), Round::Refresh, &[]),
     ];
     for (key, round, expected) in rows {
         assert_eq!(Host::new().on(Input::Announced { key, round }), *expected, "{key:?} {round:?}");
@@ -274,12 +208,12 @@ fn a_vip_is_announced_again_only_where_it_is_held() {
     let mut host = Host::new();
     host.takes(key(10));
     host.wait(10);
-    let elsewhere = VipKey::new(ETH0 + 1, key(10).addr);
+    let elsewhere = VipKey::new(ETH1, key(10).addr);
     assert_eq!(host.on(Input::Challenged(elsewhere)), [""; 0], "a claim on another segment");
     assert_eq!(host.on(Input::AnnounceAgain(key(11).addr)), [""; 0], "a VIP that is not held");
     assert_eq!(host.on(Input::Challenged(key(10))), ["announce 10 Defence"]);
     assert_eq!(host.on(Input::AnnounceAgain(key(10).addr)), [""; 0], "once in ten seconds (RFC 5227)");
-    host.millis += 10_000;
+    host.site.millis += 10_000;
     assert_eq!(
         host.on(Input::AnnounceAgain(key(10).addr)).first().map(String::as_str),
         Some("announce 10 Defence")
@@ -293,14 +227,24 @@ fn an_interface_that_fails_over_has_its_own_vips_announced() {
     host.takes(key(11));
     host.wait(3_000);
     let notice = |ifindex| BTreeSet::from([Notice { ifindex, kind: failover::NoticeKind::Failover }]);
-    let at = Monotonic::from_nanos(host.millis * 1_000_000);
-    let other = notice(ETH0 + 1);
+    let at = host.site.now();
+    let other = notice(ETH1);
     assert_eq!(host.on(Input::Notices { notices: &other, lost_since: None, at }), [""; 0]);
     let announced = host.on(Input::Notices { notices: &notice(ETH0), lost_since: None, at });
     assert_eq!(announced[0], "note: 3 failed over, 2 VIPs");
     let mut rounds = announced[1..].to_vec();
     rounds.extend(host.wait(50));
     assert_eq!(rounds, ["announce 10 Failover", "announce 11 Failover"]);
+
+    // Notifications were lost, and the view shows whether a bond has another active port.
+    for (active, note) in [(1, None), (2, Some("note: 3 failed over, 2 VIPs"))] {
+        host.site.interface(ETH0).active_port = Some(1);
+        let before = host.site.view.clone();
+        host.site.interface(ETH0).active_port = Some(active);
+        let (notices, at) = (&BTreeSet::new(), host.site.now());
+        let words = host.on(Input::Notices { notices, lost_since: Some(&before), at });
+        assert_eq!(words.first().map(String::as_str), note, "port {active}");
+    }
 }
 
 #[test]
@@ -308,9 +252,9 @@ fn a_carrier_that_goes_and_returns_stops_and_begins_what_needs_it() {
     let mut host = Host::new();
     host.takes(key(10));
     host.wait(10);
-    assert_eq!(host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = false), [""; 0]);
+    assert_eq!(host.has_carrier(false), [""; 0]);
     assert_eq!(host.wait(5_000), [""; 0], "no round leaves without carrier");
-    let back = host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = true);
+    let back = host.has_carrier(true);
     assert_eq!(back, ["announce 10 Taking(0)"]);
     assert_eq!(host.change(|view| drop(view.interfaces.remove(&ETH0))), [""; 0]);
     assert_eq!(host.wait(5_000), [""; 0], "a VIP goes with its interface");
@@ -337,4 +281,29 @@ fn the_deadline_is_the_earliest_of_all_parts() {
     assert_eq!(host.segment.next_deadline(), None);
     host.on(Input::Started);
     assert!(host.segment.next_deadline().is_some(), "held VIPs are probed in rounds");
+}
+
+/// The part, the change of its settings, and the effect that only they have.
+type Changed = (&'static str, fn(&mut Settings), &'static str);
+
+#[test]
+fn other_settings_apply_to_each_part() {
+    const SHORT: Duration = Duration::from_secs(5);
+    let rows: [Changed; 3] = [
+        ("announcing", |it| it.announce.refresh = SHORT, "announce 10 Refresh"),
+        ("probing", |it| it.probe.repeat = Some(SHORT), "probe held 10"),
+        ("conflicts", |it| it.conflicts.quiet = SHORT, "ended held 10: no claims any more"),
+    ];
+    for (what, change, expected) in rows {
+        for is_changed in [false, true] {
+            let mut host = Host::new();
+            host.takes(key(10));
+            host.hears(event(EventKind::Conflict, stranger(1)));
+            host.wait(6_000);
+            if is_changed {
+                host.configure(change);
+            }
+            assert_eq!(host.wait(20_000).contains(&expected.to_owned()), is_changed, "{what}");
+        }
+    }
 }

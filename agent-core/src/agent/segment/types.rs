@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The word of the source of the VIPs on each of them.
+/// What the source of the VIPs decides about them.
 pub trait Authority {
     /// Returns a peer's right to announce a VIP.
     fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right;
@@ -56,7 +56,7 @@ pub struct Context<'a> {
     pub peers: &'a [MacAddr],
     /// VIPs whose entries could not be written.
     pub stale: &'a Stale,
-    /// The rights to the VIPs.
+    /// What the source of the VIPs decides about them.
     pub authority: &'a dyn Authority,
     /// The time.
     pub now: Monotonic,
@@ -175,12 +175,14 @@ pub enum Effect {
     Announce(announce::Command),
     /// Probe an address. [`Input::NotSent`] follows on failure.
     Probe(VipKey),
+    /// Send one probe after an announcement, from which switches learn the port. No result is wanted.
+    ShowPort(VipKey),
     /// Ask for a VIP that this node holds, if the maps say by then that it does.
     ProbeHeld(VipKey),
     /// Read the program's counts of claims. [`Input::Counted`] follows.
     Count,
     /// Log a line about a conflict, and show it where its kind is shown.
-    Report(Line),
+    Report(Box<Line>),
     /// Pass the result of a probe to the source.
     Probed {
         /// The VIP.
@@ -188,18 +190,18 @@ pub enum Effect {
         /// The result.
         probed: Probed,
     },
-    /// An entry is written by which this node answers for a VIP, which is not announced yet.
-    /// [`Input::Succeeded`] may follow.
+    /// An entry is written by which this node answers for a VIP, which is not announced yet. If its
+    /// former holder may still answer, [`Input::Succeeded`] follows after the other effects.
     Taken(VipKey),
     /// A VIP was announced for the first time since this node took it.
     FirstAnnounced(IpAddr),
-    /// Bring the memberships in the groups of a VIP's solicitations up to date.
+    /// Bring the memberships in the group of an IPv6 VIP's solicitations up to date.
     JoinGroups(VipKey),
     /// Take these VIPs back, which were announced with the MACs of peers of which none answers.
     TakeBack(BTreeMap<IpAddr, MacAddr>),
-    /// Reconcile the kernel's state now.
+    /// Read and reconcile everything at the next deadline, which is now.
     Reconcile,
-    /// Reconcile the kernel's state after the next look at the network, even if that has not changed.
+    /// Reconcile everything after the next look at the network, even if that has not changed.
     Unsettle,
     /// Log what has happened.
     Note(Note),

@@ -183,16 +183,17 @@ impl Refusal {
             Self::OwnAddress { .. }
             | Self::NextHop { .. }
             | Self::NameServer
-            | Self::ApiServer
-            | Self::Network { .. }
-            | Self::Broadcast { .. }
-            | Self::Routers { .. } => true,
+            | Self::ApiServer => true,
             Self::ThisHost
             | Self::Loopback
             | Self::Multicast
             | Self::Reserved
             | Self::Mapped
             | Self::LinkLocal
+            // Its subnet is in a Lease.
+            | Self::Network { .. }
+            | Self::Broadcast { .. }
+            | Self::Routers { .. }
             | Self::Node { .. }
             | Self::NodeInterface { .. }
             | Self::NodeGateway { .. }

@@ -1,5 +1,4 @@
-//! Announcing: passes events to the announcer. Sends while the
-//! maps say that this node holds the VIP.
+//! Sends announcements, while the maps say that this node holds the VIP.
 
 use tracing::{debug, warn};
 use vipward_common::{Fence, FenceState, MacAddr, Role, VipKey, WireState};

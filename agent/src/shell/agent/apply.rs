@@ -57,9 +57,9 @@ impl<S: Source> EventLoop<S> {
     }
 
     async fn try_reconcile(&mut self, reclaim: bool) -> Result<(), RunError> {
-        self.host.unsettle();
         let yields = self.plane.maps().yields()?.total;
         let entries = self.plane.maps().entries()?;
+        self.host.on_read(&entries);
         let placed = plan::placed(&entries);
         let placement = self.place(&placed, &|key| entries.contains_key(key));
         let observed = self.observed(entries, placement.desired.entries.len()).await?;
@@ -100,8 +100,7 @@ impl<S: Source> EventLoop<S> {
         if !self.plane.is_pinned()? {
             round.note([PINS_ARE_MISSING.to_owned()]);
         }
-        let is_known = self.source.is_known();
-        let End { changes, problems } = self.host.end(round, failures, (&mut self.stale, is_known), now()?);
+        let End { changes, problems } = self.host.end(round, failures, &mut self.stale, now()?);
         self.log_stale(&changes);
         self.problems.replace(problems);
         Ok(())

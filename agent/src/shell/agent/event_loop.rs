@@ -159,7 +159,7 @@ impl<S: Source> EventLoop<S> {
 
     pub(super) async fn on_deadline(&mut self) -> Result<(), RunError> {
         let began = now()?;
-        if self.host.is_due(began) {
+        if self.host.begin_if_due(began) {
             self.observe().await?;
         }
         // With very many VIPs, observing takes longer than a pace allows its items to be late.
@@ -221,7 +221,7 @@ impl<S: Source> EventLoop<S> {
     }
 }
 
-/// Returns the settings of what is done on the segments.
+/// Returns the settings of announcing, probing and conflicts.
 pub(super) fn settings(config: &Config) -> segment::Settings {
     segment::Settings { announce: config.announce, probe: config.probe, conflicts: config.conflicts }
 }

@@ -1,4 +1,4 @@
-//! Hears the neighbour solicitations for IPv6 VIPs: memberships follow the entries.
+//! Reads and changes the memberships in the groups of solicitations for IPv6 VIPs.
 
 use tracing::{debug, warn};
 use vipward_common::VipKey;

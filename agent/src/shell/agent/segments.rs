@@ -45,8 +45,10 @@ impl<S: Source> EventLoop<S> {
     }
 
     pub(super) fn carry_out_effects(&mut self, effects: Vec<Effect>) -> Result<(), RunError> {
-        // No effect changes an entry, so one reading is enough for all.
+        // No effect changes an entry; of the program's own changes, `Standing` says why one reading is
+        // enough for all.
         let mut standing = None;
+        let mut succeeded = Vec::new();
         for effect in effects {
             match effect {
                 Effect::Announce(command) => {
@@ -58,6 +60,7 @@ impl<S: Source> EventLoop<S> {
                         self.on_segment(Input::NotSent(key))?;
                     }
                 }
+                Effect::ShowPort(key) => _ = self.ask(key, None),
                 Effect::ProbeHeld(key) => {
                     let standing = standing.get_or_insert_with(|| self.standing());
                     // A node that has lost a VIP does not probe in its name.
@@ -72,9 +75,8 @@ impl<S: Source> EventLoop<S> {
                 Effect::Report(line) => self.report_conflict(&line)?,
                 Effect::Probed { key, probed } => self.source.note_probed(key.addr, probed, now()?),
                 Effect::Taken(key) => {
-                    if let Some(former) = self.source.note_taken(key, now()?) {
-                        self.on_segment(Input::Succeeded { key, former })?;
-                    }
+                    let former = self.source.note_taken(key, now()?);
+                    succeeded.extend(former.map(|former| Input::Succeeded { key, former }));
                 }
                 Effect::FirstAnnounced(vip) => self.source.note_announced(vip, now()?),
                 Effect::JoinGroups(key) => self.hear_questions(key)?,
@@ -92,7 +94,7 @@ impl<S: Source> EventLoop<S> {
                 Effect::Note(note) => self.log_note(&note)?,
             }
         }
-        Ok(())
+        succeeded.into_iter().try_for_each(|input| self.on_segment(input))
     }
 
     fn log_note(&self, note: &Note) -> Result<(), RunError> {

@@ -117,7 +117,7 @@ impl<S: Source> EventLoop<S> {
             })
         });
         let conflicts = self.segment.conflicts().map(|conflict| self.conflict_state(conflict, now));
-        let probed = self.segment.probed().into_iter().map(|key| key.addr.to_string());
+        let probed = self.segment.asked().map(|vip| vip.to_string());
         let stale = self.stale.all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
         json!({
             "mode": self.source.mode().name(),

@@ -17,7 +17,7 @@ fn the_same_seed_gives_the_same_inputs_and_another_one_others() {
     for byte in inputs.iter().flatten() {
         hash = hash.wrapping_mul(31).wrapping_add((*byte).into());
     }
-    assert_eq!(hash, 8_895_299_120_457_500_778);
+    assert_eq!(hash, 12_092_385_201_862_870_754);
 }
 
 #[test]
@@ -29,6 +29,15 @@ fn most_inputs_are_changed_ones_of_the_corpus_and_nearly_all_differ() {
     assert!(longest.is_some_and(|longest| (300..=LONGEST).contains(&longest)), "{longest:?}");
     let different = inputs.iter().collect::<BTreeSet<_>>().len();
     assert!(different > 700, "{different}");
+}
+
+#[test]
+fn one_more_input_in_the_corpus_changes_few_others() {
+    let more = [vec![b"a new one".to_vec()], corpus()].concat();
+    let (old, new) = (mutants(&corpus(), 1, 1_000), mutants(&more, 1, 1_000));
+    // A quarter are now changes of the new one, and more are joined with it.
+    let same = old.iter().zip(&new).filter(|(old, new)| old == new).count();
+    assert!((600..800).contains(&same), "{same}");
 }
 
 #[test]

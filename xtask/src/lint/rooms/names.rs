@@ -7,15 +7,20 @@ use super::source::{Crate, Path};
 /// Names that each file of a crate imports, by the file that defines them.
 pub(super) type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// Returns what the files of a crate import from each other.
-pub(super) fn arrows(tree: &Crate) -> Arrows {
+/// Returns what the files of a crate import from each other. Without `with_reexports`, a re-export is an
+/// import only if the module's own code writes the name.
+pub(super) fn arrows(tree: &Crate, with_reexports: bool) -> Arrows {
     let mut arrows = Arrows::new();
     for (scope, module) in tree {
-        // A re-export is an import if the module's own code writes the name.
-        let uses = module.uses.iter().filter(|import| !import.is_exported).map(|import| &import.path);
-        for path in uses.chain(&module.paths) {
-            let target = Names { tree, seen: BTreeSet::new() }.resolve(scope, path);
-            let Some(Target::Item(definer, name)) = target else { continue };
+        let uses = module.uses.iter().filter(|import| with_reexports || !import.is_exported);
+        let uses = uses.map(|import| (&import.path, import.is_exported));
+        for (path, is_exported) in uses.chain(module.paths.iter().map(|path| (path, false))) {
+            let (definer, name) = match (Names { tree, seen: BTreeSet::new() }).resolve(scope, path) {
+                Some(Target::Item(definer, name)) => (definer, name),
+                // A module, or all of it.
+                Some(Target::Module(module)) if is_exported => (module, "*".to_owned()),
+                _ => continue,
+            };
             if definer != *scope {
                 let imports = arrows.entry(module.file.clone()).or_default();
                 imports.entry(tree[&definer].file.clone()).or_default().insert(name);

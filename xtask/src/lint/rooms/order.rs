@@ -1,4 +1,4 @@
-//! Finds rooms that import a room below them in their parent's list.
+//! Finds rooms that import a later room of their parent's list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,26 @@ use super::{
     source::{Crate, Module, Path},
 };
 
-/// Begins the line above a list of rooms.
-const HEADING: &str = "Rooms, lowest first.";
+/// The line above a list of rooms.
+pub(super) const HEADING: &str = "Rooms, lowest first. Each imports only rooms above it in this list.";
+
+/// What only that line may contain.
+const LIKE_HEADING: &str = "lowest first";
 
 /// Modules that must list their rooms, and how many they may have.
-const HOUSES: &[(&str, usize)] = &[("agent-core/src/lib.rs", 14), ("agent/src/shell.rs", 10)];
+pub(super) const HOUSES: &[(&str, usize)] = &[
+    ("agent-common/src/lib.rs", 24),
+    ("agent-core/src/lib.rs", 14),
+    ("agent-core/src/ownership.rs", 24),
+    ("agent-core/src/pools.rs", 24),
+    ("agent-core/src/services.rs", 24),
+    ("agent/src/lib.rs", 24),
+    ("agent/src/shell.rs", 10),
+    ("agent/src/shell/kube.rs", 24),
+    ("bench/src/main.rs", 24),
+    ("simulation/src/lib.rs", 24),
+    ("tests/src/lib.rs", 24),
+];
 
 /// Returns what is wrong with the lists of rooms, and each import that runs against one.
 pub(super) fn faults(tree: &Crate, arrows: &Arrows) -> Vec<String> {
@@ -19,6 +34,9 @@ pub(super) fn faults(tree: &Crate, arrows: &Arrows) -> Vec<String> {
     for (path, module) in tree {
         let file = &module.file;
         let house = HOUSES.iter().find(|(house, _)| house == file);
+        let is_bad = |line: &&String| line.to_lowercase().contains(LIKE_HEADING) && *line != HEADING;
+        let bad = module.doc.iter().filter(is_bad);
+        faults.extend(bad.map(|line| format!("{file}: \"{line}\" heads no list: write `//! {HEADING}`")));
         if let Some(rooms) = rooms(module) {
             faults.extend(unlisted(tree, path, &rooms));
             faults.extend(upward(tree, path, &rooms, arrows));
@@ -35,7 +53,7 @@ pub(super) fn faults(tree: &Crate, arrows: &Arrows) -> Vec<String> {
 /// Returns the rooms that a module's documentation lists.
 fn rooms(module: &Module) -> Option<Vec<&str>> {
     let mut lines = module.doc.iter().map(String::as_str);
-    lines.find(|line| line.starts_with(HEADING))?;
+    lines.find(|line| *line == HEADING)?;
     Some(lines.filter_map(room).collect())
 }
 
@@ -64,7 +82,7 @@ fn unlisted(tree: &Crate, path: &Path, rooms: &[&str]) -> Vec<String> {
     faults
 }
 
-/// Returns the imports that run from a room to one below it in the list, or to the module with the list.
+/// Returns the imports that run from a room to a later one of the list, or to the module with the list.
 fn upward(tree: &Crate, path: &Path, rooms: &[&str], arrows: &Arrows) -> Vec<String> {
     let file = &tree[path].file;
     let modules: BTreeMap<_, _> = tree.iter().map(|(path, module)| (&module.file, path)).collect();
@@ -76,15 +94,13 @@ fn upward(tree: &Crate, path: &Path, rooms: &[&str], arrows: &Arrows) -> Vec<Str
         for (to, names) in imports {
             let why = match room(to) {
                 Some(room) if rank(room) > rank(importer) => {
-                    format!("`{room}` is below `{importer}` in the list")
+                    format!("`{room}` comes later than `{importer}` in the list of {file}")
                 }
-                None if to == file => "rooms import nothing of the module with the list".to_owned(),
+                None if to == file => "rooms import nothing of the module with their list".to_owned(),
                 _ => continue,
             };
             let names = listed(names);
-            faults.push(format!(
-                "{from} imports {names} of {to}, but {why} of {file}: move them to a room above"
-            ));
+            faults.push(format!("{from} imports {names} of {to}, but {why}: move them to an earlier room"));
         }
     }
     faults

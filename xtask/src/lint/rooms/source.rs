@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use proc_macro2::{Spacing, TokenStream, TokenTree};
 use syn::{
     Attribute, ImplItemFn, Item, ItemMod, ItemStruct, ItemUse, Macro, Meta, UseTree, Visibility,
     visit::{self, Visit},
@@ -40,13 +41,20 @@ pub(super) struct Use {
     pub(super) is_exported: bool,
 }
 
-/// Reads all crates: each begins at a file that can be no other file's module.
+/// Reads all crates: each begins at a file that can be no other file's module. Fails if no file that could
+/// declare another one does.
 pub(super) fn crates(sources: &Sources) -> Result<Vec<Crate>> {
     let mut crates = Vec::new();
     for file in sources.keys() {
         let (folder, stem) = split(file);
         let owners = ["/lib.rs", "/main.rs", ".rs"].map(|end| format!("{folder}{end}"));
-        if matches!(stem, "lib" | "main") || !owners.iter().any(|owner| sources.contains_key(owner)) {
+        let owners: Vec<_> = owners.iter().filter_map(|owner| sources.get(owner)).collect();
+        if !matches!(stem, "lib" | "main") && !owners.is_empty() {
+            let mut lines = owners.into_iter().flat_map(|owner| owner.lines());
+            let end = format!("mod {stem};");
+            let is_declared = lines.any(|line| line.ends_with(&end) && !line.trim_start().starts_with("//"));
+            ensure!(is_declared, "{file} belongs to no crate: remove it, or write `{end}` in its parent");
+        } else {
             let mut tree = Crate::new();
             read(sources, file, Path::new(), &mut tree)?;
             crates.push(tree);
@@ -155,29 +163,23 @@ impl Visit<'_> for Reader {
 
     fn visit_attribute(&mut self, attribute: &Attribute) {
         if let Meta::List(list) = &attribute.meta {
-            self.visit_text(&list.tokens.to_string());
+            self.visit_text(&printed(list.tokens.clone()));
         }
     }
 
     fn visit_macro(&mut self, call: &Macro) {
-        self.visit_text(&format!("{}! {}", text(&call.path), call.tokens));
+        self.visit_text(&format!("{}! {}", text(&call.path), printed(call.tokens.clone())));
     }
 }
 
 impl Reader {
-    /// Collects the paths in printed tokens. A name after a dot is a method's or a field's, and a string
-    /// has a path if it has colons.
+    /// Collects the paths in printed tokens. A name after a dot is a method's or a field's.
     fn visit_text(&mut self, tokens: &str) {
-        let tokens =
-            tokens.replace("\\\"", "").replace(" :: ", "::").replace(" ! ", "! ").replace(" . ", ".");
-        let is_path = |c: char| c.is_alphanumeric() || "_:!.".contains(c);
-        for (index, part) in tokens.split('"').enumerate() {
-            let words = part.split(|c| !is_path(c)).filter(|word| index % 2 == 0 || word.contains("::"));
-            for word in words.filter_map(|word| word.split('.').next()) {
-                let path = word.split("::").filter(|segment| !segment.is_empty()).map(str::to_owned);
-                let path = self.unnested(path.collect());
-                self.module.paths.insert(path);
-            }
+        let tokens = tokens.replace(" :: ", "::").replace(" ! ", "! ").replace(" . ", ".");
+        for word in tokens.split(is_no_path).filter_map(|word| word.split('.').next()) {
+            let path = word.split("::").filter(|segment| !segment.is_empty()).map(str::to_owned);
+            let path = self.unnested(path.collect());
+            self.module.paths.insert(path);
         }
     }
 
@@ -213,6 +215,25 @@ impl Reader {
 fn is_test(attributes: &[Attribute]) -> bool {
     let mut conditions = attributes.iter().filter_map(|attribute| attribute.meta.require_list().ok());
     conditions.any(|list| list.path.is_ident("cfg") && list.tokens.to_string() == "test")
+}
+
+/// Returns the text of tokens. A literal has a path if it has colons; the rest of it is left out.
+fn printed(tokens: TokenStream) -> String {
+    let token = |token| match token {
+        TokenTree::Group(group) => format!("( {}) ", printed(group.stream())),
+        TokenTree::Literal(literal) => {
+            let literal = literal.to_string();
+            let words = literal.split(is_no_path).filter(|word| word.contains("::"));
+            words.collect::<Vec<_>>().join(" ") + " "
+        }
+        TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint => punct.to_string(),
+        TokenTree::Punct(_) | TokenTree::Ident(_) => format!("{token} "),
+    };
+    tokens.into_iter().map(token).collect()
+}
+
+fn is_no_path(c: char) -> bool {
+    !c.is_alphanumeric() && !"_:!.".contains(c)
 }
 
 /// Returns a path's text without generic arguments.

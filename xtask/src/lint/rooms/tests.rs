@@ -39,10 +39,18 @@ fn a_circle_is_found_however_a_file_writes_the_import() {
         ("by a re-export that it uses", "pub use crate::b::B;\npub struct A(B);", &["a.rs B b.rs"]),
         ("in a function", "pub struct A;\nfn f() { use crate::b::B; }", &["a.rs B b.rs"]),
         ("in a macro's call", "pub struct A;\nfn f() { x!(1, crate::b::B::new()) }", &["a.rs B b.rs"]),
+        (
+            "after a quote in a macro's call",
+            "pub use crate::b::B;\npub struct A;\nx!('\"', B);",
+            &["a.rs B b.rs"],
+        ),
+        ("after a raw string", "pub use crate::b::B;\npub struct A;\nx!(r#\"\"\"#, B);", &["a.rs B b.rs"]),
+        ("after a backslash", "pub use crate::b::B;\npub struct A;\nx!(\"\\\\\", B);", &["a.rs B b.rs"]),
         ("in an attribute", "#[serde(with = \"crate::b::B\")]\npub struct A;", &["a.rs B b.rs"]),
         ("in braces", "pub struct A;\nmod c { use super::super::b::B; }", &["a.rs B b.rs"]),
         ("not at all", "pub struct A;", &[]),
         ("a re-export that it does not use", "pub use crate::b::B;\npub struct A;", &[]),
+        ("a string", "pub use crate::b::B;\npub struct A;\nx!(r#\"\" B\"#);", &[]),
         ("a method", "pub struct A;\nfn f(b: u8) { b.clone() }", &[]),
         ("a module alone", "use crate::b;\npub struct A;", &[]),
         ("another crate's name", "use b::B;\npub struct A(B);", &[]),
@@ -104,10 +112,11 @@ fn a_circle_of_three_is_one_fault_that_lists_its_arrows() {
 }
 
 #[test]
-fn rooms_import_only_rooms_above_them_in_the_list() {
-    let house = |list: &str| {
-        format!("//! Things.\n//!\n//! Rooms, lowest first. Each …\n//!\n{list}\nmod low;\nmod top;\n")
-    };
+fn rooms_import_only_earlier_rooms_of_the_list() {
+    const UPWARDS: &str = "src/low.rs imports `T` of src/top/in_it.rs, but `top` comes later than `low` in the \
+        list of src/lib.rs: move them to an earlier room";
+    let house =
+        |list: &str| format!("//! Things.\n//!\n//! {}\n//!\n{list}\nmod low;\nmod top;\n", order::HEADING);
     let full = "//! - [`low`]: the low\n//!   things.\n//! - `top`: the others.\n";
     let low = |text: &'static str| {
         [("src/low.rs", text), ("src/top.rs", "mod in_it;"), ("src/top/in_it.rs", "pub struct T;")]
@@ -115,13 +124,15 @@ fn rooms_import_only_rooms_above_them_in_the_list() {
     let table = [
         ("no list", String::new(), low("use crate::top::in_it::T;"), None),
         ("in order", house(full), low(""), None),
+        ("upwards", house(full), low("use crate::top::in_it::T;"), Some(UPWARDS)),
+        ("by a re-export", house(full), low("pub use crate::top::in_it::T;"), Some(UPWARDS)),
         (
-            "upwards",
+            "by a re-export of all",
             house(full),
-            low("use crate::top::in_it::T;"),
+            low("pub(crate) use crate::top::in_it::*;"),
             Some(
-                "src/low.rs imports `T` of src/top/in_it.rs, but `top` is below `low` in the list of src/lib.rs: \
-                 move them to a room above",
+                "src/low.rs imports `*` of src/top/in_it.rs, but `top` comes later than `low` in the list of \
+                 src/lib.rs: move them to an earlier room",
             ),
         ),
         (
@@ -129,8 +140,17 @@ fn rooms_import_only_rooms_above_them_in_the_list() {
             house(full) + "pub struct X;",
             low("use crate::X;"),
             Some(
-                "src/low.rs imports `X` of src/lib.rs, but rooms import nothing of the module with the list of \
-                 src/lib.rs: move them to a room above",
+                "src/low.rs imports `X` of src/lib.rs, but rooms import nothing of the module with their list: \
+                 move them to an earlier room",
+            ),
+        ),
+        (
+            "another heading",
+            "//! Files and rooms, Lowest first; in this order.\nmod low;\nmod top;".to_owned(),
+            low(""),
+            Some(
+                "src/lib.rs: \"Files and rooms, Lowest first; in this order.\" heads no list: write `//! Rooms, \
+                 lowest first. Each imports only rooms above it in this list.`",
             ),
         ),
         (
@@ -160,14 +180,15 @@ fn rooms_import_only_rooms_above_them_in_the_list() {
 }
 
 #[test]
-fn the_core_and_the_shell_list_few_rooms() {
+fn a_house_lists_its_rooms_and_some_have_few() {
     let house = "agent/src/shell.rs";
     let names: Vec<_> = ('a'..='k').map(String::from).collect();
     let mods = names.iter().map(|name| format!("mod {name};\n")).collect::<Vec<_>>().concat();
     let list = names.iter().map(|name| format!("//! - `{name}`: it.\n")).collect::<Vec<_>>().concat();
     let files: Vec<_> = names.iter().map(|name| (format!("agent/src/shell/{name}.rs"), "")).collect();
+    let agent = format!("//! {}\n//! - `shell`: it.\nmod shell;", order::HEADING);
     let found = |shell: &str| {
-        let shell = [("agent/src/lib.rs", "mod shell;"), (house, shell)];
+        let shell = [("agent/src/lib.rs", agent.as_str()), (house, shell)];
         faults_of(
             &shell
                 .into_iter()
@@ -177,10 +198,13 @@ fn the_core_and_the_shell_list_few_rooms() {
     };
     assert_eq!(
         found(&mods),
-        ["agent/src/shell.rs lacks the list of its rooms below `//! Rooms, lowest first.`"]
+        [format!("agent/src/shell.rs lacks the list of its rooms below `//! {}`", order::HEADING)]
     );
-    let shell = format!("//! Rooms, lowest first.\n{list}{mods}");
+    let shell = format!("//! {}\n{list}{mods}", order::HEADING);
     assert_eq!(found(&shell), ["agent/src/shell.rs has 11 rooms, more than 10: join some"]);
+    for (house, _) in order::HOUSES {
+        assert_eq!(faults_of(&[(house, "")]).len(), 1, "{house}");
+    }
 }
 
 #[test]
@@ -188,7 +212,9 @@ fn large_folders_lines_and_structs_are_found() {
     let files = |end: &str| (0..12).map(|name| format!("src/m{name}{end}")).collect::<Vec<_>>();
     // A module's file and its folder are one entry.
     let files = [files(".rs"), files("/x.rs"), files("_b/x.rs")].concat();
-    let crowd: Vec<_> = files.iter().map(|file| (file.as_str(), "")).chain([("src/y.rs", "")]).collect();
+    let text = |file: &str| if file.ends_with("/x.rs") { "" } else { "mod x;" };
+    let crowd: Vec<_> =
+        files.iter().map(|file| (file.as_str(), text(file))).chain([("src/y.rs", "")]).collect();
     assert_eq!(faults_of(&crowd), ["src has 25 entries, more than 24: make rooms in it"]);
     assert_eq!(faults_of(&crowd[..36]), Vec::<String>::new());
 
@@ -232,5 +258,9 @@ fn what_is_no_rust_is_an_error() {
     assert_eq!(faults(&sources("fn")).expect_err("no Rust").to_string(), "failed to parse src/lib.rs");
     let error = faults(&sources("mod a;")).expect_err("no file").to_string();
     assert_eq!(error, "src/lib.rs has `mod a`, but there is no src/lib/a.rs");
+    let files = [("src/lib.rs", "// mod a;"), ("src/a.rs", "")];
+    let error = faults(&files.map(|(file, text)| (file.to_owned(), text.to_owned())).into());
+    let expected = "src/a.rs belongs to no crate: remove it, or write `mod a;` in its parent";
+    assert_eq!(error.expect_err("an orphan").to_string(), expected);
     assert!(check(&sources("// nothing")).is_err(), "exceptions that no struct needs");
 }

@@ -46,16 +46,21 @@ fn a_vip_waits_only_if_it_was_never_held_here_and_its_address_may_be_in_use() {
         ("it was guarded", Some(entry(Role::Foreign, PEER, 1)), same, true),
         ("it is held", Some(entry(Role::Held, HOLDER, 1)), same, false),
         ("it is handed over", Some(entry(Role::Handover, PEER, 1)), same, false),
-        ("it was found free, or is forced", None, |host| host.source.must_be_free = false, false),
-        ("probing is off", None, |host| host.segment.asks = false, false),
-        ("another program has the address here", None, |host| host.eth0().addresses.push(net()), true),
+        ("it was found free, or is forced", None, |host| host.site.source.must_be_free = false, false),
+        ("probing is off", None, |host| host.configure(|it| it.probe.count = 0), false),
+        (
+            "another program has the address here",
+            None,
+            |host| host.site.interface(ETH0).addresses.push(net()),
+            true,
+        ),
     ];
     for (what, before, change, waits) in rows {
         let mut host = Host::new();
         change(&mut host);
         let (desired, _) = host.hold_back(&found(before));
         let role = desired.entries.get(&key(10)).map(|entry| (entry.role, entry.mac));
-        let expected = match (waits, host.segment.own_addresses(&host.view).next()) {
+        let expected = match (waits, host.segment.own_addresses(&host.site.view).next()) {
             (false, _) => Some((Role::Held, HOLDER)),
             (true, None) => Some((Role::Foreign, MacAddr::ZERO)),
             // The kernel answers for the other program.
@@ -84,7 +89,7 @@ fn a_held_back_address_is_not_probed_where_no_probe_reaches_a_host() {
     ];
     for (what, change) in rows {
         let mut host = Host::new();
-        change(host.eth0());
+        change(host.site.interface(ETH0));
         host.hold_back(&found(None));
         host.on(Input::Written);
         assert_eq!(host.wait(1_000), [""; 0], "{what}");
@@ -95,20 +100,39 @@ fn a_held_back_address_is_not_probed_where_no_probe_reaches_a_host() {
 fn a_carrier_that_goes_stops_the_probes_and_its_return_begins_them_again() {
     let mut host = Host::that_probes();
     host.wait(300);
-    let gone = host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = false);
-    assert_eq!(gone, ["groups 10"], "silence means nothing now");
-    assert_eq!(host.wait(3_000), [""; 0]);
-    let back = host.change(|view| view.interfaces.get_mut(&ETH0).expect("eth0").carrier = true);
+    let gone = host.has_carrier(false);
+    assert_eq!(gone, [""; 0]);
+    assert_eq!(host.wait(3_000), [""; 0], "silence means nothing now");
+    let back = host.has_carrier(true);
     assert_eq!(back, ["unsettle"], "a reconciliation writes the entry, and then probes");
     host.on(Input::Written);
     assert_eq!(host.wait(1_000).last().map(String::as_str), Some("free 10"));
 }
 
 #[test]
+fn each_interface_counts_as_one_that_comes_when_the_agent_starts() {
+    let rows: [(bool, &[&str], usize); 2] =
+        [(true, &["unsettle", "announce 11 Taking(0)"], 6), (false, &[], 0)];
+    for (carrier, expected, rounds) in rows {
+        let mut host = Host::that_starts();
+        host.site.interface(ETH0).carrier = carrier;
+        host.hold_back(&found(None));
+        host.on(Input::Started);
+        host.takes(key(11));
+        host.wait(10);
+        let mut words = host.on(Input::Network(&NetView::default()));
+        assert_eq!(words, *expected, "carrier: {carrier}");
+        words.extend(host.wait(10_000));
+        let announced = words.iter().filter(|word| word.starts_with("announce")).count();
+        assert_eq!(announced, rounds, "carrier: {carrier}");
+    }
+}
+
+#[test]
 fn an_address_that_another_program_adds_is_probed_no_longer() {
     let mut host = Host::that_probes();
-    host.eth0().addresses.push(net());
-    assert_eq!(host.on(Input::Written), ["groups 10"]);
+    host.site.interface(ETH0).addresses.push(net());
+    assert_eq!(host.on(Input::Written), [""; 0]);
     assert_eq!(host.wait(3_000), [""; 0]);
 }
 
@@ -118,8 +142,8 @@ fn a_vip_that_need_not_wait_any_longer_is_probed_no_longer() {
     host.wait(110);
     host.hears(event(EventKind::Sighted, stranger(1)));
     assert_eq!(host.segment.in_use().collect::<Vec<_>>(), [key(10).addr]);
-    host.source.must_be_free = false;
+    host.site.source.must_be_free = false;
     let (_, words) = host.hold_back(&found(None));
-    assert_eq!(words, ["groups 10", "ended in_use 10: this node does not look for it any more"]);
+    assert_eq!(words, ["ended in_use 10: this node does not look for it any more"]);
     assert_eq!((host.segment.held_back().count(), host.segment.undecided()), (0, 0));
 }

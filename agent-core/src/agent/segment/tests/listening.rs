@@ -43,7 +43,7 @@ fn an_event_of_the_program_has_the_effects_that_the_state_asks_for() {
     let used: &[&str] = &["began in_use 10", "note: in use 10", "in use 10"];
     let by_peer: &[&str] = &["began moved 10", "note: in use 10", "in use 10 by a peer"];
     let guarded = Event { holder: PEER.0, ..event(Conflict, stranger(1)) };
-    let sent_back = event(Sighted, Interface::sample(ETH0 + 1, "eth1").mac);
+    let sent_back = event(Sighted, Interface::sample(ETH1, "eth1").mac);
     let rows: [(&str, State, Event, &[&str]); 13] = [
         ("a claim on a held VIP", State::Holds, event(Conflict, stranger(1)), defended),
         ("a claim on a guarded VIP", State::Guards, guarded, &["began guarded 10"]),
@@ -73,7 +73,7 @@ fn an_event_of_the_program_has_the_effects_that_the_state_asks_for() {
 fn a_zero_mac_is_no_hosts_own() {
     let mut host = Host::new();
     let lo = Interface { mac: MacAddr::ZERO, ..Interface::sample(1, "lo") };
-    host.view.interfaces.insert(1, lo);
+    host.site.view.interfaces.insert(1, lo);
     assert_eq!(host.hears(event(EventKind::Sighted, MacAddr::ZERO)), ["began sighted 10"]);
 }
 
@@ -91,11 +91,11 @@ fn a_free_address_ends_its_conflict_before_the_source_takes_it() {
 fn a_vip_whose_entry_could_not_be_written_is_not_found_free() {
     let mut host = Host::new();
     let failure = Failure { left: Left::Silent, interface: None, error: String::new() };
-    host.stale.on_tried(|_| true, |_| true, [(key(10).addr, failure)].into());
+    host.site.stale.on_tried(|_| true, |_| true, [(key(10).addr, failure)].into());
     host.on(Input::Wanted { key: key(10), often: true });
     let words = host.wait(5_000);
     assert!(words.len() > 6 && words.iter().all(|word| word == "probe 10"), "it is probed on: {words:?}");
-    host.stale.on_tried(|_| true, |_| true, BTreeMap::new());
+    host.site.stale.on_tried(|_| true, |_| true, BTreeMap::new());
     assert_eq!(host.wait(1_000).last().map(String::as_str), Some("free 10"));
 }
 
@@ -104,7 +104,7 @@ fn an_unwanted_probe_ends_with_the_conflict_that_it_found() {
     let mut host = host(State::Probes);
     host.hears(event(EventKind::Sighted, stranger(1)));
     let ended = "ended in_use 10: this node does not look for it any more";
-    assert_eq!(host.on(Input::Unwanted(key(10).addr)), ["groups 10", ended]);
+    assert_eq!(host.on(Input::Unwanted(key(10).addr)), [ended]);
     assert_eq!(host.on(Input::Unwanted(key(10).addr)), [""; 0], "once");
     assert!(!host.wait(20_000).iter().any(|word| word.starts_with("probe")));
 }
@@ -145,6 +145,27 @@ fn a_mac_that_turns_out_to_be_a_peers_ends_its_conflict() {
     host.hears(event(EventKind::Conflict, PEER));
     let ended = host.on(Input::Peer { ifindex: ETH0, mac: PEER });
     assert_eq!(ended, ["ended held 10: the offender is a peer"]);
+
+    let mut host = self::host(State::Probes);
+    host.hears(event(EventKind::Sighted, PEER));
+    let ended = host.on(Input::Peer { ifindex: ETH0, mac: PEER });
+    assert_eq!(ended, ["ended in_use 10: the offender is a peer"]);
+    assert!(host.wait(1_000).contains(&"free 10".to_owned()), "it is probed anew at once");
+}
+
+#[test]
+fn the_probes_of_a_wanted_address_begin_anew_with_the_carrier() {
+    let mut host = host(State::Probes);
+    host.wait(300);
+    assert_eq!((host.has_carrier(false), host.has_carrier(true)), (vec![], vec![]));
+    assert_eq!(host.wait(1_000), ["probe 10", "probe 10", "probe 10", "free 10"]);
+}
+
+#[test]
+fn an_ipv6_address_is_heard_in_its_group_from_its_first_probe_to_its_last() {
+    let mut host = Host::new();
+    assert_eq!(host.on(Input::Wanted { key: v6(), often: true }), ["groups 16"]);
+    assert_eq!(host.on(Input::Unwanted(v6().addr)), ["groups 16"]);
 }
 
 #[test]
