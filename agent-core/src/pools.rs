@@ -34,7 +34,7 @@ mod tests;
 
 pub use self::{
     allocator::{
-        Allocator, Command, Counts, Event, Expected, Fit, Lack, PoolState, Prospect, Request,
+        Allocator, Command, Counts, Event, Expected, Fit, Given, Lack, PoolState, Prospect, Request,
         ReservationWrite, Surroundings,
     },
     announce::AnnounceRecord,
@@ -43,7 +43,7 @@ pub use self::{
     l2_advertisement::{L2Advertisement, L2AdvertisementRecord},
     listing::{AddressRow, FamilyRow, PoolList, PoolRow, list},
     metrics::metallb_metrics,
-    policy::Policies,
+    policy::{Change, Policies},
     pool::{Choice, Keep, Pool, PoolRecord, Sharing},
     range::{AddressRange, MOST_RANGES, RangeError},
 };

@@ -14,8 +14,12 @@
 //! - `sharing`: the Services that have a VIP, together or alone, and how many VIPs a namespace has.
 //! - `statuses`: what a Service's status is to name, and the other controllers that write it.
 //! - `index`: the Services and the VIPs that they want, evaluated again as events touch them.
+//! - `agent`: the index of an agent, beside the reservations that it reads.
+//! - `controller`: the index of the controller, beside the allocator of the pools' addresses.
 
 mod addresses;
+mod agent;
+mod controller;
 mod endpoints;
 mod index;
 mod place;
@@ -31,13 +35,15 @@ mod types;
 
 pub use self::{
     addresses::Refusal,
-    index::{Account, Asking, Mention, ServiceAccount, Services, Unserved},
+    agent::Agent,
+    controller::{Controller, ControllerCommand},
+    index::{Account, Asking, Index, Mention, ServiceAccount, Unserved},
     place::Place,
     problem::{Malformed, Problem, SeenBy, WayOut},
     records::{
         AnnotationValues, Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress,
         IpMode, OtherController, Port, Protocol, ServiceRecord, StatusOwner,
     },
-    settings::{DEFAULT_CLASS, MOST_ADDRESSES, Role, Settings},
+    settings::{DEFAULT_CLASS, MOST_ADDRESSES, Settings},
     types::{Command, Event},
 };

@@ -13,7 +13,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use vipward_core::{
     base::time::Monotonic,
-    services::{Command, Event, Services},
+    services::{Agent, Command, Event},
 };
 
 use self::{
@@ -23,7 +23,7 @@ use self::{
 
 fuzz_target!(|input: Input| {
     let settings = input.settings();
-    let mut services = Services::start(settings.clone());
+    let mut services = Agent::alone(settings.clone());
     services.on_event(Event::SlicesListed);
     let mut oracle = Oracle::new(settings);
     let mut now = Monotonic::default();
@@ -48,7 +48,7 @@ fuzz_target!(|input: Input| {
         oracle.check();
     }
     for address in input::addresses() {
-        assert_eq!(services.account(address).demand.as_ref(), oracle.demand(address));
-        let _ = services.conflict_about(address);
+        assert_eq!(services.index().account(address).demand.as_ref(), oracle.demand(address));
+        let _ = services.index().conflict_about(address);
     }
 });

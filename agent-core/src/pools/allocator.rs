@@ -22,7 +22,7 @@ pub use self::{
     answers::{Fit, Lack, Prospect},
     known_pools::{Counts, PoolState},
     requests::Request,
-    types::{Command, Event, Expected, ReservationWrite, Surroundings},
+    types::{Command, Event, Expected, Given, ReservationWrite, Surroundings},
 };
 use self::{books::Book, known_pools::Pools, requests::Waiting};
 use super::{Pool, PoolFault};
@@ -35,8 +35,6 @@ pub struct Allocator {
     book: Book,
     requests: BTreeMap<ServiceName, Box<Request>>,
     namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
-    /// The last [`Command::Assign`] of each Service.
-    assigned: BTreeMap<ServiceName, (Vec<IpAddr>, Vec<Lack>, bool)>,
     waiting: Waiting,
     touched: BTreeSet<ServiceName>,
     /// Addresses that have become free.
@@ -66,8 +64,6 @@ impl Allocator {
                 self.pools.remove(&name);
                 self.look_again();
             }
-            // They say where addresses are announced, not who gets them.
-            Event::Advertisement(_) | Event::AdvertisementGone(_) | Event::Advertised(_) => {}
             Event::Namespace { name, labels } => {
                 if self.namespaces.get(&name) != Some(&labels) {
                     let of_it = self.requests.keys().filter(|service| service.namespace == name);
@@ -90,7 +86,6 @@ impl Allocator {
             Event::Withdrawn(service) => {
                 self.requests.remove(&service);
                 self.waiting.remove(&service);
-                self.assigned.remove(&service);
                 self.touched.insert(service);
             }
             Event::Object { vip, reservation, release, services } => {

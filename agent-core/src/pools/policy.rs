@@ -13,6 +13,22 @@ use crate::records::{Allowance, PoolKind, PoolPolicy, ServiceLabels};
 #[cfg(test)]
 mod tests;
 
+/// A change of a pool, or of where pools have their addresses announced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A pool was listed or changed.
+    Pool(Box<PoolRecord>),
+    /// A pool is gone.
+    PoolGone(Arc<str>),
+    /// An `L2Advertisement` was listed or changed.
+    Advertisement(Box<L2AdvertisementRecord>),
+    /// An `L2Advertisement` is gone.
+    AdvertisementGone(Arc<str>),
+    /// True if the `L2Advertisement` objects are known: they were listed, and the API server has the
+    /// type.
+    Advertised(bool),
+}
+
 /// A pool, and its policy.
 #[derive(Debug)]
 struct Known {
@@ -73,27 +89,31 @@ impl Policies {
         (vip <= *last).then(|| policy.of_services(services))
     }
 
+    /// Records a change. Returns the addresses whose policies may be others now.
+    pub fn on_change(&mut self, change: &Change) -> Vec<RangeInclusive<IpAddr>> {
+        match change {
+            Change::Pool(record) => self.put(record),
+            Change::PoolGone(name) => self.remove(name),
+            Change::Advertisement(record) => self.put_advertisement(record),
+            Change::AdvertisementGone(name) => {
+                self.advertised.all.remove(name);
+                self.advertise()
+            }
+            // Until they are known, the addresses of each `IPAddressPool` may be announced everywhere.
+            Change::Advertised(is_known) => {
+                self.advertised.is_known = *is_known;
+                self.advertise()
+            }
+        }
+    }
+
     /// Takes in an `L2Advertisement`. One that cannot be read stays as it was, so that a typing error
     /// takes no VIP away. Returns the addresses whose policies may be others now.
-    pub fn put_advertisement(&mut self, record: &L2AdvertisementRecord) -> Vec<RangeInclusive<IpAddr>> {
+    fn put_advertisement(&mut self, record: &L2AdvertisementRecord) -> Vec<RangeInclusive<IpAddr>> {
         let (read, faults) = L2Advertisement::read(record.clone());
         if faults.is_empty() || !self.advertised.all.contains_key(&record.name) {
             self.advertised.all.insert(Arc::clone(&record.name), read);
         }
-        self.advertise()
-    }
-
-    /// Forgets an `L2Advertisement`. Returns the addresses whose policies may be others now.
-    pub fn remove_advertisement(&mut self, name: &str) -> Vec<RangeInclusive<IpAddr>> {
-        self.advertised.all.remove(name);
-        self.advertise()
-    }
-
-    /// Takes in whether the `L2Advertisement` objects are known. Until they are, the addresses of each
-    /// `IPAddressPool` may be announced everywhere. Returns the addresses whose policies may be others
-    /// now.
-    pub fn know_advertisements(&mut self, is_known: bool) -> Vec<RangeInclusive<IpAddr>> {
-        self.advertised.is_known = is_known;
         self.advertise()
     }
 
@@ -114,7 +134,7 @@ impl Policies {
     }
 
     /// Takes in a pool. Returns the addresses whose policies may be others now.
-    pub fn put(&mut self, record: &PoolRecord) -> Vec<RangeInclusive<IpAddr>> {
+    fn put(&mut self, record: &PoolRecord) -> Vec<RangeInclusive<IpAddr>> {
         let before = self.pools.get(&record.name);
         if before.is_some_and(|known| known.record == *record) {
             return Vec::new();
@@ -138,7 +158,7 @@ impl Policies {
     }
 
     /// Forgets a pool. Returns the addresses whose policies may be others now.
-    pub fn remove(&mut self, name: &str) -> Vec<RangeInclusive<IpAddr>> {
+    fn remove(&mut self, name: &str) -> Vec<RangeInclusive<IpAddr>> {
         let Some(known) = self.pools.remove(name) else { return Vec::new() };
         self.parts.take();
         addresses(&known.ranges)

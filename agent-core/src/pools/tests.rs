@@ -8,7 +8,9 @@ use std::{
     net::IpAddr,
 };
 
-use super::{Allocator, Command, Event, Expected, PoolRecord, Request, ReservationWrite, Surroundings};
+use super::{
+    Allocator, Command, Event, Expected, Given, PoolRecord, Request, ReservationWrite, Surroundings,
+};
 use crate::records::{Reservation, ServiceName};
 
 /// Addresses that something else needs, and addresses that other Services want.
@@ -89,7 +91,7 @@ impl World {
         let mut commands = self.allocator.on_event(event, &self.around);
         while let Some(command) = (!commands.is_empty()).then(|| commands.remove(0)) {
             let write = match command {
-                Command::Assign { service, addresses, lacks, .. } => {
+                Command::Assign(service, Given { addresses, lacks, .. }) => {
                     let lacks = lacks.iter().map(ToString::to_string).collect();
                     self.assigned.insert(service, (addresses, lacks));
                     continue;

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     base::time::Monotonic,
     records::{NodeName, ServiceName},
-    services::{Problem, Role, SeenBy},
+    services::{Problem, SeenBy},
 };
 
 #[cfg(test)]
@@ -108,14 +108,14 @@ impl Reporting {
 /// Returns true if the node `own` is to report a problem. Returns none while the `alive` nodes are
 /// unknown. `claimed_by` are the nodes that the claims on the Service's VIPs name.
 pub fn is_responsible<'a>(
-    role: Role,
+    has_controller: bool,
     own: &NodeName,
     problem: &'a Problem,
     claimed_by: impl IntoIterator<Item = &'a NodeName>,
     alive: &'a BTreeSet<NodeName>,
 ) -> Option<bool> {
     // The controller sees what all nodes see.
-    if role == Role::Announcer && problem.seen_by() != SeenBy::This {
+    if has_controller && problem.seen_by() != SeenBy::This {
         return Some(false);
     }
     let first = alive.first()?;

@@ -5,11 +5,12 @@
 //! on those that share a VIP with it.
 
 mod account;
-mod allocating;
 mod assessing;
 mod events;
 mod namespaces;
+mod requesting;
 mod resolving;
+mod rules;
 mod settling;
 mod standing;
 mod telling;
@@ -23,16 +24,17 @@ use std::{
 use ipnet::IpNet;
 
 pub use self::account::{Account, Asking, Mention, ServiceAccount, Unserved};
+pub(super) use self::rules::{Origin, Role};
 use super::{
-    Command, Place, Problem, Refusal, Role, ServiceRecord, Settings,
+    Command, Place, Problem, Refusal, ServiceRecord, Settings,
     addresses::{Holders, Order, Reserved, Standing},
     endpoints::Endpoints,
     reading::{Reading, Selection, Wanted},
-    sharing::{Consents, Grants, Quotas},
+    sharing::{Consents, Quotas},
     statuses::{Duty, Naming, Turns},
 };
 use crate::{
-    pools::{Allocator, Lack, Policies},
+    pools::{Given, Policies},
     records::{Demand, ServiceName},
 };
 
@@ -43,11 +45,7 @@ pub(super) struct ServiceEntry {
     reading: Reading,
     selection: Selection,
     wanted: Vec<Wanted>,
-    /// The addresses that the pools give or gave it, and what they do not give it.
-    given: Vec<IpAddr>,
-    lacks: Vec<Lack>,
-    /// True if an address is being reserved for it.
-    pending: bool,
+    given: Given,
     /// The addresses of `wanted` that belong in its status.
     for_status: Vec<IpAddr>,
     problems: Vec<Problem>,
@@ -69,10 +67,17 @@ pub(super) struct Vip {
     refusal: Option<Refusal>,
     pub(super) order: Order,
     naming: Naming,
-    /// True if the controller reserves it for no Service, since none may have it.
+    /// True if no Service may have it, so that the controller reserves it for none.
     is_shut: bool,
     demand: Option<Demand>,
     problems: Vec<(ServiceName, Problem)>,
+}
+
+/// A Service or a VIP that is to be evaluated.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Subject {
+    Service(ServiceName),
+    Vip(IpAddr),
 }
 
 /// Services and VIPs that an event has touched.
@@ -81,12 +86,19 @@ struct Touched {
     services: BTreeSet<ServiceName>,
     vips: BTreeSet<IpAddr>,
     statuses: BTreeSet<ServiceName>,
+    /// True if everything has been listed anew.
+    listed: bool,
+    /// The touched Services, or else VIPs, that are evaluated now. What they touch comes after them.
+    round: BTreeSet<Subject>,
+    /// The VIPs of the rounds so far.
+    resolved: BTreeSet<IpAddr>,
 }
 
 /// The Services, and the VIPs that they want.
 #[derive(Debug)]
-pub struct Services {
+pub struct Index {
     settings: Settings,
+    role: Role,
     synced: bool,
     /// The Services by name. They are boxed, because a map that is filled
     /// in order leaves half of its slots empty.
@@ -111,22 +123,16 @@ pub struct Services {
     turns: BTreeMap<ServiceName, Turns>,
     /// Services that were served and now have another type, with their uids.
     pub(super) let_go: BTreeMap<ServiceName, Arc<str>>,
-    /// The reservations, for an agent.
-    grants: Grants,
-    /// The pools and reservations. Only the controller has some.
-    allocator: Allocator,
     /// Where the pools have their addresses announced.
     policies: Policies,
-    /// The addresses that Services name, while the pools begin.
-    named_at_start: BTreeSet<IpAddr>,
 }
 
-impl Services {
+impl Index {
     /// Starts without a Service.
-    pub fn start(settings: Settings) -> Self {
-        let allocator = Allocator::start(settings.most_vips);
+    pub(crate) fn start(settings: Settings, role: Role) -> Self {
         Self {
             settings,
+            role,
             synced: false,
             entries: BTreeMap::new(),
             vips: BTreeMap::new(),
@@ -142,16 +148,17 @@ impl Services {
             touched: Touched::default(),
             turns: BTreeMap::new(),
             let_go: BTreeMap::new(),
-            grants: Grants::default(),
-            allocator,
             policies: Policies::default(),
-            named_at_start: BTreeSet::new(),
         }
     }
 
-    /// Returns what this process does about Services.
-    pub fn role(&self) -> Role {
-        self.settings.role
+    pub(crate) fn record(&self, service: &ServiceName) -> Option<&ServiceRecord> {
+        self.entries.get(service).map(|entry| &*entry.record)
+    }
+
+    /// Returns true if this is an agent's index beside a controller, which sees what all nodes see.
+    pub fn has_controller(&self) -> bool {
+        self.role.has_controller()
     }
 
     /// Returns the uid of a Service. Events about the Service refer to it.
@@ -167,7 +174,8 @@ impl Services {
 
     /// Returns the number of Services that the pools do not give what they ask for.
     pub fn lacking(&self) -> usize {
-        self.entries.values().filter(|entry| !entry.lacks.is_empty()).count()
+        let lacking = self.entries.values().filter(|it| it.selection.is_ok() && !it.given.lacks.is_empty());
+        lacking.count()
     }
 
     /// Returns the VIPs that a Service wants.
@@ -181,40 +189,40 @@ impl Services {
         demand.map(|demand| demand.services.as_slice()).unwrap_or_default()
     }
 
-    /// Evaluates everything that was touched: first Services, then their VIPs, then the statuses.
-    fn look_again(&mut self, listed: bool, commands: &mut Vec<Command>) {
-        let (mut services, mut vips) = (BTreeSet::new(), BTreeSet::new());
-        loop {
+    /// Returns the next touched Service or VIP, for [`Index::assess`] or [`Index::resolve`]: first all
+    /// Services, then their VIPs. There is none before [`Event::Synced`]. [`Index::settle`] follows when
+    /// there is none any more.
+    pub(crate) fn next_touched(&mut self) -> Option<Subject> {
+        let touched = &mut self.touched;
+        if self.synced && touched.round.is_empty() {
             // The pools may give one Service what another one has left.
-            let mut next = std::mem::take(&mut self.touched.services);
-            for name in &next {
-                self.assess(name, commands);
-            }
-            let is_settled = next.is_empty();
-            services.append(&mut next);
-            if !is_settled {
-                continue;
-            }
-            // One VIP may make room for another, or take it.
-            let mut next = std::mem::take(&mut self.touched.vips);
-            if next.is_empty() {
-                break;
-            }
-            for vip in &next {
-                self.resolve(*vip, commands);
-            }
-            vips.append(&mut next);
-        }
-        let mut statuses = std::mem::take(&mut self.touched.statuses);
-        statuses.append(&mut services);
-        for name in &statuses {
-            self.settle(name, listed, commands);
-        }
-        for vip in &vips {
-            if !self.vips.contains_key(vip) && self.held.get(vip) == Some(&false) {
-                self.held.remove(vip);
+            touched.round.extend(std::mem::take(&mut touched.services).into_iter().map(Subject::Service));
+            if touched.round.is_empty() {
+                // One VIP may make room for another, or take it.
+                touched.round.extend(std::mem::take(&mut touched.vips).into_iter().map(Subject::Vip));
             }
         }
+        touched.round.pop_first()
+    }
+
+    /// Evaluates the statuses of what was touched, and forgets VIPs that no Service wants any more. Does
+    /// nothing before [`Event::Synced`].
+    pub(crate) fn settle(&mut self) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if !self.synced {
+            return commands;
+        }
+        let listed = std::mem::take(&mut self.touched.listed);
+        for name in std::mem::take(&mut self.touched.statuses) {
+            self.settle_one(&name, listed, &mut commands);
+        }
+        for vip in std::mem::take(&mut self.touched.resolved) {
+            if !self.vips.contains_key(&vip) && self.held.get(&vip) == Some(&false) {
+                self.held.remove(&vip);
+            }
+        }
+        self.holders.begun = true;
+        commands
     }
 
     fn leave(&mut self, name: &ServiceName, vip: IpAddr) {

@@ -41,21 +41,6 @@ pub struct Settings {
     pub withdraw_without_endpoints: bool,
     /// True if Vipward replaces `MetalLB`: its annotations and pools count too.
     pub metallb: bool,
-    /// What this process does about Services.
-    pub role: Role,
-}
-
-/// What a process does about Services.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Role {
-    /// An agent where no controller runs: it reads what Services ask for and what was reserved for
-    /// them, and writes the statuses of those whose VIPs it holds.
-    #[default]
-    Alone,
-    /// An agent beside a controller: it announces what the statuses name, and what is reserved.
-    Announcer,
-    /// The controller: it gives out addresses of the pools, and writes every status.
-    Controller,
 }
 
 impl Default for Settings {
@@ -73,7 +58,6 @@ impl Default for Settings {
             most_vips: None,
             withdraw_without_endpoints: false,
             metallb: false,
-            role: Role::Alone,
         }
     }
 }

@@ -7,6 +7,7 @@ mod hands;
 mod incremental;
 mod metallb;
 mod naming;
+mod order;
 mod permitted;
 mod refusal;
 mod selection;
@@ -23,7 +24,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::*;
+use super::{index::Role, *};
 use crate::{
     base::time::Monotonic,
     pools,
@@ -39,9 +40,25 @@ fn held_by_z(is_held: bool) -> Vec<(NodeName, Session)> {
     if is_held { vec![("node-z".into(), session(1))] } else { Vec::new() }
 }
 
+/// An agent or the controller.
+enum Process {
+    Agent(Box<Agent>),
+    Controller(Box<Controller>),
+}
+
+impl Process {
+    fn start(role: Role, settings: Settings) -> Self {
+        match role {
+            Role::Alone => Self::Agent(Box::new(Agent::alone(settings))),
+            Role::Announcer => Self::Agent(Box::new(Agent::announcer(settings))),
+            Role::Controller => Self::Controller(Box::new(Controller::start(settings))),
+        }
+    }
+}
+
 /// Results of all commands, as their receiver sees them.
 struct World {
-    services: Services,
+    process: Process,
     demands: BTreeMap<IpAddr, Demand>,
     problems: Vec<(ServiceName, Problem)>,
     duties: BTreeMap<ServiceName, Command>,
@@ -53,15 +70,15 @@ struct World {
 impl World {
     /// Returns a world before the first list, in which a node is on the segment 192.0.2.0/24 and
     /// `2001:db8::/64`. Only the slices are known.
-    fn unsynced(settings: Settings) -> Self {
-        let mut world = Self::without_slices(settings);
+    fn unsynced(role: Role, settings: Settings) -> Self {
+        let mut world = Self::without_slices(role, settings);
         world.tell(Event::SlicesListed);
         world
     }
 
-    fn without_slices(settings: Settings) -> Self {
+    fn without_slices(role: Role, settings: Settings) -> Self {
         let mut world = Self {
-            services: Services::start(settings),
+            process: Process::start(role, settings),
             demands: BTreeMap::new(),
             problems: Vec::new(),
             duties: BTreeMap::new(),
@@ -74,9 +91,34 @@ impl World {
     }
 
     fn with(settings: Settings) -> Self {
-        let mut world = Self::unsynced(settings);
+        Self::of(Role::Alone, settings)
+    }
+
+    fn of(role: Role, settings: Settings) -> Self {
+        let mut world = Self::unsynced(role, settings);
         world.tell(Event::Synced);
         world
+    }
+
+    fn index(&self) -> &Index {
+        match &self.process {
+            Process::Agent(agent) => agent.index(),
+            Process::Controller(controller) => controller.index(),
+        }
+    }
+
+    fn controller(&self) -> &Controller {
+        match &self.process {
+            Process::Controller(controller) => controller,
+            Process::Agent(_) => panic!("an agent has no allocator"),
+        }
+    }
+
+    fn account_of(&self, service: &ServiceName) -> Option<ServiceAccount> {
+        match &self.process {
+            Process::Agent(agent) => agent.index().account_of(service, None),
+            Process::Controller(it) => it.index().account_of(service, Some(it.allocator())),
+        }
     }
 
     fn new() -> Self {
@@ -84,13 +126,52 @@ impl World {
     }
 
     fn tell(&mut self, event: Event) -> Vec<Command> {
-        let commands = self.services.on_event(event);
-        self.carry_out(commands)
+        match &mut self.process {
+            Process::Agent(agent) => {
+                let commands = agent.on_event(event);
+                self.carry_out(commands)
+            }
+            Process::Controller(controller) => {
+                let commands = controller.on_event(event);
+                self.carry_out_all(commands)
+            }
+        }
     }
 
     fn pass(&mut self, now: Monotonic) -> Vec<Command> {
-        let commands = self.services.on_time(now);
-        self.carry_out(commands)
+        match &mut self.process {
+            Process::Agent(agent) => {
+                let commands = agent.on_time(now);
+                self.carry_out(commands)
+            }
+            Process::Controller(controller) => {
+                let commands = controller.on_time(now);
+                self.carry_out_all(commands)
+            }
+        }
+    }
+
+    /// Has the allocator take in an event, if there is one.
+    fn decide(&mut self, event: pools::Event) -> Vec<Command> {
+        match &mut self.process {
+            Process::Controller(controller) => {
+                let commands = controller.on_pools(event);
+                self.carry_out_all(commands)
+            }
+            Process::Agent(_) => Vec::new(),
+        }
+    }
+
+    /// Carries the controller's commands out. Returns those of its index.
+    fn carry_out_all(&mut self, commands: Vec<ControllerCommand>) -> Vec<Command> {
+        let mut served = Vec::new();
+        for command in commands {
+            match command {
+                ControllerCommand::Reserve(write) => self.reserving.push(write),
+                ControllerCommand::Serve(command) => served.push(command),
+            }
+        }
+        self.carry_out(served)
     }
 
     /// Carries the commands out. Checks that no command is repeated.
@@ -111,7 +192,6 @@ impl World {
                 Command::LeaveIngress { service } => {
                     self.duties.remove(&service).expect("a duty that was reported before");
                 }
-                Command::Reserve(write) => self.reserving.push(write),
                 Command::ListSlices { .. } => {
                     assert!(!self.lists_slices, "the slices are requested again");
                     self.lists_slices = true;

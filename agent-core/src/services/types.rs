@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::{EndpointsRecord, HostNetwork, Problem, ServiceRecord};
 use crate::{
-    pools::{self, ReservationWrite},
+    pools,
     records::{Demand, NodeInterface, NodeName, Reservation, ServiceName, Session},
 };
 
@@ -111,8 +111,8 @@ pub enum Event {
         /// True if this node holds it.
         here: bool,
     },
-    /// An event of the pools. An agent has only those about pools themselves.
-    Pools(pools::Event),
+    /// A pool has changed, or where pools have their addresses announced.
+    Pool(pools::Change),
     /// Everything has been listed, and this host observed. No command but [`Command::ListSlices`]
     /// comes before the first of these events. Each new list is followed by another one.
     Synced,
@@ -143,8 +143,6 @@ pub enum Command {
         /// The Service.
         service: ServiceName,
     },
-    /// Write the reservation of an address. [`pools::Event::Answered`] follows.
-    Reserve(ReservationWrite),
     /// Leave a Service's status alone. It is right, or the task of another node or controller.
     LeaveIngress {
         /// The Service.

@@ -95,10 +95,14 @@ pub struct KubernetesArgs {
 }
 
 impl KubernetesArgs {
-    /// Returns the settings of the Services' index in the core's form.
-    pub fn service_settings(&self) -> services::Settings {
-        let role = if self.without_controller { services::Role::Alone } else { services::Role::Announcer };
-        services::Settings { role, ..self.services.settings() }
+    /// Starts the agent's index of Services.
+    pub fn start_services(&self) -> services::Agent {
+        let settings = self.services.settings();
+        if self.without_controller {
+            services::Agent::alone(settings)
+        } else {
+            services::Agent::announcer(settings)
+        }
     }
 }
 
@@ -181,7 +185,7 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// Returns the settings in the core's form, those of an agent alone.
+    /// Returns the settings in the core's form.
     pub fn settings(&self) -> services::Settings {
         services::Settings {
             class: self.load_balancer_class.as_str().into(),
@@ -196,7 +200,6 @@ impl ServiceArgs {
             most_vips: self.max_vips_per_namespace,
             withdraw_without_endpoints: self.withdraw_without_endpoints,
             metallb: self.metallb,
-            role: services::Role::default(),
         }
     }
 }

@@ -29,7 +29,7 @@ use vipward_core::{
     ownership::Outcome,
     pools::{self, Expected, Pool},
     records::{ClaimRecord, NodeName, PoolKind, Reservation, ServiceName},
-    services::{self, Event, Problem, Role, Services},
+    services::{self, Controller, ControllerCommand, Event, Problem},
 };
 
 use self::{failures::Failures, pages::Board, telling::Telling};
@@ -173,7 +173,7 @@ async fn keep_wire_secret(kube: Kube) {
 /// What the leader knows, and what it has under way.
 struct Leader {
     kube: Kube,
-    services: Services,
+    services: Controller,
     seen: mpsc::Receiver<Seen>,
     reader: Reader,
     requests: Requests,
@@ -214,7 +214,7 @@ impl Leader {
         let reading = Reading { service_labels: true, needs_pools: true, metallb };
         let (reader, seen) = Reader::start(kube, &resources, reading)?;
         let (requests, replies) = Requests::start(kube, Statuses::AtOnce)?;
-        let settings = services::Settings { role: Role::Controller, ..args.services.settings() };
+        let settings = args.services.settings();
         if settings.allow.is_empty() {
             warn!(
                 "without --allow-address, Services may have any free address of the nodes' segments by name, also \
@@ -222,7 +222,7 @@ impl Leader {
             );
         }
         Ok(Self {
-            services: Services::start(settings),
+            services: Controller::start(settings),
             seen,
             reader,
             requests,
@@ -251,7 +251,7 @@ impl Leader {
                 return Err(ControllerError::Deposed);
             }
             let at = now()?;
-            let deadlines = [self.services.next_deadline(), self.statuses.next_deadline()];
+            let deadlines = [self.services.index().next_deadline(), self.statuses.next_deadline()];
             let due = deadlines.into_iter().flatten().fold(at + PACE, Monotonic::min);
             let wake = renew.min(Instant::now() + due.saturating_since(at));
             tokio::select! {
@@ -315,7 +315,7 @@ impl Leader {
         if !self.synced {
             return Ok(());
         }
-        self.decide(Event::Pools(pools::Event::Time(clock::unix_seconds())))?;
+        self.decide_pools(pools::Event::Time(clock::unix_seconds()))?;
         self.decide(Event::Synced)
     }
 
@@ -385,7 +385,7 @@ impl Leader {
                 }
                 let pause = PACE * 2_u32.pow(noted.times.min(MOST_DOUBLED));
                 self.again.entry(now()? + pause).or_default().push(write);
-                return self.decide(Event::Pools(pools::Event::Failed(vip)));
+                return self.decide_pools(pools::Event::Failed(vip));
             }
         };
         if let Some(failed) = self.failures.end(vip) {
@@ -397,7 +397,7 @@ impl Leader {
         if let Some(event) = known {
             self.decide(event)?;
         }
-        self.decide(Event::Pools(pools::Event::Answered(vip)))
+        self.decide_pools(pools::Event::Answered(vip))
     }
 
     fn decide(&mut self, event: Event) -> Result<(), ControllerError> {
@@ -405,55 +405,69 @@ impl Leader {
         self.carry_out(commands)
     }
 
-    fn carry_out(&mut self, commands: Vec<services::Command>) -> Result<(), ControllerError> {
+    fn decide_pools(&mut self, event: pools::Event) -> Result<(), ControllerError> {
+        let commands = self.services.on_pools(event);
+        self.carry_out(commands)
+    }
+
+    fn carry_out(&mut self, commands: Vec<ControllerCommand>) -> Result<(), ControllerError> {
         let now = now()?;
         for command in commands {
             match command {
-                services::Command::ListSlices { service } => {
-                    info!(%service, "a Service needs the EndpointSlices; they are read from now on");
-                    self.resources.push(Resource::EndpointSlices);
-                    self.reader.read(Resource::EndpointSlices);
-                }
-                // The agents decide who holds a VIP.
-                services::Command::Demand(..) => {}
-                services::Command::Reserve(write) => {
-                    match (&write.reservation, &write.expected) {
-                        // A status that has the address already is not written.
-                        (Some(Reservation { service, kept: None, .. }), _)
-                            if !self.services.has_in_status(service, write.vip) =>
-                        {
-                            self.asked.entry(service.clone()).or_insert(now);
-                        }
-                        (_, Expected::Present(Some(Reservation { service, .. }))) => {
-                            self.asked.remove(service);
-                        }
-                        (_, Expected::Present(None) | Expected::Absent) => {}
-                    }
-                    self.requests.reserve(write);
-                }
-                services::Command::WriteIngress { service, addresses } => {
-                    self.statuses.begin(service, Some(addresses), now);
-                }
-                services::Command::ClearIngress { service } => self.statuses.begin(service, None, now),
-                services::Command::LeaveIngress { service } => {
-                    self.statuses.leave(&service);
-                    self.telling.bulletin.ingress_left(&service);
-                }
-                services::Command::Report { service, problem } => {
-                    self.telling.bulletin.begin(service, problem, now);
-                }
-                services::Command::ProblemOver { service, problem } => {
-                    self.telling.bulletin.end(&service, &problem, now);
-                }
+                ControllerCommand::Reserve(write) => self.reserve(write, now),
+                ControllerCommand::Serve(command) => self.serve(command, now),
             }
         }
         self.write_statuses_due(now);
         Ok(())
     }
 
+    /// Has the reservation of an address written.
+    fn reserve(&mut self, write: pools::ReservationWrite, now: Monotonic) {
+        match (&write.reservation, &write.expected) {
+            // A status that has the address already is not written.
+            (Some(Reservation { service, kept: None, .. }), _)
+                if !self.services.index().has_in_status(service, write.vip) =>
+            {
+                self.asked.entry(service.clone()).or_insert(now);
+            }
+            (_, Expected::Present(Some(Reservation { service, .. }))) => {
+                self.asked.remove(service);
+            }
+            (_, Expected::Present(None) | Expected::Absent) => {}
+        }
+        self.requests.reserve(write);
+    }
+
+    fn serve(&mut self, command: services::Command, now: Monotonic) {
+        match command {
+            services::Command::ListSlices { service } => {
+                info!(%service, "a Service needs the EndpointSlices; they are read from now on");
+                self.resources.push(Resource::EndpointSlices);
+                self.reader.read(Resource::EndpointSlices);
+            }
+            // The agents decide who holds a VIP.
+            services::Command::Demand(..) => {}
+            services::Command::WriteIngress { service, addresses } => {
+                self.statuses.begin(service, Some(addresses), now);
+            }
+            services::Command::ClearIngress { service } => self.statuses.begin(service, None, now),
+            services::Command::LeaveIngress { service } => {
+                self.statuses.leave(&service);
+                self.telling.bulletin.ingress_left(&service);
+            }
+            services::Command::Report { service, problem } => {
+                self.telling.bulletin.begin(service, problem, now);
+            }
+            services::Command::ProblemOver { service, problem } => {
+                self.telling.bulletin.end(&service, &problem, now);
+            }
+        }
+    }
+
     fn write_statuses_due(&mut self, now: Monotonic) {
         for (service, addresses) in self.statuses.due(now) {
-            let from_metallb = self.services.is_from_metallb(&service);
+            let from_metallb = self.services.index().is_from_metallb(&service);
             match addresses {
                 Some(addresses) => self.requests.write_ingress(service, addresses, from_metallb),
                 None => self.requests.clear_ingress(service, from_metallb),
@@ -471,14 +485,14 @@ impl Leader {
         // What is kept for a time is kept from now on.
         let is_another_second = std::mem::replace(&mut self.told, seconds) != seconds;
         if is_another_second {
-            self.decide(Event::Pools(pools::Event::Time(seconds)))?;
+            self.decide_pools(pools::Event::Time(seconds))?;
         }
-        if self.services.next_deadline().is_some_and(|deadline| deadline <= at) {
+        if self.services.index().next_deadline().is_some_and(|deadline| deadline <= at) {
             let commands = self.services.on_time(at);
             self.carry_out(commands)?;
         }
         self.write_statuses_due(at);
-        self.telling.on_time(&self.services, at);
+        self.telling.on_time(self.services.index(), at);
         if is_another_second && self.synced {
             let metallb = !self.kube.metallb_namespace().is_empty();
             let allocator = self.services.allocator();
@@ -490,7 +504,7 @@ impl Leader {
                 if metallb {
                     snapshot.metallb = pools::metallb_metrics(allocator);
                 }
-                snapshot.lacking = Some(self.services.lacking());
+                snapshot.lacking = Some(self.services.index().lacking());
             });
         }
         Ok(())

@@ -13,7 +13,7 @@ use vipward_core::{
     records::{NodeInterface, NodeName, ServiceLabels, ServiceName, Session, Version},
     services::{
         AnnotationValues, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController,
-        Port, Protocol, Role, ServiceRecord, Settings,
+        Port, Protocol, ServiceRecord, Settings,
     },
 };
 
@@ -207,7 +207,6 @@ impl Input {
             most_addresses: if has(5) { 2 } else { 16 },
             most_vips: has(6).then_some(2),
             withdraw_without_endpoints: has(7),
-            role: Role::Alone,
             ..Settings::default()
         }
     }

@@ -210,7 +210,7 @@ impl Oracle {
             | Event::SliceGone { .. }
             | Event::Found(_)
             | Event::Behind(_)
-            | Event::Pools(_) => {}
+            | Event::Pool(_) => {}
         }
         self.keep();
     }
@@ -241,7 +241,6 @@ impl Oracle {
             }
             Command::ListSlices { .. } => panic!("the slices are known"),
             Command::Report { .. } | Command::ProblemOver { .. } => {}
-            Command::Reserve(write) => panic!("an agent alone reserves no address: {write:?}"),
         }
     }
 

@@ -9,7 +9,7 @@ use vipward_core::{
     host::stale::Stale,
     ownership::{Engine, Entry, Interlock},
     segment::yields::Yields,
-    services::Services,
+    services,
 };
 
 use super::{time::At, witness::Pinger};
@@ -40,7 +40,7 @@ pub(crate) struct Watch {
 pub(crate) struct Process {
     pub(crate) engine: Engine,
     /// The index of Services, which makes the engine's demands.
-    pub(crate) services: Services,
+    pub(crate) services: services::Agent,
     /// True if the entries that were found and are not wanted have been removed.
     pub(crate) begun: bool,
     pub(crate) watches: [Watch; 4],
@@ -71,7 +71,7 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn new(
         engine: Engine,
-        services: Services,
+        services: services::Agent,
         interlock: Interlock,
         vips: usize,
         now: At,

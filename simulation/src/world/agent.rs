@@ -249,7 +249,7 @@ impl World {
         let now = self.now;
         let it = &mut self.nodes[node];
         let Some(process) = &mut it.process else { return };
-        let deadlines = [process.engine.next_deadline(), process.services.next_deadline()];
+        let deadlines = [process.engine.next_deadline(), process.services.index().next_deadline()];
         let due = deadlines.into_iter().flatten().min().and_then(|deadline| it.clock.when(deadline));
         let Some(due) = due else { return };
         let due = due.max(now);
@@ -276,8 +276,8 @@ impl World {
             return;
         }
         let is_behind = process.engine.is_behind(local);
-        let tells_time = process.services.next_deadline().is_some_and(|deadline| deadline <= local);
-        if process.services.is_behind() != is_behind {
+        let tells_time = process.services.index().next_deadline().is_some_and(|deadline| deadline <= local);
+        if process.services.index().is_behind() != is_behind {
             self.tell_index(node, vec![services::Event::Behind(is_behind)]);
         }
         if tells_time {

@@ -6,7 +6,7 @@ use vipward_core::{
     base::time::Monotonic,
     ownership::Event,
     records::Epoch,
-    services::{Command, Event as Served, Services, Settings},
+    services::{Agent, Command, Event as Served, Settings},
 };
 
 use super::World;
@@ -17,10 +17,10 @@ use crate::{
 
 impl World {
     /// Starts an agent's index. The VIPs' addresses are permitted, whatever the Leases say.
-    pub(super) fn start_services(&self) -> Services {
+    pub(super) fn start_services(&self) -> Agent {
         let segments = self.network.segments.len();
         let allow = (0..segments).flat_map(|segment| names::subnets(segment, segments)).collect();
-        let mut services = Services::start(Settings { allow, ..Settings::default() });
+        let mut services = Agent::alone(Settings { allow, ..Settings::default() });
         services.on_event(Served::SlicesListed);
         if self.sabotage == Some(Sabotage::NoConsent) {
             let (name, share_with) = (names::namespace(), [names::strangers_namespace()].into());
@@ -123,8 +123,7 @@ impl World {
                 Command::ClearIngress { .. }
                 | Command::LeaveIngress { .. }
                 | Command::Report { .. }
-                | Command::ProblemOver { .. }
-                | Command::Reserve(_) => {}
+                | Command::ProblemOver { .. } => {}
             }
         }
         for (service, addresses) in written {

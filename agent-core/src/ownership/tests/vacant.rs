@@ -13,7 +13,6 @@ use crate::{
     },
     services::{
         self, AnnotationValues, Event as Served, HostAddress, HostNetwork, Port, Protocol, ServiceRecord,
-        Services,
     },
 };
 
@@ -24,7 +23,7 @@ const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
 /// The agent of node a, which lives among b and c: its index of Services and its engine.
 struct Agent {
     engine: World,
-    services: Services,
+    services: services::Agent,
     /// The commands of the engine so far, as lines.
     lines: Vec<String>,
 }
@@ -35,7 +34,7 @@ impl Agent {
         let settings = Settings { probing: Some(ms(700)), ..settings("a") };
         let mut agent = Self {
             engine: World::living_with(&settings, "a", &["b", "c"]),
-            services: Services::start(services::Settings::default()),
+            services: services::Agent::alone(services::Settings::default()),
             lines: Vec::new(),
         };
         agent.tell(Served::SlicesListed);

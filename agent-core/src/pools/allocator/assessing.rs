@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     super::{Family, Keep},
-    Allocator, Command, Lack, Request, ReservationWrite, Surroundings,
+    Allocator, Command, Given, Lack, Request, ReservationWrite, Surroundings,
     known_pools::Pools,
 };
 use crate::records::{Reservation, ServiceName};
@@ -46,19 +46,14 @@ impl Allocator {
     }
 
     fn assign(
-        &mut self,
+        &self,
         service: &ServiceName,
         addresses: Vec<IpAddr>,
         lacks: Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
-        let assigned = (addresses, lacks, self.book.is_reserving_for(service));
-        if self.assigned.get(service) != Some(&assigned) {
-            // The copy has no spare room. It is kept for thousands of Services.
-            self.assigned.insert(service.clone(), assigned.clone());
-            let (addresses, lacks, pending) = assigned;
-            commands.push(Command::Assign { service: service.clone(), addresses, lacks, pending });
-        }
+        let pending = self.book.is_reserving_for(service);
+        commands.push(Command::Assign(service.clone(), Given { addresses, lacks, pending }));
     }
 
     /// Frees or keeps the addresses of a Service that asks for none any more.

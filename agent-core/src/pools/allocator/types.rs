@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use super::{
-    super::{L2AdvertisementRecord, PoolRecord},
-    Lack, Request,
-};
+use super::{super::PoolRecord, Lack, Request};
 use crate::records::{Reservation, ServiceName};
 
 /// Knowledge about addresses that the allocator lacks.
@@ -23,13 +20,6 @@ pub enum Event {
     Pool(Box<PoolRecord>),
     /// A pool is gone.
     PoolGone(Arc<str>),
-    /// An `L2Advertisement` was listed or changed.
-    Advertisement(Box<L2AdvertisementRecord>),
-    /// An `L2Advertisement` is gone.
-    AdvertisementGone(Arc<str>),
-    /// True if the `L2Advertisement` objects are known: they were listed, and the API server has the
-    /// type.
-    Advertised(bool),
     /// A Namespace was listed or changed.
     Namespace {
         /// Its name.
@@ -75,17 +65,19 @@ pub enum Event {
 pub enum Command {
     /// Write the reservation of an address. [`Event::Answered`] follows.
     Write(ReservationWrite),
-    /// The addresses of a Service have changed: those that are reserved for it, or shared with it.
-    Assign {
-        /// The Service.
-        service: ServiceName,
-        /// Its addresses, in the order in which it asks for them.
-        addresses: Vec<IpAddr>,
-        /// The addresses that it lacks, with the reasons.
-        lacks: Vec<Lack>,
-        /// True if a reservation for it is being written: another [`Command::Assign`] follows soon.
-        pending: bool,
-    },
+    /// The addresses of a Service, whether they are others than before or not.
+    Assign(ServiceName, Given),
+}
+
+/// The addresses that a Service is given: those that are reserved for it, or shared with it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Given {
+    /// Its addresses, in the order in which it asks for them.
+    pub addresses: Vec<IpAddr>,
+    /// The addresses that it lacks, with the reasons.
+    pub lacks: Vec<Lack>,
+    /// True if a reservation for it is being written: another [`Command::Assign`] follows soon.
+    pub pending: bool,
 }
 
 /// A write of an address's reservation (compare and swap).

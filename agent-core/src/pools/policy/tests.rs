@@ -126,8 +126,8 @@ fn the_pools_of_metallb_are_announced_as_its_advertisements_say_once_those_are_k
     assert_eq!(of(&policies, &[]), None, "everywhere, until the advertisements are known");
     assert_eq!(policies.put_advertisement(&advertisement("b", "", "zone=b", "", "")), []);
     assert_eq!(of(&policies, &[]), None, "one is not all of them");
-    assert_eq!(policies.know_advertisements(true), all);
-    assert_eq!(policies.know_advertisements(true), [], "nothing new");
+    assert_eq!(policies.on_change(&Change::Advertised(true)), all);
+    assert_eq!(policies.on_change(&Change::Advertised(true)), [], "nothing new");
     assert_eq!(names(&policies), "b");
     assert_eq!(policies.of(ip("192.0.2.2"), &[]), None, "a VIPPool is none of theirs");
 
@@ -152,11 +152,11 @@ fn the_pools_of_metallb_are_announced_as_its_advertisements_say_once_those_are_k
 
     assert_eq!(policies.put_advertisement(&advertisement("b", "", "b in", "", "")), [], "a typing error");
     assert_eq!(names(&policies), "a b");
-    assert_eq!(policies.remove_advertisement("b"), all);
+    assert_eq!(policies.on_change(&Change::AdvertisementGone("b".into())), all);
     let none = of(&policies, &[&dns]).expect("a policy");
     assert!(none.allowances.is_empty(), "nowhere: {none:?}");
     assert_eq!(&*none.nodes_field(), "spec.serviceSelectors of L2Advertisement a (for IPAddressPool lan)");
-    assert_eq!(policies.know_advertisements(false), all);
+    assert_eq!(policies.on_change(&Change::Advertised(false)), all);
     assert_eq!(of(&policies, &[]), None, "the API server knows them no longer");
 }
 

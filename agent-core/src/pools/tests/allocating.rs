@@ -506,7 +506,7 @@ fn the_looks_at_ranges_grow_with_their_number_and_not_with_its_square() {
         world.tell(Event::Synced);
     });
     let divided = looks(&mut || {
-        (0..POOLS).for_each(|number| _ = policies.put(&record(number)));
+        (0..POOLS).for_each(|number| _ = policies.on_change(&Change::Pool(Box::new(record(number)))));
         policies.of(ip("10.1.1.1"), &[]);
     });
     let changed = looks(&mut || world.tell(Event::PoolGone("p7".into())));

@@ -45,7 +45,7 @@ fn one_living_node_reports_and_all_nodes_choose_the_same() {
         let holders: Vec<NodeName> = holders.iter().map(|name| NodeName::from(*name)).collect();
         let alive = nodes(alive);
         let reports = |own: &&NodeName| {
-            is_responsible(Role::Alone, own, &problem, &holders, &alive).expect("a node is alive")
+            is_responsible(false, own, &problem, &holders, &alive).expect("a node is alive")
         };
         let reporting: BTreeSet<NodeName> = alive.iter().filter(reports).cloned().collect();
         assert_eq!(reporting, nodes(&[expected]), "{about}");
@@ -57,7 +57,7 @@ fn a_problem_that_others_may_not_see_is_reported_by_each_node_that_sees_it() {
     let gateway = refused(Refusal::NextHop { address: [192, 0, 2, 1].into() });
     let alive = nodes(&["a", "b", "c"]);
     for own in &alive {
-        assert_eq!(is_responsible(Role::Alone, own, &gateway, [], &alive), Some(true), "{own}");
+        assert_eq!(is_responsible(false, own, &gateway, [], &alive), Some(true), "{own}");
     }
 }
 
@@ -65,7 +65,7 @@ fn a_problem_that_others_may_not_see_is_reported_by_each_node_that_sees_it() {
 fn it_is_unknown_who_reports_while_it_is_unknown_who_is_alive() {
     let gateway = refused(Refusal::NextHop { address: [192, 0, 2, 1].into() });
     for problem in [seen_by_all(), gateway] {
-        assert_eq!(is_responsible(Role::Alone, &"a".into(), &problem, [], &BTreeSet::new()), None);
+        assert_eq!(is_responsible(false, &"a".into(), &problem, [], &BTreeSet::new()), None);
     }
 }
 

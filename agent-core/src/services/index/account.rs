@@ -7,11 +7,11 @@ use super::{
         Place, Problem, Refusal, ServiceRecord, Settings, StatusOwner,
         reading::{Unselected, Wanted},
     },
-    ServiceEntry, Services,
-    allocating::named_pool,
+    Index, ServiceEntry,
+    requesting::named_pool,
 };
 use crate::{
-    pools::{Family, Lack, Prospect},
+    pools::{Allocator, Family, Lack, Prospect},
     records::{Demand, Reservation, ServiceName},
 };
 
@@ -82,9 +82,10 @@ pub enum Asking {
     Families(Vec<Family>, Option<Arc<str>>),
 }
 
-impl Services {
-    /// Returns the account of a Service, if there is one of that name.
-    pub fn account_of(&self, service: &ServiceName) -> Option<ServiceAccount> {
+impl Index {
+    /// Returns the account of a Service, if there is one of that name. The controller's has what the
+    /// pools know of it.
+    pub fn account_of(&self, service: &ServiceName, pools: Option<&Allocator>) -> Option<ServiceAccount> {
         let entry = self.entries.get(service)?;
         let record = &entry.record;
         let request = match entry.reading.asked_at() {
@@ -94,13 +95,14 @@ impl Services {
                 named_pool(&record.annotations, self.settings.metallb),
             ),
         };
+        let reservation = |vip: &IpAddr| pools.and_then(|pools| pools.reservation(*vip)).cloned();
         let status: Vec<_> = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
         Some(ServiceAccount {
             unserved: entry.selection.err().map(|why| unserved(why, record, &self.settings)),
             request,
-            given: entry.given.iter().map(|vip| (*vip, self.allocator.reservation(*vip).cloned())).collect(),
-            lacks: entry.lacks.clone(),
-            prospects: self.allocator.prospects(service),
+            given: entry.given.addresses.iter().map(|vip| (*vip, reservation(vip))).collect(),
+            lacks: entry.given.lacks.clone(),
+            prospects: pools.map(|pools| pools.prospects(service)).unwrap_or_default(),
             status,
             manager: record.status_manager.clone(),
             is_elsewhere: matches!(record.status_owner(), StatusOwner::Other(_)),
@@ -123,7 +125,8 @@ impl Services {
     fn mention(&self, name: &ServiceName, entry: &ServiceEntry, address: IpAddr) -> Option<Mention> {
         let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
         let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
-        let would_want = || place_in(&entry.reading.wish(&entry.record, &entry.given, &self.settings).wanted);
+        let wish = || self.role.wish(&entry.reading, &entry.record, &entry.given.addresses, &self.settings);
+        let would_want = || place_in(&wish().wanted);
         let is_in_status = || entry.record.has_in_status(address);
         let place = place_in(&entry.wanted).or_else(|| unserved.as_ref().and_then(|_| would_want()));
         let place = place.or_else(|| is_in_status().then_some(Place::Status));

@@ -6,12 +6,12 @@ use super::{
         reading::{Wanted, Wish, select},
         statuses,
     },
-    Services,
+    Index,
     telling::tell_change,
 };
 use crate::records::ServiceName;
 
-impl Services {
+impl Index {
     /// Parses a Service's fields, and decides if it is served. Returns the problems of its values.
     pub(super) fn read(&mut self, name: &ServiceName) -> Option<Vec<Problem>> {
         let entry = self.entries.get_mut(name)?;
@@ -23,15 +23,17 @@ impl Services {
     }
 
     /// Evaluates the addresses that a Service wants.
-    pub(super) fn assess(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
+    pub(crate) fn assess(&mut self, name: &ServiceName) -> Vec<Command> {
+        let mut commands = Vec::new();
+        // What it was just given counts here.
+        self.touched.services.remove(name);
         // A touched Service may be gone by now.
-        let Some(mut problems) = self.read(name) else { return };
-        self.ask_pools(name, commands);
-        self.grant(name);
-        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(mut problems) = self.read(name) else { return commands };
+        self.touched.statuses.insert(name.clone());
+        let Some(entry) = self.entries.get_mut(name) else { return commands };
         let wish = if entry.selection.is_ok() {
-            problems.extend(entry.lacks.iter().cloned().map(Problem::Lacking));
-            entry.reading.wish(&entry.record, &entry.given, &self.settings)
+            problems.extend(entry.given.lacks.iter().cloned().map(Problem::Lacking));
+            self.role.wish(&entry.reading, &entry.record, &entry.given.addresses, &self.settings)
         } else {
             // Problems of a Service that is not served are not reported.
             problems.clear();
@@ -52,7 +54,7 @@ impl Services {
         problems.extend(whose);
         entry.for_status = wish.for_status;
         let told = std::mem::replace(&mut entry.problems, problems.clone());
-        tell_change(name, told, &problems, commands);
+        tell_change(name, told, &problems, &mut commands);
         let before = std::mem::replace(&mut entry.wanted, wish.wanted.clone());
         for wanted in before.iter().filter(|wanted| wish.wanted.iter().all(|now| now.vip != wanted.vip)) {
             self.leave(name, wanted.vip);
@@ -68,5 +70,6 @@ impl Services {
             }
             self.touched.vips.insert(vip);
         }
+        commands
     }
 }

@@ -9,16 +9,15 @@ use super::{
         reading::{Reading, Unselected},
         statuses::Turns,
     },
-    ServiceEntry, Services,
+    Index, ServiceEntry,
     telling::tell_change,
 };
-use crate::{base::time::Monotonic, pools, records::ServiceName};
+use crate::{base::time::Monotonic, pools::Given, records::ServiceName};
 
-impl Services {
-    /// Takes in an event. Returns the commands that follow from it.
-    pub fn on_event(&mut self, event: Event) -> Vec<Command> {
+impl Index {
+    /// Records an event, and touches what depends on it. Returns the commands that follow at once.
+    pub(crate) fn on_event(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
-        let mut listed = false;
         match event {
             Event::Service(record) => {
                 let changed = self.reserved.put_cluster_ips(&record.name, &record.cluster_ips);
@@ -44,13 +43,11 @@ impl Services {
                 let selector = self.settings.namespace_selector.as_ref();
                 let matches = selector.is_some_and(|selector| selector.matches(&labels));
                 self.put_namespace(&name, matches);
-                self.put_consents(Arc::clone(&name), share_with);
-                self.allocate(|| pools::Event::Namespace { name, labels }, &mut commands);
+                self.put_consents(name, share_with);
             }
             Event::NamespaceGone(name) => {
                 self.put_namespace(&name, false);
-                self.put_consents(Arc::clone(&name), BTreeSet::new());
-                self.allocate(|| pools::Event::NamespaceGone(name), &mut commands);
+                self.put_consents(name, BTreeSet::new());
             }
             Event::NodeAddresses { node, addresses, pod_cidrs } => {
                 let changed = self.reserved.put_node(node, &addresses, &pod_cidrs);
@@ -81,50 +78,32 @@ impl Services {
                 let changed = self.reserved.put_api_servers(slice, &addresses);
                 self.touch_wanted(&changed);
             }
-            Event::Claim { vip, was_held, sessions, force, services, reservation, release } => {
-                self.put_grant(vip, reservation.as_deref());
-                let named = || services.clone();
-                let object = || pools::Event::Object {
-                    vip,
-                    reservation: reservation.map(|it| *it),
-                    release,
-                    services: named(),
-                };
-                self.allocate(object, &mut commands);
+            Event::Claim { vip, was_held, sessions, force, services, reservation: _, release: _ } => {
                 let services = services.into();
                 let sessions = sessions.into();
                 self.put_claim(vip, Standing { was_held, is_forced: force, services, sessions });
             }
-            Event::ClaimGone(vip) => {
-                self.put_grant(vip, None);
-                self.put_claim(vip, Standing::default());
-                self.allocate(|| pools::Event::ObjectGone(vip), &mut commands);
-            }
-            Event::Pools(event) => {
-                self.put_policy(&event);
-                self.allocate(|| event, &mut commands);
+            Event::ClaimGone(vip) => self.put_claim(vip, Standing::default()),
+            Event::Pool(change) => {
+                for range in self.policies.on_change(&change) {
+                    self.touched.vips.extend(self.vips.range(range).map(|(vip, _)| *vip));
+                }
             }
             Event::Held { vip, here } => self.put_held(vip, here),
             Event::Synced => {
-                self.begin_allocating(&mut commands);
                 self.synced = true;
-                listed = true;
+                self.touched.listed = true;
                 self.touched.statuses.extend(self.entries.keys().cloned());
             }
-        }
-        if self.synced {
-            self.look_again(listed, &mut commands);
-            self.holders.begun = true;
         }
         commands
     }
 
-    /// Takes in the time. Ends contests that have been quiet for long enough, and the precedence of VIPs
+    /// Records the time. Ends contests that have been quiet for long enough, and the precedence of VIPs
     /// without a holder.
-    pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
-        let mut commands = Vec::new();
+    pub(crate) fn on_time(&mut self, now: Monotonic) {
         if self.next_deadline().is_none_or(|next| now < next) {
-            return commands;
+            return;
         }
         let touched = &mut self.touched.services;
         self.turns.retain(|service, turns| {
@@ -135,13 +114,9 @@ impl Services {
             stands
         });
         self.touched.vips.extend(self.holders.expire(now));
-        if self.synced {
-            self.look_again(false, &mut commands);
-        }
-        commands
     }
 
-    /// Returns the time of the next [`Services::on_time`].
+    /// Returns the time of the next `on_time` of the agent or the controller.
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let quiet = self.turns.values().map(Turns::deadline);
         quiet.chain(self.holders.next_deadline()).min()
@@ -185,9 +160,7 @@ impl Services {
                     reading: Reading::default(),
                     selection: Err(Unselected::NotLoadBalancer),
                     wanted: Vec::new(),
-                    given: Vec::new(),
-                    lacks: Vec::new(),
-                    pending: false,
+                    given: Given::default(),
                     for_status: Vec::new(),
                     problems: Vec::new(),
                     duty: None,
@@ -201,7 +174,8 @@ impl Services {
 
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         let Some(entry) = self.entries.remove(name) else { return };
-        self.allocate(|| pools::Event::Withdrawn(name.clone()), commands);
+        // It asks for nothing any more.
+        self.touched.services.insert(name.clone());
         self.turns.remove(name);
         // A Service that left by its class has been reported already.
         if entry.was_ours && entry.selection != Err(Unselected::Class) {
@@ -213,31 +187,6 @@ impl Services {
         tell_change(name, entry.problems, &[], commands);
         if entry.duty.is_some() {
             commands.push(Command::LeaveIngress { service: name.clone() });
-        }
-    }
-
-    /// Takes in what an event says of where addresses may be announced.
-    fn put_policy(&mut self, event: &pools::Event) {
-        let changed = match event {
-            pools::Event::Pool(record) => self.policies.put(record),
-            pools::Event::PoolGone(name) => self.policies.remove(name),
-            pools::Event::Advertisement(record) => self.policies.put_advertisement(record),
-            pools::Event::AdvertisementGone(name) => self.policies.remove_advertisement(name),
-            pools::Event::Advertised(is_known) => self.policies.know_advertisements(*is_known),
-            pools::Event::Namespace { .. }
-            | pools::Event::NamespaceGone(_)
-            | pools::Event::Request(..)
-            | pools::Event::Withdrawn(_)
-            | pools::Event::Object { .. }
-            | pools::Event::ObjectGone(_)
-            | pools::Event::Permitted(_)
-            | pools::Event::Answered(_)
-            | pools::Event::Failed(_)
-            | pools::Event::Synced
-            | pools::Event::Time(_) => return,
-        };
-        for range in changed {
-            self.touched.vips.extend(self.vips.range(range).map(|(vip, _)| *vip));
         }
     }
 }

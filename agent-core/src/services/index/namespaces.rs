@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use super::Services;
+use super::Index;
 use crate::records::ServiceName;
 
-impl Services {
+impl Index {
     pub(super) fn put_namespace(&mut self, name: &Arc<str>, matches: bool) {
         if self.namespaces.contains(name) == matches {
             return;

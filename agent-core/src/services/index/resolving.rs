@@ -13,11 +13,12 @@ use super::{
         sharing::{self, Consent, Member, Rank},
         statuses::Naming,
     },
-    Services, Vip,
+    Index, Vip,
+    rules::Origin,
     telling::tell_changes,
 };
 use crate::{
-    pools,
+    pools::Surroundings as _,
     records::{Demand, ServiceName},
 };
 
@@ -30,26 +31,29 @@ struct Outcome {
     ranks: Vec<Rank>,
 }
 
-impl Services {
+impl Index {
     /// Evaluates an address that Services want, or wanted.
-    pub(super) fn resolve(&mut self, address: IpAddr, commands: &mut Vec<Command>) {
+    pub(crate) fn resolve(&mut self, address: IpAddr, origin: Origin) -> Vec<Command> {
+        let mut commands = Vec::new();
+        self.touched.resolved.insert(address);
         let standing = self.note_standing(address);
         if !self.vips.contains_key(&address) {
-            return;
+            return commands;
         }
         let others = self.reserved.others(address);
         let precedence = self.note_precedence(address, &standing, &others);
         let verdict = judge(address, &self.settings, others, |other| {
             precedence.keeps(other) || standing.is_forced && other.yields_to_force()
         });
-        let naming = self.naming(address, &standing);
-        let Outcome { refusal, demand, problems, ranks } = self.outcome(address, verdict, &standing, naming);
+        let naming = self.naming(address, &standing, origin);
+        let Outcome { refusal, demand, problems, ranks } =
+            self.outcome(address, verdict, &standing, naming, origin);
         if let Some(limit) = self.settings.most_vips {
             self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
         }
         let vip = self.vips.get_mut(&address).expect("invariant: it was there above");
         let told = std::mem::replace(&mut vip.problems, problems);
-        tell_changes(&told, &vip.problems, commands);
+        tell_changes(&told, &vip.problems, &mut commands);
         if (&vip.refusal, vip.naming) != (&refusal, naming) {
             self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
         }
@@ -76,19 +80,25 @@ impl Services {
             self.vips.remove(&address);
             self.holders.left.remove(&address);
         }
-        self.look_if_shut(address, commands);
+        commands
     }
 
-    /// Has an address reserved for a Service that asks for it, once a Service may have it.
-    fn look_if_shut(&mut self, address: IpAddr, commands: &mut Vec<Command>) {
-        let is_shut = self.is_shut(address);
-        let Some(vip) = self.vips.get_mut(&address) else { return };
-        if std::mem::replace(&mut vip.is_shut, is_shut) && !is_shut {
-            self.allocate(|| pools::Event::Permitted(address), commands);
-        }
+    /// Records whether a Service may have a wanted address. Returns true if one may now, and none might
+    /// before.
+    pub(crate) fn opens(&mut self, address: IpAddr) -> bool {
+        let is_shut = self.refuses(address);
+        let Some(vip) = self.vips.get_mut(&address) else { return false };
+        std::mem::replace(&mut vip.is_shut, is_shut) && !is_shut
     }
 
-    fn outcome(&self, address: IpAddr, verdict: Verdict, standing: &Standing, naming: Naming) -> Outcome {
+    fn outcome(
+        &self,
+        address: IpAddr,
+        verdict: Verdict,
+        standing: &Standing,
+        naming: Naming,
+        origin: Origin,
+    ) -> Outcome {
         let vip = &self.vips[&address];
         let dispute = match verdict {
             Verdict::Accepted => None,
@@ -121,8 +131,8 @@ impl Services {
         let members = sharing::by_seniority(address, members, &vip.former);
         let consent = Consent {
             listed: &self.consents,
-            metallb: self.shares_by_metallb(address),
-            metallb_kept: self.kept_by_metallb(address),
+            metallb: self.role.shares_by_metallb(origin, &self.settings),
+            metallb_kept: self.role.kept_by_metallb(origin, &self.settings),
         };
         let (members, mut unshared) = sharing::admit(address, members, &vip.former, consent);
         problems.append(&mut unshared);

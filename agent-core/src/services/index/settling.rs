@@ -4,12 +4,13 @@ use std::net::IpAddr;
 
 use super::{
     super::{
-        Command, Role, ServiceRecord,
+        Command, ServiceRecord,
         addresses::Standing,
         reading::Unselected,
         statuses::{Acceptance, Duty, Naming, Turns, due, is_ours, turn},
     },
-    Services, Vip,
+    Index, Vip,
+    rules::Origin,
 };
 use crate::records::ServiceName;
 
@@ -32,7 +33,7 @@ impl Vip {
     }
 }
 
-impl Services {
+impl Index {
     /// Takes in another controller's turn at the status of a known Service.
     pub(super) fn note_turn(&mut self, new: &ServiceRecord) {
         let Some(entry) = self.entries.get(&new.name) else { return };
@@ -52,44 +53,29 @@ impl Services {
     }
 
     /// Decides if statuses may name an address that is not refused.
-    ///
-    /// A user who names an address must not have the cluster's traffic for a host sent to a Service. So
-    /// the controller names an address that no admin has chosen once its VIP is held: then no other host
-    /// has answered for it. Claims and Leases are written with the tokens of nodes, so the address must
-    /// be on a segment that a Node object confirms, too.
-    pub(super) fn naming(&self, address: IpAddr, standing: &Standing) -> Naming {
+    pub(super) fn naming(&self, address: IpAddr, standing: &Standing, origin: Origin) -> Naming {
         let vip = &self.vips[&address];
         let is_held = vip.order.is_held || self.holders.left.contains_key(&address);
         let is_near = self.reserved.is_on_segment(address);
-        if self.is_chosen_by_an_admin(address, vip) {
+        if origin.pool.is_some() || self.is_chosen_by_an_admin(address, vip) {
             return if standing.was_held || is_near { Naming::Named } else { Naming::Unnamed };
         }
         let is_confirmed = self.reserved.is_on_confirmed_segment(address);
-        match self.settings.role {
-            Role::Alone | Role::Announcer if is_held || is_near => Naming::Named,
-            Role::Controller if is_held && is_confirmed => Naming::Named,
-            Role::Controller if is_held => Naming::Unconfirmed,
-            Role::Controller if standing.was_held && is_confirmed => Naming::Left,
-            Role::Alone | Role::Announcer | Role::Controller => Naming::Unnamed,
-        }
+        self.role.naming(standing, is_held, is_near, is_confirmed)
     }
 
-    /// Returns true if the address is in a pool or came from one, is permitted by its network, or was
-    /// given by `MetalLB`'s controller.
+    /// Returns true if the address is permitted by its network, or was given by `MetalLB`'s controller.
     fn is_chosen_by_an_admin(&self, address: IpAddr, vip: &Vip) -> bool {
         let is_from_metallb = |service| {
-            self.entries
-                .get(service)
-                .is_some_and(|entry| entry.record.status_from_metallb && entry.record.has_in_status(address))
+            self.record(service).is_some_and(|it| it.status_from_metallb && it.has_in_status(address))
         };
         self.settings.allow.iter().any(|net| net.contains(&address))
-            || self.allocator.kind_of(address).is_some()
             || vip.services.iter().any(|(service, _)| is_from_metallb(service))
     }
 
     /// Evaluates this node's task about a Service's status. The
     /// node keeps a task that it has begun until the task is done.
-    pub(super) fn settle(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
+    pub(super) fn settle_one(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
         let is_contested = self.is_contested(name);
         let Some(entry) = self.entries.get_mut(name) else { return };
         let acceptance =
@@ -100,20 +86,18 @@ impl Services {
         let due = due.filter(|due| !is_contested || *due == Duty::Clear);
         // What is reserved together is written together.
         let is_begun = entry.duty == due;
-        let due = due.filter(|due| !entry.pending || is_begun || *due == Duty::Clear);
+        let due = due.filter(|due| !entry.given.pending || is_begun || *due == Duty::Clear);
         // A status from MetalLB, of a Service that Vipward has not served, may be MetalLB's still.
         let is_from_metallb = entry.record.status_from_metallb && !entry.was_ours;
         let due = due.filter(|due| !is_from_metallb || *due != Duty::Clear);
         // A Service of another class may belong to another
         // installation, which clears its own statuses.
-        let orphans = listed && entry.selection != Err(Unselected::Class);
-        let duty = due.filter(|due| match self.settings.role {
-            Role::Alone => {
-                entry.duty.as_ref() == Some(due) || is_ours(due, &entry.record, &self.held, orphans)
-            }
-            Role::Announcer => false,
-            // A Service that has left for another class has given its addresses back.
-            Role::Controller => entry.selection != Err(Unselected::Class) || entry.was_ours,
+        let is_of_class = entry.selection != Err(Unselected::Class);
+        let orphans = listed && is_of_class;
+        let duty = due.filter(|due| {
+            let is_this_nodes =
+                entry.duty.as_ref() == Some(due) || is_ours(due, &entry.record, &self.held, orphans);
+            self.role.does(is_this_nodes, !is_of_class && !entry.was_ours)
         });
         if entry.duty == duty {
             return;

@@ -4,18 +4,18 @@ use std::{net::IpAddr, sync::Arc};
 
 use super::{
     super::{
-        Problem, Refusal, Role, StatusOwner,
+        Problem, Refusal, ServiceRecord, StatusOwner,
         addresses::{Precedence, Standing},
         sharing,
     },
-    Services,
+    Index,
 };
 use crate::{
     host::net::Vital,
     records::{NodeName, Session},
 };
 
-impl Services {
+impl Index {
     /// Returns the conflict about a VIP that is kept although something else needs its address.
     pub fn conflict_about(&self, vip: IpAddr) -> Option<String> {
         let problems = &self.vips.get(&vip)?.problems;
@@ -98,8 +98,7 @@ impl Services {
             || standing.is_forced && others.iter().all(Refusal::yields_to_force)
             || !self.holders.begun && self.came_first_before(address, others);
         let is_found = !self.holders.begun && self.found.get(&address) == Some(&true);
-        let was_named =
-            !self.holders.begun && self.settings.role == Role::Controller && self.is_in_a_status(address);
+        let was_named = !self.holders.begun && self.role.awaits_holders() && self.is_in_a_status(address);
         let Some(vip) = self.vips.get_mut(&address) else { return Precedence::Last };
         if is_held {
             self.holders.left.remove(&address);
@@ -142,16 +141,15 @@ impl Services {
     /// Otherwise a false Lease would darken it.
     fn came_first_before(&self, address: IpAddr, others: &[Refusal]) -> bool {
         self.found.contains_key(&address)
-            || self.settings.role != Role::Alone && self.is_in_a_status(address)
+            || self.role.trusts_statuses() && self.is_in_a_status(address)
             || others.iter().all(Refusal::is_by_lease)
     }
 
     /// Returns true if Vipward has written the address into the status of a Service that wants it.
     fn is_in_a_status(&self, address: IpAddr) -> bool {
         let has_it = |service| {
-            self.entries.get(service).is_some_and(|entry| {
-                entry.record.status_owner() == StatusOwner::Vipward && entry.record.has_in_status(address)
-            })
+            let is_own = |it: &ServiceRecord| it.status_owner() == StatusOwner::Vipward;
+            self.record(service).is_some_and(|it| is_own(it) && it.has_in_status(address))
         };
         let mut services = self.vips.get(&address).into_iter().flat_map(|vip| &vip.services);
         services.any(|(service, _)| has_it(service))

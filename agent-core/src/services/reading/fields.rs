@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use super::super::{IpMode, Malformed, Place, Problem, Role, ServiceRecord, Settings, StatusOwner, WayOut};
+use super::super::{IpMode, Malformed, Place, Problem, ServiceRecord, Settings, StatusOwner, WayOut};
 use crate::{base::pattern::InterfacePattern, records::Selector};
 
 /// Largest length of a selector or of a list of interfaces, in bytes.
@@ -116,42 +116,8 @@ impl Reading {
         self.asked.as_ref().map(|asked| (asked.place, asked.addresses.as_slice()))
     }
 
-    /// Returns the addresses that the Service wants if it is served. `given` has those that the
-    /// controller gives it, or gave it before the controller was removed.
-    pub(crate) fn wish(&self, record: &ServiceRecord, given: &[IpAddr], settings: &Settings) -> Wish {
-        let mut wish = Wish::default();
-        let asked = self.asked.as_ref().map(|asked| (asked.place, &*asked.addresses));
-        match (record.status_owner(), settings.role) {
-            (StatusOwner::Other(_), Role::Announcer) => {
-                wish.add(&status_vips(record), Place::Status, settings);
-            }
-            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Announcer) => {
-                wish.add(&status_vips(record), Place::Status, settings);
-                // The controller writes some addresses into the status only once they are held.
-                wish.add(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
-            }
-            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Alone) => {
-                let (place, addresses) = asked.unwrap_or((Place::Pool, given));
-                wish.add_for_status(addresses, place, settings);
-            }
-            (StatusOwner::Nobody | StatusOwner::Vipward, Role::Controller) => {
-                wish.add_for_status(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
-            }
-            (StatusOwner::Other(_), Role::Alone | Role::Controller) => {
-                wish.add(&status_vips(record), Place::Status, settings);
-                wish.problems.extend(self.disagreement(record, settings));
-            }
-        }
-        if settings.external_ips {
-            wish.add(&record.external_ips, Place::ExternalIps, settings);
-            wish.problems.extend((!record.external_ips.is_empty()).then_some(Problem::ExternalIps));
-        }
-        wish.problems.extend(wish.excess(settings));
-        wish
-    }
-
     /// Returns the problem of another controller's status beside an annotation or spec.
-    fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
+    pub(crate) fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
         let Asked { place, addresses } = self.asked.as_ref()?;
         // The address 0.0.0.0 leaves the choice to the controller.
         let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
@@ -171,7 +137,7 @@ impl Reading {
 
 impl Wish {
     /// Adds the addresses of a place, as many as the limit leaves room for.
-    fn add(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
+    pub(crate) fn add(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
         for address in addresses {
             if !self.asked.insert(*address) || self.asked.len() > settings.most_addresses {
                 continue;
@@ -180,10 +146,24 @@ impl Wish {
         }
     }
 
+    /// Adds the addresses in the status that can be VIPs: traffic for them arrives unchanged.
+    pub(crate) fn add_status(&mut self, record: &ServiceRecord, settings: &Settings) {
+        self.add(&status_vips(record), Place::Status, settings);
+    }
+
     /// Adds addresses that belong in the status.
-    fn add_for_status(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
+    pub(crate) fn add_for_status(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
         self.add(addresses, place, settings);
         self.for_status = self.wanted.iter().map(|wanted| wanted.vip).collect();
+    }
+
+    /// Adds the addresses of `spec.externalIPs`, if they are served, and the problem of too many.
+    pub(crate) fn end(&mut self, record: &ServiceRecord, settings: &Settings) {
+        if settings.external_ips {
+            self.add(&record.external_ips, Place::ExternalIps, settings);
+            self.problems.extend((!record.external_ips.is_empty()).then_some(Problem::ExternalIps));
+        }
+        self.problems.extend(self.excess(settings));
     }
 
     /// Returns the problem of more addresses than the limit.
@@ -193,7 +173,6 @@ impl Wish {
     }
 }
 
-/// Returns the addresses in the status that can be VIPs: traffic for them arrives unchanged.
 fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
     let vips = record.ingress.iter().filter(|ingress| match ingress.mode {
         IpMode::Vip => true,

@@ -2,7 +2,7 @@ use super::*;
 
 /// Returns the Services that name the address, and the fields. True for a Service that is served.
 fn mentions(world: &World, address: &str) -> Vec<(String, Option<Place>, bool)> {
-    let account = world.services.account(ip(address));
+    let account = world.index().account(ip(address));
     account
         .mentions
         .into_iter()
@@ -25,7 +25,7 @@ fn an_address_is_explained_by_the_services_that_name_it_in_any_field() {
     );
     assert_eq!(mentions(&world, "192.0.2.11"), [("a/annotated".into(), Some(Place::Addresses), true)]);
     assert_eq!(mentions(&world, "192.0.2.13"), []);
-    let account = world.services.account(ip("192.0.2.10"));
+    let account = world.index().account(ip("192.0.2.10"));
     assert_eq!(account.demand.as_ref(), Some(world.demand("192.0.2.10")));
     assert_eq!(account.refusal, None);
 }
@@ -51,7 +51,7 @@ fn a_service_that_is_not_served_says_why_and_what_to_do() {
     ] {
         let mut world = World::with(settings);
         world.put(record);
-        let account = world.services.account(ip("192.0.2.10"));
+        let account = world.index().account(ip("192.0.2.10"));
         assert_eq!(account.demand, None, "{why}");
         let [mention] = &account.mentions[..] else { panic!("{why}: {account:?}") };
         let unserved = mention.unserved.as_ref().expect("it is not served");
@@ -70,7 +70,7 @@ fn a_fault_of_an_address_is_shown_with_it_and_with_no_other() {
     world.put(service("d/node").addressed("192.0.2.12"));
     world.put(service("e/elsewhere").addressed("1.1.1.1"));
     let problems = |address: &str| -> Vec<Problem> {
-        let account = world.services.account(ip(address));
+        let account = world.index().account(ip(address));
         account.mentions.into_iter().flat_map(|mention| mention.problems).collect()
     };
     assert!(matches!(problems("192.0.2.10")[..], [Problem::Malformed { .. }]));
@@ -78,7 +78,7 @@ fn a_fault_of_an_address_is_shown_with_it_and_with_no_other() {
     let [Problem::Refused { why: Refusal::NoSegment, .. }] = problems("1.1.1.1")[..] else {
         panic!("{:?}", problems("1.1.1.1"))
     };
-    let refused = world.services.account(ip("192.0.2.12"));
+    let refused = world.index().account(ip("192.0.2.12"));
     assert!(matches!(refused.refusal, Some(Refusal::Node { .. })), "{refused:?}");
     assert_eq!((refused.demand, refused.mentions[0].problems.len()), (None, 0));
 }

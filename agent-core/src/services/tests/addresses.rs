@@ -151,7 +151,7 @@ fn another_service_of_the_same_name_inherits_nothing() {
     other.uid = "2".into();
     world.put(other);
     assert!(world.demands.is_empty());
-    assert_eq!(world.services.uid(&named("default/web")).map(|uid| &**uid), Some("2"));
+    assert_eq!(world.index().uid(&named("default/web")).map(|uid| &**uid), Some("2"));
 }
 
 #[test]
@@ -200,12 +200,12 @@ fn a_vip_leaves_with_its_last_service() {
     cluster_ip.load_balancer = false;
     world.put(cluster_ip);
     assert!(world.demands.is_empty());
-    assert!(world.services.entries.is_empty() && world.services.vips.is_empty(), "nothing is kept of them");
+    assert!(world.index().entries.is_empty() && world.index().vips.is_empty(), "nothing is kept of them");
 }
 
 #[test]
 fn nothing_is_commanded_before_everything_is_listed() {
-    let mut world = World::unsynced(Settings::default());
+    let mut world = World::unsynced(Role::Alone, Settings::default());
     world.put(service("a/web").addressed("192.0.2.7").local());
     world.put(service("a/web").addressed("192.0.2.8").local());
     assert_eq!(world.tell(Event::Slice(slice("a/web", "web-1", &["node-a"], &[]))), []);

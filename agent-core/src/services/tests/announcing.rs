@@ -15,7 +15,7 @@ pub(super) fn pool(name: &str, created: i64, addresses: &[&str], nodes: &str) ->
 }
 
 fn put(world: &mut World, record: PoolRecord) -> Vec<Command> {
-    world.tell(Event::Pools(pools::Event::Pool(Box::new(record))))
+    world.tell(Event::Pool(pools::Change::Pool(Box::new(record))))
 }
 
 /// Returns the pool of a VIP's demand, and the selector of its nodes.
@@ -36,7 +36,7 @@ fn told(commands: &[Command]) -> Vec<String> {
 #[test]
 fn whoever_wrote_the_status_the_pool_that_has_the_address_says_where_it_is_announced() {
     for (description, role) in [("alone", Role::Alone), ("beside a controller", Role::Announcer)] {
-        let mut world = World::with(Settings { role, ..Settings::default() });
+        let mut world = World::of(role, Settings::default());
         put(&mut world, pool("lan", 1, &["192.0.2.0/29", "2001:db8::10"], "zone=a"));
         world.put(service("default/ours").status("vipward", &["192.0.2.1"]).addressed("192.0.2.1"));
         world.put(service("default/theirs").status("controller", &["192.0.2.2", "2001:db8::10"]));
@@ -64,7 +64,7 @@ fn a_pool_that_comes_changes_or_goes_concerns_its_vips_and_no_others() {
     assert_eq!(told(&commands), ["192.0.2.2"]);
     let commands = put(&mut world, pool("lan", 1, &["192.0.2.3-192.0.2.4"], "zone=z"));
     assert_eq!(told(&commands), ["192.0.2.3", "192.0.2.4"]);
-    let commands = world.tell(Event::Pools(pools::Event::PoolGone("lan".into())));
+    let commands = world.tell(Event::Pool(pools::Change::PoolGone("lan".into())));
     assert_eq!(told(&commands), ["192.0.2.3", "192.0.2.4"]);
     assert_eq!(policy(&world, "192.0.2.3"), None);
     assert_eq!(policy(&world, "192.0.2.4"), Some(("young".to_owned(), "zone=b".to_owned())));

@@ -5,17 +5,30 @@ use crate::{
 };
 
 fn controller() -> World {
-    World::with(Settings { role: Role::Controller, ..Settings::default() })
+    World::of(Role::Controller, Settings::default())
 }
 
 fn announcer() -> World {
-    World::with(Settings { role: Role::Announcer, ..Settings::default() })
+    World::of(Role::Announcer, Settings::default())
 }
 
 pub(super) fn pool(name: &str, addresses: &[&str]) -> Event {
     let addresses = addresses.iter().map(|text| (*text).into()).collect();
     let record = PoolRecord { name: name.into(), addresses, auto_assign: true, ..PoolRecord::default() };
-    Event::Pools(pools::Event::Pool(Box::new(record)))
+    Event::Pool(pools::Change::Pool(Box::new(record)))
+}
+
+/// Returns the event of an object that reserves an address, whose VIP was never held.
+pub(super) fn reserved_for(vip: IpAddr, reservation: Reservation) -> Event {
+    Event::Claim {
+        vip,
+        was_held: false,
+        sessions: Vec::new(),
+        force: false,
+        services: Vec::new(),
+        reservation: Some(Box::new(reservation)),
+        release: false,
+    }
 }
 
 impl World {
@@ -24,18 +37,10 @@ impl World {
         while let Some(write) = (!self.reserving.is_empty()).then(|| self.reserving.remove(0)) {
             let vip = write.vip;
             self.tell(match write.reservation {
-                Some(reservation) => Event::Claim {
-                    vip,
-                    was_held: false,
-                    sessions: Vec::new(),
-                    force: false,
-                    services: Vec::new(),
-                    reservation: Some(Box::new(reservation)),
-                    release: false,
-                },
+                Some(reservation) => reserved_for(vip, reservation),
                 None => Event::ClaimGone(vip),
             });
-            self.tell(Event::Pools(pools::Event::Answered(vip)));
+            self.decide(pools::Event::Answered(vip));
         }
     }
 
@@ -79,7 +84,7 @@ fn what_is_reserved_together_is_written_together_and_what_fails_keeps_nothing_ba
     let second = world.reserving.pop().expect("two reservations");
     world.reserve();
     assert_eq!(world.status_of("default/web"), None, "{second:?} is under way");
-    world.tell(Event::Pools(pools::Event::Failed(second.vip)));
+    world.decide(pools::Event::Failed(second.vip));
     assert_eq!(world.status_of("default/web"), Some(status(&["192.0.2.100"])), "it is tried again");
     world.reserving.push(second);
     world.reserve();
@@ -126,7 +131,7 @@ fn an_address_outside_of_every_segment_is_reported() {
 
 #[test]
 fn a_status_that_vipward_wrote_is_kept_by_the_next_leader() {
-    let mut world = World::unsynced(Settings { role: Role::Controller, ..Settings::default() });
+    let mut world = World::unsynced(Role::Controller, Settings::default());
     world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
     world.put(service("default/web").status("vipward", &["192.0.2.107"]));
     world.put(service("default/api").addressed("192.0.2.109").status("vipward", &["192.0.2.109"]));
@@ -139,7 +144,7 @@ fn a_status_that_vipward_wrote_is_kept_by_the_next_leader() {
 
 #[test]
 fn a_leader_that_begins_gives_no_address_away_that_a_service_names() {
-    let mut world = World::unsynced(Settings { role: Role::Controller, ..Settings::default() });
+    let mut world = World::unsynced(Role::Controller, Settings::default());
     world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
     world.put(service("default/a"));
     world.put(service("default/by-name").addressed("192.0.2.100"));
@@ -153,7 +158,7 @@ fn a_leader_that_begins_gives_no_address_away_that_a_service_names() {
 #[test]
 fn a_network_that_may_not_be_used_ends_no_leader() {
     let refuse = vec!["2001:db8::/32".parse().expect("a network")];
-    let mut world = World::with(Settings { role: Role::Controller, refuse, ..Settings::default() });
+    let mut world = World::of(Role::Controller, Settings { refuse, ..Settings::default() });
     world.tell(pool("lan", &["2001:db8::/64"]));
     let mut record = service("default/web");
     record.families = vec![pools::Family::V6];
@@ -163,8 +168,7 @@ fn a_network_that_may_not_be_used_ends_no_leader() {
 
 #[test]
 fn a_service_names_no_more_addresses_than_it_may_have() {
-    let mut world =
-        World::with(Settings { role: Role::Controller, most_addresses: 2, ..Settings::default() });
+    let mut world = World::of(Role::Controller, Settings { most_addresses: 2, ..Settings::default() });
     world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
     world.put(service("default/web").addressed("192.0.2.100,192.0.2.101,192.0.2.102"));
     assert_eq!(world.reserving.len(), 2);
@@ -172,8 +176,8 @@ fn a_service_names_no_more_addresses_than_it_may_have() {
 
 #[test]
 fn a_namespace_reserves_no_more_addresses_than_it_may_have() {
-    let settings = Settings { role: Role::Controller, most_vips: Some(2), ..Settings::default() };
-    let mut world = World::with(settings);
+    let settings = Settings { most_vips: Some(2), ..Settings::default() };
+    let mut world = World::of(Role::Controller, settings);
     world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
     for name in ["a", "b", "c"] {
         world.put(service(&format!("greedy/{name}")));
@@ -181,16 +185,16 @@ fn a_namespace_reserves_no_more_addresses_than_it_may_have() {
     world.put(service("greedy/d").addressed("192.0.2.109"));
     world.put(service("modest/a"));
     world.reserve();
-    assert_eq!(world.services.allocator().reservations().count(), 3);
+    assert_eq!(world.controller().allocator().reservations().count(), 3);
     assert!(world.words().iter().all(|words| words.contains("may have no more")), "{:?}", world.words());
     world.tell(Event::ServiceGone(named("greedy/a")));
     world.reserve();
-    assert_eq!(world.services.allocator().reservations().count(), 2);
+    assert_eq!(world.controller().allocator().reservations().count(), 2);
 }
 
 #[test]
 fn what_is_reserved_stays_reserved_when_another_leader_begins() {
-    let mut world = World::unsynced(Settings { role: Role::Controller, ..Settings::default() });
+    let mut world = World::unsynced(Role::Controller, Settings::default());
     world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
     world.put(service("default/web").status("vipward", &["192.0.2.107"]));
     world.put(service("default/new"));
@@ -198,15 +202,7 @@ fn what_is_reserved_stays_reserved_when_another_leader_begins() {
         [("192.0.2.107", "default/web"), ("192.0.2.108", "default/new"), ("192.0.2.109", "default/gone")]
     {
         let reservation = Reservation { service: named(name), pool: Some("lan".into()), kept: None };
-        world.tell(Event::Claim {
-            vip: ip(vip),
-            was_held: false,
-            sessions: Vec::new(),
-            force: false,
-            services: Vec::new(),
-            reservation: Some(Box::new(reservation)),
-            release: false,
-        });
+        world.tell(reserved_for(ip(vip), reservation));
     }
     world.tell(Event::Synced);
     let freed: Vec<_> =
@@ -286,7 +282,7 @@ fn a_pool_that_spreads_and_a_named_pool_are_followed() {
         choice: Choice::Spread,
         ..PoolRecord::default()
     };
-    world.tell(Event::Pools(pools::Event::Pool(Box::new(record))));
+    world.tell(Event::Pool(pools::Change::Pool(Box::new(record))));
     world.put(service("default/web").annotated(&[("vipward.io/pool", "named")]));
     world.put(service("default/api").annotated(&[("metallb.io/address-pool", "named")]));
     let reserved = |write: &ReservationWrite| Some((write.vip, write.reservation.as_ref()?.pool.clone()));
@@ -311,4 +307,17 @@ fn a_service_that_asks_for_an_address_by_name_says_where() {
     for (record, expected) in rows {
         assert_eq!(record.asks_for(ip("192.0.2.10")), expected, "{record:?}");
     }
+}
+
+#[test]
+fn a_service_that_lacks_an_address_is_counted_while_it_is_served() {
+    let mut world = controller();
+    world.tell(pool("lan", &["192.0.2.100/32"]));
+    for name in ["default/one", "default/two"] {
+        world.put(service(name));
+    }
+    world.reserve();
+    assert_eq!(world.index().lacking(), 1);
+    world.put(service("default/two").annotated(&[("vipward.io/ignore", "true")]));
+    assert_eq!(world.index().lacking(), 0);
 }

@@ -174,7 +174,7 @@ fn the_endpoints_of_a_vips_family_decide_about_it() {
 
 /// Returns a world in which everything but the slices is listed.
 fn with_all_but_slices(settings: Settings) -> World {
-    let mut world = World::without_slices(settings);
+    let mut world = World::without_slices(Role::Alone, settings);
     world.tell(Event::Synced);
     world
 }
@@ -192,7 +192,10 @@ fn slices_are_listed_once_a_service_needs_them() {
         ("one that is being deleted", ServiceRecord { deleting: true, ..local() }, false, false),
     ];
     for (description, record, withdraw_without_endpoints, is_needed) in table {
-        let mut world = World::without_slices(Settings { withdraw_without_endpoints, ..Settings::default() });
+        let mut world = World::without_slices(
+            Role::Alone,
+            Settings { withdraw_without_endpoints, ..Settings::default() },
+        );
         world.put(record.clone());
         assert_eq!(world.lists_slices, is_needed, "{description}, before everything is listed");
         world.put(ServiceRecord { created: record.created + 1, ..record });

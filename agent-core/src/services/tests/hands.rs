@@ -158,15 +158,15 @@ fn controllers_that_take_turns_are_one_problem_until_they_have_been_quiet() {
         world.put(web());
         assert_eq!(world.duties, [].into(), "{description}: it is not written to and fro");
 
-        assert!(world.services.next_deadline().is_some());
+        assert!(world.index().next_deadline().is_some());
         assert_eq!(world.pass(START), [], "{description}: the time of the last turn becomes known");
-        assert_eq!(world.services.next_deadline(), Some(minutes(5)));
+        assert_eq!(world.index().next_deadline(), Some(minutes(5)));
         assert_eq!(world.pass(minutes(5).saturating_sub(Duration::from_nanos(1))), [], "{description}");
         world.pass(minutes(5));
         assert_eq!(world.problems, [], "{description}: over");
         let write = Command::WriteIngress { service: named("a/web"), addresses: vec![ip("192.0.2.7")] };
         assert_eq!(world.duties.get(&named("a/web")), Some(&write), "{description}: and written again");
-        assert_eq!(world.services.next_deadline(), None, "{description}");
+        assert_eq!(world.index().next_deadline(), None, "{description}");
     }
 }
 
@@ -192,7 +192,7 @@ fn what_we_do_to_the_status_ourselves_is_no_turn() {
         world.put(web());
         world.put(ours());
     }
-    assert_eq!((world.problems.len(), world.services.next_deadline()), (0, None));
+    assert_eq!((world.problems.len(), world.index().next_deadline()), (0, None));
     // No node has held it yet, so its address may be refused.
     let mut world = World::new();
     world.put(ours());
@@ -202,7 +202,7 @@ fn what_we_do_to_the_status_ourselves_is_no_turn() {
         world.node("node-a", &[]);
         world.put(ours());
     }
-    assert_eq!((world.problems.len(), world.services.next_deadline()), (0, None));
+    assert_eq!((world.problems.len(), world.index().next_deadline()), (0, None));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn turns_leave_with_the_service() {
     }
     assert_eq!(contests(&world).len(), 1);
     world.tell(Event::ServiceGone(named("a/web")));
-    assert_eq!((world.problems.len(), world.services.next_deadline()), (0, None));
+    assert_eq!((world.problems.len(), world.index().next_deadline()), (0, None));
     world.put(ours());
     assert_eq!(world.problems, []);
 }
@@ -277,7 +277,7 @@ fn a_service_that_vipward_never_served_is_no_problem() {
     world.put(plain);
     world.put(ServiceRecord { uid: "2".into(), ..foreign });
     assert_eq!(world.problems, [], "another one of that name was");
-    assert!(world.services.let_go.is_empty());
+    assert!(world.index().let_go.is_empty());
 }
 
 #[test]

@@ -24,9 +24,9 @@ impl Cluster {
                 return;
             }
             Event::SlicesListed | Event::Synced => return,
-            Event::Pools(pools::Event::Pool(record)) => format!("pool {}", record.name),
-            Event::Pools(pools::Event::PoolGone(name)) => format!("pool {name}"),
-            Event::Pools(other) => panic!("no event of an agent: {other:?}"),
+            Event::Pool(pools::Change::Pool(record)) => format!("pool {}", record.name),
+            Event::Pool(pools::Change::PoolGone(name)) => format!("pool {name}"),
+            Event::Pool(other) => panic!("no event of an agent: {other:?}"),
             Event::NodeGone(node) => {
                 self.others.remove(&format!("node {node}"));
                 self.others.remove(&format!("interfaces {node}"));
@@ -50,7 +50,7 @@ impl Cluster {
 
     /// Returns the world of an agent that starts now.
     fn start_now(&self, settings: &Settings) -> World {
-        let mut world = World::unsynced(settings.clone());
+        let mut world = World::unsynced(Role::Alone, settings.clone());
         for event in self.others.values() {
             world.tell(event.clone());
         }
@@ -218,11 +218,11 @@ fn pool() -> impl Strategy<Value = Event> {
     let nodes = prop::sample::select(&["zone=a", "zone=b"][..]);
     let record = prop::option::weighted(0.7, (ranges, 0_i64..3, nodes));
     (prop::sample::select(&["p", "q"][..]), record).prop_map(|(name, record)| {
-        Event::Pools(match record {
+        Event::Pool(match record {
             Some((range, created, nodes)) => {
-                pools::Event::Pool(Box::new(announcing::pool(name, created, &[range], nodes)))
+                pools::Change::Pool(Box::new(announcing::pool(name, created, &[range], nodes)))
             }
-            None => pools::Event::PoolGone(name.into()),
+            None => pools::Change::PoolGone(name.into()),
         })
     })
 }
@@ -252,7 +252,7 @@ proptest! {
         last in prop::collection::vec(good(), 0..3),
     ) {
         let mut cluster = Cluster::default();
-        let mut world = World::without_slices(settings.clone());
+        let mut world = World::without_slices(Role::Alone, settings.clone());
         // A value that cannot be parsed makes the past matter. In
         // the end, all values can be parsed.
         let broken = |record: &&ServiceRecord| record.annotations.nodes.as_deref() == Some("in in in");
@@ -274,19 +274,19 @@ proptest! {
         // So do the former holder and the former Services of a VIP whose claim was deleted by hand.
         let has_past = |known: &Vip| known.was_held || !known.former.is_empty();
         let claim = |(vip, known): (&IpAddr, &Vip)| {
-            let force = world.services.claims.get(vip).is_some_and(|standing| standing.is_forced);
+            let force = world.index().claims.get(vip).is_some_and(|standing| standing.is_forced);
             let (was_held, services) = (known.was_held, known.former.to_vec());
             // A process that begins finds no VIP held that came last.
             let sessions = held_by_z(known.order.came_first && known.order.is_held);
             Event::Claim { vip: *vip, was_held, sessions, force, services, reservation: None, release: false }
         };
-        let vips = world.services.vips.iter().map(|(vip, known)| (vip, &**known));
+        let vips = world.index().vips.iter().map(|(vip, known)| (vip, &**known));
         let with_past = vips.filter(|(_, known)| has_past(known));
         for event in with_past.map(claim).collect::<Vec<_>>() {
             cluster.note(&event);
             world.tell(event);
         }
-        let guarded = world.services.vips.iter().filter(|(_, known)| known.order.came_first);
+        let guarded = world.index().vips.iter().filter(|(_, known)| known.order.came_first);
         cluster.note(&Event::Found(guarded.map(|(vip, _)| (*vip, false)).collect()));
         let fresh = cluster.start_now(&settings);
         // The former class of a Service belongs to the past too.
@@ -327,7 +327,6 @@ proptest! {
                 Command::ListSlices { .. }
                 | Command::Demand(..)
                 | Command::LeaveIngress { .. }
-                | Command::Reserve(_)
                 | Command::Report { .. }
                 | Command::ProblemOver { .. } => prop_assert!(false, "no duty: {:?}", duty),
             }

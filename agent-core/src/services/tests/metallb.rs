@@ -9,14 +9,14 @@ use crate::{
 
 const KEY: &str = "metallb.io/allow-shared-ip";
 
-fn settings(role: Role) -> Settings {
-    Settings { role, metallb: true, ..Settings::default() }
+fn settings() -> Settings {
+    Settings { metallb: true, ..Settings::default() }
 }
 
 fn pool(kind: PoolKind, name: &str, addresses: &[&str]) -> Event {
     let addresses = addresses.iter().map(|text| (*text).into()).collect();
     let record = PoolRecord { name: kind.key(name), addresses, auto_assign: true, ..PoolRecord::default() };
-    Event::Pools(pools::Event::Pool(Box::new(record)))
+    Event::Pool(pools::Change::Pool(Box::new(record)))
 }
 
 /// Returns a Service with a status that `MetalLB`'s controller wrote.
@@ -26,7 +26,7 @@ fn from_metallb(name: &str, vip: &str) -> ServiceRecord {
 
 #[test]
 fn what_metallb_wrote_into_a_status_is_reserved_and_stays() {
-    let mut world = World::unsynced(settings(Role::Controller));
+    let mut world = World::unsynced(Role::Controller, settings());
     world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
     world.put(from_metallb("default/web", "192.0.2.105"));
     world.put(service("default/new"));
@@ -51,7 +51,7 @@ fn an_annotation_of_metallbs_names_a_pool_of_metallbs() {
         (true, "vipward.io/pool", "lan", "192.0.2.1"),
         (true, "vipward.io/pool", "IPAddressPool/lan", "192.0.2.2"),
     ] {
-        let mut world = World::with(Settings { metallb, ..settings(Role::Controller) });
+        let mut world = World::of(Role::Controller, Settings { metallb, ..settings() });
         world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.1"]));
         world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.2"]));
         world.put(service("default/web").annotated(&[(annotation, name)]));
@@ -69,18 +69,17 @@ fn one_key_shares_an_address_of_metallbs_pools_across_namespaces() {
     };
     let local = |record: ServiceRecord| record.local();
     let same = of_key("b/udp", "dns", 81);
-    let controller = || settings(Role::Controller);
     let theirs = PoolKind::IpAddressPool;
     for (what, settings, kind, other, shares) in [
-        ("the same key", controller(), theirs, same.clone(), true),
-        ("another key", controller(), theirs, of_key("b/udp", "web", 81), false),
-        ("no key", controller(), theirs, of_key("b/udp", " ", 81), false),
-        ("the same port", controller(), theirs, of_key("b/udp", "dns", 80), false),
-        ("traffic to certain nodes", controller(), theirs, local(same.clone()), false),
-        ("a VIPPool", controller(), PoolKind::VipPool, same.clone(), false),
-        ("without --metallb", Settings { metallb: false, ..controller() }, theirs, same.clone(), false),
+        ("the same key", settings(), theirs, same.clone(), true),
+        ("another key", settings(), theirs, of_key("b/udp", "web", 81), false),
+        ("no key", settings(), theirs, of_key("b/udp", " ", 81), false),
+        ("the same port", settings(), theirs, of_key("b/udp", "dns", 80), false),
+        ("traffic to certain nodes", settings(), theirs, local(same.clone()), false),
+        ("a VIPPool", settings(), PoolKind::VipPool, same.clone(), false),
+        ("without --metallb", Settings { metallb: false, ..settings() }, theirs, same.clone(), false),
     ] {
-        let mut world = World::with(settings);
+        let mut world = World::of(Role::Controller, settings);
         world.tell(pool(kind, "lan", &["192.0.2.0/28"]));
         world.put(of_key("a/tcp", "dns", 80).created(1));
         world.reserve();
@@ -94,7 +93,7 @@ fn one_key_shares_an_address_of_metallbs_pools_across_namespaces() {
 #[test]
 fn an_agent_announces_for_all_services_that_the_controller_let_share() {
     for (metallb, have) in [(true, 2), (false, 1)] {
-        let mut world = World::with(Settings { metallb, ..settings(Role::Announcer) });
+        let mut world = World::of(Role::Announcer, Settings { metallb, ..settings() });
         for (name, port) in [("a/tcp", 80), ("b/udp", 81)] {
             let record = service(name).annotated(&[(KEY, "dns")]).ports(&[port]);
             world.put(record.status("vipward", &["192.0.2.7"]));
@@ -105,7 +104,7 @@ fn an_agent_announces_for_all_services_that_the_controller_let_share() {
 
 #[test]
 fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
-    let mut world = World::with(settings(Role::Controller));
+    let mut world = World::of(Role::Controller, settings());
     world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
     let asks = || service("default/web").annotated(&[("metallb.io/loadBalancerIPs", "192.0.2.105")]);
     let ours = || asks().status("vipward", &["192.0.2.105"]);
@@ -129,26 +128,25 @@ fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
 #[test]
 fn a_status_from_metallb_stays_where_vipward_serves_nothing() {
     type Change = fn(ServiceRecord) -> ServiceRecord;
-    let base = || settings(Role::Controller);
     let plain = |record: ServiceRecord| record;
     let rows: [(&str, Settings, Change); 6] = [
         (
             "labels",
-            Settings { service_selector: Some("take=yes".parse().expect("a selector")), ..base() },
+            Settings { service_selector: Some("take=yes".parse().expect("a selector")), ..settings() },
             plain,
         ),
-        ("a namespace", Settings { namespaces: BTreeSet::from(["other".into()]), ..base() }, plain),
+        ("a namespace", Settings { namespaces: BTreeSet::from(["other".into()]), ..settings() }, plain),
         (
             "a namespace's labels",
-            Settings { namespace_selector: Some("take=yes".parse().expect("a selector")), ..base() },
+            Settings { namespace_selector: Some("take=yes".parse().expect("a selector")), ..settings() },
             plain,
         ),
-        ("the annotation", base(), |it| it.annotated(&[("vipward.io/ignore", "true")])),
-        ("another type", base(), |it| ServiceRecord { load_balancer: false, ..it }),
-        ("deletion", base(), |it| ServiceRecord { deleting: true, ..it }),
+        ("the annotation", settings(), |it| it.annotated(&[("vipward.io/ignore", "true")])),
+        ("another type", settings(), |it| ServiceRecord { load_balancer: false, ..it }),
+        ("deletion", settings(), |it| ServiceRecord { deleting: true, ..it }),
     ];
     for (what, settings, change) in rows {
-        let mut world = World::unsynced(settings);
+        let mut world = World::unsynced(Role::Controller, settings);
         world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
         world.put(change(from_metallb("default/theirs", "192.0.2.105")));
         world.put(change(service("default/ours").status("vipward", &["192.0.2.106"])));
@@ -160,7 +158,7 @@ fn a_status_from_metallb_stays_where_vipward_serves_nothing() {
 
 #[test]
 fn a_status_from_metallb_is_cleared_once_vipward_has_served_the_service() {
-    let mut world = World::with(settings(Role::Controller));
+    let mut world = World::of(Role::Controller, settings());
     world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
     world.put(from_metallb("default/web", "192.0.2.105"));
     world.reserve();
@@ -186,7 +184,7 @@ fn sharers(manager: &str) -> [ServiceRecord; 2] {
 #[test]
 fn services_of_two_namespaces_keep_the_address_that_they_share() {
     let lan = || pool(PoolKind::IpAddressPool, "lan", &["192.0.2.0/28"]);
-    let gone = || Event::Pools(pools::Event::PoolGone(PoolKind::IpAddressPool.key("lan")));
+    let gone = || Event::Pool(pools::Change::PoolGone(PoolKind::IpAddressPool.key("lan")));
     let rows = [
         ("the pool goes", vec![lan()], vec![gone()]),
         (
@@ -198,7 +196,7 @@ fn services_of_two_namespaces_keep_the_address_that_they_share() {
     ];
     for manager in ["controller", "vipward"] {
         for (what, before, after) in rows.clone() {
-            let mut world = World::unsynced(settings(Role::Controller));
+            let mut world = World::unsynced(Role::Controller, settings());
             for event in before {
                 world.tell(event);
             }
@@ -225,7 +223,7 @@ fn in_a_vippool_a_key_keeps_an_address_only_if_metallb_gave_it_out() {
         share_with: with.iter().map(|name| (*name).into()).collect(),
     };
     for (manager, have) in [("vipward", 1), ("controller", 2)] {
-        let mut world = World::unsynced(settings(Role::Controller));
+        let mut world = World::unsynced(Role::Controller, settings());
         world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.0/28"]));
         world.tell(consent(&["b"]));
         for mut record in sharers(manager) {
@@ -247,7 +245,7 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
         record.annotated(&asks)
     };
     for (key, is_named) in [("dns", false), ("dns", true), ("web", false)] {
-        let mut world = World::unsynced(Settings::default());
+        let mut world = World::unsynced(Role::Alone, Settings::default());
         let [tcp, udp] = sharers("vipward");
         let mut udp = if is_named { by_name(udp) } else { udp };
         udp.annotations.metallb_share = Some(key.into());
@@ -273,7 +271,7 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
 
 #[test]
 fn only_a_status_from_metallb_may_be_overwritten() {
-    let mut world = World::with(settings(Role::Controller));
+    let mut world = World::of(Role::Controller, settings());
     let asks = || service("default/web").addressed("192.0.2.105");
     world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.105"]));
     world.put(asks());
@@ -284,6 +282,6 @@ fn only_a_status_from_metallb_may_be_overwritten() {
         [(asks(), false), (theirs(), false), (ServiceRecord { status_from_metallb: true, ..theirs() }, true)]
     {
         world.put(record);
-        assert_eq!(world.services.is_from_metallb(&named("default/web")), from_metallb);
+        assert_eq!(world.index().is_from_metallb(&named("default/web")), from_metallb);
     }
 }

@@ -42,12 +42,15 @@ impl World {
     fn pool(&mut self, addresses: &str) {
         let addresses = vec![addresses.into()];
         let record = PoolRecord { name: "lan".into(), addresses, auto_assign: true, ..PoolRecord::default() };
-        self.tell(Event::Pools(pools::Event::Pool(Box::new(record))));
+        self.tell(Event::Pool(pools::Change::Pool(Box::new(record))));
     }
 
     /// Shows the object of an address that is reserved for the Service.
     fn reserved(&mut self, vip: &str, was_held: bool, is_held: bool) {
-        let pool = self.services.allocator().kind_of(ip(vip)).map(|_| "lan".into());
+        let pool = match &self.process {
+            Process::Agent(_) => None,
+            Process::Controller(it) => it.allocator().kind_of(ip(vip)).map(|_| "lan".into()),
+        };
         let reservation = Some(Box::new(Reservation { service: named(NAME), pool, kept: None }));
         self.tell(Event::Claim {
             vip: ip(vip),
@@ -58,7 +61,7 @@ impl World {
             reservation,
             release: false,
         });
-        self.tell(Event::Pools(pools::Event::Answered(ip(vip))));
+        self.decide(pools::Event::Answered(ip(vip)));
     }
 
     fn interfaces(&mut self, node: &str, subnets: &[&str]) {
@@ -84,7 +87,7 @@ fn seconds(number: u64) -> Monotonic {
 fn world(at: At, held: Held, stands: bool) -> (World, &'static str) {
     let vip = if at == At::Nowhere { "203.0.113.9" } else { "192.0.2.9" };
     let allow = if at == At::Allowed { vec!["192.0.2.8/30".parse().expect("a network")] } else { Vec::new() };
-    let mut world = World::unsynced(Settings { role: Role::Controller, allow, ..Settings::default() });
+    let mut world = World::unsynced(Role::Controller, Settings { allow, ..Settings::default() });
     world.node("node-z", &[if at == At::Confirmed { "192.0.2.1" } else { "198.51.100.1" }]);
     if at == At::Pool {
         world.pool("192.0.2.8-192.0.2.11");
@@ -167,7 +170,7 @@ fn a_lease_that_lies_about_its_subnets_brings_no_address_into_a_status() {
         ("2001:db9::8", "2000::/31"),
     ];
     for (vip, lie) in lies {
-        let mut world = World::with(Settings { role: Role::Controller, ..Settings::default() });
+        let mut world = World::of(Role::Controller, Settings::default());
         world.interfaces("node-z", &["198.51.100.2/24", lie]);
         world.node("node-z", &["198.51.100.2", "192.0.2.2", "2001:db8::2"]);
         world.node("node-y", &["198.51.100.3", "8.8.8.3", "2001:db9::3"]);
@@ -188,7 +191,7 @@ fn a_lease_that_lies_about_its_subnets_brings_no_address_into_a_status() {
 
 #[test]
 fn a_segment_counts_once_the_node_object_has_an_address_there_and_a_problem_says_so_before() {
-    let mut world = World::with(Settings { role: Role::Controller, ..Settings::default() });
+    let mut world = World::of(Role::Controller, Settings::default());
     world.put(service(NAME).addressed("192.0.2.9"));
     world.reserve();
     assert_eq!((world.written(), world.words()), (None, Vec::new()), "no node holds it");
@@ -216,7 +219,7 @@ fn a_segment_counts_once_the_node_object_has_an_address_there_and_a_problem_says
 
 #[test]
 fn an_agent_beside_a_controller_takes_what_is_reserved_for_a_service_before_its_status_names_it() {
-    let mut world = World::with(Settings { role: Role::Announcer, ..Settings::default() });
+    let mut world = World::of(Role::Announcer, Settings::default());
     world.put(service(NAME).addressed("192.0.2.9"));
     world.put(service("default/other").addressed("192.0.2.9"));
     assert_eq!(world.vips(), [""; 0]);
@@ -234,7 +237,7 @@ fn an_agent_beside_a_controller_takes_what_is_reserved_for_a_service_before_its_
 
 #[test]
 fn what_is_refused_is_reserved_once_it_is_not() {
-    let mut world = World::with(Settings { role: Role::Controller, ..Settings::default() });
+    let mut world = World::of(Role::Controller, Settings::default());
     world.node("node-y", &["192.0.2.9"]);
     let asked = "192.0.2.9,203.0.113.8,203.0.113.9,2001:db9::8,192.0.2.10";
     world.put(service(NAME).addressed(asked));
@@ -249,5 +252,5 @@ fn what_is_refused_is_reserved_once_it_is_not() {
     world.tell(Event::NodeGone("node-y".into()));
     assert_eq!(reserving(&world), ["192.0.2.9"]);
     world.reserve();
-    assert_eq!(world.services.allocator().reservations().count(), 4);
+    assert_eq!(world.controller().allocator().reservations().count(), 4);
 }

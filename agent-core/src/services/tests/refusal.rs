@@ -330,12 +330,12 @@ fn what_is_learnt_later_withdraws_no_vip_that_a_node_holds_and_is_a_conflict() {
         assert_eq!(*world.demand("192.0.2.7"), demand, "{words}");
         let [problem] = &world.words()[..] else { panic!("{words}: {:?}", world.words()) };
         assert!(problem.contains("stays announced and is defended") && problem.contains(words), "{problem}");
-        let about = world.services.conflict_about(ip("192.0.2.7"));
+        let about = world.index().conflict_about(ip("192.0.2.7"));
         assert!(about.is_some_and(|about| about.contains(words)), "{words}");
 
         let told = world.tell(over);
         assert!(matches!(told[..], [Command::ProblemOver { .. }]), "{words}: {told:?}");
-        assert_eq!(world.services.conflict_about(ip("192.0.2.7")), None);
+        assert_eq!(world.index().conflict_about(ip("192.0.2.7")), None);
 
         // The VIP has had no holder yet, or its claim is gone and no node holds it.
         let mut world = World::new();
@@ -367,7 +367,7 @@ fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
 #[test]
 fn a_vip_that_is_found_held_is_kept_until_this_node_has_had_time_to_take_it_back() {
     for (is_held, role) in [(true, "held"), (false, "guarded")] {
-        let mut world = World::unsynced(Settings::default());
+        let mut world = World::unsynced(Role::Alone, Settings::default());
         world.tell(Event::Behind(true));
         world.tell(Event::Found([(ip("192.0.2.7"), is_held)].into()));
         world.put(service("a/web").addressed("192.0.2.7"));

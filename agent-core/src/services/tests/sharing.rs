@@ -107,7 +107,7 @@ fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
 #[test]
 fn before_a_claim_names_a_service_the_order_is_that_of_statuses_and_age_and_then_it_stays() {
     let had_it = |name: &str| on_vip(name).status("vipward", &[VIP]);
-    let mut world = World::unsynced(Settings::default());
+    let mut world = World::unsynced(Role::Alone, Settings::default());
     world.put(on_vip("x/old").ports(&[1]).created(1));
     world.put(had_it("y/had-it").ports(&[2]).created(2));
     world.tell(Event::Synced);
@@ -296,7 +296,7 @@ fn only_the_owners_limits_are_in_effect() {
 #[test]
 fn one_change_among_many_services_touches_only_its_own_vip() {
     let allow = vec!["10.0.0.0/16".parse().expect("a network")];
-    let mut world = World::unsynced(Settings { allow, ..Settings::default() });
+    let mut world = World::unsynced(Role::Alone, Settings { allow, ..Settings::default() });
     for number in 0..1_000_u16 {
         let [high, low] = number.to_be_bytes();
         let mut record = service(&format!("x/{number}"));

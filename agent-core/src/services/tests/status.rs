@@ -33,7 +33,7 @@ fn the_holder_alone_writes_the_status() {
 
 #[test]
 fn what_is_held_before_the_service_is_known_counts() {
-    let mut world = World::unsynced(Settings::default());
+    let mut world = World::unsynced(Role::Alone, Settings::default());
     world.hold("192.0.2.7", true);
     world.put(service("a/web").addressed("192.0.2.7"));
     world.tell(Event::Synced);
@@ -113,7 +113,7 @@ fn a_node_that_held_a_vip_before_still_clears_what_is_left() {
     world.put(service("a/web").status("vipward", &["192.0.2.7"]));
     assert_eq!(duty(&world), Some(&clear("a/web")));
     world.put(service("a/web"));
-    assert!(world.services.held.is_empty(), "and then forgets it");
+    assert!(world.index().held.is_empty(), "and then forgets it");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn left_overs_are_cleared_by_any_node_that_lists_everything() {
         ("another controller's", service("a/web").status("controller", &["192.0.2.7"]), None),
     ];
     for (description, record, expected) in table {
-        let mut world = World::unsynced(Settings::default());
+        let mut world = World::unsynced(Role::Alone, Settings::default());
         world.put(record.clone());
         world.tell(Event::Synced);
         assert_eq!(duty(&world), expected.as_ref(), "{description}");
@@ -244,7 +244,7 @@ fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_
         release: false,
     };
     let status = |record: ServiceRecord| record.status("vipward", &["192.0.2.7", "2001:db8::7"]);
-    let mut world = World::unsynced(Settings::default());
+    let mut world = World::unsynced(Role::Alone, Settings::default());
     world.put(status(service("a/web")));
     world.put(status(service("a/gone")));
     world.tell(reserved("2001:db8::7", "a/web", None));

@@ -255,7 +255,8 @@ proptest! {
         prop_assert_eq!(cluster.demands.len(), VIPS.len());
         let claims: Vec<_> = VIPS.iter().flat_map(|vip| events(&Common::Claim(vip), &cluster)).collect();
         // An agent that starts lists the Services of b too, and may list them first.
-        let (mut alone, mut beside) = (World::unsynced(settings.clone()), World::unsynced(settings));
+        let agent = || World::unsynced(Role::Alone, settings.clone());
+        let (mut alone, mut beside) = (agent(), agent());
         for event in before {
             beside.tell(event);
         }

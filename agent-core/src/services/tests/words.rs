@@ -53,7 +53,7 @@ fn texts(world: &World) -> Vec<String> {
         texts.push(problem.to_string());
         texts.push(Message::of_problem(service.clone(), None, problem).note().to_owned());
         let service = service.clone();
-        let account = Look::Seen(world.services.account_of(&service));
+        let account = Look::Seen(world.account_of(&service));
         let (leader, namespace) = (Look::Not(String::new()), "vipward-system".to_owned());
         let facts = ServiceFacts { service, account, leader, pools_unread: None, namespace };
         for step in explain_service(&facts, &[]).steps {
@@ -66,7 +66,7 @@ fn texts(world: &World) -> Vec<String> {
 /// Returns a world in which a Service has this annotation, and another one the same VIP without it, if
 /// a controller has given them one.
 fn world(role: Role, is_given: bool, name: &str, value: &str) -> World {
-    let mut world = World::with(Settings { role, metallb: true, ..Settings::default() });
+    let mut world = World::of(role, Settings { metallb: true, ..Settings::default() });
     world.tell(pool("lan", &["192.0.2.100"]));
     let given =
         |record: ServiceRecord| if is_given { record.status("other", &["192.0.2.7"]) } else { record };

@@ -79,7 +79,7 @@ impl EventLoop<Cluster> {
             self.source.statuses.next_deadline(),
             self.source.shown.next_deadline(),
             self.source.messages.next_deadline(),
-            self.source.services.next_deadline(),
+            self.source.services.index().next_deadline(),
         ];
         let deadline = others.into_iter().flatten().fold(deadline, Ord::min);
         let source = &mut self.source;
@@ -114,7 +114,7 @@ impl EventLoop<Cluster> {
                 self.show_answers(&looked_at, now()?);
                 self.show_due()?;
                 let Cluster { engine, services, messages, .. } = &mut self.source;
-                messages.on_time(engine, services, now()?);
+                messages.on_time(engine, services.index(), now()?);
                 // The network is observed only then. Other deadlines
                 // may come a thousand times a second.
                 let verifies = self.host.next_deadline() <= now()?;
@@ -171,13 +171,13 @@ impl EventLoop<Cluster> {
     /// of holders may be untrue by now, and it must be able to learn that.
     async fn heed_fence(&mut self) -> Result<(), RunError> {
         let is_behind = self.source.engine.is_behind(now()?);
-        if self.source.services.is_behind() == is_behind {
+        if self.source.services.index().is_behind() == is_behind {
             return Ok(());
         }
         let served = self.source.services.on_event(services::Event::Behind(is_behind));
         let owned = self.serve(served, now()?);
         self.execute(owned).await?;
-        let Vital { api_servers, next_hops } = self.source.services.vital();
+        let Vital { api_servers, next_hops } = self.source.services.index().vital();
         let mut guarded: BTreeSet<_> = api_servers.union(&next_hops).copied().collect();
         guarded.retain(|vip| self.source.assigned.contains_key(vip));
         if !guarded.is_empty() {

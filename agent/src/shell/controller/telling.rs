@@ -9,7 +9,7 @@ use vipward_core::{
     pools::{Allocator, L2Advertisement, L2AdvertisementRecord},
     records::PoolKind,
     reports::outbox::{ForeignObject, Message, Outcome},
-    services::Services,
+    services::Index,
 };
 
 use crate::shell::{
@@ -135,7 +135,7 @@ impl Telling {
     }
 
     /// Writes the Events that are due.
-    pub(super) fn on_time(&mut self, services: &Services, now: Monotonic) {
+    pub(super) fn on_time(&mut self, services: &Index, now: Monotonic) {
         self.bulletin.report(services, |_, _| Some(true), now);
         self.bulletin.on_time(now);
     }

@@ -102,7 +102,7 @@ impl Cluster {
 
     fn write_event(&mut self, vip: IpAddr, reason: Reason, note: &str, now: Monotonic) {
         let about = (vip, self.engine.services_of(vip));
-        self.messages.post(&self.services, about, (reason, note), now);
+        self.messages.post(self.services.index(), about, (reason, note), now);
     }
 
     /// Plans to show a conflict that Leases, Nodes or routes show, or its end.
@@ -115,7 +115,7 @@ impl Cluster {
     /// Returns the conflict about a VIP in words: what was `heard` on
     /// the wire, and what the cluster's objects tell its holder.
     fn conflict_in_words(&self, vip: IpAddr, heard: Option<&str>) -> Option<String> {
-        let found = self.engine.holds(vip).then(|| self.services.conflict_about(vip)).flatten();
+        let found = self.engine.holds(vip).then(|| self.services.index().conflict_about(vip)).flatten();
         match (heard, found) {
             (Some(heard), Some(found)) => Some(format!("{heard}; {found}")),
             (heard, found) => heard.map(ToOwned::to_owned).or(found),

@@ -81,7 +81,7 @@ impl EventLoop<Cluster> {
             }
             Command::Notify(notice) => {
                 self.source.forget_holder(&notice, now()?);
-                self.source.messages.notice(&self.source.services, &notice, now()?);
+                self.source.messages.notice(self.source.services.index(), &notice, now()?);
             }
             Command::Stopped => self.source.stopped = true,
         }

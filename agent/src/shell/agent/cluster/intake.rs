@@ -16,7 +16,7 @@ const BATCH: usize = 256;
 impl Cluster {
     pub(super) fn write_statuses_due(&mut self, now: Monotonic) {
         for (service, addresses) in self.statuses.due(now) {
-            let from_metallb = self.services.is_from_metallb(&service);
+            let from_metallb = self.services.index().is_from_metallb(&service);
             match addresses {
                 Some(addresses) => self.requests.write_ingress(service, addresses, from_metallb),
                 None => self.requests.clear_ingress(service, from_metallb),
@@ -188,8 +188,6 @@ impl EventLoop<Cluster> {
                 services::Command::ClearIngress { service } => {
                     source.statuses.begin(service, None, now);
                 }
-                // Only the controller reserves addresses.
-                services::Command::Reserve(_) => {}
                 services::Command::LeaveIngress { service } => {
                     source.statuses.leave(&service);
                     source.messages.bulletin.ingress_left(&service);

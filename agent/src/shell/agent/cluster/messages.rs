@@ -13,7 +13,7 @@ use vipward_core::{
         repairs::Repairs,
         reporting,
     },
-    services::{Problem, Services},
+    services::{Index, Problem},
 };
 
 use crate::shell::{
@@ -56,7 +56,7 @@ impl Messages {
     }
 
     /// Logs a notice of the engine, and writes Events about it.
-    pub(super) fn notice(&mut self, services: &Services, notice: &Notice, now: Monotonic) {
+    pub(super) fn notice(&mut self, services: &Index, notice: &Notice, now: Monotonic) {
         match notice {
             Notice::Holds { vip, services: _, from, cause } => {
                 if self.gains.admits(from.clone(), now) {
@@ -123,7 +123,7 @@ impl Messages {
     /// Writes an Event about a VIP, and one about each Service that wants it.
     pub(super) fn post(
         &mut self,
-        services: &Services,
+        services: &Index,
         (vip, names): (IpAddr, &[ServiceName]),
         (reason, note): (Reason, &str),
         now: Monotonic,
@@ -136,12 +136,12 @@ impl Messages {
     }
 
     /// Reports the problems and writes the Events that are due.
-    pub(super) fn on_time(&mut self, engine: &Engine, services: &Services, now: Monotonic) {
+    pub(super) fn on_time(&mut self, engine: &Engine, services: &Index, now: Monotonic) {
         if self.bulletin.next_report().is_some_and(|next| next <= now) {
             let alive = engine.alive(now);
             let is_responsible = |service: &ServiceName, problem: &Problem| {
                 let claimed_by = services.vips(service).filter_map(|vip| engine.claimed_by(vip));
-                reporting::is_responsible(services.role(), &self.node, problem, claimed_by, &alive)
+                reporting::is_responsible(services.has_controller(), &self.node, problem, claimed_by, &alive)
             };
             self.bulletin.report(services, is_responsible, now);
         }

@@ -68,7 +68,7 @@ impl Cluster {
         let Some(statuses) = &mut self.l2_statuses else { return };
         let home = self.assigned.get(&vip).and_then(|assigned| assigned.home.as_ref());
         let held = home.filter(|_| self.engine.holds(vip)).map(|home| HeldVip {
-            services: self.services.having(vip).to_vec(),
+            services: self.services.index().having(vip).to_vec(),
             interface: home.to_string().into(),
             uid: self.kube.claim_uid(vip),
         });

@@ -26,7 +26,7 @@ use vipward_core::{
         conflict::{Line, Right},
         probing::Probed,
     },
-    services::Services,
+    services,
 };
 
 use super::{
@@ -67,7 +67,7 @@ impl Assigned {
 pub(super) struct Cluster {
     pub(super) engine: Engine,
     pub(super) interlock: Interlock,
-    pub(super) services: Services,
+    pub(super) services: services::Agent,
     pub(super) assigned: BTreeMap<IpAddr, Assigned>,
     /// True if `assigned` has everything that the engine said when it began. Its
     /// first commands are carried out step by step. A step that looks at all entries
@@ -144,7 +144,7 @@ impl Authority for Cluster {
     }
 
     fn must_hear(&self) -> Option<Vital> {
-        self.services.is_behind().then(|| self.services.vital())
+        self.services.index().is_behind().then(|| self.services.index().vital())
     }
 }
 

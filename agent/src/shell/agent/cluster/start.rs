@@ -12,7 +12,7 @@ use vipward_core::{
     records::Session,
     reports::moves::Moves,
     segment::announce,
-    services::{self, Services},
+    services,
 };
 
 use super::{messages::Messages, source::Cluster};
@@ -121,7 +121,7 @@ pub(super) async fn start(
     };
     let now = timing::now()?;
     let messages = Messages::start(&kube, settings.node.clone(), now)?;
-    let mut served = Services::start(args.service_settings());
+    let mut served = args.start_services();
     let addresses = target.into_iter().collect();
     let told = served.on_event(services::Event::ApiServers { slice: None, addresses });
     debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");

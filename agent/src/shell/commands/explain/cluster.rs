@@ -16,8 +16,9 @@ use vipward_core::{
     base::time::Monotonic,
     diagnosis::explain::{Cluster, LeaseSeen, Look, ServiceFacts},
     host::net::NetView,
+    pools::Allocator,
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    services::{self, Role, Services},
+    services::{self, Agent, Controller, Index},
 };
 
 use super::{
@@ -124,9 +125,31 @@ impl Watched {
     }
 }
 
+/// Evaluates the Services as the controller does, or as an agent where none runs.
+enum Judge {
+    Agent(Box<Agent>),
+    Controller(Box<Controller>),
+}
+
+impl Judge {
+    fn on_event(&mut self, event: services::Event) {
+        match self {
+            Self::Agent(agent) => _ = agent.on_event(event),
+            Self::Controller(controller) => _ = controller.on_event(event),
+        }
+    }
+
+    fn parts(&self) -> (&Index, Option<&Allocator>) {
+        match self {
+            Self::Agent(agent) => (agent.index(), None),
+            Self::Controller(controller) => (controller.index(), Some(controller.allocator())),
+        }
+    }
+}
+
 /// The objects that have been read so far.
 pub(super) struct World {
-    services: Services,
+    services: Judge,
     nodes: BTreeMap<NodeName, NodeRecord>,
     leases: BTreeMap<NodeName, Watched>,
     claims: BTreeMap<IpAddr, ClaimRecord>,
@@ -148,8 +171,11 @@ impl World {
         view: &NetView,
     ) -> Result<Self, ExplainError> {
         // What a Service has is the controller's to say, if there is one.
-        let role = if matches!(leader, Look::Not(_)) { Role::Alone } else { Role::Controller };
-        let mut services = Services::start(services::Settings { role, ..options.services.clone() });
+        let settings = options.services.clone();
+        let mut services = match &leader {
+            Look::Not(_) => Judge::Agent(Box::new(Agent::alone(settings))),
+            Look::Seen(_) | Look::Failed(_) => Judge::Controller(Box::new(Controller::start(settings))),
+        };
         let addresses = server.address().into_iter().collect();
         services.on_event(services::Event::ApiServers { slice: None, addresses });
         // The addresses that this host refuses matter only if an agent runs here.
@@ -250,14 +276,15 @@ impl World {
             claim: self.claims.get(&address).cloned(),
             unanswered: self.kube.unanswered(address),
             leases: self.leases.iter().map(seen).collect(),
-            account: self.services.account(address),
+            account: self.services.parts().0.account(address),
             namespace: options.lease_namespace.clone(),
         })
     }
 
     /// Returns what concerns a Service.
     pub(super) fn service(&self, service: ServiceName, options: &Options) -> ServiceFacts {
-        let account = Look::Seen(self.services.account_of(&service));
+        let (index, allocator) = self.services.parts();
+        let account = Look::Seen(index.account_of(&service, allocator));
         let namespace = options.lease_namespace.clone();
         let is_of_pools = |(resource, _): &(&Resource, &String)| **resource != Resource::ServiceCidrs;
         let pools_unread = self.unread.iter().find(is_of_pools).map(|(_, why)| why.clone());

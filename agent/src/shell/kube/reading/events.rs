@@ -1,6 +1,6 @@
 //! Turns readings into events of the core, for the agent and for `vipward explain`.
 
-use vipward_core::{ownership::Event as Owned, pools, records::Epoch, services::Event as Served};
+use vipward_core::{ownership::Event as Owned, pools::Change, records::Epoch, services::Event as Served};
 
 use crate::shell::kube::Seen;
 
@@ -45,15 +45,11 @@ impl Seen {
             Self::ApiServers { slice, addresses } => {
                 (None, Some(Served::ApiServers { slice: Some(slice), addresses }))
             }
-            Self::Pool(record) => (None, Some(Served::Pools(pools::Event::Pool(record)))),
-            Self::PoolGone(name) => (None, Some(Served::Pools(pools::Event::PoolGone(name)))),
-            Self::L2Advertisement(record, _) => {
-                (None, Some(Served::Pools(pools::Event::Advertisement(record))))
-            }
-            Self::L2AdvertisementGone(name) => {
-                (None, Some(Served::Pools(pools::Event::AdvertisementGone(name))))
-            }
-            Self::Advertised(is_known) => (None, Some(Served::Pools(pools::Event::Advertised(is_known)))),
+            Self::Pool(record) => (None, Some(Served::Pool(Change::Pool(record)))),
+            Self::PoolGone(name) => (None, Some(Served::Pool(Change::PoolGone(name)))),
+            Self::L2Advertisement(record, _) => (None, Some(Served::Pool(Change::Advertisement(record)))),
+            Self::L2AdvertisementGone(name) => (None, Some(Served::Pool(Change::AdvertisementGone(name)))),
+            Self::Advertised(is_known) => (None, Some(Served::Pool(Change::Advertised(is_known)))),
             Self::WireKeys { keys, .. } => (Some(Owned::WireKeys(keys.ids())), None),
             Self::Unserved(_)
             | Self::UnservedGone { .. }

@@ -10,7 +10,7 @@ use vipward_core::{
         outbox::{Command, Message, Outbox, Outcome},
         reporting::Reporting,
     },
-    services::{Problem, Services},
+    services::{Index, Problem},
 };
 
 use crate::shell::{
@@ -104,7 +104,7 @@ impl Bulletin {
     /// for [`Reporting::due`].
     pub(crate) fn report(
         &mut self,
-        services: &Services,
+        services: &Index,
         is_responsible: impl Fn(&ServiceName, &Problem) -> Option<bool>,
         now: Monotonic,
     ) {

@@ -1,0 +1,101 @@
+//! The Services as an agent serves them: it reads what is reserved for them.
+
+use std::net::IpAddr;
+
+use super::{
+    Command, Event, Settings, StatusOwner,
+    index::{Index, Origin, Role, Subject},
+    sharing::Grants,
+};
+use crate::{
+    base::time::Monotonic,
+    pools::Given,
+    records::{Reservation, ServiceName},
+};
+
+/// An agent's index of Services, with the reservations.
+#[derive(Debug)]
+pub struct Agent {
+    index: Index,
+    grants: Grants,
+}
+
+impl Agent {
+    /// Starts without a Service, where no controller runs.
+    pub fn alone(settings: Settings) -> Self {
+        Self { index: Index::start(settings, Role::Alone), grants: Grants::default() }
+    }
+
+    /// Starts without a Service, beside a controller.
+    pub fn announcer(settings: Settings) -> Self {
+        Self { index: Index::start(settings, Role::Announcer), grants: Grants::default() }
+    }
+
+    /// Returns the index.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Records an event. Returns the commands that follow from it.
+    pub fn on_event(&mut self, event: Event) -> Vec<Command> {
+        if let Event::Claim { vip, reservation, .. } = &event {
+            self.put_grant(*vip, reservation.as_deref());
+        } else if let Event::ClaimGone(vip) = &event {
+            self.put_grant(*vip, None);
+        }
+        let commands = self.index.on_event(event);
+        self.step(commands)
+    }
+
+    /// Records the time. Returns the commands that follow from it.
+    pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
+        self.index.on_time(now);
+        self.step(Vec::new())
+    }
+
+    /// Evaluates all that was touched.
+    fn step(&mut self, mut commands: Vec<Command>) -> Vec<Command> {
+        while let Some(subject) = self.index.next_touched() {
+            commands.extend(match subject {
+                Subject::Service(name) => {
+                    self.grant(&name);
+                    self.index.assess(&name)
+                }
+                Subject::Vip(vip) => {
+                    let is_granted = self.grants.owner(vip).is_some();
+                    self.index.resolve(vip, Origin { pool: None, is_granted })
+                }
+            });
+        }
+        commands.extend(self.index.settle());
+        commands
+    }
+
+    /// Records the reservation of an address. One that is kept for a Service that is gone gives the
+    /// address to no Service.
+    fn put_grant(&mut self, vip: IpAddr, reservation: Option<&Reservation>) {
+        let service =
+            reservation.filter(|it| it.kept.is_none()).map(|reservation| reservation.service.clone());
+        let touched = self.grants.put(vip, service);
+        if !touched.is_empty() {
+            self.index.touch(touched, vip);
+        }
+    }
+
+    /// Gives a Service the addresses that are reserved for it, and those that its status has by
+    /// `MetalLB`'s key from the Service that they are reserved for.
+    fn grant(&mut self, service: &ServiceName) {
+        let Some(record) = self.index.record(service) else { return };
+        let key = &record.annotations.metallb_share;
+        let is_shared = |vip: &IpAddr| {
+            let owner = self.grants.owner(*vip).and_then(|owner| self.index.record(owner));
+            key.is_some() && owner.is_some_and(|owner| owner.annotations.metallb_share == *key)
+        };
+        let mut addresses = self.grants.of(service);
+        if record.status_owner() == StatusOwner::Vipward {
+            let status = record.ingress.iter().filter_map(|ingress| ingress.ip);
+            addresses.extend(status.filter(|vip| !self.grants.of(service).contains(vip) && is_shared(vip)));
+        }
+        self.index.give(service, Given { addresses, ..Given::default() });
+    }
+}

@@ -1,0 +1,137 @@
+//! The rules that differ by what a process does about Services.
+
+use std::net::IpAddr;
+
+use super::super::{
+    Place, ServiceRecord, Settings, StatusOwner,
+    addresses::Standing,
+    reading::{Reading, Wish},
+    sharing::Kept,
+    statuses::Naming,
+};
+use crate::records::PoolKind;
+
+/// What a process does about Services.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// An agent where no controller runs: it reads what Services ask for and what was reserved for
+    /// them, and writes the statuses of those whose VIPs it holds.
+    Alone,
+    /// An agent beside a controller: it announces what the statuses name, and what is reserved.
+    Announcer,
+    /// The controller: it gives out addresses of the pools, and writes every status.
+    Controller,
+}
+
+/// Where an address comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The kind of the pool that it came from or that has it. An agent does not know that.
+    pub(crate) pool: Option<PoolKind>,
+    /// True if it is reserved, as an agent has read it.
+    pub(crate) is_granted: bool,
+}
+
+impl Role {
+    pub(super) fn has_controller(self) -> bool {
+        self == Self::Announcer
+    }
+
+    /// Returns the addresses that a Service wants if it is served. `given` has those that the
+    /// controller gives it, or gave it before the controller was removed.
+    pub(super) fn wish(
+        self,
+        reading: &Reading,
+        record: &ServiceRecord,
+        given: &[IpAddr],
+        settings: &Settings,
+    ) -> Wish {
+        let mut wish = Wish::default();
+        let asked = reading.asked_at();
+        match (record.status_owner(), self) {
+            (StatusOwner::Other(_), Self::Announcer) => wish.add_status(record, settings),
+            (StatusOwner::Nobody | StatusOwner::Vipward, Self::Announcer) => {
+                wish.add_status(record, settings);
+                // The controller writes some addresses into the status only once they are held.
+                wish.add(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
+            }
+            (StatusOwner::Nobody | StatusOwner::Vipward, Self::Alone) => {
+                let (place, addresses) = asked.unwrap_or((Place::Pool, given));
+                wish.add_for_status(addresses, place, settings);
+            }
+            (StatusOwner::Nobody | StatusOwner::Vipward, Self::Controller) => {
+                wish.add_for_status(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
+            }
+            (StatusOwner::Other(_), Self::Alone | Self::Controller) => {
+                wish.add_status(record, settings);
+                wish.problems.extend(reading.disagreement(record, settings));
+            }
+        }
+        wish.end(record, settings);
+        wish
+    }
+
+    /// Decides if statuses may name an address that no admin has chosen.
+    ///
+    /// A user who names an address must not have the cluster's traffic for a host sent to a Service. So
+    /// the controller names the address once its VIP is held: then no other host has answered for it.
+    /// Claims and Leases are written with the tokens of nodes, so the address must be on a segment that
+    /// a Node object confirms, too.
+    pub(super) fn naming(
+        self,
+        standing: &Standing,
+        is_held: bool,
+        is_near: bool,
+        is_confirmed: bool,
+    ) -> Naming {
+        match self {
+            Self::Alone | Self::Announcer if is_held || is_near => Naming::Named,
+            Self::Controller if is_held && is_confirmed => Naming::Named,
+            Self::Controller if is_held => Naming::Unconfirmed,
+            Self::Controller if standing.was_held && is_confirmed => Naming::Left,
+            Self::Alone | Self::Announcer | Self::Controller => Naming::Unnamed,
+        }
+    }
+
+    /// Returns true if Services of several namespaces may share an address by `MetalLB`'s key. What an
+    /// agent finds in the statuses, the controller has allowed.
+    pub(super) fn shares_by_metallb(self, origin: Origin, settings: &Settings) -> bool {
+        settings.metallb && (self == Self::Announcer || origin.pool == Some(PoolKind::IpAddressPool))
+    }
+
+    /// Returns which Services keep an address of another namespace by `MetalLB`'s key. That of a
+    /// `VIPPool` needs consent, unless `MetalLB` gave it out.
+    pub(super) fn kept_by_metallb(self, origin: Origin, settings: &Settings) -> Kept {
+        let was_given = self == Self::Alone && origin.is_granted;
+        if !settings.metallb && !was_given {
+            Kept::Never
+        } else if origin.pool == Some(PoolKind::VipPool) {
+            Kept::FromMetallb
+        } else {
+            Kept::Always
+        }
+    }
+
+    /// Returns true if this process does a task about a status. A task is this node's if it holds or
+    /// held a VIP of the Service. A Service of another class that was never served here may be another
+    /// installation's.
+    pub(super) fn does(self, is_this_nodes: bool, is_anothers: bool) -> bool {
+        match self {
+            Self::Alone => is_this_nodes,
+            Self::Announcer => false,
+            Self::Controller => !is_anothers,
+        }
+    }
+
+    /// Returns true if a VIP whose claim may be lost keeps its place until the holders are known,
+    /// because a status names it.
+    pub(super) fn awaits_holders(self) -> bool {
+        self == Self::Controller
+    }
+
+    /// Returns true if a status says that a VIP was held before this process began. An agent alone
+    /// writes the status itself.
+    pub(super) fn trusts_statuses(self) -> bool {
+        self != Self::Alone
+    }
+}
