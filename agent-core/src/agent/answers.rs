@@ -40,14 +40,14 @@ pub struct Surroundings {
     pub interfaces: BTreeMap<u32, (MacAddr, Option<InterfaceFault>)>,
 }
 
-/// What the reason of a VIP's silence is found by, beside its entries.
+/// The sources of the reason why a VIP does not answer, beside its entries.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
     /// The network.
     pub view: &'a NetView,
-    /// What is kept of reconciliations.
+    /// The state of the reconciliations.
     pub host: &'a Host,
-    /// What waits to be held.
+    /// The segments, with the VIPs that wait to be held.
     pub segment: &'a Segment,
     /// VIPs whose entries could not be written.
     pub stale: &'a Stale,

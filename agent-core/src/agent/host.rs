@@ -34,7 +34,7 @@ pub const RETRY: Duration = Duration::from_secs(5);
 /// The reason why an entry that should answer is not written.
 const LAPSED: &str = "no entry begins to answer while the fence has lapsed";
 
-/// What was read of the kernel.
+/// The kernel's state and what the round compares it with.
 #[derive(Debug)]
 pub struct Read<'a> {
     /// Number of yields, read before the entries. A yield in between is settled the next time.
@@ -49,7 +49,7 @@ pub struct Read<'a> {
     pub attached: &'a BTreeSet<u32>,
 }
 
-/// What follows from a round.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub struct End {
     /// The VIPs whose failures began or are over.
@@ -66,7 +66,7 @@ struct Settled {
     placed: BTreeMap<IpAddr, u32>,
 }
 
-/// What is kept from one reconciliation to the next.
+/// The state that lasts from one reconciliation to the next.
 pub struct Host {
     /// Yielded VIPs, with the peer's MAC. Their entries may go with an interface and come back.
     yielded: BTreeMap<IpAddr, MacAddr>,

@@ -1,4 +1,4 @@
-//! What the agent does on its segments: announcing, probing, conflicts and yielded VIPs, composed.
+//! The machine for the segments. It composes announcing, probing, conflicts and yielded VIPs.
 //!
 //! [`Segment::on`] takes an input and returns the effects. The caller carries them out in their order.
 //! The result of an effect, where it has one, is the next input.

@@ -19,7 +19,7 @@ pub enum PatternError {
     Glob {
         /// The text.
         pattern: Excerpt,
-        /// What is wrong with it.
+        /// The fault.
         reason: Excerpt,
     },
     /// Text that is no interface name.
@@ -27,7 +27,7 @@ pub enum PatternError {
     Name {
         /// The text.
         name: Excerpt,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
 }

@@ -40,7 +40,7 @@ struct Node {
     wanted: Vec<u16>,
     wanted_entry: Entry,
     bind: Option<InterfaceName>,
-    /// What fails in full rounds besides entries.
+    /// The failures in full rounds that are not about entries.
     failures: BTreeSet<String>,
     /// The effects of the last full round.
     effects: Vec<Effect>,

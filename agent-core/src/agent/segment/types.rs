@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// What the source of the VIPs decides about them.
+/// The source of the VIPs, as the authority on who may announce one and who may take it back.
 pub trait Authority {
     /// Returns a peer's right to announce a VIP.
     fn right(&self, vip: IpAddr, mac: MacAddr, now: Monotonic) -> Right;
@@ -56,7 +56,7 @@ pub struct Context<'a> {
     pub peers: &'a [MacAddr],
     /// VIPs whose entries could not be written.
     pub stale: &'a Stale,
-    /// What the source of the VIPs decides about them.
+    /// The source of the VIPs.
     pub authority: &'a dyn Authority,
     /// The time.
     pub now: Monotonic,

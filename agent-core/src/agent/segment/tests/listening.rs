@@ -3,7 +3,7 @@
 use super::*;
 use crate::host::stale::{Failure, Left};
 
-/// What this node does about the VIP when the event comes.
+/// This node's part in the VIP when the event comes.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Holds,
