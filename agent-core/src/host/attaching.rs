@@ -1,14 +1,18 @@
-//! Hooks by which the program sees an interface's frames, and the choice of one.
+//! Hooks by which the program sees an interface's frames, the choice of one, and what is attached.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use vipward_common::VlanTag;
 
 use crate::host::net::{Interface, NetView};
 
+mod table;
 #[cfg(test)]
 mod tests;
+
+pub use self::table::{Attachments, OwnProgram};
 
 /// The hook of an attached program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
@@ -42,6 +46,11 @@ impl Mode {
             // Where they may not be read, a pin is all that is known.
             Self::Tc => interface.tc_programs.as_ref().is_none_or(|programs| programs.contains(&program)),
         }
+    }
+
+    /// Returns true if a program in this mode runs on the interface's ports (`bond_xdp_set`).
+    pub fn runs_on_ports(self, interface: &Interface) -> bool {
+        self == Self::Native && interface.has_ports()
     }
 
     /// Notes that the kernel runs this program in this mode, until the next observation.
@@ -159,5 +168,13 @@ impl WhyNotNative {
             Some(false) => Self::NotOffered,
             None => Self::Unknown,
         }
+    }
+
+    /// Returns true if the VLAN offload of the interface's card is the only reason, provided that the
+    /// driver has native XDP. Without service tags (802.1ad) it can be switched off.
+    pub fn is_offload_alone(interface: &Interface, view: &NetView) -> bool {
+        let is_service = |vlan: &Interface| vlan.vlan.is_some_and(VlanTag::is_service);
+        let mut vlans = view.vlans_on(interface.index).peekable();
+        interface.strips_tags && !interface.is_software() && vlans.peek().is_some() && !vlans.any(is_service)
     }
 }

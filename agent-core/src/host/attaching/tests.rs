@@ -43,6 +43,8 @@ fn hardware_that_takes_the_tags_of_its_vlan_devices_off_gets_tc() {
     let vlan = device(VlanTag::new(ETHERTYPE_8021Q, 10));
     let service = device(VlanTag::new(ETHERTYPE_8021AD, 10));
     let macvlan = Interface { kind: "macvlan".to_owned(), vlan: None, ..vlan.clone() };
+    let other_service = Interface { index: 4, ..service.clone() };
+    let software = Interface { strips_tags: true, ..interface("bridge") };
     let native_first = [Mode::Native, Mode::Tc];
     assert_eq!(Attach::Auto.modes(&strips, &view(&[&strips, &vlan])), [Mode::Tc]);
     assert_eq!(Attach::Auto.modes(&sees_tags, &view(&[&sees_tags, &vlan])), native_first);
@@ -52,6 +54,17 @@ fn hardware_that_takes_the_tags_of_its_vlan_devices_off_gets_tc() {
     let why = |nic: &Interface| WhyNotNative::of(nic, &view(&[nic, &vlan]), None, Some(true));
     assert_eq!(why(&strips), WhyNotNative::StripsTags);
     assert_eq!(why(&sees_tags), WhyNotNative::Refused);
+    let rows = [
+        ("a VLAN device", &strips, vec![&vlan], true),
+        ("the card leaves tags on", &sees_tags, vec![&vlan], false),
+        ("no VLAN device", &strips, vec![&macvlan], false),
+        ("service tags too", &strips, vec![&vlan, &other_service], false),
+        ("a software device", &software, vec![&vlan], false),
+    ];
+    for (what, nic, devices, expected) in rows {
+        let view = view(&[&[nic], &*devices].concat());
+        assert_eq!(WhyNotNative::is_offload_alone(nic, &view), expected, "{what}");
+    }
 }
 
 #[test]

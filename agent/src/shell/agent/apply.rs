@@ -20,7 +20,12 @@ use vipward_core::{
 };
 
 use super::{
-    error::RunError, event_loop::EventLoop, report::MOST_LINES, segments::context, source::Source,
+    attaching::{attach, kernel_may_ask},
+    error::RunError,
+    event_loop::EventLoop,
+    report::MOST_LINES,
+    segments::context,
+    source::Source,
     timing::now,
 };
 use crate::shell::{
@@ -63,7 +68,7 @@ impl<S: Source> EventLoop<S> {
         let placed = plan::placed(&entries);
         let placement = self.place(&placed, &|key| entries.contains_key(key));
         let observed = self.observed(entries, placement.desired.entries.len()).await?;
-        self.attach(&placement.attach)?;
+        attach(&mut self.plane, &mut self.view, self.config.attach, &placement.attach)?;
         // The verifier may have taken long for a program.
         self.beat_if_due()?;
         let attached = self.attached();
@@ -73,7 +78,8 @@ impl<S: Source> EventLoop<S> {
         let (mut round, effects) = self.host.plan(&mut self.segment, read, (listed, reclaim), &context);
         self.carry_out_effects(effects)?;
         self.segments = round.desired().own_macs.keys().copied().collect();
-        let mut failures: BTreeSet<String> = self.unattached.values().cloned().collect();
+        let mut failures: BTreeSet<String> =
+            self.plane.attachments().unattached().values().cloned().collect();
         self.memberships.on_entries(&round.observed().entries, &self.segment.probed());
         if let Err(error) = self.read_groups().await {
             failures.insert(chain(&error));
@@ -96,7 +102,8 @@ impl<S: Source> EventLoop<S> {
         }
         self.on_segment(Input::Written)?;
         round.note(self.memberships.problems(&self.view));
-        round.note(self.kernel_may_ask(round.desired()));
+        let binds_ipv4 = round.desired().binds.iter().any(|(_, vip)| vip.is_ipv4());
+        round.note(kernel_may_ask(&self.plane, &self.view, binds_ipv4));
         if !self.plane.is_pinned()? {
             round.note([PINS_ARE_MISSING.to_owned()]);
         }
@@ -181,7 +188,8 @@ impl<S: Source> EventLoop<S> {
 
     async fn try_reconcile_peers(&mut self) -> Result<(), RunError> {
         let maps = self.plane.maps();
-        let attached = self.plane.attached().filter_map(|(ifindex, _)| self.view.interfaces.get(&ifindex));
+        let attached = self.plane.attachments().attached();
+        let attached = attached.filter_map(|(ifindex, _)| self.view.interfaces.get(&ifindex));
         let peers = placement::peers(&self.config.selection(), attached);
         let own_macs = maps.own_macs()?;
         let mut desired = Desired { peers, own_macs: own_macs.clone(), ..Desired::default() };
@@ -227,7 +235,7 @@ impl<S: Source> EventLoop<S> {
 
     /// Returns the interfaces with the program.
     pub(super) fn attached(&self) -> BTreeSet<u32> {
-        self.plane.attached().map(|(ifindex, _)| ifindex).collect()
+        self.plane.attachments().attached().map(|(ifindex, _)| ifindex).collect()
     }
 
     /// Places the wanted VIPs. `placed` has their present interfaces; `is_there` tells existing
@@ -248,7 +256,8 @@ impl<S: Source> EventLoop<S> {
     pub(super) fn is_settled(&self) -> Result<bool, RunError> {
         let is_there = |key: &VipKey| self.plane.maps().entry(key).is_ok_and(|entry| entry.is_some());
         let place = |placed: &BTreeMap<IpAddr, u32>| self.place(placed, &is_there);
-        let is_well_attached = |wanted: &[u32]| self.is_well_attached(wanted);
+        let (view, attach, attachments) = (&self.view, self.config.attach, self.plane.attachments());
+        let is_well_attached = |wanted: &[u32]| attachments.is_well_attached(view, attach, wanted);
         let context = self.context()?;
         Ok(self.host.is_settled(&self.segment, place, (&self.attached(), is_well_attached), &context))
     }

@@ -70,10 +70,6 @@ pub(super) struct EventLoop<S> {
     pub(super) stale: Stale,
     /// VIPs that this node is said to hold and does not answer.
     pub(super) answers: Answers,
-    /// Interfaces that should have the program and could not be attached, with the reason.
-    pub(super) unattached: BTreeMap<u32, String>,
-    /// Interfaces on which the kernel has refused a better mode than the one that runs.
-    pub(super) refused: BTreeSet<u32>,
     /// Changes of entries for the log, by the roles before and after.
     pub(super) entry_lines: Lines<(&'static str, &'static str)>,
     /// Lines about conflicts.
@@ -126,8 +122,6 @@ impl<S: Source> EventLoop<S> {
             packets: Packets::open()?,
             problems: Problems::default(),
             stale: Stale::default(),
-            unattached: BTreeMap::new(),
-            refused: BTreeSet::new(),
             entry_lines: Lines::start(
                 MOST_ENTRIES,
                 |(from, to), entries| info!(entries, from, to, "more entries changed"),

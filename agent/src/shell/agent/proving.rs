@@ -16,6 +16,7 @@ use vipward_core::{
 };
 
 use super::{
+    attaching::attach_again,
     error::{RunError, system},
     event_loop::EventLoop,
     rounds::{Report, Round},
@@ -30,7 +31,7 @@ use crate::shell::{
 impl<S: Source> EventLoop<S> {
     /// Passes the segments, with the links below them, to the core.
     pub(super) async fn observe_segments(&mut self) -> Result<(), RunError> {
-        let modes: BTreeMap<_, _> = self.plane.attached().collect();
+        let modes: BTreeMap<_, _> = self.plane.attachments().attached().collect();
         let stack = |segment: &u32| {
             Some((*segment, Stack::of(&self.view, *segment, |index| modes.get(&index).copied())?))
         };
@@ -131,7 +132,8 @@ impl<S: Source> EventLoop<S> {
                     "blind: the kernel receives frames on the interface that the program does not see; no \
                      VIP is answered"
                 );
-                if let Err(error) = self.attach_again(segment) {
+                let attach = self.config.attach;
+                if let Err(error) = attach_again(&mut self.plane, &mut self.view, attach, segment) {
                     warn!(
                         interface,
                         error = chain(&error),

@@ -33,7 +33,7 @@ impl<S: Source> EventLoop<S> {
             host: &self.host,
             segment: &self.segment,
             stale: &self.stale,
-            unattached: &self.unattached,
+            unattached: self.plane.attachments().unattached(),
         };
         let (source, maps, any_yielded) = (&self.source, self.plane.maps(), surroundings.any_yielded);
         let said = |of: Option<&BTreeSet<IpAddr>>| source.said(&self.config, of, now);
@@ -50,13 +50,14 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn surroundings(&self, now_ns: u64) -> Result<Surroundings, RunError> {
+        let attachments = self.plane.attachments();
         let with_fault = |(ifindex, _)| {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
-            let attached = self.plane.runs_on(&self.view, ifindex);
+            let attached = attachments.runs_on(&self.view, ifindex);
             (ifindex, (mac, InterfaceFault::of(interface, attached, mac, self.proving.proof(ifindex))))
         };
-        let interfaces = self.plane.attached().map(with_fault).collect();
+        let interfaces = attachments.attached().map(with_fault).collect();
         let maps = self.plane.maps();
         let any_yielded = maps.yields()?.total > 0;
         Ok(Surroundings { fence: maps.fence_state(now_ns)?, any_yielded, interfaces })

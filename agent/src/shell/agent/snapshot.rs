@@ -53,9 +53,10 @@ impl<S: Source> EventLoop<S> {
                 yielded: self.host.yielded().contains_key(&wanted.address),
             }
         });
-        let attached = self.plane.attached().map(|(ifindex, mode)| self.interface_snapshot(ifindex, mode));
-        let is_attached = |index: u32| self.plane.attached().any(|(ifindex, _)| ifindex == index);
-        let unattached = self.unattached.iter().filter(|(ifindex, _)| !is_attached(**ifindex));
+        let attachments = self.plane.attachments();
+        let attached = attachments.attached().map(|(ifindex, mode)| self.interface_snapshot(ifindex, mode));
+        let is_attached = |index: u32| attachments.attached().any(|(ifindex, _)| ifindex == index);
+        let unattached = attachments.unattached().iter().filter(|(ifindex, _)| !is_attached(**ifindex));
         let unattached = unattached.filter_map(|(ifindex, why)| self.unattached_snapshot(*ifindex, why));
         Snapshot {
             node: self.config.node.clone(),
@@ -82,13 +83,13 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn interface_snapshot(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
-        let interface = self.view.interfaces.get(&ifindex);
+        let (interface, attachments) = (self.view.interfaces.get(&ifindex), self.plane.attachments());
         InterfaceSnapshot {
             ifindex,
             interface: self.name(ifindex),
-            through: self.plane.point_of(ifindex).filter(|point| *point != ifindex),
+            through: attachments.point_of(ifindex).filter(|point| *point != ifindex),
             mode,
-            attached: self.plane.runs_on(&self.view, ifindex),
+            attached: attachments.runs_on(&self.view, ifindex),
             proof: self.proving.proof(ifindex),
             failure: None,
             seen: interface.cloned(),
@@ -165,7 +166,8 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn interfaces(&self) -> Vec<Value> {
-        let attached = |index| self.plane.attached().find(|(ifindex, _)| *ifindex == index);
+        let attachments = self.plane.attachments();
+        let attached = |index| attachments.attached().find(|(ifindex, _)| *ifindex == index);
         let interface = |interface: &Interface| {
             json!({
                 "name": interface.name,

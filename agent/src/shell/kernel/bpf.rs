@@ -25,7 +25,7 @@ mod wire;
 pub(crate) use self::sys::attached_programs;
 pub use self::{
     data::VipCount,
-    data_plane::{Attached, DataPlane},
+    data_plane::DataPlane,
     error::BpfError,
     maps::Maps,
     opening::{Loader, Opening, Options},

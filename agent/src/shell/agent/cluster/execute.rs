@@ -142,7 +142,7 @@ impl EventLoop<Cluster> {
     /// Hears the questions for a VIP of another node, or no longer.
     fn hear_ahead(&mut self, vip: IpAddr, hears: bool) -> Result<(), RunError> {
         self.memberships.on_successor(vip, hears);
-        let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
+        let attached: Vec<u32> = self.plane.attachments().attached().map(|(ifindex, _)| ifindex).collect();
         attached.into_iter().try_for_each(|ifindex| self.hear_questions(VipKey::new(ifindex, vip)))
     }
 }

@@ -11,7 +11,7 @@ use crate::shell::{
 impl EventLoop<Cluster> {
     /// Reports interfaces and addresses to the core, if they have changed.
     pub(super) async fn report_interfaces(&mut self) -> Result<(), RunError> {
-        let attached: Vec<u32> = self.plane.attached().map(|(ifindex, _)| ifindex).collect();
+        let attached: Vec<u32> = self.plane.attachments().attached().map(|(ifindex, _)| ifindex).collect();
         let own = interfaces::node_interfaces(&self.view, &attached);
         let network = host_network(self.source.settings.node.clone(), &self.view, &attached);
         let told = self.source.services.on_event(services::Event::HostNetwork(network));

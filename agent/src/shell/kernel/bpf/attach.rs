@@ -10,17 +10,17 @@ use aya::programs::{
     tc::{SchedClassifierLink, TcAttachOptions},
     xdp::XdpLink,
 };
-use vipward_common::{VlanKey, VlanTags};
+use vipward_common::VlanKey;
 use vipward_core::{
     diagnosis::pinned::LinkIds,
     host::{
-        attaching::Mode,
-        net::{Interface, NetView},
+        attaching::{Mode, OwnProgram},
+        net::Interface,
     },
 };
 
 use super::{
-    data_plane::{Attached, DataPlane},
+    data_plane::DataPlane,
     error::{BpfError, Replace, attaching},
     filter,
     pins::{self, LinkPin, Pinned},
@@ -29,64 +29,12 @@ use super::{
 };
 
 impl DataPlane {
-    /// Returns the interfaces that have a program of their own, with its mode.
-    pub fn points(&self) -> impl Iterator<Item = (u32, Mode)> {
-        self.links.iter().map(|(ifindex, attached)| (*ifindex, attached.mode))
-    }
-
-    /// Returns the interfaces whose frames a program sees, with its mode: those with one of their own,
-    /// and VLAN devices above them.
-    pub fn attached(&self) -> impl Iterator<Item = (u32, Mode)> {
-        let segments = self.links.keys().chain(self.through.keys().filter(|it| !self.links.contains_key(it)));
-        segments.filter_map(|ifindex| Some((*ifindex, self.links.get(&self.point_of(*ifindex)?)?.mode)))
-    }
-
-    /// Returns the interface whose own program sees an interface's frames.
-    pub fn point_of(&self, ifindex: u32) -> Option<u32> {
-        let has_own = |ifindex: &u32| self.links.contains_key(ifindex);
-        let bond_of = |port: u32| {
-            let key = VlanKey::new(port, VlanTags::NONE);
-            self.through.iter().find(|(_, keys)| keys.contains(&key)).map(|(bond, _)| *bond)
-        };
-        let below = || {
-            let port = self.through.get(&ifindex)?.first()?.ifindex;
-            Some(port).filter(has_own).or_else(|| bond_of(port).filter(has_own))
-        };
-        Some(ifindex).filter(has_own).or_else(below)
-    }
-
-    /// Returns the id of an interface's own program.
-    pub fn program_on(&self, ifindex: u32) -> Option<u32> {
-        self.links.get(&ifindex).map(|attached| attached.program)
-    }
-
-    /// Returns the keys in `vlans` of an interface's frames.
-    pub fn keys_of(&self, ifindex: u32) -> BTreeSet<VlanKey> {
-        self.through.get(&ifindex).cloned().unwrap_or_default()
-    }
-
-    /// Returns true if the kernel runs a program of this one's that sees an interface's frames.
-    pub fn runs_on(&self, view: &NetView, ifindex: u32) -> bool {
-        let runs = || {
-            let point = self.point_of(ifindex)?;
-            let (attached, interface) = (self.links.get(&point)?, view.interfaces.get(&point)?);
-            let fits = attached.on_ports == on_ports(interface, attached.mode);
-            Some(fits && attached.mode.runs(interface, attached.program))
-        };
-        view.interfaces.contains_key(&ifindex) && runs().unwrap_or(false)
-    }
-
     /// Makes the frames with these keys those of an interface, and no others.
     pub fn lead(&mut self, ifindex: u32, keys: BTreeSet<VlanKey>) -> Result<(), BpfError> {
-        let former = self.keys_of(ifindex);
-        for key in keys.difference(&former) {
+        for key in keys.difference(&self.attachments.keys_of(ifindex)) {
             self.maps.put_vlan(*key, ifindex)?;
         }
-        self.through.insert(ifindex, keys);
-        self.through.retain(|_, keys| !keys.is_empty());
-        // A new device may have the tags of one that is gone.
-        let is_used = |key: &VlanKey| self.through.values().any(|keys| keys.contains(key));
-        let stale: Vec<VlanKey> = former.into_iter().filter(|key| !is_used(key)).collect();
+        let stale = self.attachments.lead(ifindex, keys);
         stale.into_iter().try_for_each(|key| self.maps.remove_vlan(key))
     }
 
@@ -94,23 +42,30 @@ impl DataPlane {
     /// one, are removed.
     pub(super) fn take_over(&mut self) -> Result<(), BpfError> {
         for (key, device) in self.maps.vlans()? {
-            self.through.entry(device).or_default().insert(key);
+            self.attachments.insert_key(device, key);
         }
         self.take_over_links()?;
-        let left: Vec<u32> = self.through.keys().copied().filter(|it| self.point_of(*it).is_none()).collect();
-        left.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
+        let unseen = self.attachments.unseen();
+        unseen.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
     }
 
     /// Attaches to an interface.
     pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
-        let (program, link) = match mode {
+        let (id, link) = match mode {
             Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
             Mode::Generic => self.attach_xdp(interface, mode, XdpMode::Skb)?,
             Mode::Tc => self.attach_tc(interface)?,
         };
-        let on_ports = on_ports(interface, mode);
-        self.links.insert(interface.index, Attached { mode, program, on_ports, _link: link });
+        let own = OwnProgram { mode, id, on_ports: mode.runs_on_ports(interface) };
+        self.note_attached(interface.index, own, link);
         Ok(())
+    }
+
+    /// Records a program in the place of the interface's former one, whose link is closed.
+    fn note_attached(&mut self, ifindex: u32, own: OwnProgram, link: Option<FdLink>) {
+        self.attachments.insert(ifindex, own);
+        self.links.remove(&ifindex);
+        self.links.extend(link.map(|link| (ifindex, link)));
     }
 
     fn attach_xdp(
@@ -119,7 +74,7 @@ impl DataPlane {
         mode: Mode,
         flags: XdpMode,
     ) -> Result<(u32, Option<FdLink>), BpfError> {
-        let loaded = self.programs.xdp(&mut self.ebpf, on_ports(interface, mode));
+        let loaded = self.programs.xdp(&mut self.ebpf, mode.runs_on_ports(interface));
         let (program, program_id) = loaded.map_err(no_program(interface))?;
         let id = program.attach_to_if_index(interface.index, flags).map_err(|source| {
             if is_busy(&source) {
@@ -173,6 +128,7 @@ impl DataPlane {
         for pin in self.pins.links()?.into_iter().filter(|pin| pin.ifindex == ifindex) {
             pin.remove()?;
         }
+        self.attachments.remove(ifindex);
         self.links.remove(&ifindex);
         Ok(())
     }
@@ -187,13 +143,13 @@ impl DataPlane {
     /// that was killed while it changed the mode, one goes.
     fn take_over_links(&mut self) -> Result<(), BpfError> {
         for pin in self.pins.links()? {
-            if self.links.contains_key(&pin.ifindex) {
+            if self.attachments.own(pin.ifindex).is_some() {
                 pin.remove()?;
                 continue;
             }
-            let has_ports = self.keys_of(pin.ifindex).iter().any(|key| key.is_untagged());
+            let has_ports = self.attachments.keys_of(pin.ifindex).iter().any(|key| key.is_untagged());
             let on_ports = pin.mode == Mode::Native && has_ports;
-            let (program, replaced) = match pin.mode {
+            let (id, replaced) = match pin.mode {
                 Mode::Tc => {
                     let (tc, id) = self.programs.tc(&mut self.ebpf)?;
                     let replaced = match pin.kind {
@@ -209,8 +165,7 @@ impl DataPlane {
             };
             match replaced {
                 Ok(link) => {
-                    let attached = Attached { mode: pin.mode, program, on_ports, _link: link };
-                    self.links.insert(pin.ifindex, attached);
+                    self.note_attached(pin.ifindex, OwnProgram { mode: pin.mode, id, on_ports }, link);
                 }
                 // The interface is gone, and only the pin is left.
                 Err(Replace::Dead) => {
@@ -256,11 +211,6 @@ impl LinkPin {
             }
         }
     }
-}
-
-/// Returns true if a program in this mode runs on the interface's ports (`bond_xdp_set`).
-fn on_ports(interface: &Interface, mode: Mode) -> bool {
-    mode == Mode::Native && interface.has_ports()
 }
 
 fn replace_xdp(program: &mut Xdp, pin: &LinkPin) -> Result<FdLink, Replace> {

@@ -1,14 +1,14 @@
 //! The open data plane: the programs, their maps and their attachments.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aya::{
     Ebpf,
     maps::{MapData, RingBuf},
     programs::links::FdLink,
 };
-use vipward_common::{VlanKey, maps as names};
-use vipward_core::host::attaching::Mode;
+use vipward_common::maps as names;
+use vipward_core::host::attaching::Attachments;
 
 use super::{
     error::{BpfError, failed},
@@ -17,27 +17,15 @@ use super::{
     programs::Programs,
 };
 
-/// A program on an interface.
-pub struct Attached {
-    /// The mode in which it runs.
-    pub mode: Mode,
-    /// The program's id.
-    pub(super) program: u32,
-    /// True if it is the program for the ports of a bond.
-    pub(super) on_ports: bool,
-    /// The open link, if there is one. The pin keeps it attached.
-    pub(super) _link: Option<FdLink>,
-}
-
-/// The programs, their maps and their links.
+/// The programs, their maps, their attachments and their links.
 pub struct DataPlane {
     pub(super) ebpf: Ebpf,
     pub(super) programs: Programs,
     pub(super) maps: Maps,
     pub(super) pins: Pins,
-    pub(super) links: BTreeMap<u32, Attached>,
-    /// The interfaces whose frames a program sees on others: VLAN devices, and bonds whose ports run it.
-    pub(super) through: BTreeMap<u32, BTreeSet<VlanKey>>,
+    pub(super) attachments: Attachments,
+    /// The open links by ifindex. A filter of traffic control has none. The pins keep them attached.
+    pub(super) links: BTreeMap<u32, FdLink>,
 }
 
 impl DataPlane {
@@ -51,9 +39,19 @@ impl DataPlane {
         &mut self.maps
     }
 
+    /// Returns the table of what is attached.
+    pub fn attachments(&self) -> &Attachments {
+        &self.attachments
+    }
+
+    /// Returns the table of what is attached, for recording what was refused or could not be attached.
+    pub fn attachments_mut(&mut self) -> &mut Attachments {
+        &mut self.attachments
+    }
+
     /// Returns true if everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
-        self.pins.has_all(self.points())
+        self.pins.has_all(self.attachments.points())
     }
 
     /// Returns the ring buffer of events. It can be taken once.

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use vipward_common::{Fence, PINNED, maps as names};
-use vipward_core::host::layout::{Change, Description};
+use vipward_core::host::{
+    attaching::Attachments,
+    layout::{Change, Description},
+};
 
 use super::{
     data_plane::DataPlane,
@@ -108,7 +111,8 @@ impl DataPlane {
 
     /// Returns a data plane that is attached nowhere.
     fn detached(ebpf: Ebpf, programs: Programs, maps: Maps, pins: Pins) -> Self {
-        Self { ebpf, programs, maps, pins, links: BTreeMap::new(), through: BTreeMap::new() }
+        let (attachments, links) = (Attachments::default(), BTreeMap::new());
+        Self { ebpf, programs, maps, pins, attachments, links }
     }
 
     /// Opens the pinned maps. Makes those that are missing beside them.
