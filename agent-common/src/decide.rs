@@ -17,7 +17,6 @@ pub struct Vip {
     pub mac: MacAddr,
     /// The taking of the VIP for which a yield counts.
     pub generation: u16,
-    /// The role of this node.
     pub role: Role,
     /// The index of the VIP's state and counters.
     pub slot: u32,
@@ -39,12 +38,10 @@ impl From<&VipEntry> for Vip {
 
 /// The maps, as a frame of one segment and family sees them.
 pub trait Tables {
-    /// The questions of the family.
     type Question: Question;
 
     /// Returns the coarse monotonic time.
     fn now_ns(&self) -> u64;
-    /// Returns the state of the fence.
     fn fence(&self, now_ns: u64) -> FenceState;
     /// Returns true if `addr` may be a VIP. `false` is certain.
     fn may_be_vip(&self, addr: <Self::Question as Question>::Addr) -> bool;
@@ -69,10 +66,8 @@ pub trait Tables {
     fn admits_defence(&self, vip: &Vip, question: &Self::Question, now_ns: u64) -> bool;
 }
 
-/// The reply to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The VIP's MAC.
     pub mac: MacAddr,
     /// The Ethernet source: this interface's own MAC, or the switch would learn a wrong port.
     pub source: MacAddr,
@@ -81,7 +76,6 @@ pub struct Answer {
 /// The slot of no VIP. (As for `defence`, an `Option` would not do.)
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// The decision about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The counter to raise, which also names the action.
@@ -108,7 +102,6 @@ impl Verdict {
     }
 }
 
-/// Decides about a frame by its question.
 #[inline(always)]
 pub fn decide<T: Tables>(question: &T::Question, tables: &T) -> Verdict {
     let mut passed = Verdict::about_none(Outcome::NoVip);
@@ -182,9 +175,7 @@ fn claim<T: Tables>(question: &T::Question, vip: Vip, tables: &T) -> (Outcome, b
 
 /// The consequences of a claim.
 enum Judgement {
-    /// Counts the claim.
     Count(Outcome),
-    /// Counts and reports the claim.
     Report(Outcome, EventKind),
     /// Counts and reports the claim, and defends a held VIP against it.
     Refute(Outcome, EventKind),

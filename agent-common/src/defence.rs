@@ -7,7 +7,6 @@ use bytemuck::{CheckedBitPattern, NoUninit, Pod, Zeroable};
 pub const MAX_VIP_DEFENCES: u64 = 20;
 /// The most defences of all VIPs in a window.
 pub const MAX_DEFENCES: u64 = 1_000;
-/// The length of a window.
 pub const DEFENCE_WINDOW_NS: u64 = 1_000_000_000;
 /// A claim answers a defence if it comes sooner than this. A host that defends answers within
 /// milliseconds. One that claims ten times a second does not answer.

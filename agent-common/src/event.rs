@@ -10,7 +10,6 @@ use crate::{
     vip::{VipKey, Yield},
 };
 
-/// The size of the ring buffer.
 pub const EVENTS_BYTES: u32 = 256 * 1024;
 /// The number of entries of `offenders`, and of `offenders_v6`. When one is full, the least recently
 /// used is evicted.
@@ -18,7 +17,6 @@ pub const MAX_OFFENDERS: u32 = 4_096;
 /// The least time between two events of one group (strangers' or peers') about one VIP.
 pub const EVENT_INTERVAL_NS: u64 = 100_000_000;
 
-/// The kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]
 pub enum EventKind {
@@ -61,9 +59,7 @@ pub struct Event {
     pub at_ns: u64,
     /// The number of events of the same group about this VIP that were held back before this one.
     pub swallowed: u64,
-    /// The kind.
     pub kind: EventKind,
-    /// The interface.
     pub ifindex: u32,
     /// The operation of an ARP frame, or the `ICMPv6` type of a neighbour discovery message, in host
     /// order.
@@ -86,7 +82,6 @@ const _: () = assert!(size_of::<Event>() == 64);
 described!(Event { at_ns, swallowed, kind, ifindex, oper, vip, sha, source, holder, _pad });
 
 impl Event {
-    /// Returns the key of the VIP.
     pub fn key(&self) -> VipKey {
         VipKey::new(self.ifindex, Ipv6Addr::from(self.vip).to_canonical())
     }
@@ -119,13 +114,11 @@ pinned! {
     /// If userspace were replacing a value while the program stores into it, the store would be lost.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct VipState {
-        /// The yield of the entry.
         pub yielded: Yield,
         /// Limits `conflict`, `sighted` and `probed`.
         pub strangers: Limiter,
         /// Limits `contested` and `moved`; `yielded` is not limited.
         pub peers: Limiter,
-        /// Limits the defences.
         pub defences: DefenceWindow,
     }
 }
@@ -146,7 +139,6 @@ pub struct OffenderKeyV4 {
     pub _pad: u16,
 }
 
-/// The key of `offenders_v6`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct OffenderKeyV6 {
@@ -168,7 +160,6 @@ described!(OffenderKeyV6 { ifindex, addr, mac, _pad });
 /// A MAC, and the VIP of either family that it claims.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OffenderKey {
-    /// The claimed VIP.
     pub vip: VipKey,
     /// The MAC that the claims give.
     pub mac: MacAddr,
@@ -193,9 +184,7 @@ impl From<OffenderKeyV6> for OffenderKey {
 pub struct Offender {
     /// The time of the first claim (`CLOCK_MONOTONIC_COARSE`).
     pub first_ns: u64,
-    /// The time of the last claim.
     pub last_ns: u64,
-    /// The number of claims.
     pub claims: u64,
     /// The kind of the last claim.
     pub kind: EventKind,

@@ -18,7 +18,6 @@ pub enum Policy {
 number!(Policy);
 
 impl Policy {
-    /// Both policies.
     pub const ALL: [Self; 2] = [Self::Stop, Self::Hold];
 
     /// Returns the name that every output uses.
@@ -34,7 +33,6 @@ pinned! {
     /// The value of `fence`: the times until which this node may answer. Times are `CLOCK_MONOTONIC`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
     pub struct Fence {
-        /// The end of the valid fence.
         pub deadline_ns: u64,
         /// The end of holding over, under [`Policy::Hold`].
         pub hold_until_ns: u64,
@@ -52,7 +50,6 @@ pinned! {
     }
 }
 
-/// The state of the fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FenceState {
     /// The deadline has not passed.

@@ -11,9 +11,7 @@ use crate::{
 pub const FRAME_LEN: usize = size_of::<ArpFrame>();
 /// The `EtherType` of ARP, in host order.
 pub const ETHERTYPE_ARP: u16 = 0x0806;
-/// The oper of a request.
 pub const OPER_REQUEST: u16 = 1;
-/// The oper of a reply.
 pub const OPER_REPLY: u16 = 2;
 
 const HTYPE_ETHERNET: u16 = 1;
@@ -59,9 +57,7 @@ const PLEN: u8 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct ArpFrame {
-    /// Ethernet destination.
     pub dst: MacAddr,
-    /// Ethernet source.
     pub src: MacAddr,
     ethertype: u16,
     htype: u16,

@@ -30,7 +30,6 @@ pub struct FieldName {
 pub struct Place {
     /// The offset in bytes.
     pub offset: u16,
-    /// The size in bytes.
     pub bytes: u16,
 }
 
@@ -42,7 +41,6 @@ impl FieldName {
         Self::zeroed().with(map.as_bytes())
     }
 
-    /// Returns the name of a part of this.
     #[must_use]
     pub fn dot(self, part: &str) -> Self {
         self.with(b".").with(part.as_bytes())
@@ -63,7 +61,6 @@ impl FieldName {
         core::str::from_utf8(&self.text[..self.len()]).unwrap_or("?")
     }
 
-    /// Returns the name of the field's map.
     pub fn map(&self) -> &str {
         self.as_str().split('.').next().unwrap_or_default()
     }
@@ -88,7 +85,6 @@ pub enum Shape {
     Number,
     /// Bytes in a fixed order, such as an address.
     Bytes,
-    /// A value with fields of its own.
     Parts(&'static [Field]),
 }
 
@@ -116,9 +112,7 @@ impl<const N: usize> Shaped for [u8; N] {
 /// A field of a key or value. One whose name begins with `_` only fills a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// Its name in the struct.
     pub name: &'static str,
-    /// Its place in the struct.
     pub place: Place,
     /// The meaning of its bytes.
     pub shape: Shape,
@@ -160,7 +154,6 @@ pub(crate) const fn place(offset: usize, bytes: usize) -> Place {
 
 /// A key or value whose fields are described.
 pub trait Described {
-    /// Its fields.
     const FIELDS: &'static [Field];
 }
 

@@ -13,7 +13,6 @@ use bytemuck::{Pod, Zeroable};
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// ff:ff:ff:ff:ff:ff
     pub const BROADCAST: Self = Self([0xff; 6]);
     /// 00:00:00:00:00:00, which stands for "unknown" wherever an address is optional.
     pub const ZERO: Self = Self([0; 6]);

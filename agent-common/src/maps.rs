@@ -74,7 +74,6 @@ pub const LAYOUT: &str = "layout";
 /// The names of the maps of wire failover.
 pub const WIRE: [&str; 6] = [WIRE_SELF, WIRE_KEYS, WIRE_INDEX, WIRE_SEEN, WIRE_STATE, WIRE_COUNTERS];
 
-/// Returns the names of all maps.
 pub fn all() -> impl DoubleEndedIterator<Item = &'static str> {
     PINNED.iter().map(|map| map.name).chain([LAYOUT])
 }
@@ -83,34 +82,24 @@ pub fn all() -> impl DoubleEndedIterator<Item = &'static str> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum MapKind {
-    /// A hash.
     Hash = 1,
-    /// An array.
     Array = 2,
-    /// An array with a value for each CPU.
     PerCpuArray = 6,
     /// A hash that evicts the least recently used.
     LruHash = 9,
-    /// A ring buffer.
     RingBuf = 27,
 }
 
-/// A pinned map.
 #[derive(Clone, Copy, Debug)]
 pub struct PinnedMap {
     /// The name of the map and of its pin.
     pub name: &'static str,
-    /// The kind.
     pub kind: MapKind,
     /// The number of entries; of `vips_v4`, `vips_v6` and `vip_state`, the default.
     pub entries: u32,
-    /// The size of a key.
     pub key_bytes: u32,
-    /// The size of a value.
     pub value_bytes: u32,
-    /// The fields of a key.
     pub key: &'static [Field],
-    /// The fields of a value.
     pub value: &'static [Field],
     /// True if the elements go over to maps of another layout as they are.
     pub is_carried: bool,

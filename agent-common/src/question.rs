@@ -21,9 +21,7 @@ pub trait Question {
     /// An address in wire order. That of zeros is none.
     type Addr: Copy + PartialEq;
 
-    /// Returns the Ethernet destination.
     fn dst(&self) -> MacAddr;
-    /// Returns the Ethernet source.
     fn src(&self) -> MacAddr;
     /// Returns the MAC that the frame gives for its sender: sha, or the link-layer address option.
     fn sender(&self) -> MacAddr;

@@ -2,27 +2,21 @@
 
 use bytemuck::{Pod, Zeroable};
 
-/// The number of entries of `own_macs`.
 pub const MAX_OWN_MACS: u32 = 1_024;
 /// The number of counts of `heard`.
 pub const HEARD_SLOTS: u32 = 1_024;
-/// The number of entries of `peers`.
 pub const MAX_PEERS: u32 = 16_384;
 
 pinned! {
-    /// The key of `own_macs`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
     pub struct OwnMacKey {
-        /// The interface.
         pub ifindex: u32,
     }
 }
 
 pinned! {
-    /// The value of `own_macs`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
     pub struct OwnMac {
-        /// The interface's own MAC.
         pub mac: [u8; 6],
         /// The number of a [`Proof`]. The program does not read it.
         pub proof: u16,
@@ -47,7 +41,6 @@ pub enum Proof {
 }
 
 impl Proof {
-    /// The names of all findings.
     pub const NAMES: [&'static str; 3] = [Self::Unproven.name(), Self::Proven.name(), Self::Blind.name()];
 
     /// Returns the finding with this number. Another agent's unknown finding proves nothing.
@@ -86,12 +79,10 @@ pub const fn heard_slot(ifindex: u32) -> u32 {
 }
 
 pinned! {
-    /// The key of `peers`.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
     pub struct PeerKey {
         /// The interface through which the peer is seen.
         pub ifindex: u32,
-        /// The peer's MAC.
         pub mac: [u8; 6],
         /// Always zero.
         pub _pad: u16,

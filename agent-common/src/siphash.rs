@@ -10,7 +10,6 @@ pub struct SipKey {
 }
 
 impl SipKey {
-    /// Returns the key with these bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let [k0, k1]: [[u8; 8]; 2] = bytemuck::cast(bytes);
         Self { k0: u64::from_le_bytes(k0), k1: u64::from_le_bytes(k1) }

@@ -12,7 +12,6 @@ pub const DEFAULT_MAX_VIPS: u32 = 65_536;
 pub const VIP_COUNTER_SLOTS: u32 = 4_096;
 
 pinned! {
-    /// The key of `vips_v4`.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
     pub struct VipKeyV4 {
         /// The interface through which the segment is seen.
@@ -23,7 +22,6 @@ pinned! {
 }
 
 pinned! {
-    /// The key of `vips_v6`.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
     pub struct VipKeyV6 {
         /// The interface through which the segment is seen.
@@ -36,7 +34,6 @@ pinned! {
 const _: () = assert!(size_of::<VipKeyV4>() == 8 && size_of::<VipKeyV6>() == 20);
 
 impl VipKeyV4 {
-    /// Returns the key of `addr` on an interface.
     #[inline(always)]
     pub fn new(ifindex: u32, addr: [u8; 4]) -> Self {
         let mut key = Self::zeroed();
@@ -46,7 +43,6 @@ impl VipKeyV4 {
 }
 
 impl VipKeyV6 {
-    /// Returns the key of `addr` on an interface.
     #[inline(always)]
     pub fn new(ifindex: u32, addr: [u8; 16]) -> Self {
         let mut key = Self::zeroed();
@@ -60,12 +56,10 @@ impl VipKeyV6 {
 pub struct VipKey {
     /// The interface through which the segment is seen.
     pub ifindex: u32,
-    /// The VIP.
     pub addr: IpAddr,
 }
 
 impl VipKey {
-    /// Returns the key of `addr` on an interface.
     pub fn new(ifindex: u32, addr: impl Into<IpAddr>) -> Self {
         Self { ifindex, addr: addr.into() }
     }
@@ -112,12 +106,10 @@ pinned! {
     /// The value of `vips_v4` and `vips_v6`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
     pub struct VipEntry {
-        /// The VIP's MAC.
         pub mac: [u8; 6],
         /// The number of this taking of the VIP, never 0. A yield counts for one generation, so the
         /// number differs from the one recorded at the slot.
         pub generation: u16,
-        /// The role of this node.
         pub role: Role,
         /// The index into `vip_state`, and into `vip_counters` when below [`VIP_COUNTER_SLOTS`].
         pub slot: u32,
@@ -166,7 +158,6 @@ described!(Yield { mac, generation });
 /// the end of its handover still to come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {
-    /// The role of this node.
     pub role: Role,
     /// The VIP's MAC; zero if unknown.
     pub mac: MacAddr,

@@ -6,7 +6,6 @@ use bytemuck::{Pod, Zeroable};
 pub const ETHERTYPE_8021Q: u16 = 0x8100;
 /// The `EtherType` of a service tag (802.1ad), in host order.
 pub const ETHERTYPE_8021AD: u16 = 0x88a8;
-/// The number of entries of `vlans`.
 pub const MAX_VLANS: u32 = 1_024;
 
 /// The bits of a tag that number the VLAN. The others are its priority.
@@ -64,7 +63,6 @@ pub struct VlanTags {
 }
 
 impl VlanTags {
-    /// The tags of an untagged frame.
     pub const NONE: Self = Self { outer: VlanTag::NONE, inner: VlanTag::NONE };
 
     /// Adds the next tag inwards. There are two at most, as the readers of frames see to.

@@ -24,7 +24,6 @@ pub trait WireTables {
     fn wid(&self) -> u64;
     /// Returns the slot of a peer's session or number as a witness, if it may be heard in this segment.
     fn slot(&self, id: u64) -> Option<u32>;
-    /// Returns the key with this number.
     fn key(&self, id: u8) -> Option<SipKey>;
     /// Records that the peer of a slot has been heard.
     fn hear(&self, slot: u32, now_ns: u64);

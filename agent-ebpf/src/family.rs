@@ -23,31 +23,25 @@ static OFFENDERS: LruHashMap<OffenderKeyV4, Offender, { MAX_OFFENDERS as usize }
 #[btf_map(name = "offenders_v6")]
 static OFFENDERS_V6: LruHashMap<OffenderKeyV6, Offender, { MAX_OFFENDERS as usize }> = LruHashMap::new();
 
-/// An address of a family.
 pub(crate) type AddrOf<F> = <<F as Family>::Question as Question>::Addr;
 
 /// An address family, and its maps.
 pub(crate) trait Family: Sized {
     /// What its frames ask and claim.
     type Question: Question;
-    /// The key of the offenders.
     type OffenderKey;
 
-    /// Returns the entry of `addr` in a segment.
     fn vip(segment: u32, addr: AddrOf<Self>) -> Option<*const VipEntry>;
-    /// Returns the address's bit in the filter.
     fn filter_bit(addr: AddrOf<Self>) -> u32;
     /// Returns the address as events have it.
     fn mapped(addr: AddrOf<Self>) -> [u8; 16];
     /// Returns the key of a sender that claims `addr`.
     fn offender_key(segment: u32, addr: AddrOf<Self>, mac: MacAddr) -> Self::OffenderKey;
-    /// Returns the record of a sender.
     fn offender(key: &Self::OffenderKey) -> Option<*mut Offender>;
     /// Adds the record of a new sender.
     fn add_offender(key: &Self::OffenderKey, offender: Offender);
     /// Returns this CPU's counters.
     fn counters() -> Option<*mut Counters>;
-    /// Writes a log line.
     fn log(kind: EventKind, addr: AddrOf<Self>, sender: MacAddr);
 }
 

@@ -42,7 +42,6 @@ const KIND: usize = UNTAGGED + NdHeader::KIND;
 type FrameStart = [u8; KIND + 1];
 /// The bits of an offset in a packet. The verifier must see that it has no others.
 const OFFSET_BITS: usize = 0x7fff;
-/// The units of a header.
 const HEADER_UNITS: usize = size_of::<NdHeader>() / size_of::<Unit>();
 /// An IPv6 packet with the announcement of a VIP.
 type Announced = [[u16; 4]; (ND_FRAME_LEN - UNTAGGED) / 8];
@@ -80,14 +79,12 @@ pub(crate) trait Packet {
         (start + size_of::<T>() <= end).then_some(start as *mut T)
     }
 
-    /// Returns the bytes at an offset.
     #[inline(always)]
     fn load<T: AnyBitPattern>(&self, at: usize) -> Option<T> {
         // SAFETY: the bytes are within the packet, and nothing writes to them meanwhile.
         self.at(at).map(|value| unsafe { *value })
     }
 
-    /// Returns the units at an offset.
     #[inline(always)]
     fn units<const N: usize>(&self, at: usize) -> Option<[Unit; N]> {
         let start = self.at::<[Unit; N]>(at)?.cast::<Unit>();
@@ -95,7 +92,6 @@ pub(crate) trait Packet {
         Some(core::array::from_fn(|unit| unsafe { read_unit(start.wrapping_add(unit)) }))
     }
 
-    /// Returns the unit at an offset.
     #[inline(always)]
     fn unit(&self, at: usize) -> Option<Unit> {
         let [unit] = self.units(at)?;

@@ -76,7 +76,6 @@ pub(crate) fn segment_of_port(ifindex: u32, tags: VlanTags) -> Option<u32> {
     Some(unsafe { (*device).ifindex })
 }
 
-/// Returns the MAC of the interface of a segment.
 #[inline(always)]
 pub(crate) fn own_mac(segment: u32) -> Option<MacAddr> {
     let own = OWN_MACS.get_ptr(OwnMacKey { ifindex: segment })?;

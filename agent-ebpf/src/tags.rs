@@ -4,7 +4,6 @@ use vipward_common::{ETHERTYPE_ARP, ETHERTYPE_IPV6, ETHERTYPE_WIRE, Outcome, Vla
 
 /// The offset of the first `EtherType`, which is a tag's in a tagged frame.
 pub(crate) const ETHERTYPE: usize = 12;
-/// The size of a tag.
 pub(crate) const TAG: usize = 4;
 /// The number of tags that are read.
 pub(crate) const MAX_TAGS: usize = 2;

@@ -298,7 +298,6 @@ fn told(step: &Rotating) -> String {
     }
 }
 
-/// Prints the pools.
 fn show_pools(args: &PoolsArgs) -> anyhow::Result<()> {
     let mut list = runtime()?.block_on(read_pools(&Access::of(&args.access, kubeconfig_at_home)))?;
     if let Some(pool) = &args.pool {
@@ -324,7 +323,6 @@ fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
     print_as(args.output, &status, &status::render(&status))
 }
 
-/// Prints the overview of the cluster.
 fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
     let RecordArgs { access, lease_namespace, look } = &args.records;
     let access = Access::of(access, kubeconfig_at_home);
@@ -332,7 +330,6 @@ fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
     print_as(args.output, &overview, &ClusterTables(&overview))
 }
 
-/// Prints a report for programs or for people.
 fn print_as(output: Output, report: &impl Serialize, tables: &impl Display) -> anyhow::Result<()> {
     match output {
         Output::Table => show(&tables.to_string()),

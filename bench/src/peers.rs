@@ -76,7 +76,6 @@ pub(crate) fn run(options: &Options, args: &Args) -> Result<usize> {
 
 /// Crashes of the holder of another system's VIP.
 pub(crate) struct Crashes {
-    /// Name of the system.
     pub(crate) name: String,
     /// Seconds until another host answers ARP.
     pub(crate) answered: Vec<f64>,
@@ -127,7 +126,6 @@ fn survey(runs: u32) -> Result<(Vec<System>, Figures)> {
     Ok((systems, figures))
 }
 
-/// Returns what measures a scene.
 fn measure(scene: Scene) -> fn(&mut Run<'_>) -> Result<()> {
     match scene {
         Scene::Crash => scenes::crash,

@@ -29,7 +29,6 @@ pub(super) struct Crowd {
     pub(super) by_kernel: usize,
 }
 
-/// Figures of conflicts.
 pub(super) struct Conflicts {
     /// Time from the moment an address is free to its announcement.
     pub(super) taken_after: Duration,
@@ -67,7 +66,6 @@ pub(super) struct Moves {
     pub(super) limit: Duration,
 }
 
-/// All figures.
 pub(super) struct Findings {
     pub(super) answers: Answers,
     /// MAC of the gateway in the neighbour entry after a claim, without Vipward and with it.

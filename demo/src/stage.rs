@@ -120,7 +120,6 @@ impl Stage {
         Ok(agent)
     }
 
-    /// Returns a pin directory without pins.
     pub(super) fn no_pins(&self) -> PathBuf {
         self.bpffs.pin_dir("none")
     }

@@ -15,22 +15,18 @@ impl Voice {
         Self { colours: stdout().is_terminal() && env::var_os("NO_COLOR").is_none() }
     }
 
-    /// Prints the title of a chapter.
     pub(super) fn chapter(self, text: &str) {
         println!("\n{}", self.painted("1;36", text));
     }
 
-    /// Prints a sentence.
     pub(super) fn say(self, text: &str) {
         self.line(None, text);
     }
 
-    /// Prints an action.
     pub(super) fn act(self, text: &str) {
         self.line(Some(("2", "$")), text);
     }
 
-    /// Prints a result, good or bad.
     pub(super) fn found(self, good: bool, text: &str) {
         self.line(Some(if good { ("1;32", "✓") } else { ("1;31", "✗") }), text);
     }

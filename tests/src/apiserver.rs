@@ -86,7 +86,6 @@ const ADMIN_TOKEN: &str = "admin";
 #[derive(Debug, Clone)]
 pub struct Saved(Snapshot);
 
-/// A running server.
 #[derive(Debug)]
 pub struct ApiServer {
     addr: SocketAddr,
@@ -136,7 +135,6 @@ impl ApiServer {
         Ok(server)
     }
 
-    /// Returns the base URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
@@ -187,12 +185,10 @@ impl ApiServer {
         self.shared.troubles.stall(matching)
     }
 
-    /// Ends one trouble or stall.
     pub fn end_trouble(&self, id: TroubleId) {
         self.shared.troubles.end(id);
     }
 
-    /// Ends all trouble and all stalls.
     pub fn end_all_trouble(&self) {
         self.shared.troubles.end_all();
     }

@@ -26,7 +26,6 @@ struct Object {
     about: &'static str,
 }
 
-/// The object that the agent embeds.
 const EMBEDDED: Object = Object { file: "vipward.o", features: &[], about: "embedded in the agent" };
 
 /// The objects that tests and benchmark load.

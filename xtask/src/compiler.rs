@@ -57,7 +57,6 @@ fn holds_core(libraries: &Path) -> bool {
     })
 }
 
-/// Origin of `core`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Core {
     /// Compiled, from the distribution's package.
@@ -170,7 +169,6 @@ fn rustup_rustcs() -> Vec<PathBuf> {
 pub(crate) struct Linker {
     pub(crate) path: PathBuf,
     pub(crate) release: Version,
-    /// Version of its LLVM, if it is known.
     pub(crate) llvm: Option<Version>,
 }
 

@@ -36,7 +36,6 @@ pub(crate) fn prefix(variables: &[(&str, OsString)]) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// Returns a command that runs `program` as root.
 pub(crate) fn command(program: impl AsRef<OsStr>, variables: &[(&str, OsString)]) -> Result<Command> {
     let prefix = prefix(variables)?;
     let mut command = match prefix.split_first() {

@@ -27,7 +27,6 @@ pub(crate) struct Simulated {
     pub(crate) seconds: f64,
 }
 
-/// Runs the simulator with `args`.
 pub(crate) fn run(workspace: &Workspace, args: &[OsString]) -> Result<()> {
     process::run(build(workspace)?.args(args))
 }

@@ -62,7 +62,6 @@ const MOST_ALONE: usize = 30;
 const PASSED_ON: [&str; 4] = ["KUBECONFIG", "VIPWARD_API_BACKUP", SEEDS[0], SEEDS[1]];
 /// Seeds of the property tests, and of the random frames of the fixtures.
 const SEEDS: [&str; 2] = ["PROPTEST_RNG_SEED", "VIPWARD_SEED"];
-/// Scenarios of a cluster.
 const CLUSTER: &[&str] = &["-p", "vipward-tests", "--test", "kubernetes"];
 
 #[derive(clap::Args)]

@@ -21,7 +21,6 @@ const PUBLISHED: &str = "2026-10-17";
 
 /// Listings of MAC address blocks; company ids (CID) are no addresses.
 const LISTINGS: &[&str] = &["oui.csv", "oui28.csv", "oui36.csv", "iab.csv"];
-/// Path of the table.
 pub(crate) const TABLE: &str = "vendors/prefixes.txt";
 /// Owner of blocks that the registry divides; their parts have lines of their own.
 const DIVIDED: &str = "IEEE Registration Authority";

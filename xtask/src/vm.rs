@@ -242,7 +242,6 @@ impl Lab<'_> {
         Ok(root)
     }
 
-    /// Returns a static busybox of an architecture.
     fn busybox(&self, arch: Arch) -> Result<PathBuf> {
         let dir = self.dir.join(format!("busybox-{}", arch.debian()));
         if !dir.is_dir() {
@@ -295,7 +294,6 @@ fn hear(machine: &Machine<'_>, name: &str) -> Heard {
     Heard { ended, lines, rows }
 }
 
-/// One boot.
 struct Boot<'a> {
     kernel: Kernel,
     unpacked: &'a Unpacked,

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::process;
 
-/// Workspace of this xtask.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,

@@ -8,9 +8,7 @@ use crate::MacAddr;
 pub const ND_FRAME_LEN: usize = size_of::<NdFrame>();
 /// The `EtherType` of IPv6, in host order.
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// The type of a Neighbour Solicitation.
 pub const TYPE_SOLICITATION: u8 = 135;
-/// The type of a Neighbour Advertisement.
 pub const TYPE_ADVERTISEMENT: u8 = 136;
 /// The S flag of an advertisement: it answers a solicitation.
 pub const ND_SOLICITED: u8 = 0x40;
@@ -96,9 +94,7 @@ pub const fn group_mac(group: [u8; 16]) -> MacAddr {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct NdFrame {
-    /// Ethernet destination.
     pub dst: MacAddr,
-    /// Ethernet source.
     pub src: MacAddr,
     ethertype: u16,
     version: [u16; 2],
@@ -260,13 +256,11 @@ impl NdFrame {
         is_sent_here && is_allowed && !is_group(self.target()) && !is_group(self.source())
     }
 
-    /// Returns the type of the message.
     #[inline(always)]
     pub fn kind(&self) -> u8 {
         self.kind
     }
 
-    /// Returns true if this is a solicitation.
     #[inline(always)]
     pub fn is_solicitation(&self) -> bool {
         self.kind == TYPE_SOLICITATION
@@ -284,13 +278,11 @@ impl NdFrame {
         self.flags
     }
 
-    /// Returns the IPv6 source.
     #[inline(always)]
     pub fn source(&self) -> [u8; 16] {
         bytemuck::cast(self.source)
     }
 
-    /// Returns the IPv6 destination.
     #[inline(always)]
     pub fn destination(&self) -> [u8; 16] {
         bytemuck::cast(self.destination)
@@ -310,7 +302,6 @@ impl NdFrame {
         (self.option == wanted).then_some(self.value)
     }
 
-    /// Returns the nonce.
     #[inline(always)]
     pub fn nonce(&self) -> Option<[u8; 6]> {
         (self.option == OPTION_NONCE).then_some(self.value.0)

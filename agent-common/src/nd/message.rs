@@ -14,9 +14,7 @@ use crate::{
     question::{Question, Reach},
 };
 
-/// The type of a Router Solicitation.
 pub const TYPE_ROUTER_SOLICITATION: u8 = 133;
-/// The type of a Redirect.
 pub const TYPE_REDIRECT: u8 = 137;
 /// The most options of a message that are read. In a message with more, the sender is not known.
 pub const MAX_OPTIONS: usize = 16;
@@ -142,11 +140,9 @@ pub struct Message {
     dst: MacAddr,
     src: MacAddr,
     sender: MacAddr,
-    /// The size of the message.
     len: u16,
     /// The offset of the option that the answer's takes the place of; 0 for none.
     option: u16,
-    /// The type.
     kind: u8,
     is_probe: bool,
     /// True if the IPv6 destination is that of a solicitation: a group, or the target.
@@ -448,7 +444,6 @@ fn option(kind: u8, mac: MacAddr) -> Unit {
     bytemuck::cast([u16::from_ne_bytes([kind, 1]), a, b, c])
 }
 
-/// Returns true if the address is a group's.
 #[inline(always)]
 fn is_group(address: Addr) -> bool {
     address[0].to_ne_bytes()[0] == 0xff

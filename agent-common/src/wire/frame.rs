@@ -37,10 +37,8 @@ pub enum WireType {
 }
 
 impl WireType {
-    /// All types.
     pub const ALL: [Self; 5] = [Self::Ping, Self::Echo, Self::Poll, Self::Silent, Self::Ended];
 
-    /// Returns the type with this number.
     #[inline(always)]
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
@@ -203,7 +201,6 @@ impl WireFrame {
         self.field(SENT)
     }
 
-    /// Returns the fields.
     pub const fn fields(&self) -> WireFields {
         WireFields {
             holder: self.holder(),

@@ -6,13 +6,10 @@ use crate::siphash::SipKey;
 
 /// The number of places for keys. A key's place is the remainder of its number divided by this.
 pub const WIRE_KEYS: u32 = 4;
-/// The number of slots of peers.
 pub const WIRE_SLOTS: u32 = 512;
-/// The number of entries of `wire_index`.
 pub const MAX_WIRE_INDEX: u32 = 4_096;
 
 pinned! {
-    /// The value of `wire_self`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct WireSelf {
         /// The number of this node as a witness; 0 until the agent has drawn one. It lives as long as
@@ -25,9 +22,7 @@ pinned! {
     /// The value of `wire_keys`. It has no `Debug`, so that no log shows a key.
     #[derive(Clone, Copy, PartialEq, Eq, Default, Pod, Zeroable)]
     pub struct WireKey {
-        /// The first half of the key.
         pub k0: u64,
-        /// The second half.
         pub k1: u64,
         /// The number of the key; 0 if the place is empty.
         pub id: u32,
@@ -37,7 +32,6 @@ pinned! {
 }
 
 pinned! {
-    /// The key of `wire_index`.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
     pub struct WireIndexKey {
         /// A peer's session, or its number as a witness; never 0.
@@ -74,7 +68,6 @@ pinned! {
 }
 
 pinned! {
-    /// The value of `wire_state`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct WireState {
         /// The last session of this node that a peer has reported as ended; 0 for none.
@@ -103,7 +96,6 @@ impl WireKey {
         key
     }
 
-    /// Returns the place of the key with this number.
     #[inline(always)]
     pub fn place(id: u8) -> u32 {
         u32::from(id) % WIRE_KEYS

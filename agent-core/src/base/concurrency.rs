@@ -35,7 +35,6 @@ pub struct Concurrency {
 }
 
 impl Concurrency {
-    /// Starts with `least` requests.
     pub fn new(least: u32, most: u32) -> Self {
         Self {
             least,

@@ -26,7 +26,6 @@ impl Excerpt {
         }
     }
 
-    /// Returns true if the text is in it.
     pub fn contains(&self, text: &str) -> bool {
         self.0.contains(text)
     }

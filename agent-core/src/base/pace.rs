@@ -91,7 +91,6 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Returns pauses from `shortest` to `longest`.
     pub(crate) const fn new(shortest: Duration, longest: Duration) -> Self {
         Self { shortest, longest }
     }

@@ -14,25 +14,12 @@ const NAME_BYTES: usize = 15;
 /// Reason why a text is no name or pattern of interfaces.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PatternError {
-    /// Text that is no pattern.
     #[error("`{pattern}` is no interface pattern: {reason}; use a name, or a glob with *, ? and [a-z]")]
-    Glob {
-        /// The text.
-        pattern: Excerpt,
-        /// The fault.
-        reason: Excerpt,
-    },
-    /// Text that is no interface name.
+    Glob { pattern: Excerpt, reason: Excerpt },
     #[error("`{name}` is no interface name: {reason}")]
-    Name {
-        /// The text.
-        name: Excerpt,
-        /// The fault.
-        reason: &'static str,
-    },
+    Name { name: Excerpt, reason: &'static str },
 }
 
-/// The name of one interface.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(transparent)]
 pub struct InterfaceName(Box<str>);
@@ -52,7 +39,6 @@ impl InterfaceName {
         }
     }
 
-    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -88,7 +74,6 @@ impl InterfacePattern {
         Ok(Self { text: text.into(), matcher: Some(Box::new(glob.compile_matcher())) })
     }
 
-    /// Returns a pattern for one name.
     pub fn exactly(name: &str) -> Self {
         Self { text: name.into(), matcher: None }
     }

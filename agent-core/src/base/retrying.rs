@@ -12,12 +12,10 @@ use super::{pace::Backoff, time::Monotonic};
 #[cfg(test)]
 mod tests;
 
-/// Pauses between two attempts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
 
 #[derive(Debug)]
 struct Job<V> {
-    /// The value to write.
     value: V,
     /// False if the value is no longer to be written, and only a result is awaited.
     wanted: bool,

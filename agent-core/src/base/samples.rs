@@ -6,7 +6,6 @@ use vipward_common::{MacAddr, VipKey};
 
 use crate::base::address::octets;
 
-/// The holder of the VIPs.
 pub(crate) const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
 /// Returns one of the hosts that claim VIPs.

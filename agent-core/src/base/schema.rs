@@ -5,12 +5,10 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use vipward_common::{EventKind, FenceState, Outcome, Policy, Proof, WireOutcome};
 
-/// Returns the schema of these names.
 pub(crate) fn names(names: impl IntoIterator<Item = &'static str>) -> Schema {
     json_schema!({"type": "string", "enum": names.into_iter().collect::<Vec<_>>()})
 }
 
-/// Returns the schema of a text or `null`.
 pub(crate) fn or_null(mut schema: Schema) -> Schema {
     schema.insert("type".to_owned(), json_schema!({"type": ["string", "null"]}).as_value()["type"].clone());
     schema

@@ -10,12 +10,10 @@ macro_rules! clock {
         pub struct $name(u64);
 
         impl $name {
-            /// Returns the point at `nanos`.
             pub const fn from_nanos(nanos: u64) -> Self {
                 Self(nanos)
             }
 
-            /// Returns the nanoseconds.
             pub const fn as_nanos(self) -> u64 {
                 self.0
             }

@@ -29,18 +29,13 @@ pub struct Config {
     pub vips: Vec<VipConfig>,
     /// MACs of hosts that may take a VIP over while the fence has lapsed.
     pub peers: Vec<MacAddr>,
-    /// The hook of the program.
     pub attach: Attach,
-    /// Settings of the fence.
     #[serde(serialize_with = "sections::fence")]
     pub fence: heartbeat::Settings,
-    /// Settings of announcing.
     #[serde(serialize_with = "sections::announce")]
     pub announce: announce::Settings,
-    /// Settings of probing.
     #[serde(serialize_with = "sections::probe")]
     pub probe: probing::Settings,
-    /// Settings of conflicts.
     #[serde(serialize_with = "sections::conflicts")]
     pub conflicts: conflict::Settings,
     /// The fate of a yielded VIP for which no peer answers.
@@ -53,7 +48,6 @@ pub struct Config {
 /// An entry of `vips`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct VipConfig {
-    /// The VIP.
     pub address: IpAddr,
     /// Its interface. If none: the interface whose subnet contains the VIP.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +97,6 @@ pub enum Shutdown {
     /// The pinned program goes on answering, under the fence's policy.
     #[default]
     Keep,
-    /// Every VIP is withdrawn.
     Withdraw,
 }
 

@@ -14,26 +14,18 @@ use crate::base::{
 /// Reason why a file is no configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// The file is empty.
     #[error("{file} is empty; the least is `vips: []`")]
-    Empty {
-        /// The file.
-        file: String,
-    },
+    Empty { file: String },
     /// The file is not YAML, or its YAML has another shape.
     #[error("{file}:{place}: {reason}")]
     Yaml {
-        /// The file.
         file: String,
-        /// The place.
         place: Place,
         /// The fault, with the key's name.
         reason: String,
     },
-    /// Values are wrong.
     #[error("{}", list(.file, .faults))]
     Values {
-        /// The file.
         file: String,
         /// The faults, in the file's order.
         faults: Vec<Fault>,
@@ -51,14 +43,11 @@ fn list(file: &str, faults: &[Fault]) -> String {
 /// A line and column, both from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// The line.
     pub line: u32,
-    /// The column.
     pub column: u32,
 }
 
 impl Place {
-    /// The beginning of a file.
     pub(super) const START: Self = Self { line: 1, column: 1 };
 }
 
@@ -75,19 +64,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// Wrong value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Its place.
     pub place: Place,
-    /// The fault.
     pub kind: FaultKind,
 }
 
-/// A fault of a value.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FaultKind {
-    /// Text that is no address.
     #[error("`{0}` is no IP address; write it as 192.0.2.10 or 2001:db8::10")]
     Address(Excerpt),
     /// Prefix length where there should be none.
@@ -95,27 +79,17 @@ pub enum FaultKind {
     Prefix(Excerpt),
     /// An address that no host on a segment can have.
     #[error("{address} is {what}, which cannot be a VIP")]
-    NeverAVip {
-        /// The address.
-        address: IpAddr,
-        /// The kind of address.
-        what: NeverAVip,
-    },
-    /// Address that is listed twice.
+    NeverAVip { address: IpAddr, what: NeverAVip },
     #[error("VIP {address} is listed twice; it stands in line {first} already: remove one of the two")]
     Duplicate {
-        /// The VIP.
         address: IpAddr,
         /// The line of the first.
         first: u32,
     },
-    /// Text that is no MAC.
     #[error("`{0}` is no MAC; write it as 02:00:00:00:00:01")]
     Mac(Excerpt),
-    /// A MAC that no interface has.
     #[error("`{mac}` is {what}; give the MAC of one interface")]
     NotAnInterfacesMac {
-        /// The MAC.
         mac: Excerpt,
         /// The kind of address.
         what: &'static str,
@@ -123,26 +97,16 @@ pub enum FaultKind {
     /// Text that is no name of an interface, or no pattern over such names.
     #[error(transparent)]
     Interface(#[from] PatternError),
-    /// Key `vips:` with nothing after it.
     #[error("`vips` has no value; write `vips: []` for none")]
     NoVips,
-    /// An empty list of interfaces.
     #[error("`interfaces` is empty, so nothing would be attached; leave it out to have the default")]
     NoInterfaces,
-    /// A guarded VIP that is to be bound.
     #[error(
         "VIP {address} has both `mac` and `bind`; a guarded VIP lives elsewhere and is not bound here: leave one out"
     )]
-    GuardedAndBound {
-        /// The VIP.
-        address: IpAddr,
-    },
-    /// A guarded VIP that is to be forced.
+    GuardedAndBound { address: IpAddr },
     #[error("VIP {address} has both `mac` and `force`; a guarded VIP is not taken: leave one out")]
-    GuardedAndForced {
-        /// The VIP.
-        address: IpAddr,
-    },
+    GuardedAndForced { address: IpAddr },
     /// Text that is no time between two probes.
     #[error(
         "`{0}` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the \
@@ -154,48 +118,18 @@ pub enum FaultKind {
         "`probe.repeat: {}` is out of range; it must be between {} and {}, or 0s for no probes while a VIP is held",
         show(.value), show(.least), show(.most)
     )]
-    ProbeRepeat {
-        /// The value.
-        value: Duration,
-        /// The least.
-        least: Duration,
-        /// The most.
-        most: Duration,
-    },
-    /// Text that is no duration.
+    ProbeRepeat { value: Duration, least: Duration, most: Duration },
     #[error("`{value}` is no duration for `{key}`: {reason}; write it as 3s, 500ms or 1h")]
-    Duration {
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: Excerpt,
-        /// The fault.
-        reason: Excerpt,
-    },
-    /// A duration out of range.
+    Duration { key: &'static str, value: Excerpt, reason: Excerpt },
     #[error("`{key}: {}` is out of range; it must be between {} and {}", show(.value), show(.least), show(.most))]
-    DurationRange {
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: Duration,
-        /// The least.
-        least: Duration,
-        /// The most.
-        most: Duration,
-    },
+    DurationRange { key: &'static str, value: Duration, least: Duration, most: Duration },
     /// Fence that would lapse between two heartbeats.
     #[error(
         "`fence.duration: {}` is too short for a heartbeat every {}: a fence shorter than the heartbeat lapses between \
          two of them; it must be longer than two heartbeats, {}",
         show(.duration), show(.heartbeat), show(&(*.heartbeat * 2))
     )]
-    FenceShorterThanHeartbeat {
-        /// The fence.
-        duration: Duration,
-        /// The heartbeat.
-        heartbeat: Duration,
-    },
+    FenceShorterThanHeartbeat { duration: Duration, heartbeat: Duration },
     /// A time to hold over of zero.
     #[error(
         "`fence.hold_for` is zero, so nothing would be held over; make it longer, or set `fence.policy` to stop"
@@ -203,30 +137,11 @@ pub enum FaultKind {
     HoldForNothing,
     /// Text that is none of the known words.
     #[error("`{value}` is not known for `{key}`; it is one of {known}")]
-    Word {
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: Excerpt,
-        /// The words.
-        known: &'static str,
-    },
-    /// Text that is no count.
+    Word { key: &'static str, value: Excerpt, known: &'static str },
     #[error("`{value}` is no number for `{key}`; it must be between {least} and {most}")]
-    Number {
-        /// The key.
-        key: &'static str,
-        /// The value.
-        value: Excerpt,
-        /// The least.
-        least: u32,
-        /// The most.
-        most: u32,
-    },
-    /// An empty node name.
+    Number { key: &'static str, value: Excerpt, least: u32, most: u32 },
     #[error("`node` is empty; leave it out to have the host name")]
     EmptyNode,
-    /// A node name with a control character.
     #[error("`{0}` is no name for `node`: it has a control character; leave it out")]
     NodeName(Excerpt),
 }

@@ -18,7 +18,6 @@ use crate::host::answering::Part;
 /// A VIP, and the name of the interface through which it is seen.
 pub type VipId<'a> = (IpAddr, &'a str);
 
-/// A rate per second.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
 pub struct PerSecond(pub f64);
 
@@ -83,7 +82,6 @@ impl FenceStatus {
 }
 
 impl Status {
-    /// Returns the entries by VIP and interface.
     fn vips_by_id(&self) -> BTreeMap<VipId<'_>, &VipStatus> {
         self.vips.iter().map(|vip| (vip.id(), vip)).collect()
     }

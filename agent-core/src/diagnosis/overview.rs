@@ -22,7 +22,6 @@ const MOVES: usize = 10;
 /// A claim, and the parts of its object that are for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShownClaim {
-    /// The claim.
     pub record: ClaimRecord,
     /// The time of its last change of holder, by the clock of the node that wrote it.
     pub since: Option<String>,
@@ -103,12 +102,10 @@ pub enum VipState {
     Nobody,
     /// The Lease of its holder carries another session, or none.
     SessionEnded,
-    /// Its holder has no Lease.
     NoLease,
 }
 
 impl VipState {
-    /// All states.
     pub const ALL: [Self; 8] = [
         Self::Held,
         Self::NotAnswered,
@@ -213,7 +210,6 @@ pub struct MoveRow {
     pub cause: String,
 }
 
-/// Returns the overview at `now`.
 pub fn overview(claims: &[ShownClaim], observed: &Observed, now: Monotonic) -> Overview {
     let mut vips: Vec<_> = claims.iter().map(|claim| vip(claim, observed)).collect();
     vips.sort_by_key(|vip| vip.address);

@@ -53,9 +53,7 @@ impl Unread {
 pub struct Plane {
     /// Maps without a pin, although other pins are there.
     pub missing: Vec<&'static str>,
-    /// The pinned links.
     pub links: Vec<PinnedLink>,
-    /// The contents of the maps.
     pub contents: Fact<Contents>,
 }
 
@@ -64,9 +62,7 @@ pub struct Plane {
 pub struct PinnedLink {
     /// The interface that it was made for.
     pub ifindex: u32,
-    /// The mode that it was made in.
     pub mode: Mode,
-    /// The kernel's ids.
     pub ids: Fact<LinkIds>,
 }
 
@@ -75,20 +71,16 @@ pub struct PinnedLink {
 pub struct LinkIds {
     /// The link. None for a filter of a kernel that has no links for traffic control.
     pub link: Option<u32>,
-    /// The program that it runs.
     pub program: u32,
 }
 
-/// The contents of the pinned maps.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contents {
     /// The time of the reading, by the clock that the program compares deadlines with.
     pub now_ns: u64,
-    /// The fence.
     pub fence: Fence,
     /// The entries of `vips_v4`, in the order of their keys.
     pub entries: Vec<Entry>,
-    /// The size of `vips_v4`.
     pub max_vips: u32,
     /// This host's own MAC on each interface, by ifindex.
     pub own_macs: BTreeMap<u32, MacAddr>,
@@ -98,11 +90,8 @@ pub struct Contents {
     pub vlans: BTreeMap<VlanKey, u32>,
     /// The peers' MACs, each with the ifindex of the interface that it is seen through.
     pub peers: BTreeSet<(u32, MacAddr)>,
-    /// Frames by outcome.
     pub counters: Counters,
-    /// The counters of neighbour discovery.
     pub counters_v6: Counters,
-    /// The program's state of wire failover.
     pub wire: Wire,
     /// Entries yielded since the maps were made.
     pub yields: u64,
@@ -117,9 +106,7 @@ pub struct Wire {
     pub wid: u64,
     /// The last word of a peer that a session of this node has ended.
     pub told: WireState,
-    /// Frames by outcome.
     pub counters: WireCounters,
-    /// The numbers of the keys.
     pub keys: Vec<u32>,
     /// The peers that may be heard, each with the times of its frames.
     pub heard: Vec<WireHeard>,
@@ -131,22 +118,18 @@ pub struct WireHeard {
     /// The peer's session, if the frames were answers to pings, or its number as a witness, if they
     /// were pings.
     pub id: u64,
-    /// The interface.
     pub ifindex: u32,
     /// Time since the newest ping of this node that it has answered.
     pub answered_ago: Option<Duration>,
     /// The round-trip time of that ping.
     pub round_trip: Option<Duration>,
-    /// Time since its last frame.
     pub heard_ago: Option<Duration>,
 }
 
 /// An entry as the program sees it: a yield and the end of a handover count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its key.
     pub key: VipKey,
-    /// The role that it gives this node.
     pub role: Role,
     /// The MAC of the VIP; zero if unknown.
     pub mac: MacAddr,
@@ -157,12 +140,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the VIP.
     pub fn address(&self) -> IpAddr {
         self.key.addr
     }
 
-    /// Returns the MAC of the VIP, if it is known.
     pub fn known_mac(&self) -> Option<MacAddr> {
         (!self.mac.is_zero()).then_some(self.mac)
     }
@@ -215,12 +196,10 @@ impl Contents {
         self.peers.iter().filter(|(peers_ifindex, _)| *peers_ifindex == ifindex).count()
     }
 
-    /// Returns the finding about a segment.
     pub fn proof(&self, ifindex: u32) -> Proof {
         self.proofs.get(&ifindex).copied().unwrap_or_default()
     }
 
-    /// Returns the entries of an address.
     pub fn entries_of(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.address() == address)
     }
@@ -247,9 +226,7 @@ pub struct State {
     pub dir: PathBuf,
     /// The pinned links, by ifindex.
     pub links: BTreeMap<u32, (Mode, LinkIds)>,
-    /// The contents of the maps.
     pub contents: Contents,
-    /// The host's interfaces.
     pub network: NetView,
 }
 

@@ -25,10 +25,8 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// A question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
-    /// The address.
     pub address: IpAddr,
     /// The MAC of the interface that asks.
     pub own: MacAddr,
@@ -43,7 +41,6 @@ pub struct Question {
 }
 
 impl Question {
-    /// Returns the frame that asks.
     pub fn frame(&self) -> Frame {
         let source = self.source.filter(|_| self.address.is_ipv6());
         Frame::question(self.own, source, self.address, self.nonce)
@@ -57,14 +54,12 @@ impl Question {
     }
 }
 
-/// A command to the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Send [`Question::frame`].
     Ask,
 }
 
-/// A MAC that claims the address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claimant {
     /// The MAC that its claims give.
@@ -75,7 +70,6 @@ pub struct Claimant {
     pub answered: u32,
     /// Number of questions that it was the first to answer.
     pub first: u32,
-    /// Number of its replies.
     pub replies: u64,
     /// Number of claims that were no replies: announcements, and
     /// requests with the address as sender.
@@ -91,12 +85,10 @@ pub struct Claimant {
 /// Largest number of MACs that are distinguished.
 const MOST: usize = 64;
 
-/// A question under way.
 #[derive(Debug)]
 pub struct Asking {
     question: Question,
     asked: u32,
-    /// The time of the last question.
     asked_at: Monotonic,
     done: bool,
     claimants: BTreeMap<MacAddr, Claimant>,
@@ -216,7 +208,6 @@ impl Asking {
         self.asked
     }
 
-    /// Returns the question.
     pub fn question(&self) -> &Question {
         &self.question
     }

@@ -27,12 +27,10 @@ pub enum Part {
 pub enum Silence {
     /// The fence is over.
     Fence,
-    /// The interface cannot answer.
     Interface(InterfaceFault),
 }
 
 impl Part {
-    /// The names of all parts.
     pub const NAMES: [&'static str; 4] =
         [Self::Held.name(), Self::Handover.name(), Self::Silent(Silence::Fence).name(), Self::Foreign.name()];
 

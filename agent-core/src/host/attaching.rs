@@ -27,7 +27,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All modes.
     pub const ALL: [Self; 3] = [Self::Native, Self::Tc, Self::Generic];
 
     /// Returns the name that every output uses.

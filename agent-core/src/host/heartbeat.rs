@@ -13,7 +13,6 @@ mod tests;
 /// One of them comes from its cache of the clock.
 pub const TICKS_LATE: u32 = 2;
 
-/// Settings of the fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Time from a beat to the fence's deadline.
@@ -29,9 +28,7 @@ pub struct Settings {
 /// Content for the fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// The end of the valid fence.
     pub deadline: Monotonic,
-    /// The end of holding over.
     pub hold_until: Monotonic,
     /// The policy of the program between the two.
     pub policy: Policy,
@@ -39,16 +36,13 @@ pub struct Beat {
     pub late: Option<Late>,
 }
 
-/// A beat that came late.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Late {
-    /// The delay.
     pub by: Duration,
     /// True if the fence had lapsed meanwhile.
     pub lapsed: bool,
 }
 
-/// The heartbeat's schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     settings: Settings,
@@ -71,12 +65,10 @@ impl Heartbeat {
         self.due = now;
     }
 
-    /// Returns the time of the next beat.
     pub fn next_deadline(&self) -> Monotonic {
         self.due
     }
 
-    /// Returns the beat at `now`.
     pub fn beat(&mut self, now: Monotonic) -> Beat {
         let by = now.saturating_since(self.due);
         let late = self

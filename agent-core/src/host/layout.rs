@@ -13,11 +13,8 @@ pub struct Description(BTreeMap<FieldName, Place>);
 pub struct MapInfo {
     /// The kind, by the kernel's number.
     pub kind: u32,
-    /// The size of a key.
     pub key_bytes: u32,
-    /// The size of a value.
     pub value_bytes: u32,
-    /// The number of entries.
     pub entries: u32,
 }
 
@@ -82,7 +79,6 @@ impl Description {
         Self(fields)
     }
 
-    /// Returns the records.
     pub fn records(&self) -> impl Iterator<Item = (FieldName, Place)> {
         self.0.iter().map(|(name, place)| (*name, *place))
     }
@@ -94,7 +90,6 @@ impl Description {
         self.records().filter(|(name, _)| !is_known(name)).collect()
     }
 
-    /// Returns the names of the maps.
     pub fn maps(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(FieldName::map)
     }

@@ -25,7 +25,6 @@ pub struct Interface {
     pub kind: String,
     /// True if its link type is Ethernet (`ARPHRD_ETHER`).
     pub ethernet: bool,
-    /// True if it is a loopback interface.
     pub loopback: bool,
     /// True if it is administratively up (`IFF_UP`).
     pub up: bool,
@@ -60,13 +59,11 @@ pub struct Interface {
 /// Reason why an interface does not answer for a VIP, regardless of the maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InterfaceFault {
-    /// The interface is gone.
     Gone,
     /// The kernel does not run the program on it.
     NotAttached,
     /// The interface is administratively down.
     Down,
-    /// The interface has no carrier.
     NoCarrier,
     /// The interface's own MAC is not the VIP's.
     OtherMac,
@@ -162,7 +159,6 @@ impl Interface {
         }
     }
 
-    /// Returns the VLAN ID of a VLAN device.
     pub fn vlan_id(&self) -> Option<u16> {
         self.vlan.map(VlanTag::id)
     }
@@ -208,7 +204,6 @@ pub fn labelled(interface: &str, vlan: Option<u16>) -> String {
 /// A connected route: the kernel reaches `prefix` directly through `interface`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectedRoute {
-    /// The subnet.
     pub prefix: IpNet,
     /// ifindex.
     pub interface: u32,
@@ -219,9 +214,7 @@ pub struct ConnectedRoute {
 /// Addresses whose owners an agent must hear to reach the API server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vital {
-    /// The API servers.
     pub api_servers: BTreeSet<IpAddr>,
-    /// The next hops of this host's routes.
     pub next_hops: BTreeSet<IpAddr>,
 }
 
@@ -260,7 +253,6 @@ impl NetView {
         self.interfaces.values().map(|interface| interface.mac).filter(|mac| mac.is_unicast()).collect()
     }
 
-    /// Returns the interface of that name.
     pub fn by_name(&self, name: &str) -> Option<&Interface> {
         self.interfaces.values().find(|interface| interface.name == name)
     }

@@ -62,10 +62,8 @@ impl Desired {
     }
 }
 
-/// Desired entry of a VIP on one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DesiredEntry {
-    /// This node's role.
     pub role: Role,
     /// The MAC of the VIP; zero if unknown.
     pub mac: MacAddr,
@@ -99,10 +97,8 @@ pub enum Entry {
     },
 }
 
-/// A VIP to be placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted<'a> {
-    /// The VIP.
     pub address: IpAddr,
     /// The pattern of its interface. If none: the interface whose subnet contains the VIP.
     pub interface: Option<&'a InterfacePattern>,
@@ -111,18 +107,15 @@ pub struct Wanted<'a> {
     pub vlan: Option<u16>,
     /// The interface that gets the address, for local delivery.
     pub bind: Option<&'a InterfaceName>,
-    /// Its entry.
     pub entry: Entry,
     /// True if the file guards the VIP for another host.
     pub is_guarded: bool,
 }
 
-/// Result of placing.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Placement {
     /// The interfaces to attach to, by index.
     pub attach: Vec<u32>,
-    /// Content of the maps.
     pub desired: Desired,
     /// VIPs for which the map has no room.
     pub left_out: Vec<IpAddr>,
@@ -130,7 +123,6 @@ pub struct Placement {
     pub problems: Vec<Obstacle>,
 }
 
-/// Returns the peers on these interfaces.
 pub fn peers<'a>(
     selection: &Selection<'_>,
     interfaces: impl IntoIterator<Item = &'a Interface>,
@@ -309,7 +301,6 @@ impl Placement {
     }
 }
 
-/// Place of a VIP.
 #[derive(Clone, Copy)]
 enum Home {
     /// An interface, by its index.

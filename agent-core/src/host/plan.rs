@@ -28,9 +28,7 @@ pub struct Observed {
     /// The program's records by slot: for every slot that an
     /// entry has, or that a new one could get.
     pub yields: BTreeMap<u32, Yield>,
-    /// This node's MAC on each interface.
     pub own_macs: BTreeMap<u32, MacAddr>,
-    /// The peers.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// The bound addresses, which carry the agent's label.
     pub binds: BTreeSet<(String, IpAddr)>,
@@ -42,7 +40,6 @@ pub struct Observed {
     /// VIPs that were yielded earlier, each with its peer. An entry and its record vanish with
     /// their interface, but the peer still has the VIP.
     pub remembered: BTreeMap<IpAddr, MacAddr>,
-    /// Number of slots.
     pub max_slots: u32,
     /// Slots of entries that are in the map and not in `entries`.
     pub reserved: Slots,
@@ -65,10 +62,8 @@ pub fn placed(entries: &BTreeMap<VipKey, VipEntry>) -> BTreeMap<IpAddr, u32> {
     here.map(|(key, _)| (key.addr, key.ifindex)).collect()
 }
 
-/// Cause of an entry's change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// The configuration has it.
     Configured,
     /// The configuration no longer has it, or its interface is gone.
     NotConfigured,
@@ -95,65 +90,43 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Write this node's MAC on an interface.
     PutOwnMac {
-        /// The interface.
         ifindex: u32,
-        /// Its MAC.
         mac: MacAddr,
     },
-    /// Remove this node's MAC on an interface.
     RemoveOwnMac {
-        /// The interface.
         ifindex: u32,
     },
-    /// Add a peer.
     PutPeer {
-        /// The interface.
         ifindex: u32,
-        /// Its MAC.
         mac: MacAddr,
     },
-    /// Remove a peer.
     RemovePeer {
-        /// The interface.
         ifindex: u32,
-        /// Its MAC.
         mac: MacAddr,
     },
-    /// Write an entry.
     PutEntry {
-        /// The VIP on its interface.
         key: VipKey,
-        /// Its content.
         entry: VipEntry,
         /// True if the slot is new to this VIP. Its counters then begin at zero.
         reset_counters: bool,
-        /// The cause.
         cause: Cause,
     },
-    /// Remove an entry.
     RemoveEntry {
-        /// The VIP on its interface.
         key: VipKey,
-        /// The cause.
         cause: Cause,
     },
     /// Put a VIP on an interface.
     AddBind {
-        /// The interface.
         interface: String,
-        /// The VIP.
         vip: IpAddr,
     },
     /// Take a VIP from an interface.
     RemoveBind {
-        /// The interface.
         interface: String,
-        /// The VIP.
         vip: IpAddr,
     },
 }
@@ -351,7 +324,6 @@ impl Target {
 /// Order in which entries get slots. Only the low slots have counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rank {
-    /// This node holds the VIP.
     Held,
     /// The VIP is at another MAC, which is known.
     Elsewhere,

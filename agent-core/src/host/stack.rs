@@ -18,16 +18,12 @@ const MOST_TAGS: usize = 2;
 /// An interface whose program sees the frames of a VLAN device, with their tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point {
-    /// The interface.
     pub ifindex: u32,
-    /// The mode of its program.
     pub mode: Mode,
-    /// The tags of the frames there.
     pub tags: VlanTags,
 }
 
 impl NetView {
-    /// Returns the VLAN devices on an interface.
     pub fn vlans_on(&self, ifindex: u32) -> impl Iterator<Item = &Interface> {
         self.interfaces.values().filter(move |it| it.vlan.is_some() && it.lower == Some(ifindex))
     }

@@ -27,7 +27,6 @@ impl Left {
     }
 }
 
-/// A failed write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The effect of the failure on the map.
@@ -61,7 +60,6 @@ impl Stale {
         self.failure(vip).map(|failure| failure.left)
     }
 
-    /// Returns the outstanding failure of a VIP.
     pub fn failure(&self, vip: IpAddr) -> Option<&Failure> {
         self.0.get(&vip).filter(|(_, outstanding)| *outstanding).map(|(failure, _)| failure)
     }

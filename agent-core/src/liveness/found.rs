@@ -11,12 +11,7 @@ mod tests;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FoundBy {
     /// Enough of its witnesses find it silent on the wire.
-    Witnesses {
-        /// All of them.
-        names: Vec<String>,
-        /// The number that must agree.
-        quorum: usize,
-    },
+    Witnesses { names: Vec<String>, quorum: usize },
     /// Its Lease is silent.
     Lease(Slow),
 }
@@ -35,20 +30,12 @@ pub enum Slow {
     /// Its Lease says `off`, for a reason that only the node knows.
     Off,
     /// Too few of its witnesses live.
-    Dead {
-        /// The witnesses.
-        names: Vec<String>,
-        /// The number of them that live.
-        living: usize,
-        /// The number that must agree.
-        quorum: usize,
-    },
+    Dead { names: Vec<String>, living: usize, quorum: usize },
 }
 
 /// A node's Lease, and whether the node lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// Its Lease.
     pub lease: &'a LeaseRecord,
     /// True if it renews the Lease.
     pub lives: bool,

@@ -10,7 +10,6 @@ use crate::{
     records::{KeyId, Session, Wid},
 };
 
-/// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// A witness asks a holder for a sign of life. The holder's program answers.
@@ -26,7 +25,6 @@ pub enum Kind {
 /// A frame, without its addresses and its tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// Its kind.
     pub kind: Kind,
     /// The session that it is about.
     pub holder: Session,
@@ -37,12 +35,10 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Returns a ping that leaves now.
     pub(super) const fn ping(holder: Session, witness: Wid, now: Boottime) -> Self {
         Self { kind: Kind::Ping, holder, witness: Some(witness), stamp: now.as_nanos() }
     }
 
-    /// Returns a poll with this number.
     pub(super) const fn poll(holder: Session, witness: Wid, number: u64) -> Self {
         Self { kind: Kind::Poll, holder, witness: Some(witness), stamp: number }
     }
@@ -61,26 +57,19 @@ impl Frame {
 /// A frame that has come, with a tag that was right.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// The interface that it came in on.
     pub interface: Arc<str>,
-    /// Its source.
     pub from: MacAddr,
-    /// The frame.
     pub frame: Frame,
 }
 
 /// An action of a [`Witness`](super::Witness) for the shell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// Send a frame.
     Send {
-        /// The interface.
         interface: Arc<str>,
-        /// Its destination.
         to: MacAddr,
         /// The key of its tag.
         key: KeyId,
-        /// The frame.
         frame: Frame,
     },
     /// Ask up to three neighbours other than the holder for a sign of life by ARP. When the
@@ -88,9 +77,7 @@ pub enum Act {
     AskNeighbours {
         /// The session of the holder.
         session: Session,
-        /// The interface.
         interface: Arc<str>,
-        /// The holder's MAC there.
         holder: MacAddr,
     },
     /// Tell the engine.

@@ -22,9 +22,7 @@ pub struct Plan {
 /// A node to ping: one that has invited this node, or that this node has invited.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its name.
     pub node: NodeName,
-    /// Its session.
     pub session: Session,
     /// Its number as a witness.
     pub wid: Wid,
@@ -59,30 +57,23 @@ pub struct Watched {
 /// A session that has ended, to be told to its node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// The session.
     pub session: Session,
     /// The ways to its node.
     pub paths: Vec<Path>,
 }
 
-/// A finding of a witness.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// A session is silent, as enough members of its set agree.
     Silent {
-        /// The session.
         session: Session,
         /// The number of the configuration that names the set.
         round: u64,
     },
     /// The session answers again, or this node can no longer say that it does not.
-    Answers {
-        /// The session.
-        session: Session,
-    },
+    Answers { session: Session },
     /// A witness of this node pings it, or no longer does.
     Pinged {
-        /// The witness.
         by: Wid,
         /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered),
         /// or, of one that does not ping often, than [`Scale::deaf`](super::Scale::deaf).
@@ -90,7 +81,6 @@ pub enum Finding {
     },
     /// The contact of an interface with all peers has changed.
     Contact {
-        /// The interface.
         interface: Arc<str>,
         /// True if a frame of a peer came within [`Scale::deaf`](super::Scale::deaf).
         heard: bool,
@@ -104,7 +94,6 @@ pub enum Finding {
 /// The last word of a peer that a session of this node has ended, as the program has recorded it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// The session.
     pub session: Session,
     /// The number of the word. The program counts them.
     pub number: u64,
@@ -151,10 +140,8 @@ impl Plan {
     }
 }
 
-/// The traffic with a peer, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Traffic {
-    /// The session of the peer.
     pub session: Session,
     /// Time since the last ping that it answered.
     pub answered_ago: Option<Duration>,

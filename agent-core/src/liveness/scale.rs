@@ -14,7 +14,6 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Returns the factor.
     pub const fn factor(self) -> u32 {
         match self {
             Self::One => 1,

@@ -28,7 +28,6 @@ use crate::{
 /// Most polls that are kept until the next [`Witness::on_time`].
 const MOST_POLLS: usize = 64;
 
-/// A node that is pinged.
 #[derive(Debug)]
 struct Watch {
     peer: Peer,
@@ -38,7 +37,6 @@ struct Watch {
 }
 
 impl Watch {
-    /// Sends a ping.
     fn ping(&mut self, wid: Wid, key: KeyId, scale: Scale, now: Boottime, counts: &mut Counts) -> Vec<Act> {
         let lost = self.pings.lost();
         counts.late += u64::from(self.pings.ping(self.peer.watched.is_some(), scale, now));
@@ -302,7 +300,6 @@ impl Witness {
         deadlines.into_iter().filter(|deadline| *deadline > self.now).min()
     }
 
-    /// Returns the traffic with each peer.
     pub fn traffic(&self, now: Boottime) -> Vec<Traffic> {
         self.peers.iter().map(|(session, watch)| watch.pings.traffic(*session, now)).collect()
     }

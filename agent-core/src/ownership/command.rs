@@ -14,26 +14,19 @@ use crate::{
 /// The state of an object that a write rests on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expected {
-    /// The object does not exist yet.
     Absent,
-    /// The object is at this version.
     At(Version),
 }
 
-/// A Lease to be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseWrite {
-    /// The node whose Lease it is.
     pub node: NodeName,
     /// The state that the write rests on (compare and swap).
     pub expected: Expected,
-    /// The session that it is to carry.
     pub session: Option<Session>,
-    /// The sessions that have ended.
     pub ended: Vec<Session>,
     /// Validity of the renewal.
     pub duration: Duration,
-    /// The interfaces.
     pub interfaces: Vec<NodeInterface>,
     /// True if the node leaves and takes no more VIPs.
     pub leaving: bool,
@@ -44,13 +37,11 @@ pub struct LeaseWrite {
 /// A claim to be written. The write keeps the finalizer, and clears the operator's wish for a move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimWrite {
-    /// The VIP.
     pub vip: IpAddr,
     /// The state that the write rests on (compare and swap).
     pub expected: Expected,
     /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
-    /// Its state.
     pub state: ClaimState,
     /// Its remarks for people.
     pub note: ClaimNote,
@@ -58,12 +49,9 @@ pub struct ClaimWrite {
     pub can_wait: bool,
 }
 
-/// The fence to be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fenced {
-    /// The session that it belongs to.
     pub session: Option<Session>,
-    /// End of the valid fence.
     pub deadline: Monotonic,
     /// End of holding over, under the policy `hold`.
     pub hold_until: Monotonic,
@@ -72,18 +60,14 @@ pub struct Fenced {
     pub words_settled: u64,
 }
 
-/// A command of the engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Move the fence.
     SetFence(Fenced),
     /// Write a VIP's entry before the next command is carried out. If none: remove the entry.
     ///
     /// A repeated [`Entry::Held`] takes back a VIP that the program has yielded.
     SetEntry {
-        /// The VIP.
         vip: IpAddr,
-        /// The entry.
         entry: Option<Entry>,
         /// This node's interface on the VIP's segment, if it has one.
         home: Option<Arc<str>>,
@@ -101,21 +85,17 @@ pub enum Command {
     SetPeers(BTreeSet<MacAddr>),
     /// Announce a held VIP once more.
     Announce {
-        /// The VIP.
         vip: IpAddr,
     },
     /// Probe the VIP's address on its segment. [`Event::Probed`](super::Event::Probed) follows. It
     /// follows again when the result changes, until the address is free.
     Probe {
-        /// The VIP.
         vip: IpAddr,
         /// False if better candidates probe the address often while it is in use.
         /// The command is given again when that changes.
         often: bool,
     },
-    /// Stop probing.
     StopProbing {
-        /// The VIP.
         vip: IpAddr,
     },
     /// Write a Lease; [`Event::LeaseWritten`](super::Event::LeaseWritten) follows.
@@ -127,7 +107,6 @@ pub enum Command {
     /// Remove the finalizer of a claim's object and delete it;
     /// [`Event::ClaimDeleted`](super::Event::ClaimDeleted) follows.
     DeleteClaim {
-        /// The VIP.
         vip: IpAddr,
         /// The version that the object must have.
         expected: Version,
@@ -143,7 +122,6 @@ pub enum Command {
     /// Tell the former holder of a VIP that its session has ended, before the VIP is announced, and
     /// repeat the announcement to it alone. [`Command::SetEntry`] follows.
     TellFormer {
-        /// The VIP.
         vip: IpAddr,
         /// The session that has ended.
         session: Session,
@@ -164,29 +142,22 @@ pub enum Command {
 pub enum Notice {
     /// This node holds a VIP now.
     Holds {
-        /// The VIP.
         vip: IpAddr,
-        /// The Services that want it.
         services: Vec<ServiceName>,
         /// The previous holder, if there was one.
         from: Option<NodeName>,
-        /// The cause.
         cause: String,
     },
     /// No node can hold a VIP.
     Nobody {
-        /// The VIP.
         vip: IpAddr,
-        /// The Services that want it.
         services: Vec<ServiceName>,
         /// Each node, and the reason that disqualifies it.
         why: String,
     },
     /// An operator's wish cannot be fulfilled.
     CannotMove {
-        /// The VIP.
         vip: IpAddr,
-        /// The Services that want it.
         services: Vec<ServiceName>,
         /// The node to which the operator wants to move it.
         to: NodeName,
@@ -197,20 +168,15 @@ pub enum Notice {
     Repaired {
         /// The VIP, or the Lease's node.
         what: String,
-        /// The fault.
         fault: Fault,
     },
     /// The API server's store went back to an older state.
     WentBack,
     /// This node's session has been ended. Other nodes may take its VIPs.
-    SessionEnded {
-        /// The session.
-        session: Session,
-    },
+    SessionEnded { session: Session },
     /// This node's session was ended for silence on the wire, although it lived, as often as
     /// `moves` in a short time. Only its Lease counts for a while.
     WireSlow {
-        /// The number of false moves.
         moves: usize,
         /// The time for which only the Lease counts.
         lasts: Duration,
@@ -218,7 +184,6 @@ pub enum Notice {
     /// A peer said that this node's session had ended, and its Lease shows that this is not so: the frame
     /// was forged, or a peer is broken.
     FalseEnd {
-        /// The session.
         session: Session,
         /// The time for which this node takes no part in wire failover, after several such words in a
         /// short time.
@@ -227,24 +192,18 @@ pub enum Notice {
     /// An interface has no contact with several peers that live, and counts as without carrier, or does
     /// so no longer.
     WireContact {
-        /// Its name.
         interface: Arc<str>,
         /// True if it counts as without carrier.
         is_deaf: bool,
     },
     /// Another agent runs under this node's name.
-    NotAlone {
-        /// Its session.
-        session: Session,
-    },
+    NotAlone { session: Session },
 }
 
 /// The fault of a claim or Lease that its owner has repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Somebody edited the object.
     Edited,
-    /// The object was missing.
     Missing,
     /// The object was older than its owner's last write.
     Older,

@@ -18,18 +18,14 @@ use crate::{
 /// The pinned state at the agent's start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Found {
-    /// The session that the fence belongs to.
     pub session: Option<Session>,
-    /// Time at which the fence lapses.
     pub deadline: Monotonic,
     /// Time until which the program answers without an agent: the deadline, or in mode hold the end of
     /// holding over.
     pub answers_until: Monotonic,
     /// The entries that answer.
     pub entries: BTreeMap<IpAddr, FoundEntry>,
-    /// The VIPs that are foreign, and their MACs.
     pub foreign: BTreeMap<IpAddr, MacAddr>,
-    /// The VIPs that the program has yielded.
     pub yielded: BTreeSet<IpAddr>,
     /// The words of peers that the fence settles, as
     /// [`Fenced::words_settled`](super::Fenced::words_settled).
@@ -59,22 +55,18 @@ pub enum FoundEntry {
     },
 }
 
-/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// All objects have been listed once. An object without an event does not exist.
     Synced,
     /// A Lease was listed or changed.
     Lease(LeaseRecord),
-    /// A Lease is gone.
     LeaseGone(NodeName),
     /// A claim was listed or changed.
     Claim(ClaimRecord),
-    /// A claim is gone.
     ClaimGone(IpAddr),
     /// A Node was listed or changed.
     Node(NodeRecord),
-    /// A Node is gone.
     NodeGone(NodeName),
     /// The wishes of the Services for a VIP have changed. If none: no Service wants it any more.
     Demand(IpAddr, Option<Demand>),
@@ -83,64 +75,47 @@ pub enum Event {
     /// The outcome of [`Command::WriteLease`](super::Command::WriteLease), with the record as it
     /// was written.
     LeaseWritten {
-        /// The node whose Lease it is.
         node: NodeName,
-        /// The outcome.
         outcome: Outcome<LeaseRecord>,
     },
     /// The outcome of [`Command::ReadLease`](super::Command::ReadLease). It is
     /// [`Outcome::Missing`] if there is no Lease.
     LeaseRead {
-        /// The node whose Lease it is.
         node: NodeName,
-        /// The outcome.
         outcome: Outcome<LeaseRecord>,
     },
     /// The outcome of [`Command::WriteClaim`](super::Command::WriteClaim).
     ClaimWritten {
-        /// The VIP.
         vip: IpAddr,
-        /// The outcome.
         outcome: Outcome<ClaimRecord>,
     },
     /// The outcome of [`Command::DeleteClaim`](super::Command::DeleteClaim).
     ClaimDeleted {
-        /// The VIP.
         vip: IpAddr,
-        /// The outcome.
         outcome: Outcome<()>,
     },
     /// The outcome of [`Command::ReadClaim`](super::Command::ReadClaim). It is
     /// [`Outcome::Missing`] if there is no claim.
     ClaimRead {
-        /// The VIP.
         vip: IpAddr,
-        /// The outcome.
         outcome: Outcome<ClaimRecord>,
     },
     /// The result of [`Command::Probe`](super::Command::Probe). Another result may follow.
     Probed {
-        /// The VIP.
         vip: IpAddr,
-        /// The result.
         probed: Probed,
     },
     /// The program reported an event about a VIP.
     Wire {
-        /// The VIP.
         vip: IpAddr,
-        /// The event.
         heard: Wire,
     },
-    /// This node's witness has found something.
     Witnessed(Finding),
     /// The keys of wire failover that this node has, the newest last.
     WireKeys(Vec<KeyId>),
     /// The number of this node as a witness, from its maps. None if its witness does not run.
     WireSelf(Option<Wid>),
-    /// The agent is to end.
     Stop(StopReason),
-    /// Time has passed.
     Tick,
 }
 
@@ -164,18 +139,15 @@ pub enum Wire {
     },
 }
 
-/// Reason why the agent ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StopReason {
     /// A restart: another process soon goes on with the pins.
     Restart,
     /// The node leaves: other nodes get its VIPs.
     Leave,
-    /// Vipward is being removed.
     Uninstall,
 }
 
-/// The outcome of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome<T> {
     /// The request was carried out, or the object was found.

@@ -39,7 +39,6 @@ pub enum Step {
     NotSent(Event),
 }
 
-/// A request about a claim.
 #[derive(Debug)]
 enum Request {
     Write(ClaimWrite),
@@ -128,7 +127,6 @@ impl Interlock {
         }
     }
 
-    /// Adds the engine's commands.
     pub fn push(&mut self, commands: Vec<Command>) {
         self.commands.extend(commands);
     }

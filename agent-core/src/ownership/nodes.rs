@@ -44,7 +44,6 @@ pub use self::{
     witnesses::WireCounts,
 };
 
-/// The claims that name a session.
 #[derive(Debug)]
 struct SessionClaims {
     vips: BTreeSet<IpAddr>,
@@ -59,7 +58,6 @@ pub(super) struct Nodes {
     pub(super) own: Own,
     /// All nodes that have a Lease or a Node, this one included.
     members: BTreeMap<NodeName, Member>,
-    /// The claims that name each session.
     claimed: BTreeMap<(NodeName, Session), SessionClaims>,
     /// The nodes that hold VIPs which others follow.
     leaders: BTreeMap<IpAddr, NodeName>,
@@ -182,7 +180,6 @@ impl Nodes {
         self.members.iter()
     }
 
-    /// Returns the other nodes.
     pub(super) fn others(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
         self.members.iter().filter(|(name, _)| **name != self.settings.node)
     }

@@ -10,10 +10,8 @@ use crate::{liveness::Scale, records::NodeName};
 #[cfg(test)]
 mod tests;
 
-/// Settings of ownership on this node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// This node.
     pub node: NodeName,
     /// Validity of one renewal.
     pub lease: Duration,
@@ -49,32 +47,23 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// Settings that cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SettingsError {
     /// A lease that is too short or too long for an API server.
     #[error("a lease of {lease:?} is out of range: it must last from 1s to 1h")]
-    Lease {
-        /// The lease.
-        lease: Duration,
-    },
+    Lease { lease: Duration },
     /// Renewals that are too frequent for an API server.
     #[error("a renewal every {renewal:?} is too often: one every 100ms is the most")]
-    Renewal {
-        /// The time between renewals.
-        renewal: Duration,
-    },
+    Renewal { renewal: Duration },
     /// Renewals so rare that one failure would silence all VIPs.
     #[error(
         "a renewal every {renewal:?} is too rare for a fence of {fence:?} (the lease less the margin): one that fails \
          would silence every VIP of the node. It must be {most:?} or less, or the lease longer"
     )]
     Rare {
-        /// The time between renewals.
         renewal: Duration,
         /// The lease less the margin.
         fence: Duration,
-        /// The longest time that is allowed.
         most: Duration,
     },
     /// A margin that is too small for the difference of two clocks. Their
@@ -83,33 +72,16 @@ pub enum SettingsError {
         "a margin of {margin:?} is too small for a lease of {lease:?}: clocks may differ by one per cent. It must be \
          {least:?} or more"
     )]
-    Margin {
-        /// The margin.
-        margin: Duration,
-        /// The lease.
-        lease: Duration,
-        /// The smallest that is allowed.
-        least: Duration,
-    },
+    Margin { margin: Duration, lease: Duration, least: Duration },
     /// A restart lease that is shorter than the lease.
     #[error("a restart lease of {restart:?} is shorter than the lease, {lease:?}: a restart would move VIPs")]
-    Restart {
-        /// The restart lease.
-        restart: Duration,
-        /// The lease.
-        lease: Duration,
-    },
+    Restart { restart: Duration, lease: Duration },
     /// A time to hold over that ends before others may take over.
     #[error(
         "holding over for {hold_for:?} ends before others may take over: it must be {least:?} or more (the lease and \
          the margin), or the policy `stop`"
     )]
-    HoldFor {
-        /// The time to hold over.
-        hold_for: Duration,
-        /// The smallest that is allowed.
-        least: Duration,
-    },
+    HoldFor { hold_for: Duration, least: Duration },
 }
 
 impl Settings {

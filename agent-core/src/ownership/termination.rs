@@ -19,15 +19,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The state of the agent's surroundings when it is asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Termination {
-    /// The agent's Pod.
     pub pod: PodState,
-    /// The `DaemonSet` of the Pod.
     pub daemon_set: DaemonSetState,
-    /// The agent's Node.
     pub node: NodeState,
 }
 
-/// The state of the agent's Pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PodState {
     /// The Pod stays: only its container is restarted.
@@ -53,25 +49,20 @@ pub enum DaemonSetState {
     Unknown,
 }
 
-/// The state of the agent's Node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeState {
-    /// The Node stays.
     Stays,
     /// The Node is cordoned, as it is before a drain.
     Cordoned,
-    /// The Node shuts down.
     ShutsDown,
     /// The Node is being deleted, or gone.
     Deleted,
-    /// The Node could not be read.
     Unknown,
 }
 
 /// Next step of an agent that is asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// The agent ends for this reason.
     End(StopReason),
     /// The agent goes on. The `DaemonSet` is looked at again at this time.
     LookAgain(Monotonic),

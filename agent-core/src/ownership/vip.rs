@@ -29,9 +29,7 @@ pub(super) use self::{
 pub(super) enum Commanded {
     /// No command was given, or the program may have changed the entry since.
     Nothing,
-    /// The entry was removed.
     NoEntry,
-    /// This entry was written.
     Entry(Entry),
 }
 
@@ -72,7 +70,6 @@ pub(super) struct Vip {
     pub(super) asking: Asking,
     /// True if this node is the first that would take the VIP from its holder.
     pub(super) is_successor: bool,
-    /// Time of its next evaluation.
     pub(super) due: Option<Monotonic>,
 }
 
@@ -140,7 +137,6 @@ impl Vip {
         self.claim.epoch().max(self.tenure.held_in()).unwrap_or_default()
     }
 
-    /// Returns the Services that want the VIP.
     pub(super) fn services(&self) -> &[ServiceName] {
         self.demand.as_ref().map(|demand| demand.services.as_slice()).unwrap_or_default()
     }

@@ -37,7 +37,6 @@ pub struct Allocator {
     namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
     waiting: Waiting,
     touched: BTreeSet<ServiceName>,
-    /// Addresses that have become free.
     freed: BTreeSet<IpAddr>,
     is_synced: bool,
     /// The largest number of addresses of a namespace.
@@ -158,12 +157,10 @@ impl Allocator {
         self.book.next_expiry()
     }
 
-    /// Returns the pools with their states.
     pub fn pools(&self) -> impl Iterator<Item = (&Pool, PoolState)> {
         self.pools.states()
     }
 
-    /// Returns the faults of a pool's values.
     pub fn faults(&self, pool: &str) -> &[PoolFault] {
         self.pools.faults(pool)
     }
@@ -175,12 +172,10 @@ impl Allocator {
         pool.map(|pool| PoolKind::of(pool).0)
     }
 
-    /// Returns the reservations, by address.
     pub fn reservations(&self) -> impl Iterator<Item = (IpAddr, &Reservation)> {
         self.book.reservations()
     }
 
-    /// Returns the reservation of an address.
     pub fn reservation(&self, vip: IpAddr) -> Option<&Reservation> {
         self.book.reservation(vip)
     }

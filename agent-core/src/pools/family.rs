@@ -2,16 +2,13 @@
 
 use std::net::IpAddr;
 
-/// An address family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Family {
     V4,
     V6,
 }
 
 impl Family {
-    /// Returns the family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,

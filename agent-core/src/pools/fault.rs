@@ -14,28 +14,19 @@ use crate::{
 pub struct PoolFault {
     /// The field's path below `spec`.
     pub field: String,
-    /// The fault.
     pub why: PoolFaultKind,
 }
 
-/// What is wrong with a value.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PoolFaultKind {
-    /// No range.
     #[error(transparent)]
     Range(#[from] RangeError),
-    /// No selector.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// No pattern of interfaces.
     #[error(transparent)]
     Interface(#[from] PatternError),
-    /// No duration.
     #[error("{text:?} is no time to keep an address for; write 0s, a duration such as 24h, or forever")]
-    Keep {
-        /// The text.
-        text: Excerpt,
-    },
+    Keep { text: Excerpt },
     /// Two ranges of one pool with the same address.
     #[error("{range} has addresses of {other} too; write each address once")]
     Twice {
@@ -49,11 +40,7 @@ pub enum PoolFaultKind {
         "there are {count} ranges, and a pool may have {MOST_RANGES}: the others are left out; write \
          networks, or make a second pool"
     )]
-    TooMany {
-        /// Their number.
-        count: usize,
-    },
-    /// No range at all.
+    TooMany { count: usize },
     #[error("it has no usable address; write at least one network, range or address")]
     Empty,
 }

@@ -14,7 +14,6 @@ mod tests;
 /// An `L2Advertisement` as its object describes it. Selectors are texts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct L2AdvertisementRecord {
-    /// Its name.
     pub name: Arc<str>,
     /// The names of `IPAddressPool` objects.
     pub pools: BTreeSet<Arc<str>>,

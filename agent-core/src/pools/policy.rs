@@ -18,18 +18,15 @@ mod tests;
 pub enum Change {
     /// A pool was listed or changed.
     Pool(Box<PoolRecord>),
-    /// A pool is gone.
     PoolGone(Arc<str>),
     /// An `L2Advertisement` was listed or changed.
     Advertisement(Box<L2AdvertisementRecord>),
-    /// An `L2Advertisement` is gone.
     AdvertisementGone(Arc<str>),
     /// True if the `L2Advertisement` objects are known: they were listed, and the API server has the
     /// type.
     Advertised(bool),
 }
 
-/// A pool, and its policy.
 #[derive(Debug)]
 struct Known {
     record: PoolRecord,

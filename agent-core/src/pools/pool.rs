@@ -63,7 +63,6 @@ pub struct PoolRecord {
     pub labels: BTreeMap<String, String>,
     /// The time of its creation, in seconds since 1970.
     pub created: i64,
-    /// True if it is being deleted.
     pub deleting: bool,
     /// Networks, ranges and single addresses.
     pub addresses: Vec<Box<str>>,
@@ -85,14 +84,12 @@ pub struct PoolRecord {
     pub use_ends: bool,
     /// True if IPv4 addresses that end in .0 or .255 are never given out.
     pub avoid_buggy: bool,
-    /// Who may share.
     pub sharing: Sharing,
     /// How long addresses stay reserved, as text.
     pub keep: Option<Box<str>>,
     /// Largest number of addresses that stay reserved for Services of one namespace that are gone. None:
     /// there is no limit.
     pub keep_at_most: Option<u32>,
-    /// Which address is given out.
     pub choice: Choice,
     /// Where its addresses may be announced.
     pub announce: AnnounceRecord,
@@ -101,14 +98,12 @@ pub struct PoolRecord {
 /// A pool whose values were read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pool {
-    /// Its record.
     pub record: PoolRecord,
     ranges: Vec<AddressRange>,
     /// The addresses that it gives out, besides those that [`PoolRecord::avoid_buggy`] leaves out.
     spans: Vec<Span>,
     service_selectors: Vec<Selector>,
     namespace_selectors: Vec<Selector>,
-    /// How long its addresses are kept.
     pub keep: Keep,
     /// False if a selector could not be read: then it gives no address, for it might give it to a
     /// Service that is not to have it.
@@ -146,7 +141,6 @@ impl Pool {
         (pool, faults)
     }
 
-    /// Returns true if the pool has the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.ranges.iter().any(|range| range.contains(address))
     }

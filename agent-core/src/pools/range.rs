@@ -42,53 +42,27 @@ fn looked() {
 /// Reason why a text is no range.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RangeError {
-    /// No address, network or range.
     #[error(
         "{text:?} is no address, network or range; write 192.0.2.10, 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
     )]
-    Unreadable {
-        /// The text.
-        text: Excerpt,
-    },
+    Unreadable { text: Excerpt },
     /// A network with bits behind its prefix.
     #[error("{text:?} is an address in {net}; write {net} for the whole network, or the address alone")]
-    HostBits {
-        /// The text.
-        text: Excerpt,
-        /// Its network.
-        net: IpNet,
-    },
-    /// Ends of two families.
+    HostBits { text: Excerpt, net: IpNet },
     #[error("{text:?} begins with an address of one family and ends with one of the other; write two ranges")]
-    TwoFamilies {
-        /// The text.
-        text: Excerpt,
-    },
-    /// An end before the beginning.
+    TwoFamilies { text: Excerpt },
     #[error("{text:?} ends before it begins; swap its two addresses")]
-    Backwards {
-        /// The text.
-        text: Excerpt,
-    },
+    Backwards { text: Excerpt },
     /// An end that can never be a VIP.
     #[error("{text:?} has {address}, {why}; choose addresses from the segment's subnet")]
-    NeverAVip {
-        /// The text.
-        text: Excerpt,
-        /// The address.
-        address: IpAddr,
-        /// The reason.
-        why: NeverAVip,
-    },
+    NeverAVip { text: Excerpt, address: IpAddr, why: NeverAVip },
 }
 
 impl AddressRange {
-    /// Returns the family of its addresses.
     pub fn family(&self) -> Family {
         Family::of(self.first)
     }
 
-    /// Returns true if the range has the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         looked();
         (self.first..=self.last).contains(&address) && Family::of(address) == self.family()
@@ -100,12 +74,10 @@ impl AddressRange {
         self.family() == other.family() && self.first <= other.last && other.first <= self.last
     }
 
-    /// Returns the first address.
     pub fn first(&self) -> IpAddr {
         self.first
     }
 
-    /// Returns the last address.
     pub fn last(&self) -> IpAddr {
         self.last
     }
@@ -181,7 +153,6 @@ impl fmt::Display for AddressRange {
     }
 }
 
-/// Returns the address as a number.
 pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_bits().into(),

@@ -6,14 +6,11 @@ use vipward_common::MacAddr;
 
 use super::{Epoch, NodeName, Reservation, ServiceName, Session, Version};
 
-/// The holder of a VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {
-    /// The node.
     pub node: NodeName,
     /// The session in which it holds the VIP. The claim is valid while the node's Lease carries it.
     pub session: Session,
-    /// The MAC of the VIP.
     pub mac: MacAddr,
     /// The name of the node's interface with that MAC.
     pub interface: Arc<str>,
@@ -76,13 +73,11 @@ impl ClaimState {
 /// A claim object (`VirtualIP`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimRecord {
-    /// The VIP.
     pub vip: IpAddr,
     /// Its version. Every write changes it.
     pub version: Version,
     /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
-    /// Its state.
     pub state: ClaimState,
     /// True if its deletion was requested. The agents' finalizer keeps the object.
     pub deleting: bool,

@@ -8,7 +8,6 @@ use crate::base::pattern::InterfacePattern;
 /// The nodes that can deliver the traffic of a VIP.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Reach {
-    /// All nodes.
     #[default]
     Anywhere,
     /// These nodes (`externalTrafficPolicy: Local`).
@@ -56,7 +55,6 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Returns the namespace of the VIP's owner.
     pub(crate) fn owner_namespace(&self) -> Option<&Arc<str>> {
         self.services.first().map(|owner| &owner.namespace)
     }

@@ -7,7 +7,6 @@ mod tests;
 
 /// Labels that a [`Selector`](super::Selector) can look up.
 pub trait Labels {
-    /// Returns the value of a label.
     fn value(&self, key: &str) -> Option<&str>;
 }
 

@@ -10,9 +10,7 @@ use super::{NodeName, Offer, Session, Version};
 /// A node's interface that VIPs can be on, as its Lease lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeInterface {
-    /// Its name.
     pub name: Arc<str>,
-    /// Its MAC.
     pub mac: MacAddr,
     /// The subnets of its segment. If the interface has an address in a subnet,
     /// the address stands here with its prefix length.
@@ -77,7 +75,6 @@ pub const MOST_ENDED: usize = 8;
 /// A node's Lease: its heartbeat and its session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeaseRecord {
-    /// The node.
     pub node: NodeName,
     /// Its version. Every write changes it.
     pub version: Version,
@@ -89,7 +86,6 @@ pub struct LeaseRecord {
     pub ended: Vec<Session>,
     /// Validity of one renewal.
     pub duration: Duration,
-    /// Its interfaces.
     pub interfaces: Vec<NodeInterface>,
     /// True while the node leaves. It takes no more VIPs then.
     pub leaving: bool,

@@ -12,7 +12,6 @@ macro_rules! shared_text {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -33,7 +32,6 @@ macro_rules! shared_text {
 }
 
 shared_text! {
-    /// The name of a Node object.
     NodeName
 }
 
@@ -54,12 +52,9 @@ impl Version {
     }
 }
 
-/// The name of a Service.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServiceName {
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name there.
     pub name: Arc<str>,
 }
 

@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 
 use super::NodeName;
 
-/// A Node object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the API's conditions, which are independent of each other"
 )]
 pub struct NodeRecord {
-    /// Its name.
     pub name: NodeName,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// True if it is cordoned.
     pub cordoned: bool,
     /// True if its condition Ready is True.
     pub ready: bool,

@@ -49,7 +49,6 @@ pub enum Mode {
 pub struct Offer {
     /// The number of the node as a witness of others.
     pub wid: Wid,
-    /// The mode of its session.
     pub mode: Mode,
     /// The number of this configuration. It grows with each change.
     pub round: u64,

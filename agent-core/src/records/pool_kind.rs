@@ -7,7 +7,6 @@ use crate::base::legible::Excerpt;
 /// Separates kind and name. No object's name has it.
 const SEPARATOR: char = '/';
 
-/// The kind of a pool's object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PoolKind {
     /// Vipward's `VIPPool`.

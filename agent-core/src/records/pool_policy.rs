@@ -12,7 +12,6 @@ type NodeLabels = BTreeMap<String, String>;
 pub struct Preference {
     /// The weight. Those of the selectors that match a node are added.
     pub weight: i32,
-    /// The nodes.
     pub nodes: Selector,
 }
 
@@ -47,7 +46,6 @@ impl Allowance {
 /// Where the addresses of one pool may be announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolPolicy {
-    /// The pool.
     pub pool: Arc<str>,
     /// The `L2Advertisement` objects that announce it. Of a `VIPPool`, there are none.
     pub advertisements: Arc<[Arc<str>]>,

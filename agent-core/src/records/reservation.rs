@@ -7,7 +7,6 @@ use super::ServiceName;
 /// The reservation of an address, as its object has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reservation {
-    /// The Service that it is for.
     pub service: ServiceName,
     /// The pool that it is from. None: the Service asked for an address of no pool.
     pub pool: Option<Arc<str>>,

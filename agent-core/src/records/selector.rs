@@ -32,24 +32,15 @@ enum Holds {
     NotIn(Vec<String>),
 }
 
-/// A fault in a selector.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SelectorError {
-    /// A part that is no requirement.
     #[error(
         "{requirement:?} is no requirement on labels; write key=value, key!=value, key in (a,b), key notin \
          (a,b), key or !key"
     )]
-    Requirement {
-        /// The part.
-        requirement: Excerpt,
-    },
-    /// A parenthesis without its counterpart.
+    Requirement { requirement: Excerpt },
     #[error("the parentheses of {selector:?} do not match")]
-    Parentheses {
-        /// The selector.
-        selector: Excerpt,
-    },
+    Parentheses { selector: Excerpt },
 }
 
 impl Selector {
@@ -66,7 +57,6 @@ impl Selector {
         })
     }
 
-    /// Returns the text of the selector.
     pub fn as_str(&self) -> &str {
         &self.text
     }

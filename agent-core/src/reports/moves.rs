@@ -12,7 +12,6 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The cause of a move to this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// No node held it before.
@@ -28,7 +27,6 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes.
     pub const ALL: [Self; 5] = [Self::New, Self::Failover, Self::Handover, Self::Unheld, Self::TakenBack];
 
     /// Returns the name that the metrics use.
@@ -79,7 +77,6 @@ struct Come {
     silent: Option<Monotonic>,
 }
 
-/// The moves that are under way.
 #[derive(Debug, Default)]
 pub struct Moves {
     asked: BTreeMap<IpAddr, Asked>,
@@ -102,7 +99,6 @@ impl Moves {
         self.signs.insert(record.node.clone(), Sign { version: record.version.clone(), last, alive });
     }
 
-    /// Handles the end of a Lease.
     pub fn on_lease_gone(&mut self, node: &NodeName) {
         self.signs.remove(node);
     }

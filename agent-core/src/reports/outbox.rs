@@ -54,7 +54,6 @@ const MOST_RETRIED: usize = 64;
 /// Least time between two reports of messages that became no Event.
 const REPORT: Duration = Duration::from_mins(1);
 
-/// A command to the shell.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Command {
     /// Send a request; [`Outbox::on_outcome`] follows.
@@ -71,7 +70,6 @@ pub enum Command {
 /// A request to create an Event, or to write its count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Write {
-    /// The message.
     pub message: Message,
     /// The name of its Event.
     pub name: String,
@@ -81,7 +79,6 @@ pub struct Write {
     pub age: Duration,
 }
 
-/// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// The API server has carried out the request.
@@ -90,23 +87,19 @@ pub enum Outcome {
     Exists,
     /// The API server may have carried out the request or not. It may succeed later.
     Unknown,
-    /// The API server refuses the request.
     Refused,
 }
 
-/// Attempt to write an Event.
 #[derive(Debug)]
 struct Attempt {
     message: Message,
     /// The count to write. None creates the Event.
     count: Option<u32>,
     posted: Monotonic,
-    /// Time of the first attempt.
     begun: Monotonic,
     failures: u32,
 }
 
-/// The outbox.
 #[derive(Debug)]
 pub struct Outbox {
     queue: Queue,
@@ -124,7 +117,6 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Starts with nothing to write.
     pub fn start(now: Monotonic) -> Self {
         Self {
             queue: Queue::default(),
@@ -139,7 +131,6 @@ impl Outbox {
         }
     }
 
-    /// Takes in a message.
     pub fn post(&mut self, message: Message, now: Monotonic) {
         let kind = message.reason.kind();
         if self.series.on_posted(&message, now) {
@@ -179,7 +170,6 @@ impl Outbox {
         }
     }
 
-    /// Returns the commands that are due now.
     pub fn due(&mut self, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         if self.under_way.is_none() {

@@ -20,15 +20,10 @@ const MOST: usize = 256;
 /// A request to the API server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Asked {
-    /// Write of a claim.
     WriteClaim(IpAddr),
-    /// Deletion of a claim.
     DeleteClaim(IpAddr),
-    /// Read of a claim.
     ReadClaim(IpAddr),
-    /// Write of a Lease.
     WriteLease(NodeName),
-    /// Read of a Lease.
     ReadLease(NodeName),
 }
 

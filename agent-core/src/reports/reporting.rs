@@ -45,7 +45,6 @@ pub struct Reporting {
 }
 
 impl Reporting {
-    /// Takes in a new problem of a Service.
     pub fn begin(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
         let settled = now + SETTLED;
         let unreported = Unreported { problem, settled, fresh_until: now + FRESH };
@@ -53,7 +52,6 @@ impl Reporting {
         self.next = Some(self.next.map_or(settled, |next| next.min(settled)));
     }
 
-    /// Takes in the end of a problem.
     pub fn end(&mut self, service: &ServiceName, problem: &Problem) {
         let Some(unreported) = self.unreported.get_mut(service) else { return };
         unreported.retain(|unreported| unreported.problem != *problem);

@@ -68,7 +68,6 @@ pub struct Silences {
 }
 
 impl Silences {
-    /// Starts with none.
     pub fn start(grace: Duration) -> Self {
         Self { grace, cases: BTreeMap::new(), due: BTreeSet::new() }
     }

@@ -30,7 +30,6 @@ const ROUNDS: u8 = 6;
 const ROUNDS_V6: u8 = 3;
 /// Least time between two announcements that defend an address (RFC 5227).
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
-/// Frames of one round.
 const FRAMES_PER_ROUND: u32 = 2;
 /// Jitter of refreshes, in per cent of the period, either way.
 const JITTER_PER_CENT: u32 = 8;
@@ -40,7 +39,6 @@ const TOGETHER: Duration = Duration::from_secs(1);
 /// The same as a part of the period. With the jitter it makes ten per cent.
 const TOGETHER_PART: u32 = 50;
 
-/// Settings of announcing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Time between two refreshes of a VIP.
@@ -49,90 +47,59 @@ pub struct Settings {
     pub rate: u32,
 }
 
-/// An input of the [`Announcer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// This node holds the VIP; its entry is written.
     Taken {
-        /// The VIP.
         key: VipKey,
-        /// Its MAC.
         mac: MacAddr,
     },
     /// This node no longer holds the VIP.
     Released {
-        /// The VIP.
         key: VipKey,
     },
     /// The VIP was taken from a session that has ended, whose node may still answer. This follows
     /// [`Event::Taken`].
     Succeeded {
-        /// The VIP.
         key: VipKey,
         /// The MAC of that node.
         former: MacAddr,
     },
-    /// The VIP has another MAC.
     MacChanged {
-        /// The VIP.
         key: VipKey,
-        /// Its MAC.
         mac: MacAddr,
     },
     /// Another host claimed the VIP, which this node still holds.
     Challenged {
-        /// The VIP.
         key: VipKey,
     },
     /// The frames of the interface take another way from now on: switches and neighbours learn the way
     /// from one round for each VIP.
     FailedOver {
-        /// The interface.
         ifindex: u32,
         /// The time at which the agent heard of it. A round that left later is enough.
         heard: Monotonic,
     },
-    /// The interface lost its carrier.
     CarrierLost {
-        /// The interface.
         ifindex: u32,
     },
-    /// The interface has carrier again.
     CarrierReturned {
-        /// The interface.
         ifindex: u32,
     },
     /// The interface and its VIPs are gone.
     InterfaceGone {
-        /// The interface.
         ifindex: u32,
     },
-    /// Time has passed.
     Tick,
 }
 
-/// An action for the shell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Send one round. Send nothing if the maps show by then that this node does not hold the VIP.
-    Send {
-        /// The VIP.
-        key: VipKey,
-        /// Its MAC.
-        mac: MacAddr,
-        /// The round.
-        round: Round,
-    },
+    Send { key: VipKey, mac: MacAddr, round: Round },
     /// Send one announcement to a former holder alone. Send nothing if the maps show by then that this
     /// node does not hold the VIP.
-    Repeat {
-        /// The VIP.
-        key: VipKey,
-        /// Its MAC.
-        mac: MacAddr,
-        /// The former holder's MAC.
-        former: MacAddr,
-    },
+    Repeat { key: VipKey, mac: MacAddr, former: MacAddr },
 }
 
 /// Kind of an announcement. The smallest leaves first: the first round of each VIP, its repetitions for
@@ -209,7 +176,6 @@ pub struct Announcer {
     ready: BTreeSet<(Round, Monotonic, VipKey)>,
     /// Interfaces without carrier. No announcement leaves there.
     silent: BTreeSet<u32>,
-    /// The pace of rounds.
     pace: Pace,
 }
 

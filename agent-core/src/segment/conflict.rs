@@ -61,7 +61,6 @@ const COUNT_EVERY: Duration = Duration::from_secs(1);
 pub struct Conflicts {
     settings: Settings,
     cases: BTreeMap<(VipKey, What), Case>,
-    /// Number of open conflicts with peers.
     with_peers: usize,
     /// Announcements by peers that wait for their claim objects.
     waiting: Waiting,
@@ -74,7 +73,6 @@ pub struct Conflicts {
 }
 
 impl Conflicts {
-    /// Starts without conflicts.
     pub fn start(settings: &Settings, now: Monotonic) -> Self {
         Self {
             settings: *settings,
@@ -88,7 +86,6 @@ impl Conflicts {
         }
     }
 
-    /// Applies other settings.
     pub fn configure(&mut self, settings: &Settings) {
         self.settings = *settings;
     }
@@ -271,7 +268,6 @@ impl Conflicts {
     }
 }
 
-/// Judgement of an ARP claim.
 enum Judgement {
     /// The claim begins a conflict, or belongs to one.
     Conflict,

@@ -18,13 +18,10 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// A notification (`IFLA_EVENT` of `RTM_NEWLINK`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Notice {
-    /// The interface.
     pub ifindex: u32,
-    /// Its kind.
     pub kind: NoticeKind,
 }
 
-/// Kind of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NoticeKind {
     /// A bond has another active port (`IFLA_EVENT_BONDING_FAILOVER`).

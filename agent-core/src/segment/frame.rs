@@ -14,12 +14,9 @@ mod tests;
 /// A number that distinguishes a probe of Neighbour Discovery from other hosts' (RFC 7527).
 pub type Nonce = [u8; 6];
 
-/// A frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// About an IPv4 address.
     Arp(ArpFrame),
-    /// About an IPv6 address.
     Nd(NdFrame),
 }
 
@@ -28,7 +25,6 @@ pub enum Frame {
 pub struct Said {
     /// The MAC of the sender, as the message gives it.
     pub mac: MacAddr,
-    /// The Ethernet source.
     pub source: MacAddr,
     /// The address that the sender claims. None in a probe.
     pub claimed: Option<IpAddr>,

@@ -17,7 +17,6 @@ mod tests;
 pub struct Group([u8; 3]);
 
 impl Group {
-    /// Returns the group of an address.
     pub const fn of(address: Ipv6Addr) -> Self {
         let [.., high, middle, low] = address.octets();
         Self([high, middle, low])
@@ -29,7 +28,6 @@ impl Group {
         (group.address() == address).then_some(group)
     }
 
-    /// Returns the group's multicast address.
     pub const fn address(self) -> Ipv6Addr {
         let [high, middle, low] = self.0;
         Ipv6Addr::from_octets([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, high, middle, low])
@@ -42,12 +40,9 @@ impl fmt::Display for Group {
     }
 }
 
-/// A group on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Membership {
-    /// The ifindex.
     pub ifindex: u32,
-    /// The group.
     pub group: Group,
 }
 
@@ -61,14 +56,11 @@ impl Membership {
 /// A change of the kernel's memberships.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Command {
-    /// Join the group.
     Join(Membership),
-    /// Leave the group.
     Leave(Membership),
 }
 
 impl Command {
-    /// Returns the membership that changes.
     pub const fn membership(self) -> Membership {
         match self {
             Self::Join(membership) | Self::Leave(membership) => membership,

@@ -42,7 +42,6 @@ const MOST_AT_ONCE: usize = 4_096;
 /// Part of the rate that addresses in use may take. The rest is for
 /// addresses without a result, and for held VIPs.
 const SHARE_IN_USE: u32 = 2;
-/// Settings of probing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// Number of probes before an address counts as free; 0 turns them off.
@@ -76,7 +75,6 @@ impl Settings {
     }
 }
 
-/// Times of probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Timing {
     /// The time between two probes, and from the last probe to
@@ -86,12 +84,10 @@ pub enum Timing {
     Rfc5227,
 }
 
-/// An input of the [`Prober`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// This node is about to hold a VIP for the first time.
     Wanted {
-        /// The VIP.
         key: VipKey,
         /// False if other nodes probe the address often while it is in use.
         often: bool,
@@ -100,7 +96,6 @@ pub enum Event {
     Forget(VipKey),
     /// A host claims the address, or is a rival that probes for it (RFC 5227, 2.1.1).
     Heard {
-        /// The VIP.
         key: VipKey,
         /// The sender's MAC.
         mac: MacAddr,
@@ -109,30 +104,23 @@ pub enum Event {
     },
     /// The interface has appeared, or has carrier again. Earlier probes may have reached no host.
     Restart {
-        /// The interface.
         ifindex: u32,
     },
     /// A MAC turned out to be a peer's.
     Recognised {
         /// The interface that it is seen through.
         ifindex: u32,
-        /// The MAC.
         mac: MacAddr,
     },
-    /// A probe could not be sent.
     NotSent(VipKey),
     /// Time has passed, and everything that was heard meanwhile has been passed on.
     Tick,
 }
 
-/// The result of probing an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probed {
-    /// The address is free.
     Free,
-    /// The address is in use.
     InUse {
-        /// The MAC that uses it.
         mac: MacAddr,
         /// True if the MAC is a peer's.
         by_peer: bool,
@@ -142,13 +130,11 @@ pub enum Probed {
 /// An action for the shell, or a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Send one probe.
     Send(VipKey),
     /// No host uses the address.
     Free(VipKey),
     /// A host uses the address. The prober probes it again by itself.
     InUse {
-        /// The VIP.
         key: VipKey,
         /// The MAC of the first host that was heard.
         mac: MacAddr,
@@ -161,7 +147,6 @@ pub enum Command {
     },
 }
 
-/// The probing of all addresses.
 #[derive(Debug)]
 pub struct Prober {
     settings: Settings,
@@ -201,7 +186,6 @@ impl Prober {
         }
     }
 
-    /// Applies other settings.
     pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
         if self.settings.repeat != settings.repeat {
             self.round.next = now + settings.repeat.unwrap_or_default();

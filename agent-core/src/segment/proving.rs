@@ -33,7 +33,6 @@ mod asking;
 #[cfg(test)]
 mod tests;
 
-/// Time that a round listens.
 pub const LISTEN: Duration = Duration::from_secs(1);
 /// Time until the next round where the program has been proven.
 pub const PROVEN_FOR: Duration = Duration::from_mins(1);
@@ -89,7 +88,6 @@ impl Stack {
     }
 }
 
-/// The result of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heard {
     /// Frames of ARP and Neighbour Discovery that the sockets received, up to a bound.
@@ -112,41 +110,25 @@ impl Heard {
     }
 }
 
-/// An input of [`Proving`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The segments that the program serves, as just observed.
     Observed(BTreeMap<u32, Stack>),
     /// A round has ended.
-    Heard {
-        /// The segment.
-        segment: u32,
-        /// The number of the round.
-        round: u64,
-        /// The result.
-        heard: Heard,
-    },
+    Heard { segment: u32, round: u64, heard: Heard },
     /// The deadline has come.
     Tick,
 }
 
-/// A command of [`Proving`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Listen on the segment for [`LISTEN`], and ask its hosts.
-    Listen {
-        /// The segment.
-        segment: u32,
-        /// The number of the round.
-        round: u64,
-    },
+    Listen { segment: u32, round: u64 },
     /// Record a finding: the first of a segment, or one that differs from the last.
     Found {
-        /// The segment.
         segment: u32,
         /// The last finding.
         from: Proof,
-        /// The finding.
         to: Proof,
         /// The result that it rests on.
         heard: Heard,
@@ -162,7 +144,6 @@ pub struct Proving {
     rounds: u64,
 }
 
-/// A segment.
 #[derive(Debug)]
 struct Segment {
     stack: Stack,
@@ -178,7 +159,6 @@ struct Segment {
     phase: Phase,
 }
 
-/// The progress of a segment's rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// The next round is due at this time, if the interface can receive then.
@@ -194,7 +174,6 @@ impl Proving {
         Self { earlier, ..Self::default() }
     }
 
-    /// Takes in `event`.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
@@ -227,7 +206,6 @@ impl Proving {
         self.segments.values().filter_map(Segment::next_deadline).min()
     }
 
-    /// Returns the finding about a segment.
     pub fn proof(&self, segment: u32) -> Proof {
         let earlier = self.earlier.get(&segment).copied().unwrap_or_default();
         self.segments.get(&segment).map_or(earlier, |it| it.proof)

@@ -27,45 +27,32 @@ mod tests;
 /// Time that a peer has to answer.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An input of [`Yields`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The program has yielded a VIP that this node may take back.
     Yielded {
-        /// The VIP.
         key: VipKey,
         /// The peer's MAC.
         to: MacAddr,
     },
     /// The result of [`Command::Ask`], to which only a peer's answer counts as use.
-    Probed {
-        /// The VIP.
-        key: VipKey,
-        /// The result.
-        probed: Probed,
-    },
+    Probed { key: VipKey, probed: Probed },
     /// Events were held back by their limiter, and an answer may be among them.
-    Unclear {
-        /// The VIP.
-        key: VipKey,
-    },
+    Unclear { key: VipKey },
     /// The VIP's entry was decided anew: by its claim, the file or an operator.
     Decided(IpAddr),
 }
 
-/// A command of [`Yields`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Probe the VIP's address.
     Ask(VipKey),
-    /// Stop probing.
     StopAsking(VipKey),
 }
 
 /// The answer to a question: no peer has the VIP. Its address is to be probed no more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoPeer {
-    /// The VIP.
     pub key: VipKey,
     /// The MAC in whose name it was announced.
     pub from: MacAddr,
@@ -73,7 +60,6 @@ pub struct NoPeer {
     pub take_back: bool,
 }
 
-/// A question to the segment.
 #[derive(Clone, Copy, Debug)]
 struct Question {
     to: MacAddr,
@@ -121,7 +107,6 @@ impl Yields {
         commands
     }
 
-    /// Takes in `event`.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         match event {
             Event::Yielded { key, to } => {

@@ -31,7 +31,6 @@ impl Agent {
         Self { index: Index::start(settings, Role::Announcer), grants: Grants::default() }
     }
 
-    /// Returns the index.
     pub fn index(&self) -> &Index {
         &self.index
     }

@@ -13,12 +13,10 @@ use crate::{
     records::ServiceName,
 };
 
-/// A command of the controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ControllerCommand {
     /// Write the reservation of an address. [`pools::Event::Answered`] follows.
     Reserve(ReservationWrite),
-    /// A command of the index.
     Serve(Command),
 }
 
@@ -53,12 +51,10 @@ impl Controller {
         Self { index: Index::start(settings, Role::Controller), allocator }
     }
 
-    /// Returns the index.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Returns the pools and reservations.
     pub fn allocator(&self) -> &Allocator {
         &self.allocator
     }

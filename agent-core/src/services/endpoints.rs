@@ -33,7 +33,6 @@ struct Slice {
     is_ipv6: bool,
 }
 
-/// All `EndpointSlice`s.
 #[derive(Debug, Default)]
 pub(super) struct Endpoints {
     list: List,

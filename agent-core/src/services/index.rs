@@ -178,7 +178,6 @@ impl Index {
         lacking.count()
     }
 
-    /// Returns the VIPs that a Service wants.
     pub fn vips(&self, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
         self.entries.get(service).into_iter().flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip)
     }

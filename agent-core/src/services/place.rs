@@ -4,7 +4,6 @@ use std::fmt;
 
 /// A field or annotation of a Service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "the texts below say it")]
 pub enum Place {
     Status,
     Addresses,

@@ -14,31 +14,15 @@ use crate::{
 /// Largest number of addresses that a message lists.
 const MOST_LISTED: usize = 16;
 
-/// A problem of a Service.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Problem {
-    /// A value that cannot be parsed.
     #[error(
         "{place} is {value:?}: {why}. Until it is put right, what was last read there, if anything, stays in effect"
     )]
-    Malformed {
-        /// Its place.
-        place: Place,
-        /// The value.
-        value: Excerpt,
-        /// The fault.
-        why: Malformed,
-    },
+    Malformed { place: Place, value: Excerpt, why: Malformed },
     /// An address that may not be taken.
     #[error("{address} ({place}) is not announced: {why}")]
-    Refused {
-        /// The address.
-        address: IpAddr,
-        /// Its place.
-        place: Place,
-        /// The reason, with the remedy.
-        why: Refusal,
-    },
+    Refused { address: IpAddr, place: Place, why: Refusal },
     /// Another controller wrote the status. It names other addresses than the Service asks for.
     #[error(
         "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. \
@@ -46,7 +30,6 @@ pub enum Problem {
         join(.wanted), writer(.manager.as_deref()), join(.status)
     )]
     OtherManager {
-        /// Its field manager.
         manager: Option<Arc<str>>,
         /// Its addresses. Empty if none of them is a VIP.
         status: Vec<IpAddr>,
@@ -54,7 +37,6 @@ pub enum Problem {
         place: Place,
         /// The other addresses.
         wanted: Vec<IpAddr>,
-        /// The remedy.
         way_out: WayOut,
     },
     /// Another controller wrote the same addresses into the status as Vipward.
@@ -64,13 +46,10 @@ pub enum Problem {
         writer(.manager.as_deref()), join(.status)
     )]
     SharedStatus {
-        /// Its field manager.
         manager: Option<Arc<str>>,
-        /// The addresses.
         status: Vec<IpAddr>,
         /// The place from which Vipward has them.
         place: Place,
-        /// The remedy.
         way_out: WayOut,
     },
     /// Several controllers write the status in turns.
@@ -82,7 +61,6 @@ pub enum Problem {
     Contested {
         /// Their known field managers, Vipward's included.
         managers: Vec<Arc<str>>,
-        /// The remedy.
         way_out: WayOut,
     },
     /// An annotation hands the Service to another controller.
@@ -92,12 +70,7 @@ pub enum Problem {
          that annotation, or set vipward.io/ignore to \"true\"",
         .controller.annotation(), .controller.name()
     )]
-    OtherController {
-        /// That controller.
-        controller: OtherController,
-        /// The remedy.
-        way_out: WayOut,
-    },
+    OtherController { controller: OtherController, way_out: WayOut },
     /// A served Service changed to another class.
     #[error(
         "Vipward does not announce it any more: {}; whichever controller serves it now is to announce it. \
@@ -114,7 +87,6 @@ pub enum Problem {
     /// A VIP that is held, or forced, although something else needs its address.
     #[error("VIP {vip} stays announced and is defended, but {}", .why.conflict())]
     Disputed {
-        /// The VIP.
         vip: IpAddr,
         /// The other need.
         why: Refusal,
@@ -124,10 +96,7 @@ pub enum Problem {
         "{vip} is announced, but Vipward does not write it into the status: no Node has an address \
          (status.addresses) in its subnet, and no VIPPool has it. Make a VIPPool with it (autoAssign: false will do)"
     )]
-    Unconfirmed {
-        /// The VIP.
-        vip: IpAddr,
-    },
+    Unconfirmed { vip: IpAddr },
     /// An annotation that has no effect on a Service.
     #[error(
         "annotation vipward.io/force has no effect on a Service, because it takes addresses from other hosts. An admin \
@@ -151,7 +120,6 @@ pub enum Problem {
          it is tried again meanwhile. Or name another address in the annotation vipward.io/addresses"
     )]
     NotReserved {
-        /// The address.
         vip: IpAddr,
         /// The API server's reason.
         why: Arc<str>,
@@ -161,25 +129,13 @@ pub enum Problem {
         "it asks for {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
          announced; give the others to further Services"
     )]
-    TooManyAddresses {
-        /// Their number.
-        asked: usize,
-        /// The limit.
-        limit: usize,
-    },
+    TooManyAddresses { asked: usize, limit: usize },
     /// More VIPs than a namespace may have.
     #[error(
         "{vip} ({place}) is not announced: its namespace has {limit} VIPs, and may have no more \
          (--max-vips-per-namespace); remove one, or have an admin raise the limit"
     )]
-    TooManyVips {
-        /// The address.
-        vip: IpAddr,
-        /// Its place.
-        place: Place,
-        /// The limit.
-        limit: usize,
-    },
+    TooManyVips { vip: IpAddr, place: Place, limit: usize },
     /// A VIP that belongs to a Service of another namespace.
     #[error(
         "{vip} ({place}) is not announced for this Service: it belongs to Service {with}. Choose another \
@@ -187,9 +143,7 @@ pub enum Problem {
          Namespace {} list {own} in its annotation vipward.io/share-with", .with.namespace
     )]
     Unshared {
-        /// The VIP.
         vip: IpAddr,
-        /// Its place.
         place: Place,
         /// The VIP's owner.
         with: ServiceName,
@@ -202,11 +156,8 @@ pub enum Problem {
          which has the VIP longer; change the port, or give one of them another address"
     )]
     Clash {
-        /// The VIP.
         vip: IpAddr,
-        /// Its place.
         place: Place,
-        /// The port.
         port: Port,
         /// The Service that has the port.
         with: ServiceName,
@@ -218,7 +169,6 @@ pub enum Problem {
          run the Pods of both on the same nodes, or give one of them another address"
     )]
     Partial {
-        /// The VIP.
         vip: IpAddr,
         /// The Service that decides.
         with: ServiceName,
@@ -229,23 +179,19 @@ pub enum Problem {
          decides, and has {}; make them the same, or give one of them another address", used_text(.used.as_ref())
     )]
     Disagrees {
-        /// The VIP.
         vip: IpAddr,
         /// The annotation.
         place: Place,
         /// Its value here.
         value: Excerpt,
-        /// The other Service.
         with: ServiceName,
         /// Its value there.
         used: Option<Excerpt>,
     },
 }
 
-/// Nodes that see a problem.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeenBy<'a> {
-    /// All nodes see it alike.
     All,
     /// All nodes see it, and the named node knows most about it.
     AllBest(&'a NodeName),
@@ -264,7 +210,6 @@ impl Problem {
         matches!(self, Self::OtherManager { .. } | Self::SharedStatus { .. })
     }
 
-    /// Returns the nodes that see it.
     pub fn seen_by(&self) -> SeenBy<'_> {
         match self {
             Self::Refused {
@@ -349,30 +294,17 @@ impl fmt::Display for WayOut {
 /// The fault of a value that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Malformed {
-    /// Text that is no address.
     #[error("{part:?} is no IP address; write addresses as 192.0.2.10, with commas between them")]
-    Address {
-        /// The part.
-        part: Excerpt,
-    },
+    Address { part: Excerpt },
     /// Prefix length where there should be none.
     #[error("{part:?} has a prefix length; a VIP is one address: leave `/…` out")]
-    Prefix {
-        /// The part.
-        part: Excerpt,
-    },
-    /// Text that is no label selector.
+    Prefix { part: Excerpt },
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// Text that is no glob.
     #[error("{0}; write names or globs as eth0 or ens*, with commas between them")]
     Pattern(PatternError),
-    /// Text that is too long.
     #[error("it has {bytes} bytes; write at most 4096")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-    },
+    TooLong { bytes: usize },
     /// Text that is neither true nor false.
     #[error("it must be \"true\" or \"false\"")]
     Flag,

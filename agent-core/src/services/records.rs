@@ -18,7 +18,6 @@ pub const FIELD_MANAGER: &str = "vipward";
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the API's that is so or not")]
 pub struct ServiceRecord {
-    /// Its name.
     pub name: ServiceName,
     /// Its uid. Another Service of the same name has another one.
     pub uid: Arc<str>,
@@ -56,13 +55,11 @@ pub struct ServiceRecord {
     /// True if that manager is `MetalLB`'s controller, which Vipward replaces: what it wrote counts as
     /// Vipward's own.
     pub status_from_metallb: bool,
-    /// The other controller that its annotations name.
     pub other_controller: Option<OtherController>,
     /// True if `spec.externalTrafficPolicy` is `Local`.
     pub local: bool,
     /// `spec.ports`.
     pub ports: Vec<Port>,
-    /// True if it is being deleted.
     pub deleting: bool,
 }
 
@@ -133,7 +130,6 @@ pub enum StatusOwner<'a> {
 pub struct Ingress {
     /// Its `ip`. None if it has only a host name.
     pub ip: Option<IpAddr>,
-    /// Its `ipMode`.
     pub mode: IpMode,
 }
 
@@ -147,12 +143,9 @@ pub enum IpMode {
     Proxy,
 }
 
-/// A port of a Service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Port {
-    /// The port.
     pub port: u16,
-    /// Its protocol.
     pub protocol: Protocol,
 }
 
@@ -167,9 +160,7 @@ impl fmt::Display for Port {
     }
 }
 
-/// A port's protocol.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Protocol {
     Tcp,
     Udp,
@@ -215,7 +206,6 @@ macro_rules! annotations {
         }
 
         impl Annotations {
-            /// Their names.
             pub const NAMES: &[&str] = &[$($name),*];
 
             /// Reads the known annotations. `value` returns an annotation's value by its name.
@@ -274,14 +264,12 @@ macro_rules! other_controllers {
                 [$((Self::$name, $annotation)),*].into_iter().find_map(|(other, name)| has(name).then_some(other))
             }
 
-            /// Returns the annotation.
             pub fn annotation(self) -> &'static str {
                 match self {
                     $(Self::$name => $annotation,)*
                 }
             }
 
-            /// Returns the name of the controller.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $controller,)*
@@ -292,7 +280,6 @@ macro_rules! other_controllers {
 }
 
 other_controllers! {
-    /// The address for F5 CIS.
     F5Address = "cis.f5.com/ip", "F5 CIS";
     /// The address range for F5 CIS.
     F5Range = "cis.f5.com/ipamLabel", "F5 CIS";
@@ -300,12 +287,10 @@ other_controllers! {
     PureLb = "purelb.io/allocated-by", "PureLB";
 }
 
-/// An `EndpointSlice`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EndpointsRecord {
     /// Its name, in the namespace of its Service.
     pub slice: Arc<str>,
-    /// The Service of its endpoints.
     pub service: ServiceName,
     /// The nodes with a ready endpoint.
     pub ready: BTreeSet<NodeName>,
@@ -348,13 +333,10 @@ impl HostNetwork {
     }
 }
 
-/// An address on one of this host's interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostAddress {
-    /// The interface's name.
     pub interface: Arc<str>,
     /// True if that interface leads to a segment. Then VIPs can be on it.
     pub segment: bool,
-    /// The address, with its prefix length.
     pub net: IpNet,
 }

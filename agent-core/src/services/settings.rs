@@ -6,7 +6,6 @@ use ipnet::IpNet;
 
 use crate::records::Selector;
 
-/// The served class of Services by default.
 pub const DEFAULT_CLASS: &str = "vipward.io/l2";
 
 /// Largest number of addresses of a Service by default.
@@ -22,9 +21,7 @@ pub struct Settings {
     pub class_only: bool,
     /// The served namespaces. If empty: all namespaces.
     pub namespaces: BTreeSet<Arc<str>>,
-    /// Selector for namespaces.
     pub namespace_selector: Option<Selector>,
-    /// Selector for Services.
     pub service_selector: Option<Selector>,
     /// True if `spec.externalIPs` are VIPs too.
     pub external_ips: bool,

@@ -277,7 +277,6 @@ fn service(name: &str) -> ServiceRecord {
 }
 
 impl ServiceRecord {
-    /// Replaces its annotations.
     fn annotated(mut self, annotations: &[(&str, &'static str)]) -> Self {
         for (name, _) in annotations {
             assert!(Annotations::NAMES.contains(name), "{name} is read");

@@ -14,38 +14,28 @@ use crate::{
     records::{Demand, NodeInterface, NodeName, Reservation, ServiceName, Session},
 };
 
-/// An input of the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A Service was listed or changed.
     Service(Box<ServiceRecord>),
-    /// A Service is gone.
     ServiceGone(ServiceName),
     /// All `EndpointSlice`s have been listed. What they say has no effect before.
     SlicesListed,
     /// An `EndpointSlice` was listed or changed.
     Slice(EndpointsRecord),
-    /// An `EndpointSlice` is gone.
     SliceGone {
-        /// Its namespace.
         namespace: Arc<str>,
-        /// Its name there.
         slice: Arc<str>,
     },
     /// A Namespace was listed or changed.
     Namespace {
-        /// Its name.
         name: Arc<str>,
-        /// Its labels.
         labels: BTreeMap<String, String>,
         /// The namespaces with which its Services may share their VIPs.
         share_with: BTreeSet<Arc<str>>,
     },
-    /// A Namespace is gone.
     NamespaceGone(Arc<str>),
-    /// The addresses of a Node object.
     NodeAddresses {
-        /// Its name.
         node: NodeName,
         /// The entries of `status.addresses` that are addresses.
         addresses: Vec<IpAddr>,
@@ -54,16 +44,13 @@ pub enum Event {
     },
     /// The networks of a `ServiceCIDR` object. None of them any more: the object is gone.
     ServiceCidr {
-        /// Its name.
         name: Arc<str>,
         /// `spec.cidrs`.
         nets: Vec<IpNet>,
     },
     /// A node's interfaces, by its Lease. No node may take another node's address or gateway.
     NodeInterfaces {
-        /// Its name.
         node: NodeName,
-        /// The interfaces.
         interfaces: Vec<NodeInterface>,
         /// The session that the Lease carries, unless it has ended.
         session: Option<Session>,
@@ -75,9 +62,7 @@ pub enum Event {
     Found(BTreeMap<IpAddr, bool>),
     /// A node is gone, with its addresses and interfaces.
     NodeGone(NodeName),
-    /// This host's whole network.
     HostNetwork(HostNetwork),
-    /// Addresses of API servers.
     ApiServers {
         /// The `EndpointSlice` of `default/kubernetes` that has them. If none: this process reaches the
         /// API server there.
@@ -87,7 +72,6 @@ pub enum Event {
     },
     /// The claim of a VIP was listed or changed.
     Claim {
-        /// The VIP.
         vip: IpAddr,
         /// True if the VIP has had a holder, so that its address belongs to the cluster.
         was_held: bool,
@@ -102,13 +86,10 @@ pub enum Event {
         /// True if an admin wants that reservation given up.
         release: bool,
     },
-    /// The claim of a VIP is gone.
     ClaimGone(IpAddr),
     /// This node has taken a VIP, or has lost it. Without this event it holds no VIP.
     Held {
-        /// The VIP.
         vip: IpAddr,
-        /// True if this node holds it.
         here: bool,
     },
     /// A pool has changed, or where pools have their addresses announced.
@@ -118,7 +99,6 @@ pub enum Event {
     Synced,
 }
 
-/// A command of the index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// List the `EndpointSlice`s, and then watch them. [`Event::SlicesListed`] follows. This comes once
@@ -132,7 +112,6 @@ pub enum Command {
     /// Write these addresses to a Service's status, in this order. Retry until that is done or
     /// refused, or until another command about the same status comes.
     WriteIngress {
-        /// The Service.
         service: ServiceName,
         /// All its addresses.
         addresses: Vec<IpAddr>,
@@ -140,26 +119,19 @@ pub enum Command {
     /// Remove the fields of [`FIELD_MANAGER`](super::FIELD_MANAGER) from a Service's
     /// status. Retry as for [`Command::WriteIngress`].
     ClearIngress {
-        /// The Service.
         service: ServiceName,
     },
     /// Leave a Service's status alone. It is right, or the task of another node or controller.
     LeaveIngress {
-        /// The Service.
         service: ServiceName,
     },
     /// A problem of a Service begins.
     Report {
-        /// The Service.
         service: ServiceName,
-        /// The problem.
         problem: Problem,
     },
-    /// A problem of a Service is over.
     ProblemOver {
-        /// The Service.
         service: ServiceName,
-        /// The problem.
         problem: Problem,
     },
 }

@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::{pages::PagesArgs, plane::PlaneArgs};
 
-/// The text after `vipward agent --help`.
 pub(super) const HELP: &str = "\
 The smallest configuration:
 

@@ -38,7 +38,6 @@ pub struct ControllerArgs {
 }
 
 impl ControllerArgs {
-    /// Returns where to serve the pages.
     pub fn pages(&self) -> Listen {
         Listen {
             addresses: self.listen.clone(),

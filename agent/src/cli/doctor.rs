@@ -5,7 +5,6 @@ use vipward_core::base::pattern::InterfacePattern;
 
 use super::{output::Output, plane::PinArgs};
 
-/// The text after `vipward doctor --help`.
 pub(super) const HELP: &str = "\
 Exit codes: 0 when nothing is red, 8 when something is; with --strict also when something is yellow or unknown.
 

@@ -11,7 +11,6 @@ use super::{
 #[cfg(test)]
 mod tests;
 
-/// The text after `vipward explain --help`.
 const HELP: &str = "\
 In a cluster, from anywhere with a kubeconfig; on the node that holds the VIP it sees the most:
 
@@ -62,7 +61,6 @@ pub struct ExplainArgs {
 /// What to explain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Subject {
-    /// An address.
     Address(IpAddr),
     /// A Service, and then its addresses.
     Service(NamedService),
@@ -73,7 +71,6 @@ pub enum Subject {
 pub struct NamedService {
     /// Its namespace; by default that of the kubeconfig's context.
     pub namespace: Option<Arc<str>>,
-    /// Its name.
     pub name: Arc<str>,
 }
 

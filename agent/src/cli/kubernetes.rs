@@ -22,7 +22,6 @@ use vipward_core::{
 
 use super::{access::AccessArgs, address::address, pages::PagesArgs, plane::PlaneArgs};
 
-/// The text after `vipward kubernetes --help`.
 pub(super) const HELP: &str = "\
 In a cluster, apply the manifests under deploy/ instead of calling this by hand. To try it from a shell on a node:
 
@@ -95,7 +94,6 @@ pub struct KubernetesArgs {
 }
 
 impl KubernetesArgs {
-    /// Starts the agent's index of Services.
     pub fn start_services(&self) -> services::Agent {
         let settings = self.services.settings();
         if self.without_controller {
@@ -278,7 +276,6 @@ fn probe_repeat_of(text: &str) -> anyhow::Result<Duration> {
 }
 
 impl ProbingArgs {
-    /// Returns the settings.
     pub fn settings(&self) -> probing::Settings {
         probing::Settings {
             count: self.probe_count,
@@ -303,7 +300,6 @@ pub struct ConflictArgs {
 }
 
 impl ConflictArgs {
-    /// Returns the settings.
     pub fn settings(&self) -> conflict::Settings {
         conflict::Settings { defend: self.defend.into(), quiet: self.conflict_quiet }
     }

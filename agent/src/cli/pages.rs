@@ -53,13 +53,10 @@ pub struct Listen {
 /// An address, or none at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
-    /// No address.
     Nowhere,
-    /// This address.
     At(IpAddr),
 }
 
-/// Neither an address nor `none`.
 #[derive(Debug, Error)]
 #[error("it must be an IP address, or `none`")]
 pub struct ListenAddressError(#[source] AddrParseError);

@@ -20,7 +20,6 @@ const NOT_FOR_A_DESK: [&str; 5] = ["agent", "kubernetes", "controller", "unload"
 /// complete no file names (cobra's `NoFileComp`).
 const NO_FILES: &str = ":4";
 
-/// The name that the binary was called by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CalledAs {
     /// `vipward`, or anything else.

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use super::plane::PinArgs;
 
-/// The text after `vipward watch --help`.
 pub(super) const HELP: &str = "\
 Keys: q or Ctrl-C leaves; arrows, Page Up, Page Down, Home and End scroll; / takes a filter: every word \
 must be somewhere

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 
 use super::access::AccessArgs;
 
-/// The text after `vipward wire --help`.
 pub(super) const HELP: &str = "\
 The key is the Secret vipward-wire in Vipward's namespace. `vipward controller` creates it when it is \
 missing; without a controller, `vipward wire init` does. Without it, a node that dies is found by its \

@@ -64,18 +64,13 @@ pub enum ControllerError {
     /// An API server that cannot be found or used.
     #[error("no way to the API server")]
     Connect(#[from] ConnectError),
-    /// The pages cannot be served.
     #[error("failed to serve the HTTP endpoints")]
     Pages(#[from] PagesError),
-    /// The lead is another's now.
     #[error("another controller leads now, or the API server did not answer in time: beginning anew")]
     Deposed,
-    /// A system call failed.
     #[error("failed to {operation}")]
     System {
-        /// The operation.
         operation: &'static str,
-        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -184,7 +179,6 @@ struct Leader {
     listed: BTreeSet<Resource>,
     /// True if every type that was read at the start has been listed.
     synced: bool,
-    /// The types that are read.
     resources: Vec<Resource>,
     /// The second that the pools were told last.
     told: i64,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::report::Group;
 
-/// Crashes of one kind.
 #[derive(Clone, Copy)]
 pub(super) struct Course {
     pub(super) group: Group,

@@ -9,7 +9,6 @@ pub(super) struct Load {
     pub(super) v6: u32,
 }
 
-/// Repetitions and sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     /// Repetitions of a `TEST_RUN` and runs of the program in each.

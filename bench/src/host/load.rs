@@ -149,12 +149,10 @@ impl Place {
         Ok(Self { bpffs: Bpffs::mount()?, client, node })
     }
 
-    /// Starts an agent on the node.
     pub(crate) fn start(&self, yaml: &str) -> Result<Agent> {
         self.start_with(yaml, &[])
     }
 
-    /// Starts one with more arguments.
     pub(crate) fn start_with(&self, yaml: &str, args: &[&str]) -> Result<Agent> {
         let mut options = AgentOptions::new(self.bpffs.pin_dir("agent"));
         options.args = args.iter().map(ToString::to_string).collect();

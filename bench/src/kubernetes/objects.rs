@@ -23,7 +23,6 @@ impl Source {
     }
 }
 
-/// Returns the name of a Service.
 pub(super) fn name(number: u32) -> String {
     format!("shop-frontend-{number:05}")
 }

@@ -38,7 +38,6 @@ const SAMPLES: u32 = 20;
 /// Requests at a time for what is not measured.
 pub(super) const MEANWHILE: usize = 16;
 
-/// Sizes of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
     pub(super) services: u32,
@@ -63,7 +62,6 @@ pub(super) struct Scene {
     used: u32,
     /// The most memory that any agent has used in the lives that are over, in bytes.
     peak: f64,
-    /// Time of the cold start.
     pub(super) cold: Option<Duration>,
 }
 
@@ -184,7 +182,6 @@ impl Scene {
         Ok(())
     }
 
-    /// Returns the pids of the agents that run.
     pub(super) fn pids(&mut self) -> Result<Vec<u32>> {
         let mut pids = Vec::new();
         for id in self.cluster.ids() {
@@ -306,7 +303,6 @@ impl Scene {
         vip(self.used - 1)
     }
 
-    /// Returns the claims.
     pub(super) fn claims(&self) -> Result<Vec<Value>> {
         self.cluster.admin().list(Kind::VIRTUAL_IP, None)
     }

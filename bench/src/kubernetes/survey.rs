@@ -21,7 +21,6 @@ use vipward_tests::{
 const PACE: u32 = 4_000;
 /// Requests a second beside a measurement.
 const SLOW_PACE: u32 = 500;
-/// Number of requests in one burst.
 const BURST: usize = 10;
 /// VIPs that are asked for between two looks whether to end.
 const PART: usize = 100;
@@ -35,7 +34,6 @@ const GLANCE: Duration = Duration::from_millis(50);
 pub(super) struct Answers {
     /// The MACs in the answers, of each VIP that was answered.
     pub(super) by: BTreeMap<Ipv4Addr, BTreeSet<Mac>>,
-    /// The VIPs that were not answered.
     pub(super) unanswered: Vec<Ipv4Addr>,
 }
 

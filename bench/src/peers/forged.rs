@@ -35,7 +35,6 @@ const RIGHT_LIMIT: Duration = Duration::from_secs(90);
 /// Time after which a client that is right stays so, as nobody claims any more.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// Form of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     /// Gratuitous reply to everybody, with tha = sha.

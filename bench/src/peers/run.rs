@@ -17,7 +17,6 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Prints a line of progress.
     pub(super) fn progress(&self, what: impl fmt::Display) {
         eprintln!("[{:>3} s] {}: {what}", self.started.elapsed().as_secs(), self.scene);
     }

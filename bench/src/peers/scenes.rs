@@ -49,7 +49,6 @@ pub(super) fn crashed(site: &mut Site, holder: &Holder) -> Result<(f64, f64)> {
     Ok((answered.as_secs_f64(), received.as_secs_f64()))
 }
 
-/// Measures what a planned move costs.
 pub(super) fn planned_move(run: &mut Run<'_>) -> Result<()> {
     in_turn(run, |site, holder| {
         let watch = site.watch()?;
@@ -61,7 +60,6 @@ pub(super) fn planned_move(run: &mut Run<'_>) -> Result<()> {
     })
 }
 
-/// End of a daemon.
 #[derive(Clone, Copy)]
 enum End {
     /// SIGTERM, and no restart.

@@ -21,7 +21,6 @@ use vipward_tests::{
 
 /// Hosts that share the VIP.
 pub(super) const HOSTS: u8 = 3;
-/// Destination of the datagrams.
 pub(super) const TARGET: SocketAddrV4 = SocketAddrV4::new(VIP, 5000);
 /// Time in which the other hosts learn who the holder is.
 const SETTLING: Duration = Duration::from_millis(1_500);
@@ -141,7 +140,6 @@ impl Site {
         }
     }
 
-    /// Starts a host's daemon again.
     pub(super) fn restart(&mut self, holder: &Holder) -> Result<()> {
         match self {
             Self::Vipward(cluster) => {

@@ -13,7 +13,6 @@ use super::{
 };
 use vipward_tests::kit::require_root;
 
-/// Bytes of a mebibyte.
 pub(crate) const MIB: f64 = 1_048_576.0;
 
 /// Everything that one run measured.
@@ -25,7 +24,6 @@ pub(crate) struct Report {
     pub(crate) items: Vec<Item>,
 }
 
-/// One figure.
 #[derive(Clone, Serialize)]
 pub(crate) struct Item {
     pub(crate) group: Group,
@@ -50,7 +48,6 @@ pub(crate) struct Relative {
     pub(crate) bar: Option<Bar>,
 }
 
-/// Bar that a figure must reach.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Bar {
     pub(crate) limit: Limit,
@@ -329,7 +326,6 @@ pub(crate) fn push_time(report: &mut Report, group: Group, name: &str, time: Dur
     report.push(item.bar(most.map(Limit::AtMost)));
 }
 
-/// Returns a count as a figure.
 pub(crate) fn count(number: impl TryInto<u32>) -> Result<f64> {
     let number: Option<u32> = number.try_into().ok();
     Ok(number.context("a count does not fit into 32 bits")?.into())

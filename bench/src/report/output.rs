@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use vipward_tests::kit::tools::target_dir;
 
-/// Options of every benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// True to measure fewer repetitions and sizes.

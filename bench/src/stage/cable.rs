@@ -25,9 +25,7 @@ const QUIET: Duration = Duration::from_millis(20);
 /// Result of a generator's run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ran {
-    /// Answers that came back.
     pub(crate) replies: u64,
-    /// Frames that came back.
     pub(crate) received: u64,
     /// Time in which the requests were sent; the same CPU makes the answers meanwhile.
     pub(crate) elapsed: Duration,

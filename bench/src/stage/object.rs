@@ -23,7 +23,6 @@ use super::{
     table::{Tables, Traffic},
 };
 
-/// The XDP programs of the object.
 const XDP_PROGRAMS: [&str; 10] = [
     "vipward",
     "bench_pass",
@@ -36,7 +35,6 @@ const XDP_PROGRAMS: [&str; 10] = [
     "bench_write_ping",
     "bench_ping",
 ];
-/// The programs of traffic control.
 const TC_PROGRAMS: [&str; 4] = ["vipward_tc", "bench_pass_tc", "bench_write_tc", "bench_answer_tc"];
 pub(super) const NIC: &str = "eth0";
 
@@ -54,7 +52,6 @@ pub(crate) fn load(path: &Path) -> Result<Ebpf> {
         .with_context(|| format!("failed to load {}; build it with `cargo xtask build-ebpf`", path.display()))
 }
 
-/// An object, loaded.
 pub(crate) struct Object {
     pub(super) ebpf: Ebpf,
     pub(crate) tables: Tables,
@@ -66,7 +63,6 @@ impl Object {
         Self::load_programs(&object_path("vipward-bench.o"), &XDP_PROGRAMS, &TC_PROGRAMS)
     }
 
-    /// Loads programs of an object.
     pub(crate) fn load_programs(path: &Path, xdp: &[&'static str], tc: &[&'static str]) -> Result<Self> {
         let mut ebpf = load(path)?;
         let refused = |name| move || format!("the kernel refused program {name} of {}", path.display());
@@ -166,7 +162,6 @@ pub(crate) enum Far {
     Program(&'static str),
     /// An XDP program, generic.
     Generic(&'static str),
-    /// A program of traffic control.
     Tc(&'static str),
     /// The kernel, which has the first VIP of each family as an address of its own; no program.
     Kernel,

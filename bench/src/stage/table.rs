@@ -13,7 +13,6 @@ use vipward_common::{
 };
 use vipward_tests::frames::MIN_FRAME_LEN;
 
-/// The session of the fence.
 pub(crate) const SESSION: u64 = 1;
 /// Two frames, each of neighbour discovery's length.
 const FRAMES_BYTES: usize = 2 * size_of::<NdFrame>();
@@ -29,7 +28,6 @@ pub(crate) enum Family {
 impl Family {
     pub(crate) const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// Returns the name of the protocol.
     pub(crate) fn protocol(self) -> &'static str {
         match self {
             Self::V4 => "ARP",
@@ -99,7 +97,6 @@ impl Family {
     }
 }
 
-/// Returns the announcement of an address.
 fn claim(addr: IpAddr, mac: MacAddr) -> Vec<u8> {
     match addr {
         IpAddr::V4(addr) => {
@@ -144,7 +141,6 @@ pub(crate) struct Crowd {
 pub(crate) struct Intruders {
     /// Frames per intruder; a power of two.
     pub(crate) every: u32,
-    /// Their kind.
     pub(crate) kind: Intruder,
 }
 
@@ -183,7 +179,6 @@ impl Ask {
     }
 }
 
-/// The maps of the program.
 pub(crate) struct Tables {
     vips: HashMap<MapData, [u8; 8], [u8; 24]>,
     /// The object of a build before IPv6 has none.

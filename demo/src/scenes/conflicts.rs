@@ -20,9 +20,7 @@ use vipward_tests::{
     lan::{Frame, Host, Responder, Wire},
 };
 
-/// Interval between claims of the rival.
 const CLAIM_EVERY: Duration = Duration::from_millis(500);
-/// Time for which the rival claims.
 const CLAIM_FOR: Duration = Duration::from_secs(5);
 /// Interval between looks at a neighbour entry.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

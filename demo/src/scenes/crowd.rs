@@ -13,7 +13,6 @@ use vipward_tests::{
     lan::{Frame, Host, Wire},
 };
 
-/// Number of askers.
 pub(super) const ASKERS: usize = 4_096;
 /// Requests between two reads of the answers.
 const BATCH: u16 = 64;

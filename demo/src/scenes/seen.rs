@@ -13,7 +13,6 @@ use vipward_tests::lan::Host;
 /// Longest wait for a change to be seen.
 pub(super) const LIMIT: Duration = Duration::from_secs(15);
 
-/// Returns the MAC that a host has for an address.
 pub(super) fn believed(host: &Host, address: Ipv4Addr) -> Result<Option<Mac>> {
     Ok(host.neighbour(NIC, address)?.and_then(|neighbour| neighbour.mac))
 }

@@ -67,7 +67,6 @@ impl<'a> Arbitrary<'a> for Input {
 
 /// An address by its place in the pool; the greatest numbers are IPv6.
 type Address = u8;
-/// An address with a prefix length.
 type Net = (Address, u8);
 
 #[derive(Arbitrary, Debug)]

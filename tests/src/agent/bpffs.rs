@@ -24,7 +24,6 @@ impl Bpffs {
         Ok(Self { directory: Some(directory) })
     }
 
-    /// Returns the path of the mount.
     pub fn path(&self) -> &Path {
         self.directory.as_ref().expect("invariant: only leaving takes the directory").path()
     }

@@ -32,7 +32,6 @@ impl LogLine {
         self.json.get("level").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns a field of the event.
     pub fn field(&self, name: &str) -> Option<&Value> {
         self.json.get("fields").and_then(|fields| fields.get(name)).or_else(|| self.json.get(name))
     }

@@ -46,15 +46,11 @@ impl Attachment {
 /// Node, client and LAN. Fields are in the order of dropping.
 #[derive(Debug)]
 pub struct Node {
-    /// Agent on the node.
     pub agent: Agent,
-    /// Client.
     pub client: Host,
-    /// Host of the agent.
     pub host: Host,
     /// Switch between them, if there is one.
     pub lan: Option<Lan>,
-    /// bpffs of the agent's pins.
     pub bpffs: Bpffs,
     attachment: Attachment,
     _at_client: Option<Hooked>,
@@ -176,7 +172,6 @@ impl Node {
         ask(&self.client, "eth0", vip)
     }
 
-    /// Waits until `vip` is answered with `mac`.
     pub fn wait_until_answered(&self, vip: impl Into<IpAddr>, mac: Mac) -> Result<()> {
         let vip = vip.into();
         let what = format!("an answer that {vip} is at {mac}");

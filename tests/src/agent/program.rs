@@ -28,19 +28,12 @@ const TERMINATE_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Capability {
-    /// `CAP_NET_ADMIN`
     NetAdmin = 12,
-    /// `CAP_NET_RAW`
     NetRaw = 13,
-    /// `CAP_IPC_LOCK`
     IpcLock = 14,
-    /// `CAP_SYS_ADMIN`
     SysAdmin = 21,
-    /// `CAP_SYS_NICE`
     SysNice = 23,
-    /// `CAP_PERFMON`
     Perfmon = 38,
-    /// `CAP_BPF`
     Bpf = 39,
 }
 
@@ -56,7 +49,6 @@ impl Capability {
     ];
 }
 
-/// Options to start an agent.
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     /// `--pin-dir`, different for each agent.
@@ -71,12 +63,10 @@ pub struct AgentOptions {
     pub only_capabilities: Option<Vec<Capability>>,
     /// Binary, unless [`Agent::default_binary`].
     pub binary: Option<PathBuf>,
-    /// True if [`Agent::leave`] is allowed.
     pub can_be_left: bool,
 }
 
 impl AgentOptions {
-    /// Returns the default options with this pin directory.
     pub fn new(pin_dir: impl Into<PathBuf>) -> Self {
         Self {
             pin_dir: pin_dir.into(),
@@ -93,7 +83,6 @@ impl AgentOptions {
 /// Identity of a node's agent, and its access to the API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterMember {
-    /// `--node-name`
     pub node_name: String,
     /// `--lease-namespace`: the agent's own namespace.
     pub lease_namespace: String,
@@ -124,10 +113,8 @@ pub struct Agent {
     process: Option<Process>,
 }
 
-/// Agent that outlives its test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftAgent {
-    /// Its process id.
     pub pid: u32,
     /// The directory of its configuration and its log.
     pub directory: PathBuf,
@@ -232,32 +219,26 @@ impl Agent {
             .with_context(|| format!("failed to write {}", path.display()))
     }
 
-    /// Returns the path of the configuration.
     pub fn config_path(&self) -> PathBuf {
         self.directory.path().join(CONFIG)
     }
 
-    /// Returns the path of the log.
     pub fn log_path(&self) -> PathBuf {
         self.directory.path().join(LOG)
     }
 
-    /// Returns the agent's host.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// Returns the agent's process id.
     pub fn pid(&self) -> Result<u32> {
         Ok(self.process.as_ref().context("the agent was never started")?.pid())
     }
 
-    /// Returns its memory use.
     pub fn resident_bytes(&self) -> Result<u64> {
         memory_bytes(self.pid()?, "VmRSS")
     }
 
-    /// Returns the CPU time that it has used.
     pub fn cpu_time(&self) -> Result<Duration> {
         cpu_time(self.pid()?)
     }
@@ -318,7 +299,6 @@ impl Agent {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// Sends a signal.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
         self.process.as_mut().context("the agent was never started")?.signal(signal)
     }
@@ -334,7 +314,6 @@ impl Agent {
         self.wait(TERMINATE_LIMIT)
     }
 
-    /// Waits for its end.
     pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.process.as_mut().context("the agent was never started")?.wait(limit)
     }

@@ -40,15 +40,11 @@ pub fn net(last: u8) -> Ipv4Net {
 /// LAN with a client, a node and a rogue, each on eth0.
 #[derive(Debug)]
 pub struct Scene {
-    /// Client.
     pub client: Host,
-    /// Node that runs the agent.
     pub node: Host,
-    /// Rogue that makes false claims.
     pub rogue: Host,
     /// Switch between them.
     pub lan: Lan,
-    /// bpffs of the agents' pins.
     pub bpffs: Bpffs,
 }
 
@@ -83,13 +79,10 @@ impl Scene {
 /// Client and node at the ends of one cable, for native XDP. It needs a program on the client too.
 #[derive(Debug)]
 pub struct Pair {
-    /// Client.
     pub client: Host,
-    /// Node that runs the agent.
     pub node: Host,
     /// Client's program; without it the node's answers stay in the client's ring.
     pub pass: Option<Hooked>,
-    /// bpffs of the agent's pins.
     pub bpffs: Bpffs,
 }
 

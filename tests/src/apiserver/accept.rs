@@ -36,7 +36,6 @@ impl Accepting {
     }
 }
 
-/// Starts to accept connections on `listener`.
 pub(super) fn accept(shared: &Arc<Shared>, listener: TcpListener, runtime: &Handle) -> io::Result<Accepting> {
     listener.set_nonblocking(true)?;
     let _guard = runtime.enter();

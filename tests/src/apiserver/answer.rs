@@ -39,7 +39,6 @@ struct Asked<'a> {
     head: &'a Parts,
 }
 
-/// Answers a request.
 pub(super) async fn answer(
     shared: Arc<Shared>,
     connection: ConnectionId,

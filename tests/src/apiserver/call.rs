@@ -22,7 +22,6 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Returns the key of the object in question.
     pub(super) fn key(&self) -> Key {
         Key { namespace: self.action.namespace.clone().unwrap_or_default(), name: self.action.name.clone() }
     }

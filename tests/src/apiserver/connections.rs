@@ -31,7 +31,6 @@ struct Open {
     users: BTreeSet<String>,
 }
 
-/// The identity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ConnectionId(u64);
 
@@ -50,7 +49,6 @@ impl Connections {
         state.open.insert(id, Open { task, users: BTreeSet::new() });
     }
 
-    /// Removes a connection that has ended.
     pub(super) fn remove(&self, connection: ConnectionId) {
         self.state().open.remove(&connection.0);
     }
@@ -67,12 +65,10 @@ impl Connections {
         cut
     }
 
-    /// Closes all connections.
     pub(super) fn drop_all(&self) {
         self.drop_where(|_| true);
     }
 
-    /// Closes the connections of one user.
     pub(super) fn drop_user(&self, user: &str) {
         self.drop_where(|open| open.users.contains(user));
     }
@@ -87,7 +83,6 @@ impl Connections {
         });
     }
 
-    /// Cuts a user off.
     pub(super) fn cut_off(&self, user: &str, cut: Cut) {
         self.state().cut.insert(user.to_owned(), cut);
         if cut == Cut::Closed {

@@ -38,7 +38,6 @@ fn groups(resources: &Resources) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// Returns the resources of a group.
 fn list(resources: &Resources, group: &str, version: &str) -> Result<Value, Refusal> {
     let all = resources.list();
     let here: Vec<&Arc<Resource>> =

@@ -18,7 +18,6 @@ use super::{
     response::{self, Body},
 };
 
-/// Reads an object.
 pub(super) fn get(call: &Call<'_>) -> Result<Response<Body>, Refusal> {
     let object = call.resource.table.get(&call.key());
     let object = object.ok_or_else(|| Refusal::NotFound(call.action.object()))?;

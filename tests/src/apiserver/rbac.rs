@@ -13,7 +13,6 @@ use super::{
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct User {
     pub(super) name: String,

@@ -89,7 +89,6 @@ pub(super) struct Conflict {
 /// The reason why a request is refused.
 #[derive(Debug, Error)]
 pub(super) enum Refusal {
-    /// A path without a resource.
     #[error("404 page not found")]
     NoSuchPath,
     /// A request that a real API server may serve, and this one does not.

@@ -9,17 +9,12 @@ use super::refusal::{Denied, Named, Refusal};
 /// An operation on a resource, in the words of RBAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
-    /// Reads one object.
     Get,
-    /// Reads many objects.
     List,
-    /// Follows changes.
     Watch,
-    /// Creates an object.
     Create,
     /// Changes an object, by a merge patch or by server-side apply.
     Patch,
-    /// Deletes one object.
     Delete,
 }
 
@@ -45,7 +40,6 @@ impl Verb {
     }
 }
 
-/// A request about a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Action {
     pub(super) verb: Verb,
@@ -60,7 +54,6 @@ pub(super) struct Action {
     pub(super) name: String,
 }
 
-/// The destination of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Resource(Action),
@@ -68,7 +61,6 @@ pub(super) enum Target {
     Discovery(Vec<String>),
 }
 
-/// The parameters of a request.
 #[derive(Debug, Default)]
 pub(super) struct Parameters(BTreeMap<String, String>);
 
@@ -149,7 +141,6 @@ impl Action {
     }
 }
 
-/// Returns the target of `method` on `path`.
 pub(super) fn target(method: &Method, path: &str, parameters: &Parameters) -> Result<Target, Refusal> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts.as_slice() {

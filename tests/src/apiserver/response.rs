@@ -24,12 +24,10 @@ fn with_type(status: StatusCode, content_type: &'static str, body: Body) -> Resp
     response
 }
 
-/// Returns a response with a body in JSON.
 pub(super) fn text(status: StatusCode, json: impl Into<Bytes>) -> Response<Body> {
     with_type(status, JSON, Either::Left(Full::new(json.into())))
 }
 
-/// Returns a response in JSON.
 pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
     text(status, value.to_string())
 }
@@ -40,7 +38,6 @@ pub(super) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Respo
     with_type(StatusCode::OK, JSON, Either::Right(StreamBody::new(frames.boxed())))
 }
 
-/// Returns the response to a refused request.
 pub(super) fn refused(refusal: &Refusal, request: &str) -> Response<Body> {
     let (status, _) = refusal.code();
     if let Refusal::NoSuchPath = refusal {

@@ -10,7 +10,6 @@ use super::{
     connections::Connections, rbac::User, registry::cluster::Cluster, stats::Counters, trouble::Troubles,
 };
 
-/// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The number of changes that are remembered of each resource. A watch or a page from an
@@ -53,7 +52,6 @@ impl Shared {
         }
     }
 
-    /// Gives `user` this token.
     pub(super) fn add_user(&self, token: &str, user: User) {
         let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
         users.insert(token.to_owned(), Arc::new(user));
@@ -69,12 +67,10 @@ impl Shared {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
     }
 
-    /// Returns the settings of TLS.
     pub(super) fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the user with this token.
     pub(super) fn user(&self, token: &str) -> Option<Arc<User>> {
         self.users.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }

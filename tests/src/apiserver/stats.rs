@@ -8,9 +8,7 @@ use super::request::{Action, Verb};
 /// Requests of one user with one verb on one resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestKind {
-    /// The user.
     pub user: String,
-    /// The verb.
     pub verb: Verb,
     /// The plural, with its subresource: `leases`, `services/status`.
     pub resource: String,
@@ -19,9 +17,7 @@ pub struct RequestKind {
 /// The deliveries of the watches of one user on one resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// The number of objects.
     pub objects: u64,
-    /// The number of bookmarks.
     pub bookmarks: u64,
     /// The length of all lines, without the framing of HTTP.
     pub bytes: u64,
@@ -44,12 +40,10 @@ impl Stats {
         self.requests.iter().filter(|(kind, _)| wanted(kind)).map(|(_, count)| count).sum()
     }
 
-    /// Returns the number of writes.
     pub fn writes(&self) -> u64 {
         self.count(|kind| kind.verb.is_write())
     }
 
-    /// Returns the number of requests with this verb.
     pub fn verb(&self, verb: Verb) -> u64 {
         self.count(|kind| kind.verb == verb)
     }
@@ -73,14 +67,12 @@ impl Counters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request.
     pub(super) fn request(&self, user: &str, action: &Action) {
         let kind =
             RequestKind { user: user.to_owned(), verb: action.verb, resource: action.qualified_resource() };
         *self.stats().requests.entry(kind).or_default() += 1;
     }
 
-    /// Counts an answer.
     pub(super) fn answer(&self, status: u16) {
         *self.stats().answers.entry(status).or_default() += 1;
     }
@@ -94,7 +86,6 @@ impl Counters {
         sum.bytes += delivered.bytes;
     }
 
-    /// Returns the present counters.
     pub(super) fn now(&self) -> Stats {
         self.stats().clone()
     }

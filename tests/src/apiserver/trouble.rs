@@ -17,12 +17,10 @@ pub struct Matching {
 }
 
 impl Matching {
-    /// Selects every request.
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// Selects the requests of this user.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
@@ -58,7 +56,6 @@ impl Matching {
     }
 }
 
-/// An effect on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// A request that is done after this time.
@@ -99,7 +96,6 @@ impl Often {
     }
 }
 
-/// The identity of a trouble, to end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TroubleId(u64);
 
@@ -119,7 +115,6 @@ struct Trouble {
     rng: Rng,
 }
 
-/// All active trouble.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     state: Mutex<State>,
@@ -154,7 +149,6 @@ impl Troubles {
         id
     }
 
-    /// Starts to stall watches.
     pub(super) fn stall(&self, matching: Matching) -> TroubleId {
         let mut state = self.state();
         let id = state.new_id();
@@ -164,7 +158,6 @@ impl Troubles {
         id
     }
 
-    /// Ends one trouble or stall.
     pub(super) fn end(&self, id: TroubleId) {
         let mut state = self.state();
         state.troubles.retain(|trouble| trouble.id != id);
@@ -173,7 +166,6 @@ impl Troubles {
         self.recheck_stalls();
     }
 
-    /// Ends all trouble and all stalls.
     pub(super) fn end_all(&self) {
         let mut state = self.state();
         state.troubles.clear();

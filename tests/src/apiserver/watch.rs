@@ -27,7 +27,6 @@ use super::{
 /// The largest number of changes in one delivery.
 const BATCH: usize = 256;
 
-/// A watch of a client.
 #[derive(Debug)]
 pub(super) struct Watch {
     shared: Arc<Shared>,

@@ -28,7 +28,6 @@ pub use self::kind::{Kind, Object};
 
 use crate::kit::interrupt::poll;
 
-/// Time limit of a request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(20);
 const TOKEN_LIFETIME: Duration = Duration::from_hours(2);
 /// Field manager of the administrator.
@@ -70,7 +69,6 @@ impl Admin {
         Ok(Self { client: client.context("failed to make a client of the API server")?, runtime })
     }
 
-    /// Returns the object, if it exists.
     pub fn get(&self, object: &Object) -> Result<Option<Value>> {
         let api = self.api(object)?;
         let found = self.call("get", object, api.get_opt(&object.name))?;
@@ -263,10 +261,8 @@ impl Admin {
     }
 }
 
-/// Change of an object.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// Time at which the change arrived.
     pub at: SystemTime,
     /// Object after the change, or before its deletion.
     pub object: Value,
@@ -289,7 +285,6 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Waits for a change that `matches`.
     pub fn wait_for(&self, limit: Duration, what: &str, matches: impl Fn(&Value) -> bool) -> Result<Change> {
         let deadline = Instant::now() + limit;
         loop {

@@ -26,7 +26,6 @@ const BACKUP: &str = "VIPWARD_API_BACKUP";
 /// Time for a real API server to stop, restore its store, and start.
 const BACKUP_LIMIT: Duration = Duration::from_mins(3);
 
-/// Kind of API server.
 #[derive(Debug)]
 pub enum Backend {
     /// API server in this process, with objects of this test only.
@@ -53,7 +52,6 @@ impl GoingBack {
     }
 }
 
-/// API server and its administrator.
 #[derive(Debug)]
 pub struct ClusterApi {
     backend: Backend,
@@ -103,12 +101,10 @@ impl ClusterApi {
         self.upstream
     }
 
-    /// Returns the administrator.
     pub fn admin(&self) -> &Admin {
         &self.admin
     }
 
-    /// Returns the kind of API server.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }

@@ -81,7 +81,6 @@ impl Cluster {
         }))
     }
 
-    /// Deletes a pool.
     pub fn delete_pool(&self, name: &str) -> Result<bool> {
         self.admin().delete(&Object::cluster_scoped(Kind::POOL, name))
     }
@@ -132,7 +131,6 @@ impl Cluster {
         Ok(of_it.map(|status| (status["node"].clone(), status["interfaces"].clone())).collect())
     }
 
-    /// Identifies an object of `MetalLB`'s.
     pub fn metallb(kind: Kind, name: &str) -> Object {
         Object::within(kind, METALLB, name)
     }

@@ -60,19 +60,16 @@ impl Forwarder {
         Ok(forwarder)
     }
 
-    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddrV4 {
         self.listen
     }
 
-    /// Cuts one source address off.
     pub fn cut_off(&self, source: Ipv4Addr, cut: Cut) {
         self.cuts.send_modify(|cuts| {
             cuts.insert(source, cut);
         });
     }
 
-    /// Reconnects one source address.
     pub fn reconnect(&self, source: Ipv4Addr) {
         self.cuts.send_modify(|cuts| {
             cuts.remove(&source);

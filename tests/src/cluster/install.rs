@@ -12,13 +12,11 @@ use serde_json::{Value, json};
 
 use super::admin::{Admin, Kind, Object};
 
-/// Namespace in the manifests.
 const NAMESPACE: &str = "vipward-system";
 /// Service account of the agents.
 pub(super) const ACCOUNT: &str = "vipward";
 /// Service account of the controller.
 pub(super) const CONTROLLER: &str = "vipward-controller";
-/// Most controllers of a cluster.
 pub(super) const MOST_CONTROLLERS: u8 = 3;
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 /// Time for the API server to serve a definition.
@@ -29,10 +27,8 @@ pub(super) fn controller_name(number: u8) -> String {
     format!("c{number}")
 }
 
-/// Names of an installation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Installation {
-    /// Namespace of the agents.
     pub namespace: String,
     /// Prefix of cluster-wide roles and bindings, on an API server that others use.
     pub prefix: Option<String>,

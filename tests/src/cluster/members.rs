@@ -282,7 +282,6 @@ impl Cluster {
         self.members.iter_mut().try_for_each(|member| member.unbind(vip))
     }
 
-    /// Returns the Node object of a node.
     pub fn node_object(&self, id: NodeId) -> Object {
         Object::cluster_scoped(Kind::NODE, self.node_name(id))
     }

@@ -18,11 +18,8 @@ use crate::{
 pub const SEGMENT: &str = "eth0";
 /// Interface towards the API server.
 pub const MANAGEMENT: &str = "mgmt0";
-/// First node.
 pub const N1: NodeId = NodeId(1);
-/// Second node.
 pub const N2: NodeId = NodeId(2);
-/// Third node.
 pub const N3: NodeId = NodeId(3);
 
 /// Most nodes of a cluster: their addresses are .11 to .19.
@@ -65,9 +62,7 @@ impl fmt::Display for NodeId {
 #[derive(Debug)]
 pub struct Member {
     pub(super) agent: Option<Agent>,
-    /// Number of the node.
     pub id: NodeId,
-    /// Its host.
     pub host: Host,
     pub(super) powered: bool,
     /// VIPs that its kernel delivers.
@@ -86,7 +81,6 @@ impl Member {
         self.agent.as_mut().with_context(|| format!("no agent was started on {id}"))
     }
 
-    /// Returns true if it has power.
     pub fn is_powered(&self) -> bool {
         self.powered
     }

@@ -23,9 +23,7 @@ const PLACEHOLDER: Ipv4Addr = Ipv4Addr::new(192, 192, 192, 192);
 pub struct EventNote {
     /// Kind and name of its object.
     pub regarding: String,
-    /// Its reason.
     pub reason: String,
-    /// Its text.
     pub note: String,
 }
 
@@ -55,7 +53,6 @@ impl Cluster {
         Object::cluster_scoped(Kind::VIRTUAL_IP, name_of_claim(vip.into()))
     }
 
-    /// Creates a Service.
     pub fn create_service(&self, service: &ServiceSpec) -> Result<()> {
         let (namespace, name) = self.place_of(&service.name);
         let manifest = json!({
@@ -87,7 +84,6 @@ impl Cluster {
         self.patch_service(name, &json!({"spec": {"externalTrafficPolicy": policy}}))
     }
 
-    /// Deletes a Service.
     pub fn delete_service(&self, name: &str) -> Result<bool> {
         self.admin().delete(&self.service(name))
     }
@@ -165,12 +161,10 @@ impl Cluster {
         self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, namespace, slice_of(Family::V4, service)))
     }
 
-    /// Cordons a node.
     pub fn cordon(&self, id: NodeId) -> Result<()> {
         self.patch_node(id, &json!({"spec": {"unschedulable": true}}))
     }
 
-    /// Uncordons a node.
     pub fn uncordon(&self, id: NodeId) -> Result<()> {
         self.patch_node(id, &json!({"spec": {"unschedulable": null}}))
     }
@@ -187,7 +181,6 @@ impl Cluster {
         self.patch_node(id, &json!({"metadata": {"labels": {key: value}}}))
     }
 
-    /// Sets a node's conditions Ready and `NetworkUnavailable`.
     pub fn set_conditions(&self, id: NodeId, ready: bool, network_unavailable: bool) -> Result<()> {
         let text = |is: bool| if is { "True" } else { "False" };
         let conditions = json!([
@@ -203,7 +196,6 @@ impl Cluster {
         self.admin().merge(&self.node_object(id), patch).map(drop)
     }
 
-    /// Returns all `VirtualIP` objects.
     pub fn virtual_ips(&self) -> Result<Vec<Value>> {
         self.admin().list(Kind::VIRTUAL_IP, None)
     }
@@ -334,7 +326,6 @@ impl Cluster {
         self.admin().delete_for_good(&self.pod(id))
     }
 
-    /// Identifies the Pod of a node's agent.
     pub(super) fn pod(&self, id: NodeId) -> Object {
         Object::within(Kind::POD, &self.installation.namespace, format!("{ACCOUNT}-{id}"))
     }

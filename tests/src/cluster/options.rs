@@ -8,14 +8,12 @@ use crate::agent::AgentOptions;
 /// Time limit of everything that no test delays on purpose.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Options of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterOptions {
     /// Number of nodes, at most nine.
     pub nodes: u8,
     /// True for an API server in this process, even with `KUBECONFIG`.
     pub api_in_process: bool,
-    /// True if the agents are started.
     pub start_agents: bool,
     /// True if the agents leave the statuses to a controller. The scenario starts it.
     pub with_controller: bool,

@@ -48,7 +48,6 @@ pub struct Cluster {
     pub observer: Host,
     /// Rogue host, for tests that need one.
     pub rogue: Host,
-    /// Switch of the segment.
     pub segment: Lan,
     /// Switch between the nodes and the API server.
     pub management: Lan,
@@ -151,12 +150,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Returns its options.
     pub fn options(&self) -> &ClusterOptions {
         &self.options
     }
 
-    /// Returns the API server.
     pub fn api(&self) -> &ClusterApi {
         &self.api
     }
@@ -181,17 +178,14 @@ impl Cluster {
         &self.installation.namespace
     }
 
-    /// Returns the `ClusterRole` of the agents.
     pub fn cluster_role(&self) -> Object {
         Object::cluster_scoped(Kind::CLUSTER_ROLE, self.installation.cluster_wide(ACCOUNT))
     }
 
-    /// Returns the `ClusterRole` of the controller.
     pub fn cluster_role_of_the_controller(&self) -> Object {
         Object::cluster_scoped(Kind::CLUSTER_ROLE, self.installation.cluster_wide(CONTROLLER))
     }
 
-    /// Returns the name of a node's Node object.
     pub fn node_name(&self, id: NodeId) -> String {
         format!("{}{id}", self.node_prefix)
     }
@@ -208,12 +202,10 @@ impl Cluster {
         self.api.kubeconfig(address, namespace, ACCOUNT, &id.to_string(), &self.pod(id))
     }
 
-    /// Returns all nodes.
     pub fn ids(&self) -> Vec<NodeId> {
         self.members.iter().map(|member| member.id).collect()
     }
 
-    /// Returns a node.
     pub fn member(&self, id: NodeId) -> Result<&Member> {
         self.members.iter().find(|member| member.id == id).with_context(|| format!("there is no node {id}"))
     }

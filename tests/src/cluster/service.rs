@@ -47,7 +47,6 @@ impl ServiceSpec {
         Self { name: name.to_owned(), annotations: BTreeMap::new(), spec }
     }
 
-    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.to_owned());
@@ -60,7 +59,6 @@ impl ServiceSpec {
         self.field("externalTrafficPolicy", &json!("Local"))
     }
 
-    /// Sets the class.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         self.field("loadBalancerClass", &json!(class))
@@ -80,7 +78,6 @@ impl ServiceSpec {
     }
 }
 
-/// Endpoint of a Service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// Node of the endpoint, if it names one.
@@ -91,12 +88,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint of a ready pod.
     pub fn ready(node: NodeId) -> Self {
         Self { node: Some(node), ready: true, serving: true, terminating: false }
     }
 
-    /// Returns the endpoint of a pod that is not ready.
     pub fn not_ready(node: NodeId) -> Self {
         Self { node: Some(node), ready: false, serving: false, terminating: false }
     }

@@ -9,7 +9,6 @@ use super::{
 };
 
 impl Cluster {
-    /// Creates the namespace of a tenant.
     pub fn add_tenant(&mut self, tenant: &str) -> Result<()> {
         let name = self.namespace_of(tenant);
         self.make(&json!({
@@ -30,7 +29,6 @@ impl Cluster {
         }))
     }
 
-    /// Returns the name of a tenant's namespace.
     pub fn namespace_of(&self, tenant: &str) -> String {
         format!("{}-{tenant}", self.namespace)
     }

@@ -33,7 +33,6 @@ pub struct Watch {
 /// Result of a [`Watch`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Report from the wire.
     pub wire: MonitorReport,
     /// Reports of applications.
     felt: BTreeMap<IpAddr, DatagramReport>,
@@ -83,7 +82,6 @@ impl Cluster {
         self.wait_for_holder(vip.into(), "to be held", |_| true)
     }
 
-    /// Returns the condition `Conflict` of a claim.
     pub fn conflict_of(claim: &Value) -> Option<&Value> {
         claim["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Conflict")
     }
@@ -160,12 +158,10 @@ impl Watch {
         self.monitor.note(what)
     }
 
-    /// Returns the monitor of the wire.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
 
-    /// Lets time pass.
     pub fn let_pass(&self, duration: Duration) -> Result<()> {
         let end = Instant::now() + duration;
         interrupt::wait(duration, "time to pass", || Ok((Instant::now() >= end).then_some(())))
@@ -184,7 +180,6 @@ impl Watch {
         vips.iter().try_for_each(|vip| self.wait_until_received_by(*vip, id))
     }
 
-    /// Stops watching, and returns the result.
     pub fn stop(self) -> Result<Seen> {
         let flows = self.flows.into_iter().map(|(vip, flow)| Ok((vip, flow.stop()?)));
         let felt = flows.collect::<Result<_>>()?;

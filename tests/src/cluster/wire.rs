@@ -24,7 +24,6 @@ impl ClusterOptions {
 }
 
 impl Cluster {
-    /// Returns the Secret with the keys.
     pub fn wire_secret(&self) -> Object {
         Object::within(Kind::SECRET, self.system_namespace(), "vipward-wire")
     }

@@ -9,7 +9,6 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, ensure};
 
-/// `EtherType` of ARP.
 pub const ETHERTYPE_ARP: u16 = 0x0806;
 /// oper of a request.
 const REQUEST: u16 = 1;
@@ -22,14 +21,11 @@ const ETHERNET_HEADER_LEN: usize = 14;
 /// Bytes from the Ethernet destination to the end of tpa.
 const ARP_FRAME_LEN: usize = ETHERNET_HEADER_LEN + 28;
 
-/// A 48-bit hardware address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// ff:ff:ff:ff:ff:ff
     pub const BROADCAST: Self = Self([0xff; 6]);
-    /// 00:00:00:00:00:00
     pub const ZERO: Self = Self([0; 6]);
 
     /// Returns the locally administered address 02:00:00:00:xx:xx that carries `number`.
@@ -73,11 +69,9 @@ impl FromStr for Mac {
 /// Well-formed Ethernet/IPv4 ARP frame. [`OddArp`] is for others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Arp {
-    /// Ethernet destination.
     pub eth_dst: Mac,
     /// Ethernet source. A switch learns it; neighbours ignore it.
     pub eth_src: Mac,
-    /// Operation.
     pub oper: u16,
     /// Sender hardware address.
     pub sha: Mac,
@@ -127,12 +121,10 @@ impl Arp {
         Self { eth_dst, ..self }
     }
 
-    /// Returns true if this is a request.
     pub fn is_request(&self) -> bool {
         self.oper == REQUEST
     }
 
-    /// Returns true if this is a reply.
     pub fn is_reply(&self) -> bool {
         self.oper == REPLY
     }
@@ -217,7 +209,6 @@ pub struct OddArp {
     pub plen: u8,
     /// Length of the frame, which is cut or padded with `padding`.
     pub len: usize,
-    /// Byte for padding.
     pub padding: u8,
 }
 
@@ -243,7 +234,6 @@ impl OddArp {
         Self { htype: 6, ..Self::from(*arp) }
     }
 
-    /// Returns the bytes of the frame.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Arp { eth_dst, eth_src, oper, sha, spa, tha, tpa } = self.arp;
         let mut frame = [eth_dst.0, eth_src.0].concat();

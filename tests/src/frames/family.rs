@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-/// Family of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// IPv4, whose hosts ask by ARP.
@@ -14,10 +13,8 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both.
     pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
-    /// Returns the family of an address.
     pub const fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }

@@ -8,9 +8,7 @@ use crate::frames::{Arp, Mac, nd::Nd};
 /// Frame of ARP or of neighbour discovery.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Message {
-    /// About an IPv4 address.
     Arp(Arp),
-    /// About an IPv6 address.
     Nd(Nd),
 }
 
@@ -92,7 +90,6 @@ impl Message {
         }
     }
 
-    /// Returns the Ethernet source.
     pub fn eth_src(&self) -> Mac {
         match self {
             Self::Arp(arp) => arp.eth_src,
@@ -100,7 +97,6 @@ impl Message {
         }
     }
 
-    /// Returns the Ethernet destination.
     pub fn eth_dst(&self) -> Mac {
         match self {
             Self::Arp(arp) => arp.eth_dst,
@@ -108,7 +104,6 @@ impl Message {
         }
     }
 
-    /// Returns the address that it asks for.
     pub fn asks_for(&self) -> Option<IpAddr> {
         match self {
             Self::Arp(arp) => arp.is_request().then_some(arp.tpa.into()),
@@ -146,7 +141,6 @@ impl Message {
         addressed && self.answers_for() == request.asks_for()
     }
 
-    /// Returns the bytes of the frame.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Arp(arp) => arp.to_bytes(),

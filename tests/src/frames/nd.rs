@@ -11,11 +11,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::frames::Mac;
 
-/// `EtherType` of IPv6.
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Type of a solicitation.
 pub const SOLICITATION: u8 = 135;
-/// Type of an advertisement.
 pub const ADVERTISEMENT: u8 = 136;
 /// Option with the MAC of a message's source.
 pub const SOURCE_MAC: u8 = 1;
@@ -41,19 +38,13 @@ const OPTION_LEN: usize = 8;
 /// Solicitation or advertisement in an untagged frame, with options of eight bytes only.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Nd {
-    /// Ethernet destination.
     pub eth_dst: Mac,
-    /// Ethernet source.
     pub eth_src: Mac,
-    /// IPv6 source.
     pub source: Ipv6Addr,
-    /// IPv6 destination.
     pub destination: Ipv6Addr,
-    /// Type of the message.
     pub kind: u8,
     /// R, S and O of an advertisement.
     pub flags: u8,
-    /// Target address.
     pub target: Ipv6Addr,
     /// Type and content of each option.
     pub options: Vec<(u8, [u8; 6])>,
@@ -130,7 +121,6 @@ impl Nd {
         self.kind == ADVERTISEMENT && self.flags & SOLICITED == 0
     }
 
-    /// Returns the bytes of the frame.
     pub fn to_bytes(&self) -> Vec<u8> {
         let Self { eth_dst, eth_src, source, destination, kind, flags, target, options } = self;
         let mut message = vec![*kind, 0, 0, 0, *flags, 0, 0, 0];

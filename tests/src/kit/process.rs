@@ -74,7 +74,6 @@ fn time_in(path: &str) -> Result<Duration> {
     Ok(Duration::from_secs(1) * u32::try_from(ticks.iter().sum::<u64>())? / u32::try_from(per_second)?)
 }
 
-/// Options to start a process.
 #[derive(Clone, Debug, Default)]
 pub struct SpawnOptions {
     /// File for stdout and stderr. By default each has an unnamed file.
@@ -96,7 +95,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`.
     pub fn spawn(mut command: Command, options: &SpawnOptions) -> Result<Self> {
         let name = Path::new(command.get_program()).display().to_string();
         let (stdout, stderr) = match &options.output {
@@ -117,12 +115,10 @@ impl Process {
         Ok(Self { name, child: Some(child), stdout, stderr })
     }
 
-    /// Returns its process id.
     pub fn pid(&self) -> u32 {
         self.child().id()
     }
 
-    /// Sends a signal.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
         // The process is not reaped yet, so that no other has its pid.
         ensure!(

@@ -40,12 +40,10 @@ pub fn ucarp() -> Result<PathBuf> {
     unpacked("ucarp/usr/sbin/ucarp")
 }
 
-/// Returns arp-scan.
 pub fn arp_scan() -> Result<PathBuf> {
     find("arp-scan")
 }
 
-/// Returns ndisc6.
 pub fn ndisc6() -> Result<PathBuf> {
     find("ndisc6")
 }
@@ -71,7 +69,6 @@ fn unpacked(program: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Returns bpftool.
 pub fn bpftool() -> Result<PathBuf> {
     find("bpftool")
 }

@@ -47,7 +47,6 @@ impl<T: Send + 'static> Worker<T> {
         Ok(())
     }
 
-    /// Stops the thread, and returns its result.
     pub(crate) fn stop(mut self) -> Result<T> {
         self.end().context("invariant: a thread is stopped once")?
     }

@@ -53,7 +53,6 @@ impl Hook {
         }
     }
 
-    /// Returns the program.
     fn instructions(self) -> Vec<Instruction> {
         match self {
             Self::NativeXdp => end(XDP_PASS).into(),
@@ -132,7 +131,6 @@ impl Hooked {
     }
 }
 
-/// Loads a program.
 fn load(prog_type: u32, instructions: &[Instruction], name: &str) -> Result<OwnedFd> {
     ensure!(name.len() < BPF_OBJ_NAME_LEN, "{name} is too long for a program's name");
     let mut prog_name = [0; BPF_OBJ_NAME_LEN];

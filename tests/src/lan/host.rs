@@ -45,13 +45,11 @@ impl Nic {
         Self { name: "eth0".to_owned(), mac: None, addresses: Vec::new() }
     }
 
-    /// Changes the name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
-    /// Sets the hardware address.
     #[must_use]
     pub fn mac(self, mac: Mac) -> Self {
         Self { mac: Some(mac), ..self }
@@ -84,12 +82,10 @@ impl Host {
         Ok(Self(Arc::new(Inner { name: name.to_owned(), namespace, cables: Mutex::default() })))
     }
 
-    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Returns its network namespace.
     pub fn namespace(&self) -> &NetNs {
         &self.0.namespace
     }
@@ -111,12 +107,10 @@ impl Host {
         Process::spawn(command, &SpawnOptions::default()).with_context(|| format!("on host {}", self.name()))
     }
 
-    /// Returns the state of an interface.
     pub fn link(&self, interface: &str) -> Result<Link> {
         self.here(self.0.namespace.link(interface))
     }
 
-    /// Returns the hardware address of an interface.
     pub fn mac(&self, interface: &str) -> Result<Mac> {
         Ok(self.link(interface)?.mac)
     }
@@ -145,7 +139,6 @@ impl Host {
         self.here(self.0.namespace.add_address(interface, address))
     }
 
-    /// Removes an address.
     pub fn delete_address(&self, interface: &str, address: impl Into<IpNet>) -> Result<()> {
         self.here(self.0.namespace.delete_address(interface, address))
     }
@@ -179,12 +172,10 @@ impl Host {
         if up_again { self.here(namespace.wait_until_ready(&port)) } else { Ok(()) }
     }
 
-    /// Returns the neighbour entries of an interface.
     pub fn neighbours(&self, interface: &str) -> Result<Vec<Neighbour>> {
         self.here(self.0.namespace.neighbours(interface))
     }
 
-    /// Returns the neighbour entry for `address`.
     pub fn neighbour(&self, interface: &str, address: impl Into<IpAddr>) -> Result<Option<Neighbour>> {
         self.here(self.0.namespace.neighbour(interface, address))
     }
@@ -200,7 +191,6 @@ impl Host {
         self.here(self.0.namespace.set_neighbour(interface, address, mac, state))
     }
 
-    /// Removes the neighbour entries of an interface.
     pub fn flush_neighbours(&self, interface: &str) -> Result<()> {
         self.here(self.0.namespace.flush_neighbours(interface))
     }
@@ -231,7 +221,6 @@ impl Host {
         Ok(value.trim_end().to_owned())
     }
 
-    /// Writes a sysctl.
     pub fn set_sysctl(&self, key: &str, value: &str) -> Result<()> {
         let written = self.run(|| fs::write(format!("/proc/sys/{key}"), value));
         self.here(written.with_context(|| format!("failed to set sysctl {key} to {value}")))

@@ -12,19 +12,15 @@ use crate::lan::Host;
 /// Time limit of a response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Status.
     pub status: u16,
     /// Headers: name in lower case, value.
     pub headers: Vec<(String, String)>,
-    /// Body.
     pub body: String,
 }
 
 impl Answer {
-    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -42,7 +38,6 @@ impl Answer {
     }
 }
 
-/// Requests a path from a host.
 pub fn get(from: &Host, address: SocketAddr, path: &str) -> Result<Answer> {
     get_as(from, address, path, "*/*", PATIENCE)
 }

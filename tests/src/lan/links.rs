@@ -26,13 +26,11 @@ const READY_LIMIT: Duration = Duration::from_secs(10);
 pub struct Link {
     /// ifindex.
     pub index: u32,
-    /// Its name.
     pub name: String,
     /// Hardware address; zero if it has none.
     pub mac: Mac,
     /// True if it is administratively up.
     pub up: bool,
-    /// True if it has carrier.
     pub carrier: bool,
     /// True if it is ready for traffic. A bridge port must forward. Any other interface needs
     /// carrier and a running queue, which the kernel starts a little after carrier.
@@ -72,7 +70,6 @@ fn lets_traffic_pass(info: &LinkInfo) -> bool {
     })
 }
 
-/// Far end of a new veth.
 pub(super) struct FarEnd<'a> {
     pub namespace: &'a NetNs,
     pub name: &'a str,
@@ -80,13 +77,11 @@ pub(super) struct FarEnd<'a> {
 }
 
 impl NetNs {
-    /// Returns all interfaces.
     pub fn links(&self) -> Result<Vec<Link>> {
         self.netlink(async |handle| handle.link().get().execute().map_ok(Link::from).try_collect().await)
             .context("failed to list the interfaces")
     }
 
-    /// Returns the interface of that name.
     pub fn link(&self, name: &str) -> Result<Link> {
         self.netlink(async |handle| handle.link().get().match_name(name).execute().try_next().await)
             .and_then(|message| message.context("the kernel's answer is empty"))
@@ -105,13 +100,11 @@ impl NetNs {
         wait_until(READY_LIMIT, &format!("{name} to be ready for traffic"), || Ok(self.link(name)?.ready))
     }
 
-    /// Gives an interface another hardware address.
     pub fn set_mac(&self, name: &str, mac: Mac) -> Result<()> {
         self.change(name, |link| link.address(mac.0.to_vec()))
             .with_context(|| format!("failed to give {name} the address {mac}"))
     }
 
-    /// Gives an interface another name.
     pub fn rename(&self, name: &str, new: &str) -> Result<()> {
         self.change(name, |link| link.name(new)).with_context(|| format!("failed to rename {name} to {new}"))
     }
@@ -137,7 +130,6 @@ impl NetNs {
             .with_context(|| format!("failed to make {port} the active port of {bond}"))
     }
 
-    /// Gives an interface another MTU.
     pub fn set_mtu(&self, name: &str, bytes: u32) -> Result<()> {
         self.change(name, |link| link.mtu(bytes))
             .with_context(|| format!("failed to give {name} an MTU of {bytes} bytes"))
@@ -183,7 +175,6 @@ impl NetNs {
         })
     }
 
-    /// Removes an address from an interface.
     pub fn delete_address(&self, name: &str, address: impl Into<IpNet>) -> Result<()> {
         let (index, address) = (self.link(name)?.index, address.into());
         self.netlink(async |handle| {

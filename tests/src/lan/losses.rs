@@ -29,7 +29,6 @@ pub enum Way {
 pub struct Lost {
     /// Their source.
     pub from: Option<Mac>,
-    /// Their `EtherType`.
     pub ethertype: Option<u16>,
     /// Their share of what the others leave, at random.
     pub share: Option<f64>,

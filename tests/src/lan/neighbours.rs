@@ -10,14 +10,11 @@ use rtnetlink::packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, N
 use super::netns::NetNs;
 use crate::frames::Mac;
 
-/// Neighbour entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbour {
-    /// Address of the neighbour.
     pub address: IpAddr,
     /// MAC of the neighbour; `None` while it is unresolved.
     pub mac: Option<Mac>,
-    /// State of the entry.
     pub state: NeighbourState,
 }
 
@@ -43,7 +40,6 @@ impl NetNs {
         Ok(messages.iter().filter_map(Neighbour::read).collect())
     }
 
-    /// Returns the entry for `address`.
     pub fn neighbour(&self, interface: &str, address: impl Into<IpAddr>) -> Result<Option<Neighbour>> {
         let address = address.into();
         Ok(self.neighbours(interface)?.into_iter().find(|neighbour| neighbour.address == address))
@@ -72,7 +68,6 @@ impl NetNs {
         .with_context(|| format!("failed to set neighbour {address} on {interface} to {mac}, {state}"))
     }
 
-    /// Removes all neighbours of an interface.
     pub fn flush_neighbours(&self, interface: &str) -> Result<()> {
         let messages = self.neighbour_messages(interface)?;
         self.netlink(async |handle| {

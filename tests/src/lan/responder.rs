@@ -16,7 +16,6 @@ use crate::{
 /// Interval at which the thread checks for the end.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
-/// Counters of a responder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ResponderCounts {
     /// Requests answered.
@@ -56,7 +55,6 @@ impl Responder {
         Ok(Self { shared, worker })
     }
 
-    /// Switches answering on or off.
     pub fn set_answering(&self, answering: bool) {
         lock(&self.shared).answering = answering;
     }
@@ -73,7 +71,6 @@ impl Responder {
         lock(&self.shared).pause = Some((now, now + duration));
     }
 
-    /// Returns the counters so far.
     pub fn counts(&self) -> ResponderCounts {
         lock(&self.shared).counts
     }

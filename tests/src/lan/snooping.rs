@@ -64,7 +64,6 @@ impl NetNs {
         .with_context(|| format!("failed to make {bridge} snoop"))
     }
 
-    /// Switches IPv6 on or off for an interface.
     pub fn set_ipv6(&self, interface: &str, on: bool) -> Result<()> {
         let path = format!("/proc/sys/net/ipv6/conf/{interface}/disable_ipv6");
         self.run(|| fs::write(&path, if on { "0" } else { "1" }))

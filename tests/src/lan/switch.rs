@@ -70,7 +70,6 @@ impl Lan {
         Ok((host_a, host_b))
     }
 
-    /// Returns the namespace of the switch.
     pub fn switch(&self) -> &NetNs {
         &self.switch
     }
@@ -92,7 +91,6 @@ impl Lan {
     }
 }
 
-/// Plugs a cable between two hosts.
 pub fn connect((host_a, nic_a): (&Host, Nic), (host_b, nic_b): (&Host, Nic)) -> Result<()> {
     let far = FarEnd { namespace: host_b.namespace(), name: &nic_b.name, mac: nic_b.mac };
     host_a

@@ -70,7 +70,6 @@ impl NetNs {
         self.set_team_option(team, "enabled", Some(to), &Setting::Flag(true))
     }
 
-    /// Sets an option of a team, or of one of its ports.
     fn set_team_option(&self, team: &str, name: &str, port: Option<&str>, setting: &Setting) -> Result<()> {
         let mut option = attribute(TEAM_ATTR_OPTION_NAME, &with_nul(name));
         option.extend(setting.attributes());

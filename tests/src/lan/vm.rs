@@ -29,7 +29,6 @@ const NODE: &str = "VIPWARD_VM_NODE";
 /// File for the rows of the report.
 const REPORT: &str = "VIPWARD_VM_REPORT";
 
-/// Virtual machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     model: String,
@@ -71,7 +70,6 @@ impl Machine {
         Plugged::new(*mac, host, name)
     }
 
-    /// Adds a row to the report.
     pub fn report(&self, row: &Value) -> Result<()> {
         let file = OpenOptions::new().create(true).append(true).open(&self.report);
         file.and_then(|mut file| writeln!(file, "{row}"))

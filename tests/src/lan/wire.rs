@@ -32,14 +32,12 @@ enum Hears {
     All,
 }
 
-/// Received frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// Bytes from the Ethernet destination on, without a VLAN tag, which the kernel removes.
     pub bytes: Vec<u8>,
     /// Time at which the kernel received it.
     pub at: SystemTime,
-    /// True if this host sent it.
     pub outgoing: bool,
 }
 

@@ -25,7 +25,6 @@ pub struct Panel {
     pub title: String,
     /// Label that distinguishes the series.
     pub label: &'static str,
-    /// The series.
     pub series: Vec<Series>,
 }
 

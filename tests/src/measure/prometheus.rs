@@ -32,9 +32,7 @@ pub struct Prometheus {
 /// Series with its present value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// Its labels.
     pub labels: Value,
-    /// Its value.
     pub value: f64,
 }
 
@@ -125,7 +123,6 @@ impl Prometheus {
 /// Series over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// Its labels.
     pub labels: Value,
     /// Seconds since the first point, and the value.
     pub points: Vec<(f64, f64)>,

@@ -21,7 +21,6 @@ pub struct Step {
     pub results: Vec<Outcome>,
 }
 
-/// A counter of a protocol.
 pub type Counter = (Protocol, &'static str);
 
 /// Result of one frame.
@@ -38,15 +37,11 @@ pub struct Outcome {
 /// Event that must be sent, or counted as suppressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Told {
-    /// Kind.
     pub name: EventName,
-    /// The VIP.
     pub vip: Addr,
-    /// The entry's slot.
     pub slot: u32,
     /// The frame's oper, or the type of its message.
     pub oper: u16,
-    /// The frame's sender.
     pub sender: Mac,
     /// The frame's Ethernet source.
     pub source: Mac,
@@ -57,7 +52,6 @@ pub struct Told {
 /// Expected record of a MAC that claims a VIP, or probes for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offence {
-    /// Number of claims.
     pub claims: u64,
     /// Kind of the last.
     pub name: EventName,

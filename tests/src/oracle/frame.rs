@@ -39,7 +39,6 @@ pub(super) fn protocol(frame: &[u8]) -> Option<Protocol> {
     if frame[12..14] == [8, 6] { Some(Protocol::Arp) } else { nd::is_it(frame).then_some(Protocol::Nd) }
 }
 
-/// Reads a frame of a protocol.
 pub(super) fn read(protocol: Protocol, frame: &[u8]) -> Result<Question, Unread> {
     match protocol {
         Protocol::Arp => arp::read(frame),

@@ -46,7 +46,6 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// Both hooks.
     pub const ALL: [Self; 2] = [Self::Xdp, Self::Tc];
 
     /// Returns true if a test can run this frame: the kernel refuses to make a socket buffer of a
@@ -90,7 +89,6 @@ const TC_ACT_REDIRECT: i32 = 7;
 /// End of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// The frame is dropped.
     Drop,
     /// The kernel gets the frame.
     Pass,
@@ -114,7 +112,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// Runs one frame.
     pub fn run(&self, frame: &[u8]) -> Result<Ran> {
         let mut bytes = vec![0; frame.len() + MAX_GROWTH];
         let options =
@@ -134,11 +131,9 @@ impl Program {
     }
 }
 
-/// The loaded program and its maps.
 pub struct Kernel {
     /// Program that runs frames.
     pub program: Program,
-    /// Maps of the program.
     pub maps: Maps,
 }
 

@@ -128,7 +128,6 @@ fn options(frame: &[u8]) -> Result<(Vec<Located<'_>>, bool), Unread> {
     Ok((options, false))
 }
 
-/// Returns the end of the message.
 fn end(frame: &[u8]) -> usize {
     MESSAGE + usize::from(u16::from_be_bytes([frame[PAYLOAD_LEN], frame[PAYLOAD_LEN + 1]]))
 }
@@ -158,7 +157,6 @@ fn checksum_of(frame: &[u8]) -> u32 {
     u32::from(u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]))
 }
 
-/// Reads a message.
 pub(super) fn read(frame: &[u8]) -> Result<Question, Unread> {
     let kind = frame[MESSAGE];
     let (source, destination) = (addr(frame, SOURCE), addr(frame, DESTINATION));

@@ -7,17 +7,14 @@ use super::world::{Addr, Mac};
 /// The claims and the question of a frame.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the frame, read by itself")]
 pub(super) struct Question {
-    /// Ethernet destination.
     pub(super) dst: Mac,
     /// Ethernet source.
     pub(super) source: Mac,
     /// oper, or the type of the message.
     pub(super) oper: u16,
-    /// MAC of the sender.
     pub(super) sender: Mac,
     /// Addresses of which the first that is a VIP is claimed.
     pub(super) claims: Vec<Addr>,
-    /// Address that is asked for.
     pub(super) asks: Option<Addr>,
     /// True if it updates what neighbours know.
     pub(super) announces: bool,
@@ -38,7 +35,6 @@ impl Question {
     }
 }
 
-/// Returns the address at an offset.
 pub(super) fn address<const N: usize>(frame: &[u8], at: usize) -> Addr
 where
     IpAddr: From<[u8; N]>,

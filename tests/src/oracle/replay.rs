@@ -232,7 +232,6 @@ fn slots(world: &World) -> Vec<u32> {
     here.chain(world.elsewhere.iter().map(|(_, entry)| entry)).map(|entry| entry.slot).collect()
 }
 
-/// Returns the interface of the segment.
 fn segment(world: &World) -> u32 {
     if world.vlan.is_empty() { IFINDEX } else { VLAN_DEVICE }
 }

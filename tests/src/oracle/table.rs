@@ -34,7 +34,6 @@ pub enum By {
     Other,
 }
 
-/// The form of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
     /// A claim that does not announce.
@@ -48,7 +47,6 @@ pub enum Form {
 /// A column of the second table: the form of the request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ask {
-    /// Any form.
     Any,
     /// A proper request to every host.
     Broadcast,
@@ -71,7 +69,6 @@ pub enum Ask {
 /// The rule that makes a frame unread. The first that fits counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Unread {
-    /// ARP that is too short.
     Short,
     /// ARP with another header.
     Header,
@@ -151,16 +148,13 @@ pub enum Cell {
     NoVip,
     /// A cell of the first table.
     Claim {
-        /// Its row.
         row: Row,
         /// Its column.
         by: By,
-        /// Its form.
         form: Form,
     },
     /// A cell of the second table.
     Request {
-        /// Its row.
         row: Row,
         /// Its column.
         ask: Ask,
@@ -172,38 +166,27 @@ pub enum Cell {
 /// A cell, met by a frame of a protocol. One of neither protocol counts as ARP's.
 pub type Met = (Protocol, Cell);
 
-/// The effect on the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// The frame passes. A claim that asks for an address goes on to the second table.
     Pass,
-    /// The frame is dropped.
     Drop,
-    /// The frame is answered.
     Answer,
 }
 
-/// The events, by name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum EventName {
-    /// `conflict`
     Conflict,
-    /// `contested`
     Contested,
-    /// `moved`
     Moved,
-    /// `yielded`
     Yielded,
-    /// `sighted`
     Sighted,
-    /// `probed`
     Probed,
 }
 
 /// The content of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expect {
-    /// The effect on the frame.
     pub effect: Effect,
     /// The counter that increases.
     pub counter: &'static str,
@@ -241,7 +224,6 @@ impl Expect {
     }
 }
 
-/// Returns the content of a cell.
 pub fn expect(cell: Cell) -> Expect {
     match cell {
         Cell::Unrelated => pass("unrelated"),

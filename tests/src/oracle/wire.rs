@@ -35,7 +35,6 @@ pub struct Node {
     /// The times at which the newest answered ping was sent, of the last frame, and at which the peer sent
     /// its newest ping, by slot.
     pub seen: BTreeMap<u32, [u64; 3]>,
-    /// The session that has ended.
     pub ended: u64,
     /// The number of such words.
     pub words: u64,
@@ -83,7 +82,6 @@ impl Rule {
     ];
 }
 
-/// The expected result of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
     /// Return code.

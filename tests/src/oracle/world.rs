@@ -16,7 +16,6 @@ pub enum Protocol {
     Nd,
 }
 
-/// The state of the fence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fence {
     /// The time before the deadline.
@@ -47,10 +46,8 @@ pub enum Role {
     Foreign,
 }
 
-/// The entry of a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The role of this node.
     pub role: Role,
     /// The MAC of the VIP; zero if unknown.
     pub mac: Mac,
@@ -80,11 +77,8 @@ pub struct World {
     pub vlan: Vec<(bool, u16)>,
     /// The interface's own MAC, if known.
     pub own: Option<Mac>,
-    /// The peers on the segment.
     pub peers: Vec<Mac>,
-    /// The VIPs on the segment.
     pub entries: BTreeMap<Addr, Entry>,
-    /// Peers on another segment.
     pub peers_elsewhere: Vec<Mac>,
     /// Entries of another interface, which the frames must not meet.
     pub elsewhere: Vec<(Addr, Entry)>,
@@ -95,7 +89,6 @@ pub struct World {
 }
 
 impl World {
-    /// Returns the fence's state.
     pub fn fence(&self) -> Fence {
         match (self.deadline_passed, self.hold, self.hold_passed) {
             (false, _, _) => Fence::Valid,

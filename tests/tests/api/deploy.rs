@@ -22,7 +22,6 @@ use vipward_tests::{agent::Agent, kit::output_of};
 /// The agent's namespace in the manifests.
 const NAMESPACE: &str = "vipward-system";
 
-/// Returns a path in the checkout.
 fn in_checkout(path: &str) -> PathBuf {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
@@ -44,7 +43,6 @@ fn skipped(why: &str) {
     let _ = writeln!(stderr(), "skipped: {why}");
 }
 
-/// Returns the documents of a YAML file.
 fn documents(path: &Path) -> Result<Vec<Value>> {
     parse(&read(path)?).with_context(|| format!("{} is no YAML", path.display()))
 }
@@ -69,7 +67,6 @@ fn container(workload: &Value) -> Result<&Value> {
     containers.and_then(|all| all.iter().find(is_ours)).context("there is no container of Vipward")
 }
 
-/// Returns the strings of a list.
 fn strings(list: &Value) -> Result<Vec<&str>> {
     let strings = list.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
     strings.with_context(|| format!("{list} is no list of strings"))

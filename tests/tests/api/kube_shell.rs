@@ -37,7 +37,6 @@ use vipward_tests::apiserver::{ApiServer, Options, RequestKind, Verb};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Limits that are short, to keep the tests short.
 const LIMITS: Limits = Limits { lease: Duration::from_secs(3), margin: Duration::from_millis(500) };
-/// The agent's user.
 const USER: &str = "agent";
 const NAMESPACE: &str = "vipward-system";
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
@@ -70,7 +69,6 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: agent}]
 /// An API server, and the way to it of node `a`'s agent.
 struct Scene {
     server: ApiServer,
-    /// The client of an administrator.
     admin: Client,
     kube: Kube,
     _kubeconfig: TempDir,

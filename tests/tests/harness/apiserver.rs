@@ -68,7 +68,6 @@ async fn create(api: &Api<DynamicObject>, object: &Value) -> kube::Result<Dynami
     api.create(&PostParams::default(), &object).await
 }
 
-/// Creates a Node.
 async fn put(api: &Api<DynamicObject>, name: &str) -> Result<DynamicObject> {
     Ok(create(api, &node(name)).await?)
 }
@@ -96,7 +95,6 @@ async fn list_version(api: &Api<DynamicObject>) -> Result<String> {
     list.metadata.resource_version.context("a list has a version")
 }
 
-/// Returns the `Status` of a refusal.
 fn refusal<T>(result: kube::Result<T>) -> Result<Status> {
     match result {
         Ok(_) => anyhow::bail!("it was not refused"),

@@ -299,7 +299,6 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
     })
 }
 
-/// Returns the log lines about conflicts.
 fn conflict_lines(agent: &Agent) -> Result<Vec<LogLine>> {
     Ok(agent.logs()?.into_iter().filter(|line| line.has("kind", "conflict")).collect())
 }

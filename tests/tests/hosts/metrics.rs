@@ -17,7 +17,6 @@ use serde_json::Value;
 /// The default address of an agent's pages.
 pub(crate) const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
 
-/// Returns a path in the checkout.
 fn in_checkout(path: &str) -> PathBuf {
     let root =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");

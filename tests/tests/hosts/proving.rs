@@ -29,7 +29,6 @@ const FOUND_WITHIN: Duration = Duration::from_secs(5);
 const BLIND: &str = "the program does not see the interface's frames";
 const BYPASSED: &str = "requests for VIPs get past the program";
 
-/// Adds the client as the node's gateway.
 fn add_gateway(scene: &Scene) -> Result<()> {
     let mut route = scene.node.command("ip");
     route.args(["route", "add", "default", "via", "192.0.2.1"]);

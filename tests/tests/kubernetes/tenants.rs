@@ -78,7 +78,6 @@ impl Held {
 /// The environment variable with the seed of the random steps.
 const SEED: &str = "VIPWARD_TEST_SEED";
 
-/// Returns the Services in a VIP's claim.
 fn services_of(cluster: &Cluster, vip: Ipv4Addr) -> Result<String> {
     let claim = cluster.admin().get(&cluster.virtual_ip(vip))?.context("the claim is gone")?;
     Ok(claim["spec"]["services"].as_str().unwrap_or_default().to_owned())

@@ -138,7 +138,6 @@ fn nothing_moves(
     })
 }
 
-/// Returns a node that is not the holder.
 fn other_than(cluster: &Cluster, holder: NodeId) -> Result<NodeId> {
     cluster.ids().into_iter().find(|id| *id != holder).context("there is one node")
 }
@@ -411,7 +410,6 @@ fn the_controller_makes_the_key_and_nobody_overwrites_it() -> Result<()> {
     })
 }
 
-/// Returns a page of a node's agent.
 fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<String> {
     http::get(&cluster.member(id)?.host, ([127, 0, 0, 1], 9_647).into(), path)?.good()
 }

@@ -25,7 +25,6 @@ const OUTAGE: Duration = Duration::from_secs(1);
 const IN_TURN: usize = 20;
 const OTHER_MAC: Mac = Mac([0x52, 0x54, 0, 0, 1, 1]);
 
-/// An event of a bond or team.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Nothing,

@@ -29,9 +29,7 @@ const AT_NODE: [usize; 2] = [0, 2];
 /// The device that the cables are plugged into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Top {
-    /// A bond of this mode.
     Bond(BondMode),
-    /// A team of this mode.
     Team(&'static str),
 }
 

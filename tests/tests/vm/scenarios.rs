@@ -24,7 +24,6 @@ const SEEN: Duration = Duration::from_secs(1);
 /// is free there.
 const PROBED: usize = 150;
 
-/// An event of a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Nothing,

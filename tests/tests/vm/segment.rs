@@ -17,7 +17,6 @@ pub(crate) use crate::asking::PATIENCE;
 
 /// VLAN of a VLAN device, or the inner of two.
 const VLAN: u16 = 100;
-/// The outer of two VLANs.
 const OUTER_VLAN: u16 = 7;
 /// Names of the node's NICs. No default of `interfaces` excludes them.
 pub(crate) const NICS: [&str; 2] = ["nic0", "nic1"];
@@ -62,7 +61,6 @@ enum Layer {
 }
 
 impl Layer {
-    /// Returns the name of the device.
     fn name(self) -> &'static str {
         match self {
             Self::Bond => "bond0",
@@ -228,7 +226,6 @@ impl Segment {
         &self.nics[1]
     }
 
-    /// Starts to ask from the client.
     pub(crate) fn begin_to_ask(&self) -> Result<Asking> {
         Asking::begin(&self.client, self.at_client, self.node.mac(self.at_node)?)
     }

@@ -10,7 +10,6 @@ use vipward_tests::{
 
 use crate::segment::{Kind, PATIENCE, Segment};
 
-/// Name of the peer's card.
 const AT_PEER: &str = "peer0";
 
 #[test]

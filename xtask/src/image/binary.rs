@@ -16,11 +16,9 @@ pub(super) struct Binary {
     pub(super) path: PathBuf,
     /// Notices of Rust's standard library.
     pub(super) library_notices: PathBuf,
-    /// The release of glibc.
     pub(super) glibc: String,
 }
 
-/// Builds the agent.
 pub(super) fn build(workspace: &Workspace) -> Result<Binary> {
     let triple = process::host()?;
     // Before the build, to fail early.

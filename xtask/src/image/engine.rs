@@ -62,7 +62,6 @@ impl Engine {
         Command::new(&self.program)
     }
 
-    /// Builds the image `tag` from `context`.
     pub(super) fn build(&self, containerfile: &Path, context: &Path, version: &str, tag: &str) -> Result<()> {
         let mut command = self.command();
         command.arg("build");

@@ -13,14 +13,12 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Requirement that is installed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(super) version: String,
     pub(super) path: PathBuf,
 }
 
-/// Finds an installed requirement.
 pub(super) fn find(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
     match requirement.probe {
         Probe::Program => ask(process::find(requirement.name)?),
@@ -73,7 +71,6 @@ fn llvm() -> Option<Found> {
     ask(Path::new(LLVM_PREFIX).join("bin/llvm-config")).filter(|found| found.path.is_file())
 }
 
-/// Returns the clippy that belongs to a compiler.
 pub(crate) fn clippy_driver(compiler: &Compiler) -> Option<PathBuf> {
     Some(compiler.rustc.with_file_name("clippy-driver")).filter(|path| path.is_file())
 }

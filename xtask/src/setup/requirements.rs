@@ -36,20 +36,17 @@ pub(crate) struct Requirement {
     pub(super) source: Source,
 }
 
-/// Way to find a requirement.
 #[derive(Clone, Copy)]
 pub(super) enum Probe {
     /// The program that has the requirement's name, on PATH.
     Program,
     /// The compiler of the XDP program.
     Compiler,
-    /// bpf-linker.
     Linker,
     /// The LLVM of bpf-linker.
     Llvm,
     /// The clippy beside the compiler of the XDP program.
     EbpfClippy,
-    /// The arping that is iputils'.
     IputilsArping,
     /// The program of a [`Source::Unpacked`].
     Unpacked,
@@ -57,7 +54,6 @@ pub(super) enum Probe {
     Scapy,
 }
 
-/// Source of a requirement.
 pub(super) enum Source {
     /// Debian packages.
     Apt(&'static [&'static str]),

@@ -39,7 +39,6 @@ impl Tally {
         self.running = Some(name.to_owned());
     }
 
-    /// Reads a line of output.
     pub(crate) fn line(&mut self, line: &str) {
         if let Some(name) = suite_name(line) {
             self.begin(&name);
@@ -75,7 +74,6 @@ impl Tally {
         self.suites.push(Suite { name: name.to_owned(), passed, failed, ignored: 0, seconds });
     }
 
-    /// Adds the results of another tally.
     pub(crate) fn append(&mut self, other: Self) {
         self.suites.extend(other.suites);
         self.passed_tests.extend(other.passed_tests);

@@ -11,7 +11,6 @@ pub(super) const UP: &str = "vm-up";
 /// Name of the share with this machine's files.
 pub(super) const HOST_TAG: &str = "host";
 
-/// Root directory of the tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Root {
     /// This machine's, below a layer in memory that takes what the tests write.

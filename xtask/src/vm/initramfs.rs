@@ -39,7 +39,6 @@ impl Initramfs {
         Ok(archive)
     }
 
-    /// Adds a script.
     pub(super) fn script(&mut self, path: &str, text: &str) {
         self.add(path, PROGRAM, text.as_bytes());
     }

@@ -10,7 +10,6 @@ use clap::ValueEnum;
 
 use super::archive::Archive;
 
-/// Architecture of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Arch {
     Amd64,
@@ -69,7 +68,6 @@ impl Kernel {
     }
 }
 
-/// Unpacked kernel.
 #[derive(Debug)]
 pub(super) struct Unpacked {
     /// Its version, as `uname -r` prints it.

@@ -18,7 +18,6 @@ const ARM64: &str = "aarch64-unknown-linux-gnu";
 const DEBIANS_RUSTC: &str = "/usr/bin/rustc";
 const DEBIANS_STD: &str = "libstd-rust-web-dev";
 
-/// Programs that a machine runs.
 pub(super) struct Programs {
     pub(super) agent: PathBuf,
     pub(super) tests: PathBuf,
@@ -34,7 +33,6 @@ pub(super) fn own(workspace: &Workspace) -> Result<Programs> {
     Ok(Programs { agent, tests: test_program(&mut cargo)? })
 }
 
-/// Builds static programs for arm64.
 pub(super) fn arm64(workspace: &Workspace, dir: &Path) -> Result<Programs> {
     process::step("building the agent and the tests for arm64 (about eight minutes at first)");
     let target = dir.join("arm64");

@@ -80,7 +80,6 @@ pub(super) enum Accelerator {
     Tcg,
 }
 
-/// Machine to run.
 pub(super) struct Machine<'a> {
     pub(super) arch: Arch,
     pub(super) accelerator: Accelerator,

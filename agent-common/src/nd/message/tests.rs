@@ -96,7 +96,6 @@ impl Bytes {
         self.read().expect("it is valid").is_intact(|at| self.unit(at))
     }
 
-    /// Returns the answer's frame.
     fn answer(&self, answer: Answer) -> Self {
         let message = self.read().expect("it is valid");
         let (mut header, place) = (self.header(), message.option(&answer));

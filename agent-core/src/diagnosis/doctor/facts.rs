@@ -21,13 +21,10 @@ use crate::{
 /// The facts about a host.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The machine and this process.
     pub machine: Machine,
     /// The pin directory.
     pub dir: PathBuf,
-    /// The state of that directory.
     pub pin_dir: Fact<PinDir>,
-    /// The agent that uses it.
     pub agent: Fact<Agent>,
     /// The pinned state in it. None if nothing is pinned.
     pub plane: Fact<Option<Plane>>,
@@ -35,9 +32,7 @@ pub struct Facts {
     pub heartbeat: Heartbeat,
     /// The interfaces to examine. If empty: those that an agent would attach to.
     pub wanted: Vec<InterfacePattern>,
-    /// The agent's account of wire failover.
     pub wire: Fact<WireReport>,
-    /// Interfaces, addresses and routes.
     pub network: Fact<NetView>,
     /// The addresses, with their labels and protocols.
     pub bound: Fact<Vec<Bound>>,
@@ -47,7 +42,6 @@ pub struct Facts {
     pub nics: BTreeMap<u32, Nic>,
     /// The settings in `net.ipv4.conf`, by interface name and for `all`.
     pub conf: BTreeMap<String, Fact<Conf>>,
-    /// The kernel's neighbour table.
     pub neighbours: Fact<Neighbours>,
     /// The processes of this network namespace, as far as `/proc` shows them.
     pub processes: Fact<Vec<Process>>,
@@ -74,7 +68,6 @@ pub struct Machine {
     pub memlock_counts: bool,
     /// `kernel.unprivileged_bpf_disabled`.
     pub unprivileged_bpf_disabled: Fact<u8>,
-    /// The clock source in use.
     pub clock_source: Fact<String>,
     /// The agent's thread of wire failover. None if no agent is seen, or it has none.
     pub wire_thread: Fact<Option<WireThread>>,
@@ -98,10 +91,8 @@ pub struct WireReport {
     pub peers: Vec<WirePeer>,
 }
 
-/// The traffic with a peer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WirePeer {
-    /// Its session.
     pub session: String,
     /// Time since the last ping that it answered.
     pub answered_seconds_ago: Option<f64>,
@@ -114,7 +105,6 @@ pub struct WirePeer {
 }
 
 impl WirePeer {
-    /// Returns the traffic, for people.
     pub fn of(traffic: &Traffic) -> Self {
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
         Self {
@@ -127,18 +117,14 @@ impl WirePeer {
     }
 }
 
-/// The pin directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinDir {
     /// The nearest directory that exists: the pin directory itself, or one above it.
     pub at: PathBuf,
-    /// True if the pin directory exists.
     pub exists: bool,
     /// True if it is, or would be, on a bpffs.
     pub on_bpffs: bool,
-    /// Its owner.
     pub owner: u32,
-    /// Its permissions.
     pub mode: u32,
     /// The user who examines it.
     pub user: u32,
@@ -149,7 +135,6 @@ pub struct PinDir {
 pub enum Agent {
     /// An agent runs. Its process id is here if it can be seen.
     Runs(Option<u32>),
-    /// No agent runs.
     None,
 }
 
@@ -171,26 +156,20 @@ pub enum Heartbeat {
 /// An address on an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bound {
-    /// ifindex.
     pub ifindex: u32,
-    /// The address, with its prefix length.
     pub net: IpNet,
     /// `IFA_LABEL`.
     pub label: String,
 }
 
-/// Details of an interface.
 #[derive(Clone, Debug)]
 pub struct Nic {
-    /// The driver's name.
     pub driver: Fact<String>,
     /// True if the driver has native XDP.
     pub native: Fact<bool>,
     /// True if it takes VLAN tags off frames before XDP sees them.
     pub vlan_offload: Fact<bool>,
-    /// Generic receive offload.
     pub gro: Fact<bool>,
-    /// The largest packet, in bytes.
     pub mtu_bytes: Fact<u32>,
     /// Its settings in `net.ipv6.conf`.
     pub conf_v6: Fact<ConfV6>,
@@ -209,7 +188,6 @@ pub struct Nic {
 /// A BPF program of traffic control. A classifier runs it, or tcx.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcProgram {
-    /// Its id.
     pub id: u32,
     /// Its name, if it could be looked up.
     pub name: Option<String>,
@@ -220,22 +198,16 @@ pub struct TcProgram {
 /// The `net.ipv4.conf` settings that matter to VIPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Conf {
-    /// `arp_ignore`
     pub arp_ignore: u8,
-    /// `arp_announce`
     pub arp_announce: u8,
-    /// `rp_filter`
     pub rp_filter: u8,
 }
 
 /// The `net.ipv6.conf` settings that matter to VIPs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConfV6 {
-    /// `disable_ipv6`
     pub disable_ipv6: u8,
-    /// `accept_dad`
     pub accept_dad: i8,
-    /// `drop_unsolicited_na`
     pub drop_unsolicited_na: u8,
 }
 
@@ -244,16 +216,13 @@ pub struct ConfV6 {
 pub struct Neighbours {
     /// `gc_thresh1` to `gc_thresh3`.
     pub limits: [u32; 3],
-    /// Number of entries now.
     pub entries: u32,
     /// Number of times that an entry found no room, since the machine started.
     pub overflows: u64,
 }
 
-/// A process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
-    /// Its id.
     pub pid: u32,
     /// Its name, from `/proc/PID/comm`.
     pub name: String,

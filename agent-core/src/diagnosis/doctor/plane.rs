@@ -107,7 +107,6 @@ fn pins(facts: &Facts) -> Check {
     })
 }
 
-/// Returns the checks of the maps.
 fn contents(facts: &Facts) -> Vec<Check> {
     const NAMES: [&str; 3] = [FENCE, "map-fill", "events-lost"];
     let contents: Fact<&Contents> = match &facts.plane {

@@ -59,7 +59,6 @@ fn to_take(link: Link, says: String, without: Option<&WithoutContact<'_>>) -> St
     }
 }
 
-/// Returns the steps.
 pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Step> {
     let without = WithoutContact::find(cluster, facts);
     let without = without.as_ref();

@@ -18,18 +18,15 @@ use crate::{
 /// An observation, or the reason why there is none.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Look<T> {
-    /// The observation.
     Seen(T),
     /// Reason why there is nothing to observe, or why no observation was wanted.
     Not(String),
-    /// Reason why the observation failed.
     Failed(String),
 }
 
 /// The facts about an address.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Facts {
-    /// The address.
     pub address: IpAddr,
     /// The objects of the API server.
     pub cluster: Look<Cluster>,
@@ -43,7 +40,6 @@ pub struct Facts {
     /// The interfaces on which the agent here takes no VIP that is new or was another's, since no peer
     /// answers there.
     pub without_contact: Vec<String>,
-    /// The answers of the segment.
     pub segment: Look<who_has::Report>,
     /// The unicast MACs of this host.
     pub own: BTreeSet<MacAddr>,
@@ -67,10 +63,8 @@ impl Facts {
     }
 }
 
-/// The facts about a Service.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServiceFacts {
-    /// Its name.
     pub service: ServiceName,
     /// Its account, by the objects of the API server. None if there is no such Service.
     pub account: Look<Option<ServiceAccount>>,
@@ -88,13 +82,10 @@ pub struct ServiceFacts {
 pub struct Cluster {
     /// The Services' view of the address.
     pub account: Account,
-    /// Its claim.
     pub claim: Option<ClaimRecord>,
     /// Reason why no node answers for the address, by its claim.
     pub unanswered: Option<String>,
-    /// The Leases.
     pub leases: BTreeMap<NodeName, LeaseSeen>,
-    /// The Nodes.
     pub nodes: BTreeMap<NodeName, NodeRecord>,
     /// True if nodes with the exclude label are left out.
     pub honour_exclude_label: bool,
@@ -112,11 +103,9 @@ impl Cluster {
 /// A Lease that was watched for some time. Its own times come from another clock.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeaseSeen {
-    /// Its contents.
     pub record: LeaseRecord,
     /// True if it changed while it was watched.
     pub renewed: bool,
-    /// Time for which it was watched.
     pub watched: Duration,
 }
 
@@ -130,22 +119,16 @@ impl LeaseSeen {
 /// The file of a standalone agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    /// Its name.
     pub file: String,
-    /// The hook that the file names.
     pub attach: Attach,
-    /// The address's entry, if it has one.
     pub vip: Option<ListedVip>,
 }
 
-/// An entry of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedVip {
     /// The MAC of the VIP's host, if this host only guards the VIP.
     pub guarded: Option<MacAddr>,
-    /// The interface on which it is placed.
     pub interface: Option<String>,
-    /// Problems with placing it.
     pub problems: Vec<String>,
     /// The interface to which it is to be bound. True if it is bound.
     pub bind: Option<(String, bool)>,

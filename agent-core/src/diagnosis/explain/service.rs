@@ -11,7 +11,6 @@ use crate::{
     services::{Asking, Problem, ServiceAccount},
 };
 
-/// Returns the steps.
 pub(super) fn steps(facts: &ServiceFacts) -> Vec<Step> {
     let name = &facts.service;
     let account = match &facts.account {

@@ -10,17 +10,11 @@ use crate::host::answering::Silence;
 pub enum Key {
     /// A letter. It goes to the filter while the filter is being typed.
     Char(char),
-    /// The row above.
     Up,
-    /// The row below.
     Down,
-    /// The page above.
     PageUp,
-    /// The page below.
     PageDown,
-    /// The first row.
     Home,
-    /// The last row.
     End,
     /// The end of typing the filter.
     Enter,
@@ -35,9 +29,7 @@ pub enum Key {
 /// Consequence of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// The screen stays.
     Continue,
-    /// The screen closes.
     Quit,
 }
 
@@ -48,14 +40,11 @@ pub struct List {
     pub filter: String,
     /// True if letters go to the filter.
     pub typing: bool,
-    /// The first row on the screen.
     pub top: usize,
 }
 
-/// VIP on the screen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row<'a> {
-    /// Its entry.
     pub vip: &'a VipStatus,
     /// Its rates. None at the first reading, and for VIPs without counters.
     pub rates: Option<Rates>,

@@ -19,11 +19,9 @@ use crate::host::{
 const SECOND_NS: u64 = 1_000_000_000;
 
 impl State {
-    /// The interface of the sample.
     pub const SAMPLE_IFINDEX: u32 = 2;
-    /// The MAC of that interface.
     pub const SAMPLE_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-    /// The peer on that interface, which holds the other VIP.
+    /// The peer on the interface of the sample, which holds the other VIP.
     pub const SAMPLE_PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
     /// Returns the state 100 s after the machine's start. On eth0, this

@@ -203,7 +203,6 @@ pub struct OffenderStatus {
 }
 
 impl Status {
-    /// Returns the status of a pinned state.
     pub fn of(state: &State) -> Self {
         let contents = &state.contents;
         let name = |ifindex: u32| state.network.name_of(ifindex);

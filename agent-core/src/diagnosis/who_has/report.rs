@@ -53,7 +53,6 @@ impl<'a> Known<'a> {
         self.entry.and_then(|(entry, _)| entry.known_mac())
     }
 
-    /// Returns the relation of a MAC to the address.
     fn relation(&self, mac: MacAddr) -> Relation {
         if self.host.own.contains(&mac) {
             return Relation::ThisHost;

@@ -13,47 +13,26 @@ use crate::host::{
 /// Reason why an address cannot be asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SegmentError {
-    /// The named interface does not exist.
     #[error("interface {name} does not exist; there are: {}", join(.there))]
-    Missing {
-        /// Its name.
-        name: String,
-        /// The interfaces that exist.
-        there: Vec<String>,
-    },
-    /// The interface carries no Ethernet.
+    Missing { name: String, there: Vec<String> },
     #[error("interface {name} is no Ethernet interface: no host is asked on it")]
-    NotEthernet {
-        /// Its name.
-        name: String,
-    },
-    /// The interface is down.
+    NotEthernet { name: String },
     #[error("interface {name} is down: set it up first (ip link set {name} up)")]
-    Down {
-        /// Its name.
-        name: String,
-    },
+    Down { name: String },
     /// The interface is a member of a bond or bridge.
     #[error(
         "interface {name} is a member of {master}, which hears what comes in there: ask with -i {master}"
     )]
     Member {
-        /// Its name.
         name: String,
         /// The bond or bridge.
         master: String,
     },
-    /// No interface has the address in its subnet.
     #[error(
         "{address} is in the subnet of no up Ethernet interface; looked at: {}. Name the one to ask through with -i",
         join(.looked_at)
     )]
-    NoSubnet {
-        /// The address.
-        address: IpAddr,
-        /// The interfaces with their addresses.
-        looked_at: Vec<LookedAt>,
-    },
+    NoSubnet { address: IpAddr, looked_at: Vec<LookedAt> },
 }
 
 /// Returns the interface on which to ask for an address: the named one, else the

@@ -13,10 +13,8 @@ use crate::host::{
 #[cfg(test)]
 mod tests;
 
-/// A program that is attached to an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnProgram {
-    /// The mode in which it runs.
     pub mode: Mode,
     /// The kernel's id of it.
     pub id: u32,
@@ -51,7 +49,6 @@ impl Attachments {
         segments.filter_map(|ifindex| Some((*ifindex, self.own(self.point_of(*ifindex)?)?.mode)))
     }
 
-    /// Returns the program of an interface's own.
     pub fn own(&self, ifindex: u32) -> Option<OwnProgram> {
         self.own.get(&ifindex).copied()
     }
@@ -158,7 +155,6 @@ impl Attachments {
         self.own.remove(&ifindex);
     }
 
-    /// Records a key that `vlans` has for an interface.
     pub fn insert_key(&mut self, ifindex: u32, key: VlanKey) {
         self.through.entry(ifindex).or_default().insert(key);
     }

@@ -11,9 +11,7 @@ use crate::host::net::Interface;
 /// An interface that was searched for a subnet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LookedAt {
-    /// Its name.
     pub name: String,
-    /// Its addresses.
     pub addresses: Vec<IpNet>,
 }
 
@@ -41,81 +39,47 @@ pub(crate) fn join<T: fmt::Display>(all: &[T]) -> String {
 /// Obstacle to the configuration. Every obstacle can pass.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Error)]
 pub enum Obstacle {
-    /// A named interface does not exist.
     #[error("interface {name} does not exist; waiting for it")]
-    InterfaceMissing {
-        /// Its name.
-        name: String,
-    },
-    /// A named interface is down.
+    InterfaceMissing { name: String },
     #[error("interface {name} is down; waiting for it to be set up")]
-    InterfaceDown {
-        /// Its name.
-        name: String,
-    },
-    /// A named interface carries no Ethernet.
+    InterfaceDown { name: String },
     #[error("interface {name} is no Ethernet interface; no VIP can be on it")]
-    NotEthernet {
-        /// Its name.
-        name: String,
-    },
-    /// The globs match no interface.
+    NotEthernet { name: String },
     #[error("no up Ethernet interface matches {}; waiting for one", join(.patterns))]
-    NothingMatches {
-        /// The globs.
-        patterns: Vec<String>,
-    },
+    NothingMatches { patterns: Vec<String> },
     /// The globs match members of bonds or bridges only.
     #[error(
         "{} matches members of {} only, which speak through it; name it in `interfaces`",
         join(.patterns), join(.masters)
     )]
-    OnlyMembers {
-        /// The globs.
-        patterns: Vec<String>,
-        /// The bonds and bridges.
-        masters: Vec<String>,
-    },
-    /// No subnet contains the VIP.
+    OnlyMembers { patterns: Vec<String>, masters: Vec<String> },
     #[error(
         "VIP {vip} is in the subnet of no attached interface; looked at: {}. Name one with `interface:`, or give an \
          interface an address in its subnet",
         join(.looked_at)
     )]
-    NoSubnet {
-        /// The VIP.
-        vip: IpAddr,
-        /// The attached interfaces.
-        looked_at: Vec<LookedAt>,
-    },
-    /// The named interface is not attached.
+    NoSubnet { vip: IpAddr, looked_at: Vec<LookedAt> },
     #[error(
         "VIP {vip} belongs to interface {interface}, which is not there or not attached; attached are: {}. \
          Waiting for it",
         join(.attached)
     )]
     NoInterface {
-        /// The VIP.
         vip: IpAddr,
         /// The VIP's `interface:`.
         interface: String,
-        /// The attached interfaces.
         attached: Vec<String>,
     },
-    /// The VIP's VLAN has no device.
     #[error(
         "VIP {vip} belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the frames, \
          and this host the traffic. Make one: ip link add link {lower} name {device} type vlan id {vlan} \
          && ip link set {device} up"
     )]
     NoVlanDevice {
-        /// The VIP.
         vip: IpAddr,
-        /// Its VLAN ID.
         vlan: u16,
         /// The interface below the device.
         lower: String,
-        /// A name for the device.
         device: String,
     },
     /// Another program has put a new VIP's address on its interface.
@@ -123,49 +87,28 @@ pub enum Obstacle {
         "VIP {vip} waits: this host has it as {net} on {interface}, and vipward has not put it there; remove it there \
          (ip address del {net} dev {interface}), or set `force: true` to hold it all the same"
     )]
-    OwnAddress {
-        /// The VIP.
-        vip: IpAddr,
-        /// The address with its prefix length.
-        net: IpNet,
-        /// The interface.
-        interface: String,
-    },
+    OwnAddress { vip: IpAddr, net: IpNet, interface: String },
     /// The VIP's subnet has gone from its interface.
     #[error("VIP {vip} is in the subnet of no interface any more; it stays on {interface}, where it is")]
-    Stays {
-        /// The VIP.
-        vip: IpAddr,
-        /// The interface.
-        interface: String,
-    },
+    Stays { vip: IpAddr, interface: String },
     /// The VIP is an address of the subnet that no host can have.
     #[error("VIP {vip} is the {what} of {subnet} on {interface}; no host can have it")]
     NetworkAddress {
-        /// The VIP.
         vip: IpAddr,
         /// Kind of the address.
         what: &'static str,
-        /// The subnet.
         subnet: IpNet,
-        /// The interface.
         interface: String,
     },
     /// The interface that the VIP is to be bound to does not exist.
     #[error("VIP {vip} is to be bound to {interface}, which does not exist; waiting for it")]
-    NoBindInterface {
-        /// The VIP.
-        vip: IpAddr,
-        /// The interface.
-        interface: String,
-    },
+    NoBindInterface { vip: IpAddr, interface: String },
     /// The guarded VIP is this host's own.
     #[error(
         "VIP {vip} is guarded at {mac}, which is this host's own {interface}: it is not guarded here, or its kernel \
          could not answer for it"
     )]
     GuardsItself {
-        /// The VIP.
         vip: IpAddr,
         /// Its MAC in the file.
         mac: MacAddr,
@@ -178,12 +121,10 @@ pub enum Obstacle {
          address bound there may leak; start the agent with a larger --max-vips"
     )]
     NoRoomForShadows {
-        /// Number of missing entries.
         missing: usize,
         /// Number of entries that the map holds.
         max: u32,
     },
-    /// The map has no room.
     #[error(
         "{} does not fit: {left_out} VIPs are left out, since the map holds {max} entries; start the agent with a \
          larger --max-vips",
@@ -192,7 +133,6 @@ pub enum Obstacle {
     NoRoom {
         /// The first VIP that is left out.
         first: IpAddr,
-        /// Number of VIPs that are left out.
         left_out: usize,
         /// Number of entries that the map holds.
         max: u32,

@@ -1,6 +1,5 @@
 //! A set of slots, one bit each.
 
-/// A set of slots.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Slots(Vec<u64>);
 
@@ -17,7 +16,6 @@ impl Slots {
         ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
     }
 
-    /// Adds a slot.
     pub fn insert(&mut self, slot: u32) {
         let (word, bit) = Self::place(slot);
         if self.0.len() <= word {
@@ -26,7 +24,6 @@ impl Slots {
         self.0[word] |= bit;
     }
 
-    /// Removes a slot.
     pub fn remove(&mut self, slot: u32) {
         let (word, bit) = Self::place(slot);
         if let Some(word) = self.0.get_mut(word) {

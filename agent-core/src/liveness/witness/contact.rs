@@ -11,7 +11,6 @@ use crate::{
     records::Session,
 };
 
-/// The contact of one interface.
 #[derive(Debug)]
 struct Contact {
     /// Time since which this node has listened without a break.
@@ -92,7 +91,6 @@ impl Contacts {
         }
     }
 
-    /// Returns what has changed.
     pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> impl Iterator<Item = Finding> {
         self.interfaces.iter_mut().filter_map(move |(interface, contact)| {
             let (heard, answers) = (now < contact.heard + scale.deaf(), contact.answers(scale, now));

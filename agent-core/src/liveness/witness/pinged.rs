@@ -13,7 +13,6 @@ struct Way {
     often: bool,
 }
 
-/// The pings of one witness.
 #[derive(Debug)]
 pub(super) struct PingedBy {
     ways: BTreeMap<Arc<str>, Way>,

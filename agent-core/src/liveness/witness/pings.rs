@@ -11,7 +11,6 @@ use crate::{
 /// Least number of pings without an answer of a holder that is silent.
 const LEAST_PINGS: usize = 6;
 
-/// The pings of one peer.
 #[derive(Debug)]
 pub(super) struct Pings {
     /// Pings after the last answered one, the newest last.
@@ -60,7 +59,6 @@ impl Pings {
         self.answered.unwrap_or_default().max(self.in_time_since)
     }
 
-    /// Returns the time of the next ping.
     pub(super) fn next(&self, is_watched: bool, scale: Scale) -> Boottime {
         let Some((last, _)) = self.last else { return self.begun };
         if !is_watched {
@@ -95,7 +93,6 @@ impl Pings {
         has_gap && is_watched && before.is_some_and(|(_, was_watched)| was_watched)
     }
 
-    /// Returns the number of pings that were lost.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }

@@ -40,7 +40,6 @@ impl Telling {
         }
     }
 
-    /// Returns the frames that are due.
     pub(super) fn due(
         &mut self,
         scale: Scale,
@@ -59,7 +58,6 @@ impl Telling {
         acts
     }
 
-    /// Returns the time of the next frame.
     pub(super) fn next(&self) -> Option<Boottime> {
         self.sessions.values().map(|told| told.next).min()
     }

@@ -8,7 +8,6 @@ use crate::{
     records::{Session, Wid},
 };
 
-/// Stage of a vote.
 #[derive(Debug, Default)]
 enum Stage {
     /// The holder answers, or this node cannot say.
@@ -27,9 +26,7 @@ enum Stage {
 /// What a vote needs next.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Ask the other witnesses.
     Poll(u64),
-    /// Ask a few neighbours.
     AskNeighbours,
     /// Ping once more.
     Ping,
@@ -37,7 +34,6 @@ pub(super) enum Step {
     Report,
 }
 
-/// The vote on one holder.
 #[derive(Debug, Default)]
 pub(super) struct Vote {
     stage: Stage,

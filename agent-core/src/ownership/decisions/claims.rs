@@ -100,7 +100,6 @@ impl Subject<'_> {
             })
     }
 
-    /// Takes in that the claim is gone.
     fn lose_claim(&mut self) {
         if self.vip.tenure.is_held() {
             self.vip.claim.keep_cause(None);
@@ -115,7 +114,6 @@ impl Subject<'_> {
         }
     }
 
-    /// Takes in the answer to a read.
     pub(crate) fn on_claim_read(&mut self, outcome: Outcome<ClaimRecord>) {
         self.vip.requests.end(&Busy::Read);
         self.evaluate_again();

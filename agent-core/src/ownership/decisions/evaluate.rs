@@ -15,7 +15,6 @@ use crate::{
     records::{ClaimRecord, ClaimState, Epoch, Holder},
 };
 
-/// Result of an evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// The VIP is evaluated again at this time, or when something changes.

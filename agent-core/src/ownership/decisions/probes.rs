@@ -28,10 +28,7 @@ const OFTEN_ASKING: usize = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PeersAnswer {
     /// The node may hold the VIP, and write its claim until then.
-    MayBeRight {
-        /// That time.
-        until: Monotonic,
-    },
+    MayBeRight { until: Monotonic },
     /// No agent lives there. Its program gives way to an announcement.
     GivesWay,
     /// The address is in use by another host, or by another program of a node.
@@ -133,7 +130,6 @@ impl Subject<'_> {
         }
     }
 
-    /// Takes in the result of a probe.
     pub(crate) fn on_probed(&mut self, probed: Probed) {
         let known = &mut self.vip.asking.known;
         if !known.is_being_asked() {

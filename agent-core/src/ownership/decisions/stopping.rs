@@ -37,10 +37,8 @@ pub(crate) struct Stopping {
     is_over: bool,
 }
 
-/// Next step of a shutdown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StopStep {
-    /// No step is due.
     Wait,
     /// The session ends with a write of the Lease at once.
     GiveUpSession,

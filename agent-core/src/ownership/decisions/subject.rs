@@ -41,7 +41,6 @@ impl Subject<'_> {
         self.commands.push(command);
     }
 
-    /// Evaluates the VIP again at once.
     pub(super) fn evaluate_again(&mut self) {
         self.queue.add(self.address);
     }

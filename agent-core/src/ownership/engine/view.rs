@@ -22,7 +22,6 @@ use crate::{
 /// Summary of a VIP that Services want.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VipSummary {
-    /// The VIP.
     pub vip: IpAddr,
     /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
@@ -42,10 +41,8 @@ pub enum Said {
     Ended(NodeName),
 }
 
-/// Knowledge of the engine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct View {
-    /// This node's session.
     pub session: Option<String>,
     /// Sessions of this node that are over.
     pub ended: Vec<String>,
@@ -68,16 +65,12 @@ pub struct View {
     /// Wire failover. None if this node takes no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireView>,
-    /// All nodes.
     pub nodes: Vec<NodeView>,
-    /// All VIPs.
     pub vips: Vec<VipView>,
 }
 
-/// A node.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NodeView {
-    /// Its name.
     pub node: String,
     /// The session that its Lease carries, unless it has ended.
     pub session: Option<String>,
@@ -87,7 +80,6 @@ pub struct NodeView {
     pub seen_seconds_ago: f64,
     /// Validity of a renewal of its Lease.
     pub lease_seconds: Option<f64>,
-    /// True if it leaves.
     pub leaving: bool,
     /// Its interfaces: name, MAC, carrier.
     pub interfaces: Vec<String>,
@@ -95,10 +87,8 @@ pub struct NodeView {
     pub has_node: bool,
 }
 
-/// A VIP.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct VipView {
-    /// The VIP.
     pub vip: IpAddr,
     /// `held`, `offered`, `released` or `blank`. None without a claim.
     pub claim: Option<&'static str>,
@@ -110,7 +100,6 @@ pub struct VipView {
     pub epoch: u64,
     /// The version of the claim's object.
     pub version: Option<String>,
-    /// The epoch in which this node holds it.
     pub held_in_epoch: Option<u64>,
     /// The entry of the last command.
     pub entry: Option<String>,
@@ -122,9 +111,7 @@ pub struct VipView {
     pub disputed: bool,
     /// The node to which it is being handed over.
     pub handover_to: Option<String>,
-    /// Time until the next evaluation.
     pub due_in_seconds: Option<f64>,
-    /// True if a Service wants it.
     pub wanted: bool,
 }
 
@@ -226,7 +213,6 @@ impl Engine {
         self.nodes.iter().filter(|(_, member)| is_one(member)).map(|(name, _)| name).collect()
     }
 
-    /// Returns the Services that want a VIP.
     pub fn services_of(&self, vip: IpAddr) -> &[ServiceName] {
         self.vips.get(&vip).map(|vip| vip.services()).unwrap_or_default()
     }

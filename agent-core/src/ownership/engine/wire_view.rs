@@ -13,7 +13,6 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quiet {
-    /// This node has no key.
     NoKey,
     /// None of this node's keys is accepted by all living nodes on its segments.
     NoCommonKey,
@@ -27,12 +26,10 @@ pub enum Quiet {
     NoVip,
     /// No other living node shares a segment with this one.
     Alone,
-    /// Too few nodes ping this one.
     TooFew,
 }
 
 impl Quiet {
-    /// All reasons.
     pub const ALL: [Self; 8] = [
         Self::NoKey,
         Self::NoCommonKey,
@@ -68,11 +65,9 @@ pub struct WireView {
     pub silent_after_seconds: f64,
     /// The number of this node as a witness.
     pub wid: Option<String>,
-    /// The key in use.
     pub key: Option<u8>,
     /// True if the witnesses may end this node's session.
     pub on: bool,
-    /// The reason why they may not.
     pub quiet: Option<Quiet>,
     /// The number of the configuration.
     pub round: u64,
@@ -104,9 +99,7 @@ pub struct WireView {
 /// A node that this one pings.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireNodeView {
-    /// Its name.
     pub node: String,
-    /// Its session.
     pub session: String,
     /// True if this node's word about it counts.
     pub watched: bool,
@@ -131,7 +124,6 @@ impl Nodes {
 }
 
 impl Engine {
-    /// Returns the counts of wire failover.
     pub fn wire_counts(&self) -> WireCounts {
         self.nodes.wire.counts
     }

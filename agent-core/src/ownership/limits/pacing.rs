@@ -26,7 +26,6 @@ const URGENT_PACE: Duration = Duration::from_millis(2);
 /// fewer claims for one node, and what was found free longer ago must be probed again.
 const NEW_A_SECOND: u32 = 600;
 
-/// The kind of a handover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Urgency {
     /// The VIP must leave this node.
@@ -130,7 +129,6 @@ impl Pacing {
         Ok(())
     }
 
-    /// Takes in that an offer is sent.
     pub(crate) fn begin_offer(&mut self, vip: IpAddr) {
         self.offering.insert(vip);
     }

@@ -86,7 +86,6 @@ impl Nodes {
         Ok(Candidate { holder, soft: able.soft, known_at })
     }
 
-    /// Returns this node as a candidate for a VIP.
     pub(crate) fn own_candidate(
         &self,
         vip: IpAddr,

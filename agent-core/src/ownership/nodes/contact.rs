@@ -24,7 +24,6 @@ pub(super) enum Standing {
 pub(super) struct Contact {
     heard: bool,
     answers: Answers,
-    /// The time at which the witness found this.
     pub(super) found_at: Monotonic,
     pub(super) standing: Standing,
 }
@@ -36,7 +35,6 @@ impl Contact {
     }
 }
 
-/// The contacts of this node's interfaces.
 #[derive(Debug, Default)]
 pub(crate) struct Contacts {
     interfaces: BTreeMap<Arc<str>, Contact>,
@@ -90,12 +88,10 @@ impl Contacts {
         deaf.map(|(interface, _)| interface)
     }
 
-    /// Returns the meaning of silence on an interface.
     pub(super) fn standing(&self, interface: &str) -> Standing {
         self.interfaces.get(interface).map_or(Standing::Unproven, |contact| contact.standing)
     }
 
-    /// Sets the meaning of silence on an interface.
     pub(super) fn set_standing(&mut self, interface: &str, standing: Standing) {
         if let Some(contact) = self.interfaces.get_mut(interface) {
             contact.standing = standing;

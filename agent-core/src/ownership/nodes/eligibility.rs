@@ -22,15 +22,12 @@ pub enum Disqualified {
     NoInterface,
     /// The node has an interface on the VIP's segment, but the Services want others.
     InterfaceNotNamed {
-        /// Its name.
         interface: Arc<str>,
     },
     /// The interface on the VIP's segment has no carrier.
     NoCarrier {
-        /// Its name.
         interface: Arc<str>,
     },
-    /// No Node object has this name.
     NoNode,
     /// The node has the label `node.kubernetes.io/exclude-from-external-load-balancers`.
     Excluded,
@@ -44,7 +41,6 @@ pub enum Disqualified {
     NotSelected,
     /// `MetalLB`'s objects have no address of the pool announced.
     NotAdvertised {
-        /// The pool.
         pool: Arc<str>,
     },
     /// The pool of the address leaves the node out.
@@ -54,7 +50,6 @@ pub enum Disqualified {
     },
     /// The node has an interface on the VIP's segment, but the pool of the address has others.
     InterfaceNotOfPool {
-        /// Its name.
         interface: Arc<str>,
         /// The field that names the others, with its object.
         field: Arc<str>,
@@ -137,15 +132,12 @@ pub fn weight(node: &str, key: impl IntoIterator<Item = u8>) -> u64 {
 pub struct NodeFacts<'a> {
     /// True if the node exists, although its Node object may not have been read yet.
     pub exists: bool,
-    /// Its session.
     pub session: Option<Session>,
     /// True if it renews its Lease, as far as this node can see.
     pub alive: bool,
     /// True if its agent is about to end.
     pub leaving: bool,
-    /// Its interfaces.
     pub interfaces: &'a [NodeInterface],
-    /// Its Node object.
     pub node: Option<&'a NodeRecord>,
 }
 
@@ -194,7 +186,6 @@ pub fn eligibility<'a>(
     Ok(Eligible { session, interface, soft })
 }
 
-/// Checks the Node object.
 fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) -> Result<(), Disqualified> {
     if honour_exclude_label && node.labels.contains_key(EXCLUDE_LABEL) {
         return Err(Disqualified::Excluded);

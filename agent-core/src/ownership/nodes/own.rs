@@ -18,7 +18,6 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The state of this process's session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Life {
     /// No object has been read yet.
@@ -59,7 +58,6 @@ impl Renewal {
 /// First step of a process, after all objects have been listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Beginning {
-    /// The pinned session goes on.
     GoesOn,
     /// The process needs a session of its own.
     Fresh,
@@ -67,7 +65,6 @@ pub(crate) enum Beginning {
     Waits,
 }
 
-/// Effect of a successful renewal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub(crate) struct Renewed {
@@ -84,7 +81,6 @@ pub(crate) struct Renewed {
 /// Meaning of this node's Lease, as another writer has left it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// The session goes on.
     GoesOn,
     /// Somebody emptied the Lease.
     Blank,
@@ -99,7 +95,6 @@ pub(crate) enum Verdict {
 pub(crate) struct Own {
     life: Life,
     session: Option<Session>,
-    /// Sessions of this node that have ended.
     ended: Vec<Session>,
     /// The Lease as this process last wrote or read it. Before that, the Lease as it was listed.
     record: Option<LeaseRecord>,
@@ -109,7 +104,6 @@ pub(crate) struct Own {
     reading: bool,
     /// Time of the next renewal.
     next: Monotonic,
-    /// The fence that the renewals move.
     pub(crate) fence: Fence,
     /// Time since which each of this node's MACs has stood in the Lease.
     macs: BTreeMap<MacAddr, Monotonic>,

@@ -15,7 +15,6 @@ fn nodes() -> Nodes {
     nodes
 }
 
-/// Renews the own Lease.
 fn renew(nodes: &mut Nodes, now: Monotonic) {
     nodes.own.renew(&nodes.settings, None, false, now);
     let renewal = nodes.own.end_renewal().expect("a renewal");

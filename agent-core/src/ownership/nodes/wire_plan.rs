@@ -37,7 +37,6 @@ impl Nodes {
         node.map(|(name, ..)| self.paths(name)).unwrap_or_default()
     }
 
-    /// Returns the plan.
     pub(crate) fn wire_plan(&self) -> Plan {
         let (Some(wid), Some(key)) = (self.wire.wid, self.wire.key) else { return Plan::default() };
         let said = self.wire.said().or_else(|| self.wire_in_lease());

@@ -33,7 +33,6 @@ pub(crate) struct Witnesses {
     pub(crate) wid: Option<Wid>,
     /// The keys that this node has, the newest last.
     pub(crate) keys: Vec<KeyId>,
-    /// The key in use.
     pub(crate) key: Option<KeyId>,
     /// The offer in the last write of the Lease, with the session of that write.
     pub(super) said: Option<(Session, Offer)>,

@@ -221,7 +221,6 @@ impl World {
         self.see_lease(node)
     }
 
-    /// Returns the stored Lease of a node.
     pub(super) fn stored_lease(&self, node: &str) -> LeaseRecord {
         self.api.leases[&node.into()].clone()
     }
@@ -284,7 +283,6 @@ impl World {
         self.tell(event)
     }
 
-    /// Shows the stored claim by the watch.
     pub(super) fn watch_shows(&mut self, vip: IpAddr) -> Vec<String> {
         match self.api.claims.get(&vip) {
             Some(record) => self.tell(Event::Claim(record.clone())),

@@ -4,7 +4,6 @@ use vipward_common::MacAddr;
 
 use crate::base::time::Monotonic;
 
-/// The state of a new VIP's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Address {
     /// The address has not been probed.

@@ -93,7 +93,6 @@ impl KnownClaim {
         }
     }
 
-    /// Returns the epoch of the claim.
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         self.record.as_ref().map(|record| record.epoch)
     }

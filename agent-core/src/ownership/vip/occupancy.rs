@@ -33,8 +33,9 @@ pub(crate) enum Occupancy {
 pub(crate) enum Answering {
     /// None holds it. `watched` is true if this process would have seen another one let go of it at
     /// once.
-    Nobody { watched: bool },
-    /// Another node holds it.
+    Nobody {
+        watched: bool,
+    },
     Another,
     /// The program of this node answers for it until this time.
     Own(Monotonic),

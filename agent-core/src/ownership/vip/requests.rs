@@ -46,7 +46,6 @@ pub(crate) enum Busy {
     Read,
 }
 
-/// The requests about one claim.
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub(crate) busy: Option<Busy>,

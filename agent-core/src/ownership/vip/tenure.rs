@@ -11,22 +11,17 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The tenure of a VIP on this node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Tenure {
     /// This node neither holds the VIP nor hands it over.
     #[default]
     Elsewhere,
-    /// This node holds the VIP.
     Holding {
-        /// The epoch in which it holds the VIP.
         epoch: Epoch,
     },
     /// This node holds the VIP, and an offer to a successor has an unknown outcome.
     Offering {
-        /// The epoch in which it holds the VIP.
         epoch: Epoch,
-        /// The offer.
         handover: Handover,
     },
     /// This node no longer holds the VIP, and answers with the successor's MAC for a while.
@@ -41,7 +36,6 @@ pub(crate) enum Tenure {
 pub(crate) struct Handover {
     /// The successor.
     pub(crate) to: Holder,
-    /// Time of the offer.
     pub(crate) offered: Monotonic,
     /// Time at which an announcement with the successor's MAC was
     /// heard. None again if the successor's claim is not seen in time.

@@ -13,7 +13,6 @@ use crate::{
 /// An address that a Service lacks, with the reason and the remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 pub enum Lack {
-    /// No pool of that name.
     #[error(
         "there is no {} {name:?} (annotation {}); create it, or name one that kubectl get {} lists",
         kind.name(), kind.annotation(), kind.plural()
@@ -21,60 +20,38 @@ pub enum Lack {
     NoSuchPool {
         /// The kind of pool that the annotation names.
         kind: PoolKind,
-        /// The name.
         name: Excerpt,
     },
-    /// A pool that is not for the Service.
     #[error(
         "{} is not for this Service: its namespaces or selectors leave it out, it is being deleted, or a \
          value of it cannot be read; have it serve the Service, or name another pool",
         Shown(pool)
     )]
-    NotServed {
-        /// The pool.
-        pool: Arc<str>,
-    },
+    NotServed { pool: Arc<str> },
     /// An address of a pool that is not for the Service.
     #[error(
         "{vip} belongs to {}, which is not for this Service; choose another address, or have the pool serve it",
         Shown(pool)
     )]
-    NotServedAddress {
-        /// The address.
-        vip: IpAddr,
-        /// The pool.
-        pool: Arc<str>,
-    },
+    NotServedAddress { vip: IpAddr, pool: Arc<str> },
     /// No pool that serves the Service has addresses of the family.
     #[error(
         "no pool gives this Service an {} address: none with autoAssign serves its namespace and labels \
          and has that family; create one, or name a pool in the annotation vipward.io/pool", family.name()
     )]
-    NoPool {
-        /// The family.
-        family: Family,
-    },
-    /// The pools are used up.
+    NoPool { family: Family },
     #[error(
         "no {} address is free in {}; add addresses to one of them, or release some (vipward pools)",
         family.name(), shown(pools)
     )]
-    UsedUp {
-        /// The family.
-        family: Family,
-        /// The pools.
-        pools: Vec<Arc<str>>,
-    },
-    /// An address that another Service has.
+    UsedUp { family: Family, pools: Vec<Arc<str>> },
     #[error(
         "{vip} is reserved for Service {by}{}; choose another address{}",
         if *is_kept { ", which was deleted, and whose address its pool keeps" } else { "" },
         if *is_kept { ", or have it released (vipward release)" } else { "" }
     )]
     Reserved {
-        /// The address.
         vip: IpAddr,
-        /// The Service.
         by: ServiceName,
         /// True if the Service is gone.
         is_kept: bool,
@@ -84,42 +61,29 @@ pub enum Lack {
         "it keeps {vip}, which an admin wants released, since it asks for that address by name; have it \
          ask for another one, or take the wish back (annotation vipward.io/release of the VirtualIP)"
     )]
-    AskedByName {
-        /// The address.
-        vip: IpAddr,
-    },
+    AskedByName { vip: IpAddr },
     /// More addresses than a namespace may have.
     #[error(
         "its namespace has {limit} addresses, and may have no more (--max-vips-per-namespace); remove one, \
          or have an admin raise the limit"
     )]
-    TooMany {
-        /// The limit.
-        limit: usize,
-    },
+    TooMany { limit: usize },
     /// An address that stays although the pool has changed.
     #[error(
         "it keeps {vip}, which {} would not give it any more; to get another one: vipward release {vip}",
         Shown(pool)
     )]
-    OutOfPool {
-        /// The address.
-        vip: IpAddr,
-        /// The pool that it came from.
-        pool: Arc<str>,
-    },
+    OutOfPool { vip: IpAddr, pool: Arc<str> },
 }
 
 /// A pool as a Service sees it that asks for an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prospect {
-    /// The pool.
     pub pool: Arc<str>,
     /// The pool may give the Service an address, or the first reason against it.
     pub fit: Fit,
     /// The pools with lower numbers come first.
     pub priority: i32,
-    /// Its addresses of each family.
     pub counts: BTreeMap<Family, Counts>,
 }
 
@@ -127,11 +91,9 @@ pub struct Prospect {
 /// against it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fit {
-    /// It may.
     Serves,
     /// Only Services that name it get its addresses.
     NotAutomatic,
-    /// The Service names another pool.
     OtherNamed,
     /// Its namespaces and selectors leave the Service out, it is being deleted, or one of them cannot
     /// be read.

@@ -23,9 +23,7 @@ struct Entry {
 /// A command that is under way.
 #[derive(Debug)]
 struct Asked {
-    /// The Service that it is about.
     service: ServiceName,
-    /// True if it frees the address.
     frees: bool,
     /// True if the Service is gone, and the address is kept for another one of its name.
     keeps: bool,
@@ -251,10 +249,8 @@ impl Book {
     }
 }
 
-/// Addresses by Service.
 type ByService = BTreeSet<(ServiceName, IpAddr)>;
 
-/// Returns the addresses of a Service.
 fn vips_of(all: &ByService, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
     vips_from(all, service.clone(), move |other| other == service)
 }

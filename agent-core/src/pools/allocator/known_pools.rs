@@ -13,7 +13,6 @@ use crate::records::{Reservation, ServiceName, Shown};
 /// Largest number of faults that a message names.
 const MOST_FAULTS: usize = 8;
 
-/// The state of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolState {
     /// The addresses of each family: all, reserved for Services, and kept for Services that are gone.
@@ -41,7 +40,6 @@ impl PoolState {
     }
 }
 
-/// Numbers of addresses of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// All that the pool gives out.
@@ -53,13 +51,11 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the number of free addresses.
     pub fn available(&self) -> u128 {
         self.total.saturating_sub(self.allocated + self.kept)
     }
 }
 
-/// A pool, and what is known of it.
 #[derive(Debug)]
 struct Known {
     pool: Pool,
@@ -72,7 +68,6 @@ struct Known {
     full_below: BTreeMap<Family, u128>,
 }
 
-/// The pools by name.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     known: BTreeMap<Arc<str>, Known>,
@@ -170,7 +165,6 @@ impl Pools {
         pools.filter(|pool| pool.record.auto_assign && !self.overlaps.contains_key(&pool.record.name))
     }
 
-    /// Returns the pool with an address.
     pub(super) fn of(&self, vip: IpAddr) -> Option<&Pool> {
         let (_, (range, name)) = self.ranges.range(..=vip).next_back()?;
         self.get(name).filter(|_| range.contains(vip))
@@ -192,7 +186,6 @@ impl Pools {
         self.of(vip).or_else(|| self.get(reservation.pool.as_deref()?))
     }
 
-    /// Returns the reservation of an address for a Service.
     pub(super) fn reservation(&self, vip: IpAddr, service: &ServiceName) -> Reservation {
         let pool = self.of(vip).map(|pool| Arc::clone(&pool.record.name));
         Reservation { service: service.clone(), pool, kept: None }
@@ -214,7 +207,6 @@ impl Pools {
         Rank { priority: pool.record.priority, used: counts.allocated + counts.kept, total: counts.total }
     }
 
-    /// Returns a free address of a pool.
     pub(super) fn find(
         &mut self,
         name: &str,

@@ -12,13 +12,11 @@ use crate::records::{ServiceLabels, ServiceName};
 /// What a Service asks of the pools.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
-    /// Its labels.
     pub labels: ServiceLabels,
     /// The families of which it asks one address each, in its order.
     pub families: Vec<Family>,
     /// True if it is to have an address of each, false if one of them will do.
     pub needs_all: bool,
-    /// The pool that it names.
     pub pool: Option<Arc<str>>,
     /// The addresses that it asks for. If there are some, they are all that it gets.
     pub addresses: Vec<IpAddr>,
@@ -59,7 +57,6 @@ impl Waiting {
         self.addresses.entry(service).or_default().insert(vip);
     }
 
-    /// Forgets what a Service waits for.
     pub(super) fn remove(&mut self, service: &ServiceName) {
         for family in [Family::V4, Family::V6] {
             self.by_family.remove(&(family, service.clone()));

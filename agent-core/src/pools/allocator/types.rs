@@ -13,21 +13,16 @@ pub trait Surroundings {
     fn is_free(&self, vip: IpAddr) -> bool;
 }
 
-/// An input of the allocator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A pool was listed or changed.
     Pool(Box<PoolRecord>),
-    /// A pool is gone.
     PoolGone(Arc<str>),
     /// A Namespace was listed or changed.
     Namespace {
-        /// Its name.
         name: Arc<str>,
-        /// Its labels.
         labels: BTreeMap<String, String>,
     },
-    /// A Namespace is gone.
     NamespaceGone(Arc<str>),
     /// A Service asks for addresses, or asks for others than before.
     Request(ServiceName, Box<Request>),
@@ -35,9 +30,7 @@ pub enum Event {
     Withdrawn(ServiceName),
     /// The `VirtualIP` of an address was listed or changed.
     Object {
-        /// The address.
         vip: IpAddr,
-        /// Its reservation, if it has one.
         reservation: Option<Reservation>,
         /// True if an admin wants the reservation given up.
         release: bool,
@@ -60,7 +53,6 @@ pub enum Event {
     Time(i64),
 }
 
-/// A command of the allocator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Write the reservation of an address. [`Event::Answered`] follows.
@@ -83,7 +75,6 @@ pub struct Given {
 /// A write of an address's reservation (compare and swap).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReservationWrite {
-    /// The address.
     pub vip: IpAddr,
     /// Its object, as it was last read.
     pub expected: Expected,
@@ -94,8 +85,6 @@ pub struct ReservationWrite {
 /// The state of an object that a write rests on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expected {
-    /// There is none.
     Absent,
-    /// There is one, with this reservation.
     Present(Option<Reservation>),
 }

@@ -3,7 +3,6 @@ use super::{
     *,
 };
 
-/// No address.
 const NONE: [IpAddr; 0] = [];
 
 fn v4() -> Request {

@@ -23,7 +23,6 @@ const MAX_NOTE: usize = 1_024;
 /// The object that an Event is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Object {
-    /// A Service.
     Service(ServiceName),
     /// A VIP's claim.
     VirtualIp(IpAddr),
@@ -36,13 +35,9 @@ pub enum Object {
 pub struct ForeignObject {
     /// The type's group and version.
     pub version: &'static str,
-    /// The type's kind.
     pub kind: &'static str,
-    /// Its namespace.
     pub namespace: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
-    /// Its uid.
     pub uid: Arc<str>,
 }
 
@@ -73,7 +68,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name of the kind in an Event.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Warning => "Warning",
@@ -97,16 +91,13 @@ pub enum Reason {
     Conflict,
     /// One more host claims a VIP in conflict.
     ConflictGrows,
-    /// A conflict is over.
     ConflictOver,
     /// The holder has taken back a VIP that another host announced in a peer's name.
     TakenBack,
-    /// A Service has a problem.
     Problem,
 }
 
 impl Reason {
-    /// Returns the name of the reason in an Event.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Announced => "Announced",
@@ -121,7 +112,6 @@ impl Reason {
         }
     }
 
-    /// Returns the kind of an Event with this reason.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Announced | Self::Moved | Self::ConflictOver => Kind::Normal,
@@ -139,7 +129,6 @@ impl Reason {
 /// have several VIPs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Topic {
-    /// The holder of a VIP.
     Holder(Option<IpAddr>),
     /// Other hosts that claim a VIP.
     Conflict(Option<IpAddr>),
@@ -147,18 +136,14 @@ pub(super) enum Topic {
     Problem(Arc<str>),
 }
 
-/// A message that becomes an Event.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Message {
-    /// The object that it is about.
     pub object: Object,
     /// The object's uid, by which `kubectl describe` finds its Events.
     pub uid: Option<Arc<str>>,
-    /// Its reason.
     pub reason: Reason,
     /// The VIP that it is about, unless it is a problem.
     vip: Option<IpAddr>,
-    /// Its words.
     note: Arc<str>,
 }
 
@@ -174,7 +159,6 @@ impl Message {
         Self { vip: Some(vip), ..self }
     }
 
-    /// Returns the message about a Service's problem.
     pub fn of_problem(service: ServiceName, uid: Option<Arc<str>>, problem: &Problem) -> Self {
         Self::new(Object::Service(service), uid, Reason::Problem, &problem.to_string())
     }
@@ -185,7 +169,6 @@ impl Message {
         Self::new(Object::Foreign(object), uid, Reason::Problem, words)
     }
 
-    /// Returns its words.
     pub fn note(&self) -> &str {
         &self.note
     }
@@ -232,13 +215,9 @@ fn clipped(note: &str) -> Arc<str> {
 /// A notice of the ownership engine, in the words of an Event.
 #[derive(PartialEq, Eq, Debug)]
 pub struct News<'a> {
-    /// The VIP that it is about.
     pub vip: IpAddr,
-    /// The Services that it is about.
     pub services: &'a [ServiceName],
-    /// Its reason.
     pub reason: Reason,
-    /// Its words.
     pub note: String,
 }
 

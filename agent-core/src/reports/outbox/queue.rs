@@ -14,7 +14,6 @@ pub(super) const MOST: usize = 8_192;
 /// many can be written before they are old news.
 pub(super) const MOST_MOVES: usize = 256;
 
-/// A message that waits.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Waiting {
     pub(super) message: Message,
@@ -24,7 +23,6 @@ pub(super) struct Waiting {
 /// A place in the queue.
 type Place = (Kind, u64);
 
-/// The queue.
 #[derive(Default, Debug)]
 pub(super) struct Queue {
     waiting: BTreeMap<Place, Waiting>,
@@ -66,12 +64,10 @@ impl Queue {
         Some(place)
     }
 
-    /// Returns the kind of the first message.
     pub(super) fn first_kind(&self) -> Option<Kind> {
         self.waiting.first_key_value().map(|((kind, _), _)| *kind)
     }
 
-    /// Takes the first message out.
     pub(super) fn pop(&mut self) -> Option<Waiting> {
         let (_, first) = self.waiting.pop_first()?;
         self.places.remove(&(first.message.object.clone(), first.message.topic()));

@@ -80,7 +80,6 @@ impl AllSeries {
         series.count
     }
 
-    /// Forgets the series of a message.
     pub(super) fn forget(&mut self, message: &Message) {
         if let Some(series) = self.series.remove(message) {
             self.due.remove(&(series.written + REPEAT, message.clone()));

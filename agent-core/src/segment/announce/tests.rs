@@ -26,7 +26,6 @@ fn taken(ifindex: u32, host: u16) -> Event {
 /// Description, events with their times, and times of the announcements.
 type Row<'a> = (&'a str, &'a [(u64, Event)], &'a [u64]);
 
-/// An announcement, and its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sent {
     millis: u64,

@@ -6,7 +6,6 @@ use vipward_common::{Defence, EventKind, MacAddr, VipKey};
 
 use crate::{base::time::Monotonic, records::Epoch};
 
-/// Settings of conflicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// The response to a claim on a held VIP.
@@ -31,7 +30,6 @@ pub enum Defend {
     Always,
     /// One announcement, when a conflict begins.
     Once,
-    /// No announcement.
     Never,
 }
 
@@ -131,7 +129,6 @@ pub struct Sight {
     pub mac: MacAddr,
     /// The Ethernet source. A careful impostor uses another MAC than sha.
     pub source: MacAddr,
-    /// oper of the frame.
     pub oper: u16,
     /// The MAC of the VIP; zero if unknown.
     pub holder: MacAddr,
@@ -150,11 +147,9 @@ pub struct Sight {
 pub struct Counted {
     /// The VIP, and the segment on which it was claimed.
     pub key: VipKey,
-    /// The MAC and its count.
     pub offender: Offender,
 }
 
-/// An input of [`Conflicts`](super::Conflicts).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A host claims a VIP, or answers for one that was probed.
@@ -165,7 +160,6 @@ pub enum Event {
     Recognised {
         /// The interface that it is seen through.
         ifindex: u32,
-        /// The MAC.
         mac: MacAddr,
     },
     /// Probes have shown that an address in use is free now.
@@ -174,14 +168,12 @@ pub enum Event {
     Forgotten(VipKey),
 }
 
-/// An action for the shell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Announce the VIP, as often as the RFC allows.
     Defend(VipKey),
     /// Read the program's counts; [`Event::Counted`] follows.
     Count,
-    /// Report a line.
     Report(Line),
 }
 
@@ -196,9 +188,7 @@ pub struct Offender {
     pub oper: u16,
     /// Time of its first claim in this conflict.
     pub first: Monotonic,
-    /// Time of its last claim.
     pub last: Monotonic,
-    /// Number of its claims.
     pub claims: u64,
 }
 
@@ -207,7 +197,6 @@ pub struct Offender {
 pub struct Conflict {
     /// The VIP, and the segment on which it is claimed.
     pub key: VipKey,
-    /// Its state.
     pub what: What,
     /// The MAC of the VIP; zero if unknown.
     pub holder: MacAddr,
@@ -215,24 +204,20 @@ pub struct Conflict {
     pub begun: Monotonic,
     /// Time of the last claim.
     pub last: Monotonic,
-    /// Number of claims.
     pub claims: u64,
     /// The hosts that take part, in the order of their first claims.
     pub offenders: Vec<Offender>,
     /// True if hosts take part that are not listed.
     pub more: bool,
-    /// Number of requested defences.
     pub defences: u64,
 }
 
-/// The reason of a conflict's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// No claim came for long enough.
     Quiet,
     /// The offender is a peer.
     Recognised,
-    /// The address is free.
     Free,
     /// This node has no part in the VIP any more.
     Forgotten,
@@ -241,7 +226,6 @@ pub enum End {
 }
 
 impl End {
-    /// Returns the reason in words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quiet => "no claims any more",
@@ -253,35 +237,25 @@ impl End {
     }
 }
 
-/// Line of a report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Line {
     /// A conflict begins, or a VIP is yielded again.
     Began {
-        /// The conflict.
         conflict: Conflict,
         /// The claim that it begins with.
         sight: Sight,
     },
-    /// Another MAC takes part.
     NewOffender {
-        /// The conflict.
         conflict: Conflict,
-        /// The MAC.
         mac: MacAddr,
     },
-    /// The conflict goes on.
     GoesOn {
-        /// The conflict.
         conflict: Conflict,
         /// Number of claims since the last line about the conflict.
         times: u64,
     },
-    /// The conflict is over.
     Ended {
-        /// The conflict.
         conflict: Conflict,
-        /// The reason.
         why: End,
     },
     /// More conflicts are open than the agent keeps.

@@ -26,7 +26,6 @@ struct Waiter {
     looked_at: bool,
 }
 
-/// The announcements that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     waiters: BTreeMap<(VipKey, What, MacAddr), Waiter>,

@@ -273,7 +273,6 @@ enum Step {
     End(Heard, bool),
     /// The links change: the carrier of a port, and of the segment.
     Links(bool, bool),
-    /// The segment goes.
     Gone,
     /// Time passes, up to the deadline or beyond.
     Wait(u64),

@@ -16,7 +16,6 @@ use crate::{
 /// Time for which a VIP without a holder keeps its precedence, so that another node can take it.
 const LATELY: Duration = Duration::from_secs(10);
 
-/// Standing of an address in the cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Standing {
     /// True if it is a VIP that has had a holder.
@@ -97,7 +96,6 @@ pub(crate) struct Order {
     pub(crate) came_first: bool,
 }
 
-/// The precedence of a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Precedence {
     /// Whatever else needs the address came first.

@@ -35,63 +35,39 @@ pub enum Refusal {
     /// 169.254.0.0/16 or `fe80::/10`.
     #[error("it is a link-local address, which hosts give themselves; choose one from the segment's subnet")]
     LinkLocal,
-    /// A Node's address.
     #[error(
         "it is an address of Node {node}, and announcing it would cut that node off; give the Service an \
          address of its own. If a controller that lends out the nodes' addresses has written it (k3s's \
          ServiceLB does), switch that off"
     )]
-    Node {
-        /// The node.
-        node: NodeName,
-    },
+    Node { node: NodeName },
     /// An address on an interface of this host.
     #[error("{}", on_interface(.node, *.net, .interface))]
     OwnAddress {
         /// The node that this host is.
         node: NodeName,
-        /// The address with its prefix length.
         net: IpNet,
-        /// The interface.
         interface: Arc<str>,
     },
     /// An address on an interface of another node.
     #[error("{}", on_interface(.node, *.net, .interface))]
-    NodeInterface {
-        /// The node.
-        node: NodeName,
-        /// The address with its prefix length.
-        net: IpNet,
-        /// The interface.
-        interface: Arc<str>,
-    },
+    NodeInterface { node: NodeName, net: IpNet, interface: Arc<str> },
     /// A gateway.
     #[error(
         "it is a gateway of this host (ip route show table all via {address}), and announcing it would cut the segment \
          off; choose a free address"
     )]
-    NextHop {
-        /// The address.
-        address: IpAddr,
-    },
-    /// A gateway of another node.
+    NextHop { address: IpAddr },
     #[error(
         "it is a gateway of node {node} (ip route show table all via {address}), and announcing it would cut that node \
          off; choose a free address"
     )]
-    NodeGateway {
-        /// The node.
-        node: NodeName,
-        /// The address.
-        address: IpAddr,
-    },
-    /// A DNS server.
+    NodeGateway { node: NodeName, address: IpAddr },
     #[error(
         "it is a DNS server of this host (nameserver in /etc/resolv.conf), and announcing it would cut the \
          host off from it; choose a free address"
     )]
     NameServer,
-    /// The API server's address.
     #[error(
         "the API server is there, and announcing it would cut the cluster off from it; choose a free address"
     )]
@@ -101,20 +77,12 @@ pub enum Refusal {
         "it is the ClusterIP of Service {service}, and announcing it would take the cluster's own traffic; \
          choose one from the segment's subnet"
     )]
-    ClusterIp {
-        /// The Service.
-        service: ServiceName,
-    },
+    ClusterIp { service: ServiceName },
     /// An address in a node's Pod network.
     #[error(
         "it is in {net}, the network of the Pods on node {node} (spec.podCIDRs); choose one from the segment's subnet"
     )]
-    PodNet {
-        /// The node.
-        node: NodeName,
-        /// The network.
-        net: IpNet,
-    },
+    PodNet { node: NodeName, net: IpNet },
     /// An address in a network of `ClusterIP`s.
     #[error(
         "it is in {net}, where the ClusterIPs are (ServiceCIDR {name}); choose one from the segment's subnet"
@@ -122,57 +90,40 @@ pub enum Refusal {
     ServiceNet {
         /// The `ServiceCIDR`.
         name: Arc<str>,
-        /// The network.
         net: IpNet,
     },
     /// The first address of a subnet.
     #[error(
         "it is the network address of {subnet}, which no host can have; choose another one of this subnet"
     )]
-    Network {
-        /// The subnet.
-        subnet: IpNet,
-    },
+    Network { subnet: IpNet },
     /// The last address of a subnet.
     #[error(
         "it is the broadcast address of {subnet}, which no host can have; choose another one of this subnet"
     )]
-    Broadcast {
-        /// The subnet.
-        subnet: IpNet,
-    },
+    Broadcast { subnet: IpNet },
     /// The first address of an IPv6 subnet (RFC 4291, 2.6.1).
     #[error(
         "it is the address of all routers of {subnet}, which no host can have; choose another one of this subnet"
     )]
-    Routers {
-        /// The subnet.
-        subnet: IpNet,
-    },
+    Routers { subnet: IpNet },
     /// An address in a network of [`Settings::refuse`](crate::services::Settings::refuse).
     #[error(
         "it is in {net}, which --refuse-address excludes; choose another one, or have that option changed"
     )]
-    Excluded {
-        /// The network.
-        net: IpNet,
-    },
+    Excluded { net: IpNet },
     /// An address outside of the segments.
     #[error(
         "it is in no subnet of an interface on which a node announces; choose one from there, or have an \
          admin permit its network (--allow-address)"
     )]
     NoSegment,
-    /// An address outside the allowed networks.
     #[error(
         "it is in none of the networks that --allow-address permits ({}); choose one of those, or have its \
          network added",
         join(.allow)
     )]
-    NotAllowed {
-        /// The networks.
-        allow: Vec<IpNet>,
-    },
+    NotAllowed { allow: Vec<IpNet> },
 }
 
 impl Refusal {

@@ -17,14 +17,11 @@ use crate::{
     records::{NodeInterface, NodeName, ServiceName},
 };
 
-/// Decision about an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It may be a VIP.
     Accepted,
     /// It may be a VIP, but something else needs it too.
     Disputed(Refusal),
-    /// It may not be a VIP.
     Refused(Refusal),
 }
 
@@ -218,13 +215,11 @@ impl Reserved {
         reserved.cloned().chain(self.cluster_ip(address)).collect()
     }
 
-    /// Returns the addresses of API servers.
     pub(crate) fn api_servers(&self) -> impl Iterator<Item = IpAddr> {
         let servers = self.by_source.iter().filter(|(source, _)| matches!(source, Source::Api(_)));
         servers.flat_map(|(_, taken)| taken.keys()).map(IpNet::addr)
     }
 
-    /// Returns the next hops of this host's routes.
     pub(crate) fn next_hops(&self) -> impl Iterator<Item = IpAddr> {
         let taken = self.by_source.get(&Source::Host).into_iter().flatten();
         taken.filter(|(_, refusal)| matches!(refusal, Refusal::NextHop { .. })).map(|(net, _)| net.addr())

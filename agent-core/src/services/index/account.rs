@@ -22,46 +22,36 @@ pub struct Account {
     pub mentions: Vec<Mention>,
     /// Reason why no Service may have it.
     pub refusal: Option<Refusal>,
-    /// The demand for it.
     pub demand: Option<Demand>,
 }
 
-/// A Service that names an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mention {
-    /// The Service.
     pub service: ServiceName,
     /// The field with the address. None if only a problem of the Service names the address.
     pub place: Option<Place>,
     /// Reason why the Service is not served.
     pub unserved: Option<Unserved>,
-    /// Its problems.
     pub problems: Vec<Problem>,
 }
 
 /// Reason why a Service is not served, with the remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unserved {
-    /// The reason.
     pub why: String,
-    /// The remedy.
     pub remedy: String,
 }
 
 /// Service from the controller's view.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceAccount {
-    /// Reason why it is not served.
     pub unserved: Option<Unserved>,
-    /// What it asks for.
     pub request: Asking,
     /// The addresses that are reserved for it or shared with it, in its order, with their reservations.
     pub given: Vec<(IpAddr, Option<Reservation>)>,
-    /// What it does not get.
     pub lacks: Vec<Lack>,
     /// What each pool is to it, those that come first in front.
     pub prospects: Vec<Prospect>,
-    /// The addresses in its status.
     pub status: Vec<IpAddr>,
     /// The field manager of the status. None if it is not known.
     pub manager: Option<Arc<str>>,
@@ -69,7 +59,6 @@ pub struct ServiceAccount {
     pub is_elsewhere: bool,
     /// Its other addresses: those of `spec.externalIPs`, if they are served.
     pub external: Vec<IpAddr>,
-    /// Its problems.
     pub problems: Vec<Problem>,
 }
 
@@ -111,7 +100,6 @@ impl Index {
         })
     }
 
-    /// Returns the account of `address`.
     pub fn account(&self, address: IpAddr) -> Account {
         let vip = self.vips.get(&address);
         let mentions = self.entries.iter().filter_map(|(name, entry)| self.mention(name, entry, address));

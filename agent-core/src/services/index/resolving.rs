@@ -22,7 +22,6 @@ use crate::{
     records::{Demand, ServiceName},
 };
 
-/// Result of an evaluation.
 #[derive(Default)]
 struct Outcome {
     refusal: Option<Refusal>,

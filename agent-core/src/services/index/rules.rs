@@ -23,7 +23,6 @@ pub(crate) enum Role {
     Controller,
 }
 
-/// Where an address comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     /// The kind of the pool that it came from or that has it. An agent does not know that.

@@ -2,15 +2,12 @@
 
 use super::super::{ServiceRecord, Settings};
 
-/// Result of the selection.
 pub(crate) type Selection = Result<(), Unselected>;
 
 /// Reason why a Service is not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unselected {
-    /// The Service has another type.
     NotLoadBalancer,
-    /// The Service is being deleted.
     Deleting,
     /// The Service has another class, or no class although one is required.
     Class,

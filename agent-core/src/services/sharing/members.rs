@@ -15,7 +15,6 @@ use crate::{
     records::{Demand, NodeName, Reach, Selector, ServiceName},
 };
 
-/// A Service that wants a VIP.
 pub(crate) struct Member<'a> {
     pub(crate) name: &'a ServiceName,
     pub(crate) place: Place,
@@ -39,11 +38,9 @@ pub(crate) struct Consent<'a> {
 /// Which Services keep a VIP of another namespace by `MetalLB`'s key, if their statuses name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kept {
-    /// None.
     Never,
     /// Those with a status from `MetalLB`. What Vipward gave out needs consent, and ends with it.
     FromMetallb,
-    /// All.
     Always,
 }
 

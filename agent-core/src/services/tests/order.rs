@@ -7,7 +7,6 @@ use super::{
 };
 use crate::{pools::PoolRecord, records::Reservation};
 
-/// Returns a command as a line.
 fn line(command: &ControllerCommand) -> String {
     let command = match command {
         ControllerCommand::Reserve(write) => match &write.reservation {

@@ -6,7 +6,6 @@ use vipward_core::diagnosis::overview::Overview;
 
 use super::tables::{or_dash, print, table, yes};
 
-/// The tables of an overview.
 pub struct ClusterTables<'a>(pub &'a Overview);
 
 impl fmt::Display for ClusterTables<'_> {

@@ -39,7 +39,6 @@ MACs are written as `02:00:00:00:00:01`, IPv4 addresses as `192.0.2.10`. Keys th
 `_seconds_` are in seconds. The examples are shortened.
 ";
 
-/// A row of a table.
 struct Row {
     key: String,
     kind: String,
@@ -90,7 +89,6 @@ fn values(schema: &Value) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// The rows of a table.
 #[derive(Default)]
 struct Rows {
     rows: Vec<Row>,

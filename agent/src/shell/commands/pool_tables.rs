@@ -6,9 +6,7 @@ use vipward_core::pools::{AddressRow, Family, FamilyRow, PoolList, PoolRow};
 
 use super::tables::{or_dash, print, table, yes};
 
-/// The tables of the pools.
 pub struct PoolTables<'a> {
-    /// The pools.
     pub list: &'a PoolList,
     /// True if the reserved addresses are listed too.
     pub addresses: bool,

@@ -9,7 +9,6 @@ use vipward_core::{base::legible::Excerpt, host::answering::Part};
 /// Largest number of characters of a cell or a line.
 const MOST: usize = 4_096;
 
-/// A table with a line for each row.
 pub(crate) struct Rows(Table);
 
 impl Rows {

@@ -22,22 +22,18 @@ impl Colours {
         Self(stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
-    /// Returns `text` as a fault.
     pub fn bad(self, text: &str) -> String {
         self.set("1;31", text)
     }
 
-    /// Returns `text` as a doubt.
     pub fn doubtful(self, text: &str) -> String {
         self.set("1;33", text)
     }
 
-    /// Returns `text` as a good state.
     pub fn good(self, text: &str) -> String {
         self.set("1;32", text)
     }
 
-    /// Returns `text` as a side note.
     pub fn aside(self, text: &str) -> String {
         self.set("2", text)
     }

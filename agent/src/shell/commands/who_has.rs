@@ -29,11 +29,9 @@ use crate::shell::kernel::{
 /// The question, and where to ask it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address.
     pub address: IpAddr,
     /// The interface to ask through; by default the one whose subnet contains the address.
     pub interface: Option<String>,
-    /// The number of questions.
     pub count: u32,
     /// The time that each question waits for answers.
     pub timeout: Duration,
@@ -44,25 +42,18 @@ pub struct Options {
 /// The reason why there is no report.
 #[derive(Debug, Error)]
 pub enum WhoHasError {
-    /// No usable segment for the question.
     #[error("cannot ask for {address}")]
     NoSegment {
-        /// The address.
         address: IpAddr,
-        /// The cause.
         #[source]
         source: SegmentError,
     },
-    /// The segment could not be asked.
     #[error("failed to ask for {address}")]
     Segment {
-        /// The address.
         address: IpAddr,
-        /// The cause.
         #[source]
         source: segment::SegmentError,
     },
-    /// The interfaces could not be read.
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
     /// The pinned state could not be read.
@@ -71,7 +62,6 @@ pub enum WhoHasError {
     /// The frames that the program dropped could not be read.
     #[error("failed to read the pinned objects")]
     Bpf(#[from] BpfError),
-    /// The clock could not be read.
     #[error("failed to read the clock")]
     Clock(#[from] nix::Error),
 }

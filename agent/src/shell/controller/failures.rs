@@ -4,14 +4,12 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use vipward_core::{records::ServiceName, services::Problem};
 
-/// A problem of a Service.
 pub(super) type Told = (ServiceName, Problem);
 
 /// The reservations that have failed since they last succeeded, by address.
 #[derive(Default)]
 pub(super) struct Failures(BTreeMap<IpAddr, Failed>);
 
-/// A reservation that has failed.
 #[derive(Default)]
 pub(super) struct Failed {
     times: u32,
@@ -19,14 +17,12 @@ pub(super) struct Failed {
     pub(super) told: Option<Told>,
 }
 
-/// What follows from a failure.
 #[derive(PartialEq, Debug)]
 pub(super) struct Noted {
     /// How often the reservation had failed before.
     pub(super) times: u32,
     /// A problem that is over, since another one takes its place.
     pub(super) over: Option<Told>,
-    /// A problem that begins.
     pub(super) begins: Option<Told>,
 }
 

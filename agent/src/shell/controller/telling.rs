@@ -24,7 +24,6 @@ const TAKEN: &str = "the API server takes the reservation again";
 /// A writer of log lines and Events.
 pub(super) struct Telling {
     pub(super) bulletin: Bulletin,
-    /// The namespace of `MetalLB`'s objects.
     metallb: Arc<str>,
     foreign: Foreign,
 }

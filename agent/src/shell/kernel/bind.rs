@@ -26,52 +26,31 @@ const CONF: &str = "/proc/sys/net/ipv4/conf";
 /// "Always use the best local address for this target" (ip-sysctl): never the VIP.
 const ARP_ANNOUNCE_BEST: u8 = 2;
 
-/// A failed change of an address.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The interface does not exist.
     #[error("cannot bind {vip} to {interface}: there is no such interface")]
-    NoInterface {
-        /// The address.
-        vip: IpAddr,
-        /// The interface.
-        interface: String,
-    },
+    NoInterface { vip: IpAddr, interface: String },
     /// The address was there before, without the agent's mark.
     #[error(
         "{net} is on {interface} already, and Vipward did not bind it ({}); remove it (ip address del {net} dev \
          {interface}) or drop `bind` for it",
         lacks(.net)
     )]
-    NotOurs {
-        /// The address.
-        net: IpNet,
-        /// The interface.
-        interface: String,
-    },
-    /// The kernel refused to add it.
+    NotOurs { net: IpNet, interface: String },
     #[error("failed to bind {vip} to {interface}")]
     Add {
-        /// The address.
         vip: IpAddr,
-        /// The interface.
         interface: String,
-        /// The cause.
         #[source]
         source: ExchangeError,
     },
-    /// The kernel refused to remove it.
     #[error("failed to remove {vip} from {interface}")]
     Remove {
-        /// The address.
         vip: IpAddr,
-        /// The interface.
         interface: String,
-        /// The cause.
         #[source]
         source: ExchangeError,
     },
-    /// The addresses cannot be read.
     #[error(transparent)]
     Observe(#[from] NetlinkError),
 }
@@ -130,7 +109,6 @@ pub async fn observe_binds(view: &NetView) -> Result<BTreeSet<(String, IpAddr)>,
 /// the kernel sends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArpAnnounce {
-    /// Its name.
     pub interface: String,
     /// The effective value: the larger of `all` and the interface's own.
     pub value: u8,

@@ -9,7 +9,6 @@ pub fn coarse_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_MONOTONIC_COARSE)
 }
 
-/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 pub fn monotonic_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_MONOTONIC)
 }

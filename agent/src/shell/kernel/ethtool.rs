@@ -67,7 +67,6 @@ unsafe impl Answer for DriverInfo {
     const COMMAND: u32 = 0x03;
 }
 
-/// Returns the driver's name.
 pub(crate) fn driver(interface: &str) -> Fact<String> {
     let info: DriverInfo = ask(interface)?;
     let end = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());

@@ -30,30 +30,19 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The most symbolic links that are followed, as in the kernel (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
 
-/// A failure to watch.
 #[derive(Debug, thiserror::Error)]
 pub enum FileWatchError {
-    /// The path names no file.
     #[error("cannot watch {path}: it names no file")]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
-    /// inotify could not be set up.
+    NotAFile { path: PathBuf },
     #[error("failed to set up watching {path} (fs.inotify.max_user_instances may be too small)")]
     Open {
-        /// The path.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// inotify failed.
     #[error("failed to read what has changed around {path}")]
     Read {
-        /// The path.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },

@@ -57,21 +57,15 @@ pub async fn leave_all() -> Result<BTreeSet<Membership>, GroupsError> {
     Ok(all)
 }
 
-/// A failed change of memberships.
 #[derive(Debug, thiserror::Error)]
 pub enum GroupsError {
-    /// The memberships cannot be read.
     #[error(transparent)]
     Observe(#[from] NetlinkError),
-    /// The kernel cannot be asked.
     #[error("failed to change the groups of neighbour solicitations")]
     Open(#[source] ExchangeError),
-    /// The kernel refused to leave a group.
     #[error("failed to leave the group {group}")]
     Leave {
-        /// The group.
         group: Group,
-        /// The cause.
         #[source]
         source: ExchangeError,
     },

@@ -30,20 +30,15 @@ mod tests;
 /// The shortest Ethernet frame, without its checksum.
 const MIN_FRAME_LEN: usize = 60;
 
-/// A failed operation on the socket.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
-    /// The socket cannot be opened.
     #[error("failed to open a packet socket (it needs CAP_NET_RAW)")]
     Open(#[source] Errno),
-    /// A frame cannot be sent.
     #[error("failed to {what} {vip} on the interface with index {ifindex}")]
     Send {
         /// `announce` or `probe for`.
         what: &'static str,
-        /// The VIP.
         vip: IpAddr,
-        /// The interface.
         ifindex: u32,
         /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone; `ENOBUFS`, `EAGAIN`:
         /// its queue is full.
@@ -52,7 +47,6 @@ pub enum PacketError {
     },
 }
 
-/// Result of an announcement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Sent {

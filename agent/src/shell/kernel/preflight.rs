@@ -32,32 +32,23 @@ const MEMORY_IN_CGROUP: Release = Release { major: 5, minor: 11 };
 /// A missing requirement, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
-    /// The capability sets cannot be read.
     #[error("failed to read this process's capabilities")]
     ReadCapabilities(#[source] caps::errors::CapsError),
-    /// Capabilities are missing.
     #[error(
         "this process lacks {missing}: run it as root (sudo), or with AmbientCapabilities={needed} in a systemd \
          unit, or after setcap {setcap}+ep on the binary",
         needed = Capabilities(NEEDED.to_vec()),
         setcap = Capabilities(NEEDED.to_vec()).for_setcap(),
     )]
-    Capabilities {
-        /// The missing ones.
-        missing: Capabilities,
-    },
-    /// `uname(2)` failed.
+    Capabilities { missing: Capabilities },
     #[error("failed to ask for the kernel's release")]
     Uname(#[source] Errno),
-    /// The kernel lacks a feature.
     #[error("kernel {release} is too old: it lacks {missing}")]
     KernelTooOld {
         /// The output of `uname -r`.
         release: String,
-        /// The missing features.
         missing: Features,
     },
-    /// The kernel has no type information.
     #[error(
         "{path} is missing: the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (those of current distributions \
          are), and /sys must be mounted"
@@ -139,7 +130,6 @@ pub fn missing_capabilities_of(pid: Option<u32>) -> Result<Capabilities, Preflig
     Ok(missing_capabilities(&effective))
 }
 
-/// Returns the running kernel's release.
 pub fn release() -> Result<String, PreflightError> {
     let uname = uname().map_err(PreflightError::Uname)?;
     Ok(uname.release().to_string_lossy().into_owned())

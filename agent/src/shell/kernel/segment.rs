@@ -30,27 +30,20 @@ const LONGEST: usize = 2_048;
 /// Events that wake the receiver. An interface that goes down is an error, without data to read.
 const WOKEN_BY: Interest = Interest::READABLE.add(Interest::ERROR);
 
-/// A failed operation on a segment.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// The socket cannot be opened.
     #[error("failed to open a packet socket: it needs CAP_NET_RAW (run as root, or with sudo)")]
     Open(#[source] Errno),
     /// The socket cannot be limited to the address, or to the interface.
     #[error("failed to {operation} on {interface}")]
     Prepare {
-        /// The operation.
         operation: &'static str,
-        /// The interface.
         interface: String,
-        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A request cannot be sent.
     #[error("failed to ask on {interface}")]
     Send {
-        /// The interface.
         interface: String,
         /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone.
         #[source]
@@ -59,7 +52,6 @@ pub enum SegmentError {
     /// No frame can be received any more.
     #[error("failed to listen on {interface}")]
     Receive {
-        /// The interface.
         interface: String,
         /// The cause, as for sending.
         #[source]
@@ -121,7 +113,6 @@ impl Segment {
             .map_err(|source| SegmentError::Send { interface: self.interface.clone(), source })
     }
 
-    /// Returns the next frame.
     pub async fn receive(&self) -> Result<Frame, SegmentError> {
         let read = || async {
             loop {

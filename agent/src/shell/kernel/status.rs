@@ -13,33 +13,24 @@ use super::{
 /// The reason why there is no status.
 #[derive(Debug, Error)]
 pub enum StatusError {
-    /// A pin directory without pins.
     #[error(
         "nothing is pinned under {}: no agent has run with this pin directory, or it was unloaded \
          (another directory: --pin-dir)", dir.display()
     )]
-    NothingPinned {
-        /// The pin directory.
-        dir: PathBuf,
-    },
+    NothingPinned { dir: PathBuf },
     /// This process lacks the rights to read the pins.
     #[error("failed to look into {}; run as root, or with the capabilities of the agent", dir.display())]
     Denied {
-        /// The pin directory.
         dir: PathBuf,
-        /// The reason.
         #[source]
         source: Unread,
     },
-    /// The pins could not be read.
     #[error("failed to read the pinned objects")]
     Pins(#[source] Unread),
-    /// The interfaces could not be read.
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
 }
 
-/// Reads the status.
 pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
     let dir = || pins.dir().to_owned();
     let failed = |source: Unread| {

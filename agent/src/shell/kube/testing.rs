@@ -10,7 +10,6 @@ use super::{Kube, Limits, RequestError, Server};
 pub(super) const LIMITS: Limits =
     Limits { lease: Duration::from_secs(4), margin: Duration::from_millis(500) };
 
-/// Returns a refusal.
 pub(super) fn refused(code: u16, reason: &str, message: &str) -> RequestError {
     let status = Status::failure(message, reason).with_code(code).boxed();
     RequestError::Refused { status, retry_after: None }

@@ -50,7 +50,6 @@ impl<K: Ord> Drop for Lines<K> {
 pub(crate) enum Trouble {
     /// The trouble has begun, or goes on.
     Is(&'static str),
-    /// The trouble is over.
     Over(&'static str),
 }
 

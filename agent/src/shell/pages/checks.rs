@@ -26,26 +26,21 @@ mod tests;
 /// The most differences of one kind that are named.
 const MOST_NAMED: usize = 8;
 
-/// A check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
     name: &'static str,
-    /// The faults.
     wrong: Vec<String>,
 }
 
 impl Check {
-    /// Returns a check without a fault.
     pub fn ok(name: &'static str) -> Self {
         Self { name, wrong: Vec::new() }
     }
 
-    /// Returns a check with a fault.
     pub fn failed(name: &'static str, wrong: impl Into<String>) -> Self {
         Self { name, wrong: vec![wrong.into()] }
     }
 
-    /// Returns a check with these faults.
     pub fn of(name: &'static str, wrong: Vec<String>) -> Self {
         Self { name, wrong }
     }

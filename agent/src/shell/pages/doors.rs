@@ -54,7 +54,6 @@ impl Listener for Doors {
     }
 }
 
-/// The address of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAddress(pub(super) SocketAddr);
 

@@ -36,17 +36,13 @@ pub use self::{
     wire::WireSnapshot,
 };
 
-/// The metrics of an agent.
 pub struct Metrics {
-    /// Announcements.
     pub announcements: AnnouncementMetrics,
-    /// Conflicts.
     pub conflicts: ConflictMetrics,
     /// Renewals of this node's Lease.
     pub leases: LeaseMetrics,
     /// VIPs that came to this node.
     pub moves: MoveMetrics,
-    /// Requests to the API server.
     pub api: ApiMetrics,
     registry: Registry,
     max_vips: usize,

@@ -72,13 +72,10 @@ pub enum PagesError {
          --listen none"
     )]
     Listen {
-        /// The address.
         address: SocketAddr,
-        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A `none` beside addresses.
     #[error("--listen none is given beside {address}; give either `none` or addresses")]
     NoneAndMore {
         /// The first of the addresses.

@@ -78,7 +78,6 @@ const CLUSTER_SCOPED: [Row; 9] = [
     (RBAC, "clusterrolebindings", "ClusterRoleBinding", typed::<rbac::v1::ClusterRoleBinding>, ANYTHING),
 ];
 
-/// Adds all built-in types.
 pub(crate) fn add_to(resources: &Resources) {
     let all = NAMESPACED.into_iter().map(|row| (row, true));
     let all = all.chain(CLUSTER_SCOPED.into_iter().map(|row| (row, false)));

@@ -26,7 +26,6 @@ pub(crate) struct Cluster {
     pub(crate) resources: Resources,
 }
 
-/// A patch that the server knows.
 #[derive(Debug)]
 pub(crate) enum Patch {
     /// A merge patch (RFC 7396).
@@ -61,7 +60,6 @@ impl Cluster {
         })
     }
 
-    /// Patches an object.
     pub(crate) fn patch(&self, write: &Write<'_>, patch: Patch) -> Result<Written, Refusal> {
         let patch = match patch {
             Patch::Merge(value) => Patch::Merge(take_types(write, value)?),

@@ -43,7 +43,6 @@ impl Column {
     }
 }
 
-/// Returns the objects as a `Table`.
 pub(crate) fn table(columns: &[Column], objects: &[impl AsRef<Object>], metadata: &Value) -> Value {
     let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0, "description": ""});
     let definition = |column: &Column| {

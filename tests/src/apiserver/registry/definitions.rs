@@ -86,7 +86,6 @@ pub(crate) fn name(definition: &Value) -> (&str, &str) {
     (text("/spec/group"), text("/spec/names/plural"))
 }
 
-/// Returns the resource of `definition`, with its objects in `table`.
 pub(crate) fn resource(definition: &Value, table: Arc<Table>) -> Result<Resource, Refusal> {
     let (Spec { group, names, scope, .. }, version) = read(definition)?;
     let has_status = has_status(&version);
@@ -104,7 +103,6 @@ pub(crate) fn resource(definition: &Value, table: Arc<Table>) -> Result<Resource
     })
 }
 
-/// Marks a definition as established.
 pub(crate) fn establish(definition: &mut Value) {
     let condition = |kind: &str, reason: &str| {
         json!({

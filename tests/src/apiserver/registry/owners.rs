@@ -61,16 +61,13 @@ enum FieldsType {
 #[serde(from = "Value", into = "Value")]
 pub(crate) struct Fields(BTreeSet<Vec<String>>);
 
-/// The owners of the fields of an object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Owners(Vec<Entry>);
 
-/// The changes of a write.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Difference {
     /// Fields that are new or have another value.
     pub(crate) changed: Fields,
-    /// Fields that are gone.
     pub(crate) removed: Fields,
 }
 
@@ -85,7 +82,6 @@ impl Fields {
         self.0.iter().all(|field| field == path)
     }
 
-    /// Removes these fields from `object`.
     pub(crate) fn remove_from(&self, object: &mut Value) {
         for path in &self.0 {
             let Some((name, parents)) = path.split_last() else { continue };
@@ -156,7 +152,6 @@ fn leaves(object: &Value) -> BTreeMap<Vec<String>, &Value> {
 }
 
 impl Difference {
-    /// Returns the difference from `before` to `after`.
     pub(crate) fn between(before: &Value, after: &Value) -> Self {
         let (before, after) = (leaves(before), leaves(after));
         let changed = after.iter().filter(|(path, value)| before.get(*path) != Some(value));
@@ -225,7 +220,6 @@ impl Owners {
         self.0.push(Entry { author, time, fields_type: FieldsType::FieldsV1, fields_v1 });
     }
 
-    /// Returns the conflicts of an apply of `difference` by `author`.
     pub(crate) fn conflicts(&self, author: &Author, difference: &Difference) -> Vec<Conflict> {
         let others = self.0.iter().filter(|entry| entry.author != *author);
         let conflicts = others.flat_map(|entry| {

@@ -28,12 +28,9 @@ pub(crate) struct Resource {
     pub(crate) table: Arc<Table>,
 }
 
-/// The rules for the objects of a resource.
 #[derive(Debug)]
 pub(crate) enum Rules {
-    /// The rules of a built-in type.
     Builtin(Builtin),
-    /// The rules of a definition.
     Custom(Box<Schema>),
 }
 
@@ -124,13 +121,11 @@ impl Resources {
         Arc::new(Table::new(Arc::clone(&self.versions), self.history))
     }
 
-    /// Returns the resource at this path.
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
         let name = (group.to_owned(), version.to_owned(), plural.to_owned());
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(&name).cloned()
     }
 
-    /// Returns all resources.
     pub(crate) fn list(&self) -> Vec<Arc<Resource>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }

@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 
 use crate::apiserver::refusal::Fault;
 
-/// The schema of a value.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct Schema {
@@ -151,7 +150,6 @@ impl Schema {
         }
     }
 
-    /// Returns the faults of an object.
     pub(crate) fn faults(&self, object: &Value) -> Vec<Fault> {
         let mut faults = Vec::new();
         self.check(object, "", &mut faults);

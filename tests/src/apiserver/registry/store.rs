@@ -43,7 +43,6 @@ impl Object {
     }
 }
 
-/// A change of an object.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) version: u64,
@@ -54,7 +53,6 @@ pub(crate) struct Change {
     pub(crate) gone: bool,
 }
 
-/// The decision about a write.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Unchanged,
@@ -62,7 +60,6 @@ pub(crate) enum Outcome {
     Remove(Value),
 }
 
-/// The result of a write.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) object: Arc<Object>,
@@ -176,7 +173,6 @@ impl Table {
         self.written.subscribe()
     }
 
-    /// Returns the object at `key`.
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Object>> {
         self.read().objects.get(key).cloned()
     }

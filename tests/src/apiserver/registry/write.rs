@@ -64,7 +64,6 @@ pub(crate) fn is_ending(object: &Value) -> bool {
     metadata_text(object, "deletionTimestamp").is_some()
 }
 
-/// Returns the finalizers of `object`.
 pub(crate) fn finalizers(object: &Value) -> &[Value] {
     object.pointer("/metadata/finalizers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }

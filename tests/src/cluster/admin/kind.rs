@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 
-/// Kind of object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Kind {
     group: &'static str,
@@ -17,30 +16,18 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// v1
     pub const NAMESPACE: Self = Self::new("", "v1", "Namespace", "namespaces", false);
-    /// v1
     pub const NODE: Self = Self::new("", "v1", "Node", "nodes", false);
-    /// v1
     pub const POD: Self = Self::new("", "v1", "Pod", "pods", true);
-    /// v1
     pub const SERVICE: Self = Self::new("", "v1", "Service", "services", true);
-    /// v1
     pub const SERVICE_ACCOUNT: Self = Self::new("", "v1", "ServiceAccount", "serviceaccounts", true);
-    /// networking.k8s.io/v1
     pub const SERVICE_CIDR: Self = Self::new("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", false);
-    /// events.k8s.io/v1
     pub const EVENT: Self = Self::new("events.k8s.io", "v1", "Event", "events", true);
-    /// discovery.k8s.io/v1
     pub const ENDPOINT_SLICE: Self =
         Self::new("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices", true);
-    /// coordination.k8s.io/v1
     pub const LEASE: Self = Self::new("coordination.k8s.io", "v1", "Lease", "leases", true);
-    /// v1
     pub const SECRET: Self = Self::new("", "v1", "Secret", "secrets", true);
-    /// apps/v1
     pub const DAEMON_SET: Self = Self::new("apps", "v1", "DaemonSet", "daemonsets", true);
-    /// apiextensions.k8s.io/v1
     pub const DEFINITION: Self = Self::new(
         "apiextensions.k8s.io",
         "v1",
@@ -48,32 +35,20 @@ impl Kind {
         "customresourcedefinitions",
         false,
     );
-    /// rbac.authorization.k8s.io/v1
     pub const CLUSTER_ROLE: Self = Self::rbac("ClusterRole", "clusterroles", false);
-    /// rbac.authorization.k8s.io/v1
     pub const CLUSTER_ROLE_BINDING: Self = Self::rbac("ClusterRoleBinding", "clusterrolebindings", false);
-    /// rbac.authorization.k8s.io/v1
     pub const ROLE: Self = Self::rbac("Role", "roles", true);
-    /// rbac.authorization.k8s.io/v1
     pub const ROLE_BINDING: Self = Self::rbac("RoleBinding", "rolebindings", true);
-    /// admissionregistration.k8s.io/v1
     pub const ADMISSION_POLICY: Self =
         Self::admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies");
-    /// admissionregistration.k8s.io/v1
     pub const ADMISSION_BINDING: Self =
         Self::admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings");
-    /// vipward.io/v1alpha1
     pub const VIRTUAL_IP: Self = Self::new("vipward.io", "v1alpha1", "VirtualIP", "virtualips", false);
-    /// vipward.io/v1alpha1
     pub const POOL: Self = Self::new("vipward.io", "v1alpha1", "VIPPool", "vippools", false);
 
-    /// metallb.io/v1beta1
     pub const METALLB_POOL: Self = Self::metallb("v1beta1", "IPAddressPool", "ipaddresspools");
-    /// metallb.io/v1beta1
     pub const L2_ADVERTISEMENT: Self = Self::metallb("v1beta1", "L2Advertisement", "l2advertisements");
-    /// metallb.io/v1beta2
     pub const BGP_PEER: Self = Self::metallb("v1beta2", "BGPPeer", "bgppeers");
-    /// metallb.io/v1beta1
     pub const L2_STATUS: Self = Self::metallb("v1beta1", "ServiceL2Status", "servicel2statuses");
 
     const ALL: [Self; 24] = [
@@ -125,7 +100,6 @@ impl Kind {
         Self::new("admissionregistration.k8s.io", "v1", name, plural, false)
     }
 
-    /// Returns the kind of a manifest.
     pub fn of(manifest: &Value) -> Result<Self> {
         let (version, kind) = (&manifest["apiVersion"], &manifest["kind"]);
         let found =
@@ -205,29 +179,22 @@ impl Kind {
     }
 }
 
-/// Identity of an object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Object {
-    /// Its kind.
     pub kind: Kind,
-    /// Namespace, if its kind has one.
     pub namespace: Option<String>,
-    /// Its name.
     pub name: String,
 }
 
 impl Object {
-    /// Identifies an object without a namespace.
     pub fn cluster_scoped(kind: Kind, name: impl Into<String>) -> Self {
         Self { kind, namespace: None, name: name.into() }
     }
 
-    /// Identifies an object in a namespace.
     pub fn within(kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { kind, namespace: Some(namespace.into()), name: name.into() }
     }
 
-    /// Identifies the object of a manifest.
     pub fn of(manifest: &Value) -> Result<Self> {
         let text = |key: &str| manifest["metadata"][key].as_str().map(str::to_owned);
         let name = text("name").with_context(|| format!("a manifest without a name: {manifest}"))?;

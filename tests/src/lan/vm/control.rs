@@ -20,7 +20,6 @@ pub struct Control {
 }
 
 impl Control {
-    /// Opens the port.
     pub fn open() -> Result<Self> {
         let ports = fs::read_dir(PORTS).with_context(|| format!("failed to list {PORTS}"))?;
         let is_it = |dir: &fs::DirEntry| {

@@ -9,7 +9,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-/// Interval between datagrams.
 pub const INTERVAL: Duration = Duration::from_millis(1);
 
 /// Report of the datagrams of one flow. `Display` is a summary for failure messages.
@@ -26,9 +25,7 @@ pub struct DatagramReport {
 /// Received datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
-    /// Its number.
     pub number: usize,
-    /// The name of the node.
     pub node: String,
     /// Time at which the node's kernel received it.
     pub at: SystemTime,
@@ -43,7 +40,6 @@ pub struct Interruption {
     pub from: SystemTime,
     /// Send time of the next datagram that arrived, if any did.
     pub until: Option<SystemTime>,
-    /// Number of lost datagrams.
     pub lost: u32,
 }
 

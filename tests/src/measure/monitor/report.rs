@@ -25,9 +25,7 @@ const OVERLAP: Duration = Duration::from_secs(2);
 /// Report of a monitor. `Display` is a timeline.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MonitorReport {
-    /// Time at which the monitor started.
     pub started: SystemTime,
-    /// Report of each VIP.
     pub vips: BTreeMap<IpAddr, VipReport>,
     /// Steps of the test.
     pub notes: Vec<Note>,
@@ -36,18 +34,13 @@ pub struct MonitorReport {
 /// Step of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// Time.
     pub at: SystemTime,
-    /// Description.
     pub text: String,
 }
 
-/// Report of one VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VipReport {
-    /// VIP.
     pub vip: IpAddr,
-    /// Time at which the monitor started.
     pub started: SystemTime,
     /// Requests, in the order of sending.
     pub requests: Vec<Request>,
@@ -62,7 +55,6 @@ pub struct Gap {
     pub from: SystemTime,
     /// Send time of the next answered request, if there was one.
     pub until: Option<SystemTime>,
-    /// Number of unanswered requests.
     pub unanswered: u32,
 }
 
@@ -84,11 +76,9 @@ impl Gap {
 pub struct Double {
     /// Send time of the request that proves it.
     pub at: SystemTime,
-    /// Proof.
     pub kind: DoubleKind,
 }
 
-/// Proof of two answerers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DoubleKind {
     /// Two answers to one request.
@@ -112,9 +102,7 @@ pub enum DoubleKind {
 pub struct Move {
     /// Send time of the first request that the new MAC answered.
     pub at: SystemTime,
-    /// MAC before.
     pub from: Mac,
-    /// MAC after.
     pub to: Mac,
 }
 
@@ -125,11 +113,9 @@ pub struct Announcement {
     pub at: SystemTime,
     /// Announced MAC, and sender.
     pub by: Answerer,
-    /// Form.
     pub form: AnnouncementForm,
 }
 
-/// Form of an announcement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnnouncementForm {
     /// oper 1.
@@ -141,7 +127,6 @@ pub enum AnnouncementForm {
 }
 
 impl MonitorReport {
-    /// Returns the report of a VIP.
     pub fn vip(&self, vip: impl Into<IpAddr>) -> Result<&VipReport> {
         let vip = vip.into();
         self.vips.get(&vip).with_context(|| format!("{vip} was not watched"))

@@ -21,10 +21,8 @@ pub struct Answerer {
     pub eth_src: Mac,
 }
 
-/// Answer to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Source.
     pub by: Answerer,
     /// Time at which the kernel received it.
     pub at: SystemTime,
@@ -33,7 +31,6 @@ pub struct Answer {
 /// Request and its answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Send time.
     pub sent_at: SystemTime,
     /// Delay of the probe itself.
     pub late: Duration,
@@ -59,7 +56,6 @@ impl Request {
 /// Report of a probe. `Display` is a summary for failure messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeReport {
-    /// Interval between requests.
     pub interval: Duration,
     /// Requests, in the order of sending.
     pub requests: Vec<Request>,

@@ -26,7 +26,6 @@ pub(super) fn addr(rng: &mut Rng, protocol: Protocol) -> Addr {
     }
 }
 
-/// Returns the bytes of an address.
 pub(super) fn bytes(addr: Addr) -> Vec<u8> {
     match addr {
         Addr::V4(addr) => addr.octets().to_vec(),

@@ -12,7 +12,6 @@ const VIPS: usize = 16;
 const PEERS: usize = 3;
 
 impl World {
-    /// Returns a random world.
     pub fn random(rng: &mut Rng) -> Self {
         let own = unicast(rng);
         let peers: Vec<Mac> = (0..PEERS).map(|_| unicast(rng)).collect();

@@ -224,13 +224,11 @@ impl Maps {
         Ok(self.filter.set(word, if set { before | mask } else { before & !mask }, 0)?)
     }
 
-    /// Sets an interface's own MAC.
     pub fn set_own_mac(&mut self, ifindex: u32, mac: MacAddr) -> Result<()> {
         self.used.own_macs.push(ifindex);
         Ok(self.own_macs.insert(ifindex, raw(&OwnMac { mac: mac.0, proof: 0 }), 0)?)
     }
 
-    /// Removes an interface's own MAC.
     pub fn remove_own_mac(&mut self, ifindex: u32) -> Result<()> {
         Ok(self.own_macs.remove(&ifindex)?)
     }
@@ -250,7 +248,6 @@ impl Maps {
         Ok(self.peers.insert(raw(&key), 0, 0)?)
     }
 
-    /// Sets the fence.
     pub fn set_fence(&mut self, fence: Fence) -> Result<()> {
         Ok(self.fence.set(0, raw(&fence), 0)?)
     }
@@ -288,7 +285,6 @@ impl Maps {
         }))
     }
 
-    /// Returns the state of one slot.
     pub fn vip_state(&self, slot: u32) -> Result<VipState> {
         Ok(pod_read_unaligned(&self.vip_state.get(&slot, 0)?))
     }
@@ -354,7 +350,6 @@ impl Maps {
         Ok(self.wire_self.set(0, raw(&WireSelf { wid }), 0)?)
     }
 
-    /// Sets a key of wire failover.
     pub fn set_wire_key(&mut self, id: u8, key: SipKey) -> Result<()> {
         Ok(self.wire_keys.set(WireKey::place(id), raw(&WireKey::new(id, key)), 0)?)
     }
@@ -405,7 +400,6 @@ impl Maps {
     }
 }
 
-/// Returns the keys of a map.
 fn keys<K: aya::Pod, V: aya::Pod>(map: &HashMap<MapData, K, V>) -> Result<Vec<K>> {
     Ok(map.keys().collect::<Result<_, _>>()?)
 }

@@ -11,7 +11,6 @@ pub enum Solicitation {
     ToVip,
     /// The same, in a handover.
     ToVipInHandover,
-    /// A probe.
     Probe,
 }
 
@@ -35,11 +34,9 @@ pub struct Advertisement {
 /// The place of the option in an advertisement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// It has none.
     None,
     /// That of the first option of eight bytes of this type.
     Of(u8),
-    /// The end.
     End,
     /// The place right behind the target: no other option stays.
     Alone,

@@ -22,7 +22,6 @@ const ABOUT_FAILOVERS: [&str; 10] = [
     "docs/migrating/from-metallb.md",
 ];
 
-/// Returns the default of a flag in the table of flags.
 fn default_of(page: &str, flag: &str) -> Result<Duration> {
     let row = page.lines().find(|line| line.starts_with(&format!("| `{flag} ")));
     let cell = row.and_then(|row| row.split('|').nth(2)).with_context(|| format!("no row of {flag}"))?;

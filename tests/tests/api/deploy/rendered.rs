@@ -78,7 +78,6 @@ fn without_helms_labels(value: &mut Value) {
     }
 }
 
-/// Returns the differences between two objects.
 fn differences(chart: &Value, base: &Value, path: &str) -> Vec<String> {
     match (chart, base) {
         (Value::Object(left), Value::Object(right)) => {

@@ -27,12 +27,10 @@ impl Scene {
         Ok(())
     }
 
-    /// Returns the number of lists of each type.
     fn lists(&self) -> BTreeMap<&'static str, u64> {
         LISTED.into_iter().map(|resource| (resource, self.requests_of(Verb::List, resource))).collect()
     }
 
-    /// Waits until each type was listed.
     async fn wait_until_all_listed(&self, limit: Duration) -> Result<()> {
         let began = Instant::now();
         while self.lists().values().any(|times| *times == 0) {

@@ -11,7 +11,6 @@ use vipward_tests::{
 
 use super::{HELD, HELD_NATIVE, held};
 
-/// Asks for the VIP with every tool.
 fn ask_with_everything(client: &Host) -> Result<()> {
     let node = NODE.to_string();
 

@@ -14,7 +14,6 @@ use vipward_tests::{
 /// The exit code for a red check.
 pub(crate) const ILL: i32 = 8;
 
-/// A check.
 pub(crate) struct Row(Value);
 
 impl Row {
@@ -91,7 +90,6 @@ pub(crate) fn doctor(node: &Node, args: &[&str]) -> Result<Report> {
     doctor_at(&node.host, &node.agent.options.pin_dir, args)
 }
 
-/// Returns the doctor's report on a host.
 pub(crate) fn doctor_at(host: &Host, pin_dir: &Path, args: &[&str]) -> Result<Report> {
     let mut command = host.command(Agent::default_binary());
     command.args(["doctor", "-o", "json", "--pin-dir"]).arg(pin_dir).args(args);

@@ -32,7 +32,6 @@ const ENDED: u64 = 0x77;
 const WORDS: u64 = 5;
 const WID: u64 = 0x88;
 
-/// A version of the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     This,

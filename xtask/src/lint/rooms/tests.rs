@@ -10,7 +10,6 @@ fn faults_of(files: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// Returns so many fields of a struct.
 fn fields(count: usize) -> String {
     (0..count).map(|field| format!("f{field}: u8,\n")).collect::<Vec<_>>().concat()
 }

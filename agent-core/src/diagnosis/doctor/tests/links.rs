@@ -4,12 +4,10 @@ use super::*;
 use crate::host::attaching::Mode;
 use State::{Green, NotApplicable, Red, Unknown, Yellow};
 
-/// Sets the program's mode to generic.
 fn generic(facts: &mut Facts) {
     facts.pinned().links[0].mode = Mode::Generic;
 }
 
-/// Sets the program's mode to tc.
 fn tc(facts: &mut Facts) {
     facts.pinned().links[0].mode = Mode::Tc;
     facts.interface(2).xdp_programs.clear();

@@ -83,7 +83,6 @@ fn arp_cache(text: &str) -> Option<(u32, u64)> {
     Some((entries?, overflows))
 }
 
-/// Returns the clock source in use.
 pub(super) fn clock_source() -> Fact<String> {
     text(Path::new(CLOCK_SOURCE)).map(|text| text.trim().to_owned())
 }

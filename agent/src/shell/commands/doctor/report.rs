@@ -39,7 +39,6 @@ fn summary(generator: &mut SchemaGenerator) -> Schema {
 }
 
 impl Report {
-    /// Returns the report of these checks.
     pub fn new(checks: Vec<Check>, passes: bool, colours: Colours) -> Self {
         let mut summary: Summary = State::ALL.map(|state| (state, 0)).into();
         for check in &checks {

@@ -31,7 +31,6 @@ use crate::shell::{
     logging::causes::chain,
 };
 
-/// The time to list everything.
 const LISTING: Duration = Duration::from_secs(20);
 /// The longest time to watch a Lease. The agent of a Lease with
 /// a longer duration is being restarted.

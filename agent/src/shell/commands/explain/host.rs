@@ -73,7 +73,6 @@ pub(super) fn attached(options: &Options) -> Result<Vec<u32>, BpfError> {
     }
 }
 
-/// Returns the pinned state.
 pub(super) fn pins(options: &Options, view: &NetView) -> Look<State> {
     let dir = options.pin_dir.display();
     match Reader::find(&Pins::new(&options.pin_dir)) {

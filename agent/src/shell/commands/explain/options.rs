@@ -18,7 +18,6 @@ pub struct Options {
     pub interface: Option<String>,
     /// The way to the API server, if there is one.
     pub access: Access,
-    /// The namespace of the Leases.
     pub lease_namespace: String,
     /// The settings that say which Services the agents serve.
     pub services: services::Settings,
@@ -36,13 +35,11 @@ pub enum ExplainError {
     /// The kubeconfig leads to no API server.
     #[error("failed to find the API server")]
     Connect(#[from] ConnectError),
-    /// The interfaces could not be read.
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
     /// The pinned links could not be read.
     #[error("failed to read the pinned objects")]
     Bpf(#[from] BpfError),
-    /// The clock could not be read.
     #[error("failed to read the clock")]
     Clock(#[from] nix::Error),
 }

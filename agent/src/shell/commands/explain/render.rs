@@ -20,7 +20,6 @@ pub fn render_service(explanation: &ServiceExplanation, colours: Colours) -> Str
     text
 }
 
-/// Returns the explanation as text for people.
 pub fn render(explanation: &Explanation, colours: Colours) -> String {
     let mut text = format!("{}\n\n", explanation.address);
     steps(&mut text, &explanation.steps, colours);

@@ -24,7 +24,6 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const RED: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const YELLOW: Style = Style::new().fg(Color::Yellow);
 
-/// The contents of the screen.
 pub(super) struct Screen<'a> {
     /// The reading before, for the rates.
     pub(super) before: Option<&'a Status>,
@@ -60,7 +59,6 @@ pub(super) fn page(size: Size, now: &Status) -> usize {
     usize::from(vips.height.saturating_sub(2)).max(1)
 }
 
-/// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     let [heading, interfaces, frames, vips, offenders, keys] = areas(frame.area(), screen.now);
     frame.render_widget(Paragraph::new(head(screen)), heading);

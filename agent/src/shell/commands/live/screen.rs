@@ -85,7 +85,6 @@ fn read_failed(source: io::Error) -> LiveError {
     LiveError::Terminal { what: "read the size of", source }
 }
 
-/// The state of the screen.
 struct Shown {
     before: Option<Status>,
     now: Status,

@@ -10,10 +10,8 @@ use vipward_core::{
 
 use crate::shell::commands::tables::{Rows, answering, or_dash, table, yes};
 
-/// The most offenders that the table shows.
 const MOST_OFFENDERS: usize = 32;
 
-/// Returns the status as tables.
 pub fn render(status: &Status) -> String {
     let mut text = String::new();
     write(status, &mut text).expect("invariant: a String takes everything");

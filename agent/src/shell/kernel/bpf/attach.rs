@@ -49,7 +49,6 @@ impl DataPlane {
         unseen.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
     }
 
-    /// Attaches to an interface.
     pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
         let (id, link) = match mode {
             Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
@@ -123,7 +122,6 @@ impl DataPlane {
         self.detach_own(ifindex)
     }
 
-    /// Detaches an interface's own program.
     pub fn detach_own(&mut self, ifindex: u32) -> Result<(), BpfError> {
         for pin in self.pins.links()?.into_iter().filter(|pin| pin.ifindex == ifindex) {
             pin.remove()?;

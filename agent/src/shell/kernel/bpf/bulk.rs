@@ -22,7 +22,6 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    /// Opens the map.
     pub(super) fn open(pins: &Pins) -> Result<Self, BpfError> {
         let map = MapData::from_pin(pins.map(names::VIP_COUNTERS)).and_then(|map| RawMap::of(&map));
         Ok(Self { vip_counters: map.map_err(failed("open", names::VIP_COUNTERS))? })

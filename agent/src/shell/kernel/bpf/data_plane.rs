@@ -29,17 +29,14 @@ pub struct DataPlane {
 }
 
 impl DataPlane {
-    /// Returns the maps.
     pub fn maps(&self) -> &Maps {
         &self.maps
     }
 
-    /// Returns the maps, for writing.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps
     }
 
-    /// Returns the table of what is attached.
     pub fn attachments(&self) -> &Attachments {
         &self.attachments
     }

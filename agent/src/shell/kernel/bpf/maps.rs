@@ -62,7 +62,6 @@ impl Maps {
         Self::build(|name| ebpf.take_map(name).ok_or(BpfError::Missing { kind: "map", name }))
     }
 
-    /// Opens the pinned maps.
     pub fn open(pins: &Pins) -> Result<Self, BpfError> {
         Self::build(|name| pins.open(name))
     }
@@ -89,12 +88,10 @@ impl Maps {
         })
     }
 
-    /// Returns the maps of wire failover.
     pub fn wire(&self) -> &WireMaps {
         &self.wire
     }
 
-    /// Returns the maps of wire failover, for writing.
     pub fn wire_mut(&mut self) -> &mut WireMaps {
         &mut self.wire
     }
@@ -104,7 +101,6 @@ impl Maps {
         self.vips.max()
     }
 
-    /// Returns every entry.
     pub fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
         self.vips.entries()
     }
@@ -121,7 +117,6 @@ impl Maps {
         Ok(held)
     }
 
-    /// Returns an entry.
     pub fn entry(&self, key: &VipKey) -> Result<Option<VipEntry>, BpfError> {
         self.vips.get(key)
     }
@@ -200,12 +195,10 @@ impl Maps {
         Ok(())
     }
 
-    /// Returns this host's MAC on each interface.
     pub fn own_macs(&self) -> Result<BTreeMap<u32, MacAddr>, BpfError> {
         self.own().map(|own| own.map(|(ifindex, own)| (ifindex, MacAddr(own.mac)))).collect()
     }
 
-    /// Returns the finding about each segment.
     pub fn proofs(&self) -> Result<BTreeMap<u32, Proof>, BpfError> {
         self.own().map(|own| own.map(|(ifindex, own)| (ifindex, Proof::from_number(own.proof)))).collect()
     }
@@ -232,7 +225,6 @@ impl Maps {
         }
     }
 
-    /// Removes an interface.
     pub fn remove_own_mac(&mut self, ifindex: u32) -> Result<(), BpfError> {
         absent_is_fine(self.own_macs.remove(&ifindex), names::OWN_MACS)
     }
@@ -263,7 +255,6 @@ impl Maps {
         absent_is_fine(self.vlans.remove(&bytes(&key)), names::VLANS)
     }
 
-    /// Returns the peers' MACs by interface.
     pub fn peers(&self) -> Result<BTreeSet<(u32, MacAddr)>, BpfError> {
         self.peers
             .keys()
@@ -274,7 +265,6 @@ impl Maps {
             .collect()
     }
 
-    /// Adds a peer on an interface.
     pub fn put_peer(&mut self, ifindex: u32, mac: MacAddr, since_ns: u64) -> Result<(), BpfError> {
         let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
         self.peers
@@ -282,13 +272,11 @@ impl Maps {
             .map_err(failed("write", names::PEERS))
     }
 
-    /// Removes a peer.
     pub fn remove_peer(&mut self, ifindex: u32, mac: MacAddr) -> Result<(), BpfError> {
         let key = PeerKey { ifindex, mac: mac.0, _pad: 0 };
         absent_is_fine(self.peers.remove(&bytes(&key)), names::PEERS)
     }
 
-    /// Returns the fence.
     pub fn fence(&self) -> Result<Fence, BpfError> {
         checked(&self.fence.get(&0, 0).map_err(failed("read", names::FENCE))?, names::FENCE)
     }
@@ -298,7 +286,6 @@ impl Maps {
         Ok(self.fence()?.state(now_ns, self.wire.told()?))
     }
 
-    /// Writes the fence.
     pub fn set_fence(&mut self, fence: &Fence) -> Result<(), BpfError> {
         self.fence.set(0, bytes::<_, FENCE>(fence), 0).map_err(failed("write", names::FENCE))
     }

@@ -44,7 +44,6 @@ pub struct Options {
 pub struct Loader(EbpfLoader<'static>);
 
 impl Loader {
-    /// Makes the loader.
     pub fn new() -> Self {
         let mut loader = EbpfLoader::new();
         loader.btf(None);
@@ -67,7 +66,6 @@ pub enum Opening {
     Reused,
     /// Maps of another size were pinned. Their entries were taken over.
     Resized {
-        /// Their size.
         from: u32,
         /// The new size.
         to: u32,

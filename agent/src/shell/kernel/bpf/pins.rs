@@ -17,7 +17,6 @@ pub(super) const NEW: &str = "_new";
 const LINK_PREFIX: &str = "link_";
 const FILTER_PREFIX: &str = "filter_";
 
-/// A directory of pins.
 #[derive(Clone, Debug)]
 pub struct Pins {
     dir: PathBuf,
@@ -38,15 +37,11 @@ pub(super) enum Set {
 pub struct LinkPin {
     /// The interface that it was made for.
     pub ifindex: u32,
-    /// The mode that it was made in.
     pub mode: Mode,
-    /// The pinned object.
     pub(super) kind: Pinned,
-    /// The pin.
     pub path: PathBuf,
 }
 
-/// The object of an attachment's pin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pinned {
     /// A `bpf_link`.
@@ -75,12 +70,10 @@ impl Pins {
         Self { dir: dir.to_owned() }
     }
 
-    /// Returns the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns the pin of a map.
     pub fn map(&self, name: &str) -> PathBuf {
         self.path(Set::InForce, name)
     }
@@ -92,7 +85,6 @@ impl Pins {
         }
     }
 
-    /// Opens the pin of a map.
     pub(super) fn open(&self, name: &'static str) -> Result<Map, BpfError> {
         MapData::from_pin(self.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
     }
@@ -123,14 +115,12 @@ impl Pins {
         }
     }
 
-    /// Returns the pinned attachments.
     pub fn links(&self) -> Result<Vec<LinkPin>, BpfError> {
         let mut links: Vec<_> = self.files()?.into_iter().filter_map(LinkPin::of).collect();
         links.sort_by_key(|link| (link.ifindex, link.mode));
         Ok(links)
     }
 
-    /// Returns the pin of an interface's link.
     pub(super) fn link(&self, ifindex: u32, mode: Mode) -> PathBuf {
         self.dir.join(format!("{LINK_PREFIX}{ifindex}_{mode}"))
     }

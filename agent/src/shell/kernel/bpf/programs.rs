@@ -17,7 +17,6 @@ pub(super) const XDP: &str = "vipward";
 const XDP_PLAIN: &str = "vipward_plain";
 /// The XDP program that runs on the ports of a bond.
 pub(super) const PORTS: &str = "vipward_ports";
-/// The program of traffic control.
 pub(super) const TC: &str = "vipward_tc";
 
 /// The programs of the object. Each is loaded when it is first needed: verifying one takes longer than

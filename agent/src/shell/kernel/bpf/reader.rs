@@ -25,7 +25,6 @@ use crate::shell::{kernel::clock, logging::causes::unread};
 pub struct Extent {
     /// The largest number of VIPs whose counters are read. With more VIPs, none are read.
     pub most_counted: usize,
-    /// True if the offenders are read.
     pub offenders: bool,
 }
 
@@ -36,11 +35,9 @@ impl Extent {
     pub const OFFENDERS: Self = Self { most_counted: 0, offenders: true };
     /// The counters of all VIPs, and no offenders.
     pub const COUNTERS: Self = Self { most_counted: usize::MAX, offenders: false };
-    /// Everything.
     pub const ALL: Self = Self { most_counted: usize::MAX, offenders: true };
 }
 
-/// The pinned maps, opened for reading.
 pub struct Reader {
     pins: Pins,
     maps: Maps,
@@ -69,7 +66,6 @@ impl Reader {
         Self::open(pins).map(Some).map_err(|error| unread(&error))
     }
 
-    /// Returns the pins.
     pub fn pins(&self) -> &Pins {
         &self.pins
     }
@@ -133,7 +129,6 @@ impl Reader {
         Ok((self.maps.fence()?, now_ns()?))
     }
 
-    /// Reads the hosts that claimed VIPs.
     pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>, BpfError> {
         self.maps.offenders()
     }

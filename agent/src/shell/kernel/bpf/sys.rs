@@ -21,7 +21,6 @@ const BPF_PROG_QUERY: libc::c_long = 16;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_LINK_DETACH: libc::c_long = 34;
 
-/// A call on an element of a map.
 #[derive(Clone, Copy)]
 enum ElementCommand {
     Lookup = 1,
@@ -197,7 +196,6 @@ impl RawMap {
         unsafe { call(command as libc::c_long, &attr) }.map(|_| ())
     }
 
-    /// Returns an element.
     pub(super) fn element(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let mut value = vec![0; self.value_bytes];
         match self.call(ElementCommand::Lookup, Some(key), &mut value) {
@@ -220,7 +218,6 @@ impl RawMap {
         }
     }
 
-    /// Returns every element.
     pub(super) fn elements(&self) -> io::Result<Vec<Element>> {
         let mut elements = Vec::new();
         let mut key: Option<Vec<u8>> = None;

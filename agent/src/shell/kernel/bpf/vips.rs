@@ -15,7 +15,6 @@ use super::{
 
 const ENTRY: usize = size_of::<VipEntry>();
 
-/// The maps `vips_v4` and `vips_v6`.
 pub(super) struct Vips {
     v4: Table<VipKeyV4, { size_of::<VipKeyV4>() }>,
     v6: Table<VipKeyV6, { size_of::<VipKeyV6>() }>,
@@ -68,7 +67,6 @@ impl Vips {
         self.v4.max
     }
 
-    /// Returns an entry.
     pub(super) fn get(&self, key: &VipKey) -> Result<Option<VipEntry>, BpfError> {
         match Key::from(key) {
             Key::V4(key) => self.v4.get(&key),
@@ -76,7 +74,6 @@ impl Vips {
         }
     }
 
-    /// Writes an entry.
     pub(super) fn insert(&mut self, key: &VipKey, entry: &VipEntry) -> Result<(), BpfError> {
         match Key::from(key) {
             Key::V4(key) => self.v4.insert(&key, entry),
@@ -92,7 +89,6 @@ impl Vips {
         }
     }
 
-    /// Returns every entry.
     pub(super) fn entries(&self) -> Result<BTreeMap<VipKey, VipEntry>, BpfError> {
         let mut entries = BTreeMap::new();
         self.for_each(|key, entry| _ = entries.insert(key, entry))?;

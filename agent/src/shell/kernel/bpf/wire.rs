@@ -36,7 +36,6 @@ pub struct WireMaps {
 }
 
 impl WireMaps {
-    /// Opens the pinned maps.
     pub fn open(pins: &Pins) -> Result<Self, BpfError> {
         Self::build(|name| pins.open(name))
     }
@@ -135,7 +134,6 @@ impl WireMaps {
         })
     }
 
-    /// Returns the numbers of the keys.
     fn key_numbers(&self) -> Result<Vec<u32>, BpfError> {
         let mut numbers = Vec::new();
         for place in 0..WIRE_KEYS {

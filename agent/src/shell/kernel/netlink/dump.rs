@@ -12,30 +12,23 @@ use super::{
 /// Number of attempts at a dump. A network that still changes is observed later.
 pub(super) const MAX_ATTEMPTS: usize = 20;
 
-/// A failed observation.
 #[derive(Debug, thiserror::Error)]
 pub enum NetlinkError {
-    /// The subscription cannot be made.
     #[error("failed to subscribe to rtnetlink notifications")]
     Subscribe(#[source] io::Error),
-    /// The subscription broke.
     #[error("failed to receive rtnetlink notifications")]
     Receive(#[source] io::Error),
-    /// A dump failed.
     #[error("failed to observe this host's {what}")]
     Observe {
         /// `links`, `addresses`, `routes`, `neighbours` or `neighbour proxies`.
         what: &'static str,
-        /// The cause.
         #[source]
         source: ExchangeError,
     },
     /// The programs of tcx could not be read.
     #[error("failed to ask for the programs of tcx on interface {ifindex}")]
     Query {
-        /// The interface.
         ifindex: u32,
-        /// The kernel's error.
         #[source]
         source: io::Error,
     },

@@ -24,31 +24,22 @@ const PARTS_BETWEEN_YIELDS: usize = 64;
 const ANSWER_TIMEOUT: TimeVal = TimeVal::new(1, 0);
 const KERNEL: u32 = 0;
 
-/// A failed exchange.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// The socket cannot be opened.
     #[error("failed to open an rtnetlink socket")]
     Open(#[source] io::Error),
-    /// The request cannot be sent.
     #[error("failed to send an rtnetlink request")]
     Send(#[source] io::Error),
     /// No answer came within a second, or it could not be received.
     #[error("failed to receive the answer to an rtnetlink request")]
     Receive(#[source] io::Error),
-    /// The kernel refused the request.
     #[error("the kernel refused an rtnetlink request")]
     Refused(#[source] io::Error),
     /// The answer is longer than any that the kernel sends.
     #[error("the kernel's answer has {length} bytes, more than the {DATAGRAM_BYTES} there is room for")]
-    TooLong {
-        /// Its length.
-        length: usize,
-    },
-    /// A change interrupted the answer.
+    TooLong { length: usize },
     #[error("the answer was interrupted by a change; ask again")]
     Interrupted,
-    /// The answer is malformed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }

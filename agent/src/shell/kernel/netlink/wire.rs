@@ -82,7 +82,6 @@ pub enum Malformed {
     PrefixLen {
         /// The message.
         what: &'static str,
-        /// The prefix length.
         prefix_len: u8,
     },
 }
@@ -105,7 +104,6 @@ pub(super) struct Message<'a> {
 pub(crate) struct Address {
     /// The ifindex.
     pub(crate) index: u32,
-    /// The address, with its prefix length.
     pub(crate) net: IpNet,
     /// `IFA_LABEL` of an IPv4 address: the interface's name, unless another was set.
     pub(crate) label: String,
@@ -121,7 +119,6 @@ pub(crate) struct Address {
 pub(crate) struct Proxy {
     /// The ifindex.
     pub(crate) index: u32,
-    /// The address.
     pub(crate) address: Ipv6Addr,
     /// `NDA_PROTOCOL`: the number of the program that has added it; 0 for none.
     pub(crate) protocol: u8,
@@ -136,7 +133,6 @@ pub(crate) struct Lower {
     pub(crate) link: Option<u32>,
     /// True if the lower device is in another network namespace.
     pub(crate) elsewhere: bool,
-    /// The largest packet.
     pub(crate) mtu_bytes: Option<u32>,
 }
 

@@ -25,12 +25,9 @@ const LOCKS: &str = "/proc/locks";
 /// A fault of the directory, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PinDirError {
-    /// A directory that cannot be examined.
     #[error("failed to look at the pin directory {dir}")]
     Inspect {
-        /// The directory.
         dir: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -39,7 +36,6 @@ pub enum PinDirError {
         "{dir} is not on a bpffs: choose a --pin-dir below {BPFFS}, or mount one there: mount -t bpf bpf {at}"
     )]
     NotBpffs {
-        /// The directory.
         dir: PathBuf,
         /// The nearest directory above it that exists.
         at: PathBuf,
@@ -53,9 +49,7 @@ pub enum PinDirError {
     /// A missing directory that cannot be created.
     #[error("failed to create the pin directory {dir}")]
     Create {
-        /// The directory.
         dir: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -66,32 +60,24 @@ pub enum PinDirError {
          --pin-dir"
     )]
     NotOurs {
-        /// The directory.
         dir: PathBuf,
-        /// Its owner.
         owner: u32,
-        /// Its permissions.
         mode: u32,
         /// The agent's user.
         user: u32,
     },
-    /// A directory that another agent uses.
     #[error(
         "another vipward agent{} uses {dir}: stop it, or give this one a directory of its own with --pin-dir",
         in_brackets(*pid)
     )]
     InUse {
-        /// The directory.
         dir: PathBuf,
         /// The other agent's process, if it can be seen from here.
         pid: Option<u32>,
     },
-    /// A directory that cannot be locked.
     #[error("failed to lock the pin directory {dir}")]
     Lock {
-        /// The directory.
         dir: PathBuf,
-        /// The cause.
         #[source]
         source: Errno,
     },

@@ -16,12 +16,10 @@ use vipward_core::{base::time::Boottime, records::Session, segment::frame::Frame
 use super::neighbours::{neighbours, own};
 use crate::shell::kernel::packet::{address, nonce, open, send};
 
-/// Number of neighbours that are asked.
 const MOST_ASKED: usize = 3;
 /// The time for which answers are waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// An open question.
 pub(super) struct Asking {
     pub(super) session: Session,
     pub(super) ifindex: u32,

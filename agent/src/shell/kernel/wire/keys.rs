@@ -27,10 +27,7 @@ impl fmt::Debug for Key {
 pub enum Fault {
     /// The name is no number from 1 to 255.
     #[error("the name {name:?} of an entry is no number from 1 to 255")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
     /// The value is not 32 hexadecimal digits.
     #[error("the value of entry {id} is not 32 hexadecimal digits")]
     Value {
@@ -48,7 +45,6 @@ pub enum Fault {
 }
 
 impl Key {
-    /// Makes a new key.
     pub fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; LENGTH];
         getrandom::fill(&mut bytes)?;
@@ -60,7 +56,6 @@ impl Key {
         SipKey::from_bytes(self.0)
     }
 
-    /// Returns the text for the Secret.
     pub fn secret_text(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
@@ -119,12 +114,10 @@ impl Keys {
         self.0.iter().map(|(id, _)| *id).collect()
     }
 
-    /// Returns the key with this number.
     pub fn get(&self, id: KeyId) -> Option<&Key> {
         self.0.iter().find(|(known, _)| *known == id).map(|(_, key)| key)
     }
 
-    /// Returns the keys with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (KeyId, &Key)> {
         self.0.iter().map(|(id, key)| (*id, key))
     }

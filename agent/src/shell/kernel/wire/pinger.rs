@@ -100,12 +100,10 @@ impl Pinger {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gives the witness another plan.
     pub fn set_plan(&self, plan: Plan) {
         self.order(Order::Plan(plan));
     }
 
-    /// Gives the thread other keys.
     pub fn set_keys(&self, keys: Keys) {
         self.order(Order::Keys(keys));
     }

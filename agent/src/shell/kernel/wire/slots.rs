@@ -15,7 +15,6 @@ mod tests;
 /// within the program may still write what it saw of the former owner.
 const REST: Duration = Duration::from_mins(1);
 
-/// The owners of slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     owned: BTreeMap<WireIndexKey, u32>,
@@ -27,11 +26,9 @@ pub(super) struct Slots {
 /// The changes of the index, to be made in this order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Changes {
-    /// Entries to remove.
     pub(super) removed: Vec<WireIndexKey>,
     /// Slots to clear: they get another owner, with another clock.
     pub(super) cleared: Vec<u32>,
-    /// Entries to add.
     pub(super) added: Vec<(WireIndexKey, u32)>,
     /// The number of peers for which there is no slot.
     pub(super) left_out: usize,
@@ -96,7 +93,6 @@ impl Slots {
         changes
     }
 
-    /// Returns the slot of a peer.
     pub(super) fn of(&self, key: WireIndexKey) -> Option<u32> {
         self.owned.get(&key).copied()
     }

@@ -34,14 +34,12 @@ pub(super) struct Heard {
     pub(super) frame: Frame,
 }
 
-/// Outcome of reading a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     /// A poll or an answer to one.
     Frame(Heard),
     /// Another frame, or one whose tag is wrong.
     Refused,
-    /// No frame waits.
     Nothing,
 }
 

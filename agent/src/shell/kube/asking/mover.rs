@@ -21,41 +21,24 @@ use crate::shell::kube::{
 /// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
 pub enum MoveError {
-    /// A VIP without a claim.
     #[error("there is no VirtualIP {vip}; `kubectl get vip` lists those that there are")]
-    Missing {
-        /// The address.
-        vip: IpAddr,
-    },
-    /// A node that does not exist.
+    Missing { vip: IpAddr },
     #[error("there is no node {node:?}; `kubectl get nodes` lists those that there are")]
-    NoNode {
-        /// The name.
-        node: String,
-    },
-    /// No node holds the VIP.
+    NoNode { node: String },
     #[error("no node holds {vip}, so no node can hand it over; `kubectl describe vip {}` says why", object_name(*vip))]
-    Nobody {
-        /// The address.
-        vip: IpAddr,
-    },
+    Nobody { vip: IpAddr },
     /// A refusal of the API server, or a failed request.
     #[error("failed to {what} VirtualIP {vip}")]
     Request {
         /// The operation.
         what: &'static str,
-        /// The address.
         vip: IpAddr,
-        /// The failure.
         #[source]
         source: RequestError,
     },
-    /// The object is no claim.
     #[error("VirtualIP {vip} cannot be read")]
     Unreadable {
-        /// The address.
         vip: IpAddr,
-        /// The reason.
         #[source]
         source: ClaimError,
     },
@@ -69,19 +52,15 @@ pub enum Moved {
         /// The MAC that it answers with.
         mac: MacAddr,
     },
-    /// The holder has refused.
     Refused {
-        /// The reason.
         why: String,
     },
     /// The time is over.
     NotYet {
-        /// The holder.
         holder: String,
     },
 }
 
-/// Asks for moves.
 pub struct Mover(Wishes);
 
 impl Mover {

@@ -33,10 +33,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The deadline of one request.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Reason why there is no overview.
 #[derive(Debug, Error)]
 pub enum OverviewError {
-    /// The API server was not found.
     #[error("failed to find the cluster")]
     Connect(#[from] ConnectError),
     /// The cluster does not know the type.
@@ -44,31 +42,20 @@ pub enum OverviewError {
         "the cluster does not know {resource}: Vipward is not installed there (kubectl apply -k \
          deploy/kubernetes/base), or the kubeconfig {} leads to another cluster", kubeconfig.display()
     )]
-    NotInstalled {
-        /// The type.
-        resource: Resource,
-        /// The kubeconfig in use.
-        kubeconfig: PathBuf,
-    },
+    NotInstalled { resource: Resource, kubeconfig: PathBuf },
     /// The API server refused a list, or could not be reached.
     #[error("failed to list {resource}")]
     List {
-        /// The type.
         resource: Resource,
-        /// The failure.
         #[source]
         source: RequestError,
     },
-    /// A list cannot be read.
     #[error("failed to read the list of {resource}")]
     Unreadable {
-        /// The type.
         resource: Resource,
-        /// The failure.
         #[source]
         source: serde_json::Error,
     },
-    /// The clock could not be read.
     #[error("failed to read the clock")]
     Clock(#[from] nix::Error),
 }

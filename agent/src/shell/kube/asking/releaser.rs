@@ -31,44 +31,28 @@ use crate::shell::kube::{
 /// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
 pub enum ReleaseError {
-    /// An address that is reserved for nobody.
     #[error(
         "{vip} is not reserved for any Service; `vipward pools --addresses` lists the addresses that are"
     )]
-    NotReserved {
-        /// The address.
-        vip: IpAddr,
-    },
+    NotReserved { vip: IpAddr },
     /// An address that its Service asks for by name.
     #[error(
         "Service {service} asks for {vip} by name ({place}), so it would get it again; have it ask for \
          another address, or for none"
     )]
-    AskedByName {
-        /// The address.
-        vip: IpAddr,
-        /// The Service.
-        service: ServiceName,
-        /// Where it asks.
-        place: Place,
-    },
+    AskedByName { vip: IpAddr, service: ServiceName, place: Place },
     /// A refusal of the API server, or a failed request.
     #[error("failed to {what} for {vip}")]
     Request {
         /// The operation.
         what: &'static str,
-        /// The address.
         vip: IpAddr,
-        /// The failure.
         #[source]
         source: RequestError,
     },
-    /// The object is no claim.
     #[error("VirtualIP {vip} cannot be read")]
     Unreadable {
-        /// The address.
         vip: IpAddr,
-        /// The reason.
         #[source]
         source: ClaimError,
     },
@@ -90,7 +74,6 @@ pub enum Released {
     NotYet,
 }
 
-/// Asks for releases.
 pub struct Releaser(Wishes);
 
 impl Releaser {

@@ -42,24 +42,15 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Reason why the Secret was not created, or its key not replaced.
 #[derive(Debug, Error)]
 pub enum WireSecretError {
-    /// The API server was not found.
     #[error("failed to find the cluster")]
     Connect(#[from] ConnectError),
-    /// The Secret exists.
     #[error(
         "Secret {namespace}/{SECRET} exists already: nothing was changed (`vipward wire rotate` replaces \
          its key)"
     )]
-    Exists {
-        /// The namespace.
-        namespace: String,
-    },
-    /// There is no Secret.
+    Exists { namespace: String },
     #[error("there is no Secret {namespace}/{SECRET}: `vipward wire init` creates it")]
-    Missing {
-        /// The namespace.
-        namespace: String,
-    },
+    Missing { namespace: String },
     /// The Secret has no key, or an entry that is none.
     #[error(
         "Secret {namespace}/{SECRET} was edited: {}; nothing was changed (correct it, or delete it and call \
@@ -67,23 +58,17 @@ pub enum WireSecretError {
         fault_text(fault.as_ref())
     )]
     Edited {
-        /// The namespace.
         namespace: String,
         /// The entry. None if there is no key.
         fault: Option<Fault>,
     },
-    /// Another write came in between.
     #[error("another program changed Secret {namespace}/{SECRET} meanwhile: call it again to go on")]
-    Changed {
-        /// The namespace.
-        namespace: String,
-    },
+    Changed { namespace: String },
     /// The API server refused, or could not be reached.
     #[error("failed to {what}")]
     Request {
         /// The operation.
         what: String,
-        /// The failure.
         #[source]
         source: RequestError,
     },
@@ -98,15 +83,11 @@ pub enum WireSecretError {
         id: KeyId,
         /// The former key.
         used: KeyId,
-        /// The nodes.
         missing: Vec<NodeName>,
-        /// The time that they had.
         timeout: Duration,
     },
-    /// No random number could be read.
     #[error("failed to make a key")]
     Random(#[source] getrandom::Error),
-    /// The clock could not be read.
     #[error("failed to read the clock")]
     Clock(#[from] nix::Error),
 }
@@ -138,17 +119,11 @@ pub enum Rotating {
         of: usize,
     },
     /// All agents use it. The other keys go after this time.
-    Used {
-        /// The key.
-        id: KeyId,
-        /// The time.
-        linger: Duration,
-    },
+    Used { id: KeyId, linger: Duration },
     /// The other keys are gone.
     Removed(Vec<KeyId>),
 }
 
-/// Access to the Secret.
 pub struct WireSecret {
     connections: Connections,
     namespace: String,

@@ -26,7 +26,6 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(crate) enum ReadError {
     /// A refusal of the API server, or a failed request.
     Request(RequestError),
-    /// The object is no claim.
     Unreadable(ClaimError),
 }
 
@@ -43,7 +42,6 @@ impl Wishes {
         Ok(Self { connections: Connections::open(&server)? })
     }
 
-    /// Returns the claims.
     pub(crate) fn claims() -> Collection {
         Resource::VirtualIps.collection("")
     }

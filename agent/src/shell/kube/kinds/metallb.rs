@@ -28,7 +28,6 @@ const FROM_POOL: &str = "metallb.io/ip-allocated-from-pool";
 /// The field manager of its controller's statuses: the name of the program.
 const MANAGER: &str = "controller";
 
-/// A type of `MetalLB`'s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MetalLb {
     /// `ipaddresspools`.
@@ -89,7 +88,6 @@ impl MetalLb {
         ForeignObject { version, kind, namespace: namespace.into(), name: name.into(), uid: uid.into() }
     }
 
-    /// Returns the object with this metadata.
     pub(crate) fn object_of(self, metadata: &Meta) -> ForeignObject {
         let text = |text: &Option<Box<str>>| text.clone().unwrap_or_default();
         self.object(&text(&metadata.namespace), &metadata.name, &text(&metadata.uid))

@@ -24,7 +24,6 @@ pub enum Resource {
     ApiServers,
     /// `nodes`.
     Nodes,
-    /// `namespaces`.
     Namespaces,
     /// `servicecidrs.networking.k8s.io`, which Kubernetes has from 1.33 on.
     ServiceCidrs,

@@ -35,7 +35,6 @@ pub(crate) struct Read {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// Reads the Secret.
 pub(crate) fn read(object: &str) -> Result<Read, serde_json::Error> {
     let Object { metadata, data } = serde_json::from_str(object)?;
     let bytes = |value: &Value| {

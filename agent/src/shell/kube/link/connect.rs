@@ -42,23 +42,18 @@ const READ_BUFFER: usize = 64 * 1024;
 /// Reason why there is no way to the API server.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// A kubeconfig cannot be read.
     #[error("failed to read the kubeconfig {}", path.display())]
     Kubeconfig {
-        /// The file.
         path: PathBuf,
-        /// The failure.
         #[source]
         source: KubeconfigError,
     },
     /// A context of the kubeconfig cannot be used.
     #[error("failed to use {} of the kubeconfig {}", context_text(context.as_deref()), path.display())]
     Context {
-        /// The files.
         path: PathBuf,
         /// The requested context; `None`: the current one.
         context: Option<String>,
-        /// The failure.
         #[source]
         source: KubeconfigError,
     },
@@ -66,10 +61,7 @@ pub enum ConnectError {
     #[error(
         "found no kubeconfig to take the context {context:?} from: give one with --kubeconfig (or KUBECONFIG)"
     )]
-    ContextOfNothing {
-        /// The requested context.
-        context: String,
-    },
+    ContextOfNothing { context: String },
     /// Neither a kubeconfig nor a Pod's service account was found.
     #[error(
         "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or \
@@ -81,19 +73,14 @@ pub enum ConnectError {
         "the API server is to be reached through the proxy {proxy}, which is not supported: remove \
          proxy-url from the kubeconfig"
     )]
-    Proxy {
-        /// The proxy.
-        proxy: String,
-    },
+    Proxy { proxy: String },
     /// Certificates or tokens in files cannot be used.
     #[error(transparent)]
     Credentials(#[from] CredentialError),
-    /// Certificates or tokens cannot be used.
     #[error("failed to set up connections to {server}")]
     Client {
         /// The URL of the API server.
         server: String,
-        /// The failure.
         #[source]
         source: Box<kube::Error>,
     },

@@ -29,42 +29,25 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Time between two log lines about files that stay bad.
 const REMIND_EVERY: Duration = Duration::from_mins(1);
 
-/// Reason why credentials cannot be used.
 #[derive(Debug, Error)]
 pub enum CredentialError {
-    /// A file cannot be read.
     #[error("failed to read {}", path.display())]
     Read {
-        /// The file.
         path: PathBuf,
-        /// The failure.
         #[source]
         source: io::Error,
     },
     /// A file of certificates is cut off, or has something else.
     #[error("a certificate in {} is cut off, or is no PEM", path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A file of certificates has none.
+    Certificate { path: PathBuf },
     #[error("{} has no certificate (in PEM)", path.display())]
-    NoCertificate {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A file has no token.
+    NoCertificate { path: PathBuf },
     #[error("{} has no token: it must be one line of visible characters", path.display())]
-    NoToken {
-        /// The file.
-        path: PathBuf,
-    },
+    NoToken { path: PathBuf },
     /// The files could be read, and what they contain cannot be used.
     #[error("failed to use the credentials {files}")]
     Unusable {
-        /// The files.
         files: String,
-        /// The failure.
         #[source]
         source: Box<kube::Error>,
     },
@@ -114,7 +97,6 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Reads the credentials that `config` names.
     pub(crate) fn read(config: Config, prepare: Prepare) -> Result<Self, CredentialError> {
         let auth = &config.auth_info;
         let named = [&auth.token_file, &auth.client_certificate, &auth.client_key];

@@ -12,7 +12,6 @@ use crate::shell::{logging::causes::causes, pages::metrics::ApiError};
 /// Reason why a request has no good answer.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// A refusal of the API server.
     #[error("{}: {}", status.code, status.message)]
     Refused {
         /// The HTTP status, and the API server's message. An answer of another form has no reason.
@@ -20,12 +19,10 @@ pub enum RequestError {
         /// The time after which the API server allows another attempt.
         retry_after: Option<Duration>,
     },
-    /// No answer came in time.
     #[error("no answer from {server} within {limit:?}")]
     Deadline {
         /// The URL of the API server.
         server: String,
-        /// The deadline.
         limit: Duration,
     },
     /// A connection that failed, or ended before the answer did.
@@ -33,21 +30,16 @@ pub enum RequestError {
     Connection {
         /// The URL of the API server.
         server: String,
-        /// The failure.
         source: ConnectionError,
     },
     /// An answer that is no object, or none of the requested type.
     #[error("the answer cannot be read")]
     Unreadable(#[source] serde_json::Error),
-    /// An answer that is not text.
     #[error("the answer is no UTF-8")]
     NotText(#[source] FromUtf8Error),
     /// An answer that is longer than the API server's longest.
     #[error("the answer is longer than {limit_bytes} bytes")]
-    TooLong {
-        /// The limit.
-        limit_bytes: usize,
-    },
+    TooLong { limit_bytes: usize },
     /// No connection can be set up any more.
     #[error(transparent)]
     Connect(#[from] ConnectError),

@@ -71,7 +71,6 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Forgets the alarms so far.
     pub(crate) fn forget(&mut self) {
         self.heard.mark_unchanged();
     }
@@ -102,7 +101,6 @@ impl Listener {
         self.heard.borrow().lists != self.listed
     }
 
-    /// Notes that a list begins.
     pub(crate) fn begin_list(&mut self) {
         self.listed = self.heard.borrow().lists;
     }

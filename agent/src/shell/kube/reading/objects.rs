@@ -80,7 +80,6 @@ pub(crate) enum ObjectError {
     Claim(#[from] ClaimError),
 }
 
-/// A parsed object.
 pub(crate) struct Parsed {
     pub(crate) identity: Identity,
     pub(crate) seen: Seen,
@@ -88,7 +87,6 @@ pub(crate) struct Parsed {
     pub(crate) is_used: bool,
 }
 
-/// An object's name and version.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     /// `namespace/name`, or the name of an object without a namespace.
@@ -243,7 +241,6 @@ struct ServiceStatus {
     load_balancer: LoadBalancerStatus,
 }
 
-/// Reads a Service.
 pub(crate) fn read_service(object: &str) -> Result<ServiceRecord, serde_json::Error> {
     Ok(service(serde_json::from_str(object)?, Reading::default()))
 }
@@ -291,13 +288,11 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
     }
 }
 
-/// Reads a pool.
 pub(crate) fn read_pool(object: &str) -> Result<PoolRecord, serde_json::Error> {
     let Pool { metadata, spec } = serde_json::from_str(object)?;
     Ok(vip_pool::record(&metadata, spec))
 }
 
-/// Reads an `IPAddressPool`.
 pub(crate) fn read_metallb_pool(object: &str) -> Result<PoolRecord, serde_json::Error> {
     let Foreign { metadata, spec } = serde_json::from_str(object)?;
     Ok(metallb::pool(&metadata, spec))

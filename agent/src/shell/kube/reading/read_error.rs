@@ -36,40 +36,19 @@ impl fmt::Display for Verb {
 /// Reason why objects cannot be read now. The reader tries again.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The CRD is missing.
     #[error("the API server does not know {resource}: kubectl apply -f {CRD_MANIFEST}")]
-    NoDefinition {
-        /// The type.
-        resource: Resource,
-    },
+    NoDefinition { resource: Resource },
     /// A role that does not allow the reading.
     #[error("not allowed to {verb} {resource}; the permissions are in {}: {message}", manifest(*resource))]
-    Forbidden {
-        /// The operation.
-        verb: Verb,
-        /// The type.
-        resource: Resource,
-        /// The API server's message.
-        message: String,
-    },
+    Forbidden { verb: Verb, resource: Resource, message: String },
     /// Credentials that the API server does not accept.
     #[error("the API server does not accept the credentials (to {verb} {resource}): {message}")]
-    Unauthorized {
-        /// The operation.
-        verb: Verb,
-        /// The type.
-        resource: Resource,
-        /// The API server's message.
-        message: String,
-    },
+    Unauthorized { verb: Verb, resource: Resource, message: String },
     /// An API server that cannot be reached, or cannot answer.
     #[error("failed to {verb} {resource}")]
     Failed {
-        /// The operation.
         verb: Verb,
-        /// The type.
         resource: Resource,
-        /// The failure.
         #[source]
         source: RequestError,
     },

@@ -149,7 +149,6 @@ impl From<Closed> for Halt {
     }
 }
 
-/// The end of a watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ended {
     /// An end that lets the next watch go on at the same version.
@@ -255,7 +254,6 @@ impl One {
         }
     }
 
-    /// Lists everything.
     async fn list(&mut self) -> Result<(), Halt> {
         self.alarm.begin_list();
         self.delivery.begin_list();

@@ -40,7 +40,6 @@ struct Spec {
     lease_duration_seconds: Option<u64>,
 }
 
-/// A candidate for the lead of the controllers.
 pub struct Candidate {
     election: Election,
     name: String,
@@ -63,7 +62,6 @@ impl Candidate {
         })
     }
 
-    /// Returns true if this process leads.
     pub fn leads(&self, now: Monotonic) -> bool {
         self.election.leads(now)
     }

@@ -24,7 +24,6 @@ pub enum IngressError {
     /// Another field manager has written another address.
     #[error("the status of Service {service} is written by {}; nothing was changed", managers_text(managers))]
     Conflict {
-        /// The Service.
         service: ServiceName,
         /// The other field managers that the API server names.
         managers: Vec<String>,
@@ -32,9 +31,7 @@ pub enum IngressError {
     /// A refusal of the API server, or a failed request.
     #[error("failed to write the status of Service {service}")]
     Failed {
-        /// The Service.
         service: ServiceName,
-        /// The failure.
         #[source]
         source: RequestError,
     },

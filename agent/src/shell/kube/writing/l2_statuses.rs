@@ -47,12 +47,9 @@ struct Status {
     owner: Option<(IpAddr, Arc<str>)>,
 }
 
-/// An address that this node holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeldVip {
-    /// The Services that have it.
     pub services: Vec<ServiceName>,
-    /// The interface.
     pub interface: Arc<str>,
     /// The uid of its `VirtualIP`.
     pub uid: Option<Arc<str>>,
@@ -103,7 +100,6 @@ impl L2Statuses {
         }
     }
 
-    /// Returns the addresses that this node holds.
     pub fn held(&self) -> impl Iterator<Item = (IpAddr, &HeldVip)> {
         self.held.iter().map(|(vip, held)| (*vip, held))
     }

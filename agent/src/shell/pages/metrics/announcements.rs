@@ -48,7 +48,6 @@ impl AnnouncementMetrics {
         );
     }
 
-    /// Counts a round that was sent.
     pub fn sent(&self, vip: IpAddr) {
         self.rounds.get_or_create(&SENT).inc();
         *self.by_vip().entry(vip).or_default() += 1;

@@ -13,7 +13,6 @@ pub enum Lane {
     Renewals,
     /// Leases of others.
     Leases,
-    /// Claims.
     Claims,
     /// Conditions of claims.
     Conditions,
@@ -22,7 +21,6 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// All lanes.
     pub const ALL: [Self; 5] = [Self::Renewals, Self::Leases, Self::Claims, Self::Conditions, Self::Statuses];
 
     /// Returns the name for people.
@@ -52,11 +50,8 @@ pub enum ApiError {
     Refused,
     /// 5xx.
     Server,
-    /// No answer in time.
     Deadline,
-    /// The connection failed.
     Connection,
-    /// The answer could not be read.
     Unreadable,
 }
 
@@ -93,7 +88,6 @@ struct LaneLabels {
     lane: &'static str,
 }
 
-/// Requests to the API server.
 #[derive(Clone, Debug)]
 pub struct ApiMetrics {
     requests: Family<RequestLabels, Counter>,

@@ -25,7 +25,6 @@ const BUCKETS: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0, 6
 
 /// What has become of the write of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Reserved {
     Ok,
     Freed,
@@ -62,7 +61,6 @@ struct Labels {
 pub struct ControllerSnapshot {
     /// Its name as a candidate.
     pub name: String,
-    /// True if it leads.
     pub leads: bool,
     /// The pools' addresses, which the leader alone knows.
     pub pools: Vec<(Arc<str>, BTreeMap<pools::Family, Counts>)>,
@@ -72,9 +70,7 @@ pub struct ControllerSnapshot {
     pub metallb: String,
 }
 
-/// The metrics of a controller.
 pub struct ControllerMetrics {
-    /// Requests to the API server.
     pub api: ApiMetrics,
     reservations: Family<Labels, Counter>,
     assignments: Histogram,
@@ -103,7 +99,6 @@ impl Default for ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    /// Counts the write of a reservation.
     pub fn reserved(&self, result: Reserved) {
         self.reservations.get_or_create(&result.labels()).inc();
     }
@@ -113,7 +108,6 @@ impl ControllerMetrics {
         self.assignments.observe(took.as_secs_f64());
     }
 
-    /// Returns the page.
     pub fn page(&self, format: Format, snapshot: ControllerSnapshot) -> Result<String, fmt::Error> {
         let mut now = Registry::with_prefix(PREFIX);
         let theirs = snapshot.metallb.clone();

@@ -17,7 +17,6 @@ mod tests;
 pub struct MetalLbSnapshot {
     /// The VIPs that this node holds, with their Services.
     pub announced: BTreeMap<IpAddr, Vec<ServiceName>>,
-    /// True if the objects were listed.
     pub is_loaded: bool,
     /// True if some cannot be read now.
     pub is_stale: bool,

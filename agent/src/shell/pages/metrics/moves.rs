@@ -25,7 +25,6 @@ impl From<Cause> for Labels {
     }
 }
 
-/// Moves to this node.
 #[derive(Clone, Debug)]
 pub struct MoveMetrics {
     moves: Family<Labels, Counter>,

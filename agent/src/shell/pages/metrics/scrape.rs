@@ -48,7 +48,6 @@ impl Mode {
 /// The state that the event loop has in memory.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// This node's name.
     pub node: String,
     /// The source of the VIPs.
     pub mode: Mode,
@@ -61,9 +60,7 @@ pub struct Snapshot {
     pub interfaces: Vec<InterfaceSnapshot>,
     /// The VIPs, with the entries that this node wants.
     pub vips: Vec<VipSnapshot>,
-    /// The claims of the cluster.
     pub claims: Option<ClaimSnapshot>,
-    /// Wire failover, in a cluster.
     pub wire: Option<WireSnapshot>,
     /// What there is instead of `MetalLB`.
     pub metallb: Option<MetalLbSnapshot>,
@@ -76,9 +73,7 @@ pub struct Snapshot {
 /// An interface that the program is, or should be, attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InterfaceSnapshot {
-    /// Its ifindex.
     pub ifindex: u32,
-    /// Its name.
     pub interface: String,
     /// The interface whose program sees its frames, if it has none of its own.
     pub through: Option<u32>,
@@ -94,10 +89,8 @@ pub struct InterfaceSnapshot {
     pub seen: Option<Interface>,
 }
 
-/// A VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VipSnapshot {
-    /// The address.
     pub vip: IpAddr,
     /// The entry that this node is to have for it.
     pub entry: Entry,
@@ -116,7 +109,6 @@ pub struct ClaimSnapshot {
     pub nodes_alive: usize,
 }
 
-/// A scrape.
 #[derive(Debug)]
 pub(super) struct Scrape {
     kernel: Option<Contents>,

@@ -10,7 +10,6 @@ use prometheus_client::{
 #[cfg(test)]
 mod tests;
 
-/// A text format of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// `OpenMetrics` 1.0.

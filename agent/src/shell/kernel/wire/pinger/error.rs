@@ -13,30 +13,22 @@ pub enum PingerError {
     /// The maps cannot be read or written.
     #[error("failed to {operation}")]
     Maps {
-        /// The operation.
         operation: &'static str,
-        /// The cause.
         #[source]
         source: BpfError,
     },
-    /// A system call failed.
     #[error("failed to {operation}")]
     System {
-        /// The operation.
         operation: &'static str,
-        /// The kernel's error.
         #[source]
         source: Errno,
     },
-    /// The thread cannot be started.
     #[error("failed to start the thread")]
     Thread(#[source] io::Error),
-    /// It has panicked.
     #[error("the thread has panicked: {0}")]
     Panicked(Panic),
 }
 
-/// The message of a panic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panic(pub(super) String);
 

@@ -11,7 +11,6 @@ use vipward_core::{
 
 use crate::shell::kernel::{bpf::WireMaps, wire::slots::Slots};
 
-/// Returns the index of an interface of the plan.
 pub(super) fn index_of(interfaces: &[(Arc<str>, u32)], name: &str) -> Option<u32> {
     interfaces.iter().find(|(known, _)| **known == *name).map(|(_, index)| *index)
 }

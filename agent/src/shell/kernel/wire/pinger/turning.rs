@@ -51,13 +51,9 @@ const SHOW: Duration = Duration::from_secs(1);
 /// The state of the thread, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
-    /// The rights of the thread.
     pub urgency: Urgency,
-    /// The traffic with each peer.
     pub traffic: Vec<Traffic>,
-    /// The counts of the witness.
     pub counts: Counts,
-    /// Frames that could not be sent.
     pub unsent: u64,
     /// Frames that came to the agent and were not for it, or had a wrong tag.
     pub refused: u64,
@@ -71,7 +67,6 @@ pub(super) enum Order {
     Keys(Keys),
 }
 
-/// The state of the thread.
 pub(super) struct Turning {
     witness: Witness,
     keys: Keys,

@@ -84,7 +84,6 @@ async fn cable(lan: &Lan) -> (u32, u32) {
     (v, w)
 }
 
-/// Waits for what comes next.
 fn next(socket: &WireSocket, keys: &Keys) -> Next {
     let end = Instant::now() + Duration::from_secs(5);
     while Instant::now() < end {

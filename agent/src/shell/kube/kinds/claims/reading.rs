@@ -33,12 +33,8 @@ pub enum ClaimError {
     /// Text that is no object, or an object of another type.
     #[error("it is no VirtualIP")]
     Json(#[from] serde_json::Error),
-    /// A name that no VIP has.
     #[error("its name {name:?} is no address in the form of such names")]
-    Name {
-        /// The name.
-        name: String,
-    },
+    Name { name: String },
 }
 
 #[derive(Deserialize)]
@@ -137,7 +133,6 @@ pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
     Ok((record, known))
 }
 
-/// Returns the conditions of an object.
 pub(super) fn conditions(object: &str) -> Result<Vec<Condition>, ClaimError> {
     Ok(serde_json::from_str::<Object<'_>>(object)?.status().conditions)
 }

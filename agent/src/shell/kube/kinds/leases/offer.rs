@@ -23,7 +23,6 @@ struct Text {
     keys: Vec<u8>,
 }
 
-/// Returns the text of an offer.
 pub(super) fn text(offer: &Offer) -> String {
     let Offer { wid, mode, round, invited, set, need, keys } = offer;
     let wids = |wids: &[Wid]| wids.iter().map(ToString::to_string).collect();

@@ -40,7 +40,6 @@ impl Delivery {
         Self { resource, reading, kube, seen, names: BTreeMap::new(), failing: None, was_busy: false }
     }
 
-    /// Notes that a list begins.
     pub(super) fn begin_list(&mut self) {
         self.names.values_mut().for_each(|is_listed| *is_listed = false);
     }

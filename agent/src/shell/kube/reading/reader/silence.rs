@@ -28,12 +28,10 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// Notes that the watch begins.
     pub(super) fn begin(&mut self, renewals: u64) {
         self.renewals = renewals;
     }
 
-    /// Notes an event.
     pub(super) fn heard(&mut self, renewals: u64) {
         *self = Self { lively: true, times: 0, renewals };
     }

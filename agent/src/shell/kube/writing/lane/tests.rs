@@ -7,7 +7,6 @@ use super::*;
 /// The first number of jobs that can wait.
 const PATIENT: u8 = 100;
 
-/// Returns the results of `jobs` in one lane.
 async fn results(jobs: &[(u8, u8)], limit: Limit, work: impl AsyncFn(u8) -> Option<u8>) -> Vec<u8> {
     let (sender, receiver) = mpsc::unbounded_channel();
     for job in jobs {

@@ -33,7 +33,6 @@ mod tests;
 /// Number of attempts to show a finding on a claim that changes meanwhile.
 const SHOW_ATTEMPTS: usize = 3;
 
-/// A request about a claim.
 pub(super) enum ClaimJob {
     Write(ClaimWrite),
     Delete { vip: IpAddr, expected: Version },

@@ -14,7 +14,6 @@ use crate::shell::kube::{
     link::call::Call,
 };
 
-/// A request about a Lease.
 pub(super) enum LeaseJob {
     Write(Box<LeaseWrite>),
     Read(NodeName),

@@ -18,20 +18,15 @@ pub struct Found(pub Option<Box<ClaimRecord>>);
 /// The outcome of a request.
 #[derive(Debug)]
 pub enum Reply {
-    /// An event for the ownership engine.
     Ownership(Event),
     /// The outcome of showing a finding on a claim.
     Shown {
-        /// The claim's VIP.
         vip: IpAddr,
-        /// The finding.
         finding: Finding,
-        /// The outcome.
         outcome: Outcome<ClaimRecord>,
     },
     /// The outcome of writing the reservation of an address.
     Reserved {
-        /// The write.
         write: Box<ReservationWrite>,
         /// The outcome: the object now, or none if there is none any more.
         outcome: Outcome<Option<Box<ClaimRecord>>>,
@@ -40,9 +35,7 @@ pub enum Reply {
     },
     /// The outcome of writing or clearing the status of a Service.
     Ingress {
-        /// The Service.
         service: ServiceName,
-        /// The outcome.
         result: Result<(), IngressError>,
     },
 }

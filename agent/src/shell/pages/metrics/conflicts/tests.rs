@@ -15,7 +15,6 @@ fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// Returns a conflict with these offenders.
 fn conflict(key: VipKey, offenders: &[u8]) -> Conflict {
     let now = Monotonic::default();
     let offender = |last: &u8| Offender {
