@@ -1,8 +1,44 @@
-//! Parts of the agent, each composed of machines: inputs go in, effects come out in their order.
+//! The agent: one state machine that composes all others.
+//!
+//! [`Agent::on`] takes an input and returns effects. The caller carries them out in their order, and
+//! passes every result on before any other input. So the order of everything is decided here.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
+//! - [`segment`]: announcements, probes, conflicts and yielded VIPs.
+//! - [`host`]: rounds that bring the kernel to the desired state.
+//! - [`memberships`]: the groups of neighbour solicitations.
+//! - [`answers`]: the VIPs that this node is said to hold and does not answer for.
+//! - `shared`: the right to announce a VIP, by the pinned maps.
+//! - `sight`: whether the program sees the frames of the segments.
+//! - `effect`: what the agent wants done.
+//! - [`cluster`]: the engine and the Services, and the events that they pass to each other.
+//! - `input`: inputs, and the results of effects.
+//! - `file`: the heartbeat of a standalone agent.
+//! - `source`: a file or a cluster.
+//! - `work`: what has begun and waits for a result.
+//! - `composed`: the agent, and the steps of its work.
 
 pub mod answers;
+pub mod cluster;
+mod composed;
+mod effect;
+mod file;
 #[cfg(test)]
 mod fixtures;
 pub mod host;
+mod input;
 pub mod memberships;
 pub mod segment;
+mod shared;
+mod sight;
+mod source;
+mod work;
+
+pub use self::{
+    composed::{Agent, Start},
+    effect::{Cluster as ClusterEffect, Effect, Line, Request},
+    file::File as FileSource,
+    input::{Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Unwritten},
+    shared::Shared,
+    source::Source,
+};

@@ -7,14 +7,17 @@
 mod tests;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::IpAddr,
     time::Duration,
 };
 
-use vipward_common::{FenceState, MacAddr, SeenEntry};
+use vipward_common::{FenceState, MacAddr, SeenEntry, VipKey};
 
-use super::{host::Host, segment::Segment};
+use super::{
+    host::{Host, RETRY},
+    segment::Segment,
+};
 use crate::{
     base::time::Monotonic,
     host::{
@@ -28,6 +31,9 @@ use crate::{
 
 /// Least time between two examinations.
 const PACE: Duration = Duration::from_millis(500);
+
+/// Most VIPs whose entries are read at once: those of very many would take megabytes.
+const PART: usize = 1_024;
 
 /// State that the answers for all VIPs depend on.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,21 +133,16 @@ impl Answers {
         self.next <= now
     }
 
-    /// Examines the marked VIPs, and `left_behind`, those of ended sessions. `said` returns the VIPs that
-    /// are said to be held, among some or all. `read` returns the entry of a VIP on an interface, as it
-    /// counts now: of very many VIPs, all at once would take megabytes.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `read` does.
-    pub fn examine<E>(
+    /// Begins an examination of the marked VIPs, and of `left_behind`, those of ended sessions. `said`
+    /// returns the VIPs that are said to be held, among some or all.
+    pub fn begin(
         &mut self,
         surroundings: Surroundings,
         left_behind: Vec<IpAddr>,
         said: impl FnOnce(Option<&BTreeSet<IpAddr>>) -> BTreeMap<IpAddr, Said>,
-        read: impl Fn(u32, IpAddr) -> Result<Option<SeenEntry>, E>,
-        (known, now): (&Known<'_>, Monotonic),
-    ) -> Result<Examined, E> {
+        segment: &Segment,
+        now: Monotonic,
+    ) -> Examination {
         self.next = now + PACE;
         let all =
             std::mem::take(&mut self.all) || self.seen.as_ref().is_none_or(|seen| *seen != surroundings);
@@ -149,47 +150,96 @@ impl Answers {
         looked_at.extend(left_behind);
         let mut said = said((!all).then_some(&looked_at));
         // A VIP that waits until its address is known to be free is not held yet.
-        let held_back: BTreeSet<IpAddr> = known.segment.held_back().collect();
+        let held_back: BTreeSet<IpAddr> = segment.held_back().collect();
         said.retain(|vip, _| !held_back.contains(vip));
         if all {
             looked_at.extend(said.keys().copied());
             looked_at.extend(self.silences.all());
         }
-        let mut over = Vec::new();
-        for vip in &looked_at {
-            let why = match said.get(vip) {
+        let left = looked_at.iter().copied().collect();
+        Examination { surroundings, said, looked_at, left, part: Vec::new(), over: Vec::new() }
+    }
+
+    /// Examines a part of the VIPs. `entries` has those of [`Examination::next_part`] that exist, as they
+    /// count now.
+    pub fn on_entries(
+        &mut self,
+        examination: &mut Examination,
+        entries: &BTreeMap<VipKey, SeenEntry>,
+        (known, now): (&Known<'_>, Monotonic),
+    ) {
+        for vip in std::mem::take(&mut examination.part) {
+            let why = match examination.said.get(&vip) {
                 None => None,
                 Some(Said::Ended(node)) => Some(Unanswered::SessionEnded(node.clone())),
                 Some(Said::Here { taken }) => {
-                    why_silent(*vip, *taken, &surroundings, &read, known)?.map(Unanswered::Silent)
+                    why_silent(vip, *taken, &examination.surroundings, entries, known).map(Unanswered::Silent)
                 }
             };
-            if self.silences.note(*vip, why, now) {
-                over.push(*vip);
+            if self.silences.note(vip, why, now) {
+                examination.over.push(vip);
             }
         }
+    }
+
+    /// Gives an examination up, since the fence or the entries could not be read. All VIPs are examined
+    /// at the next attempt.
+    pub fn give_up(&mut self, now: Monotonic) {
+        self.all = true;
+        self.next = now + RETRY;
+    }
+
+    /// Ends an examination.
+    pub fn end(&mut self, examination: Examination, now: Monotonic) -> Examined {
+        let Examination { surroundings, mut looked_at, over, .. } = examination;
         self.seen = Some(surroundings);
         let begun = self.silences.on_tick(now);
         looked_at.extend(&begun);
-        Ok(Examined { all: looked_at, begun, over })
+        Examined { all: looked_at, begun, over }
+    }
+}
+
+/// An examination that goes on.
+#[derive(Debug)]
+pub struct Examination {
+    surroundings: Surroundings,
+    said: BTreeMap<IpAddr, Said>,
+    looked_at: BTreeSet<IpAddr>,
+    left: VecDeque<IpAddr>,
+    part: Vec<IpAddr>,
+    over: Vec<IpAddr>,
+}
+
+impl Examination {
+    /// Returns the keys of the entries to read next, of very many VIPs a part. Returns `None` when no VIP
+    /// is left. [`Answers::on_entries`] follows.
+    pub fn next_part(&mut self) -> Option<Vec<VipKey>> {
+        let number = self.left.len().min(PART);
+        self.part = self.left.drain(..number).collect();
+        let is_here = |vip: &&IpAddr| matches!(self.said.get(vip), Some(Said::Here { .. }));
+        let keys =
+            self.part.iter().filter(is_here).flat_map(|vip| {
+                self.surroundings.interfaces.keys().map(|ifindex| VipKey::new(*ifindex, *vip))
+            });
+        (number > 0).then(|| keys.collect())
     }
 }
 
 /// Returns the reason why this node does not answer for a VIP that it is said to hold. Returns `None` if
 /// it does.
-fn why_silent<E>(
+fn why_silent(
     vip: IpAddr,
     taken: bool,
     surroundings: &Surroundings,
-    read: impl Fn(u32, IpAddr) -> Result<Option<SeenEntry>, E>,
+    entries: &BTreeMap<VipKey, SeenEntry>,
     known: &Known<'_>,
-) -> Result<Option<String>, E> {
+) -> Option<String> {
     let (mut silent, mut given_to) = (None, None);
     for (ifindex, (own, trouble)) in &surroundings.interfaces {
-        let Some(seen) = read(*ifindex, vip)? else { continue };
+        let Some(seen) = entries.get(&VipKey::new(*ifindex, vip)) else { continue };
         let trouble = trouble.or((seen.mac != *own).then_some(InterfaceFault::OtherMac));
         match Part::of(seen.role, surroundings.fence, trouble) {
-            Part::Held | Part::Handover => return Ok(None),
+            Part::Held | Part::Handover => return None,
             Part::Silent(why @ Silence::Fence) => silent = Some(why.name().to_owned()),
             Part::Silent(why @ Silence::Interface(_)) => {
                 silent = Some(format!("{}: {}", known.view.name_of(*ifindex), why.name()));
@@ -198,7 +248,7 @@ fn why_silent<E>(
             Part::Foreign => {}
         }
     }
-    Ok(Some(silent.unwrap_or_else(|| no_entry(vip, taken, given_to, surroundings, known))))
+    Some(silent.unwrap_or_else(|| no_entry(vip, taken, given_to, surroundings, known)))
 }
 
 /// Returns the reason why no entry answers for a VIP that this node is said to hold.

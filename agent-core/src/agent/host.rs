@@ -284,35 +284,38 @@ impl Host {
         End { changes, problems }
     }
 
-    /// Plans a round for some VIPs, whose entries were read, and leaves all else as it is. Yielded VIPs
-    /// are taken back: the caller has checked their holder. `record` returns the program's record at a
-    /// slot, if any VIP was ever yielded.
-    ///
-    /// # Errors
-    ///
-    /// Fails if `record` does.
-    pub fn plan_some<E>(
-        &mut self,
-        vips: &BTreeSet<IpAddr>,
-        (entries, placement): (BTreeMap<VipKey, VipEntry>, Placement),
-        (attached, max_slots): (&BTreeSet<u32>, u32),
-        record: Option<impl Fn(u32) -> Result<Yield, E>>,
-        context: &Context<'_>,
-    ) -> Result<SomeRound, E> {
-        self.settled = None;
-        let Placement { mut desired, left_out, .. } = placement;
-        leave_out(&mut desired, attached, context);
+    /// Returns the slots whose records must be read for a round for some VIPs, whose entries were read: as
+    /// [`Host::slots_of`] does.
+    pub fn slots_of_some(&self, entries: &BTreeMap<VipKey, VipEntry>, new: usize, max: u32) -> BTreeSet<u32> {
+        let reserved = self.reserved(entries);
+        let free = (0..max).filter(|slot| !reserved.contains(*slot)).take(new);
+        entries.values().map(|entry| entry.slot).chain(free).collect()
+    }
+
+    /// Returns the slots of all other entries.
+    fn reserved(&self, entries: &BTreeMap<VipKey, VipEntry>) -> Slots {
         let mut reserved = self.slots.clone();
         for entry in entries.values() {
             reserved.remove(entry.slot);
         }
-        let mut yields = BTreeMap::new();
-        if let Some(record) = record {
-            let free = (0..max_slots).filter(|slot| !reserved.contains(*slot)).take(desired.entries.len());
-            for slot in entries.values().map(|entry| entry.slot).chain(free) {
-                yields.insert(slot, record(slot)?);
-            }
-        }
+        reserved
+    }
+
+    /// Plans a round for some VIPs, whose entries were read, and leaves all else as it is. Yielded VIPs
+    /// are taken back: the caller has checked their holder. `yields` has the program's records at their
+    /// slots, if any VIP was ever yielded.
+    pub fn plan_some(
+        &mut self,
+        vips: &BTreeSet<IpAddr>,
+        (entries, placement): (BTreeMap<VipKey, VipEntry>, Placement),
+        (attached, max_slots): (&BTreeSet<u32>, u32),
+        yields: BTreeMap<u32, Yield>,
+        context: &Context<'_>,
+    ) -> SomeRound {
+        self.settled = None;
+        let Placement { mut desired, left_out, .. } = placement;
+        leave_out(&mut desired, attached, context);
+        let reserved = self.reserved(&entries);
         let observed = Observed {
             entries,
             yields,
@@ -329,7 +332,7 @@ impl Host {
         let mut actions = plan::plan(&desired, &observed, true);
         // All other state is as it was observed.
         actions.retain(|action| action.key().is_some());
-        Ok(SomeRound { actions, observed, desired, left_out, unchanged })
+        SomeRound { actions, observed, desired, left_out, unchanged }
     }
 
     /// Ends a round for some VIPs. If the round could not be planned, `round` has the reason.

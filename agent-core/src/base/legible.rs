@@ -11,6 +11,8 @@ mod tests;
 
 /// Largest number of characters of a value that a message shows.
 const MOST_SHOWN: usize = 200;
+/// Length of the longest message of a condition, in characters.
+pub const MAX_MESSAGE: usize = 32_768;
 
 /// The beginning of a value: its first 200 characters, if nothing else is said. `Debug` writes them in
 /// quotes, `Display` without. Both escape them as [`Legible`] does.
@@ -58,6 +60,15 @@ impl<T: fmt::Display> fmt::Display for Legible<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(Escaping(f), "{}", self.0)
     }
+}
+
+/// Returns the part of `text` that fits a condition's message, made legible.
+pub fn message(text: &str) -> String {
+    let mut text = Legible(text).to_string();
+    if let Some((end, _)) = text.char_indices().nth(MAX_MESSAGE) {
+        text.truncate(end);
+    }
+    text
 }
 
 struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);

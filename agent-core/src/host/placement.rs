@@ -165,7 +165,7 @@ pub fn peers<'a>(
 /// ```
 pub fn place<'a>(
     selection: &Selection<'_>,
-    vips: impl ExactSizeIterator<Item = Wanted<'a>> + Clone,
+    vips: impl Iterator<Item = Wanted<'a>> + Clone,
     view: &NetView,
     placed: &BTreeMap<IpAddr, u32>,
     is_there: &dyn Fn(&VipKey) -> bool,

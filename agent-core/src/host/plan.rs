@@ -203,7 +203,10 @@ pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool
         }
         let silent = match observed.entries.get(key) {
             None => None,
-            Some(found) if found.role == Role::Foreign => Some(as_found(found)),
+            Some(found) if found.role == Role::Foreign => {
+                let peer = observed.yielded_to(found).filter(|_| !observed.asked.contains(&key.addr));
+                Some(peer.map_or_else(|| as_found(found), |mac| DesiredEntry::new(Role::Foreign, mac)))
+            }
             Some(found) => match observed.yielded_to(found).filter(|_| reclaim) {
                 Some(mac) => Some(DesiredEntry::new(Role::Foreign, mac)),
                 None => return true,

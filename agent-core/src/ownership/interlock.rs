@@ -27,7 +27,7 @@ mod tests;
 /// Reason that the engine gets for a request that was not sent.
 const NOT_SENT: &str = "not sent, since this node's own entry could not be changed";
 
-/// Step for the shell to take.
+/// Step for the agent to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Write the entries of these VIPs as last commanded.

@@ -40,7 +40,7 @@ impl fmt::Display for Asked {
 }
 
 /// Change to be logged.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum News {
     /// The API server refuses the request, with this message.
     Refused(Asked, Arc<str>),

@@ -30,6 +30,32 @@ impl Finding {
     }
 }
 
+/// The aspect of a claim that a finding is about. Each is written on its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Aspect {
+    /// The other hosts that claim the VIP.
+    Conflict,
+    /// The answers for the VIP, or the reason why there are none.
+    Answers,
+}
+
+impl Aspect {
+    /// Returns the name that logs use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::Answers => "answers",
+        }
+    }
+
+    pub const fn of(finding: &Finding) -> Self {
+        match finding {
+            Finding::Conflict(_) => Self::Conflict,
+            Finding::Answers(..) => Self::Answers,
+        }
+    }
+}
+
 /// What a claim's object shows before a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Before {

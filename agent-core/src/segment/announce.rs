@@ -102,6 +102,14 @@ pub enum Command {
     Repeat { key: VipKey, mac: MacAddr, former: MacAddr },
 }
 
+impl Command {
+    pub const fn key(&self) -> VipKey {
+        match self {
+            Self::Send { key, .. } | Self::Repeat { key, .. } => *key,
+        }
+    }
+}
+
 /// Kind of an announcement. The smallest leaves first: the first round of each VIP, its repetitions for
 /// the former holder, then those after a failover, then corrections of another host's claim, then repetitions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,7 +1,5 @@
 mod yielding;
 
-use std::convert::Infallible;
-
 use ipnet::IpNet;
 use vipward_common::EventKind;
 
@@ -116,11 +114,12 @@ impl Node {
         let entries: BTreeMap<_, _> =
             self.entries.iter().filter(is_one).map(|(key, entry)| (*key, *entry)).collect();
         let placement = self.place(&plan::placed(&entries), Some(&vips));
-        let record = |slot| Ok::<_, Infallible>(self.records.get(&slot).copied().unwrap_or_default());
-        let record = (!self.records.is_empty()).then_some(record);
+        let slots = self.host.slots_of_some(&entries, placement.desired.entries.len(), MOST);
+        let record = |slot: u32| Some((slot, *self.records.get(&slot)?));
+        let yields = slots.into_iter().filter_map(record).collect();
         let what = (entries, placement);
-        let round = self.host.plan_some(&vips, what, (&self.attached, MOST), record, &self.site.context());
-        let mut round = round.expect("invariant: reading cannot fail");
+        let mut round =
+            self.host.plan_some(&vips, what, (&self.attached, MOST), yields, &self.site.context());
         let written = self.apply(round.actions(), failing);
         for vip in failing {
             round.failed(key(*vip).addr, failure(Left::Silent));

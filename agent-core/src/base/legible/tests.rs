@@ -40,3 +40,9 @@ fn an_excerpt_is_short_and_legible_with_quotes_and_without() {
     assert_eq!(Excerpt::from(whole.as_str()).to_string(), whole);
     assert_eq!(Excerpt::from(format!("{whole}b").as_str()).to_string(), format!("{whole}…"));
 }
+
+#[test]
+fn the_message_of_a_condition_is_one_line_of_a_limited_length() {
+    assert_eq!(message("a\nb \x1b[31m"), r"a\nb \u{1b}[31m");
+    assert_eq!(message(&"\n".repeat(MAX_MESSAGE)).chars().count(), MAX_MESSAGE);
+}

@@ -1,227 +1,190 @@
-//! The event loop in a cluster: passes the API server's objects to
-//! the core, and carries out its commands.
+//! A cluster's agent: reads and writes the API server's objects for the agent, and carries out its effects
+//! on the cluster.
 //!
-//! Other tasks read and write objects. This task alone decides and
-//! changes the maps. It never waits for a request.
+//! Other tasks read and write objects. The event loop never waits for a request.
 
-mod aspect;
-mod conflicts;
-mod execute;
 mod failover;
-mod intake;
-mod interfaces;
-mod messages;
-mod probing;
-mod showing;
-mod source;
-mod start;
-mod wire;
+mod news;
 
-use std::{collections::BTreeSet, future::pending, io};
+use std::{collections::BTreeSet, future::pending, path::PathBuf, time::Duration};
 
-use nix::unistd::gethostname;
-use tokio::task::{self, JoinHandle};
+use tokio::{
+    sync::mpsc,
+    task::{self, JoinHandle},
+};
 use tracing::{error, info};
-use vipward_common::{EventKind, MacAddr};
 use vipward_core::{
-    host::net::Vital,
-    ownership::{self, StopReason, Wire},
-    services,
+    agent::{Agent, ClusterEffect as Effect, Request, cluster::Input},
+    base::time::Monotonic,
+    liveness::{Finding, Word},
+    ownership::{Event, StopReason},
+    reports::outbox::{self, Object},
 };
 
-use self::{
-    failover::found,
-    source::Cluster,
-    start::{ownership_settings, start},
-};
-use super::{
-    error::{RunError, system},
-    event_loop::EventLoop,
-    inputs::Heard,
-    starting::{Desk, check_host},
-    timing::now,
-};
-use crate::{
-    cli::KubernetesArgs,
-    shell::{
-        kernel::bpf::{self, Loader},
-        kube::{ConnectError, find_reason},
-        logging::causes::chain,
-        pages::metrics::Mode,
+pub(super) use self::{failover::Failover, news::News};
+use super::error::RunError;
+use crate::shell::{
+    kernel::bpf::DataPlane,
+    kube::{
+        Bulletin, ConnectError, HeldVip, Kube, L2Statuses, Reader, Reply, Requests, Resource, Seen,
+        find_reason,
     },
+    logging::causes::chain,
+    pages::metrics::MoveMetrics,
 };
 
-/// Runs the agent of a cluster's node until a signal ends it.
-pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
-    let loader = Loader::new();
-    let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
-    let node = args.node_name.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
-    if args.services.metallb && args.without_controller {
-        return Err(RunError::NoPools);
-    }
-    let settings = ownership_settings(&args, &node)?;
-    let _lock = check_host(&args.plane.pins)?;
-    let pod = args.pod_address.and_then(|pod| pod.0);
-    let desk = Desk::open(Mode::Kubernetes, &args.pages, pod).await?;
-    let mut event_loop = Box::pin(start(&args, loader, settings, desk)).await?;
-    while !event_loop.source.stopped {
-        event_loop.turn().await?;
-    }
-    Box::pin(event_loop.end()).await
+/// Longest time for which claims are expected to be late while very many are written.
+const LONGEST_CROWD: Duration = Duration::from_mins(5);
+
+/// The open objects of a cluster's agent.
+pub(super) struct Cluster {
+    pub(super) kube: Kube,
+    pub(super) requests: Requests,
+    pub(super) replies: mpsc::Receiver<Reply>,
+    pub(super) seen: mpsc::Receiver<Seen>,
+    pub(super) reader: Reader,
+    /// The types that are read.
+    pub(super) resources: Vec<Resource>,
+    /// Types that have been listed at least once.
+    pub(super) listed: BTreeSet<Resource>,
+    /// Types that cannot be read now.
+    pub(super) unreadable: BTreeSet<Resource>,
+    pub(super) bulletin: Bulletin,
+    /// Instead of `MetalLB`.
+    pub(super) l2_statuses: Option<L2Statuses>,
+    /// None if it is off, or could not begin.
+    pub(super) wire: Option<Failover>,
+    pub(super) move_metrics: MoveMetrics,
+    pub(super) pod: Option<String>,
+    pub(super) pin_dir: PathBuf,
+    /// Task that finds out why the agent is to end.
+    pub(super) why: Option<JoinHandle<Result<StopReason, ConnectError>>>,
+    /// True if the reason to end is known.
+    pub(super) is_ending: bool,
+    /// True if the agent knows that nodes write very many claims.
+    pub(super) is_crowded: bool,
 }
 
-impl EventLoop<Cluster> {
-    /// Waits for one thing and handles it.
-    async fn turn(&mut self) -> Result<(), RunError> {
-        let deadline = self.next_deadline();
-        let others = [
-            self.source.engine.next_deadline(),
-            self.source.statuses.next_deadline(),
-            self.source.shown.next_deadline(),
-            self.source.messages.next_deadline(),
-            self.source.services.index().next_deadline(),
-        ];
-        let deadline = others.into_iter().flatten().fold(deadline, Ord::min);
-        let source = &mut self.source;
-        let done = tokio::select! {
-            biased;
-            heard = self.inputs.hear(deadline) => self.on_heard(heard?).await,
-            finding = found(&mut source.wire) => self.on_found(finding).await,
-            Some(reply) = source.replies.recv() => self.on_replies(reply).await,
-            Some(question) = self.questions.recv() => {
-                self.on_question(question);
-                Ok(())
+impl Cluster {
+    /// Carries out an effect on the cluster. Returns its result, if it has one now.
+    pub(super) fn carry_out(
+        &mut self,
+        effect: Effect,
+        plane: &mut DataPlane,
+    ) -> Result<Option<Input>, RunError> {
+        let now = super::timing::now()?;
+        match effect {
+            Effect::Ask(request) => self.ask(request),
+            Effect::ListSlices(service) => {
+                info!(%service, "a Service needs the EndpointSlices; they are read from now on");
+                self.resources.push(Resource::EndpointSlices);
+                self.reader.read(Resource::EndpointSlices);
             }
-            why = found_out(&mut source.why) => self.on_why(why).await,
-            Some(outcome) = source.messages.bulletin.event_written() => {
-                source.messages.bulletin.on_event_written(outcome, now()?);
-                Ok(())
-            }
-            Some(seen) = source.seen.recv() => self.on_seen(seen).await,
-        };
-        done?;
-        self.tell_probed().await
-    }
-
-    async fn on_heard(&mut self, heard: Heard) -> Result<(), RunError> {
-        match heard {
-            Heard::Deadline => {
-                self.decide(ownership::Event::Tick).await?;
-                self.look_for_quiet().await?;
-                self.heed_fence().await?;
-                self.source.write_statuses_due(now()?);
-                let looked_at = self.look_at_answers()?;
-                self.show_answers(&looked_at, now()?);
-                self.show_due()?;
-                let Cluster { engine, services, messages, .. } = &mut self.source;
-                messages.on_time(engine, services.index(), now()?);
-                // The network is observed only then. Other deadlines
-                // may come a thousand times a second.
-                let verifies = self.host.next_deadline() <= now()?;
-                self.on_deadline().await?;
-                if verifies {
-                    self.report_interfaces().await?;
+            Effect::ListAnew => self.kube.list_anew(),
+            Effect::Watch(plan) => {
+                if let Some(wire) = &mut self.wire {
+                    wire.set_plan(plan);
                 }
             }
-            Heard::Stop(signal) => self.on_signal(signal),
-            Heard::Hangup => info!("SIGHUP: there is no file to read again; the cluster is watched"),
-            Heard::Network(changed) => {
-                self.on_network(&changed).await?;
-                self.report_interfaces().await?;
-            }
-            Heard::Events(events) => {
-                self.on_program(&events)?;
-                for event in &events {
-                    let mac = MacAddr(event.sha);
-                    let heard = match event.kind {
-                        EventKind::Contested => Wire::Contested { mac },
-                        EventKind::Moved => Wire::Moved { mac },
-                        // The yield is passed on after it has been read back.
-                        EventKind::Yielded | EventKind::Conflict | EventKind::Sighted | EventKind::Probed => {
-                            continue;
-                        }
-                    };
-                    self.decide(ownership::Event::Wire { vip: event.key().addr, heard }).await?;
+            Effect::SetHeeding(heeds) => return self.set_heeding(heeds, plane),
+            Effect::TellFormer { ifindex, mac, session } => {
+                if let Some(wire) = &self.wire {
+                    wire.tell_former(ifindex, mac, session);
                 }
-                self.tell_engine_of_yields().await?;
             }
-            Heard::Round(report) => self.on_round(&report).await?,
-            Heard::Nothing => {}
+            Effect::ShowHolder(vip, held) => {
+                let uid = self.kube.claim_uid(vip);
+                if let Some(statuses) = &mut self.l2_statuses {
+                    statuses
+                        .show(vip, held.map(|(interface, services)| HeldVip { services, interface, uid }));
+                }
+            }
+            Effect::ForgetHolder(services, node) => {
+                if let Some(statuses) = &self.l2_statuses {
+                    statuses.forget(&services, &node);
+                }
+            }
+            Effect::Post(mut message) => {
+                if let Object::VirtualIp(vip) = message.object {
+                    message.uid = self.kube.claim_uid(vip);
+                }
+                self.bulletin.post(*message, now);
+            }
+            Effect::Problem(service, problem) => self.bulletin.begin(service, problem, now),
+            Effect::ProblemOver(service, problem) => self.bulletin.end(&service, &problem, now),
+            Effect::LeaveStatus(service) => self.bulletin.ingress_left(&service),
+            Effect::Moved(cause) => self.move_metrics.moved(cause),
+            Effect::Took(took) => self.move_metrics.announced(took),
         }
-        Ok(())
+        Ok(None)
     }
 
-    /// Writes the program's yields into the entries, and passes them to the engine.
-    async fn tell_engine_of_yields(&mut self) -> Result<(), RunError> {
-        for (vip, mac) in self.settle_yields().await? {
-            self.decide(ownership::Event::Wire { vip, heard: Wire::Yielded { mac } }).await?;
+    fn ask(&self, request: Request) {
+        let requests = &self.requests;
+        match request {
+            Request::WriteLease(write) => requests.write_lease(write),
+            Request::ReadLease(node) => requests.read_lease(node),
+            Request::WriteClaim(write) => requests.write_claim(write),
+            Request::DeleteClaim(vip, expected) => requests.delete_claim(vip, expected),
+            Request::ReadClaim(vip) => requests.read_claim(vip),
+            Request::Show(vip, finding) => requests.show(vip, finding),
+            Request::WriteStatus { service, addresses: Some(addresses), from_metallb } => {
+                requests.write_ingress(service, addresses, from_metallb);
+            }
+            Request::WriteStatus { service, addresses: None, from_metallb } => {
+                requests.clear_ingress(service, from_metallb);
+            }
         }
-        Ok(())
     }
 
-    /// Ends contests over statuses that have been quiet for long enough.
-    async fn look_for_quiet(&mut self) -> Result<(), RunError> {
-        let now = now()?;
-        let told = self.source.services.on_time(now);
-        let commands = self.serve(told, now);
-        self.execute(commands).await
+    /// Gives the program the keys, or takes them away. Returns what it has heard until then: there may be
+    /// no thread that does.
+    fn set_heeding(&mut self, heeds: bool, plane: &mut DataPlane) -> Result<Option<Input>, RunError> {
+        if let Some(wire) = &mut self.wire {
+            wire.heeds = heeds;
+        }
+        self.write_keys(plane)?;
+        let word = Word::of(plane.maps().wire().told()?);
+        Ok(word.map(|word| Input::Owned(vec![Event::Witnessed(Finding::Ended(word))])))
     }
 
-    /// Lifts the guards over what leads to the API server while this node may be behind: what it knows
-    /// of holders may be untrue by now, and it must be able to learn that.
-    async fn heed_fence(&mut self) -> Result<(), RunError> {
-        let is_behind = self.source.engine.is_behind(now()?);
-        if self.source.services.index().is_behind() == is_behind {
-            return Ok(());
+    /// Writes the keys into the program's map, if it is to have them.
+    fn write_keys(&self, plane: &mut DataPlane) -> Result<(), RunError> {
+        let keys = self.wire.as_ref().filter(|wire| wire.heeds).map(|wire| wire.keys.clone());
+        let keys = keys.unwrap_or_default();
+        let secrets = keys.iter().map(|(id, key)| (id, key.sip()));
+        Ok(plane.maps_mut().wire_mut().set_keys(secrets)?)
+    }
+
+    /// Writes the Events that are due.
+    pub(super) fn on_time(&mut self, agent: &Agent, now: Monotonic) {
+        let Some(cluster) = agent.cluster() else { return };
+        if self.bulletin.next_report().is_some_and(|next| next <= now) {
+            let is_responsible = |service: &_, problem: &_| cluster.is_responsible(service, problem, now);
+            self.bulletin.report(cluster.index(), is_responsible, now);
         }
-        let served = self.source.services.on_event(services::Event::Behind(is_behind));
-        let owned = self.serve(served, now()?);
-        self.execute(owned).await?;
-        let Vital { api_servers, next_hops } = self.source.services.index().vital();
-        let mut guarded: BTreeSet<_> = api_servers.union(&next_hops).copied().collect();
-        guarded.retain(|vip| self.source.assigned.contains_key(vip));
-        if !guarded.is_empty() {
-            self.write_some(&guarded).await;
-        }
-        Ok(())
+        self.bulletin.on_time(now);
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Monotonic> {
+        self.bulletin.next_deadline()
+    }
+
+    /// Returns whether nodes write so many claims that the news of one comes late, if that has changed.
+    pub(super) fn crowded(&mut self) -> Option<bool> {
+        let is_crowded = self.kube.crowded_for().is_some_and(|lasts| lasts < LONGEST_CROWD);
+        (std::mem::replace(&mut self.is_crowded, is_crowded) != is_crowded).then_some(is_crowded)
     }
 
     /// Begins to find out why the agent is to end. That may take seconds, and the agent goes on
     /// meanwhile. Further signals change nothing: the end is near already.
-    fn on_signal(&mut self, signal: &'static str) {
-        if self.source.stopping.is_some() || self.source.why.is_some() {
+    pub(super) fn on_signal(&mut self, signal: &'static str) {
+        if self.is_ending || self.why.is_some() {
             return;
         }
         info!(signal, "signal to end; finding out why");
-        let (kube, pod) = (self.source.kube.clone(), self.source.pod.clone());
-        self.source.why = Some(task::spawn(async move { find_reason(&kube, pod.as_deref()).await }));
-    }
-
-    async fn on_why(&mut self, reason: StopReason) -> Result<(), RunError> {
-        self.source.why = None;
-        self.source.stopping = Some(reason);
-        info!(reason = messages::reason_name(reason), "the agent ends");
-        self.decide(ownership::Event::Stop(reason)).await
-    }
-
-    /// Ends the agent. Withdraws the VIPs and unpins everything if Vipward is uninstalled.
-    async fn end(mut self) -> Result<(), RunError> {
-        match self.source.stopping {
-            Some(StopReason::Uninstall) => {
-                self.withdraw().await?;
-                let pin_dir = self.source.pin_dir.clone();
-                drop(self);
-                for removed in bpf::unload(&pin_dir)? {
-                    info!(removed, "removed");
-                }
-                info!("Vipward is being removed: every VIP is withdrawn, and nothing is pinned any more");
-            }
-            Some(StopReason::Leave) => info!("the node goes away; other nodes have its VIPs"),
-            Some(StopReason::Restart) | None => {
-                info!("agent ends; the pinned program answers on, under the fence's policy");
-            }
-        }
-        Ok(())
+        let (kube, pod) = (self.kube.clone(), self.pod.clone());
+        self.why = Some(task::spawn(async move { find_reason(&kube, pod.as_deref()).await }));
     }
 }
 
@@ -239,3 +202,14 @@ fn unclear(error: impl std::error::Error + Send + Sync + 'static) -> StopReason 
     error!(error = chain(&error), "failed to find out why the agent is to end; assuming a restart");
     StopReason::Restart
 }
+
+const fn reason_name(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Restart => "restart",
+        StopReason::Leave => "the node goes away",
+        StopReason::Uninstall => "Vipward is being removed",
+    }
+}
+
+/// The outcome of a request that writes an Event.
+type Written = outbox::Outcome;

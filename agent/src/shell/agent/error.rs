@@ -88,6 +88,9 @@ pub enum RunError {
         /// The other agent's session.
         session: Session,
     },
+    /// A fault of this program.
+    #[error("the agent waits for a result that does not come: this is a fault of Vipward")]
+    NoResult,
     /// A system call failed.
     #[error("failed to {operation}")]
     System {

@@ -1,32 +1,21 @@
-//! The state of the event loop, and what it does at its deadlines and when the network changes.
+//! The state of the event loop: the agent, and the open objects that its effects need.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tracing::{info, warn};
-use vipward_common::{Fence, MacAddr};
+use vipward_common::Fence;
 use vipward_core::{
-    agent::{
-        answers::Answers,
-        host::Host,
-        memberships::Memberships,
-        segment::{self, Input, Segment},
-    },
-    base::time::Monotonic,
+    agent::{Agent, Network, Source, Start},
     config::Config,
-    host::{net::NetView, stale::Stale},
-    segment::proving::Proving,
+    ownership::StopReason,
 };
 
 use super::{
+    cluster::Cluster,
     error::RunError,
     inputs::Inputs,
-    report::{self, Problems},
-    source::Source,
+    lines::{self, Log},
+    reading::Reading,
     starting::Desk,
     timing::now,
 };
@@ -35,62 +24,65 @@ use crate::{
     shell::{
         kernel::{
             bpf::{DataPlane, Loader, Opening, Options},
-            netlink::Changed,
+            host_network::name_servers,
+            netlink::Exchange,
             packet::Announcer as Packets,
-        },
-        logging::{
-            causes::chain,
-            lines::{Lines, Trouble},
         },
         pages::{Pages, Question, metrics::Metrics},
     },
 };
 
-/// Most changes of entries at once with one log line each.
-const MOST_ENTRIES: u32 = 16;
-
-/// The agent's open objects, and the core's state machines.
-pub(super) struct EventLoop<S> {
-    pub(super) source: S,
-    /// The configuration in force.
-    pub(super) config: Config,
+/// The agent, and the open objects that its effects need.
+pub(super) struct EventLoop {
+    pub(super) agent: Agent,
     pub(super) plane: DataPlane,
     pub(super) inputs: Inputs,
-    pub(super) view: NetView,
     pub(super) packets: Packets,
-    pub(super) host: Host,
-    pub(super) segment: Segment,
-    pub(super) proving: Proving,
-    /// The interfaces of the segments that the program serves, from the last reconciliation.
-    pub(super) segments: BTreeSet<u32>,
-    /// VIPs with entries that have changed since the present rounds of `proving` began.
-    pub(super) changed_entries: BTreeSet<IpAddr>,
-    pub(super) memberships: Memberships,
-    pub(super) problems: Problems,
-    pub(super) stale: Stale,
-    /// VIPs that this node is said to hold and does not answer.
-    pub(super) answers: Answers,
-    /// Changes of entries for the log, by the roles before and after.
-    pub(super) entry_lines: Lines<(&'static str, &'static str)>,
-    /// Lines about conflicts.
-    pub(super) conflict_lines: Lines<Trouble>,
+    /// The kernel, for changes of memberships in groups.
+    pub(super) groups: Option<Exchange>,
+    pub(super) log: Log,
+    pub(super) outer: Outer,
     pub(super) metrics: Arc<Metrics>,
-    /// Questions of the pages.
+    pub(super) is_stopped: bool,
+    /// The reason that a cluster's agent has to end.
+    pub(super) reason: Option<StopReason>,
     pub(super) questions: mpsc::Receiver<Question>,
-    pub(super) _pages: Pages,
+    _pages: Pages,
 }
 
-impl<S: Source> EventLoop<S> {
+/// Where the VIPs come from.
+pub(super) enum Outer {
+    /// A file.
+    File(Reading),
+    /// A cluster.
+    Cluster(Box<Cluster>),
+}
+
+impl Outer {
+    pub(super) fn cluster(&mut self) -> Option<&mut Cluster> {
+        match self {
+            Self::File(_) => None,
+            Self::Cluster(cluster) => Some(cluster),
+        }
+    }
+}
+
+/// The open data plane and all inputs, before there is an agent.
+pub(super) struct Opened {
+    pub(super) plane: DataPlane,
+    inputs: Inputs,
+    network: Network,
+    is_fresh: bool,
+}
+
+impl Opened {
     /// Opens the data plane and all inputs. `fence` is the first fence of new maps.
     pub(super) async fn open(
         args: &PlaneArgs,
         loader: Loader,
-        config: Config,
         fence: Fence,
-        source: S,
-        desk: Desk,
+        desk: &Desk,
     ) -> Result<Self, RunError> {
-        let now = now()?;
         let options = Options {
             pin_dir: args.pins.pin_dir.clone(),
             max_vips: args.max_vips,
@@ -99,123 +91,56 @@ impl<S: Source> EventLoop<S> {
             fence,
         };
         let (mut plane, opening) = DataPlane::open(loader, &options)?;
-        report::opening(&opening, &options.pin_dir);
+        lines::opening(&opening, &options.pin_dir);
         desk.pages.begin(&options.pin_dir)?;
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
-        let yields_settled = if opening == Opening::Fresh { 0 } else { plane.maps().fence()?.yields_settled };
-        // The process id is no seed: it is 1 in every Pod.
-        let seed = fastrand::u64(..);
-        Ok(Self {
-            answers: Answers::start(source.grace(&config), now),
-            host: Host::start(yields_settled, now),
-            segment: Segment::start(&settings(&config), seed, now),
-            proving: Proving::start(plane.maps().proofs()?),
-            segments: BTreeSet::new(),
-            changed_entries: BTreeSet::new(),
-            memberships: Memberships::default(),
-            source,
+        let network =
+            Network { view, attachments: plane.attachments().clone(), name_servers: name_servers() };
+        Ok(Self { plane, inputs, network, is_fresh: opening == Opening::Fresh })
+    }
+}
+
+impl EventLoop {
+    /// Starts an agent. It has not begun yet.
+    pub(super) fn start(
+        opened: Opened,
+        config: Config,
+        source: Source,
+        outer: Outer,
+        desk: Desk,
+    ) -> Result<Self, RunError> {
+        let Opened { plane, inputs, network, is_fresh } = opened;
+        let maps = plane.maps();
+        let start = Start {
             config,
+            network,
+            max_vips: maps.max_vips(),
+            yields_settled: if is_fresh { 0 } else { maps.fence()?.yields_settled },
+            proofs: maps.proofs()?,
+            source,
+            // The process id is no seed: it is 1 in every Pod.
+            seed: fastrand::u64(..),
+        };
+        let now = now()?;
+        Ok(Self {
+            agent: Agent::start(start, now),
             plane,
             inputs,
-            view,
             packets: Packets::open()?,
-            problems: Problems::default(),
-            stale: Stale::default(),
-            entry_lines: Lines::start(
-                MOST_ENTRIES,
-                |(from, to), entries| info!(entries, from, to, "more entries changed"),
-                now,
-            ),
-            conflict_lines: Trouble::lines(now),
+            groups: None,
+            log: Log::start(now),
+            outer,
             metrics: desk.metrics,
+            is_stopped: false,
+            reason: None,
             questions: desk.questions,
             _pages: desk.pages,
         })
     }
 
-    /// Returns the earliest deadline of the host's part.
-    pub(super) fn next_deadline(&self) -> Monotonic {
-        // No VIP is examined before it is known what this node is to hold.
-        let silent = self.answers.next_deadline().filter(|_| self.segment.is_started());
-        [
-            self.segment.next_deadline(),
-            self.proving.next_deadline(),
-            self.memberships.next_deadline(),
-            self.entry_lines.next_deadline(),
-            self.conflict_lines.next_deadline(),
-            silent,
-        ]
-        .into_iter()
-        .flatten()
-        .fold(self.host.next_deadline(), Ord::min)
+    /// Ends when the effects of the present input are carried out.
+    pub(super) fn stop(&mut self, reason: Option<StopReason>) {
+        (self.is_stopped, self.reason) = (true, reason);
     }
-
-    pub(super) async fn on_deadline(&mut self) -> Result<(), RunError> {
-        let began = now()?;
-        if self.host.begin_if_due(began) {
-            self.observe().await?;
-        }
-        // With very many VIPs, observing takes longer than a pace allows its items to be late.
-        let now = now()?;
-        self.entry_lines.on_time(now);
-        self.conflict_lines.on_time(now);
-        self.on_segment(Input::Tick)?;
-        self.tick_hearing(now).await;
-        self.tick_proving(now).await?;
-        self.take_back().await;
-        Ok(())
-    }
-
-    /// Writes the program's yields into the entries. Returns the new ones, each with its peer.
-    pub(super) async fn settle_yields(&mut self) -> Result<BTreeMap<IpAddr, MacAddr>, RunError> {
-        let settled = self.host.yields_settled();
-        if self.plane.maps().yields()?.total == settled {
-            return Ok(BTreeMap::new());
-        }
-        let before = self.host.yielded().clone();
-        self.reconcile(false).await;
-        if self.host.yields_settled() == settled {
-            return Ok(BTreeMap::new());
-        }
-        let new = self.host.yielded().iter().filter(|(vip, _)| !before.contains_key(vip));
-        Ok(new.map(|(vip, mac)| (*vip, *mac)).collect())
-    }
-
-    pub(super) async fn on_network(&mut self, changed: &Changed) -> Result<(), RunError> {
-        let heard = now()?;
-        if changed.overrun || !self.segments.is_disjoint(&changed.downs) {
-            self.memberships.on_down(heard);
-        }
-        let before = changed.overrun.then(|| self.view.clone());
-        if changed.overrun {
-            warn!("network notifications were lost; everything is observed again");
-        }
-        self.observe().await?;
-        self.on_segment(Input::Notices { notices: &changed.notices, lost_since: before.as_ref(), at: heard })
-    }
-
-    pub(super) async fn observe(&mut self) -> Result<(), RunError> {
-        let view = match self.inputs.netlink.observe().await {
-            Ok(view) => view,
-            Err(error) => {
-                warn!(error = chain(&error), "the network could not be observed; trying again");
-                self.host.try_again_soon(now()?);
-                return Ok(());
-            }
-        };
-        let before = std::mem::replace(&mut self.view, view);
-        self.on_segment(Input::Network(&before))?;
-        // Containers come and go: a change that concerns no VIP
-        // must not cost a reading of all maps.
-        if !self.is_settled()? {
-            self.reconcile(false).await;
-        }
-        self.observe_segments().await
-    }
-}
-
-/// Returns the settings of announcing, probing and conflicts.
-pub(super) fn settings(config: &Config) -> segment::Settings {
-    segment::Settings { announce: config.announce, probe: config.probe, conflicts: config.conflicts }
 }

@@ -13,7 +13,7 @@ use tokio::{
 };
 use tracing::error;
 use vipward_common::Event;
-use vipward_core::base::time::Monotonic;
+use vipward_core::{agent::Changed, base::time::Monotonic};
 
 use self::timer::Timer;
 use super::{
@@ -21,10 +21,7 @@ use super::{
     rounds::Report,
     timing::now,
 };
-use crate::shell::kernel::{
-    bpf::DataPlane,
-    netlink::{Changed, Netlink},
-};
+use crate::shell::kernel::{bpf::DataPlane, netlink::Netlink};
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
 

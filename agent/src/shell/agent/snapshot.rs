@@ -8,68 +8,153 @@ use std::{
 use serde_json::{Value, json};
 use vipward_common::MacAddr;
 use vipward_core::{
+    agent::Source,
     base::time::Monotonic,
+    diagnosis::doctor::{WirePeer, WireReport},
     host::{attaching::Mode, net::Interface, placement::Entry},
     reports::unanswered::Unanswered,
     segment::conflict::{Conflict, Offender},
 };
 
-use super::{event_loop::EventLoop, source::Source, timing::now};
-use crate::shell::pages::{
-    Check, Question,
-    metrics::{InterfaceSnapshot, Snapshot, VipSnapshot},
+use super::{
+    cluster::Failover,
+    event_loop::{EventLoop, Outer},
+    timing::{BEATS_MISSED, now},
+};
+use crate::shell::{
+    kube::Resource,
+    pages::{
+        Check, Question,
+        metrics::{
+            ClaimSnapshot, InterfaceSnapshot, MetalLbSnapshot, Mode as Kind, Snapshot, VipSnapshot,
+            WireSnapshot,
+        },
+    },
 };
 
-impl<S: Source> EventLoop<S> {
+impl EventLoop {
     pub(super) fn on_question(&mut self, question: Question) {
         // Without a clock there is no answer. The receiver of an answer may be gone.
         let Ok(now) = now() else { return };
         match question {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
             Question::Look(answer) => drop(answer.send(self.snapshot(now))),
-            Question::Wire(answer) => drop(answer.send(self.source.wire_report(now))),
+            Question::Wire(answer) => drop(answer.send(self.wire_report(now))),
             Question::State(answer) => drop(answer.send(self.state(now))),
         }
     }
 
     /// Returns the check of the heartbeat. The answer itself proves that the event loop turns.
     fn heartbeat_check(&self, now: Monotonic) -> Check {
-        let Some((moved, limit)) = self.source.heartbeat() else { return Check::ok("heartbeat") };
+        let (moved, period) = match self.agent.source() {
+            Source::File(file) => (file.beaten(), self.agent.config().fence.heartbeat),
+            // Nothing beats before the cluster has been read.
+            Source::Cluster(cluster) if !cluster.is_synced() => return Check::ok("heartbeat"),
+            Source::Cluster(cluster) => (cluster.beaten(), cluster.settings().renewal),
+        };
         let since = now.saturating_since(moved);
-        if since < limit {
+        if since < period * BEATS_MISSED {
             return Check::ok("heartbeat");
         }
         Check::failed("heartbeat", format!("the heartbeat has not moved for {} s", since.as_secs()))
     }
 
+    /// Returns a cluster's claims.
+    fn claims(&self, now: Monotonic) -> Option<ClaimSnapshot> {
+        let engine = self.agent.cluster()?.engine();
+        let (mut epochs, mut without_holder) = (Vec::new(), 0);
+        for standing in engine.standings(now) {
+            epochs.push((standing.vip, standing.epoch.0));
+            without_holder += usize::from(!standing.has_holder);
+        }
+        Some(ClaimSnapshot { epochs, without_holder, nodes_alive: engine.alive(now).len() })
+    }
+
+    fn wire(&self, now: Monotonic) -> Option<WireSnapshot> {
+        let (engine, Outer::Cluster(outer)) = (self.agent.cluster()?.engine(), &self.outer) else {
+            return None;
+        };
+        Some(WireSnapshot {
+            deposed: engine.wire_counts(),
+            view: engine.wire_view(now),
+            thread: outer.wire.as_ref().and_then(Failover::thread),
+        })
+    }
+
+    fn wire_report(&self, now: Monotonic) -> WireReport {
+        let Some(WireSnapshot { deposed: _, view, thread }) = self.wire(now) else {
+            return WireReport::default();
+        };
+        let peers = thread.iter().flat_map(|thread| &thread.traffic).map(WirePeer::of).collect();
+        WireReport { view, peers }
+    }
+
+    /// Returns what the metrics say instead of `MetalLB`.
+    fn metallb(&self) -> Option<MetalLbSnapshot> {
+        let Outer::Cluster(outer) = &self.outer else { return None };
+        let statuses = outer.l2_statuses.as_ref()?;
+        let is_one = |resource: &Resource| Resource::OF_METALLB.contains(resource);
+        Some(MetalLbSnapshot {
+            announced: statuses.held().map(|(vip, held)| (vip, held.services.clone())).collect(),
+            is_loaded: outer.listed.iter().filter(|it| is_one(it)).count() == Resource::OF_METALLB.len(),
+            is_stale: outer.unreadable.iter().any(is_one),
+        })
+    }
+
+    /// Returns the source's state, for troubleshooting.
+    fn source(&self, now: Monotonic) -> Value {
+        let ago = |time: Monotonic| now.saturating_since(time).as_secs_f64();
+        match (self.agent.source(), &self.outer) {
+            (Source::Cluster(cluster), Outer::Cluster(outer)) => json!({
+                "listed": outer.listed.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "synced": cluster.is_synced(),
+                "last_heartbeat_seconds_ago": ago(cluster.beaten()),
+                "engine": cluster.engine().view(now),
+                "wire": outer.wire.as_ref().map(Failover::state),
+            }),
+            (Source::File(file), Outer::File(reading)) => json!({
+                "file": reading.path,
+                "last_heartbeat_seconds_ago": ago(file.beaten()),
+            }),
+            (Source::File(_), Outer::Cluster(_)) | (Source::Cluster(_), Outer::File(_)) => Value::Null,
+        }
+    }
+
+    fn mode(&self) -> Kind {
+        match self.agent.source() {
+            Source::File(_) => Kind::Standalone,
+            Source::Cluster(_) => Kind::Kubernetes,
+        }
+    }
+
     fn snapshot(&self, now: Monotonic) -> Snapshot {
         // A VIP whose address is in use has to wait.
-        let in_use: BTreeSet<IpAddr> = self.segment.in_use().collect();
-        let vips = self.source.wanted(&self.config).map(|wanted| {
+        let in_use: BTreeSet<IpAddr> = self.agent.segment().in_use().collect();
+        let vips = self.agent.wanted().map(|wanted| {
             let waits = in_use.contains(&wanted.address);
             VipSnapshot {
                 vip: wanted.address,
                 entry: if waits { Entry::Foreign { mac: MacAddr::ZERO } } else { wanted.entry },
-                yielded: self.host.yielded().contains_key(&wanted.address),
+                yielded: self.agent.host().yielded().contains_key(&wanted.address),
             }
         });
-        let attachments = self.plane.attachments();
+        let attachments = self.agent.attachments();
         let attached = attachments.attached().map(|(ifindex, mode)| self.interface_snapshot(ifindex, mode));
         let is_attached = |index: u32| attachments.attached().any(|(ifindex, _)| ifindex == index);
         let unattached = attachments.unattached().iter().filter(|(ifindex, _)| !is_attached(**ifindex));
         let unattached = unattached.filter_map(|(ifindex, why)| self.unattached_snapshot(*ifindex, why));
         Snapshot {
-            node: self.config.node.clone(),
-            mode: self.source.mode(),
-            started: self.segment.is_started(),
-            fence_duration: self.config.fence.duration,
+            node: self.agent.config().node.clone(),
+            mode: self.mode(),
+            started: self.agent.segment().is_started(),
+            fence_duration: self.agent.config().fence.duration,
             interfaces: attached.chain(unattached).collect(),
             vips: vips.collect(),
-            claims: self.source.claims(now),
-            wire: self.source.wire(now),
-            metallb: self.source.metallb(),
+            claims: self.claims(now),
+            wire: self.wire(now),
+            metallb: self.metallb(),
             unanswered: self.unanswered(),
-            problems: self.problems.standing().len(),
+            problems: self.log.standing().len(),
         }
     }
 
@@ -79,18 +164,18 @@ impl<S: Source> EventLoop<S> {
             Unanswered::Silent(why) => Some((vip, why.clone())),
             Unanswered::SessionEnded(_) => None,
         };
-        self.answers.reported().filter_map(silent).collect()
+        self.agent.answers().reported().filter_map(silent).collect()
     }
 
     fn interface_snapshot(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
-        let (interface, attachments) = (self.view.interfaces.get(&ifindex), self.plane.attachments());
+        let (interface, attachments) = (self.agent.view().interfaces.get(&ifindex), self.agent.attachments());
         InterfaceSnapshot {
             ifindex,
             interface: self.name(ifindex),
             through: attachments.point_of(ifindex).filter(|point| *point != ifindex),
             mode,
-            attached: attachments.runs_on(&self.view, ifindex),
-            proof: self.proving.proof(ifindex),
+            attached: attachments.runs_on(self.agent.view(), ifindex),
+            proof: self.agent.proof(ifindex),
             failure: None,
             seen: interface.cloned(),
         }
@@ -99,7 +184,8 @@ impl<S: Source> EventLoop<S> {
     /// Returns an interface that could not be attached, with its wanted mode.
     /// Returns `None` if the interface has vanished.
     fn unattached_snapshot(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
-        let modes = self.config.attach.modes(self.view.interfaces.get(&ifindex)?, &self.view);
+        let modes =
+            self.agent.config().attach.modes(self.agent.view().interfaces.get(&ifindex)?, self.agent.view());
         let mode = modes.first().copied().unwrap_or(Mode::Native);
         Some(InterfaceSnapshot {
             attached: false,
@@ -109,7 +195,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn state(&self, now: Monotonic) -> Value {
-        let rounds = self.segment.rounds().map(|(key, round, due)| {
+        let rounds = self.agent.segment().rounds().map(|(key, round, due)| {
             json!({
                 "vip": key.addr,
                 "interface": self.name(key.ifindex),
@@ -117,25 +203,26 @@ impl<S: Source> EventLoop<S> {
                 "due_in_seconds": due.saturating_since(now).as_secs_f64(),
             })
         });
-        let conflicts = self.segment.conflicts().map(|conflict| self.conflict_state(conflict, now));
-        let probed = self.segment.asked().map(|vip| vip.to_string());
-        let stale = self.stale.all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
+        let conflicts = self.agent.segment().conflicts().map(|conflict| self.conflict_state(conflict, now));
+        let probed = self.agent.segment().asked().map(|vip| vip.to_string());
+        let stale =
+            self.agent.stale().all().map(|(vip, failure)| json!({"vip": vip, "error": failure.error}));
         json!({
-            "mode": self.source.mode().name(),
-            "config": self.config,
+            "mode": self.mode().name(),
+            "config": self.agent.config(),
             "interfaces": self.interfaces(),
-            "started": self.segment.is_started(),
-            "settled": self.host.was_complete(),
-            "read_back_in_seconds": self.host.next_deadline().saturating_since(now).as_secs_f64(),
+            "started": self.agent.segment().is_started(),
+            "settled": self.agent.host().was_complete(),
+            "read_back_in_seconds": self.agent.host().next_deadline().saturating_since(now).as_secs_f64(),
             "announcements": rounds.collect::<Vec<_>>(),
             "conflicts": conflicts.collect::<Vec<_>>(),
             "probed": probed.collect::<Vec<_>>(),
-            "problems": self.problems.standing(),
+            "problems": self.log.standing(),
             "stale": stale.collect::<Vec<_>>(),
             "unanswered": self.unanswered(),
-            "yielded": self.host.yielded().iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))
+            "yielded": self.agent.host().yielded().iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))
                 .collect::<serde_json::Map<_, _>>(),
-            "source": self.source.state(now),
+            "source": self.source(now),
         })
     }
 
@@ -166,7 +253,7 @@ impl<S: Source> EventLoop<S> {
     }
 
     fn interfaces(&self) -> Vec<Value> {
-        let attachments = self.plane.attachments();
+        let attachments = self.agent.attachments();
         let attached = |index| attachments.attached().find(|(ifindex, _)| *ifindex == index);
         let interface = |interface: &Interface| {
             json!({
@@ -183,9 +270,9 @@ impl<S: Source> EventLoop<S> {
                 "tc_programs": interface.tc_programs,
                 "addresses": interface.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "attached": attached(interface.index).map(|(_, mode)| mode.to_string()),
-                "proof": attached(interface.index).map(|(ifindex, _)| self.proving.proof(ifindex).name()),
+                "proof": attached(interface.index).map(|(ifindex, _)| self.agent.proof(ifindex).name()),
             })
         };
-        self.view.interfaces.values().map(interface).collect()
+        self.agent.view().interfaces.values().map(interface).collect()
     }
 }

@@ -24,8 +24,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
 use vipward_core::{
+    agent::Changed,
     host::net::{ConnectedRoute, Interface, NetView},
-    segment::{failover::Notice, proving::MOST_ASKED},
+    segment::proving::MOST_ASKED,
 };
 
 use self::dump::dump;
@@ -57,18 +58,6 @@ const TOGETHER: Duration = Duration::from_millis(15);
 const GROUPS: u32 =
     RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE;
 const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet, AddressFamily::Inet6];
-
-/// A change of the network. It calls for an observation.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changed {
-    /// True if notifications were lost.
-    pub overrun: bool,
-    /// Interfaces that were taken down, or lost their carrier. An observation need not show it: they
-    /// may be up again.
-    pub downs: BTreeSet<u32>,
-    /// Failovers that were notified.
-    pub notices: BTreeSet<Notice>,
-}
 
 /// A subscription to changes of this network namespace. It precedes the first observation, so no
 /// change falls between the two.

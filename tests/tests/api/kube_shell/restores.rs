@@ -136,13 +136,13 @@ async fn a_write_that_finds_no_claim_forgets_the_one_that_was_known() -> Result<
     let mut writing = Writing::start(&scene.kube)?;
     done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
     let known = done(writing.show_conflict(TEXT).await?)?;
-    assert!(scene.kube.shows_conflict(VIP, Some(TEXT)));
+    assert!(scene.kube.shows(VIP).unwrap_or_default().is_conflict(Some(TEXT)));
 
     scene.go_back(&saved)?;
 
     let mut writing = Writing::start(&scene.kube)?;
     assert_eq!(writing.delete_claim(VIP, known.version).await?, Outcome::Missing);
-    assert!(!scene.kube.shows_conflict(VIP, Some(TEXT)));
+    assert!(!scene.kube.shows(VIP).unwrap_or_default().is_conflict(Some(TEXT)));
     Ok(())
 }
 

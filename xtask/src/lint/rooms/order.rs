@@ -17,6 +17,7 @@ const LIKE_HEADING: &str = "lowest first";
 pub(super) const HOUSES: &[(&str, usize)] = &[
     ("agent-common/src/lib.rs", 24),
     ("agent-core/src/lib.rs", 14),
+    ("agent-core/src/agent.rs", 24),
     ("agent-core/src/ownership.rs", 24),
     ("agent-core/src/pools.rs", 24),
     ("agent-core/src/services.rs", 24),

@@ -15,7 +15,6 @@ const FIELDS: usize = 25;
 
 /// Structs that have more for now: folder, name, reason.
 pub(super) const LARGE: &[(&str, &str, &str)] = &[
-    ("agent/src/shell", "Cluster", "part of the loop that wires the core's machines by hand"),
     ("simulation/src", "Node", "part of the copy of the agent's loop"),
     ("simulation/src", "Record", "a count for each thing that a run has seen"),
 ];

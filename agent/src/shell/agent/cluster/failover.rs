@@ -1,16 +1,15 @@
-//! Wire failover on this node: the thread that pings, its keys, and the former holders to tell.
+//! Wire failover on this node: the thread that pings, and its keys.
 
-use std::{collections::BTreeMap, future::pending, net::IpAddr, time::Duration};
+use std::future::pending;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tracing::{info, warn};
-use vipward_common::{MacAddr, VipKey};
+use vipward_common::MacAddr;
 use vipward_core::{
-    base::time::Monotonic,
     diagnosis::doctor::WirePeer,
     liveness::{Finding, Frame, Plan, Scale},
-    records::{KeyId, Session},
+    records::{KeyId, Session, Wid},
 };
 
 use crate::shell::{
@@ -22,9 +21,6 @@ use crate::shell::{
     logging::causes::chain,
 };
 
-/// The time within which one frame that tells the end of a session is enough for all its VIPs.
-const TOLD: Duration = Duration::from_millis(10);
-
 /// The thread and its findings. Both are gone when the thread has ended.
 pub(super) struct Running {
     pub(super) pinger: Pinger,
@@ -32,7 +28,7 @@ pub(super) struct Running {
 }
 
 /// The event loop's state of wire failover.
-pub(super) struct Failover {
+pub(in crate::shell::agent) struct Failover {
     pub(super) running: Option<Running>,
     /// Sends the frames that must come right before an announcement.
     pub(super) socket: WireSocket,
@@ -40,10 +36,6 @@ pub(super) struct Failover {
     pub(super) faults: Vec<Fault>,
     /// The key of the plan.
     pub(super) key: Option<KeyId>,
-    /// The former holders of VIPs that are about to be taken, by their sessions.
-    pub(super) former: BTreeMap<IpAddr, (Session, MacAddr)>,
-    /// The last former holder that was told, with the interface and the time.
-    pub(super) told: Option<(Session, u32, Monotonic)>,
     /// True if the lack of a key has been logged.
     pub(super) lacks_key: bool,
     /// True if the program is to have the keys.
@@ -52,7 +44,7 @@ pub(super) struct Failover {
 
 impl Failover {
     /// Starts the thread. Without it, the node takes no part, and the reason is logged.
-    pub(super) fn start(scale: Scale, pins: &Pins) -> Option<Self> {
+    pub(in crate::shell::agent) fn start(scale: Scale, pins: &Pins) -> Option<Self> {
         let refused =
             |problem: String| warn!(problem, "no wire failover on this node; its Lease alone counts");
         let socket = WireSocket::to_send().inspect_err(|error| refused(chain(error))).ok()?;
@@ -65,11 +57,19 @@ impl Failover {
             keys: Keys::default(),
             faults: Vec::new(),
             key: None,
-            former: BTreeMap::new(),
-            told: None,
             lacks_key: false,
             heeds: true,
         })
+    }
+
+    /// Returns the number of this node as a witness, if the thread runs.
+    pub(in crate::shell::agent) fn wid(&self) -> Option<Wid> {
+        self.running.as_ref().map(|running| running.pinger.wid())
+    }
+
+    /// Returns the state of the thread, if it runs.
+    pub(in crate::shell::agent) fn thread(&self) -> Option<View> {
+        self.running.as_ref()?.pinger.view()
     }
 
     pub(super) fn set_plan(&mut self, plan: Plan) {
@@ -90,23 +90,15 @@ impl Failover {
         }
     }
 
-    /// Tells the former holder of a VIP that its session has ended. Returns its MAC.
-    pub(super) fn tell_former(&mut self, key: VipKey, now: Monotonic) -> Option<MacAddr> {
-        let (session, mac) = self.former.remove(&key.addr)?;
-        let is_told = self.told.is_some_and(|(told, ifindex, at)| {
-            told == session && ifindex == key.ifindex && now.saturating_since(at) < TOLD
-        });
-        let secret = self.key.and_then(|id| Some((id, self.keys.get(id)?)));
-        if let (Some(secret), false) = (secret, is_told) {
-            // If this fails, the thread repeats it.
-            let _ = self.socket.send(key.ifindex, mac, secret, Frame::ended(session));
-            self.told = Some((session, key.ifindex, now));
+    /// Tells the former holder of a VIP that its session has ended. If this fails, the thread repeats it.
+    pub(super) fn tell_former(&self, ifindex: u32, mac: MacAddr, session: Session) {
+        if let Some(secret) = self.key.and_then(|id| Some((id, self.keys.get(id)?))) {
+            let _ = self.socket.send(ifindex, mac, secret, Frame::ended(session));
         }
-        Some(mac)
     }
 
     /// Returns the state for `/debug/state`. It has no key.
-    pub(super) fn state(&self) -> Value {
+    pub(in crate::shell::agent) fn state(&self) -> Value {
         let ids: Vec<u8> = self.keys.ids().into_iter().map(|KeyId(id)| id).collect();
         let view = self.running.as_ref().map(|running| (running.pinger.wid(), running.pinger.view()));
         json!({

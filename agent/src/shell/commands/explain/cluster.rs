@@ -18,7 +18,7 @@ use vipward_core::{
     host::net::NetView,
     pools::Allocator,
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    services::{self, Agent, Controller, Index},
+    services::{self, Agent, Controller, HostNetwork, Index},
 };
 
 use super::{
@@ -26,7 +26,7 @@ use super::{
     options::{ExplainError, Options},
 };
 use crate::shell::{
-    kernel::{clock, host_network::host_network},
+    kernel::{clock, host_network::name_servers},
     kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server, leader},
     logging::causes::chain,
 };
@@ -182,7 +182,7 @@ impl World {
         if !attached.is_empty() {
             let host = gethostname().unwrap_or_default();
             let host = host.to_string_lossy();
-            let network = host_network(host.as_ref().into(), view, &attached);
+            let network = HostNetwork::of(host.as_ref().into(), view, &attached, name_servers());
             services.on_event(services::Event::HostNetwork(network));
         }
         Ok(Self {

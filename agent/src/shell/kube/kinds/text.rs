@@ -3,13 +3,10 @@
 use k8s_openapi::jiff::Timestamp;
 use vipward_common::MacAddr;
 
-use vipward_core::{base::legible::Legible, records::ServiceName};
+use vipward_core::{base::legible::MAX_MESSAGE, records::ServiceName};
 
 #[cfg(test)]
 mod tests;
-
-/// Length of the longest message of a condition, in characters.
-const MAX_MESSAGE: usize = 32_768;
 
 /// Returns the time of the wall clock, for people. No decision may depend on it.
 pub(crate) fn wall_clock() -> Timestamp {
@@ -72,10 +69,4 @@ pub(crate) fn clipped_bytes(text: &str, bytes: usize) -> &str {
 /// Returns the part of `text` that fits the status of a claim, as it is: nodes compare it.
 pub(crate) fn finding(text: &str) -> &str {
     clipped(text, MAX_MESSAGE)
-}
-
-/// Returns the part of `text` that fits a condition's message, made legible.
-pub(crate) fn message(text: &str) -> String {
-    let text = Legible(text).to_string();
-    clipped(&text, MAX_MESSAGE).to_owned()
 }

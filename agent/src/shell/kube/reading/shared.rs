@@ -5,14 +5,14 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 use vipward_core::{
+    agent::cluster::Shows,
     records::{NodeName, Version},
-    reports::unanswered::Unanswered,
 };
 
 use super::{alarm::Alarm, crowd::Crowd};
 use crate::shell::{
     kube::{
-        kinds::{claims::KnownClaims, leases::KnownLeases, resource::Resource, text},
+        kinds::{claims::KnownClaims, leases::KnownLeases, resource::Resource},
         link::{call::Collection, connect::Server},
     },
     pages::metrics::Lane,
@@ -71,15 +71,9 @@ impl Kube {
         self.alarm.list_anew();
     }
 
-    /// Returns true if the VIP's claim, in its last known state, shows this conflict, or none.
-    pub fn shows_conflict(&self, vip: IpAddr, conflict: Option<&str>) -> bool {
-        self.claims.conflict(vip).as_deref() == conflict.map(text::message).as_deref()
-    }
-
-    /// Returns true if the last known claim of the VIP gives
-    /// this reason why no node answers for it, or none.
-    pub fn shows_unanswered(&self, vip: IpAddr, unanswered: Option<&Unanswered>) -> bool {
-        self.claims.shows_unanswered(vip, unanswered)
+    /// Returns what the VIP's claim shows for people, in its last known state.
+    pub fn shows(&self, vip: IpAddr) -> Option<Shows> {
+        self.claims.shows(vip)
     }
 
     /// Returns the reason why no node answers for a VIP, from its claim.

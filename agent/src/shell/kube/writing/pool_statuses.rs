@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 use tracing::{debug, info, warn};
 use vipward_core::{
+    base::legible,
     pools::{Allocator, Counts, Family, Pool, PoolFault, PoolState},
     records::PoolKind,
 };
@@ -145,12 +146,12 @@ fn status(pool: &Pool, state: &PoolState, faults: &[PoolFault]) -> VipPoolStatus
         free: each(&|counts| counts.available().to_string()),
         families: state.counts.iter().map(|(family, of)| (family.name().to_owned(), counts(of))).collect(),
         usable: if status == Truth::True { "yes" } else { "no" }.to_owned(),
-        problem: (!message.is_empty()).then(|| text::message(&message)),
+        problem: (!message.is_empty()).then(|| legible::message(&message)),
         conditions: vec![Condition {
             kind: USABLE.to_owned(),
             status,
             reason: reason.to_owned(),
-            message: text::message(&message),
+            message: legible::message(&message),
             last_transition_time: text::time(text::wall_clock()),
         }],
     }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
+    base::legible,
     records::{ClaimNote, ClaimState},
     reports::unanswered::Unanswered,
 };
@@ -76,7 +77,7 @@ pub(super) fn condition(
         kind: kind.to_owned(),
         status,
         reason: reason.to_owned(),
-        message: text::message(message),
+        message: legible::message(message),
         last_transition_time: text::time(unchanged.map_or(now, |(_, since)| since)),
     }
 }

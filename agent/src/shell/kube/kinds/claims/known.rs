@@ -8,14 +8,13 @@ use std::{
 
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
+    agent::cluster::Shows,
+    base::legible::message,
     records::{Epoch, NodeName, Reservation, Version},
     reports::unanswered::Unanswered,
 };
 
-use crate::shell::kube::kinds::{
-    condition::{Condition, Truth},
-    text,
-};
+use crate::shell::kube::kinds::condition::{Condition, Truth};
 
 /// The parts of a claim's object that its record does not have, and a write needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,8 +55,7 @@ impl Known {
 
 impl Reason {
     pub(super) fn of(unanswered: &Unanswered) -> Self {
-        let message = text::message(&unanswered.to_string());
-        Self { word: unanswered.reason().to_owned(), message }
+        Self { word: unanswered.reason().to_owned(), message: message(&unanswered.to_string()) }
     }
 }
 
@@ -86,22 +84,21 @@ impl KnownClaims {
         self.all().get(&vip).map(|known| Known::clone(known))
     }
 
-    /// Returns the conflict that the object shows.
-    pub(crate) fn conflict(&self, vip: IpAddr) -> Option<String> {
-        let all = self.all();
-        let conflict = all.get(&vip)?.conflict.as_deref()?;
-        (conflict.status == Truth::True).then(|| conflict.message.clone())
-    }
-
     /// Returns the reason why no node answers for the VIP, as the object gives it.
     pub(crate) fn unanswered(&self, vip: IpAddr) -> Option<String> {
         Some(self.all().get(&vip)?.unanswered.as_ref()?.message.clone())
     }
 
-    /// Returns true if the object is known, and shows exactly this.
-    pub(crate) fn shows_unanswered(&self, vip: IpAddr, unanswered: Option<&Unanswered>) -> bool {
-        let shown = unanswered.map(Reason::of);
-        let is_shown = |known: &Known| known.is_consistent && known.unanswered.as_deref() == shown.as_ref();
-        self.all().get(&vip).is_some_and(|known| is_shown(known))
+    /// Returns what the object shows for people. Returns `None` if it shows nothing, or is not known.
+    pub(crate) fn shows(&self, vip: IpAddr) -> Option<Shows> {
+        let all = self.all();
+        let known = all.get(&vip)?;
+        let conflict = known.conflict.as_deref().filter(|conflict| conflict.status == Truth::True);
+        let shows = Shows {
+            conflict: conflict.map(|conflict| conflict.message.clone()),
+            unanswered: known.unanswered.as_ref().map(|why| (why.word.clone(), why.message.clone())),
+            is_torn: !known.is_consistent,
+        };
+        (shows != Shows::default()).then_some(shows)
     }
 }

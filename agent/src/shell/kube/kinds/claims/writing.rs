@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use vipward_core::{
+    base::legible,
     ownership::{ClaimWrite, Expected},
     records::{ClaimNote, ClaimRecord, ClaimState, Epoch, NodeName, Reservation, object_name},
     reports::shown::{Before, Finding, Kept},
@@ -145,7 +146,7 @@ pub(crate) fn showing(
                 Some(message) => condition(CONFLICT, Truth::True, "ClaimedByOther", message, before, now),
                 None => condition(CONFLICT, Truth::False, "Over", "", before, now),
             };
-            (json!({"conflict": conflict.as_deref().map(text::message)}), shown)
+            (json!({"conflict": conflict.as_deref().map(legible::message)}), shown)
         }
         Finding::Answers(_, unanswered) => {
             let unanswered = unanswered.as_ref().map(Reason::of);

@@ -49,12 +49,6 @@ fn text_is_cut_between_characters() {
 }
 
 #[test]
-fn the_message_of_a_condition_is_one_line_of_a_limited_length() {
-    assert_eq!(message("a\nb \x1b[31m"), r"a\nb \u{1b}[31m");
-    assert_eq!(message(&"\n".repeat(MAX_MESSAGE)).chars().count(), MAX_MESSAGE);
-}
-
-#[test]
 fn times_have_the_form_that_the_api_server_accepts() {
     let at = Timestamp::new(1_700_000_000, 123_456_789).expect("in range");
     assert_eq!(time(at), "2023-11-14T22:13:20Z");

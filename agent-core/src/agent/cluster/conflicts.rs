@@ -5,28 +5,28 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use vipward_common::MacAddr;
-use vipward_core::{
+use vipward_common::{MacAddr, VipKey};
+
+use super::{Cluster, shown::Show};
+use crate::{
+    agent::segment::Segment,
     base::time::Monotonic,
     host::net::NetView,
     records::{NodeName, object_name},
-    reports::{outbox::Reason, shown::Finding},
+    reports::{
+        outbox::Reason,
+        shown::{Aspect, Finding},
+    },
     segment::conflict::{Conflict, End, Line, What},
     services::Problem,
 };
-
-use super::{
-    aspect::{Aspect, Show},
-    source::Cluster,
-};
-use crate::shell::agent::event_loop::EventLoop;
 
 /// Largest number of nodes that an Event lists.
 const MOST_NODES: usize = 3;
 
 impl Cluster {
     /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it.
-    pub(super) fn report_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
+    pub(in crate::agent) fn report_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
         let (conflict, reason) = match line {
             Line::Began { conflict, sight: _ } => (conflict, Some(Reason::Conflict)),
             Line::NewOffender { conflict, mac: _ } => (conflict, Some(Reason::ConflictGrows)),
@@ -42,10 +42,10 @@ impl Cluster {
         let text = claimants(conflict, view.vlan_of(conflict.key.ifindex));
         if let Some(reason) = reason {
             let remedy = remedy(conflict, vip, &self.engine.without_agent());
-            self.write_event(vip, reason, &format!("{text}; {remedy}"), now);
+            self.write_event(vip, reason, &format!("{text}; {remedy}"));
         }
-        if self.conflicted.insert(vip, text.clone()) != Some(text) {
-            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
+        if self.showing.conflicted.insert(vip, text.clone()) != Some(text) {
+            self.showing.writes.begin((vip, Aspect::Conflict), Show::News, now);
         }
     }
 
@@ -62,12 +62,12 @@ impl Cluster {
         let vip = conflict.key.addr;
         // After a move, the new holder reports, and the claim object no longer shows what this node
         // heard.
-        if self.conflicted.remove(&vip).is_none() {
+        if self.showing.conflicted.remove(&vip).is_none() {
             return;
         }
         let is_reporter = self.is_reporter(conflict);
         if is_reporter {
-            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
+            self.showing.writes.begin((vip, Aspect::Conflict), Show::News, now);
         }
         // Another candidate may have found the address free and taken it. Then the node that
         // reported the conflict reports its end. A node that stops probing for another reason frees
@@ -85,11 +85,11 @@ impl Cluster {
             conflict.claims,
             macs(conflict)
         );
-        self.write_event(vip, Reason::ConflictOver, &note, now);
+        self.write_event(vip, Reason::ConflictOver, &note);
     }
 
     /// Tells the engine, and reports, that a VIP that was announced with a peer's MAC was taken back.
-    pub(super) fn report_taken_back(&mut self, vip: IpAddr, mac: MacAddr, now: Monotonic) {
+    pub(in crate::agent) fn report_taken_back(&mut self, vip: IpAddr, mac: MacAddr) {
         self.engine.on_taken_back(vip);
         let node = &self.settings.node;
         let note = format!(
@@ -97,18 +97,13 @@ impl Cluster {
              answers for it. If no node was cut off from the others, a host on the segment announces in \
              its name"
         );
-        self.write_event(vip, Reason::TakenBack, &note, now);
-    }
-
-    fn write_event(&mut self, vip: IpAddr, reason: Reason, note: &str, now: Monotonic) {
-        let about = (vip, self.engine.services_of(vip));
-        self.messages.post(self.services.index(), about, (reason, note), now);
+        self.write_event(vip, Reason::TakenBack, &note);
     }
 
     /// Plans to show a conflict that Leases, Nodes or routes show, or its end.
     pub(super) fn on_dispute(&mut self, problem: &Problem, now: Monotonic) {
         if let Problem::Disputed { vip, .. } = problem {
-            self.shown.begin((*vip, Aspect::Conflict), Show::News, now);
+            self.showing.writes.begin((*vip, Aspect::Conflict), Show::News, now);
         }
     }
 
@@ -123,7 +118,7 @@ impl Cluster {
     }
 
     fn known_conflict(&self, vip: IpAddr) -> Option<String> {
-        self.conflict_in_words(vip, self.conflicted.get(&vip).map(String::as_str))
+        self.conflict_in_words(vip, self.showing.conflicted.get(&vip).map(String::as_str))
     }
 
     fn shows_conflicts_of(&self, vip: IpAddr) -> bool {
@@ -134,12 +129,12 @@ impl Cluster {
     /// written, unless another node has the VIP now.
     pub(super) fn show_conflict(&mut self, vip: IpAddr, now: Monotonic) {
         if !self.shows_conflicts_of(vip) {
-            self.conflicted.remove(&vip);
+            self.showing.conflicted.remove(&vip);
         }
         if self.known_conflict(vip).is_some() {
             // This holds also while a write is under way: that
             // write may have found no claim object.
-            self.shown.begin((vip, Aspect::Conflict), Show::News, now);
+            self.showing.writes.begin((vip, Aspect::Conflict), Show::News, now);
         }
     }
 
@@ -147,13 +142,48 @@ impl Cluster {
     /// After an edit or a restore it may lack one that this node reported.
     pub(super) fn on_claim_seen(&mut self, vip: IpAddr, quiet: Duration, now: Monotonic) {
         let known = self.known_conflict(vip);
-        if self.kube.shows_conflict(vip, known.as_deref()) {
+        if self.showing.is_shown(vip, &Finding::Conflict(known.clone())) {
             return;
         }
         match known {
-            Some(_) => self.shown.begin_if_idle((vip, Aspect::Conflict), Show::News, now),
-            None => self.shown.begin_if_idle((vip, Aspect::Conflict), Show::Silence, now + quiet),
+            Some(_) => self.showing.writes.begin_if_idle((vip, Aspect::Conflict), Show::News, now),
+            None => self.showing.writes.begin_if_idle((vip, Aspect::Conflict), Show::Silence, now + quiet),
         }
+    }
+
+    /// Returns the condition that the claim object is to show, if this node shows conflicts of the
+    /// VIP and the object shows another.
+    pub(super) fn conflict_to_show(
+        &mut self,
+        vip: IpAddr,
+        show: Show,
+        (segment, view): (&Segment, &NetView),
+        quiet: Duration,
+        now: Monotonic,
+    ) -> Option<Finding> {
+        let heard = self.showing.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip, segment, view));
+        let text = self.conflict_in_words(vip, heard.as_deref());
+        let shows = self.shows_conflicts_of(vip) || self.engine.reports_on(vip, now);
+        let finding = Finding::Conflict(text);
+        if !shows || self.showing.is_shown(vip, &finding) {
+            return None;
+        }
+        let is_first = self.showing.writes.failures(&(vip, Aspect::Conflict)) == 0;
+        match heard {
+            Some(heard) => _ = self.showing.conflicted.insert(vip, heard),
+            None if finding == Finding::Conflict(None) && show == Show::Silence && is_first => {
+                self.end_unheard(vip, quiet);
+            }
+            None => {}
+        }
+        Some(finding)
+    }
+
+    /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
+    fn heard_of(&self, vip: IpAddr, segment: &Segment, view: &NetView) -> Option<String> {
+        let interface = view.by_name(self.home_of(vip)?)?;
+        let conflict = segment.conflict_about(&VipKey::new(interface.index, vip))?;
+        self.is_reporter(conflict).then(|| claimants(conflict, view.vlan_of(conflict.key.ifindex)))
     }
 }
 
@@ -207,40 +237,4 @@ fn kube_proxy(without_agent: &[&NodeName]) -> String {
         ". Perhaps it is a node without an agent ({nodes}): kube-proxy in IPVS mode answers there for \
          every VIP, unless its ipvs.strictARP is true; set that, or run the agent there"
     )
-}
-
-impl EventLoop<Cluster> {
-    /// Returns the condition that the claim object is to show, if this node shows conflicts of the
-    /// VIP and the object shows another.
-    pub(super) fn conflict_to_show(&mut self, vip: IpAddr, show: Show, now: Monotonic) -> Option<Finding> {
-        let heard = self.source.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip));
-        let text = self.source.conflict_in_words(vip, heard.as_deref());
-        let source = &mut self.source;
-        let shows = source.shows_conflicts_of(vip) || source.engine.reports_on(vip, now);
-        if !shows || source.kube.shows_conflict(vip, text.as_deref()) {
-            return None;
-        }
-        match heard {
-            Some(heard) => _ = source.conflicted.insert(vip, heard),
-            None if text.is_none()
-                && show == Show::Silence
-                && source.shown.failures(&(vip, Aspect::Conflict)) == 0 =>
-            {
-                let quiet = humantime::format_duration(self.config.conflicts.quiet);
-                let note =
-                    format!("the conflict about {vip} is over: nothing has been heard of it for {quiet}");
-                source.write_event(vip, Reason::ConflictOver, &note, now);
-            }
-            None => {}
-        }
-        Some(Finding::Conflict(text))
-    }
-
-    /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
-    fn heard_of(&self, vip: IpAddr) -> Option<String> {
-        let conflict = self.segment.conflict_about(&self.key_of(vip)?)?;
-        self.source
-            .is_reporter(conflict)
-            .then(|| claimants(conflict, self.view.vlan_of(conflict.key.ifindex)))
-    }
 }

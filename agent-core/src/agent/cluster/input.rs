@@ -1,0 +1,98 @@
+//! Inputs of a cluster's agent.
+
+use std::net::IpAddr;
+
+use crate::{
+    ownership::{self, Outcome},
+    records::{ClaimRecord, ServiceName},
+    reports::{shown::Finding, unanswered::Unanswered},
+    services,
+};
+
+/// News of the cluster.
+#[derive(Debug)]
+pub enum Input {
+    /// Objects were read. The agent decides once about all of them.
+    Seen(Vec<Seen>),
+    /// Requests have outcomes.
+    Replies {
+        /// The outcomes.
+        replies: Vec<Reply>,
+        /// The number of new claims to write at a time, by the API server's load.
+        new_claims: usize,
+    },
+    /// What a claim's object shows for people has changed. None: it shows nothing, or there is none.
+    Shows(IpAddr, Option<Box<Shows>>),
+    /// Nodes have begun to write very many claims (true), or do so no longer.
+    Crowded(bool),
+    /// Events for the engine: of the witness, or the reason to end.
+    Owned(Vec<ownership::Event>),
+}
+
+/// Something that was read from the API server.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "almost all are objects")]
+pub enum Seen {
+    /// An object was listed, has changed or is gone: the event for the engine, and that for the index of
+    /// Services.
+    Object(Option<ownership::Event>, Option<services::Event>),
+    /// A type was listed. All objects that do not exist any more were reported.
+    Listed {
+        /// True if it is the `EndpointSlice`s.
+        slices: bool,
+        /// True if every type that is read has been listed by now.
+        all: bool,
+    },
+}
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// An event for the engine.
+    Owned(ownership::Event),
+    /// The outcome of showing a finding on a claim.
+    Shown {
+        /// The VIP.
+        vip: IpAddr,
+        /// The finding.
+        finding: Finding,
+        /// The outcome.
+        outcome: Outcome<ClaimRecord>,
+        /// A random number from 0 to 1, for the pause until the next attempt.
+        jitter: f64,
+    },
+    /// The outcome of writing the status of a Service.
+    Status {
+        /// The Service.
+        service: ServiceName,
+        /// True if it is written.
+        done: bool,
+        /// A random number from 0 to 1, for the pause until the next attempt.
+        jitter: f64,
+    },
+}
+
+/// What a claim's object shows for people.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Shows {
+    /// The conflict, in the words of a condition.
+    pub conflict: Option<String>,
+    /// The reason why no node answers: the word for programs, and the one for people.
+    pub unanswered: Option<(String, String)>,
+    /// True if the object's parts do not fit each other, so that it must be written again.
+    pub is_torn: bool,
+}
+
+impl Shows {
+    /// Returns true if the object shows exactly this reason.
+    pub fn is_unanswered(&self, unanswered: Option<&Unanswered>) -> bool {
+        let wanted = unanswered.map(|why| (why.reason(), crate::base::legible::message(&why.to_string())));
+        let shown = self.unanswered.as_ref().map(|(word, words)| (word.as_str(), words.clone()));
+        !self.is_torn && shown == wanted
+    }
+
+    /// Returns true if the object shows exactly this conflict.
+    pub fn is_conflict(&self, conflict: Option<&str>) -> bool {
+        self.conflict.as_deref() == conflict.map(crate::base::legible::message).as_deref()
+    }
+}

@@ -1,0 +1,43 @@
+//! The former holders of VIPs that are taken, which are told that their sessions have ended.
+
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+
+use vipward_common::{MacAddr, VipKey};
+
+use crate::{base::time::Monotonic, records::Session};
+
+/// The time within which one frame that tells the end of a session is enough for all its VIPs.
+const TOLD: Duration = Duration::from_millis(10);
+
+/// The former holders.
+#[derive(Debug, Default)]
+pub(super) struct Succession {
+    /// Those of VIPs that are about to be taken, by their sessions.
+    former: BTreeMap<IpAddr, (Session, MacAddr)>,
+    /// The last one that was told, with the interface and the time.
+    told: Option<(Session, u32, Monotonic)>,
+}
+
+impl Succession {
+    /// Notes from which session a VIP is taken, until its entry is written.
+    pub(super) fn on_former(&mut self, vip: IpAddr, session: Session, mac: MacAddr) {
+        self.former.insert(vip, (session, mac));
+    }
+
+    /// Forgets the former holder of a VIP that is not taken after all.
+    pub(super) fn forget(&mut self, vip: IpAddr) {
+        self.former.remove(&vip);
+    }
+
+    /// Returns the former holder of a VIP whose entry is written, and whether it is to be told now.
+    pub(super) fn on_taken(&mut self, key: VipKey, now: Monotonic) -> Option<(Session, MacAddr, bool)> {
+        let (session, mac) = self.former.remove(&key.addr)?;
+        let is_told = self.told.is_some_and(|(told, ifindex, at)| {
+            told == session && ifindex == key.ifindex && now.saturating_since(at) < TOLD
+        });
+        if !is_told {
+            self.told = Some((session, key.ifindex, now));
+        }
+        Some((session, mac, !is_told))
+    }
+}

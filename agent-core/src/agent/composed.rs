@@ -1,0 +1,390 @@
+//! The composed agent: its inputs, its work, and what the caller may see of it.
+
+mod looking;
+mod reconciling;
+mod segments;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use vipward_common::{Fence, Proof, VipKey};
+
+use super::{
+    answers::Answers,
+    cluster::{self, Cluster},
+    effect::{Effect, Line},
+    host::Host,
+    input::{Input, Network},
+    memberships::Memberships,
+    segment::{self, Context, Segment, Settings},
+    sight::Sight,
+    source::Source,
+    work::{Queue, Then, Work},
+};
+use crate::{
+    base::time::Monotonic,
+    config::Config,
+    host::{attaching::Attachments, net::NetView, placement::Wanted, stale::Stale},
+    ownership::{self, StopReason, Wire},
+    records::Session,
+};
+
+/// What an agent begins with.
+pub struct Start {
+    /// The configuration in force.
+    pub config: Config,
+    /// The network, and what is attached.
+    pub network: Network,
+    /// The number of entries for which the maps have room.
+    pub max_vips: u32,
+    /// The number of yields that the pinned fence counts as written.
+    pub yields_settled: u64,
+    /// The pinned findings about what the program sees.
+    pub proofs: BTreeMap<u32, Proof>,
+    /// The source of the VIPs.
+    pub source: Source,
+    /// A number that spreads the frames of different agents.
+    pub seed: u64,
+}
+
+/// The agent of one node.
+pub struct Agent {
+    config: Config,
+    view: NetView,
+    attachments: Attachments,
+    /// The DNS servers of this host.
+    name_servers: BTreeSet<IpAddr>,
+    max_vips: u32,
+    source: Source,
+    host: Host,
+    segment: Segment,
+    sight: Sight,
+    memberships: Memberships,
+    /// VIPs whose entries could not be written.
+    stale: Stale,
+    answers: Answers,
+    work: Queue,
+    /// Yields that the engine knows: the entries, and their generations.
+    told: BTreeSet<(VipKey, u16)>,
+    /// The effects of the present input.
+    effects: Vec<Effect>,
+}
+
+impl Agent {
+    /// Starts. [`Input::Begin`] follows.
+    pub fn start(start: Start, now: Monotonic) -> Self {
+        let Start { config, network, max_vips, yields_settled, proofs, source, seed } = start;
+        let Network { view, attachments, name_servers } = network;
+        Self {
+            answers: Answers::start(source.grace(&config), now),
+            host: Host::start(yields_settled, now),
+            segment: Segment::start(&settings(&config), seed, now),
+            sight: Sight::start(proofs),
+            config,
+            view,
+            attachments,
+            name_servers,
+            max_vips,
+            source,
+            memberships: Memberships::default(),
+            stale: Stale::default(),
+            work: Queue::default(),
+            told: BTreeSet::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes an input. Returns the effects.
+    pub fn on(&mut self, input: Input, now: Monotonic) -> Vec<Effect> {
+        if self.work.is_over {
+            return Vec::new();
+        }
+        match input {
+            Input::Begin => self.begin(),
+            Input::Deadline => self.on_deadline(now),
+            Input::Changed(changed) => self.on_changed(changed, now),
+            Input::Program(events) => self.on_program(&events, now),
+            Input::Listened(listened) => self.on_listened(&listened, now),
+            Input::File(file) => self.on_file(file, now),
+            Input::Cluster(input) => self.on_cluster(input, now),
+            Input::Stop => self.stop(now),
+            Input::Result(outcome) => self.on_outcome(outcome, now),
+        }
+        self.go_on(now);
+        // What was found free is held by then.
+        if self.is_idle()
+            && let Source::File(file) = &mut self.source
+        {
+            let in_use = || self.segment.held_back().count();
+            let line = file.progress(self.segment.undecided(), in_use, now);
+            self.effects.extend(line.map(Effect::Log));
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Returns the time of the next [`Input::Deadline`].
+    pub fn next_deadline(&self) -> Monotonic {
+        // No VIP is examined before it is known what this node is to hold.
+        let silent = self.answers.next_deadline().filter(|_| self.segment.is_started());
+        [
+            self.segment.next_deadline(),
+            self.sight.next_deadline(),
+            self.memberships.next_deadline(),
+            self.source.next_deadline(),
+            silent,
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.host.next_deadline(), Ord::min)
+    }
+
+    /// Returns the configuration in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the network.
+    pub fn view(&self) -> &NetView {
+        &self.view
+    }
+
+    /// Returns what is attached.
+    pub fn attachments(&self) -> &Attachments {
+        &self.attachments
+    }
+
+    /// Returns the state of the reconciliations.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Returns the segments.
+    pub fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// Returns the VIPs whose entries could not be written.
+    pub fn stale(&self) -> &Stale {
+        &self.stale
+    }
+
+    /// Returns the VIPs that this node does not answer for.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// Returns the source of the VIPs.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Returns the cluster, if there is one.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        match &self.source {
+            Source::File(_) => None,
+            Source::Cluster(cluster) => Some(cluster),
+        }
+    }
+
+    /// Returns the finding about what the program sees of an interface.
+    pub fn proof(&self, ifindex: u32) -> Proof {
+        self.sight.proof(ifindex)
+    }
+
+    /// Returns true if no work waits for a result.
+    pub fn is_idle(&self) -> bool {
+        self.work.waiting.is_none()
+    }
+
+    /// Returns the wanted VIPs.
+    pub fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> + Clone {
+        self.source.wanted(&self.config)
+    }
+
+    fn context(&self, now: Monotonic) -> Context<'_> {
+        context((&self.view, &self.config, &self.stale), &self.source, now)
+    }
+
+    fn log(&mut self, line: Line) {
+        self.effects.push(Effect::Log(line));
+    }
+
+    /// Has the cluster do something, and collects its effects.
+    fn with_cluster<R>(&mut self, act: impl FnOnce(&mut Cluster) -> R) -> Option<R> {
+        let Source::Cluster(cluster) = &mut self.source else { return None };
+        let result = act(cluster);
+        self.effects.extend(cluster.take_effects());
+        Some(result)
+    }
+
+    fn begin(&mut self) {
+        let then = match &self.source {
+            Source::File(_) => Work::Beat { begins: true },
+            Source::Cluster(_) => Work::Interfaces,
+        };
+        // Entries come first: another node may have the pinned VIPs by now. Announcements come last, since
+        // none may leave before the fence is valid.
+        self.work.add([Work::Reconcile { reclaim: false, is_first: true }, then]);
+    }
+
+    fn on_cluster(&mut self, input: cluster::Input, now: Monotonic) {
+        let quiet = self.config.conflicts.quiet;
+        let examine = self.with_cluster(|cluster| cluster.on(input, quiet, now));
+        self.answers.examine_some(examine.unwrap_or_default());
+    }
+
+    /// Goes on with the work, until it waits for a result.
+    fn go_on(&mut self, now: Monotonic) {
+        while self.work.waiting.is_none() && !self.work.is_over {
+            if let Some(work) = self.work.urgent() {
+                self.do_work(work, now);
+            } else if self.step_cluster(now) {
+            } else if let Some(work) = self.work.later() {
+                self.do_work(work, now);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn do_work(&mut self, work: Work, now: Monotonic) {
+        match work {
+            Work::Observe(changed) => self.observe(changed),
+            Work::Notices(notices) => self.on_notices(&notices.0, notices.1, &notices.2, now),
+            Work::Reconcile { reclaim, is_first } => self.reconcile(reclaim, is_first),
+            Work::Some(vips, then) => self.reconcile_some(vips, then),
+            Work::Peers => self.reconcile_peers(),
+            Work::SettleYields => self.read_yields(),
+            Work::Segments => self.observe_segments(now),
+            Work::Interfaces => self.report_interfaces(now),
+            Work::Tick => self.tick(now),
+            Work::Groups => self.groups_due(now),
+            Work::ChangeGroups => self.change_groups(None, now),
+            Work::Memberships(keys) => self.read_members(keys),
+            Work::Proving => self.tick_proving(now),
+            Work::TakeBack => self.take_back(),
+            Work::TakenBack => self.host.taken_back(),
+            Work::Examine => self.examine(now),
+            Work::Show => self.show(now),
+            Work::Started => self.started(now),
+            Work::Adopt => self.adopt(),
+            Work::Beat { begins } => self.beat(begins, now),
+            Work::Taken(began) => self.taken(began, now),
+            Work::Stop => self.end_with(Effect::Stopped(None)),
+            Work::NotAlone(session) => self.end_with(Effect::NotAlone(session)),
+        }
+    }
+
+    /// Takes the next step of the engine's commands. Returns false if there is none.
+    fn step_cluster(&mut self, now: Monotonic) -> bool {
+        let Source::Cluster(cluster) = &mut self.source else { return false };
+        let todo = cluster.step(&self.stale, now);
+        self.effects.extend(cluster.take_effects());
+        match todo {
+            Some(todo) => self.carry_out(todo, now),
+            // The engine has said which entries it wants. All others go, and announcing begins.
+            None if cluster.begins() => {
+                cluster.begin();
+                self.on_segment(segment::Input::Started, now);
+                self.work.next([Work::Reconcile { reclaim: false, is_first: false }, Work::Started]);
+            }
+            None => return self.with_cluster(|cluster| cluster.pass_probed(now)).unwrap_or(false),
+        }
+        true
+    }
+
+    fn carry_out(&mut self, todo: cluster::Todo, now: Monotonic) {
+        match todo {
+            cluster::Todo::WriteEntries(vips) => {
+                for vip in &vips {
+                    self.on_segment(segment::Input::Decided(*vip), now);
+                }
+                self.work.next([Work::Some(vips, Then::Held)]);
+            }
+            cluster::Todo::SetFence(fenced) => {
+                let fence = self.fence(&fenced);
+                self.effects.push(Effect::SetFence(fence));
+            }
+            cluster::Todo::SetPeers(peers) => {
+                self.config.peers = peers.into_iter().collect();
+                self.work.next([Work::Peers]);
+            }
+            cluster::Todo::SetSuccessor(vip, hears) => {
+                self.memberships.on_successor(vip, hears);
+                let keys = self.attached().into_iter().map(|ifindex| VipKey::new(ifindex, vip)).collect();
+                self.work.next([Work::Memberships(keys)]);
+            }
+            cluster::Todo::Announce(vip) => self.on_segment(segment::Input::AnnounceAgain(vip), now),
+            cluster::Todo::Probe(vip, often) => {
+                if let Some(key) = self.key_of(vip) {
+                    self.on_segment(segment::Input::Wanted { key, often }, now);
+                }
+            }
+            cluster::Todo::StopProbing(vip) => self.on_segment(segment::Input::Unwanted(vip), now),
+            cluster::Todo::NotAlone(session) => {
+                let reconcile = Work::Reconcile { reclaim: false, is_first: false };
+                self.work.next([reconcile, Work::NotAlone(session)]);
+            }
+            cluster::Todo::Stop(reason) => {
+                if reason == Some(StopReason::Uninstall) {
+                    self.on_segment(segment::Input::Withdrawn, now);
+                    self.effects.push(Effect::Withdraw);
+                }
+                self.end_with(Effect::Stopped(reason));
+            }
+            cluster::Todo::Nothing => {}
+        }
+    }
+
+    /// Ends the agent. What has begun would undo a withdrawal.
+    fn end_with(&mut self, last: Effect) {
+        self.effects.push(last);
+        self.work.is_over = true;
+    }
+
+    /// Returns the key for probing a VIP: the VIP on this node's interface for it.
+    fn key_of(&self, vip: IpAddr) -> Option<VipKey> {
+        let interface = self.view.by_name(self.cluster()?.home_of(vip)?)?;
+        Some(VipKey::new(interface.index, vip))
+    }
+
+    fn fence(&self, fenced: &ownership::Fenced) -> Fence {
+        Fence {
+            deadline_ns: fenced.deadline.as_nanos(),
+            hold_until_ns: fenced.hold_until.as_nanos(),
+            yields_settled: self.host.yields_settled(),
+            session: fenced.session.map_or(0, Session::number),
+            words_settled: fenced.words_settled,
+            policy: self.config.fence.policy,
+            defence: self.config.conflicts.defend.in_program(),
+        }
+    }
+
+    fn attached(&self) -> BTreeSet<u32> {
+        self.attachments.attached().map(|(ifindex, _)| ifindex).collect()
+    }
+
+    /// Passes an event of the program to the engine.
+    fn on_wire(&mut self, vip: IpAddr, heard: Wire, now: Monotonic) {
+        self.with_cluster(|cluster| cluster.on_wire(vip, heard, now));
+    }
+}
+
+/// Returns the settings of announcing, probing and conflicts.
+fn settings(config: &Config) -> Settings {
+    Settings { announce: config.announce, probe: config.probe, conflicts: config.conflicts }
+}
+
+/// Returns what the segments judge by, from a part of the agent.
+fn context<'a>(
+    (view, config, stale): (&'a NetView, &'a Config, &'a Stale),
+    source: &'a Source,
+    now: Monotonic,
+) -> Context<'a> {
+    Context { view, peers: &config.peers, stale, authority: source, now }
+}

@@ -1,0 +1,17 @@
+//! Tables of the composed agent: each input in each state that matters, with the effects in their order.
+
+mod api;
+mod cluster;
+mod failing;
+mod file;
+mod hearing;
+mod lines;
+mod living;
+mod network;
+mod order;
+mod program;
+mod world;
+mod yielding;
+
+use super::*;
+use crate::agent::*;

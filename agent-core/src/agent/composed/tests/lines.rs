@@ -1,0 +1,186 @@
+//! Effects as lines, in which a VIP is its last byte, and a MAC too.
+
+use std::net::IpAddr;
+
+use vipward_common::{MacAddr, VipEntry};
+
+use super::{effect::Line, segment::Note, *};
+use crate::{
+    base::samples::last_octet,
+    host::plan::Action,
+    ownership::{ClaimWrite, LeaseWrite},
+    records::ClaimState,
+    segment::{announce::Command as Announcement, conflict, groups},
+};
+
+pub(super) fn named(vip: IpAddr) -> String {
+    last_octet(vip).to_string()
+}
+
+fn all<'a>(vips: impl IntoIterator<Item = &'a IpAddr>) -> String {
+    vips.into_iter().map(|vip| named(*vip)).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn short(mac: MacAddr) -> String {
+    if mac.is_zero() { "?".to_owned() } else { format!("{:02x}", mac.0[5]) }
+}
+
+pub(super) fn entry(entry: &VipEntry) -> String {
+    format!("{} {}", entry.role.name(), short(MacAddr(entry.mac)))
+}
+
+fn action(action: &Action) -> String {
+    match action {
+        Action::PutOwnMac { ifindex, mac } => format!("own {ifindex} {}", short(*mac)),
+        Action::RemoveOwnMac { ifindex } => format!("no own {ifindex}"),
+        Action::PutPeer { mac, .. } => format!("peer {}", short(*mac)),
+        Action::RemovePeer { mac, .. } => format!("no peer {}", short(*mac)),
+        Action::PutEntry { key, entry: it, .. } => format!("{} {}", named(key.addr), entry(it)),
+        Action::RemoveEntry { key, .. } => format!("no {}", named(key.addr)),
+        Action::AddBind { interface, vip } => format!("bind {} {interface}", named(*vip)),
+        Action::RemoveBind { interface, vip } => format!("unbind {} {interface}", named(*vip)),
+    }
+}
+
+/// Returns the line of an effect. That an examination reads is left out, and that no problem stands.
+pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
+    let keys = |keys: &[VipKey]| keys.iter().map(|key| named(key.addr)).collect::<Vec<_>>().join(" ");
+    Some(match effect {
+        Effect::Observe => "observe".to_owned(),
+        Effect::ReadYields => "read yields".to_owned(),
+        Effect::ReadMaps => "read maps".to_owned(),
+        Effect::Prepare { attach, .. } => format!("prepare {attach:?}"),
+        Effect::ReadEntries(all) => format!("read {}", keys(all)),
+        Effect::ReadRecords(_) => "read records".to_owned(),
+        Effect::ReadMacs => "read macs".to_owned(),
+        Effect::Write(actions) => {
+            format!("write {}", actions.iter().map(action).collect::<Vec<_>>().join(", "))
+        }
+        Effect::ReadHeld => "read held".to_owned(),
+        Effect::ReadFence | Effect::ReadSeen(_) => return None,
+        Effect::ReadGroups => "read groups".to_owned(),
+        Effect::ChangeGroup(groups::Command::Join(it)) => format!("join {}", it.group),
+        Effect::ChangeGroup(groups::Command::Leave(it)) => format!("leave {}", it.group),
+        Effect::SetFence(_) => "fence".to_owned(),
+        Effect::PutProof(ifindex, proof) => format!("put proof {ifindex} {}", world::proof(*proof)),
+        Effect::AttachAgain(ifindex) => format!("attach again {ifindex}"),
+        Effect::Announce { command: Announcement::Send { key, mac, round }, is_taken_back } => {
+            let back = if *is_taken_back { ", taken back" } else { "" };
+            format!("announce {} {} {round:?}{back}", named(key.addr), short(*mac))
+        }
+        Effect::Announce { command: Announcement::Repeat { key, former, .. }, .. } => {
+            format!("repeat {} to {}", named(key.addr), short(*former))
+        }
+        Effect::Probe(key) => format!("probe {}", named(key.addr)),
+        Effect::ShowPort(key) => format!("port {}", named(key.addr)),
+        Effect::ProbeHeld { key, .. } => format!("ask held {}", named(key.addr)),
+        Effect::Count => "count".to_owned(),
+        Effect::Listen { segment, round, .. } => format!("listen {segment} round {round}"),
+        Effect::Cluster(effect) => cluster(effect),
+        Effect::Problems(problems) if problems.is_empty() => return None,
+        Effect::Problems(problems) => format!("problems {problems:?}"),
+        Effect::Log(line) => format!("log {}", log(line, view)),
+        Effect::Withdraw => "withdraw".to_owned(),
+        Effect::Stopped(reason) => format!("stopped {reason:?}"),
+        Effect::NotAlone(_) => "not alone".to_owned(),
+    })
+}
+
+fn cluster(effect: &ClusterEffect) -> String {
+    match effect {
+        ClusterEffect::Ask(request) => asked(request),
+        ClusterEffect::TellFormer { mac, .. } => format!("tell former {}", short(*mac)),
+        ClusterEffect::Post(message) => format!("post {:?}", message.reason),
+        ClusterEffect::SetHeeding(heeds) => format!("heeding {heeds}"),
+        ClusterEffect::ShowHolder(vip, held) => {
+            format!("holder {} {}", named(*vip), if held.is_some() { "here" } else { "elsewhere" })
+        }
+        ClusterEffect::ListAnew => "list anew".to_owned(),
+        ClusterEffect::ListSlices(_) => "list slices".to_owned(),
+        ClusterEffect::Watch(_) => "watch".to_owned(),
+        ClusterEffect::ForgetHolder(_, node) => format!("forget holder {node}"),
+        ClusterEffect::Problem(service, _) => format!("problem of {service}"),
+        ClusterEffect::ProblemOver(service, _) => format!("problem over of {service}"),
+        ClusterEffect::LeaveStatus(service) => format!("leave status of {service}"),
+        ClusterEffect::Moved(_) => "moved".to_owned(),
+        ClusterEffect::Took(_) => "took".to_owned(),
+    }
+}
+
+fn asked(request: &Request) -> String {
+    match request {
+        Request::WriteLease(LeaseWrite { node, session, ended, leaving, .. }) => {
+            let session = if session.is_some() { "session" } else { "no session" };
+            let ended = if ended.is_empty() { "" } else { ", ended" };
+            let leaving = if *leaving { ", leaving" } else { "" };
+            format!("write lease {node}: {session}{ended}{leaving}")
+        }
+        Request::ReadLease(node) => format!("read lease {node}"),
+        Request::WriteClaim(ClaimWrite { vip, epoch, state, .. }) => {
+            let state = match state {
+                ClaimState::Held(holder) => format!("held by {}", holder.node),
+                ClaimState::Offered { to, .. } => format!("offered to {}", to.node),
+                ClaimState::Released => "released".to_owned(),
+                ClaimState::Blank => "blank".to_owned(),
+            };
+            format!("claim {}: {state}, {}", named(*vip), epoch.0)
+        }
+        Request::DeleteClaim(vip, _) => format!("delete claim {}", named(*vip)),
+        Request::ReadClaim(vip) => format!("read claim {}", named(*vip)),
+        Request::Show(vip, finding) => {
+            format!("show {} {:?}", named(*vip), crate::reports::shown::Aspect::of(finding))
+        }
+        Request::WriteStatus { addresses, .. } => {
+            format!("status {}", addresses.as_ref().map_or("none".to_owned(), all))
+        }
+    }
+}
+
+fn log(line: &Line, view: &NetView) -> String {
+    match line {
+        Line::Unobserved(_) => "unobserved".to_owned(),
+        Line::Overrun => "overrun".to_owned(),
+        Line::Unread(why) => format!("unread {why}"),
+        Line::PeersUnwritten(_) => "peers unwritten".to_owned(),
+        Line::Groups(_) => "groups".to_owned(),
+        Line::Entry { key, from, to, .. } => {
+            let text = |it: &Option<VipEntry>| it.as_ref().map_or("none".to_owned(), entry);
+            format!("{} {} > {}", named(key.addr), text(from), text(to))
+        }
+        Line::Stale(changes) => format!("stale [{}], over [{}]", all(&changes.begun), all(&changes.over)),
+        Line::Silences(begun, over) => {
+            let begun: Vec<_> = begun.iter().map(|(vip, _)| *vip).collect();
+            format!("silent [{}], over [{}]", all(&begun), all(over))
+        }
+        Line::Conflict(line) => match &**line {
+            conflict::Line::Began { conflict, .. } => format!("conflict {:?}", conflict.what),
+            conflict::Line::NewOffender { .. } => "another offender".to_owned(),
+            conflict::Line::GoesOn { .. } => "conflict goes on".to_owned(),
+            conflict::Line::Ended { why, .. } => format!("conflict over {why:?}"),
+            conflict::Line::TooMany { .. } => "too many conflicts".to_owned(),
+        },
+        Line::Segment(Note::FailedOver { ifindex, vips }) => {
+            format!("{} failed over, {vips}", view.name_of(*ifindex))
+        }
+        Line::Segment(Note::AsksAboutYield(vip)) => format!("asks about {}", named(*vip)),
+        Line::Segment(Note::InUse { vip, .. }) => format!("{} in use", named(*vip)),
+        Line::TakesBack(vips) => format!("takes back {}", all(vips.keys())),
+        Line::Proof { from, to, .. } => {
+            format!("proof {} > {}", world::proof(*from), world::proof(*to))
+        }
+        Line::Late(..) => "late".to_owned(),
+        Line::Probing(left) => format!("probing {left}"),
+        Line::Probed(in_use) => format!("probed, {in_use} in use"),
+        Line::Synced => "synced".to_owned(),
+        Line::Notice(notice, _) => {
+            let text = format!("{notice:?}");
+            format!("notice {}", text.split([' ', '{', '(']).next().unwrap_or_default())
+        }
+        Line::Refused(news) => {
+            let text = format!("{news:?}");
+            format!("refused {}", text.split([' ', '(']).next().unwrap_or_default())
+        }
+        Line::Shown(vip, aspect) => format!("shown {} {aspect:?}", named(*vip)),
+        Line::NotShown(vip, aspect, _) => format!("not shown {} {aspect:?}", named(*vip)),
+    }
+}

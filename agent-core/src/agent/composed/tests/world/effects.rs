@@ -1,0 +1,188 @@
+//! Carries effects out on the modelled maps, and returns their results.
+
+use vipward_common::{FenceState, Role, SeenEntry, WireState};
+
+use super::{super::*, *};
+use crate::{
+    host::{
+        attaching::{Mode, OwnProgram},
+        plan::Action,
+        stale::Left,
+    },
+    segment::{announce, groups::Command},
+};
+
+/// The id of the program.
+const PROGRAM: u32 = 7;
+
+impl World {
+    fn fence_state(&self) -> FenceState {
+        self.fence.state(self.now.as_nanos(), WireState::default())
+    }
+
+    fn tried<T>(&self, part: Part, value: T) -> Result<T, String> {
+        if self.fails.contains(&part) { Err(format!("{part:?} fails")) } else { Ok(value) }
+    }
+
+    fn entries_of(&self, keys: &[VipKey]) -> Entries {
+        let entries = keys.iter().filter_map(|key| Some((*key, *self.entries.get(key)?))).collect();
+        Entries { yields: self.yields, entries }
+    }
+
+    fn macs(&self) -> Macs {
+        Macs { own: self.own.clone(), peers: self.peers.clone() }
+    }
+
+    pub(super) fn network(&self) -> Network {
+        Network {
+            view: self.view.clone(),
+            attachments: self.attachments.clone(),
+            name_servers: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
+        Some(match effect {
+            Effect::Observe => Outcome::Observed(self.tried(Part::Network, Box::new(self.network()))),
+            Effect::ReadYields => Outcome::Yields(self.tried(Part::Yields, self.yields)),
+            Effect::ReadMaps => {
+                let maps = Maps {
+                    yields: self.yields,
+                    entries: self.entries.clone(),
+                    macs: self.macs(),
+                    binds: self.binds.clone(),
+                    is_pinned: true,
+                };
+                Outcome::Maps(self.tried(Part::Maps, Box::new(maps)))
+            }
+            Effect::Prepare { attach, slots, binds } => {
+                Outcome::Prepared(Box::new(self.prepare(&attach, &slots, binds)))
+            }
+            Effect::ReadEntries(keys) => Outcome::Entries(self.tried(Part::Entries, self.entries_of(&keys))),
+            Effect::ReadRecords(slots) => {
+                Outcome::Records(self.tried(Part::Records, self.records_of(&slots)))
+            }
+            Effect::ReadMacs => Outcome::Macs(self.tried(Part::Macs, self.macs())),
+            Effect::Write(actions) => {
+                Outcome::Written(actions.iter().map(|action| self.write(action)).collect())
+            }
+            Effect::ReadHeld => {
+                let held = self.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
+                let held = held.map(|(key, entry)| (*key, MacAddr(entry.mac))).collect();
+                Outcome::Held(self.tried(Part::Held, held))
+            }
+            Effect::ReadFence => {
+                Outcome::Fence(self.tried(Part::Fence, (self.fence_state(), self.yields > 0)))
+            }
+            Effect::ReadSeen(keys) => Outcome::Seen(self.tried(Part::Seen, self.seen(&keys))),
+            Effect::ReadGroups => Outcome::Groups(self.tried(Part::Groups, self.groups.clone())),
+            Effect::ChangeGroup(change) => {
+                let result = self.tried(Part::ChangeGroup, ());
+                if result.is_ok() {
+                    match change {
+                        Command::Join(it) => _ = self.groups.insert(it),
+                        Command::Leave(it) => _ = self.groups.remove(&it),
+                    }
+                }
+                Outcome::Group(change, result)
+            }
+            Effect::SetFence(fence) => {
+                self.fence = fence;
+                return None;
+            }
+            Effect::Announce { command, .. } => match command {
+                announce::Command::Send { key, round, .. } => Outcome::Announced { key, round },
+                announce::Command::Repeat { .. } => return None,
+            },
+            Effect::Count => Outcome::Counted(BTreeMap::new()),
+            Effect::AttachAgain(_) => {
+                let network = (self.view.clone(), self.attachments.clone());
+                Outcome::AttachedAgain(self.tried(Part::AttachAgain, Box::new(network)).ok())
+            }
+            Effect::Cluster(ClusterEffect::Ask(request)) => {
+                self.api.ask(request);
+                return None;
+            }
+            Effect::Withdraw => {
+                self.entries.clear();
+                (self.own, self.peers) = (BTreeMap::new(), BTreeSet::new());
+                return None;
+            }
+            Effect::Problems(problems) => {
+                self.problems = problems;
+                return None;
+            }
+            Effect::PutProof(..)
+            | Effect::Probe(_)
+            | Effect::ShowPort(_)
+            | Effect::ProbeHeld { .. }
+            | Effect::Cluster(_)
+            | Effect::Log(_) => return None,
+            Effect::Listen { round, .. } => {
+                self.listening = Some(round);
+                return None;
+            }
+            Effect::Stopped(_) | Effect::NotAlone(_) => {
+                self.is_over = true;
+                return None;
+            }
+        })
+    }
+
+    fn records_of(&self, slots: &BTreeSet<u32>) -> BTreeMap<u32, Yield> {
+        slots.iter().map(|slot| (*slot, self.records.get(slot).copied().unwrap_or_default())).collect()
+    }
+
+    fn seen(&self, keys: &[VipKey]) -> BTreeMap<VipKey, SeenEntry> {
+        let seen = |key: &VipKey| {
+            let entry = self.entries.get(key)?;
+            let recorded = self.records.get(&entry.slot).copied().unwrap_or_default();
+            Some((*key, entry.as_seen(recorded, self.now.as_nanos())))
+        };
+        keys.iter().filter_map(seen).collect()
+    }
+
+    fn prepare(&mut self, attach: &[u32], slots: &BTreeSet<u32>, binds: bool) -> Prepared {
+        for ifindex in attach {
+            let own = OwnProgram { mode: Mode::Native, id: PROGRAM, on_ports: false };
+            if self.attachments.own(*ifindex).is_none()
+                && let Some(interface) = self.view.interfaces.get_mut(ifindex)
+            {
+                self.attachments.insert(*ifindex, own);
+                own.mode.note(interface, own.id);
+            }
+        }
+        for (ifindex, _) in self.attachments.points().collect::<Vec<_>>() {
+            if !attach.contains(&ifindex) || !self.view.interfaces.contains_key(&ifindex) {
+                self.attachments.remove(ifindex);
+            }
+        }
+        let Network { view, attachments, .. } = self.network();
+        let warnings = if binds { self.warnings.clone() } else { Vec::new() };
+        let groups = self.tried(Part::Groups, self.groups.clone());
+        let records = self.tried(Part::Prepare, self.records_of(slots));
+        Prepared { view, attachments, records, groups, warnings }
+    }
+
+    fn write(&mut self, action: &Action) -> Result<(), Unwritten> {
+        if let Some(key) = action.key()
+            && self.unwritable.contains(&key.addr)
+        {
+            let left = Left::of(Some(self.entries.get(&key)));
+            return Err(Unwritten { left, error: "no room".to_owned() });
+        }
+        match action {
+            Action::PutOwnMac { ifindex, mac } => _ = self.own.insert(*ifindex, *mac),
+            Action::RemoveOwnMac { ifindex } => _ = self.own.remove(ifindex),
+            Action::PutPeer { ifindex, mac } => _ = self.peers.insert((*ifindex, *mac)),
+            Action::RemovePeer { ifindex, mac } => _ = self.peers.remove(&(*ifindex, *mac)),
+            Action::PutEntry { key, entry, .. } => _ = self.entries.insert(*key, *entry),
+            Action::RemoveEntry { key, .. } => _ = self.entries.remove(key),
+            Action::AddBind { interface, vip } => {
+                self.binds.insert((interface.clone(), *vip));
+            }
+            Action::RemoveBind { interface, vip } => _ = self.binds.remove(&(interface.clone(), *vip)),
+        }
+        Ok(())
+    }
+}

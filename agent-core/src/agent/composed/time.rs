@@ -1,0 +1,168 @@
+//! What is due, and the beginning and end of a file's agent.
+
+use std::collections::BTreeSet;
+
+use vipward_common::{MacAddr, VipKey};
+
+use super::{Agent, settings};
+use crate::{
+    agent::{
+        effect::{Effect, Line},
+        input::File,
+        segment::{Authority as _, Input},
+        source::Source,
+        work::{Then, Waiting, Work},
+    },
+    base::time::Monotonic,
+    config::Shutdown,
+    host::net::NetView,
+};
+
+impl Agent {
+    pub(super) fn on_deadline(&mut self, now: Monotonic) {
+        match &mut self.source {
+            Source::File(file) => {
+                if file.is_due(now) {
+                    self.effects.extend(file.beat(self.host.yields_settled(), now));
+                    self.work.add([Work::SettleYields]);
+                }
+                self.take_what_is_free(now);
+            }
+            Source::Cluster(cluster) => {
+                let guarded = cluster.on_time(now);
+                self.effects.extend(cluster.take_effects());
+                if !guarded.is_empty() {
+                    self.work.add([Work::Some(guarded, Then::Nothing)]);
+                }
+            }
+        }
+        self.work.add([Work::Examine, Work::Show]);
+        if self.host.begin_if_due(now) {
+            self.work.add([Work::Observe(None)]);
+        }
+        self.work.add([Work::Tick]);
+    }
+
+    /// Lets time pass on the segments.
+    pub(super) fn tick(&mut self, now: Monotonic) {
+        self.work.next([Work::Groups, Work::Proving, Work::TakeBack]);
+        self.on_segment(Input::Tick, now);
+    }
+
+    /// Takes the VIPs of a file whose addresses have been found free. Examines no others, since tens of
+    /// thousands may wait.
+    fn take_what_is_free(&mut self, now: Monotonic) {
+        let Source::File(file) = &mut self.source else { return };
+        let Some(free) = file.begin_to_take(now) else { return };
+        self.on_segment(Input::Freed(&free), now);
+        // Only a full reconciliation binds addresses.
+        let is_bound = self.source.wanted_of(&self.config, &free).iter().any(|vip| vip.bind.is_some());
+        let work = if is_bound {
+            Work::Reconcile { reclaim: false, is_first: false }
+        } else {
+            for vip in &free {
+                self.on_segment(Input::Decided(*vip), now);
+            }
+            Work::Some(free, Then::Nothing)
+        };
+        self.work.add([work, Work::Taken(now)]);
+    }
+
+    pub(super) fn taken(&mut self, began: Monotonic, now: Monotonic) {
+        if let Source::File(file) = &mut self.source {
+            file.taken(began, now);
+        }
+    }
+
+    /// Takes back the VIPs that the segments have decided on.
+    pub(super) fn take_back(&mut self) {
+        let taken: BTreeSet<_> = self.host.taking_back().clone();
+        if taken.is_empty() {
+            return;
+        }
+        let work = if self.source.is_known() {
+            Work::Some(taken, Then::Nothing)
+        } else {
+            // The source cannot place the VIPs yet.
+            Work::Reconcile { reclaim: false, is_first: false }
+        };
+        self.work.next([work, Work::TakenBack]);
+    }
+
+    /// Moves the fence of a file's agent, and writes yields into the entries. At the beginning, the time
+    /// for loading does not count as a delay, and announcing follows.
+    pub(super) fn beat(&mut self, begins: bool, now: Monotonic) {
+        let Source::File(file) = &mut self.source else { return };
+        if begins {
+            file.configure(&self.config, now);
+        }
+        self.effects.extend(file.beat(self.host.yields_settled(), now));
+        self.work.next([Work::SettleYields]);
+        if begins {
+            self.work.add([Work::Started]);
+        }
+    }
+
+    /// Begins to announce, and adopts the held entries.
+    pub(super) fn started(&mut self, now: Monotonic) {
+        if !self.segment.is_started() {
+            self.on_segment(Input::Started, now);
+        }
+        self.on_segment(Input::Network(&NetView::default()), now);
+        self.adopt();
+    }
+
+    /// Begins to adopt the held entries.
+    pub(super) fn adopt(&mut self) {
+        self.effects.push(Effect::ReadHeld);
+        self.work.waiting = Some(Waiting::Held);
+    }
+
+    pub(super) fn on_held(&mut self, held: Result<Vec<(VipKey, MacAddr)>, String>, now: Monotonic) {
+        match held {
+            Ok(held) => {
+                for (key, mac) in held {
+                    self.on_segment(Input::Adopted { key, mac }, now);
+                }
+            }
+            Err(error) => {
+                self.log(Line::Unread(error));
+                self.work.adopts = true;
+                self.host.try_again_soon(now);
+            }
+        }
+    }
+
+    /// Handles a file that was read again.
+    pub(super) fn on_file(&mut self, read: File, now: Monotonic) {
+        let File { config, reclaim } = read;
+        let Source::File(file) = &mut self.source else { return };
+        match config {
+            Some(config) if *config == self.config && !reclaim => return,
+            Some(config) => {
+                file.configure(&config, now);
+                self.segment.configure(&settings(&config), now);
+                self.config = *config;
+                self.answers.configure(self.source.grace(&self.config));
+            }
+            None if !reclaim => return,
+            None => {}
+        }
+        if let Source::File(file) = &mut self.source {
+            self.effects.extend(file.beat(self.host.yields_settled(), now));
+        }
+        self.work.add([Work::Reconcile { reclaim, is_first: false }, Work::Beat { begins: false }]);
+    }
+
+    /// Ends the agent of a file.
+    pub(super) fn stop(&mut self, now: Monotonic) {
+        match self.config.shutdown {
+            Shutdown::Keep => self.work.add([Work::Beat { begins: false }, Work::Stop]),
+            Shutdown::Withdraw => {
+                self.on_segment(Input::Withdrawn, now);
+                self.effects.push(Effect::Withdraw);
+                self.work.add([Work::Stop]);
+            }
+        }
+    }
+}

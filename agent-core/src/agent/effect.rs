@@ -1,0 +1,251 @@
+//! What the agent wants done, and the lines that it logs.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use vipward_common::{Fence, MacAddr, Proof, VipEntry, VipKey};
+
+use super::segment::Note;
+use crate::{
+    host::{
+        heartbeat::Late,
+        plan::{Action, Cause},
+        stale::Changes,
+    },
+    liveness::Plan,
+    ownership::{ClaimWrite, LeaseWrite, Notice, StopReason},
+    records::{NodeName, ServiceName, Session, Version},
+    reports::{
+        moves::{Cause as Move, Took},
+        outbox::Message,
+        refusals::News,
+        shown::{Aspect, Finding},
+    },
+    segment::{announce, conflict, groups, proving::Heard},
+    services::Problem,
+};
+
+/// An action for the caller. Effects are carried out in their order. Their results come before other
+/// inputs.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Effect {
+    /// Observe the network. [`Outcome::Observed`](super::Outcome::Observed) follows.
+    Observe,
+    /// Read the number of yields. [`Outcome::Yields`](super::Outcome::Yields) follows.
+    ReadYields,
+    /// Read the maps. [`Outcome::Maps`](super::Outcome::Maps) follows.
+    ReadMaps,
+    /// Attach to these interfaces, and detach from all others; then read the records of these slots and
+    /// the memberships in groups. [`Outcome::Prepared`](super::Outcome::Prepared) follows.
+    Prepare {
+        /// The interfaces.
+        attach: Vec<u32>,
+        /// The slots.
+        slots: BTreeSet<u32>,
+        /// True to look whether the kernel may ask from a bound address.
+        binds: bool,
+    },
+    /// Read these entries. [`Outcome::Entries`](super::Outcome::Entries) follows.
+    ReadEntries(Vec<VipKey>),
+    /// Read the records of these slots. [`Outcome::Records`](super::Outcome::Records) follows.
+    ReadRecords(BTreeSet<u32>),
+    /// Read the MACs of this node and its peers. [`Outcome::Macs`](super::Outcome::Macs) follows.
+    ReadMacs,
+    /// Carry out these actions. [`Outcome::Written`](super::Outcome::Written) follows.
+    Write(Vec<Action>),
+    /// Read the held entries. [`Outcome::Held`](super::Outcome::Held) follows.
+    ReadHeld,
+    /// Read the state of the fence. [`Outcome::Fence`](super::Outcome::Fence) follows.
+    ReadFence,
+    /// Read these entries as they count now. [`Outcome::Seen`](super::Outcome::Seen) follows.
+    ReadSeen(Vec<VipKey>),
+    /// Read the memberships in groups. [`Outcome::Groups`](super::Outcome::Groups) follows.
+    ReadGroups,
+    /// Join or leave a group. [`Outcome::Group`](super::Outcome::Group) follows.
+    ChangeGroup(groups::Command),
+    /// Move the fence. If that fails, the agent must end.
+    SetFence(Fence),
+    /// Record in the maps whether the program sees an interface's frames.
+    PutProof(u32, Proof),
+    /// Attach a program again that sees no frame of a segment.
+    /// [`Outcome::AttachedAgain`](super::Outcome::AttachedAgain) follows.
+    AttachAgain(u32),
+    /// Send an announcement, if the maps say by then that this node holds the VIP: the entry is held with
+    /// the command's MAC and has not yielded, and the fence is valid. What all VIPs share may be read once
+    /// for the effects of one input, unless one of them changes the fence or the entries.
+    /// [`Outcome::Announced`](super::Outcome::Announced) follows when a round has left.
+    Announce {
+        /// The announcement.
+        command: announce::Command,
+        /// True if the VIP was taken back: then the fence may be held over.
+        is_taken_back: bool,
+    },
+    /// Probe an address. [`Outcome::NotSent`](super::Outcome::NotSent) follows on failure.
+    Probe(VipKey),
+    /// Send one probe after an announcement, from which switches learn the port.
+    ShowPort(VipKey),
+    /// Ask for a VIP that this node holds, if the maps say by then that it does.
+    ProbeHeld {
+        /// The VIP.
+        key: VipKey,
+        /// True if the VIP was taken back: then the fence may be held over.
+        is_taken_back: bool,
+    },
+    /// Read the program's counts of claims. [`Outcome::Counted`](super::Outcome::Counted) follows.
+    Count,
+    /// Listen on a segment, and ask gateways, these peers and neighbours for an answer.
+    /// [`Input::Listened`](super::Input::Listened) follows.
+    Listen {
+        /// The segment.
+        segment: u32,
+        /// The number of the round.
+        round: u64,
+        /// The addresses of peers.
+        peers: Vec<IpAddr>,
+    },
+    /// Do this in the cluster.
+    Cluster(Cluster),
+    /// The problems that stand now, in words.
+    Problems(BTreeSet<String>),
+    /// Log this.
+    Log(Line),
+    /// Take everything back: the fence first, which silences all VIPs at once.
+    Withdraw,
+    /// End.
+    Stopped(Option<StopReason>),
+    /// End with an error: another agent has this node's name, in this session.
+    NotAlone(Session),
+}
+
+/// An effect of an agent that has a cluster.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cluster {
+    /// Send a request. Its outcome is an input.
+    Ask(Request),
+    /// Read the `EndpointSlice`s, which this Service needs.
+    ListSlices(ServiceName),
+    /// List all objects anew.
+    ListAnew,
+    /// Give the witness another plan.
+    Watch(Plan),
+    /// Give the program the keys of wire failover, or take them away. The last word that the program has
+    /// heard, if any, is an input then.
+    SetHeeding(bool),
+    /// Tell a VIP's former holder that its session has ended. The announcement follows.
+    TellFormer {
+        /// The interface.
+        ifindex: u32,
+        /// The former holder's MAC.
+        mac: MacAddr,
+        /// The session.
+        session: Session,
+    },
+    /// Show in `MetalLB`'s objects where this node holds a VIP, and for which Services. None: it does not.
+    ShowHolder(IpAddr, Option<(Arc<str>, Vec<ServiceName>)>),
+    /// Remove what `MetalLB`'s objects say of a dead node.
+    ForgetHolder(Vec<ServiceName>, NodeName),
+    /// Write an Event.
+    Post(Box<Message>),
+    /// A problem of a Service begins.
+    Problem(ServiceName, Problem),
+    /// A problem of a Service is over.
+    ProblemOver(ServiceName, Problem),
+    /// This node no longer writes the status of a Service.
+    LeaveStatus(ServiceName),
+    /// Count a VIP that this node gets.
+    Moved(Move),
+    /// Measure a move that has ended with the first announcement.
+    Took(Took),
+}
+
+/// A request to the API server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// Write a Lease.
+    WriteLease(LeaseWrite),
+    /// Read a Lease.
+    ReadLease(NodeName),
+    /// Write a claim.
+    WriteClaim(ClaimWrite),
+    /// Delete a claim that has this version.
+    DeleteClaim(IpAddr, Version),
+    /// Read a claim.
+    ReadClaim(IpAddr),
+    /// Show a finding on a VIP's claim.
+    Show(IpAddr, Finding),
+    /// Write the status of a Service, or with none take back what Vipward wrote.
+    WriteStatus {
+        /// The Service.
+        service: ServiceName,
+        /// Its addresses.
+        addresses: Option<Vec<IpAddr>>,
+        /// True if the status is from `MetalLB`: it is replaced.
+        from_metallb: bool,
+    },
+}
+
+/// A log line.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Line {
+    /// The network could not be observed.
+    Unobserved(String),
+    /// Notifications of the network were lost.
+    Overrun,
+    /// The kernel's state could not be read back.
+    Unread(String),
+    /// Peers could not be written.
+    PeersUnwritten(String),
+    /// Memberships could not be read or changed.
+    Groups(String),
+    /// An entry has changed.
+    Entry {
+        /// The VIP.
+        key: VipKey,
+        /// The entry before.
+        from: Option<VipEntry>,
+        /// The entry now.
+        to: Option<VipEntry>,
+        /// The cause.
+        cause: Cause,
+    },
+    /// The failures of writes that have begun or are over.
+    Stale(Changes),
+    /// VIPs that this node has and does not answer, with the reasons; and those that are answered again.
+    Silences(Vec<(IpAddr, Option<String>)>, Vec<IpAddr>),
+    /// A conflict.
+    Conflict(Box<conflict::Line>),
+    /// News of a segment.
+    Segment(Note),
+    /// This node takes VIPs back, which were announced with these MACs.
+    TakesBack(BTreeMap<IpAddr, MacAddr>),
+    /// A finding about what the program sees.
+    Proof {
+        /// The interface.
+        segment: u32,
+        /// The finding before.
+        from: Proof,
+        /// The finding.
+        to: Proof,
+        /// What it rests on.
+        heard: Heard,
+    },
+    /// The heartbeat was late. The fence now lasts this many milliseconds.
+    Late(Late, u64),
+    /// This many addresses are being probed.
+    Probing(usize),
+    /// The addresses have been probed, and this many are in use.
+    Probed(usize),
+    /// The cluster has been read.
+    Synced,
+    /// A notice of the engine. A repair has the number of those before it that were not logged.
+    Notice(Notice, Option<u64>),
+    /// News of a refused request.
+    Refused(News),
+    /// A finding on a claim is up to date again.
+    Shown(IpAddr, Aspect),
+    /// A finding on a claim is not up to date, for this reason.
+    NotShown(IpAddr, Aspect, String),
+}

@@ -1,0 +1,192 @@
+//! Inputs of the agent, and the results of its effects.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use vipward_common::{Event, FenceState, MacAddr, Offender, OffenderKey, SeenEntry, VipEntry, VipKey, Yield};
+
+use super::cluster;
+use crate::{
+    config::Config,
+    host::{attaching::Attachments, net::NetView, stale::Left},
+    segment::{
+        announce::Round,
+        failover::Notice,
+        groups::{Command as Change, Membership},
+    },
+};
+
+/// An input of [`Agent`](super::Agent).
+#[derive(Debug)]
+pub enum Input {
+    /// Everything is open: the agent begins.
+    Begin,
+    /// The deadline has come, and everything that was reported before it has been passed on.
+    Deadline,
+    /// The kernel has notified of changes of the network.
+    Changed(Changed),
+    /// The program has reported events.
+    Program(Vec<Event>),
+    /// A round of listening on a segment has ended.
+    Listened(Listened),
+    /// The file was read again.
+    File(File),
+    /// News of the cluster, for an agent that has one.
+    Cluster(cluster::Input),
+    /// The agent of a file is to end.
+    Stop,
+    /// An effect has a result.
+    Result(Outcome),
+}
+
+/// The result of an effect. It comes before any other input.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The network of [`Effect::Observe`](super::Effect::Observe), or why it could not be observed.
+    Observed(Result<Box<Network>, String>),
+    /// The number of yields of [`Effect::ReadYields`](super::Effect::ReadYields).
+    Yields(Result<u64, String>),
+    /// The maps of [`Effect::ReadMaps`](super::Effect::ReadMaps).
+    Maps(Result<Box<Maps>, String>),
+    /// The result of [`Effect::Prepare`](super::Effect::Prepare).
+    Prepared(Box<Prepared>),
+    /// The entries of [`Effect::ReadEntries`](super::Effect::ReadEntries) that exist.
+    Entries(Result<Entries, String>),
+    /// The records of [`Effect::ReadRecords`](super::Effect::ReadRecords).
+    Records(Result<BTreeMap<u32, Yield>, String>),
+    /// The MACs of [`Effect::ReadMacs`](super::Effect::ReadMacs).
+    Macs(Result<Macs, String>),
+    /// The results of the actions of [`Effect::Write`](super::Effect::Write), in their order.
+    Written(Vec<Result<(), Unwritten>>),
+    /// The held entries of [`Effect::ReadHeld`](super::Effect::ReadHeld), with their MACs.
+    Held(Result<Vec<(VipKey, MacAddr)>, String>),
+    /// The fence of [`Effect::ReadFence`](super::Effect::ReadFence), and whether the program has ever
+    /// yielded a VIP.
+    Fence(Result<(FenceState, bool), String>),
+    /// The entries of [`Effect::ReadSeen`](super::Effect::ReadSeen), as they count now.
+    Seen(Result<BTreeMap<VipKey, SeenEntry>, String>),
+    /// The memberships of [`Effect::ReadGroups`](super::Effect::ReadGroups).
+    Groups(Result<BTreeSet<Membership>, String>),
+    /// The result of [`Effect::ChangeGroup`](super::Effect::ChangeGroup).
+    Group(Change, Result<(), String>),
+    /// An announcement of [`Effect::Announce`](super::Effect::Announce) has left.
+    Announced {
+        /// The VIP.
+        key: VipKey,
+        /// The round.
+        round: Round,
+    },
+    /// A probe of [`Effect::Probe`](super::Effect::Probe) could not be sent.
+    NotSent(VipKey),
+    /// The counts of [`Effect::Count`](super::Effect::Count).
+    Counted(BTreeMap<OffenderKey, Offender>),
+    /// The network and what is attached after [`Effect::AttachAgain`](super::Effect::AttachAgain), unless
+    /// it has failed.
+    AttachedAgain(Option<Box<(NetView, Attachments)>>),
+}
+
+/// The network, and what the program is attached to.
+#[derive(Debug)]
+pub struct Network {
+    /// The interfaces, addresses and routes.
+    pub view: NetView,
+    /// What is attached.
+    pub attachments: Attachments,
+    /// The DNS servers of this host.
+    pub name_servers: BTreeSet<IpAddr>,
+}
+
+/// Notifications of the kernel. They call for an observation.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changed {
+    /// Failovers.
+    pub notices: BTreeSet<Notice>,
+    /// Interfaces that were taken down, or lost their carrier. An observation need not show it: they
+    /// may be up again.
+    pub downs: BTreeSet<u32>,
+    /// True if notifications were lost.
+    pub overrun: bool,
+}
+
+/// The maps, for a full round.
+#[derive(Debug, Default)]
+pub struct Maps {
+    /// The number of yields, read before the entries.
+    pub yields: u64,
+    /// The entries.
+    pub entries: BTreeMap<VipKey, VipEntry>,
+    /// The MACs of this node and its peers.
+    pub macs: Macs,
+    /// The VIPs that are bound to interfaces.
+    pub binds: BTreeSet<(String, IpAddr)>,
+    /// False if something that should be pinned is not.
+    pub is_pinned: bool,
+}
+
+/// The MACs in the maps.
+#[derive(Debug, Default)]
+pub struct Macs {
+    /// This node's, by interface.
+    pub own: BTreeMap<u32, MacAddr>,
+    /// The peers'.
+    pub peers: BTreeSet<(u32, MacAddr)>,
+}
+
+/// The host after attaching, and what else a full round needs.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The network, with the attached programs noted.
+    pub view: NetView,
+    /// What is attached.
+    pub attachments: Attachments,
+    /// The records of the slots that were asked for, or why attaching or reading has failed.
+    pub records: Result<BTreeMap<u32, Yield>, String>,
+    /// The memberships in groups.
+    pub groups: Result<BTreeSet<Membership>, String>,
+    /// Warnings about bound addresses from which the kernel may ask.
+    pub warnings: Vec<String>,
+}
+
+/// Entries, and the number of yields, read before them.
+#[derive(Debug, Default)]
+pub struct Entries {
+    /// The number of yields.
+    pub yields: u64,
+    /// The entries that exist.
+    pub entries: BTreeMap<VipKey, VipEntry>,
+}
+
+/// A write that has failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unwritten {
+    /// Its effect on the entry, if it was one.
+    pub left: Left,
+    /// The error with its causes.
+    pub error: String,
+}
+
+/// The result of listening on a segment.
+#[derive(Debug)]
+pub struct Listened {
+    /// The segment.
+    pub segment: u32,
+    /// The number of the round.
+    pub round: u64,
+    /// The frames that the sockets received.
+    pub frames: u32,
+    /// The frames that the program counted.
+    pub counted: u64,
+    /// The VIPs that were asked for, and that the maps say the program answers for now.
+    pub answered: BTreeSet<IpAddr>,
+}
+
+/// A file that was read again.
+#[derive(Debug)]
+pub struct File {
+    /// Its configuration. None if it is faulty: the running one stays.
+    pub config: Option<Box<Config>>,
+    /// True if an operator takes yielded VIPs back.
+    pub reclaim: bool,
+}

@@ -1,0 +1,90 @@
+//! The right to announce a VIP, by the pinned maps.
+
+use vipward_common::{Fence, FenceState, MacAddr, Role, VipEntry, WireState, Yield};
+
+/// The pinned state that all VIPs share. The agent alone writes the fence, and the program yields no VIP
+/// while the fence is valid, unless a peer tells it that the session has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    pub fence: Fence,
+    /// The last word of a peer that a session of this node has ended.
+    pub told: WireState,
+    /// True if the program has yielded a VIP whose entry does not say so yet.
+    pub has_yielded: bool,
+}
+
+impl Shared {
+    /// Returns true if this node holds a VIP with `mac` and the fence is valid. For a VIP that was taken
+    /// back, the fence may be held over. `record` returns the program's record of the entry, if it can be
+    /// read.
+    pub fn may_announce(
+        &self,
+        entry: &VipEntry,
+        record: impl FnOnce() -> Option<Yield>,
+        mac: MacAddr,
+        is_taken_back: bool,
+        now_ns: u64,
+    ) -> bool {
+        let is_valid = match self.fence.state(now_ns, self.told) {
+            FenceState::Valid => true,
+            FenceState::HeldOver if is_taken_back => false,
+            FenceState::HeldOver | FenceState::Over => return false,
+        };
+        if entry.role != Role::Held || entry.mac != mac.0 {
+            return false;
+        }
+        is_valid && !self.has_yielded
+            || record().is_some_and(|record| record.yielded_to(entry.generation).is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vipward_common::{Defence, Policy};
+
+    use super::*;
+    use crate::{
+        agent::fixtures::{PEER, entry},
+        base::samples::HOLDER,
+    };
+
+    /// The fence is valid until 10, and held over until 20.
+    fn shared(has_yielded: bool) -> Shared {
+        let fence = Fence {
+            deadline_ns: 10,
+            hold_until_ns: 20,
+            yields_settled: 0,
+            session: 0,
+            words_settled: 0,
+            policy: Policy::Hold,
+            defence: Defence::Match,
+        };
+        Shared { fence, told: WireState::default(), has_yielded }
+    }
+
+    #[test]
+    fn a_vip_is_announced_while_it_is_held_and_the_fence_is_valid() {
+        let held = entry(Role::Held, HOLDER, 7);
+        let yielded = Yield { mac: PEER.0, generation: 7 };
+        let earlier = Yield { mac: PEER.0, generation: 6 };
+        // Description, time, taken back, any yield, the entry, its record, and if it may.
+        let rows = [
+            ("valid", 9, false, false, held, None, true),
+            ("held over", 10, false, false, held, Some(Yield::default()), false),
+            ("held over, taken back", 10, true, false, held, Some(Yield::default()), true),
+            ("held over, taken back, unreadable", 10, true, false, held, None, false),
+            ("over, taken back", 20, true, false, held, Some(Yield::default()), false),
+            ("guarded", 9, false, false, entry(Role::Foreign, HOLDER, 7), None, false),
+            ("handed over", 9, false, false, entry(Role::Handover, HOLDER, 7), None, false),
+            ("another MAC", 9, false, false, entry(Role::Held, PEER, 7), None, false),
+            ("another VIP has yielded", 9, false, true, held, Some(Yield::default()), true),
+            ("it has yielded", 9, false, true, held, Some(yielded), false),
+            ("it had yielded before it was taken", 9, false, true, held, Some(earlier), true),
+            ("its record is unreadable", 9, false, true, held, None, false),
+        ];
+        for (what, now_ns, is_taken_back, has_yielded, entry, record, may) in rows {
+            let shared = shared(has_yielded);
+            assert_eq!(shared.may_announce(&entry, || record, HOLDER, is_taken_back, now_ns), may, "{what}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Carries out the effects of the agent.
+
+mod maps;
+mod sending;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use tracing::{debug, error, warn};
+use vipward_common::{Fence, FenceState, Role, VipKey};
+use vipward_core::{
+    agent::{Effect, Input, Listened, Network, Outcome},
+    segment::{
+        frame::Frame,
+        proving::{MOST_ASKED, targets},
+    },
+};
+
+use self::sending::Standing;
+use super::{
+    attaching,
+    error::{RunError, system},
+    event_loop::EventLoop,
+    rounds::{Report, Round},
+    timing::now,
+};
+use crate::shell::{
+    kernel::{
+        bpf::Maps,
+        clock,
+        groups::{self, GroupsError},
+        host_network::name_servers,
+        netlink::{Exchange, neighbours},
+        packet::nonce,
+    },
+    logging::causes::chain,
+};
+
+impl EventLoop {
+    /// Steps the agent, and carries out its effects. Their results come before other inputs.
+    pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            // The agent alone changes the fence and the entries: between two effects that do, one reading
+            // is enough for all announcements.
+            let mut standing = Standing::default();
+            for effect in self.agent.on(input, now()?) {
+                let result = self.carry_out(effect, &mut standing).await?;
+                inputs.extend(result);
+            }
+        }
+        // Nothing would move any more but the fence.
+        if self.agent.is_idle() { Ok(()) } else { Err(RunError::NoResult) }
+    }
+
+    /// Carries out an effect. Returns its result, if it has one now.
+    async fn carry_out(
+        &mut self,
+        effect: Effect,
+        standing: &mut Standing,
+    ) -> Result<Option<Input>, RunError> {
+        let outcome = match effect {
+            Effect::Observe => Outcome::Observed(self.observe().await),
+            Effect::ReadYields => Outcome::Yields(in_words(self.yields())),
+            Effect::ReadMaps => Outcome::Maps(self.read_maps().await.map(Box::new)),
+            Effect::Prepare { attach, slots, binds } => {
+                Outcome::Prepared(Box::new(self.prepare(&attach, &slots, binds).await))
+            }
+            Effect::ReadEntries(keys) => Outcome::Entries(in_words(self.read_entries(&keys))),
+            Effect::ReadRecords(slots) => Outcome::Records(in_words(self.read_records(&slots))),
+            Effect::ReadMacs => Outcome::Macs(in_words(self.read_macs())),
+            Effect::Write(actions) => {
+                *standing = Standing::default();
+                Outcome::Written(self.write(&actions).await)
+            }
+            Effect::ReadHeld => Outcome::Held(in_words(self.plane.maps().held())),
+            Effect::ReadFence => Outcome::Fence(in_words(self.read_fence())),
+            Effect::ReadSeen(keys) => Outcome::Seen(in_words(self.read_seen(&keys))),
+            Effect::ReadGroups => Outcome::Groups(in_words(groups::observe().await)),
+            Effect::ChangeGroup(change) => Outcome::Group(change, in_words(self.change_group(change))),
+            Effect::AttachAgain(segment) => Outcome::AttachedAgain(self.attach_again(segment)),
+            Effect::Announce { command, is_taken_back } => {
+                return Ok(self.announce(command, is_taken_back, standing).map(Input::Result));
+            }
+            Effect::Probe(key) if !self.ask(key, None) => Outcome::NotSent(key),
+            Effect::Count => match self.plane.maps().offenders() {
+                Ok(counts) => Outcome::Counted(counts),
+                Err(error) => {
+                    warn!(error = chain(&error), "failed to read the counts of claims");
+                    return Ok(None);
+                }
+            },
+            Effect::Cluster(effect) => {
+                let Some(cluster) = self.outer.cluster() else { return Ok(None) };
+                return Ok(cluster.carry_out(effect, &mut self.plane)?.map(Input::Cluster));
+            }
+            Effect::SetFence(_)
+            | Effect::PutProof(..)
+            | Effect::Probe(_)
+            | Effect::ShowPort(_)
+            | Effect::ProbeHeld { .. }
+            | Effect::Listen { .. }
+            | Effect::Problems(_)
+            | Effect::Log(_)
+            | Effect::Withdraw
+            | Effect::Stopped(_)
+            | Effect::NotAlone(_) => return self.carry_out_silently(effect, standing).await.map(|()| None),
+        };
+        Ok(Some(Input::Result(outcome)))
+    }
+
+    /// Carries out an effect that has no result.
+    async fn carry_out_silently(&mut self, effect: Effect, standing: &mut Standing) -> Result<(), RunError> {
+        match effect {
+            Effect::SetFence(fence) => {
+                *standing = Standing::default();
+                self.plane.maps_mut().set_fence(&fence)?;
+            }
+            Effect::PutProof(ifindex, proof) => self.plane.maps_mut().put_proof(ifindex, proof)?,
+            Effect::ShowPort(key) => _ = self.ask(key, None),
+            Effect::ProbeHeld { key, is_taken_back } => self.probe_held(key, is_taken_back, standing),
+            Effect::Listen { segment, round, peers } => self.listen(segment, round, peers).await?,
+            Effect::Problems(problems) => self.log.problems(problems),
+            Effect::Log(line) => self.log.line(&line, &self.agent, &self.metrics)?,
+            Effect::Withdraw => self.withdraw().await?,
+            Effect::Stopped(reason) => self.stop(reason),
+            Effect::NotAlone(session) => {
+                return Err(RunError::NotAlone { node: self.agent.config().node.as_str().into(), session });
+            }
+            Effect::Observe
+            | Effect::ReadYields
+            | Effect::ReadMaps
+            | Effect::Prepare { .. }
+            | Effect::ReadEntries(_)
+            | Effect::ReadRecords(_)
+            | Effect::ReadMacs
+            | Effect::Write(_)
+            | Effect::ReadHeld
+            | Effect::ReadFence
+            | Effect::ReadSeen(_)
+            | Effect::ReadGroups
+            | Effect::ChangeGroup(_)
+            | Effect::AttachAgain(_)
+            | Effect::Announce { .. }
+            | Effect::Probe(_)
+            | Effect::Count
+            | Effect::Cluster(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn observe(&self) -> Result<Box<Network>, String> {
+        let view = in_words(self.inputs.netlink.observe().await)?;
+        let attachments = self.plane.attachments().clone();
+        Ok(Box::new(Network { view, attachments, name_servers: name_servers() }))
+    }
+
+    fn change_group(
+        &mut self,
+        command: vipward_core::segment::groups::Command,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let kernel = match &mut self.groups {
+            Some(kernel) => kernel,
+            None => self.groups.insert(Exchange::open().map_err(GroupsError::Open)?),
+        };
+        let changed = groups::change(kernel, command);
+        if changed.is_err() {
+            self.groups = None;
+        }
+        Ok(changed?)
+    }
+
+    fn attach_again(
+        &mut self,
+        segment: u32,
+    ) -> Option<Box<(vipward_core::host::net::NetView, vipward_core::host::attaching::Attachments)>> {
+        let mut view = self.agent.view().clone();
+        match attaching::attach_again(&mut self.plane, &mut view, self.agent.config().attach, segment) {
+            Ok(()) => Some(Box::new((view, self.plane.attachments().clone()))),
+            Err(error) => {
+                let interface = self.name(segment);
+                warn!(
+                    interface,
+                    error = chain(&error),
+                    "the program could not be attached again; trying soon"
+                );
+                None
+            }
+        }
+    }
+
+    /// Begins a round of listening.
+    async fn listen(
+        &mut self,
+        segment: u32,
+        number: u64,
+        peers: Vec<std::net::IpAddr>,
+    ) -> Result<(), RunError> {
+        let view = self.agent.view();
+        let Some(interface) = view.interfaces.get(&segment) else { return Ok(()) };
+        let maps = self.plane.maps();
+        let role = |address| {
+            let entry = maps.entry(&VipKey::new(segment, address));
+            entry.ok().flatten().map(|entry| entry.role)
+        };
+        let is_held = |address| role(address).is_some_and(|role| role != Role::Foreign);
+        let mut targets = targets(view, segment, peers, is_held);
+        if targets.len() < MOST_ASKED {
+            // A gateway may be away. Any host may answer for a VIP, so none is asked about one.
+            for address in neighbours(segment).await.unwrap_or_default() {
+                if targets.len() < MOST_ASKED && !targets.contains(&address) && role(address).is_none() {
+                    targets.push(address);
+                }
+            }
+        }
+        let is_vip = |address| role(address).is_some();
+        let question =
+            |address| Frame::question(interface.mac, interface.source_for(address, is_vip), address, nonce());
+        let questions = targets.into_iter().map(question).collect();
+        let interface = interface.name.clone();
+        let counted = maps.heard(segment)?;
+        self.inputs.rounds.spawn(Round { segment, number, interface, questions, counted }.run());
+        Ok(())
+    }
+
+    /// Removes everything. The fence goes first, which silences all VIPs at once even if a later
+    /// step fails.
+    async fn withdraw(&mut self) -> Result<(), RunError> {
+        let over = Fence { deadline_ns: 0, hold_until_ns: 0, ..self.plane.maps().fence()? };
+        self.plane.maps_mut().set_fence(&over)?;
+        let mut first_failure = Ok(());
+        for action in self.withdrawal().await? {
+            if let Err(failure) = self.apply(&action).await {
+                error!(?action, "not taken back");
+                first_failure = first_failure.and(Err(failure));
+            }
+        }
+        let left = groups::leave_all().await;
+        first_failure.and(left.map(drop).map_err(Into::into))
+    }
+
+    pub(super) fn name(&self, ifindex: u32) -> String {
+        self.agent.view().name_of(ifindex)
+    }
+}
+
+/// Returns what a round of listening has found, with the VIPs that were asked for and that the program
+/// answers for now.
+pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunError> {
+    let Report { segment, number: round, counted_before, frames, first, .. } = *report;
+    let counted = maps.heard(segment)?.wrapping_sub(counted_before);
+    let now_ns = clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))?;
+    let mut answered = BTreeSet::new();
+    if maps.fence_state(now_ns)? == FenceState::Valid {
+        for vip in &report.requested {
+            let entry = maps.entry(&VipKey::new(segment, *vip))?;
+            let Some(entry) = entry.filter(|entry| entry.role == Role::Held) else { continue };
+            if maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_none() {
+                answered.insert(*vip);
+            }
+        }
+    }
+    debug!(segment, round, frames, counted, ?first, ?answered, "listened");
+    Ok(Listened { segment, round, frames, counted, answered })
+}
+
+/// Returns an error with its causes, in words.
+pub(super) fn in_words<T, E>(result: Result<T, E>) -> Result<T, String>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    result.map_err(|error| chain(&*error.into()))
+}

@@ -1,0 +1,140 @@
+//! Sends announcements, while the maps say that this node holds the VIP, and questions.
+
+use std::net::IpAddr;
+
+use tracing::{debug, warn};
+use vipward_common::{MacAddr, VipKey};
+use vipward_core::{
+    agent::{Outcome, Shared},
+    segment::announce::Command,
+};
+
+use crate::shell::{
+    agent::event_loop::EventLoop,
+    kernel::{
+        bpf::{BpfError, DataPlane, Maps},
+        clock,
+        packet::Sent,
+    },
+    logging::causes::chain,
+};
+
+impl EventLoop {
+    /// Sends an announcement, unless the maps say that this node does not hold the VIP. Sends nothing
+    /// if the maps could not be read.
+    pub(super) fn announce(
+        &mut self,
+        command: Command,
+        is_taken_back: bool,
+        standing: &mut Standing,
+    ) -> Option<Outcome> {
+        let (Command::Send { key, mac, .. } | Command::Repeat { key, mac, .. }) = command;
+        let vip = key.addr;
+        let yields_settled = self.agent.host().yields_settled();
+        let maps = self.plane.maps();
+        let shared = standing.shared(&self.plane, yields_settled);
+        let is_held = || shared.is_some_and(|shared| is_held(&shared, maps, key, mac, is_taken_back));
+        let round = match command {
+            Command::Send { round, .. } => round,
+            Command::Repeat { former, .. } => {
+                // The segment has been told; the next of these, or the next refresh, is another try.
+                if is_held() && self.packets.repeat_to(key.ifindex, former, mac, vip).is_err() {
+                    self.metrics.announcements.failed();
+                }
+                return None;
+            }
+        };
+        let interface = self.name(key.ifindex);
+        match self.packets.send(key.ifindex, mac, vip, is_held) {
+            Ok(Sent::Both) => {
+                self.metrics.announcements.sent(vip);
+                debug!(%vip, interface, %mac, ?round, "announced");
+                return Some(Outcome::Announced { key, round });
+            }
+            Ok(Sent::Stopped { .. }) => {
+                self.metrics.announcements.stopped();
+                debug!(%vip, interface, "not announced: not held, or the fence is not valid");
+            }
+            // The carrier's return, or the next refresh, announces again.
+            Err(error) => {
+                self.metrics.announcements.failed();
+                warn!(%vip, interface, error = chain(&error), "not announced");
+            }
+        }
+        None
+    }
+
+    /// Asks for a VIP that this node holds. A node that has lost it does not probe in its name.
+    pub(super) fn probe_held(&mut self, key: VipKey, is_taken_back: bool, standing: &mut Standing) {
+        let Some(mac) = self.agent.view().interfaces.get(&key.ifindex).map(|interface| interface.mac) else {
+            return;
+        };
+        let shared = standing.shared(&self.plane, self.agent.host().yields_settled());
+        if shared.is_some_and(|shared| is_held(&shared, self.plane.maps(), key, mac, is_taken_back)) {
+            self.ask(key, self.source_for(key));
+        }
+    }
+
+    /// Returns the address from which a held VIP is asked for. A rival's answer to a probe for an IPv6
+    /// address would go to all hosts, and they would believe it.
+    fn source_for(&self, key: VipKey) -> Option<IpAddr> {
+        let interfaces = &self.agent.view().interfaces;
+        let interface = interfaces.get(&key.ifindex).filter(|_| key.addr.is_ipv6())?;
+        let entry = |vip| self.plane.maps().entry(&VipKey::new(key.ifindex, vip));
+        interface.source_for(key.addr, |vip| !matches!(entry(vip), Ok(None)))
+    }
+
+    /// Asks for an address: by a probe, or from `source`. Returns true if the question was sent.
+    pub(super) fn ask(&self, key: VipKey, source: Option<IpAddr>) -> bool {
+        let Some(interface) = self.agent.view().interfaces.get(&key.ifindex) else { return false };
+        let vip = key.addr;
+        match self.packets.ask(key.ifindex, interface.mac, vip, source) {
+            Ok(()) => {
+                debug!(%vip, interface = %interface.name, "probed");
+                true
+            }
+            Err(error) => {
+                warn!(%vip, interface = %interface.name, error = chain(&error), "not probed");
+                false
+            }
+        }
+    }
+}
+
+/// The pinned state that all VIPs share, read once for those that are announced together.
+#[derive(Default)]
+pub(in crate::shell::agent) enum Standing {
+    #[default]
+    Unread,
+    Unreadable,
+    Read(Shared),
+}
+
+impl Standing {
+    /// Returns the state, or none if it cannot be read.
+    fn shared(&mut self, plane: &DataPlane, yields_settled: u64) -> Option<Shared> {
+        if let Self::Unread = self {
+            *self = read(plane.maps(), yields_settled).map_or(Self::Unreadable, Self::Read);
+        }
+        match self {
+            Self::Read(shared) => Some(*shared),
+            Self::Unread | Self::Unreadable => None,
+        }
+    }
+}
+
+fn read(maps: &Maps, yields_settled: u64) -> Result<Shared, BpfError> {
+    let has_yielded = maps.yields()?.total != yields_settled;
+    Ok(Shared { fence: maps.fence()?, told: maps.wire().told()?, has_yielded })
+}
+
+/// Returns true if the pinned maps, read now, say that this node may announce a VIP with `mac`.
+fn is_held(shared: &Shared, maps: &Maps, key: VipKey, mac: MacAddr, is_taken_back: bool) -> bool {
+    let held = || {
+        let now_ns = clock::monotonic_ns().ok()?;
+        let entry = maps.entry(&key).ok()??;
+        let record = || maps.state(entry.slot).ok().map(|state| state.yielded);
+        Some(shared.may_announce(&entry, record, mac, is_taken_back, now_ns))
+    };
+    held().unwrap_or(false)
+}

@@ -1,0 +1,248 @@
+//! The agent of a cluster's node: the command line's settings, and the pinned state.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+use nix::unistd::gethostname;
+use tracing::info;
+use vipward_common::{Fence, MacAddr, Policy, Role};
+use vipward_core::{
+    agent::{Input, Source, cluster},
+    base::time::Monotonic,
+    config::{Config, OnYield, Shutdown},
+    host::heartbeat,
+    ownership::{Event, Found, FoundEntry, Settings, StopReason},
+    records::Session,
+    segment::announce,
+    services,
+};
+
+use super::{
+    cluster::{Cluster, Failover},
+    error::{RunError, system},
+    event_loop::{EventLoop, Opened, Outer},
+    starting::{Desk, check_host},
+    timing,
+};
+use crate::{
+    cli::KubernetesArgs,
+    shell::{
+        kernel::bpf::{self, Loader, Maps, Pins},
+        kube::{
+            Access, Bulletin, Kube, L2Statuses, Limits, Reader, Reading, Requests, Resource, Server, Statuses,
+        },
+        pages::metrics::Mode,
+    },
+};
+
+/// Number of VIPs without a claim that the engine takes at a time until the API server's load is
+/// known.
+const MOST_NEW: usize = 8;
+
+/// Runs the agent of a cluster's node until a signal ends it.
+pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
+    let loader = Loader::new();
+    let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
+    let node = args.node_name.clone().unwrap_or_else(|| host.to_string_lossy().into_owned());
+    if args.services.metallb && args.without_controller {
+        return Err(RunError::NoPools);
+    }
+    let settings = ownership_settings(&args, &node)?;
+    let _lock = check_host(&args.plane.pins)?;
+    let pod = args.pod_address.and_then(|pod| pod.0);
+    let desk = Desk::open(Mode::Kubernetes, &args.pages, pod).await?;
+    let mut event_loop = Box::pin(start(&args, loader, settings, desk)).await?;
+    Box::pin(event_loop.run()).await?;
+    let reason = event_loop.reason;
+    let pin_dir = event_loop.outer.cluster().map(|cluster| cluster.pin_dir.clone());
+    drop(event_loop);
+    match (reason, pin_dir) {
+        (Some(StopReason::Uninstall), Some(pin_dir)) => {
+            for removed in bpf::unload(&pin_dir)? {
+                info!(removed, "removed");
+            }
+            info!("Vipward is being removed: every VIP is withdrawn, and nothing is pinned any more");
+        }
+        (Some(StopReason::Leave), _) => info!("the node goes away; other nodes have its VIPs"),
+        _ => info!("agent ends; the pinned program answers on, under the fence's policy"),
+    }
+    Ok(())
+}
+
+fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, RunError> {
+    let now_ns = timing::now()?.as_nanos();
+    let honour_exclude_label = !args.services.ignore_exclude_label;
+    let probing = args.probing.settings().longest();
+    let args = &args.ownership;
+    let policy = args.policy.into();
+    // A node that stops by its fence alone cannot be taken over sooner.
+    let wire = args.wire.scale().filter(|_| policy == Policy::Hold);
+    let settings = Settings {
+        node: node.into(),
+        lease: args.lease_duration,
+        renewal: args.lease_renewal,
+        margin: args.margin,
+        policy,
+        hold_for: args.hold_for,
+        restart_lease: args.restart_lease,
+        stable_for: args.stable_for,
+        handover_pace: args.handover_pace,
+        honour_exclude_label,
+        clock_late: timing::clock_tick()? * heartbeat::TICKS_LATE,
+        most_new: MOST_NEW,
+        probing,
+        seed: fastrand::u64(..) ^ now_ns,
+        wire,
+    };
+    settings.check()?;
+    Ok(settings)
+}
+
+/// Returns the part of a configuration that does not come from the cluster.
+fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
+    Config {
+        node: settings.node.to_string(),
+        interfaces: args.interfaces.clone(),
+        vips: Vec::new(),
+        peers: Vec::new(),
+        attach: args.attach.into(),
+        fence: heartbeat::Settings {
+            duration: settings.lease,
+            heartbeat: settings.renewal,
+            policy: settings.policy,
+            hold_for: settings.hold_for,
+        },
+        announce: announce::Settings { refresh: args.announce_refresh, rate: args.announce_rate },
+        probe: args.probing.settings(),
+        conflicts: args.conflicts.settings(),
+        yields: OnYield::Ask,
+        shutdown: Shutdown::Keep,
+    }
+}
+
+async fn start(
+    args: &KubernetesArgs,
+    loader: Loader,
+    settings: Settings,
+    desk: Desk,
+) -> Result<EventLoop, RunError> {
+    let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
+    let limits = Limits { lease: settings.lease, margin: settings.margin };
+    let metrics = &desk.metrics;
+    let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);
+    let (api, target) = (server.url(), server.address());
+    let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
+    let metallb = args.services.metallb;
+    let kube = if metallb { kube.with_metallb(&args.services.metallb_namespace) } else { kube };
+    let reading = Reading {
+        service_labels: args.services.service_selector.is_some() || metallb,
+        needs_pools: false,
+        metallb,
+    };
+    let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
+    let resources = [Resource::OF_AGENT, of_metallb].concat();
+    // The agent does not wait for it.
+    let of_wire = if settings.wire.is_some() { &[Resource::WireSecret][..] } else { &[] };
+    let (reader, seen) = Reader::start(&kube, &[&resources, of_wire].concat(), reading)?;
+    let (requests, replies) = Requests::start(&kube, Statuses::AfterClaims)?;
+    let l2_statuses = if metallb { Some(L2Statuses::start(&kube)?) } else { None };
+    let config = host_config(args, &settings);
+    let never = Fence {
+        deadline_ns: 0,
+        hold_until_ns: 0,
+        yields_settled: 0,
+        session: 0,
+        words_settled: 0,
+        policy: settings.policy,
+        defence: args.conflicts.settings().defend.in_program(),
+    };
+    let move_metrics = metrics.moves.clone();
+    let opened = Box::pin(Opened::open(&args.plane, loader, never, &desk)).await?;
+    let now = timing::now()?;
+    let mut services = args.start_services();
+    let addresses = target.into_iter().collect();
+    let told = services.on_event(services::Event::ApiServers { slice: None, addresses });
+    debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
+    let found = found(opened.plane.maps())?;
+    let scale = settings.wire;
+    let bulletin = Bulletin::start(&kube, now)?;
+    let source = cluster::Cluster::start(settings, found, services, metallb, now);
+    let outer = Cluster {
+        kube,
+        requests,
+        replies,
+        seen,
+        reader,
+        resources,
+        listed: BTreeSet::new(),
+        unreadable: BTreeSet::new(),
+        bulletin,
+        l2_statuses,
+        wire: scale.and_then(|scale| Failover::start(scale, &Pins::new(&args.plane.pins.pin_dir))),
+        move_metrics,
+        pod: args.pod_name.clone(),
+        pin_dir: args.plane.pins.pin_dir.clone(),
+        why: None,
+        is_ending: false,
+        is_crowded: false,
+    };
+    // Without a thread, the program has the keys of an earlier agent until the Lease says that there is no
+    // part.
+    let wid = outer.wire.as_ref().and_then(Failover::wid);
+    let (source, outer) = (Source::Cluster(Box::new(source)), Outer::Cluster(Box::new(outer)));
+    let mut event_loop = EventLoop::start(opened, config, source, outer, desk)?;
+    if wid.is_some() {
+        let part = cluster::Input::Owned(vec![Event::WireSelf(wid)]);
+        event_loop.step(Input::Cluster(part)).await?;
+    }
+    // This attaches. The entries stay as they are until their holders are known.
+    event_loop.step(Input::Begin).await?;
+    info!(
+        node = %event_loop.agent.config().node,
+        %api,
+        "agent is running; VIPs stay as they are until the cluster has been read"
+    );
+    Ok(event_loop)
+}
+
+/// Returns the pinned state: the session, the deadline, and the entries that have not yielded.
+fn found(maps: &Maps) -> Result<Found, RunError> {
+    let fence = maps.fence()?;
+    let any_yielded = maps.yields()?.total > 0;
+    let mut entries = BTreeMap::new();
+    let mut foreign = BTreeMap::new();
+    let mut yielded = BTreeSet::new();
+    for (key, entry) in maps.entries()? {
+        if any_yielded && maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some() {
+            yielded.insert(key.addr);
+            continue;
+        }
+        let found = match entry.role {
+            Role::Held => FoundEntry::Held,
+            Role::Handover => {
+                FoundEntry::Handover { mac: MacAddr(entry.mac), until: Monotonic::from_nanos(entry.until_ns) }
+            }
+            Role::Foreign => {
+                // A VIP's entries on its other interfaces have no MAC.
+                let mac = MacAddr(entry.mac);
+                if !mac.is_zero() {
+                    foreign.insert(key.addr, mac);
+                }
+                continue;
+            }
+        };
+        entries.insert(key.addr, found);
+    }
+    let session = Session::from_number(fence.session);
+    Ok(Found {
+        session,
+        deadline: Monotonic::from_nanos(fence.deadline_ns),
+        answers_until: Monotonic::from_nanos(fence.answers_until_ns()),
+        entries,
+        foreign,
+        yielded,
+        words_settled: fence.words_settled,
+    })
+}

@@ -1,0 +1,458 @@
+//! Log lines: the words for what the agent reports, and how many of a kind are written.
+
+use std::{collections::BTreeSet, net::IpAddr, path::Path};
+
+use tracing::{debug, error, info, warn};
+use vipward_common::{
+    MacAddr, OPER_REQUEST, Proof, TYPE_ADVERTISEMENT, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION,
+    TYPE_SOLICITATION, VipEntry,
+};
+use vipward_core::{
+    agent::{Agent, Line, segment::Note},
+    base::time::Monotonic,
+    host::{
+        heartbeat::Late,
+        net::NetView,
+        stale::{Changes, Failure},
+    },
+    ownership::Notice,
+    records::NodeName,
+    reports::refusals,
+    segment::{
+        conflict::{self, Conflict, Offender, Right, Sight, What},
+        proving::Heard,
+    },
+};
+
+use super::{
+    error::RunError,
+    timing::{millis, now},
+};
+use crate::shell::{
+    kernel::bpf::Opening,
+    logging::lines::{Lines, Trouble},
+    pages::metrics::Metrics,
+};
+
+/// Most VIPs or entries with one log line each. A larger number gets one line.
+const MOST_LINES: usize = 64;
+/// Most changes of entries at once with one log line each.
+const MOST_ENTRIES: u32 = 16;
+/// Most VIPs that this node gets at once with one log line each.
+const MOST_GAINS: u32 = 8;
+
+const UNREAD: &str = "failed to read the kernel's state back; trying again";
+const NO_HOLDER: &str = "no node can hold the VIP";
+const ANOTHER: &str = "another MAC claims the VIP";
+const GOES_ON: &str = "claims go on";
+const OVER: &str = "claims are over";
+const TOO_MANY: &str = "claims not listed: too many conflicts are open";
+
+/// The log of an agent.
+pub(super) struct Log {
+    /// The open problems. Each is logged when it begins and when it ends.
+    problems: BTreeSet<String>,
+    /// Changes of entries, by the roles before and after.
+    entries: Lines<(&'static str, &'static str)>,
+    /// Lines about conflicts.
+    conflicts: Lines<Trouble>,
+    /// VIPs that this node got, by their former holder.
+    gains: Lines<Option<NodeName>>,
+    /// Other trouble.
+    trouble: Lines<Trouble>,
+}
+
+impl Log {
+    pub(super) fn start(now: Monotonic) -> Self {
+        Self {
+            problems: BTreeSet::new(),
+            entries: Lines::start(
+                MOST_ENTRIES,
+                |(from, to), entries| info!(entries, from, to, "more entries changed"),
+                now,
+            ),
+            conflicts: Trouble::lines(now),
+            gains: Lines::start(
+                MOST_GAINS,
+                |from: Option<NodeName>, vips| {
+                    info!(vips, from = from.as_ref().map(NodeName::as_str), "this node holds more VIPs");
+                },
+                now,
+            ),
+            trouble: Trouble::lines(now),
+        }
+    }
+
+    /// Returns the open problems.
+    pub(super) fn standing(&self) -> &BTreeSet<String> {
+        &self.problems
+    }
+
+    /// Replaces the open problems, and logs the differences.
+    pub(super) fn problems(&mut self, now: BTreeSet<String>) {
+        for problem in now.difference(&self.problems) {
+            warn!(problem = %problem, "problem");
+        }
+        for problem in self.problems.difference(&now) {
+            info!(problem = %problem, "problem is over");
+        }
+        self.problems = now;
+    }
+
+    /// Logs the numbers that are due.
+    pub(super) fn on_time(&mut self, now: Monotonic) {
+        self.entries.on_time(now);
+        self.conflicts.on_time(now);
+        self.gains.on_time(now);
+        self.trouble.on_time(now);
+    }
+
+    /// Returns the time of the next [`Log::on_time`].
+    pub(super) fn next_deadline(&self) -> Option<Monotonic> {
+        let lines = [self.conflicts.next_deadline(), self.trouble.next_deadline()];
+        let lines = lines.into_iter().chain([self.entries.next_deadline(), self.gains.next_deadline()]);
+        lines.flatten().min()
+    }
+
+    /// Writes a line, unless there are too many of its kind.
+    pub(super) fn line(&mut self, line: &Line, agent: &Agent, metrics: &Metrics) -> Result<(), RunError> {
+        match line {
+            Line::Unobserved(error) => warn!(error, "the network could not be observed; trying again"),
+            Line::Overrun => warn!("network notifications were lost; everything is observed again"),
+            Line::Unread(error) => {
+                if self.trouble.admits(Trouble::Is(UNREAD), now()?) {
+                    error!(error, "{UNREAD}");
+                }
+            }
+            Line::PeersUnwritten(error) => error!(error, "failed to write the peers; trying again"),
+            Line::Groups(error) => warn!(error, "memberships could not be changed; trying again"),
+            Line::Entry { key, from, to, cause } => {
+                let role = |entry: &Option<VipEntry>| entry.map_or("none", |entry| entry.role.name());
+                if self.entries.admits((role(from), role(to)), now()?) {
+                    info!(
+                        vip = %key.addr,
+                        interface = %agent.view().name_of(key.ifindex),
+                        vlan = agent.view().vlan_of(key.ifindex),
+                        from = role(from),
+                        to = role(to),
+                        mac = to.map(|entry| MacAddr(entry.mac).to_string()),
+                        cause = %cause,
+                        "entry changed"
+                    );
+                }
+            }
+            Line::Stale(changes) => stale(changes, agent),
+            Line::Silences(begun, over) => silences(begun, over),
+            Line::Conflict(line) => {
+                if self.conflicts.admits(message(line), now()?) {
+                    conflict(line, agent.view());
+                }
+                if line.is_shown() {
+                    metrics.conflicts.on_line(line, agent.segment().conflicts());
+                }
+            }
+            Line::Segment(note) => segment(note, agent)?,
+            Line::TakesBack(vips) => {
+                for (vip, mac) in vips {
+                    warn!(%vip, %mac, "no peer answers for the yielded VIP; this node takes it back");
+                }
+            }
+            Line::Proof { segment, from, to, heard } => {
+                proof(&agent.view().name_of(*segment), from.name(), *to, heard);
+            }
+            Line::Late(Late { by, lapsed }, fence_ms) => {
+                warn!(late_by_ms = millis(*by), fence_ms, lapsed, "heartbeat is late");
+            }
+            Line::Probing(left) => info!(left, "addresses are being probed before their VIPs are held"),
+            Line::Probed(in_use) => info!(in_use, "addresses have been probed"),
+            Line::Synced => info!("the cluster has been read"),
+            Line::Notice(notice, not_logged) => self.notice(notice, *not_logged)?,
+            Line::Refused(refusals::News::Refused(what, message)) => {
+                error!(%what, %message, "refused by the API server; trying again");
+            }
+            Line::Refused(refusals::News::Over(what)) => {
+                info!(%what, "not refused by the API server any more");
+            }
+            Line::Refused(refusals::News::More) => {
+                error!("the API server refuses more requests than are logged one by one; trying again");
+            }
+            Line::Shown(vip, aspect) => {
+                info!(%vip, about = aspect.name(), "the claim is up to date again");
+            }
+            Line::NotShown(vip, aspect, problem) => {
+                warn!(%vip, about = aspect.name(), %problem, "the claim is not up to date; trying again");
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the line about a notice of the engine.
+    fn notice(&mut self, notice: &Notice, not_logged: Option<u64>) -> Result<(), RunError> {
+        match notice {
+            Notice::Holds { vip, services: _, from, cause } => {
+                if self.gains.admits(from.clone(), now()?) {
+                    let from = from.as_ref().map(NodeName::as_str);
+                    info!(%vip, from, cause, "this node holds the VIP");
+                } else {
+                    debug!(%vip, cause, "this node holds the VIP");
+                }
+            }
+            Notice::Nobody { vip, services: _, why } => {
+                if self.trouble.admits(Trouble::Is(NO_HOLDER), now()?) {
+                    warn!(%vip, why, "{NO_HOLDER}");
+                }
+            }
+            Notice::CannotMove { vip, services: _, to, why } => {
+                warn!(%vip, %to, why, "the VIP cannot be moved");
+            }
+            Notice::Repaired { what, fault } => {
+                warn!(what, %fault, not_logged, "claim or Lease written again");
+            }
+            Notice::WentBack => {
+                warn!("the API server's store went back to an older state; everything is read anew");
+            }
+            Notice::SessionEnded { session } => {
+                warn!(%session, "other nodes have ended this node's session, since it was silent for too long");
+            }
+            Notice::WireSlow { moves, lasts } => {
+                warn!(
+                    moves,
+                    ?lasts,
+                    "VIPs left this node for silence on the wire, though it lived; only its Lease counts for a while"
+                );
+            }
+            Notice::FalseEnd { session, mute_for } => {
+                warn!(
+                    %session,
+                    "a peer said that this node's session had ended, and its Lease shows that it lives: the frame \
+                     was forged, or a peer is broken"
+                );
+                if let Some(lasts) = mute_for {
+                    warn!(
+                        ?lasts,
+                        "this node takes no part in wire failover for a while; only its Lease counts"
+                    );
+                }
+            }
+            Notice::WireContact { interface, is_deaf: true } => {
+                warn!(%interface, "no contact with peers that live: the interface counts as without carrier");
+            }
+            Notice::WireContact { interface, is_deaf: false } => {
+                info!(%interface, "the carrier of the interface counts again");
+            }
+            Notice::NotAlone { session } => {
+                error!(%session, "another agent runs under this node's name");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Logs the state of the pins at the start.
+pub(super) fn opening(opening: &Opening, pin_dir: &Path) {
+    let pin_dir = pin_dir.display();
+    match opening {
+        Opening::Fresh => info!(%pin_dir, "data plane made"),
+        Opening::Reused => info!(%pin_dir, "reusing pinned data plane"),
+        Opening::Resized { from, to, dropped } => info!(%pin_dir, from, to, dropped, "data plane resized"),
+        Opening::Migrated { change, dropped } => {
+            info!(%pin_dir, %change, dropped, "data plane migrated from another layout");
+        }
+        Opening::Repeated { dropped } => {
+            info!(%pin_dir, dropped, "data plane replaced, as an agent that was killed had begun to");
+        }
+    }
+}
+
+/// Logs failures of writes that have begun or are over.
+fn stale(changes: &Changes, agent: &Agent) {
+    let Changes { begun, over } = changes;
+    let (each, more) = if begun.len() > MOST_LINES { begun.split_at(1) } else { (&begun[..], [].as_slice()) };
+    for vip in each {
+        let Some(Failure { left: _, interface, error }) = agent.stale().failure(*vip) else { continue };
+        let interface = interface.as_deref();
+        error!(%vip, interface, error, "failed to change the VIP's entry; trying again");
+    }
+    if !more.is_empty() {
+        error!(vips = more.len(), "failed to change the entries of more VIPs; trying again");
+    }
+    if over.len() > MOST_LINES {
+        info!(vips = over.len(), "the entries of VIPs are changed after all");
+        return;
+    }
+    for vip in over {
+        info!(%vip, "the VIP's entry is changed after all");
+    }
+}
+
+fn silences(begun: &[(IpAddr, Option<String>)], over: &[IpAddr]) {
+    if begun.len() > MOST_LINES {
+        warn!(vips = begun.len(), "VIPs that this node has are not answered");
+    } else {
+        for (vip, why) in begun {
+            warn!(%vip, why, "this node has the VIP and does not answer");
+        }
+    }
+    if over.len() > MOST_LINES {
+        info!(vips = over.len(), "VIPs are answered again, or held elsewhere");
+    } else {
+        for vip in over {
+            info!(%vip, "the VIP is answered again, or held elsewhere");
+        }
+    }
+}
+
+fn segment(note: &Note, agent: &Agent) -> Result<(), RunError> {
+    match *note {
+        Note::FailedOver { ifindex, vips } => {
+            let interface = agent.view().name_of(ifindex);
+            info!(interface, vips, "the interface has failed over; its VIPs are announced");
+        }
+        Note::AsksAboutYield(vip) => {
+            info!(%vip, "the VIP was yielded; asking whether a peer answers for it");
+        }
+        Note::InUse { vip, mac, conflicts, again } => {
+            let again_ms = millis(again.saturating_since(now()?));
+            debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
+        }
+    }
+    Ok(())
+}
+
+/// Logs a finding about what the program sees of an interface.
+fn proof(interface: &str, from: &'static str, to: Proof, heard: &Heard) {
+    let counted = heard.counted;
+    match to {
+        Proof::Proven => info!(interface, from, counted, "the program sees the interface's frames"),
+        Proof::Unproven => info!(
+            interface,
+            from,
+            "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's \
+             frames is unproven"
+        ),
+        Proof::Blind => error!(
+            interface,
+            from,
+            received = heard.frames,
+            "blind: the kernel receives frames on the interface that the program does not see; no VIP is \
+             answered"
+        ),
+        Proof::Bypassed => error!(
+            interface,
+            from,
+            counted,
+            vip = heard.passed.map(|vip| vip.to_string()),
+            "blind: a request for a VIP got past the program to the kernel"
+        ),
+    }
+}
+
+/// Returns the message of the line about a conflict.
+fn message(line: &conflict::Line) -> Trouble {
+    match line {
+        conflict::Line::Began { sight, .. } => Trouble::Is(beginning(sight)),
+        conflict::Line::NewOffender { .. } => Trouble::Is(ANOTHER),
+        conflict::Line::GoesOn { .. } => Trouble::Is(GOES_ON),
+        conflict::Line::Ended { .. } => Trouble::Over(OVER),
+        conflict::Line::TooMany { .. } => Trouble::Is(TOO_MANY),
+    }
+}
+
+/// Logs the line about a conflict.
+fn conflict(line: &conflict::Line, view: &NetView) {
+    match line {
+        conflict::Line::Began { conflict, sight } => {
+            let Sight { mac, source, oper, times: claims, at, .. } = *sight;
+            let offender = Offender { mac, source, oper, first: at, last: at, claims };
+            warn_of(conflict, &offender, view, beginning(sight));
+        }
+        conflict::Line::NewOffender { conflict, mac } => {
+            for offender in conflict.offenders.iter().filter(|offender| offender.mac == *mac) {
+                warn_of(conflict, offender, view, ANOTHER);
+            }
+        }
+        conflict::Line::GoesOn { conflict, times } => warn!(
+            kind = conflict.what.kind(),
+            what = conflict.what.name(),
+            vip = %conflict.key.addr,
+            interface = %view.name_of(conflict.key.ifindex),
+            vlan = view.vlan_of(conflict.key.ifindex),
+            times,
+            macs = macs(conflict),
+            more_macs = conflict.more,
+            defences = conflict.defences,
+            "{GOES_ON}"
+        ),
+        conflict::Line::Ended { conflict, why } => info!(
+            kind = conflict.what.kind(),
+            what = conflict.what.name(),
+            vip = %conflict.key.addr,
+            interface = %view.name_of(conflict.key.ifindex),
+            vlan = view.vlan_of(conflict.key.ifindex),
+            times = conflict.claims,
+            lasted_seconds = conflict.last.saturating_since(conflict.begun).as_secs(),
+            macs = macs(conflict),
+            cause = why.name(),
+            "{OVER}"
+        ),
+        conflict::Line::TooMany { times } => warn!(times, "{TOO_MANY}"),
+    }
+}
+
+/// Returns the log message for the beginning of a conflict.
+fn beginning(sight: &Sight) -> &'static str {
+    match (sight.what, sight.right) {
+        (What::Held | What::Guarded, _) => "conflict: a stranger claims the VIP, and the claim is dropped",
+        (What::InUse, _) => "conflict: the address is in use by a stranger; the VIP waits until it is free",
+        (What::Sighted, _) => "sighted: a stranger claims a VIP whose holder is not known",
+        (What::Contested, _) if sight.source != sight.mac => {
+            "contested: a host claims, in a peer's name, a VIP that this node holds, and the claim is dropped"
+        }
+        (What::Contested, _) => {
+            "contested: a peer claims a VIP that this node holds, and the claim is dropped"
+        }
+        (What::Moved, Right::NoClaims) => "moved: a peer announced the VIP",
+        (What::Moved, _) => "moved: a peer announced the VIP, and the VIP's claim does not name that peer",
+        (What::Yielded, Right::NoClaims) => {
+            "yielded: the VIP went to a peer while this node's fence had lapsed; SIGHUP takes it back from \
+             a peer that answers"
+        }
+        (What::Yielded, _) => {
+            "yielded: the VIP went to a peer while this node's fence had lapsed, and its claim does not name that peer"
+        }
+    }
+}
+
+fn warn_of(conflict: &Conflict, offender: &Offender, view: &NetView, message: &str) {
+    warn!(
+        kind = conflict.what.kind(),
+        what = conflict.what.name(),
+        vip = %conflict.key.addr,
+        interface = %view.name_of(conflict.key.ifindex),
+        vlan = view.vlan_of(conflict.key.ifindex),
+        mac = %offender.mac,
+        vendor = %vipward_vendors::of(offender.mac),
+        eth_source = %offender.source,
+        oper = message_name(offender.oper),
+        holder = %conflict.holder,
+        times = offender.claims,
+        "{message}"
+    );
+}
+
+/// Returns the name of a message: oper of ARP, or the type of `ICMPv6`, which no oper has.
+fn message_name(oper: u16) -> &'static str {
+    match u8::try_from(oper) {
+        Ok(TYPE_ROUTER_SOLICITATION) => "router solicitation",
+        Ok(TYPE_SOLICITATION) => "solicitation",
+        Ok(TYPE_ADVERTISEMENT) => "advertisement",
+        Ok(TYPE_REDIRECT) => "redirect",
+        _ if oper == OPER_REQUEST => "request",
+        _ => "reply",
+    }
+}
+
+fn macs(conflict: &Conflict) -> String {
+    let macs: Vec<String> = conflict.offenders.iter().map(|offender| offender.mac.to_string()).collect();
+    macs.join(" ")
+}

@@ -1,0 +1,141 @@
+//! The event loop: waits for one input, and steps the agent.
+
+use tokio::sync::mpsc;
+use tracing::info;
+use vipward_core::{
+    agent::{File, Input, cluster::Input as Told},
+    base::time::Monotonic,
+};
+
+use super::{
+    cluster,
+    error::RunError,
+    event_loop::{EventLoop, Outer},
+    executing::listened,
+    inputs::Heard,
+    timing::now,
+};
+use crate::shell::pages::Question;
+
+/// An input that comes from there, or a question of the pages.
+enum News {
+    /// The file may have changed.
+    Reload,
+    /// A question of the pages.
+    Question(Question),
+    /// News of the cluster.
+    Cluster(Box<cluster::News>),
+}
+
+/// Returns the next input. Safe to cancel.
+async fn next(outer: &mut Outer, questions: &mut mpsc::Receiver<Question>) -> Result<News, RunError> {
+    match outer {
+        Outer::File(reading) => tokio::select! {
+            biased;
+            changed = reading.watch.changed() => Ok(changed.map(|()| News::Reload)?),
+            Some(question) = questions.recv() => Ok(News::Question(question)),
+        },
+        Outer::Cluster(cluster) => Ok(match cluster.next(questions).await {
+            Ok(news) => News::Cluster(Box::new(news)),
+            Err(question) => News::Question(question),
+        }),
+    }
+}
+
+impl EventLoop {
+    /// Runs until the agent has ended.
+    pub(super) async fn run(&mut self) -> Result<(), RunError> {
+        while !self.is_stopped {
+            self.turn().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for one input and handles it.
+    async fn turn(&mut self) -> Result<(), RunError> {
+        let deadline = self.next_deadline();
+        tokio::select! {
+            biased;
+            heard = self.inputs.hear(deadline) => self.on_heard(heard?).await,
+            news = next(&mut self.outer, &mut self.questions) => self.on_news(news?).await,
+        }
+    }
+
+    fn next_deadline(&self) -> Monotonic {
+        let outer = match &self.outer {
+            Outer::File(_) => None,
+            Outer::Cluster(cluster) => cluster.next_deadline(),
+        };
+        let others = [self.log.next_deadline(), outer];
+        others.into_iter().flatten().fold(self.agent.next_deadline(), Ord::min)
+    }
+
+    async fn on_heard(&mut self, heard: Heard) -> Result<(), RunError> {
+        match heard {
+            Heard::Deadline => {
+                self.note_crowd().await?;
+                self.step(Input::Deadline).await?;
+                let now = now()?;
+                self.log.on_time(now);
+                if let Some(cluster) = self.outer.cluster() {
+                    cluster.on_time(&self.agent, now);
+                }
+            }
+            Heard::Stop(signal) => match &mut self.outer {
+                Outer::File(reading) => {
+                    reading.stopped_by = Some(signal);
+                    self.step(Input::Stop).await?;
+                }
+                Outer::Cluster(cluster) => cluster.on_signal(signal),
+            },
+            Heard::Hangup => match &self.outer {
+                Outer::File(_) => self.reload(true).await?,
+                Outer::Cluster(_) => {
+                    info!("SIGHUP: there is no file to read again; the cluster is watched");
+                }
+            },
+            Heard::Network(changed) => self.step(Input::Changed(changed)).await?,
+            Heard::Events(events) => {
+                self.note_crowd().await?;
+                self.step(Input::Program(events)).await?;
+            }
+            Heard::Round(report) => {
+                let listened = listened(self.plane.maps(), &report)?;
+                self.step(Input::Listened(listened)).await?;
+            }
+            Heard::Nothing => {}
+        }
+        Ok(())
+    }
+
+    async fn on_news(&mut self, news: News) -> Result<(), RunError> {
+        match news {
+            News::Reload => self.reload(false).await,
+            News::Question(question) => {
+                self.on_question(question);
+                Ok(())
+            }
+            News::Cluster(news) => {
+                let Outer::Cluster(cluster) = &mut self.outer else { return Ok(()) };
+                let inputs = cluster.on_news(*news, &self.agent, &mut self.plane, now()?)?;
+                for input in inputs {
+                    self.step(Input::Cluster(input)).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the file again. A faulty file changes nothing.
+    async fn reload(&mut self, reclaim: bool) -> Result<(), RunError> {
+        let Outer::File(reading) = &self.outer else { return Ok(()) };
+        let config = reading.read(self.agent.config(), reclaim);
+        self.step(Input::File(File { config, reclaim })).await
+    }
+
+    /// Passes on whether nodes write very many claims.
+    async fn note_crowd(&mut self) -> Result<(), RunError> {
+        let Some(crowded) = self.outer.cluster().and_then(cluster::Cluster::crowded) else { return Ok(()) };
+        self.step(Input::Cluster(Told::Crowded(crowded))).await
+    }
+}
