@@ -221,7 +221,8 @@ fn judge<T: Tables>(question: &T::Question, vip: &Vip, now_ns: u64, tables: &T) 
         },
         Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Count(Outcome::ClaimPassed),
         Role::Foreign if tables.is_peer(question.sender()) => {
-            if announcing && by_sender {
+            // A node that hands over answers a probe in the name of its successor. The event has its MAC.
+            if announcing && (by_sender || vip.mac.is_zero()) {
                 Judgement::Report(Outcome::ClaimMoved, EventKind::Moved)
             } else {
                 Judgement::Count(Outcome::ClaimPassed)

@@ -1,6 +1,5 @@
 //! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
-mod incoming;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -9,40 +8,56 @@ mod wish;
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use vipward_core::{
+    agent::{
+        Request,
+        cluster::{Reply, Seen, Shows},
+    },
+    base::legible,
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
     records::{
         ClaimRecord, Epoch, LeaseRecord, Mode, NodeName, NodeRecord, Offer, ServiceName, Session, Version,
     },
+    reports::shown::Finding,
 };
 
 pub(crate) use self::{
-    incoming::{Incoming, Key},
     service::Service,
     wish::{Stranger, Wish, Wishes},
 };
 use crate::schedule::{Kind, Sabotage, Times, names};
 
-/// A node's request.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Request {
-    WriteLease(LeaseWrite),
-    ReadLease(NodeName),
-    WriteClaim(ClaimWrite),
-    DeleteClaim { vip: IpAddr, expected: Version },
-    ReadClaim(IpAddr),
+/// The random number of a reply, which spreads the attempts of very many agents.
+const JITTER: f64 = 0.5;
+
+/// The name of an object of any kind.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Key {
+    Node(NodeName),
+    Vip(IpAddr),
+    Service(ServiceName),
 }
 
-impl Request {
-    /// Returns the engine's event for a request without a response in time.
-    pub(crate) fn unknown(&self) -> Event {
-        match self {
-            Self::WriteLease(write) => {
-                Event::LeaseWritten { node: write.node.clone(), outcome: Outcome::Unknown }
-            }
-            Self::ReadLease(node) => Event::LeaseRead { node: node.clone(), outcome: Outcome::Unknown },
-            Self::WriteClaim(write) => Event::ClaimWritten { vip: write.vip, outcome: Outcome::Unknown },
-            Self::DeleteClaim { vip, .. } => Event::ClaimDeleted { vip: *vip, outcome: Outcome::Unknown },
-            Self::ReadClaim(vip) => Event::ClaimRead { vip: *vip, outcome: Outcome::Unknown },
+/// Returns the reply to a request without a response in time.
+pub(crate) fn unknown(request: &Request) -> Reply {
+    match request {
+        Request::WriteLease(write) => {
+            Reply::Owned(Event::LeaseWritten { node: write.node.clone(), outcome: Outcome::Unknown })
+        }
+        Request::ReadLease(node) => {
+            Reply::Owned(Event::LeaseRead { node: node.clone(), outcome: Outcome::Unknown })
+        }
+        Request::WriteClaim(write) => {
+            Reply::Owned(Event::ClaimWritten { vip: write.vip, outcome: Outcome::Unknown })
+        }
+        Request::DeleteClaim(vip, _) => {
+            Reply::Owned(Event::ClaimDeleted { vip: *vip, outcome: Outcome::Unknown })
+        }
+        Request::ReadClaim(vip) => Reply::Owned(Event::ClaimRead { vip: *vip, outcome: Outcome::Unknown }),
+        Request::Show(vip, finding) => {
+            Reply::Shown { vip: *vip, finding: finding.clone(), outcome: Outcome::Unknown, jitter: JITTER }
+        }
+        Request::WriteStatus { service, .. } => {
+            Reply::Status { service: service.clone(), done: false, jitter: JITTER }
         }
     }
 }
@@ -53,7 +68,7 @@ pub(crate) struct Change {
     pub(crate) key: Key,
     /// False if the object is gone.
     pub(crate) exists: bool,
-    pub(crate) incoming: Incoming,
+    pub(crate) seen: Vec<Seen>,
 }
 
 /// A backup of the Leases and the claims.
@@ -83,6 +98,8 @@ pub(crate) struct Api {
     /// Each node's last offer in mode notice, with its session.
     last_notice: BTreeMap<NodeName, (Session, Offer)>,
     pub(crate) claims: BTreeMap<IpAddr, ClaimRecord>,
+    /// The findings that the claims show for people.
+    pub(crate) shows: BTreeMap<IpAddr, Shows>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceName, Service>,
     /// The changes of each kind, in order.
@@ -123,20 +140,19 @@ impl Api {
         &self.changes[kind as usize]
     }
 
-    fn changed(&mut self, kind: Kind, key: Key, event: Event) {
-        let incoming = Incoming::Event(event.into());
-        self.changes[kind as usize].push(Change { key, exists: true, incoming });
+    fn changed(&mut self, kind: Kind, key: Key, seen: Vec<Seen>) {
+        self.changes[kind as usize].push(Change { key, exists: true, seen });
     }
 
     fn removed(&mut self, kind: Kind, key: Key) {
-        let incoming = gone(kind, key.clone());
-        self.changes[kind as usize].push(Change { key, exists: false, incoming });
+        let seen = gone(kind, key.clone());
+        self.changes[kind as usize].push(Change { key, exists: false, seen });
     }
 
     pub(crate) fn put_lease(&mut self, mut record: LeaseRecord) -> LeaseRecord {
         record.version = self.version();
         self.leases.insert(record.node.clone(), record.clone());
-        self.changed(Kind::Lease, Key::Node(record.node.clone()), Event::Lease(record.clone()));
+        self.changed(Kind::Lease, Key::Node(record.node.clone()), vec![Seen::lease(record.clone())]);
         record
     }
 
@@ -149,11 +165,12 @@ impl Api {
     pub(crate) fn put_claim(&mut self, mut record: ClaimRecord) -> ClaimRecord {
         record.version = self.version();
         self.claims.insert(record.vip, record.clone());
-        self.changed(Kind::Claim, Key::Vip(record.vip), Event::Claim(record.clone()));
+        self.changed(Kind::Claim, Key::Vip(record.vip), vec![Seen::claim(record.clone())]);
         record
     }
 
     pub(crate) fn remove_claim(&mut self, vip: IpAddr) {
+        self.shows.remove(&vip);
         if self.claims.remove(&vip).is_some() {
             self.removed(Kind::Claim, Key::Vip(vip));
         }
@@ -161,7 +178,7 @@ impl Api {
 
     pub(crate) fn put_node(&mut self, record: NodeRecord) {
         if self.nodes.insert(record.name.clone(), record.clone()).as_ref() != Some(&record) {
-            self.changed(Kind::Node, Key::Node(record.name.clone()), Event::Node(record));
+            self.changed(Kind::Node, Key::Node(record.name.clone()), vec![node(record)]);
         }
     }
 
@@ -182,44 +199,31 @@ impl Api {
         }
         let key = Key::Service(name.clone());
         match service {
-            Some(service) => {
-                let incoming = service.incoming();
-                self.changes[Kind::Demand as usize].push(Change { key, exists: true, incoming });
-            }
+            Some(service) => self.changed(Kind::Demand, key, service.seen()),
             None => self.removed(Kind::Demand, key),
         }
     }
 
     /// Returns a list's keys and objects.
-    pub(crate) fn list(&self, kind: Kind) -> Vec<(Key, Incoming)> {
-        let by_node = |node: &NodeName| Key::Node(node.clone());
+    pub(crate) fn list(&self, kind: Kind) -> Vec<(Key, Vec<Seen>)> {
+        let lease =
+            |record: &LeaseRecord| (Key::Node(record.node.clone()), vec![Seen::lease(record.clone())]);
+        let claim = |record: &ClaimRecord| (Key::Vip(record.vip), vec![Seen::claim(record.clone())]);
+        let of_node = |record: &NodeRecord| (Key::Node(record.name.clone()), vec![node(record.clone())]);
         match kind {
-            Kind::Lease => self
-                .leases
-                .values()
-                .map(|record| (by_node(&record.node), Incoming::Event(Event::Lease(record.clone()).into())))
-                .collect(),
-            Kind::Claim => self
-                .claims
-                .values()
-                .map(|record| (Key::Vip(record.vip), Incoming::Event(Event::Claim(record.clone()).into())))
-                .collect(),
-            Kind::Node => self
-                .nodes
-                .values()
-                .map(|record| (by_node(&record.name), Incoming::Event(Event::Node(record.clone()).into())))
-                .collect(),
-            Kind::Demand => self
-                .services
-                .iter()
-                .map(|(name, service)| (Key::Service(name.clone()), service.incoming()))
-                .collect(),
+            Kind::Lease => self.leases.values().map(lease).collect(),
+            Kind::Claim => self.claims.values().map(claim).collect(),
+            Kind::Node => self.nodes.values().map(of_node).collect(),
+            Kind::Demand => {
+                let services = self.services.iter();
+                services.map(|(name, service)| (Key::Service(name.clone()), service.seen())).collect()
+            }
         }
     }
 
     /// Carries out a request of a node. Returns the response.
-    pub(crate) fn carry_out(&mut self, from: usize, request: &Request) -> Event {
-        match request {
+    pub(crate) fn carry_out(&mut self, from: usize, request: &Request) -> Reply {
+        Reply::Owned(match request {
             Request::WriteLease(write) => {
                 Event::LeaseWritten { node: write.node.clone(), outcome: self.write_lease(from, write) }
             }
@@ -230,7 +234,7 @@ impl Api {
             Request::WriteClaim(write) => {
                 Event::ClaimWritten { vip: write.vip, outcome: self.write_claim(write) }
             }
-            Request::DeleteClaim { vip, expected } => {
+            Request::DeleteClaim(vip, expected) => {
                 let outcome = match self.claims.get(vip) {
                     None => Outcome::Missing,
                     Some(record) if record.version != *expected => Outcome::Conflict,
@@ -245,7 +249,31 @@ impl Api {
                 let outcome = self.claims.get(vip).cloned().map_or(Outcome::Missing, Outcome::Done);
                 Event::ClaimRead { vip: *vip, outcome }
             }
+            Request::Show(vip, finding) => {
+                let (finding, outcome) = (finding.clone(), self.show(*vip, finding));
+                return Reply::Shown { vip: *vip, finding, outcome, jitter: JITTER };
+            }
+            Request::WriteStatus { service, .. } => {
+                return Reply::Status { service: service.clone(), done: true, jitter: JITTER };
+            }
+        })
+    }
+
+    /// Shows a finding on a claim, which changes its version.
+    fn show(&mut self, vip: IpAddr, finding: &Finding) -> Outcome<ClaimRecord> {
+        let Some(record) = self.claims.get(&vip).cloned() else { return Outcome::Missing };
+        if !finding.concerns(&record.state) {
+            return Outcome::Done(record);
         }
+        let shows = self.shows.entry(vip).or_default();
+        match finding {
+            Finding::Conflict(words) => shows.conflict = words.as_deref().map(legible::message),
+            Finding::Answers(_, why) => {
+                shows.unanswered =
+                    why.as_ref().map(|why| (why.reason().to_owned(), legible::message(&why.to_string())));
+            }
+        }
+        Outcome::Done(self.put_claim(record))
     }
 
     fn read_lease(&self, from: usize, node: &NodeName) -> Option<LeaseRecord> {
@@ -301,6 +329,10 @@ impl Api {
         match allowed(&write.expected, current.map(|record| &record.version)) {
             Ok(()) => {
                 let deleting = current.is_some_and(|record| record.deleting);
+                // The writer answers, as far as it knows.
+                if let Some(shows) = self.shows.get_mut(&write.vip) {
+                    shows.unanswered = None;
+                }
                 Outcome::Done(self.put_claim(ClaimRecord {
                     vip: write.vip,
                     version: Version::from("0"),
@@ -320,15 +352,19 @@ impl Api {
     }
 }
 
+/// Returns what an agent reads of a Node.
+fn node(record: NodeRecord) -> Seen {
+    Seen::node(record, Vec::new(), Vec::new())
+}
+
 /// Returns what an agent gets about an object that is gone.
-pub(crate) fn gone(kind: Kind, key: Key) -> Incoming {
-    let event = match (kind, key) {
+pub(crate) fn gone(kind: Kind, key: Key) -> Vec<Seen> {
+    vec![match (kind, key) {
         (_, Key::Service(name)) => return Service::gone(name),
-        (Kind::Lease, Key::Node(node)) => Event::LeaseGone(node),
-        (_, Key::Node(node)) => Event::NodeGone(node),
-        (_, Key::Vip(vip)) => Event::ClaimGone(vip),
-    };
-    Incoming::Event(event.into())
+        (Kind::Lease, Key::Node(node)) => Seen::lease_gone(node),
+        (_, Key::Node(node)) => Seen::node_gone(node),
+        (_, Key::Vip(vip)) => Seen::claim_gone(vip),
+    }]
 }
 
 enum Refusal {

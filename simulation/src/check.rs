@@ -2,6 +2,7 @@
 
 mod host;
 mod liveness;
+mod maps;
 mod owner;
 mod quiet;
 mod restored;
@@ -22,6 +23,7 @@ impl World {
             self.check_goes_on(vip);
         }
         self.check_mild();
+        self.check_maps();
     }
 
     /// Checks the promises that time alone can break.
@@ -33,6 +35,7 @@ impl World {
             self.check_dark(vip);
             self.guard(vip);
         }
+        self.check_announced();
         self.check_restored();
         self.check_quiet();
     }

@@ -29,5 +29,5 @@ mod world;
 pub use self::{
     play::{Report, campaign, run, shrink},
     record::{Facts, Tally, Violation},
-    schedule::{Options, SABOTAGES, Sabotage, Schedule},
+    schedule::{Omitted, Options, Sabotage, Schedule},
 };

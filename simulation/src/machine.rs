@@ -1,5 +1,6 @@
 //! A node and the network: clocks, interfaces, the pinned program, the agent's process.
 
+mod frame;
 mod network;
 mod node;
 mod process;
@@ -9,10 +10,11 @@ pub(crate) mod wired;
 mod witness;
 
 pub(crate) use self::{
+    frame::{Frame, Oper},
     network::{Host, Network, Way},
-    node::{Marks, Node},
-    process::Process,
-    program::{FenceState, Program, Role, Slot},
+    node::{Marks, Node, PROGRAM},
+    process::{Process, Writing},
+    program::{Program, Refuses, hearing::Handled},
     time::At,
     witness::{Pinger, SOCKET},
 };

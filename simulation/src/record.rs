@@ -7,7 +7,7 @@ mod wire;
 use std::{fmt, time::Duration};
 
 use vipward_core::{
-    ownership::Command,
+    agent::Effect,
     records::{NodeName, Session},
 };
 
@@ -34,6 +34,66 @@ impl fmt::Display for Violation {
     }
 }
 
+/// What people have done to claims. Each per VIP.
+#[derive(Debug)]
+pub(crate) struct People {
+    /// The last time when its claim was edited, blanked or deleted by hand.
+    pub(crate) edited: Vec<Option<At>>,
+    /// The last time when a node held it, or could have taken it.
+    pub(crate) occupied: Vec<At>,
+    /// The last time when a node's Lease listed its address.
+    pub(crate) listed: Vec<At>,
+    /// The node and session for which a token has claimed it, without the node's agent.
+    pub(crate) lied: Vec<Option<(NodeName, Session)>>,
+    /// And per node: whether it answered for the VIP at that time, and ran no agent.
+    pub(crate) helpless: Vec<Vec<bool>>,
+    /// Whether an agent has begun without a claim that says whose it is.
+    pub(crate) unrecorded: Vec<bool>,
+}
+
+/// The disturbances so far.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    /// The time of the last one, and their number.
+    pub(crate) disturbed: At,
+    pub(crate) disturbances: u32,
+    /// The time before it without any, the number of those that began with it, and how many of these
+    /// were crashes.
+    before: Duration,
+    pub(crate) batch: u32,
+    pub(crate) batch_crashes: u32,
+    /// The number of lasting disturbances that are in force, or were when the last one began.
+    pub(crate) in_force: u32,
+    /// The end of the last unplanned one.
+    pub(crate) faults_until: At,
+    /// The last time when an agent started while a dead node's Lease looked alive.
+    pub(crate) booted: At,
+}
+
+/// The restores of a backup.
+#[derive(Debug)]
+pub(crate) struct Backup {
+    /// The time of a restore that R1 has not judged yet.
+    pub(crate) restored: Option<At>,
+    /// The time of the last restore.
+    pub(crate) last_restored: Option<At>,
+    /// The number of disturbances when the store went away, if all was settled then.
+    pub(crate) settled: Option<u32>,
+    /// Per VIP: the node that alone answered for it then, and could continue.
+    pub(crate) answered: Vec<Option<usize>>,
+}
+
+/// The time in which there were only heartbeats.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    /// Its beginning, and the last thing before it.
+    pub(crate) from: At,
+    pub(crate) last_noise: Option<(usize, Effect)>,
+    /// Per node: its heartbeats since then.
+    pub(crate) renewals: Vec<u32>,
+    pub(crate) done: bool,
+}
+
 /// The record of a run.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -46,56 +106,20 @@ pub(crate) struct Record {
     pub(crate) reached: Vec<Vec<Vec<bool>>>,
     /// Per VIP: since when it is dark although some node should answer, and for how long it may be.
     pub(crate) dark: Vec<Option<(At, Duration)>>,
-    /// Per VIP: the last time when its claim was edited, blanked or deleted by hand.
-    pub(crate) edited: Vec<Option<At>>,
-    /// Per VIP: the last time when a node held it, or could have taken it.
-    pub(crate) occupied: Vec<At>,
-    /// Per VIP: the last time when a node's Lease listed its address.
-    pub(crate) listed: Vec<At>,
-    /// Per VIP: the node and session for which a token has claimed it, without the node's agent.
-    pub(crate) lied: Vec<Option<(NodeName, Session)>>,
-    /// Per VIP and node: whether it answered for the VIP at that time, and ran no agent.
-    pub(crate) helpless: Vec<Vec<bool>>,
-    /// Per VIP: whether an agent has begun without a claim that says whose it is.
-    pub(crate) unrecorded: Vec<bool>,
-    /// The time of the last disturbance, and the number of disturbances.
-    pub(crate) disturbed: At,
-    pub(crate) disturbances: u32,
-    /// The time before it without any, the number of those that began with it, and how many of these
-    /// were crashes.
-    calm: Duration,
-    pub(crate) batch: u32,
-    pub(crate) batch_crashes: u32,
-    /// The number of lasting disturbances that are in force, or were when the last one began.
-    pub(crate) in_force: u32,
     /// Per VIP: the last time when its claim's holder changed.
     pub(crate) changed_hands: Vec<At>,
     /// Per node: the time of the last change of its Lease.
     pub(crate) leases: Vec<At>,
     /// Per VIP: the time of the next check of a former holder that is being told.
     pub(crate) told_check: Vec<At>,
-    /// What concerns wire failover.
-    pub(crate) wire: WireRecord,
-    /// The end of the last unplanned disturbance.
-    pub(crate) faults_until: At,
-    /// The last time when an agent started while a dead node's Lease looked alive.
-    pub(crate) booted: At,
     /// Per VIP: whether it must be answered at every instant.
     pub(crate) guarded: Vec<bool>,
-    /// The time of a restore that R1 has not judged yet.
-    pub(crate) restored: Option<At>,
-    /// The time of the last restore.
-    pub(crate) last_restored: Option<At>,
-    /// The value of `disturbances` when the store went away, if all was settled then.
-    pub(crate) settled: Option<u32>,
-    /// Per VIP: the node that alone answered for it then, and could continue.
-    pub(crate) answered: Vec<Option<usize>>,
-    /// The time since which there were only heartbeats.
-    pub(crate) quiet_from: At,
-    pub(crate) last_noise: Option<(usize, Command)>,
-    /// Per node: its heartbeats since then.
-    pub(crate) renewals: Vec<u32>,
-    pub(crate) done: bool,
+    /// What concerns wire failover.
+    pub(crate) wire: WireRecord,
+    pub(crate) people: People,
+    pub(crate) trouble: Trouble,
+    pub(crate) backup: Backup,
+    pub(crate) rest: Rest,
 }
 
 impl Record {
@@ -107,71 +131,60 @@ impl Record {
             trace: Trace::new(traced),
             reached: vec![vec![vec![false; nodes]; nodes]; vips],
             dark: vec![None; vips],
-            disturbed: At::default(),
-            disturbances: 0,
-            calm: Duration::ZERO,
-            batch: 0,
-            batch_crashes: 0,
-            in_force: 0,
             changed_hands: vec![At::default(); vips],
             leases: vec![At::default(); nodes],
             told_check: vec![At::default(); vips],
-            wire: WireRecord::default(),
-            faults_until: At::default(),
-            booted: At::default(),
             guarded: vec![false; vips],
-            edited: vec![None; vips],
-            occupied: vec![At::default(); vips],
-            listed: vec![At::default(); vips],
-            lied: vec![None; vips],
-            helpless: vec![vec![false; nodes]; vips],
-            unrecorded: vec![false; vips],
-            restored: None,
-            last_restored: None,
-            settled: None,
-            answered: vec![None; vips],
-            quiet_from: At::default(),
-            last_noise: None,
-            renewals: vec![0; nodes],
-            done: false,
+            wire: WireRecord::default(),
+            people: People {
+                edited: vec![None; vips],
+                occupied: vec![At::default(); vips],
+                listed: vec![At::default(); vips],
+                lied: vec![None; vips],
+                helpless: vec![vec![false; nodes]; vips],
+                unrecorded: vec![false; vips],
+            },
+            trouble: Trouble::default(),
+            backup: Backup { restored: None, last_restored: None, settled: None, answered: vec![None; vips] },
+            rest: Rest { from: At::default(), last_noise: None, renewals: vec![0; nodes], done: false },
         }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.done
+        self.rest.done
     }
 
     /// Notes that a claim was edited by hand, while these nodes answered for the VIP and ran no agent.
     pub(crate) fn edited(&mut self, vip: usize, helpless: Vec<bool>, now: At) {
-        self.edited[vip] = Some(now);
-        self.helpless[vip] = helpless;
+        self.people.edited[vip] = Some(now);
+        self.people.helpless[vip] = helpless;
     }
 
     /// Notes a disturbance.
     pub(crate) fn disturbed(&mut self, now: At) {
-        if now != self.disturbed {
-            self.calm = now.since(self.disturbed);
-            (self.batch, self.batch_crashes) = (0, 0);
+        if now != self.trouble.disturbed {
+            self.trouble.before = now.since(self.trouble.disturbed);
+            (self.trouble.batch, self.trouble.batch_crashes) = (0, 0);
         }
-        self.disturbed = now;
-        self.disturbances += 1;
-        self.batch += 1;
+        self.trouble.disturbed = now;
+        self.trouble.disturbances += 1;
+        self.trouble.batch += 1;
     }
 
     /// Returns the time without a disturbance before the last one.
     pub(crate) fn calm_before(&self) -> Duration {
-        self.calm
+        self.trouble.before
     }
 
     /// Notes an unplanned disturbance that lasts so long.
     pub(crate) fn faulted(&mut self, now: At, lasts: Option<Duration>) {
-        self.faults_until = self.faults_until.max(now + lasts.unwrap_or_default());
+        self.trouble.faults_until = self.trouble.faults_until.max(now + lasts.unwrap_or_default());
         self.guarded.fill(false);
     }
 
     /// Notes that an agent has started while a dead node's Lease looks alive to it.
     pub(crate) fn booted_among_ghosts(&mut self, now: At) {
-        self.booted = now;
+        self.trouble.booted = now;
         self.guarded.fill(false);
     }
 
@@ -193,28 +206,28 @@ impl Record {
     }
 
     /// Notes that an agent has done something other than renew.
-    pub(crate) fn noise(&mut self, now: At, node: usize, command: &Command) {
-        self.quiet_from = now;
-        self.renewals.fill(0);
-        self.last_noise = Some((node, command.clone()));
+    pub(crate) fn noise(&mut self, now: At, what: Option<(usize, Effect)>) {
+        self.rest.from = now;
+        self.rest.renewals.fill(0);
+        self.rest.last_noise = what;
     }
 
     pub(crate) fn renewal(&mut self, node: usize) {
-        self.renewals[node] += 1;
+        self.rest.renewals[node] += 1;
     }
 
     /// Notes that the store has gone away. `open` counts the disturbances in force, this one
     /// included.
     pub(crate) fn store_away(&mut self, open: usize, now: At) {
-        let is_settled = open == 1 && now.since(self.disturbed) > SETTLED;
-        self.settled = is_settled.then_some(self.disturbances);
+        let is_settled = open == 1 && now.since(self.trouble.disturbed) > SETTLED;
+        self.backup.settled = is_settled.then_some(self.trouble.disturbances);
     }
 
     /// Notes that the store has gone back.
     pub(crate) fn restored(&mut self, now: At) {
-        self.restored = Some(now);
-        self.last_restored = Some(now);
-        self.answered.fill(None);
+        self.backup.restored = Some(now);
+        self.backup.last_restored = Some(now);
+        self.backup.answered.fill(None);
         for by in self.reached.iter_mut().flatten() {
             by.fill(false);
         }

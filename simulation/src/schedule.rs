@@ -13,10 +13,12 @@ mod what;
 pub use self::{
     options::Options,
     plan::Schedule,
-    sabotage::{SABOTAGES, Sabotage},
+    sabotage::{Omitted, Sabotage},
 };
 pub(crate) use self::{
     plan::{NodePlan, Step, When},
+    sabotage::OMITTED_MS,
     times::Times,
+    timing::REFRESH,
     what::{Ending, KINDS, Kind, Mark, What, Who},
 };

@@ -1,31 +1,26 @@
 //! A run as it goes: its state, its queue, and what agents, requests and frames do.
 
 mod agent;
-mod entries;
+mod effects;
 mod fence;
 mod hosts;
+mod maps;
+mod noise;
+mod omitting;
 mod queue;
 mod requests;
-mod services;
 mod transit;
 mod under_way;
 mod watches;
 mod wire;
 mod witness;
-mod yields;
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use vipward_common::Policy;
 
-pub(crate) use self::{
-    agent::PROBING,
-    entries::RETRY,
-    queue::Happening,
-    wire::{REFRESH, ROUND_INTERVAL},
-    witness::REPEATS,
-};
+pub(crate) use self::queue::Happening;
 use self::{queue::Queue, transit::Transit, under_way::UnderWay};
 use crate::{
     api::{Api, Wish, Wishes},
@@ -38,7 +33,6 @@ use crate::{
 const SWEEP: Duration = Duration::from_millis(200);
 
 /// The state of one run.
-#[derive(Debug)]
 pub(crate) struct World {
     pub(crate) plan: Schedule,
     pub(crate) sabotage: Option<Sabotage>,
@@ -60,7 +54,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(plan: &Schedule, options: Options) -> Self {
         let mut seeds = Rng::with_seed(plan.seed);
-        let program = || Program::new(plan.vips.len(), plan.hold, options.sabotage);
+        let program = || Program::new(options.sabotage);
         let nodes = plan.nodes.iter().enumerate().map(|(index, node)| {
             Node::new(index, node, (plan.segments.into(), plan.vips.len()), program(), seeds.u64(..))
         });
@@ -141,7 +135,9 @@ impl World {
             Happening::Deliver { node, life, kind, watch, upto } => {
                 self.deliver(node, life, kind, watch, upto);
             }
-            Happening::Tick { node, life } => self.tick(node, life),
+            Happening::Deadline { node, life } => self.deadline(node, life),
+            Happening::GoOn { node, life } => self.go_on(node, life),
+            Happening::Listened { node, life, segment, round } => self.listened(node, life, segment, round),
             Happening::Arrive(flight) => self.arrive(flight),
             Happening::Answer(flight) => self.answered(flight),
             Happening::Timeout(flight) => self.timed_out(flight),
@@ -151,22 +147,17 @@ impl World {
             Happening::Found { node, life, finding } => self.found(node, life, finding),
             Happening::Neighbour { node, life, session } => self.neighbour(node, life, session),
             Happening::Keys { node, life } => self.keys(node, life),
-            Happening::Repeat { node, vip, life, to } => self.repeat(node, vip, life, to),
             Happening::Heeds { node, session } => self.check_heed(node, session),
             Happening::Settled { node, session } => self.check_settled(node, session),
             Happening::Judge(crash) => self.judge(crash),
-            Happening::Frame { segment, to, vip, sha } => self.frame(segment, to, vip, sha),
-            Happening::TakeBack { node, life } => self.take_back_due(node, life),
-            Happening::Announce { node, vip, life, round } => self.announce(node, vip, life, round),
-            Happening::Heard { node, life, vip, wire } => self.heard(node, life, vip, wire.into()),
-            Happening::Probed { node, vip, life, asked } => self.probed(node, vip, life, asked),
+            Happening::Frame { segment, to, ref frame } => self.frame(segment, to, frame),
+            Happening::Ring { node } => self.read_ring(node),
             Happening::Links { node, life } => self.notice_links(node, life),
             Happening::Grace { node, life } => {
                 if self.nodes[node].life == life && self.nodes[node].process.is_some() {
                     self.exit(node);
                 }
             }
-            Happening::WriteAgain { node, life } => self.write_again(node, life),
             Happening::Lapse { node } => self.lapse(node),
             Happening::Sweep => self.after(SWEEP, Happening::Sweep),
         }

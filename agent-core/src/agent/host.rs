@@ -265,12 +265,15 @@ impl Host {
         let every_change_made = unchanged.len() == left_silent;
         let every_entry_written = unchanged.is_empty();
         let mut changes = Changes::default();
-        // While the source is unknown, entries stay as they were found.
-        if is_known && !(stale.is_empty() && every_entry_written) {
+        if !(stale.is_empty() && every_entry_written) {
             let concerned = concerned(&actions);
             let wanted: BTreeSet<IpAddr> = placement.desired.entries.keys().map(|key| key.addr).collect();
             let is_changed = |vip: &IpAddr| concerned.contains(vip) || !wanted.contains(vip);
-            changes = stale.on_tried(|vip| !placement.left_out.contains(vip), is_changed, unchanged);
+            // While the source is unknown, entries stay as they were found, but for those yielded.
+            let is_tried = |vip: &IpAddr| {
+                if is_known { !placement.left_out.contains(vip) } else { concerned.contains(vip) }
+            };
+            changes = stale.on_tried(is_tried, is_changed, unchanged);
         }
         if every_change_made {
             self.yields_settled = yields;

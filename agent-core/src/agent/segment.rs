@@ -211,7 +211,8 @@ impl Segment {
         let is_answer = if self.yields.asks_about(&key) {
             self.is_answer_for_yielded(event, key, context)
         } else {
-            what == What::InUse || what == What::Moved && self.prober.asks_about(&key)
+            let is_moved = what == What::Moved && !context.is_forged(event);
+            what == What::InUse || is_moved && self.prober.asks_about(&key)
         };
         let heard = is_answer.then_some(probing::Event::Heard { key, mac, by_peer });
         let probed = heard.map(|heard| self.prober.on_event(heard, now)).unwrap_or_default();
@@ -237,7 +238,8 @@ impl Segment {
         if event.kind != EventKind::Moved {
             return false;
         }
-        let is_reply = [OPER_REPLY, TYPE_ADVERTISEMENT.into()].contains(&event.oper);
+        let is_reply =
+            [OPER_REPLY, TYPE_ADVERTISEMENT.into()].contains(&event.oper) && !context.is_forged(event);
         if !is_reply && event.swallowed > 0 {
             // The answer may be among the events that were held back.
             self.on_yield(yields::Event::Unclear { key }, context);

@@ -204,7 +204,9 @@ pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool
         let silent = match observed.entries.get(key) {
             None => None,
             Some(found) if found.role == Role::Foreign => {
-                let peer = observed.yielded_to(found).filter(|_| !observed.asked.contains(&key.addr));
+                // While the segment is asked, the program must report each answer.
+                let is_asked = observed.asked.contains(&key.addr);
+                let peer = if is_asked { Some(MacAddr::ZERO) } else { observed.yielded_to(found) };
                 Some(peer.map_or_else(|| as_found(found), |mac| DesiredEntry::new(Role::Foreign, mac)))
             }
             Some(found) => match observed.yielded_to(found).filter(|_| reclaim) {
@@ -420,7 +422,8 @@ impl<'a> Planner<'a> {
         let found = self.sound(key);
         let yielded_to = found.and_then(|entry| self.observed.yielded_to(entry));
         match entry.role {
-            Role::Held if self.gives_way(key.addr) => {
+            // A settled yield is no longer read: an entry that answers must not be left as it is.
+            Role::Held | Role::Handover if self.gives_way(key.addr) => {
                 let vip = key.addr;
                 let is_asked = self.observed.asked.contains(&vip);
                 let remembered = || self.observed.remembered.get(&vip).copied();

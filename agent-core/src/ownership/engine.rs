@@ -195,9 +195,10 @@ impl Engine {
     }
 
     /// Returns true if an entry may begin to answer. While the fence has lapsed, another node may
-    /// have taken any VIP, and its announcement may have come already.
+    /// have taken any VIP, and its announcement may have come already. After a renewal the claims are
+    /// read first: until then the program does not know the new fence.
     pub fn may_begin_answering(&self, now: Monotonic) -> bool {
-        self.nodes.own.is_valid(now)
+        self.nodes.own.has_given_fence(now)
     }
 
     /// Returns true if this node may take back a VIP that the program has yielded, when no peer

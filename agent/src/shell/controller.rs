@@ -25,6 +25,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 use vipward_core::{
+    agent::cluster::Seen as Read,
     base::{retrying::Writes, time::Monotonic},
     ownership::Outcome,
     pools::{self, Expected, Pool},
@@ -289,7 +290,7 @@ impl Leader {
                 }
                 _ => {}
             }
-            if let (_, Some(event)) = seen.into_events() {
+            if let Some(event) = seen.into_read().and_then(Read::into_served) {
                 self.decide(event)?;
             }
             next = self.seen.try_recv().ok();
@@ -346,7 +347,7 @@ impl Leader {
         // The watch may have told newer news already.
         let latest = self.kube.claim_version(vip);
         let learn = |record: Option<Box<ClaimRecord>>| match record {
-            Some(record) if latest.as_ref() == Some(&record.version) => Seen::Claim(*record).into_events().1,
+            Some(record) if latest.as_ref() == Some(&record.version) => Read::claim(*record).into_served(),
             None if latest.is_none() => Some(Event::ClaimGone(vip)),
             Some(_) | None => None,
         };

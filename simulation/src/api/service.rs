@@ -3,11 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use vipward_core::{
+    agent::cluster::Seen,
     records::{NodeName, ServiceName},
     services::{AnnotationValues, EndpointsRecord, Event, Port, Protocol, ServiceRecord},
 };
-
-use super::incoming::Incoming;
 
 /// The key of all Services. A stranger has guessed it.
 const SHARE: &str = "key";
@@ -45,7 +44,7 @@ impl Service {
 
     /// Returns what an agent gets about it. A Service with the policy Local comes after its
     /// endpoints, any other one before them, so that nothing between the two decides.
-    pub(crate) fn incoming(&self) -> Incoming {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         let slice = EndpointsRecord {
             slice: Arc::clone(&self.record.name.name),
             service: self.record.name.clone(),
@@ -54,15 +53,15 @@ impl Service {
             ready_elsewhere: false,
             is_ipv6: false,
         };
-        let service = Event::Service(Box::new(self.record.clone()));
-        let slice = Event::Slice(slice);
-        Incoming::Services(if self.record.local { vec![slice, service] } else { vec![service, slice] })
+        let service = Event::Service(Box::new(self.record.clone())).into();
+        let slice = Event::Slice(slice).into();
+        if self.record.local { vec![slice, service] } else { vec![service, slice] }
     }
 
     /// Returns what an agent gets about a Service that is gone.
-    pub(crate) fn gone(name: ServiceName) -> Incoming {
+    pub(crate) fn gone(name: ServiceName) -> Vec<Seen> {
         let slice =
             Event::SliceGone { namespace: Arc::clone(&name.namespace), slice: Arc::clone(&name.name) };
-        Incoming::Services(vec![Event::ServiceGone(name), slice])
+        vec![Event::ServiceGone(name).into(), slice.into()]
     }
 }

@@ -1,11 +1,12 @@
 use std::time::Duration;
 
 use vipward_core::{
+    agent::{Request, cluster::Reply},
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
     records::{ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, Version},
 };
 
-use super::{Api, Key, Request};
+use super::{Api, Key};
 use crate::schedule::{Kind, Sabotage, names};
 
 fn lease(node: usize, expected: Expected) -> Request {
@@ -21,9 +22,9 @@ fn lease(node: usize, expected: Expected) -> Request {
     })
 }
 
-fn written(event: Event) -> Outcome<LeaseRecord> {
-    match event {
-        Event::LeaseWritten { outcome, .. } => outcome,
+fn written(reply: Reply) -> Outcome<LeaseRecord> {
+    match reply {
+        Reply::Owned(Event::LeaseWritten { outcome, .. }) => outcome,
         other => panic!("{other:?}"),
     }
 }
@@ -65,8 +66,8 @@ fn a_claim_that_is_being_deleted_stays_so_when_it_is_written() {
     api.carry_out(0, &write(Expected::At(record.version)));
     assert!(api.claims[&vip].deleting);
     let expected = api.claims[&vip].version.clone();
-    let answer = api.carry_out(0, &Request::DeleteClaim { vip, expected });
-    assert_eq!(answer, Event::ClaimDeleted { vip, outcome: Outcome::Done(()) });
+    let answer = api.carry_out(0, &Request::DeleteClaim(vip, expected));
+    assert_eq!(answer, Reply::Owned(Event::ClaimDeleted { vip, outcome: Outcome::Done(()) }));
     let last = api.changes(Kind::Claim).last();
     assert!(last.is_some_and(|last| last.key == Key::Vip(vip) && !last.exists), "{last:?}");
 }

@@ -29,16 +29,16 @@ impl World {
         let may_be_taken = self.is_wanted(vip) && (0..self.nodes.len()).any(|node| self.may_hold(node, vip));
         let is_answered = self.nodes.iter().any(|node| node.answer(vip, segment, self.now).is_some());
         if self.is_listed(vip) {
-            self.record.listed[vip] = self.now;
+            self.record.people.listed[vip] = self.now;
         }
         let stands =
             |lie: &(NodeName, Session)| claim.is_some_and(|claim| claim.state.sessions().contains(lie));
-        let is_over = self.record.lied[vip].as_ref().is_some_and(|lie| !stands(lie));
+        let is_over = self.record.people.lied[vip].as_ref().is_some_and(|lie| !stands(lie));
         if is_over && !self.has_died_a_liar(vip) {
-            self.record.lied[vip] = None;
+            self.record.people.lied[vip] = None;
         }
         if lives || may_be_taken || is_answered {
-            self.record.occupied[vip] = self.now;
+            self.record.people.occupied[vip] = self.now;
         }
     }
 
@@ -48,7 +48,7 @@ impl World {
         let lives = |node: &NodeName, session: Session| {
             self.api.leases.get(node).is_some_and(|lease| lease.session == Some(session))
         };
-        self.record.lied[vip].as_ref().is_some_and(|(node, session)| !lives(node, *session))
+        self.record.people.lied[vip].as_ref().is_some_and(|(node, session)| !lives(node, *session))
     }
 
     /// Returns whether all nodes of the segment hear a host, and it is not silenced by a node that has no
@@ -58,7 +58,7 @@ impl World {
         let is_linked = |it: &Node| !it.links[segment].no_carrier.any();
         let is_there = host.node.is_none_or(|node| {
             let it = &self.nodes[node];
-            it.kernel_runs() && it.program.slot(vip).is_none()
+            it.kernel_runs() && it.program.entry(names::key(vip, segment)).is_none()
         });
         is_there && self.network.segments[segment].is_clean() && self.nodes.iter().all(is_linked)
     }
@@ -86,16 +86,16 @@ impl World {
         }
         let Some(node) = host.node else { return };
         let it = &self.nodes[node];
-        let begun = it.process.as_ref().filter(|process| process.synced && process.engine.has_begun());
-        let is_able = it.agent_runs() && !it.refuses_entries() && it.refused_until < self.now;
+        let begun = it.process.as_ref().filter(|process| process.cluster().is_known());
+        let is_able = it.agent_runs() && !it.refuses_entries() && it.times.refused_until < self.now;
         let Some(process) = begun.filter(|_| is_able) else { return };
-        let Some(fit_since) = it.fit_since else { return };
+        let Some(fit_since) = it.times.fit else { return };
         // A node that was cut off may have missed that the VIP was let go of.
         if process.began < host.since && host.since < fit_since {
             return;
         }
-        let since = host.since.max(it.runs_since).max(process.began).max(fit_since);
-        if it.program.slot(vip).is_some() && self.now.since(since) > NOTICES {
+        let since = host.since.max(it.times.runs).max(process.began).max(fit_since);
+        if it.program.entry(names::key(vip, segment)).is_some() && self.now.since(since) > NOTICES {
             let what = format!("{} silences its own {}", names::node(node), names::vip(vip));
             self.violate("H", what);
         }

@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use vipward_core::records::{ClaimState, NodeName};
 
-use crate::{
-    machine::At,
-    schedule::names,
-    world::{PROBING, World},
-};
+use crate::{machine::At, schedule::names, world::World};
 
 /// The summands of the bound of L1 (docs/SIMULATION.md): the wait of each rank, of a retry, and a
 /// few latencies.
 const RANK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(250);
 const LATENCIES: Duration = Duration::from_secs(1);
+/// The longest time that it takes to find an address free: half an interval, and three probes.
+const PROBING: Duration = Duration::from_millis(700);
 
 impl World {
     pub(super) fn is_bright(&self, vip: usize) -> bool {
@@ -28,8 +26,8 @@ impl World {
     fn takable_since(&self, vip: usize) -> Option<At> {
         let segment = self.segment_of(vip);
         let able = self.nodes.iter().filter(|node| self.may_hold(node.index, vip));
-        let since = able.filter_map(|node| Some(node.fit_since?.max(node.links[segment].since))).min();
-        since.map(|since| since.max(self.record.listed[vip]))
+        let since = able.filter_map(|node| Some(node.times.fit?.max(node.links[segment].since))).min();
+        since.map(|since| since.max(self.record.people.listed[vip]))
     }
 
     /// Returns whether the claim names a node whose entry could not be written: it keeps the VIP
@@ -39,7 +37,7 @@ impl World {
         let holder = self.api.claims.get(&address).and_then(|claim| claim.state.holder());
         let holder = holder.and_then(|holder| names::node_index(&holder.node));
         let process = holder.and_then(|node| self.nodes[node].process.as_ref());
-        process.is_some_and(|process| process.stale.left(address).is_some())
+        process.is_some_and(|process| process.agent.stale().left(address).is_some())
     }
 
     /// Returns how long the Lease of the node that the claim names must stand unchanged before the
@@ -61,7 +59,7 @@ impl World {
         };
         let lease = Duration::from_millis(timing.lease_ms.into());
         // The backup may have a Lease from a restart of its agent.
-        let named = if self.record.last_restored.is_some() { Some(missing) } else { named };
+        let named = if self.record.backup.last_restored.is_some() { Some(missing) } else { named };
         let patience = named.unwrap_or(lease).max(lease) + Duration::from_millis(timing.margin_ms.into());
         patience * 102 / 100
     }
@@ -77,7 +75,7 @@ impl World {
         let now = self.now;
         if !self.is_wanted(vip) || self.is_bright(vip) {
             if let Some((since, _)) = self.record.dark[vip].take()
-                && now.since(since.max(self.record.disturbed)) > RANK
+                && now.since(since.max(self.record.trouble.disturbed)) > RANK
             {
                 self.record.facts.brightened += 1;
             }
@@ -88,7 +86,7 @@ impl World {
         let longest = longest.max(self.longest_dark(vip));
         self.record.dark[vip] = Some((since, longest));
         // The node that a false claim names waits for its real holder, as for an edit by hand.
-        if self.is_stuck(vip) || self.record.lied[vip].is_some() {
+        if self.is_stuck(vip) || self.record.people.lied[vip].is_some() {
             self.record.dark[vip] = Some((now, longest));
         }
         let Some(takable) = self.takable_since(vip) else { return };
@@ -97,7 +95,7 @@ impl World {
         if self.has_wire() && !wire.is_clean() {
             return;
         }
-        let since = since.max(takable).max(self.record.disturbed);
+        let since = since.max(takable).max(self.record.trouble.disturbed);
         if now.since(since) > longest {
             let what = format!(
                 "no node answers for {}; one could since {since}, the bound is {longest:?}",
@@ -142,7 +140,8 @@ impl World {
         self.nodes.iter().filter(|node| self.may_hold(node.index, vip)).any(|node| {
             let keeps = !node.leaves && node.answer(vip, segment, self.now) == Some(node.links[segment].mac);
             let takes = node
-                .fit_since
+                .times
+                .fit
                 .is_some_and(|since| self.now.since(since.max(node.links[segment].since)) > known);
             keeps || takes
         })
@@ -160,7 +159,7 @@ impl World {
     /// Guards a VIP from when it is settled and nothing unplanned is in force.
     pub(super) fn guard(&mut self, vip: usize) {
         if self.record.guarded[vip]
-            || self.now.since(self.record.faults_until.max(self.record.booted)) <= self.calm()
+            || self.now.since(self.record.trouble.faults_until.max(self.record.trouble.booted)) <= self.calm()
         {
             return;
         }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Role};
 use vipward_core::{base::time::Monotonic, records::ClaimState};
 
 use crate::{
-    machine::Role,
     record::trace,
-    schedule::names,
-    world::{REFRESH, World},
+    schedule::{REFRESH, names},
+    world::World,
 };
 
 /// The time for which there must be only heartbeats.
@@ -22,7 +21,7 @@ impl World {
     /// Returns what is not settled about a VIP.
     pub(crate) fn unsettled(&self, vip: usize) -> Option<String> {
         let segment = self.segment_of(vip);
-        let could = |node: usize| self.nodes[node].fit_since.is_some() && self.may_hold(node, vip);
+        let could = |node: usize| self.nodes[node].times.fit.is_some() && self.may_hold(node, vip);
         if !(0..self.nodes.len()).any(could) {
             return None;
         }
@@ -58,9 +57,10 @@ impl World {
         if let Some(answer) = answer {
             return Some(format!("{name} does not hold it and answers with {answer}"));
         }
-        let role = it.program.slot(vip).map(|slot| slot.role);
-        (it.fit_since.is_some() && role != Some(Role::Foreign { mac }))
-            .then(|| format!("{name} does not hold it, and its entry is {role:?}"))
+        let entry = it.program.entry(names::key(vip, self.segment_of(vip)));
+        let is_foreign = entry.is_some_and(|entry| entry.role == Role::Foreign && entry.mac == mac.0);
+        (it.times.fit.is_some() && !is_foreign)
+            .then(|| format!("{name} does not hold it, and its entry is {entry:?}"))
     }
 
     fn converges_in(&self) -> Duration {
@@ -74,28 +74,31 @@ impl World {
     /// Checks that the cluster settles after all disturbances, and goes quiet.
     pub(super) fn check_quiet(&mut self) {
         let unsettled = match self.under_way.open {
-            0 => (0..self.plan.vips.len()).find_map(|vip| Some((vip, self.unsettled(vip)?))),
+            0 => {
+                let of_vip = |vip| Some(format!("{}: {}", names::vip(vip), self.unsettled(vip)?));
+                (0..self.plan.vips.len()).find_map(of_vip).or_else(|| self.unsettled_maps())
+            }
             _ => None,
         };
-        if self.under_way.open > 0 || unsettled.is_some() || self.record.quiet_from <= self.record.disturbed {
-            self.record.quiet_from = self.now;
-            self.record.renewals.fill(0);
+        if self.under_way.open > 0
+            || unsettled.is_some()
+            || self.record.rest.from <= self.record.trouble.disturbed
+        {
+            self.record.rest.from = self.now;
+            self.record.rest.renewals.fill(0);
         }
         if self.under_way.open > 0 {
             return;
         }
-        if self.now.since(self.record.quiet_from) >= QUIET {
+        if self.now.since(self.record.rest.from) >= QUIET {
             self.check_renewals();
-            self.record.done = true;
-        } else if self.now.since(self.record.disturbed) > self.converges_in() {
-            let what = match (unsettled, &self.record.last_noise) {
-                (Some((vip, what)), _) => format!("{}: {what}", names::vip(vip)),
-                (None, Some((node, command))) => {
-                    format!(
-                        "{} goes on: {}",
-                        names::node(*node),
-                        trace::command(command, Monotonic::default()).trim()
-                    )
+            self.record.rest.done = true;
+        } else if self.now.since(self.record.trouble.disturbed) > self.converges_in() {
+            let what = match (unsettled, &self.record.rest.last_noise) {
+                (Some(what), _) => what,
+                (None, Some((node, effect))) => {
+                    let what = trace::effect(effect, Monotonic::default());
+                    format!("{} goes on: {}", names::node(*node), what.trim())
                 }
                 (None, None) => "there is no end to the heartbeats".to_owned(),
             };
@@ -108,7 +111,7 @@ impl World {
         let wanted = QUIET.as_millis() / u128::from(self.plan.timing.renewal_ms);
         let many = u32::try_from(wanted).unwrap_or(u32::MAX) + 2;
         for node in 0..self.nodes.len() {
-            let renewals = self.record.renewals[node];
+            let renewals = self.record.rest.renewals[node];
             if renewals > many {
                 let what = format!("{} renewed {renewals} times in {QUIET:?}", names::node(node));
                 self.violate("quiet", what);

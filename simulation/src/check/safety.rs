@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use vipward_common::FenceState;
+
 use crate::{
-    machine::{At, FenceState},
+    machine::At,
     schedule::{Kind, names},
     world::World,
 };
@@ -32,7 +34,7 @@ impl World {
 
     fn check_pair(&mut self, vip: usize, one: usize, other: usize) {
         let now = self.now;
-        if self.nodes[one].dazed_until > now || self.nodes[other].dazed_until > now {
+        if self.nodes[one].times.dazed_until > now || self.nodes[other].times.dazed_until > now {
             return;
         }
         if self.is_restoring() || self.cannot_know(one) || self.cannot_know(other) {
@@ -44,14 +46,14 @@ impl World {
         let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
         let is_helpless = |node: usize, edited: At| {
             let it = &self.nodes[node];
-            let (from, until) = it.blind;
-            let is_stalled = it.stalled[Kind::Claim as usize].any() || until > now;
+            let (from, until) = it.times.blind;
+            let is_stalled = it.faults.stalled[Kind::Claim as usize].any() || until > now;
             let is_late = is_stalled && from <= edited + DELIVERED && now.since(edited) * 102 / 100 >= rest;
-            is_late || it.refused_until > edited
+            is_late || it.times.refused_until > edited
         };
         // No object says who held the VIP before the edit. An agent that began after it cannot know
         // a holder whose agent was away then.
-        let was_away = |node: usize| self.record.helpless[vip][node];
+        let was_away = |node: usize| self.record.people.helpless[vip][node];
         let is_new = |node: usize, edited: At| {
             self.nodes[node].process.as_ref().is_some_and(|process| process.began >= edited)
         };
@@ -61,16 +63,13 @@ impl World {
                 || was_away(one) && is_new(other, edited)
                 || was_away(other) && is_new(one, edited)
         };
-        if self.record.edited[vip].is_some_and(is_excepted) {
+        if self.record.people.edited[vip].is_some_and(is_excepted) {
             return;
         }
         if self.is_being_told(vip, one, other) || self.is_being_told(vip, other, one) {
             return;
         }
-        let is_valid = |node: usize| {
-            let it = &self.nodes[node];
-            it.program.fence(it.program_now(now)) == FenceState::Valid
-        };
+        let is_valid = |node: usize| self.nodes[node].fence(now) == FenceState::Valid;
         let what =
             || format!("{} and {} answer for {}", names::node(one), names::node(other), names::vip(vip));
         if !self.plan.hold || is_valid(one) && is_valid(other) {
@@ -100,8 +99,8 @@ impl World {
         for node in 0..self.nodes.len() {
             let it = &self.nodes[node];
             if it.answer(vip, segment, self.now).is_some()
-                && it.dazed_until < self.now
-                && self.now.since(it.last_alive) > longest
+                && it.times.dazed_until < self.now
+                && self.now.since(it.times.alive) > longest
             {
                 let what = format!("{} answers for {} for ever", names::node(node), names::vip(vip));
                 self.violate("S2", what);
@@ -113,7 +112,8 @@ impl World {
     /// peer.
     pub(crate) fn announcement_reached(&mut self, vip: usize, to: usize, from: usize) {
         let it = &self.nodes[from];
-        if it.program.may_announce(vip, false, it.program_now(self.now)) {
+        let key = names::key(vip, self.segment_of(vip));
+        if it.program.may_announce(key, false, it.program_now(self.now)) {
             self.record.reached[vip][to][from] = true;
             self.stirred = true;
         }

@@ -4,19 +4,16 @@ mod bounds;
 
 use std::time::Duration;
 
-use vipward_common::MacAddr;
+use vipward_common::{FenceState, MacAddr};
 use vipward_core::records::{ClaimState, LeaseRecord, Mode, Session, Wid};
 
 use self::bounds::Bounds;
 use crate::{
-    machine::{At, FenceState},
+    machine::At,
     record::{Crash, Mild},
     schedule::{What, names},
-    world::{Happening, REFRESH, REPEATS, ROUND_INTERVAL, World},
+    world::{Happening, World},
 };
-
-/// The announcements at once, after the first one.
-const ROUNDS: u32 = 5;
 
 impl World {
     fn bounds(&self) -> Option<Bounds> {
@@ -29,7 +26,7 @@ impl World {
         let Some(bounds) = self.bounds() else { return };
         let now = self.now;
         let margin = Duration::from_millis(self.plan.timing.margin_ms.into());
-        let found = self.nodes[by].truth.get(&session.number()).and_then(|truth| truth.found);
+        let found = self.nodes[by].wire.truth.get(&session.number()).and_then(|truth| truth.found);
         let Some(found) = found.filter(|_| now.since(since) < (before.duration + margin) * 98 / 100) else {
             return;
         };
@@ -45,7 +42,7 @@ impl World {
             return self.violate("W2", format!("{what}, which had not made it a witness"));
         };
         let silent = |node: usize| {
-            let truth = self.nodes[node].truth.get(&session.number())?;
+            let truth = self.nodes[node].wire.truth.get(&session.number())?;
             truth.silent
         };
         let witnesses: Vec<usize> = (0..self.nodes.len())
@@ -92,13 +89,13 @@ impl World {
         what: &str,
         bounds: Bounds,
     ) {
-        let truth = &self.nodes[by].truth[&session.number()];
+        let truth = &self.nodes[by].wire.truth[&session.number()];
         if truth.third_station.is_none_or(|at| Some(at) < truth.last_answer().filter(|last| *last < found)) {
             return self.violate("W3", format!("{what}, and has heard no third station since"));
         }
         let it = &self.nodes[holder];
         let own = self.nodes[by].program.wired.wid.map_or(0, Wid::number);
-        let pinged = it.pinged.get(&own).copied().unwrap_or_default();
+        let pinged = it.wire.pinged.get(&own).copied().unwrap_or_default();
         // Old pings that come again seem to be its witness's.
         let is_misled = self.plan.wire.is_some_and(|plan| plan.replayed_ms > 0);
         // A holder may count on a witness that has just gone.
@@ -106,10 +103,10 @@ impl World {
         let is_new = configured.is_none_or(|at| self.now.since(at) < bounds.counted_on());
         let could_leave = !is_misled
             && !is_new
-            && it.fit_since.is_some_and(|since| self.now.since(since) > bounds.informed())
+            && it.times.fit.is_some_and(|since| self.now.since(since) > bounds.informed())
             && it.agent_runs()
-            && self.now.since(it.runs_since) > bounds.counted_on()
-            && it.busy.is_empty();
+            && self.now.since(it.times.runs) > bounds.counted_on()
+            && it.faults.busy.is_empty();
         if could_leave && self.now.since(pinged) > bounds.leaves() {
             self.violate("W3", format!("{what}, which has heard no ping of its only witness for long"));
         }
@@ -117,7 +114,7 @@ impl World {
 
     /// Returns when a node's session was ended by its witnesses, and by which of them.
     fn ended_by_wire(&self, node: usize) -> Option<(At, usize)> {
-        let session = self.nodes[node].program.session?;
+        let session = self.nodes[node].program.session()?;
         self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, by)| (*at, *by))
     }
 
@@ -131,16 +128,15 @@ impl World {
         let teller = &self.nodes[by];
         let segment = self.segment_of(vip);
         let (it, other) = (&self.nodes[former], &self.nodes[heir]);
-        let rounds = other.rounds[vip];
-        let is_valid = other.program.fence(other.program_now(now)) == FenceState::Valid;
+        let Some(taken) = other.held_since[vip] else { return true };
+        let is_valid = other.fence(now) == FenceState::Valid;
         let links = [&it.links[segment], &other.links[segment]];
         let goes_on = self.network.segments[segment].is_clean()
             && it.kernel_runs()
             && other.agent_runs()
-            && other.busy.is_empty()
+            && other.faults.busy.is_empty()
             && is_valid
-            && rounds.is_running
-            && other.process.as_ref().is_some_and(|process| process.began <= rounds.began)
+            && other.process.as_ref().is_some_and(|process| process.began <= taken)
             && links.iter().all(|link| !link.no_carrier.any() && link.known_mac == link.mac)
             && it.peers_due.contains(&links[1].mac)
             && self.knows_mac(former, links[0].mac)
@@ -150,31 +146,29 @@ impl World {
         }
         let since = [
             ended,
-            rounds.began,
+            taken,
             self.network.segments[segment].changed,
-            it.steady_since,
-            other.steady_since,
-            other.runs_since,
+            it.times.steady,
+            other.times.steady,
+            other.times.runs,
+            other.times.valid,
             links[0].since,
             links[1].since,
         ];
         let since = since.into_iter().max().unwrap_or_default();
         let has_heard = it.program.has_ended();
         let told = if has_heard {
-            it.ended_at.max(since)
+            it.wire.ended_at.max(since)
         } else {
-            let Some(fit) = teller.fit_since.filter(|_| teller.busy.is_empty()) else { return true };
+            let Some(fit) = teller.times.fit.filter(|_| teller.faults.busy.is_empty()) else { return true };
             let knows = (ended + bounds::KNOWN)
                 .max(fit + bounds::KNOWN)
-                .max(teller.steady_since)
-                .max(teller.runs_since);
+                .max(teller.times.steady)
+                .max(teller.times.runs);
             let since = since.max(knows);
             since + bounds.told(since.since(ended)) + bounds::SLACK
         };
-        let repeats = REPEATS.into_iter().filter(|_| rounds.former == Some(links[0].mac));
-        let rounds_at = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(repeats);
-        let announced = rounds_at.map(|after| rounds.began + after).filter(|at| *at >= told).min();
-        let announced = announced.unwrap_or(told + REFRESH) + bounds::SLACK;
+        let announced = bounds::announced(taken, taken >= ended, told) + bounds::SLACK;
         let due = if has_heard { announced } else { told };
         if now > due {
             let news = if has_heard { "of its heir" } else { "of the end of its session" };
@@ -194,14 +188,14 @@ impl World {
 
     /// Looks again at a node whose program was told the end of its session.
     pub(crate) fn expect_heed(&mut self, node: usize) {
-        if let Some(session) = self.nodes[node].program.session {
+        if let Some(session) = self.nodes[node].program.session() {
             self.after(bounds::HEEDED, Happening::Heeds { node, session });
         }
     }
 
     /// Looks again at a node whose program was told, truly or not, that its session has ended.
     pub(crate) fn expect_settling(&mut self, node: usize) {
-        if let Some(session) = self.nodes[node].program.session {
+        if let Some(session) = self.nodes[node].program.session() {
             self.after(self.settled_within(), Happening::Settled { node, session });
         }
     }
@@ -217,12 +211,12 @@ impl World {
         let it = &self.nodes[node];
         let lease = self.api.leases.get(&names::node(node));
         let settled = self.request_timeout();
-        let is_last = it.told_at + self.settled_within() <= self.now;
-        let could_act = it.acts_since.is_some_and(|since| since + settled <= it.told_at)
-            && it.runs_since <= it.told_at
-            && it.busy.is_empty();
+        let is_last = it.wire.told_at + self.settled_within() <= self.now;
+        let could_act = it.times.acts.is_some_and(|since| since + settled <= it.wire.told_at)
+            && it.times.runs <= it.wire.told_at
+            && it.faults.busy.is_empty();
         let lives = lease.is_some_and(|lease| lease.live_session() == Some(session));
-        let is_own = it.program.session == Some(session);
+        let is_own = it.program.session() == Some(session);
         if is_last && could_act && lives && is_own && it.program.has_ended() {
             let what = format!("{} lives, and counts as ended for a word of long ago", names::node(node));
             self.violate("W5", what);
@@ -235,17 +229,17 @@ impl World {
         // A false word may have come before the true one.
         let ended = self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, _)| *at);
         let it = &self.nodes[node];
-        if it.ended_at + bounds::HEEDED > self.now || ended.is_some_and(|at| at > it.ended_at) {
+        if it.wire.ended_at + bounds::HEEDED > self.now || ended.is_some_and(|at| at > it.wire.ended_at) {
             return;
         }
         let lease = self.api.leases.get(&names::node(node));
         // No request from before is waited for.
         let settled = self.request_timeout();
-        let could_act = it.acts_since.is_some_and(|since| since + settled <= it.ended_at)
-            && it.runs_since <= it.ended_at
-            && it.busy.is_empty()
+        let could_act = it.times.acts.is_some_and(|since| since + settled <= it.wire.ended_at)
+            && it.times.runs <= it.wire.ended_at
+            && it.faults.busy.is_empty()
             && lease.is_some_and(|lease| lease.ended.contains(&session));
-        let goes_on = it.program.session == Some(session);
+        let goes_on = it.program.session() == Some(session);
         let answers = |vip: &usize| it.answer(*vip, self.segment_of(*vip), self.now).is_some();
         let answered = (0..self.plan.vips.len()).filter(|_| could_act && goes_on).find(answers);
         if let Some(vip) = answered {
@@ -263,14 +257,16 @@ impl World {
     /// Notes the VIPs of a node that is about to crash, or whose interface dies.
     pub(crate) fn note_crash(&mut self, node: usize, segment: Option<usize>) {
         let Some(bounds) = self.bounds() else { return };
-        if self.record.calm_before() < bounds.calm() || self.record.in_force > self.record.batch {
+        if self.record.calm_before() < bounds.calm()
+            || self.record.trouble.in_force > self.record.trouble.batch
+        {
             return;
         }
         let timing = self.plan.timing;
         let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into()) * 102 / 100;
         let name = names::node(node);
         let lease = self.api.leases.get(&name);
-        let Some(lease) = lease.filter(|lease| lease.session == self.nodes[node].program.session) else {
+        let Some(lease) = lease.filter(|lease| lease.session == self.nodes[node].program.session()) else {
             return;
         };
         let Some(offer) = lease.wire.clone() else { return };
@@ -330,13 +326,13 @@ impl World {
             .iter()
             .filter(|node| self.nodes[**node].program.wired.wid.is_some_and(|wid| set.contains(&wid)));
         // A candidate that has crashed too is waited for.
-        let is_judged = self.record.disturbed == at
-            && self.record.batch_crashes == self.record.batch
+        let is_judged = self.record.trouble.disturbed == at
+            && self.record.trouble.batch_crashes == self.record.trouble.batch
             && agree.count() >= quorum
             && !is_deaf_heir
             && (down == 1 || is_late && down == 2)
             && up.iter().all(|node| {
-                self.nodes[*node].fit_since.is_some_and(|since| at.since(since) > bounds.calm())
+                self.nodes[*node].times.fit.is_some_and(|since| at.since(since) > bounds.calm())
                     && !self.nodes[*node].program.wired.keys.is_empty()
             })
             && up.iter().any(|node| self.may_hold(*node, vip))
@@ -359,9 +355,10 @@ impl World {
     pub(crate) fn note_mild(&mut self, what: What) {
         self.record.wire.mild = None;
         let Some(bounds) = self.bounds() else { return };
-        let is_calm =
-            self.record.calm_before() >= bounds.calm() && self.record.in_force <= 1 && self.record.batch == 1;
-        let living = self.nodes.iter().filter(|node| node.fit_since.is_some()).count();
+        let is_calm = self.record.calm_before() >= bounds.calm()
+            && self.record.trouble.in_force <= 1
+            && self.record.trouble.batch == 1;
+        let living = self.nodes.iter().filter(|node| node.times.fit.is_some()).count();
         if !is_calm || !what.is_mild(living, &self.plan.timing, bounds.0) {
             return;
         }

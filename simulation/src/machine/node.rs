@@ -1,13 +1,21 @@
 //! One node: its power, clock, interfaces and pinned program, and the agent on it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
 use fastrand::Rng;
-use vipward_common::MacAddr;
-use vipward_core::records::{KeyId, NodeInterface};
+use ipnet::IpNet;
+use vipward_common::{Event, FenceState, MacAddr};
+use vipward_core::{
+    agent::Network,
+    host::{
+        attaching::{Attachments, Mode, OwnProgram},
+        net::{ConnectedRoute, Interface, NetView},
+    },
+    records::KeyId,
+};
 
 use super::{
     process::Process,
@@ -17,6 +25,9 @@ use super::{
     witness::Truth,
 };
 use crate::schedule::{KINDS, NodePlan, Times, names};
+
+/// The kernel's number of the program.
+pub(crate) const PROGRAM: u32 = 1;
 
 /// An interface.
 #[derive(Clone, Debug)]
@@ -41,41 +52,11 @@ pub(crate) struct Marks {
     pub(crate) gone: Times,
 }
 
-/// The announcement rounds of one VIP.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rounds {
-    /// Counts the series of rounds; those of an earlier one are void.
-    pub(crate) life: u32,
-    pub(crate) is_running: bool,
-    /// The time of the first announcement.
-    pub(crate) began: At,
-    /// The former holder for which the first announcement is repeated.
-    pub(crate) former: Option<MacAddr>,
-}
-
-/// One node.
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) index: usize,
-    pub(crate) clock: Clock,
-    /// The clock that goes on while the node is suspended.
-    pub(crate) boot_clock: Clock,
-    pub(crate) powered: bool,
+/// What disturbs a node now.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
     pub(crate) frozen: Times,
     pub(crate) paused: Times,
-    pub(crate) links: Vec<Link>,
-    pub(crate) marks: Marks,
-    pub(crate) program: Program,
-    /// The peers that the program must know, because a process that had read the cluster said so.
-    pub(crate) peers_due: BTreeSet<MacAddr>,
-    /// The lag of the program's clock behind the node's.
-    pub(crate) late: Duration,
-    pub(crate) process: Option<Process>,
-    /// Counts the agents that have run on this node.
-    pub(crate) life: u32,
-    pub(crate) rounds: Vec<Rounds>,
-    /// Per VIP: counts the starts and ends of probing, so that earlier results are void.
-    pub(crate) asked: Vec<u32>,
     pub(crate) cut_off: Times,
     pub(crate) refused: Times,
     pub(crate) no_answers: Times,
@@ -84,19 +65,39 @@ pub(crate) struct Node {
     pub(crate) no_changes: Times,
     /// The map has no room for another entry.
     pub(crate) no_room: Times,
+    /// The delays of its pings.
+    pub(crate) busy: Vec<(usize, u32)>,
+    pub(crate) key_gone: Times,
+}
+
+/// The times at which something has changed on a node.
+#[derive(Debug, Default)]
+pub(crate) struct Since {
+    /// The time since which its kernel and its agent have run.
+    pub(crate) runs: At,
+    /// The time since which its kernel runs and its interfaces are as they are.
+    pub(crate) steady: At,
+    /// The time at which its fence became valid last.
+    pub(crate) valid: At,
+    /// The agent's last sign of life.
+    pub(crate) alive: At,
+    /// The time since which the agent could do everything that ownership needs.
+    pub(crate) fit: Option<At>,
+    /// The time since which it could do everything but see what has changed.
+    pub(crate) acts: Option<At>,
     /// Time until which an edit by hand may stay unrepaired, because the kernel refused entries.
     pub(crate) refused_until: At,
-    /// True if the agent was asked to leave, and none has been started since.
-    pub(crate) leaves: bool,
     /// The end of the time in which the fence may look valid, because the clock stood still.
     pub(crate) dazed_until: At,
     /// The time when a watch stalled, and when it has surely shown what it missed.
     pub(crate) blind: (At, At),
     /// The time at which the fence is checked next.
     pub(crate) look: Option<At>,
-    /// The delays of its pings.
-    pub(crate) busy: Vec<(usize, u32)>,
-    pub(crate) key_gone: Times,
+}
+
+/// A node's part in wire failover.
+#[derive(Debug)]
+pub(crate) struct Part {
     /// The keys that its agent has read.
     pub(crate) keys: Vec<KeyId>,
     /// True if the program is to have them.
@@ -112,24 +113,54 @@ pub(crate) struct Node {
     /// The last time at which it heard a word of that, and at which a stranger said so falsely.
     pub(crate) told_at: At,
     pub(crate) false_at: Option<At>,
-    /// The time since which its kernel and its agent have run.
-    pub(crate) runs_since: At,
-    /// The time since which its kernel runs and its interfaces are as they are.
-    pub(crate) steady_since: At,
-    /// The agent's last sign of life.
-    pub(crate) last_alive: At,
-    /// The time since which the agent could do everything that ownership needs.
-    pub(crate) fit_since: Option<At>,
-    /// The time since which it could do everything but see what has changed.
-    pub(crate) acts_since: Option<At>,
-    /// The noise of requests and steps.
-    pub(crate) noise: Rng,
-    /// The noise of watches.
-    pub(crate) watch_noise: Rng,
-    /// The noise of frames.
-    pub(crate) wire_noise: Rng,
     /// The time at which the engine gets the last finding of its witness.
     pub(crate) found_at: At,
+}
+
+/// The noise of a node.
+#[derive(Debug)]
+pub(crate) struct Noise {
+    /// That of requests and steps.
+    pub(crate) steps: Rng,
+    /// That of watches.
+    pub(crate) watches: Rng,
+    /// That of frames.
+    pub(crate) frames: Rng,
+}
+
+/// One node.
+pub(crate) struct Node {
+    pub(crate) index: usize,
+    pub(crate) clock: Clock,
+    /// The clock that goes on while the node is suspended.
+    pub(crate) boot_clock: Clock,
+    pub(crate) powered: bool,
+    pub(crate) links: Vec<Link>,
+    pub(crate) marks: Marks,
+    pub(crate) program: Program,
+    /// The peers that the program must know, because a process that had read the cluster said so.
+    pub(crate) peers_due: BTreeSet<MacAddr>,
+    /// The lag of the program's clock behind the node's.
+    pub(crate) late: Duration,
+    /// The events of the program that no agent has read.
+    pub(crate) ring: VecDeque<Event>,
+    /// Per VIP: since when the program's entry holds it.
+    pub(crate) held_since: Vec<Option<At>>,
+    /// Per VIP: when it was announced last.
+    pub(crate) announced_at: Vec<At>,
+    /// The VIPs that the program has yielded since it last took them.
+    pub(crate) yielded: BTreeSet<usize>,
+    pub(crate) process: Option<Process>,
+    /// Counts the agents that have run on this node.
+    pub(crate) life: u32,
+    /// True if the agent was asked to leave, and none has been started since.
+    pub(crate) leaves: bool,
+    /// True if a sabotage has left out something once.
+    pub(crate) has_omitted: bool,
+    pub(crate) faults: Faults,
+    pub(crate) times: Since,
+    pub(crate) wire: Part,
+    pub(crate) rng: Noise,
 }
 
 impl Node {
@@ -151,64 +182,50 @@ impl Node {
             // It has been suspended before.
             boot_clock: Clock::new(Duration::from_millis(u64::from(plan.clock_ms) * 3), plan.clock_ppm),
             powered: false,
-            frozen: Times::default(),
-            paused: Times::default(),
             links: (0..segments).map(link).collect(),
             marks: Marks::default(),
             program,
             peers_due: BTreeSet::new(),
             late: Duration::from_millis(seeds.u64(0..=8)),
+            ring: VecDeque::new(),
+            held_since: vec![None; vips],
+            announced_at: vec![At::default(); vips],
+            yielded: BTreeSet::new(),
             process: None,
             life: 0,
-            rounds: vec![Rounds::default(); vips],
-            asked: vec![0; vips],
-            cut_off: Times::default(),
-            refused: Times::default(),
-            no_answers: Times::default(),
-            stalled: <[Times; 4]>::default(),
-            no_changes: Times::default(),
-            no_room: Times::default(),
-            refused_until: At::default(),
             leaves: false,
-            dazed_until: At::default(),
-            blind: (At::default(), At::default()),
-            look: None,
-            busy: Vec::new(),
-            key_gone: Times::default(),
-            keys: Vec::new(),
-            heeds: true,
-            truth: BTreeMap::new(),
-            pinged: BTreeMap::new(),
-            ended_at: At::default(),
-            heard: BTreeSet::new(),
-            told_at: At::default(),
-            false_at: None,
-            runs_since: At::default(),
-            steady_since: At::default(),
-            last_alive: At::default(),
-            fit_since: None,
-            acts_since: None,
-            noise: seeds.fork(),
-            watch_noise: seeds.fork(),
-            wire_noise: seeds.fork(),
-            found_at: At::default(),
+            has_omitted: false,
+            faults: Faults::default(),
+            times: Since::default(),
+            wire: Part {
+                keys: Vec::new(),
+                heeds: true,
+                truth: BTreeMap::new(),
+                pinged: BTreeMap::new(),
+                ended_at: At::default(),
+                heard: BTreeSet::new(),
+                told_at: At::default(),
+                false_at: None,
+                found_at: At::default(),
+            },
+            rng: Noise { steps: seeds.fork(), watches: seeds.fork(), frames: seeds.fork() },
         }
     }
 
     /// Returns whether its kernel handles frames.
     pub(crate) fn kernel_runs(&self) -> bool {
-        self.powered && !self.frozen.any()
+        self.powered && !self.faults.frozen.any()
     }
 
     /// Returns whether its agent makes progress.
     pub(crate) fn agent_runs(&self) -> bool {
-        self.kernel_runs() && !self.paused.any() && self.process.is_some()
+        self.kernel_runs() && !self.faults.paused.any() && self.process.is_some()
     }
 
     /// Returns whether its agent, if one runs, can do everything that ownership needs.
     pub(crate) fn is_fit(&self, api_works: bool) -> bool {
         self.acts(api_works)
-            && !KINDS.iter().any(|kind| self.stalled[*kind as usize].any())
+            && !KINDS.iter().any(|kind| self.faults.stalled[*kind as usize].any())
             && self.process.as_ref().is_some_and(|process| process.watches.iter().all(|watch| watch.listed))
     }
 
@@ -216,33 +233,73 @@ impl Node {
     pub(crate) fn acts(&self, api_works: bool) -> bool {
         api_works
             && self.agent_runs()
-            && !self.cut_off.any()
-            && !self.no_answers.any()
+            && !self.faults.cut_off.any()
+            && !self.faults.no_answers.any()
             && !self.refuses_entries()
             && !self.leaves
-            && self
-                .process
-                .as_ref()
-                .is_some_and(|process| process.synced && process.ending.is_none() && process.stale.is_empty())
+            && self.process.as_ref().is_some_and(|process| {
+                process.is_synced() && process.ending.is_none() && process.has_written_all()
+            })
     }
 
     /// Returns whether an entry may fail to be written.
     pub(crate) fn refuses_entries(&self) -> bool {
-        self.no_changes.any() || self.no_room.any()
+        self.faults.no_changes.any() || self.faults.no_room.any()
     }
 
-    /// Returns its interfaces.
-    pub(crate) fn node_interfaces(&self) -> Vec<NodeInterface> {
+    /// Returns its agent, if it is the one of this life.
+    pub(crate) fn process_of(&mut self, life: u32) -> Option<&mut Process> {
+        self.process.as_mut().filter(|_| self.life == life)
+    }
+
+    /// Replaces its program by a new one, which no agent has written yet.
+    pub(crate) fn lose_pins(&mut self, program: Program) {
+        self.program = program;
+        self.peers_due.clear();
+        self.held_since.fill(None);
+        self.yielded.clear();
+        self.ring.clear();
+    }
+
+    /// Returns its network, with these addresses of its kernel.
+    pub(crate) fn network(&self, addresses: &[(usize, IpNet)]) -> Network {
         let segments = self.links.len();
-        let link = |(segment, link): (usize, &Link)| NodeInterface {
-            name: names::interface(segment),
-            mac: link.mac,
-            subnets: names::subnets(segment, segments),
-            bound: Vec::new(),
-            gateways: Vec::new(),
-            carrier: !link.no_carrier.any(),
+        let interface = |(segment, link): (usize, &Link)| {
+            let ifindex = names::ifindex(segment);
+            let is_attached = self.program.attached.contains(&ifindex);
+            let own = addresses.iter().filter(|(of, _)| *of == segment).map(|(_, net)| *net);
+            let interface = Interface {
+                mac: link.mac,
+                carrier: !link.no_carrier.any(),
+                xdp_programs: is_attached.then_some(PROGRAM).into_iter().collect(),
+                addresses: own.collect(),
+                ..Interface::sample(ifindex, &names::interface(segment))
+            };
+            (ifindex, interface)
         };
-        self.links.iter().enumerate().map(link).collect()
+        let route = |segment| {
+            let interface = names::ifindex(segment);
+            names::subnets(segment, segments).into_iter().map(move |prefix| ConnectedRoute {
+                prefix,
+                interface,
+                metric: 0,
+            })
+        };
+        let view = NetView {
+            interfaces: self.links.iter().enumerate().map(interface).collect(),
+            routes: (0..segments).flat_map(route).collect(),
+            next_hops: BTreeSet::new(),
+        };
+        Network { view, attachments: self.attachments(), name_servers: BTreeSet::new() }
+    }
+
+    /// Returns what the program is attached to.
+    pub(crate) fn attachments(&self) -> Attachments {
+        let mut attachments = Attachments::default();
+        for ifindex in &self.program.attached {
+            attachments.insert(*ifindex, OwnProgram { mode: Mode::Native, id: PROGRAM, on_ports: false });
+        }
+        attachments
     }
 
     /// Returns the MAC with which it would answer a request for a VIP.
@@ -250,7 +307,12 @@ impl Node {
         if !self.kernel_runs() {
             return None;
         }
-        self.program.answer(vip, self.links[segment].known_mac, self.program_now(now))
+        self.program.answer(names::key(vip, segment), self.program_now(now))
+    }
+
+    /// Returns the state of its program's fence.
+    pub(crate) fn fence(&self, now: At) -> FenceState {
+        self.program.fence_state(self.program_now(now))
     }
 
     /// Returns the program's time.

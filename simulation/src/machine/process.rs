@@ -1,4 +1,4 @@
-//! A running agent: the machines of the core, and what waits for them.
+//! A running agent, and what waits for it.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -6,15 +6,13 @@ use std::{
 };
 
 use vipward_core::{
-    host::stale::Stale,
-    ownership::{Engine, Entry, Interlock},
-    segment::yields::Yields,
-    services,
+    agent::{Agent, Effect, Input, Unwritten, cluster::Cluster},
+    host::plan::Action,
 };
 
 use super::{time::At, witness::Pinger};
 use crate::{
-    api::{Incoming, Key},
+    api::Key,
     schedule::{Ending, Kind},
 };
 
@@ -35,33 +33,34 @@ pub(crate) struct Watch {
     pub(crate) life: u32,
 }
 
-/// A running agent.
+/// A write that is half done.
 #[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) left: VecDeque<Action>,
+    pub(crate) results: Vec<Result<(), Unwritten>>,
+}
+
+/// A running agent.
 pub(crate) struct Process {
-    pub(crate) engine: Engine,
-    /// The index of Services, which makes the engine's demands.
-    pub(crate) services: services::Agent,
-    /// True if the entries that were found and are not wanted have been removed.
-    pub(crate) begun: bool,
+    pub(crate) agent: Agent,
+    /// What the last input wants done, not yet carried out.
+    pub(crate) effects: VecDeque<Effect>,
+    pub(crate) writing: Option<Writing>,
+    /// The results of effects, which come before all other inputs.
+    pub(crate) results: VecDeque<Input>,
+    /// All other inputs that wait, in the order of arrival.
+    pub(crate) inbox: VecDeque<Input>,
+    /// True while something takes its time, or is being done.
+    pub(crate) is_busy: bool,
+    /// True if the next effect has taken its time.
+    pub(crate) has_gone_on: bool,
     pub(crate) watches: [Watch; 4],
-    pub(crate) synced: bool,
-    pub(crate) inbox: VecDeque<Incoming>,
-    pub(crate) interlock: Interlock,
-    pub(crate) yields: Yields,
     /// The witness. None if no node takes part in wire failover.
     pub(crate) pinger: Option<Pinger>,
-    /// The entries that failed to be written.
-    pub(crate) stale: Stale,
-    /// Each VIP's entry as last commanded, and whether the VIP has an interface.
-    pub(crate) wishes: Vec<Option<(Option<Entry>, bool)>>,
-    /// The VIPs whose entries are being written.
-    pub(crate) writing: BTreeSet<usize>,
-    /// True if a retry of stale entries is due.
-    pub(crate) retries: bool,
-    /// The time of the engine's next tick.
-    pub(crate) tick: Option<At>,
+    /// The time of the agent's next deadline.
+    pub(crate) deadline: Option<At>,
     pub(crate) ending: Option<(Ending, Option<Duration>)>,
-    /// The steps since `steps_since`, to notice an engine that never rests.
+    /// The steps since `steps_since`, to notice an agent that never rests.
     pub(crate) steps: u32,
     pub(crate) steps_since: At,
     /// The time of its start.
@@ -69,28 +68,18 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(
-        engine: Engine,
-        services: services::Agent,
-        interlock: Interlock,
-        vips: usize,
-        now: At,
-    ) -> Self {
+    pub(crate) fn new(agent: Agent, now: At) -> Self {
         Self {
-            engine,
-            services,
-            begun: false,
-            interlock,
-            yields: Yields::default(),
-            pinger: None,
-            stale: Stale::default(),
-            wishes: vec![None; vips],
-            writing: BTreeSet::new(),
-            retries: false,
-            watches: <[Watch; 4]>::default(),
-            synced: false,
+            agent,
+            effects: VecDeque::new(),
+            writing: None,
+            results: VecDeque::new(),
             inbox: VecDeque::new(),
-            tick: None,
+            is_busy: false,
+            has_gone_on: false,
+            watches: <[Watch; 4]>::default(),
+            pinger: None,
+            deadline: None,
             ending: None,
             steps: 0,
             steps_since: now,
@@ -98,9 +87,20 @@ impl Process {
         }
     }
 
-    /// Returns whether everything that the engine commanded is carried out.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.writing.is_empty() && self.interlock.is_idle()
+    /// Returns the cluster as the agent knows it.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.agent.cluster().expect("invariant: every agent has a cluster")
+    }
+
+    /// Returns whether the agent has read everything once.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.cluster().is_synced()
+    }
+
+    /// Returns whether all entries are written as they should be.
+    pub(crate) fn has_written_all(&self) -> bool {
+        let stale = self.agent.stale();
+        stale.all().all(|(vip, _)| stale.left(vip).is_none())
     }
 
     pub(crate) fn watch(&mut self, kind: Kind) -> &mut Watch {

@@ -1,108 +1,166 @@
 //! The program in the kernel and its maps: a second implementation of the tables of
 //! docs/DATAPLANE.md, written from the page and not from the program.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+};
 
-use vipward_common::MacAddr;
+use vipward_common::{
+    Defence, DefenceWindow, Fence, FenceState, MacAddr, Offender, OffenderKey, Policy, Role, VipEntry,
+    VipKey, VipState, Yield,
+};
 use vipward_core::{
     base::time::Monotonic,
-    ownership::{Entry, Fenced, Found, FoundEntry, Wire},
+    host::plan::Action,
+    ownership::{Found, FoundEntry},
     records::Session,
 };
 
 use super::wired::Wired;
-use crate::schedule::{Sabotage, names};
+use crate::schedule::Sabotage;
 
+mod defending;
+pub(crate) mod hearing;
 #[cfg(test)]
 mod tests;
 
-/// The role of an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
-    Held,
-    Foreign { mac: MacAddr },
-    Handover { mac: MacAddr, until: Monotonic },
+/// The changes of entries that the kernel refuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Refuses {
+    /// All of them.
+    pub(crate) changes: bool,
+    /// New ones: the map has no room.
+    pub(crate) room: bool,
 }
 
+/// A change of an entry that the kernel refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct Refused(VipKey);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed to change the entry of {} on interface {}", self.0.addr, self.0.ifindex)
+    }
+}
+
+/// The role and MAC with which an entry counts at one moment, after a yield or the end of a handover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Counted {
     pub(crate) role: Role,
-    /// The MAC to which the program yielded. The entry is foreign since, whatever its role.
-    pub(crate) yielded: Option<MacAddr>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FenceState {
-    Valid,
-    HeldOver,
-    Over,
+    /// Zero if unknown.
+    pub(crate) mac: MacAddr,
 }
 
 /// The pinned state, which lives as long as the kernel does.
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) session: Option<Session>,
-    pub(crate) deadline: Monotonic,
-    pub(crate) hold_until: Monotonic,
-    pub(crate) peers: BTreeSet<MacAddr>,
     pub(crate) wired: Wired,
-    slots: Vec<Option<Slot>>,
-    hold: bool,
+    pub(crate) peers: BTreeSet<(u32, MacAddr)>,
+    /// The interfaces that it is attached to.
+    pub(crate) attached: BTreeSet<u32>,
+    entries: BTreeMap<VipKey, VipEntry>,
+    own_macs: BTreeMap<u32, MacAddr>,
+    binds: BTreeSet<(String, IpAddr)>,
+    fence: Fence,
+    /// By slot: the yields, and the limits of events and defences.
+    states: BTreeMap<u32, VipState>,
+    yields_total: u64,
+    defences: DefenceWindow,
+    offenders: BTreeMap<OffenderKey, Offender>,
     sabotage: Option<Sabotage>,
 }
 
 impl Program {
-    pub(crate) fn new(vips: usize, hold: bool, sabotage: Option<Sabotage>) -> Self {
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
         Self {
-            session: None,
-            deadline: Monotonic::default(),
-            hold_until: Monotonic::default(),
-            peers: BTreeSet::new(),
             wired: Wired::new(sabotage),
-            slots: vec![None; vips],
-            hold,
+            peers: BTreeSet::new(),
+            attached: BTreeSet::new(),
+            entries: BTreeMap::new(),
+            own_macs: BTreeMap::new(),
+            binds: BTreeSet::new(),
+            fence: Fence {
+                deadline_ns: 0,
+                hold_until_ns: 0,
+                yields_settled: 0,
+                session: 0,
+                words_settled: 0,
+                policy: Policy::Stop,
+                defence: Defence::Off,
+            },
+            states: BTreeMap::new(),
+            yields_total: 0,
+            defences: DefenceWindow::default(),
+            offenders: BTreeMap::new(),
             sabotage,
         }
     }
 
-    pub(crate) fn slot(&self, vip: usize) -> Option<Slot> {
-        self.slots[vip]
-    }
-
-    pub(crate) fn move_fence(&mut self, fence: Fenced) {
-        self.session = fence.session;
-        self.deadline = fence.deadline;
-        self.hold_until = fence.hold_until;
-        self.wired.words_settled = fence.words_settled;
-    }
-
-    /// Writes an entry, which takes back a yielded VIP.
-    pub(crate) fn set(&mut self, vip: usize, entry: Option<Entry>, has_home: bool) {
-        self.slots[vip] = self.wanted(entry, has_home);
-    }
-
-    /// Returns whether an entry is as wanted without a write.
-    pub(crate) fn is_set(&self, vip: usize, entry: Option<Entry>, has_home: bool) -> bool {
-        self.slots[vip] == self.wanted(entry, has_home)
-    }
-
-    fn wanted(&self, entry: Option<Entry>, has_home: bool) -> Option<Slot> {
-        let role = entry.map(|entry| match entry {
-            Entry::Held if has_home => Role::Held,
-            Entry::Held => Role::Foreign { mac: MacAddr::ZERO },
-            Entry::Foreign { mac } => Role::Foreign { mac },
-            Entry::Handover { mac, .. } if self.sabotage == Some(Sabotage::BreakBeforeMake) => {
-                Role::Foreign { mac }
+    /// Carries out a change, unless the kernel refuses it.
+    pub(crate) fn apply(&mut self, action: &Action, refuses: Refuses) -> Result<(), Refused> {
+        match action {
+            Action::PutOwnMac { ifindex, mac } => _ = self.own_macs.insert(*ifindex, *mac),
+            Action::RemoveOwnMac { ifindex } => _ = self.own_macs.remove(ifindex),
+            Action::PutPeer { ifindex, mac } => _ = self.peers.insert((*ifindex, *mac)),
+            Action::RemovePeer { ifindex, mac } => _ = self.peers.remove(&(*ifindex, *mac)),
+            Action::PutEntry { key, entry, reset_counters: _, cause: _ } => {
+                if refuses.changes || refuses.room && !self.entries.contains_key(key) {
+                    return Err(Refused(*key));
+                }
+                self.entries.insert(*key, self.sabotaged(*entry));
             }
-            Entry::Handover { mac, until } => Role::Handover { mac, until },
-        });
-        role.map(|role| Slot { role, yielded: None })
+            Action::RemoveEntry { key, cause: _ } => {
+                if refuses.changes {
+                    return Err(Refused(*key));
+                }
+                self.entries.remove(key);
+            }
+            Action::AddBind { interface, vip } => _ = self.binds.insert((interface.clone(), *vip)),
+            Action::RemoveBind { interface, vip } => _ = self.binds.remove(&(interface.clone(), *vip)),
+        }
+        Ok(())
     }
 
-    pub(crate) fn fence(&self, now: Monotonic) -> FenceState {
-        if now < self.deadline && !self.has_ended() {
+    fn sabotaged(&self, entry: VipEntry) -> VipEntry {
+        match entry.role {
+            Role::Handover if self.sabotage == Some(Sabotage::BreakBeforeMake) => {
+                VipEntry { role: Role::Foreign, until_ns: 0, ..entry }
+            }
+            Role::Held | Role::Foreign | Role::Handover => entry,
+        }
+    }
+
+    pub(crate) fn set_fence(&mut self, fence: Fence) {
+        self.wired.words_settled = fence.words_settled;
+        self.fence = fence;
+    }
+
+    pub(crate) fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    pub(crate) fn session(&self) -> Option<Session> {
+        Session::from_number(self.fence.session)
+    }
+
+    pub(crate) fn deadline(&self) -> Monotonic {
+        Monotonic::from_nanos(self.fence.deadline_ns)
+    }
+
+    pub(crate) fn hold_until(&self) -> Monotonic {
+        Monotonic::from_nanos(self.fence.hold_until_ns)
+    }
+
+    pub(crate) fn fence_state(&self, now: Monotonic) -> FenceState {
+        let holds = match self.fence.policy {
+            Policy::Hold => now < self.hold_until(),
+            Policy::Stop => false,
+        };
+        if now < self.deadline() && !self.has_ended() {
             FenceState::Valid
-        } else if self.hold && now < self.hold_until {
+        } else if holds {
             FenceState::HeldOver
         } else if self.sabotage == Some(Sabotage::NoFence) {
             FenceState::Valid
@@ -114,98 +172,128 @@ impl Program {
     /// Returns whether the program has heard that its session has ended, and the agent has not settled
     /// that.
     pub(crate) fn has_ended(&self) -> bool {
-        self.wired.has_ended(self.session) && self.sabotage != Some(Sabotage::NoEnd)
+        self.wired.has_ended(self.session()) && self.sabotage != Some(Sabotage::NoEnd)
     }
 
-    /// Returns the role that counts now, after a yield or the end of a handover.
-    fn role(&self, vip: usize, now: Monotonic) -> Option<Role> {
-        let slot = self.slots[vip]?;
-        let ended = match slot.role {
-            Role::Handover { mac, until } if until <= now => Some(mac),
-            Role::Handover { .. } | Role::Held | Role::Foreign { .. } => None,
-        };
-        Some(slot.yielded.or(ended).map_or(slot.role, |mac| Role::Foreign { mac }))
+    pub(crate) fn entries(&self) -> &BTreeMap<VipKey, VipEntry> {
+        &self.entries
     }
 
-    /// Returns the MAC with which a request is answered, if it is.
-    pub(crate) fn answer(&self, vip: usize, own: MacAddr, now: Monotonic) -> Option<MacAddr> {
-        let mac = match self.role(vip, now)? {
-            Role::Held => own,
-            Role::Handover { mac, .. } => mac,
-            Role::Foreign { .. } => return None,
+    pub(crate) fn entry(&self, key: VipKey) -> Option<&VipEntry> {
+        self.entries.get(&key)
+    }
+
+    pub(crate) fn own_macs(&self) -> &BTreeMap<u32, MacAddr> {
+        &self.own_macs
+    }
+
+    pub(crate) fn binds(&self) -> &BTreeSet<(String, IpAddr)> {
+        &self.binds
+    }
+
+    pub(crate) fn offenders(&self) -> &BTreeMap<OffenderKey, Offender> {
+        &self.offenders
+    }
+
+    /// Returns the record of the last yield at a slot.
+    pub(crate) fn record(&self, slot: u32) -> Yield {
+        self.states.get(&slot).map_or_else(Yield::default, |state| state.yielded)
+    }
+
+    /// Returns the records of the last yields at these slots.
+    pub(crate) fn records(&self, slots: &BTreeSet<u32>) -> BTreeMap<u32, Yield> {
+        slots.iter().map(|slot| (*slot, self.record(*slot))).collect()
+    }
+
+    /// Returns the held entries, each with its MAC.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (VipKey, MacAddr)> {
+        let held = self.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
+        held.map(|(key, entry)| (*key, MacAddr(entry.mac)))
+    }
+
+    pub(crate) fn yields_total(&self) -> u64 {
+        self.yields_total
+    }
+
+    /// Returns the peer to which the program has yielded this generation of an entry, whether the agent
+    /// has settled that or not.
+    pub(crate) fn recorded(&self, entry: &VipEntry) -> Option<MacAddr> {
+        let Yield { mac, generation } = self.record(entry.slot);
+        (generation != 0 && generation == entry.generation).then_some(MacAddr(mac))
+    }
+
+    /// Returns the entry as it counts now. Its record is not read while the agent has settled all
+    /// yields, nor once the agent has rewritten the entry as foreign.
+    pub(crate) fn counted(&self, key: VipKey, now: Monotonic) -> Option<Counted> {
+        let entry = self.entries.get(&key)?;
+        let is_settled = self.yields_total == self.fence.yields_settled;
+        let is_read = !is_settled && entry.role != Role::Foreign;
+        let yielded_to = self.recorded(entry).filter(|_| is_read);
+        let has_ended = match entry.role {
+            Role::Handover => now.as_nanos() >= entry.until_ns,
+            Role::Held | Role::Foreign => false,
         };
-        match self.fence(now) {
-            FenceState::Valid | FenceState::HeldOver => Some(mac),
+        let is_foreign = yielded_to.is_some() || has_ended;
+        Some(Counted {
+            role: if is_foreign { Role::Foreign } else { entry.role },
+            mac: yielded_to.unwrap_or(MacAddr(entry.mac)),
+        })
+    }
+
+    /// Returns the MAC with which a broadcast question of another host is answered, if it is.
+    pub(crate) fn answer(&self, key: VipKey, now: Monotonic) -> Option<MacAddr> {
+        let Counted { role, mac } = self.counted(key, now)?;
+        let has_link = match role {
+            Role::Held => true,
+            Role::Handover => self.own_macs.contains_key(&key.ifindex),
+            Role::Foreign => return None,
+        };
+        match self.fence_state(now) {
+            FenceState::Valid | FenceState::HeldOver => has_link.then_some(mac),
             FenceState::Over => None,
         }
     }
 
     /// Returns whether an announcement may leave. That of a VIP that was taken back may leave while
     /// the fence is held over.
-    pub(crate) fn may_announce(&self, vip: usize, is_taken_back: bool, now: Monotonic) -> bool {
-        let may = match self.fence(now) {
+    pub(crate) fn may_announce(&self, key: VipKey, is_taken_back: bool, now: Monotonic) -> bool {
+        let may = match self.fence_state(now) {
             FenceState::Valid => true,
             FenceState::HeldOver => is_taken_back,
             FenceState::Over => false,
         };
-        may && self.role(vip, now) == Some(Role::Held)
+        may && self.counted(key, now).is_some_and(|counted| counted.role == Role::Held)
     }
 
-    /// Handles a gratuitous frame of `sha`. Returns the event for the agent.
-    pub(crate) fn hear(&mut self, vip: usize, sha: MacAddr, own: MacAddr, now: Monotonic) -> Option<Wire> {
-        let is_peer = self.peers.contains(&sha);
-        let is_valid = self.fence(now) == FenceState::Valid;
-        let role = self.role(vip, now)?;
-        match role {
-            Role::Foreign { mac } => (is_peer && sha != mac).then_some(Wire::Moved { mac: sha }),
-            Role::Handover { mac, .. } if sha == mac => {
-                (is_valid || self.give_way(vip, sha)).then_some(Wire::Moved { mac: sha })
+    /// Returns what a new agent finds. A handover that has ended is one still: the engine judges its
+    /// time.
+    pub(crate) fn found(&self) -> Found {
+        let mut found = Found {
+            session: self.session(),
+            deadline: self.deadline(),
+            words_settled: self.fence.words_settled,
+            ..Found::default()
+        };
+        found.answers_until = match self.fence.policy {
+            Policy::Hold => self.hold_until().max(self.deadline()),
+            Policy::Stop => self.deadline(),
+        };
+        for (VipKey { addr, .. }, entry) in &self.entries {
+            let mac = MacAddr(entry.mac);
+            if self.recorded(entry).is_some() {
+                found.yielded.insert(*addr);
+                continue;
             }
-            // A stranger's ARP claim is dropped, and so is this node's own that came back.
-            Role::Held | Role::Handover { .. } if !is_peer || role == Role::Held && sha == own => None,
-            Role::Held | Role::Handover { .. } if is_valid => Some(Wire::Contested { mac: sha }),
-            Role::Held | Role::Handover { .. } => {
-                self.give_way(vip, sha).then_some(Wire::Yielded { mac: sha })
+            match entry.role {
+                Role::Held => _ = found.entries.insert(*addr, FoundEntry::Held),
+                Role::Handover => {
+                    let until = Monotonic::from_nanos(entry.until_ns);
+                    found.entries.insert(*addr, FoundEntry::Handover { mac, until });
+                }
+                Role::Foreign if mac.is_zero() => {}
+                Role::Foreign => _ = found.foreign.insert(*addr, mac),
             }
         }
-    }
-
-    fn give_way(&mut self, vip: usize, to: MacAddr) -> bool {
-        if self.sabotage == Some(Sabotage::NoYield) {
-            return false;
-        }
-        if let Some(slot) = &mut self.slots[vip] {
-            slot.yielded = Some(to);
-        }
-        true
-    }
-
-    /// Returns the VIPs that were yielded, each with the MAC.
-    pub(crate) fn yielded(&self) -> impl Iterator<Item = (usize, MacAddr)> {
-        let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(vip, slot)| Some((vip, slot.filter(|slot| slot.role == Role::Held)?.yielded?)))
-    }
-
-    /// Returns what a new agent finds.
-    pub(crate) fn found(&self, now: Monotonic) -> Found {
-        let entries = (0..self.slots.len()).filter_map(|vip| {
-            let entry = match self.role(vip, now)? {
-                Role::Held => FoundEntry::Held,
-                Role::Handover { mac, until } => FoundEntry::Handover { mac, until },
-                Role::Foreign { .. } => return None,
-            };
-            Some((names::vip(vip), entry))
-        });
-        let mut found = Found { session: self.session, deadline: self.deadline, ..Found::default() };
-        found.answers_until = if self.hold { self.hold_until.max(self.deadline) } else { self.deadline };
-        found.entries = entries.collect();
-        found.words_settled = self.wired.words_settled;
-        let foreign = (0..self.slots.len()).filter_map(|vip| match self.role(vip, now)? {
-            Role::Foreign { mac } => (!mac.is_zero()).then(|| (names::vip(vip), mac)),
-            Role::Held | Role::Handover { .. } => None,
-        });
-        found.foreign = foreign.collect();
-        found.yielded = self.yielded().map(|(vip, _)| names::vip(vip)).collect();
         found
     }
 }

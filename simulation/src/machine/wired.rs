@@ -157,6 +157,12 @@ impl Wired {
         session.is_some() && self.ended == session && !is_settled
     }
 
+    /// Makes maps that have heard one word.
+    #[cfg(test)]
+    pub(crate) fn ended_once(&mut self, session: Option<Session>) {
+        (self.ended, self.words) = (session, 1);
+    }
+
     fn sight(&self, id: u64, interface: &str) -> Sight {
         self.seen.get(&(id, names::segment(interface))).copied().unwrap_or_default()
     }

@@ -1,12 +1,8 @@
 //! A node's witness, and what truly became of its pings.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use vipward_common::MacAddr;
-use vipward_core::{
-    liveness::{Plan, Received, Scale, Witness},
-    records::Session,
-};
+use vipward_core::liveness::{Plan, Received, Scale, Witness};
 
 use super::time::At;
 
@@ -21,8 +17,6 @@ pub(crate) struct Pinger {
     /// The time of its next turn.
     pub(crate) turn: Option<At>,
     pub(crate) socket: Vec<Received>,
-    /// Per VIP: the former holder that must hear of its end before the announcement.
-    pub(crate) formers: BTreeMap<usize, (Session, MacAddr)>,
 }
 
 /// The true fate of a node's pings to a session.

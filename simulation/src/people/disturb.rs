@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use vipward_core::agent::host::RETRY;
+
 use crate::{
     machine::{Marks, Program, Way},
     schedule::{KINDS, Kind, Mark, Times, What, When, Who, names},
-    world::{Happening, RETRY, World},
+    world::{Happening, World},
 };
 
 /// The longest wait for a step.
@@ -68,7 +70,7 @@ impl World {
         let is_planned = what.is_planned(&self.plan.timing);
         self.record.disturbed(self.now);
         if what.lasts().is_some() {
-            self.record.in_force += 1;
+            self.record.trouble.in_force += 1;
         }
         self.note_mild(what);
         if !is_planned {
@@ -94,7 +96,7 @@ impl World {
         }
         self.under_way.open -= 1;
         self.record.disturbed(self.now);
-        self.record.in_force -= 1;
+        self.record.trouble.in_force -= 1;
         if !what.is_planned(&self.plan.timing) {
             self.record.faulted(self.now, None);
         }
@@ -116,7 +118,7 @@ impl World {
             What::Kill { who, .. } => self.boot(who.index()),
             What::PowerOff { who, .. } => {
                 if begins {
-                    self.record.batch_crashes += 1;
+                    self.record.trouble.batch_crashes += 1;
                     self.note_crash(who.index(), None);
                 }
                 self.power(who.index(), !begins);
@@ -125,11 +127,11 @@ impl World {
             What::Freeze { who, clock_too, .. } => self.freeze(who.index(), (clock_too, clock_too), begins),
             What::Suspended { who, .. } => self.freeze(who.index(), (true, false), begins),
             What::Busy { who, by_ms, .. } => {
-                keep(&mut self.nodes[who.index()].busy, number, by_ms, begins);
-                self.nodes[who.index()].runs_since = self.now;
+                keep(&mut self.nodes[who.index()].faults.busy, number, by_ms, begins);
+                self.nodes[who.index()].times.runs = self.now;
             }
             What::KeyGone { who, .. } => {
-                self.nodes[who.index()].key_gone.change(begins);
+                self.nodes[who.index()].faults.key_gone.change(begins);
                 self.tell_keys(who.index());
             }
             What::End { who, how, back_ms } if begins => {
@@ -137,12 +139,12 @@ impl World {
             }
             What::EntriesRefused { who, new_only, .. } => {
                 let it = &mut self.nodes[who.index()];
-                let refused = if new_only { &mut it.no_room } else { &mut it.no_changes };
+                let refused = if new_only { &mut it.faults.no_room } else { &mut it.faults.no_changes };
                 refused.change(begins);
                 let lasts = if begins { what.lasts().unwrap_or_default() } else { Duration::ZERO };
                 let timing = self.plan.timing;
                 let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
-                it.refused_until = it.refused_until.max(self.now + lasts + RETRY + rest * 2);
+                it.times.refused_until = it.times.refused_until.max(self.now + lasts + RETRY + rest * 2);
             }
             What::ChangeMac { who, segment } => self.change_mac(who.index(), segment.into()),
             What::NoCarrier { who, segment, .. } => {
@@ -206,16 +208,15 @@ impl World {
     fn power(&mut self, node: usize, on: bool) {
         let it = &mut self.nodes[node];
         it.powered = on;
-        it.steady_since = self.now;
+        it.times.steady = self.now;
         if on {
-            let delay = Duration::from_millis(it.noise.u64(BOOT));
+            let delay = Duration::from_millis(it.rng.steps.u64(BOOT));
             self.after(delay, Happening::Boot { node });
             return;
         }
         self.kill(node);
-        self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
-        self.nodes[node].heard.clear();
-        self.nodes[node].peers_due.clear();
+        self.nodes[node].lose_pins(Program::new(self.sabotage));
+        self.nodes[node].wire.heard.clear();
         for handing in
             self.under_way.handing.iter_mut().filter(|of| of.is_some_and(|(giver, _)| giver == node))
         {
@@ -227,7 +228,7 @@ impl World {
         if begins && self.nodes[node].process.is_none() {
             return;
         }
-        self.nodes[node].paused.change(begins);
+        self.nodes[node].faults.paused.change(begins);
         if !begins {
             self.resume(node);
         }
@@ -237,8 +238,8 @@ impl World {
         let now = self.now;
         let longest = self.plan.timing.restart_lease_ms.max(self.plan.timing.lease_ms);
         let it = &mut self.nodes[node];
-        it.frozen.change(begins);
-        it.steady_since = now;
+        it.faults.frozen.change(begins);
+        it.times.steady = now;
         if boot_too && begins {
             it.boot_clock.stop(now);
         } else if boot_too {
@@ -248,11 +249,11 @@ impl World {
             it.clock.stop(now);
         } else if clock_too {
             it.clock.go_on(now);
-            it.dazed_until = now + Duration::from_millis(longest.into()) * 102 / 100;
+            it.times.dazed_until = now + Duration::from_millis(longest.into()) * 102 / 100;
         }
         if begins && clock_too {
             // No promise covers what it answers when it wakes up.
-            self.nodes[node].dazed_until = now + Duration::from_hours(1);
+            self.nodes[node].times.dazed_until = now + Duration::from_hours(1);
         }
         if !begins {
             self.watch_fence(node);
@@ -272,8 +273,8 @@ impl World {
 
     pub(crate) fn links_changed(&mut self, node: usize) {
         let it = &mut self.nodes[node];
-        it.steady_since = self.now;
-        let delay = Duration::from_millis(it.noise.u64(NOTICE));
+        it.times.steady = self.now;
+        let delay = Duration::from_millis(it.rng.steps.u64(NOTICE));
         let life = it.life;
         self.after(delay, Happening::Links { node, life });
     }
@@ -313,7 +314,7 @@ impl World {
             What::Dead { segment, who, out, into, .. } => {
                 let link = segment_index(segment, segments);
                 if begins && (self.nodes.len() > 2) && (segments == 1 || out && into) {
-                    self.record.batch_crashes += 1;
+                    self.record.trouble.batch_crashes += 1;
                     self.note_crash(who.index(), Some(link));
                 }
                 let way = Way { node: who.index(), out, into };
@@ -343,9 +344,9 @@ impl World {
         match what {
             What::CutOff { who, refused, .. } => {
                 let it = &mut self.nodes[who.index()];
-                it.cut_off.change(begins);
+                it.faults.cut_off.change(begins);
                 if refused {
-                    it.refused.change(begins);
+                    it.faults.refused.change(begins);
                 }
                 if !begins {
                     self.revive(who.index());
@@ -376,15 +377,15 @@ impl World {
             }
             What::Restored { .. } => self.restore(number),
             What::SlowApi { by_ms, .. } => keep(&mut self.api.slow, number, by_ms, begins),
-            What::NoAnswers { who, .. } => self.nodes[who.index()].no_answers.change(begins),
+            What::NoAnswers { who, .. } => self.nodes[who.index()].faults.no_answers.change(begins),
             What::Stall { who, kind, .. } => {
                 let it = &mut self.nodes[who.index()];
-                if begins && !it.stalled[kind as usize].any() {
-                    it.blind.0 = self.now;
+                if begins && !it.faults.stalled[kind as usize].any() {
+                    it.times.blind.0 = self.now;
                 }
-                it.stalled[kind as usize].change(begins);
+                it.faults.stalled[kind as usize].change(begins);
                 if !begins {
-                    it.blind.1 = self.now + SEES_AGAIN;
+                    it.times.blind.1 = self.now + SEES_AGAIN;
                     self.revive_watch(who.index(), kind);
                 }
             }

@@ -22,7 +22,7 @@ impl World {
         (vip, node): (usize, Option<usize>),
         begins: bool,
     ) {
-        let is_vacant = self.now.since(self.record.occupied[vip]) >= VACANT;
+        let is_vacant = self.now.since(self.record.people.occupied[vip]) >= VACANT;
         let changed = if begins && is_vacant && self.network.hosts[vip].is_none() {
             self.network.hosts[vip] =
                 Some(Host { disturbance, node, since: self.now, away: At::default(), is_void: false });
@@ -63,7 +63,7 @@ impl World {
             reservation: None,
         });
         self.note_edit(vip);
-        self.record.lied[vip] = Some((holder.node.clone(), session));
+        self.record.people.lied[vip] = Some((holder.node.clone(), session));
         self.record.facts.lies = true;
         self.api.put_claim(ClaimRecord {
             epoch: claim.epoch.next(),

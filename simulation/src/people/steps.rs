@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vipward_core::{
-    ownership::{ClaimWrite, Event},
+    ownership::ClaimWrite,
     records::{ClaimRecord, ClaimState},
 };
 
@@ -89,17 +89,6 @@ impl World {
                 }
             }
             ClaimState::Released | ClaimState::Blank => {}
-        }
-    }
-
-    /// Notes the step of a handover that an event of an engine is.
-    pub(crate) fn steps_of_event(&mut self, node: usize, event: &Event) {
-        if let Event::Claim(record) = event
-            && let ClaimState::Offered { to, from } = &record.state
-            && to.node == names::node(node)
-            && let Some(giver) = names::node_index(&from.0)
-        {
-            self.step(Step::Seen, giver, node);
         }
     }
 

@@ -18,7 +18,7 @@ impl World {
                 let claim = self.api.claims.get(&names::vip(vip));
                 if claim.is_some_and(|claim| claim.note.services == [names::service(vip)]) {
                     asked |= 1 << vip;
-                    self.record.unrecorded[vip] &= self.is_asked_for(vip);
+                    self.record.people.unrecorded[vip] &= self.is_asked_for(vip);
                 }
             }
             self.record.facts.strangers |= asked != 0;

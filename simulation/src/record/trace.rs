@@ -2,9 +2,14 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
+use vipward_common::{MacAddr, Role, VipEntry, VipKey};
 use vipward_core::{
+    agent::{
+        ClusterEffect, Effect, Input, Line, Request,
+        cluster::{self, Reply, Seen},
+    },
     base::time::Monotonic,
-    ownership::{ClaimWrite, Command, Entry, Event, Expected, LeaseWrite, Outcome},
+    ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
     records::{ClaimRecord, ClaimState, LeaseRecord, Mode, NodeName, Offer, Session, Wid},
 };
 
@@ -44,34 +49,95 @@ impl Trace {
         }
     }
 
-    /// Adds a command, unless it is a mere heartbeat.
-    pub(crate) fn command(&mut self, at: At, node: usize, said: &Command, local: Monotonic) {
+    /// Adds what an agent gets, unless it is a mere heartbeat or the result of an effect.
+    pub(crate) fn input(&mut self, at: At, node: usize, input: &Input) {
+        if self.lines.is_none() {
+            return;
+        }
+        match input {
+            Input::Cluster(cluster::Input::Seen(all)) => {
+                for seen in all {
+                    if let Seen::Object(Some(told), _) = seen {
+                        self.event(at, node, told);
+                    } else {
+                        self.line(at, names::node(node), || format!("sees {seen:?}"));
+                    }
+                }
+            }
+            Input::Cluster(cluster::Input::Replies { replies, .. }) => {
+                for reply in replies {
+                    if let Reply::Owned(told) = reply {
+                        self.event(at, node, told);
+                    } else {
+                        self.line(at, names::node(node), || format!("has {reply:?}"));
+                    }
+                }
+            }
+            Input::Cluster(cluster::Input::Owned(events)) => {
+                for told in events {
+                    self.event(at, node, told);
+                }
+            }
+            Input::Program(events) => {
+                for event in events {
+                    let (kind, vip, sha) = (event.kind, event.key().addr, MacAddr(event.sha));
+                    self.line(at, names::node(node), || format!("hears of {vip}: {kind:?} by {sha}"));
+                }
+            }
+            Input::Deadline | Input::Listened(_) | Input::Result(_) => {}
+            input => self.line(at, names::node(node), || format!("has {input:?}")),
+        }
+    }
+
+    /// Adds an effect, unless it is a mere heartbeat or reads something.
+    pub(crate) fn effect(&mut self, at: At, node: usize, said: &Effect, local: Monotonic) {
+        if self.lines.is_none() {
+            return;
+        }
         let is_heartbeat = match said {
-            Command::SetFence(_) => true,
-            Command::WriteLease(write) => {
+            Effect::Cluster(ClusterEffect::Ask(Request::WriteLease(write))) => {
                 let known = self.heard.get(&(node, write.node.clone()));
                 known == Some(&(write.session, write.ended.clone(), write.duration, write.wire.clone()))
             }
-            Command::SetEntry { .. }
-            | Command::SetPeers(_)
-            | Command::Announce { .. }
-            | Command::Probe { .. }
-            | Command::StopProbing { .. }
-            | Command::SetSuccessor { .. }
-            | Command::ReadLease(_)
-            | Command::WriteClaim(_)
-            | Command::DeleteClaim { .. }
-            | Command::ReadClaim(_)
-            | Command::SetWire(_)
-            | Command::SetHeeding(_)
-            | Command::TellFormer { .. }
-            | Command::ListAnew
-            | Command::Notify(_)
-            | Command::Stopped => false,
+            Effect::Log(Line::Notice(..) | Line::Stale(_) | Line::TakesBack(_)) => false,
+            // The entries and the frames have lines of their own.
+            Effect::SetFence(_)
+            | Effect::Write(_)
+            | Effect::Announce { .. }
+            | Effect::Problems(_)
+            | Effect::Log(_)
+            | Effect::ReadYields
+            | Effect::ReadMaps
+            | Effect::ReadMacs
+            | Effect::ReadHeld
+            | Effect::ReadFence
+            | Effect::ReadGroups
+            | Effect::ReadEntries(_)
+            | Effect::ReadRecords(_)
+            | Effect::ReadSeen(_)
+            | Effect::Prepare { .. }
+            | Effect::Listen { .. } => true,
+            _ => false,
         };
         if !is_heartbeat {
-            self.line(at, names::node(node), || command(said, local));
+            self.line(at, names::node(node), || effect(said, local));
         }
+    }
+
+    /// Adds an entry that was written.
+    pub(crate) fn entry(&mut self, at: At, node: usize, key: VipKey, entry: Option<&VipEntry>) {
+        self.line(at, names::node(node), || {
+            let interface = names::interface(names::segment_behind(key.ifindex));
+            let entry = entry.map(|entry| {
+                let mac = MacAddr(entry.mac);
+                match entry.role {
+                    Role::Held => format!("HELD, {mac}, generation {}", entry.generation),
+                    Role::Handover => format!("HANDOVER, {mac}"),
+                    Role::Foreign => format!("foreign, {mac}"),
+                }
+            });
+            format!("  entry of {} on {interface}: {}", key.addr, entry.as_deref().unwrap_or("none"))
+        });
     }
 
     pub(crate) fn line(&mut self, at: At, who: impl fmt::Display, what: impl FnOnce() -> String) {
@@ -214,41 +280,24 @@ fn expected(expected: &Expected) -> String {
     }
 }
 
-/// Returns a command in a few words. `now` is the node's time.
-pub(crate) fn command(command: &Command, now: Monotonic) -> String {
-    let left = |until: Monotonic| {
-        if until >= now {
-            format!("{:?} ahead", until.saturating_since(now))
-        } else {
-            format!("{:?} ago", now.saturating_since(until))
-        }
-    };
-    match command {
-        Command::SetFence(fence) => format!("  fence: {}, {}", session(fence.session), left(fence.deadline)),
-        Command::SetEntry { vip, entry, home } => {
-            let entry = match entry {
-                None => "none".to_owned(),
-                Some(Entry::Held) => "HELD".to_owned(),
-                Some(Entry::Foreign { mac }) => format!("foreign, {mac}"),
-                Some(Entry::Handover { mac, until }) => format!("HANDOVER, {mac}, until {}", left(*until)),
+/// Returns an effect in a few words. `now` is the node's time.
+pub(crate) fn effect(effect: &Effect, now: Monotonic) -> String {
+    let request = match effect {
+        Effect::Cluster(ClusterEffect::Ask(request)) => request,
+        Effect::Cluster(effect) => return format!("  {effect:?}"),
+        Effect::SetFence(fence) => {
+            let until = Monotonic::from_nanos(fence.deadline_ns);
+            let left = if until >= now {
+                format!("{:?} ahead", until.saturating_since(now))
+            } else {
+                format!("{:?} ago", now.saturating_since(until))
             };
-            format!("  entry of {vip}: {entry} on {}", home.as_deref().unwrap_or("nothing"))
+            return format!("  fence: {}, {left}", session(Session::from_number(fence.session)));
         }
-        Command::SetPeers(peers) => {
-            let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
-            format!("  peers: {}", peers.join(" "))
-        }
-        Command::SetWire(plan) => format!("  wire: {plan:?}"),
-        Command::SetHeeding(heeds) => format!("  its program heeds frames: {heeds}"),
-        Command::TellFormer { vip, session, mac } => {
-            format!("  tells {mac} the end of {} for {vip}", short(*session))
-        }
-        Command::ListAnew => "  lists everything anew".to_owned(),
-        Command::Probe { vip, often: _ } => format!("  probes {vip}"),
-        Command::SetSuccessor { vip, hears } => format!("  is next for {vip}: {hears}"),
-        Command::StopProbing { vip } => format!("  stops probing {vip}"),
-        Command::Announce { vip } => format!("  announces {vip} again"),
-        Command::WriteLease(LeaseWrite { node, expected: at, session: of, ended, wire: offer, .. }) => {
+        effect => return format!("  {effect:?}"),
+    };
+    match request {
+        Request::WriteLease(LeaseWrite { node, expected: at, session: of, ended, wire: offer, .. }) => {
             let ended: Vec<String> = ended.iter().copied().map(short).collect();
             format!(
                 "  writes lease of {node} {}: {}, ended [{}]{}",
@@ -258,13 +307,12 @@ pub(crate) fn command(command: &Command, now: Monotonic) -> String {
                 wire(offer.as_ref())
             )
         }
-        Command::ReadLease(node) => format!("  reads lease of {node}"),
-        Command::WriteClaim(ClaimWrite { vip, expected: at, epoch, state: to, note, can_wait: _ }) => {
+        Request::ReadLease(node) => format!("  reads lease of {node}"),
+        Request::WriteClaim(ClaimWrite { vip, expected: at, epoch, state: to, note, can_wait: _ }) => {
             format!("  writes claim of {vip} {}: epoch {epoch}, {} ({})", expected(at), state(to), note.cause)
         }
-        Command::DeleteClaim { vip, expected } => format!("  deletes claim of {vip} at v{expected}"),
-        Command::ReadClaim(vip) => format!("  reads claim of {vip}"),
-        Command::Notify(notice) => format!("  notice: {notice:?}"),
-        Command::Stopped => "  has ended".to_owned(),
+        Request::DeleteClaim(vip, expected) => format!("  deletes claim of {vip} at v{expected}"),
+        Request::ReadClaim(vip) => format!("  reads claim of {vip}"),
+        request @ (Request::Show(..) | Request::WriteStatus { .. }) => format!("  {request:?}"),
     }
 }

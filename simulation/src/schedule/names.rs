@@ -1,14 +1,24 @@
 //! The names of a run's nodes, VIPs and interfaces.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use ipnet::IpNet;
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, VipKey};
 use vipward_core::records::{NodeName, ServiceName};
 
 /// The last byte of the first VIP; the others follow.
 const FIRST_VIP: u8 = 10;
 
+/// The number of the first host that is no node, among the stations of a segment.
+const FIRST_HOST: usize = 16;
+/// The number of the first interface; the other follows.
+const FIRST_INTERFACE: u32 = 2;
+
+/// The MAC of a host that is no node and has the address of a VIP.
+pub(crate) const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0xff, 0xff]);
 /// The MAC of a host that is no node, and has the key.
 pub(crate) const STRANGER: MacAddr = MacAddr([2, 0xff, 0, 0, 0, 1]);
 
@@ -26,8 +36,12 @@ pub(crate) fn node_index(name: &NodeName) -> Option<usize> {
 /// Returns a VIP's address. Even and odd ones are in different subnets, which are on one segment or
 /// on two.
 pub(crate) fn vip(index: usize) -> IpAddr {
+    v4(index).into()
+}
+
+pub(crate) fn v4(index: usize) -> Ipv4Addr {
     let index = byte(index);
-    IpAddr::from([10, 0, index % 2, FIRST_VIP + index])
+    Ipv4Addr::from([10, 0, index % 2, FIRST_VIP + index])
 }
 
 pub(crate) fn vip_index(vip: IpAddr) -> usize {
@@ -69,6 +83,26 @@ pub(crate) fn interface(segment: usize) -> Arc<str> {
 /// Returns the segment of the interface of this name.
 pub(crate) fn segment(interface: &str) -> usize {
     usize::from(interface == "eth1")
+}
+
+/// Returns the number of a node's interface on a segment.
+pub(crate) fn ifindex(segment: usize) -> u32 {
+    FIRST_INTERFACE + u32::from(byte(segment))
+}
+
+/// Returns the segment of the interface of this number.
+pub(crate) fn segment_behind(ifindex: u32) -> usize {
+    usize::from(ifindex != FIRST_INTERFACE)
+}
+
+/// Returns the number of the host that has the address of a VIP, among the stations of a segment.
+pub(crate) fn host(vip: usize) -> usize {
+    FIRST_HOST + vip
+}
+
+/// Returns the key of a VIP's entry on a segment.
+pub(crate) fn key(vip: usize, segment: usize) -> VipKey {
+    VipKey::new(ifindex(segment), self::vip(vip))
 }
 
 /// Returns the MAC of a node's interface. Each change gives another.

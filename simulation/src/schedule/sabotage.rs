@@ -61,37 +61,82 @@ pub enum Sabotage {
     DeafProbes,
     /// No agent knows the addresses of its host.
     NoOwnAddresses,
+    /// The actions of a write are carried out in the reverse order.
+    WritesReversed,
+    /// The first one of these after `OMITTED_MS` is left out on each node.
+    Once(Omitted),
+    /// All of these are left out from then on.
+    Always(Omitted),
 }
 
-/// All sabotages.
-pub const SABOTAGES: [Sabotage; 29] = [
-    Sabotage::NoFence,
-    Sabotage::NoMargin,
-    Sabotage::NoDeposing,
-    Sabotage::NoSessionCheck,
-    Sabotage::NoYield,
-    Sabotage::BreakBeforeMake,
-    Sabotage::ForgetPeers,
-    Sabotage::NoListing,
-    Sabotage::NoStaleEntries,
-    Sabotage::NoQuestion,
-    Sabotage::NoConsent,
-    Sabotage::NoRecord,
-    Sabotage::EchoesCountAsTheyCome,
-    Sabotage::OldEchoesCount,
-    Sabotage::OldPingsCount,
-    Sabotage::AllSecond,
-    Sabotage::NoReading,
-    Sabotage::NoVersion,
-    Sabotage::NoLeaving,
-    Sabotage::NoThirdStation,
-    Sabotage::NoTelling,
-    Sabotage::NoEnd,
-    Sabotage::NoHeeding,
-    Sabotage::NoSettling,
-    Sabotage::NoRepeats,
-    Sabotage::TakesUnheard,
-    Sabotage::HoldsUnheard,
-    Sabotage::DeafProbes,
-    Sabotage::NoOwnAddresses,
-];
+/// The time from which something is left out: most clusters have settled by then.
+pub(crate) const OMITTED_MS: u64 = 10_000;
+
+/// An effect of an agent that counts as carried out and is not, or an input that never comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Omitted {
+    /// The write of an entry that is held.
+    PutHeld,
+    /// The write of an entry that is foreign.
+    PutForeign,
+    /// The write of an entry that is handed over.
+    PutHandover,
+    /// The removal of an entry.
+    RemoveEntry,
+    /// The write of a peer.
+    PutPeer,
+    /// The removal of a peer.
+    RemovePeer,
+    /// The write of a MAC of the node itself.
+    PutOwnMac,
+    /// A move of the fence.
+    SetFence,
+    /// The first announcement of a VIP that is taken.
+    FirstRound,
+    /// A later one.
+    LaterRound,
+    /// A probe.
+    Probe,
+    /// A probe for a held VIP.
+    ProbeHeld,
+    /// An observation of the network: it shows what it has shown before.
+    Observe,
+    /// A request that writes a Lease.
+    WriteLease,
+    /// A request that reads a Lease.
+    ReadLease,
+    /// A request that writes a claim.
+    WriteClaim,
+    /// A request that deletes a claim.
+    DeleteClaim,
+    /// A request that reads a claim.
+    ReadClaim,
+    /// Another plan for the witness.
+    Watch,
+    /// The keys for the program.
+    SetHeeding,
+    /// A request for a status of a Service, or to show a finding.
+    Show,
+    /// An event of the program that a peer has announced a VIP.
+    Moved,
+    /// An event of the program that a peer claims a held VIP.
+    Contested,
+    /// An event of the program that it has yielded.
+    Yielded,
+    /// An event of the program that a host that is no peer claims a VIP.
+    Sighted,
+    /// The notice of a changed network.
+    Changed,
+    /// A Lease that was read.
+    SeenLease,
+    /// A claim that was read.
+    SeenClaim,
+    /// A Node that was read.
+    SeenNode,
+    /// A Service or its endpoints that were read.
+    SeenService,
+    /// The outcome of a request.
+    Reply,
+    /// A deadline.
+    Deadline,
+}

@@ -1,6 +1,11 @@
 //! The settings that all engines share.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+/// The time between two refreshes of an announcement; shorter than the default, so that runs are short.
+pub(crate) const REFRESH: Duration = Duration::from_secs(15);
 
 /// The settings that all engines share, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

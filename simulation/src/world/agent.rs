@@ -1,34 +1,40 @@
-//! Starts agents, lets them take steps, and carries out their commands.
+//! Starts agents, lets them take steps, and ends them.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use vipward_common::EventKind;
 use vipward_core::{
-    base::time::Monotonic,
-    ownership::{
-        Command, Engine, Event, Expected, Interlock, Notice, Settings, Step as Carried, StopReason, Wire,
+    agent::{
+        Agent, Input, Source, Start,
+        cluster::{self, Cluster, Seen},
     },
-    records::Epoch,
+    config::{Config, OnYield, Shutdown},
+    host::{attaching::Attach, heartbeat},
+    ownership::{Event, Settings, StopReason},
+    records::ClaimState,
+    segment::{announce, conflict, probing},
     services,
 };
 
-use super::{Happening, World, entries::CLOCK_LATE};
+use super::{Happening, World};
 use crate::{
-    api::{Incoming, Request},
-    machine::{Node, Process, Program, Role},
-    schedule::{Ending, KINDS, Sabotage, Times, names},
+    machine::{Process, Program},
+    schedule::{Ending, KINDS, REFRESH, Sabotage, Step, Times, names},
 };
 
-/// The time between an event or deadline and the agent's step, in microseconds.
-const STEP_US: std::ops::Range<u64> = 10..400;
-/// More steps than any engine needs in [`STEPS_IN`].
+/// The time between an input or deadline and the agent's step, in microseconds.
+pub(super) const STEP_US: std::ops::Range<u64> = 5..400;
+/// More inputs than any agent needs in [`STEPS_IN`].
 const MANY_STEPS: u32 = 5_000;
 const STEPS_IN: Duration = Duration::from_secs(1);
 /// The grace period of an agent that is asked to end.
 const GRACE: Duration = Duration::from_secs(30);
-/// The time until an agent that ended with an error is started again, in milliseconds.
-const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
-/// The longest time that it takes to find an address free.
-pub(crate) const PROBING: Duration = Duration::from_millis(700);
+/// The greatest lag of the program's clock.
+pub(super) const CLOCK_LATE: Duration = Duration::from_millis(8);
+/// The number of claims that an agent creates at a time. There are few VIPs, but they must wait for
+/// each other, too.
+pub(super) const NEW_CLAIMS: usize = 2;
+
 const fn ms(millis: u32) -> Duration {
     Duration::from_millis(millis as u64)
 }
@@ -49,12 +55,34 @@ impl World {
             handover_pace: ms(timing.renewal_ms),
             honour_exclude_label: true,
             clock_late: if no_margin { Duration::ZERO } else { CLOCK_LATE },
-            // There are few VIPs, but they must wait for each other, too.
-            most_new: 2,
-            probing: Some(PROBING),
-            seed: self.nodes[node].noise.u64(..),
+            most_new: NEW_CLAIMS,
+            probing: probing::Settings::DEFAULT.longest(),
+            seed: self.nodes[node].rng.steps.u64(..),
             wire: self.scale(),
         }
+    }
+
+    /// Returns the index of Services of a new agent. The VIPs' addresses are permitted, whatever the
+    /// Leases say.
+    fn start_services(&self) -> services::Agent {
+        let segments = self.network.segments.len();
+        let allow = (0..segments).flat_map(|segment| names::subnets(segment, segments)).collect();
+        let mut services =
+            services::Agent::alone(services::Settings { allow, ..services::Settings::default() });
+        services.on_event(services::Event::SlicesListed);
+        if self.sabotage == Some(Sabotage::NoConsent) {
+            let (name, share_with) = (names::namespace(), [names::strangers_namespace()].into());
+            services.on_event(services::Event::Namespace { name, labels: BTreeMap::new(), share_with });
+        }
+        services
+    }
+
+    /// Returns the number of entries for which the maps have room. In every fourth schedule there is one
+    /// more than are needed, so that slots are used again.
+    fn max_vips(&self) -> u32 {
+        let needed = self.plan.vips.len() * self.network.segments.len();
+        let room = if self.plan.seed.is_multiple_of(4) { 1 } else { 60 };
+        u32::try_from(needed + room).expect("invariant: runs are small")
     }
 
     /// Starts an agent, unless one runs.
@@ -64,47 +92,44 @@ impl World {
         }
         let settings = self.settings(node);
         let services = self.start_services();
-        let (now, vips) = (self.now, self.plan.vips.len());
+        let (network, max_vips) = (self.network_of(node), self.max_vips());
+        let now = self.now;
         let it = &mut self.nodes[node];
         it.life += 1;
-        it.paused = Times::default();
+        it.faults.paused = Times::default();
         it.leaves = false;
-        it.heeds = true;
+        it.wire.heeds = true;
         let local = it.clock.read(now);
         if self.sabotage == Some(Sabotage::ForgetPeers) {
             it.program.peers.clear();
         }
-        let found = it.program.found(local);
-        let interlock = Interlock::new(settings.node.clone(), found.session);
-        let engine = Engine::start(settings, found.clone(), local);
-        let mut services = services;
-        services.on_event(services::Event::Found(found.vips()));
-        it.process = Some(Process::new(engine, services, interlock, vips, now));
-        self.say(node, || format!("starts, and finds {:?}", found.entries));
-        let is_ghost = |it: &Node| {
+        let found = it.program.found();
+        self.record.trace.line(now, names::node(node), || format!("starts, and finds {:?}", found.entries));
+        let start = Start {
+            config: config(&settings),
+            network,
+            max_vips,
+            yields_settled: it.program.fence().yields_settled,
+            proofs: BTreeMap::new(),
+            seed: settings.seed,
+            source: Source::Cluster(Cluster::start(settings, found, services, false, local).into()),
+        };
+        it.process = Some(Process::new(Agent::start(start, local), now));
+        it.times.runs = now;
+        let is_ghost = |it: &crate::machine::Node| {
             !it.kernel_runs()
                 && self.api.leases.get(&names::node(it.index)).is_some_and(|lease| lease.session.is_some())
         };
         if self.nodes.iter().any(is_ghost) {
             self.record.booted_among_ghosts(now);
         }
-        for vip in 0..self.plan.vips.len() {
-            self.nodes[node].rounds[vip].is_running = false;
-            let slot = self.nodes[node].program.slot(vip);
-            if slot.is_some_and(|slot| slot.role == Role::Held) {
-                self.begin_refreshing(node, vip);
-            }
-        }
-        let yielded: Vec<_> = self.nodes[node].program.yielded().collect();
-        for (vip, to) in yielded {
-            self.ask_about_yield(node, vip, to);
-        }
-        self.nodes[node].runs_since = now;
-        self.feed_links(node);
         self.start_witness(node);
+        let life = self.nodes[node].life;
+        self.incoming(node, life, Input::Begin);
         for kind in KINDS {
             self.begin_list(node, kind);
         }
+        self.read_ring(node);
         self.update_fitness();
     }
 
@@ -112,10 +137,7 @@ impl World {
     pub(crate) fn kill(&mut self, node: usize) {
         let it = &mut self.nodes[node];
         it.process = None;
-        it.paused = Times::default();
-        for rounds in &mut it.rounds {
-            rounds.life += 1;
-        }
+        it.faults.paused = Times::default();
         self.update_fitness();
     }
 
@@ -126,8 +148,7 @@ impl World {
         self.kill(node);
         if let Some((how, back)) = ending {
             if how == Ending::Uninstall {
-                self.nodes[node].program = Program::new(self.plan.vips.len(), self.plan.hold, self.sabotage);
-                self.nodes[node].peers_due.clear();
+                self.nodes[node].lose_pins(Program::new(self.sabotage));
                 self.stirred = true;
             }
             if let Some(back) = back {
@@ -151,29 +172,19 @@ impl World {
             Ending::Leave => StopReason::Leave,
             Ending::Uninstall => StopReason::Uninstall,
         };
-        self.incoming(node, life, Incoming::Event(Event::Stop(reason).into()));
+        self.owned(node, life, Event::Stop(reason));
+    }
+
+    /// Gives the engine of an agent an event.
+    pub(super) fn owned(&mut self, node: usize, life: u32, event: Event) {
+        self.incoming(node, life, Input::Cluster(cluster::Input::Owned(vec![event])));
     }
 
     /// Gives the agent an input, or keeps it until the agent runs.
-    pub(super) fn incoming(&mut self, node: usize, life: u32, incoming: Incoming) {
-        let it = &mut self.nodes[node];
-        if it.life != life {
-            return;
-        }
-        let runs = it.agent_runs();
-        let Some(process) = &mut it.process else { return };
-        if !runs || !process.is_idle() {
-            process.inbox.push_back(incoming);
-            return;
-        }
-        self.take_in(node, incoming);
-    }
-
-    fn take_in(&mut self, node: usize, incoming: Incoming) {
-        match incoming {
-            Incoming::Event(event) => self.feed(node, *event),
-            Incoming::Services(events) => self.take_services(node, events),
-            Incoming::Listed(kind, list) => self.take_list(node, kind, list),
+    pub(super) fn incoming(&mut self, node: usize, life: u32, input: Input) {
+        if let Some(process) = self.nodes[node].process_of(life) {
+            process.inbox.push_back(input);
+            self.drain(node);
         }
     }
 
@@ -182,216 +193,210 @@ impl World {
         if !self.nodes[node].agent_runs() {
             return;
         }
-        self.nodes[node].runs_since = self.now;
-        self.feed_links(node);
+        self.nodes[node].times.runs = self.now;
+        self.read_ring(node);
         self.drain(node);
-        self.feed(node, Event::Tick);
         self.schedule_turn(node);
     }
 
-    /// Takes in what waits for the agent, as long as it runs.
-    pub(super) fn drain(&mut self, node: usize) {
+    /// Lets an agent go on after a pause between two effects.
+    pub(super) fn go_on(&mut self, node: usize, life: u32) {
+        if let Some(process) = self.nodes[node].process_of(life) {
+            process.is_busy = false;
+            self.drain(node);
+        }
+    }
+
+    /// Lets an agent carry out its effects and take its inputs, as long as it runs.
+    fn drain(&mut self, node: usize) {
         let life = self.nodes[node].life;
-        loop {
-            let it = &mut self.nodes[node];
-            if it.life != life || !it.agent_runs() {
+        if self.nodes[node].process.as_ref().is_none_or(|process| process.is_busy) {
+            return;
+        }
+        while self.nodes[node].life == life && self.nodes[node].agent_runs() {
+            if self.takes_time(node) {
                 return;
             }
-            let Some(process) = &mut it.process else { return };
-            if !process.is_idle() {
-                self.carry_out(node);
-            } else if let Some(incoming) = process.inbox.pop_front() {
-                self.take_in(node, incoming);
+            let Some(process) = &mut self.nodes[node].process else { return };
+            process.is_busy = true;
+            if process.writing.is_some() {
+                self.write_next(node);
+            } else if let Some(effect) = process.effects.pop_front() {
+                self.carry_out(node, effect);
+            } else if let Some(input) = process.results.pop_front().or_else(|| process.inbox.pop_front()) {
+                self.feed(node, input);
             } else {
-                return;
+                process.is_busy = false;
+                return self.rest(node);
+            }
+            if let Some(process) = self.nodes[node].process_of(life) {
+                process.is_busy = false;
             }
         }
     }
 
-    /// Takes one step of the engine.
-    pub(super) fn feed(&mut self, node: usize, event: Event) {
+    /// Stops an agent between two effects, by chance. Others come first then.
+    fn takes_time(&mut self, node: usize) -> bool {
+        let it = &mut self.nodes[node];
+        let Some(process) = &mut it.process else { return false };
+        if process.has_gone_on || process.writing.is_none() && process.effects.is_empty() {
+            process.has_gone_on = false;
+            return false;
+        }
+        if it.rng.steps.u8(..) >= 32 {
+            return false;
+        }
+        let micros = if it.rng.steps.u8(0..64) == 0 {
+            it.rng.steps.u64(STEP_US) * 10
+        } else {
+            it.rng.steps.u64(STEP_US)
+        };
+        (process.is_busy, process.has_gone_on) = (true, true);
+        let life = it.life;
+        self.after(Duration::from_micros(micros), Happening::GoOn { node, life });
+        true
+    }
+
+    /// Takes one step of the agent.
+    fn feed(&mut self, node: usize, mut input: Input) {
         let life = self.nodes[node].life;
-        self.steps_of_event(node, &event);
-        if !self.nodes[node].agent_runs() || self.nodes[node].life != life {
+        self.steps_of_input(node, &input);
+        if self.nodes[node].life != life || !self.nodes[node].agent_runs() {
             // A disturbance has come first.
-            self.incoming(node, life, Incoming::Event(event.into()));
+            if let Some(process) = self.nodes[node].process_of(life) {
+                process.inbox.push_front(input);
+            }
             return;
         }
+        if self.sabotage == Some(Sabotage::NoRecord) {
+            forget_records(&mut input);
+        }
+        let Some(input) = self.without_omitted(node, input) else { return };
         let now = self.now;
-        let local = self.nodes[node].clock.read(now);
-        self.record.trace.event(now, node, &event);
-        let yielded = match event {
-            Event::Wire { vip, heard: Wire::Yielded { mac } } => Some((names::vip_index(vip), mac)),
-            _ => None,
-        };
-        self.tell_index_of(node, &event);
-        let Some(process) = &mut self.nodes[node].process else { return };
-        let commands = process.engine.on_event(event, local);
+        self.record.trace.input(now, node, &input);
+        let it = &mut self.nodes[node];
+        let local = it.clock.read(now);
+        let Some(process) = &mut it.process else { return };
+        let before = (process.is_synced(), process.has_written_all());
+        let effects = process.agent.on(input, local);
+        process.effects.extend(effects);
+        let after = (process.is_synced(), process.has_written_all());
         if now.since(process.steps_since) > STEPS_IN {
             (process.steps, process.steps_since) = (0, now);
         }
         process.steps += 1;
         if process.steps > MANY_STEPS {
-            self.violate("quiet", format!("the engine of {} never rests", names::node(node)));
-            return;
+            self.violate("quiet", format!("the agent of {} never rests", names::node(node)));
         }
-        process.interlock.push(commands);
-        self.carry_out(node);
-        if let Some((vip, to)) = yielded {
-            self.ask_about_yield(node, vip, to);
-        }
-        self.schedule_tick(node);
-        // Events may have come meanwhile.
-        self.drain(node);
-    }
-
-    pub(super) fn schedule_tick(&mut self, node: usize) {
-        let now = self.now;
-        let it = &mut self.nodes[node];
-        let Some(process) = &mut it.process else { return };
-        let deadlines = [process.engine.next_deadline(), process.services.index().next_deadline()];
-        let due = deadlines.into_iter().flatten().min().and_then(|deadline| it.clock.when(deadline));
-        let Some(due) = due else { return };
-        let due = due.max(now);
-        if process.tick.is_some_and(|tick| tick <= due) {
-            return;
-        }
-        process.tick = Some(due);
-        let at = due + Duration::from_micros(it.noise.u64(STEP_US));
-        let life = it.life;
-        self.at(at, Happening::Tick { node, life });
-    }
-
-    pub(super) fn tick(&mut self, node: usize, life: u32) {
-        let now = self.now;
-        let it = &mut self.nodes[node];
-        if it.life != life {
-            return;
-        }
-        let runs = it.agent_runs();
-        let local = it.clock.read(now);
-        let Some(process) = &mut it.process else { return };
-        process.tick = None;
-        if !runs || !process.is_idle() {
-            return;
-        }
-        let is_behind = process.engine.is_behind(local);
-        let tells_time = process.services.index().next_deadline().is_some_and(|deadline| deadline <= local);
-        if process.services.index().is_behind() != is_behind {
-            self.tell_index(node, vec![services::Event::Behind(is_behind)]);
-        }
-        if tells_time {
-            self.tell_index_the_time(node, local);
-        }
-        let Some(process) = &mut self.nodes[node].process else { return };
-        if process.engine.next_deadline().is_some_and(|deadline| deadline <= local) {
-            self.feed(node, Event::Tick);
-        } else {
-            self.schedule_tick(node);
+        if before != after {
+            self.update_fitness();
         }
     }
 
-    /// Carries out what the engine commanded, in the interlock's order, until something comes
-    /// between.
-    fn carry_out(&mut self, node: usize) {
-        let life = self.nodes[node].life;
-        loop {
-            let it = &mut self.nodes[node];
-            if it.life != life || !it.agent_runs() {
-                return;
-            }
-            let local = it.clock.read(self.now);
-            let Some(process) = &mut it.process else { return };
-            if let Some(vip) = process.writing.pop_first() {
-                self.write_entry(node, vip);
-                continue;
-            }
-            match process.interlock.next(&process.stale) {
-                None => return self.remove_unwanted(node),
-                Some(Carried::WriteEntries(vips)) => {
-                    process.writing = vips.into_iter().map(names::vip_index).collect();
-                }
-                Some(Carried::NotSent(event)) => {
-                    self.record.trace.event(self.now, node, &event);
-                    let commands = process.engine.on_event(event, local);
-                    process.interlock.push(commands);
-                }
-                Some(Carried::Do(command)) => {
-                    self.record.trace.command(self.now, node, &command, local);
-                    match &command {
-                        Command::SetFence(_) => {}
-                        Command::WriteLease(write) if write.node == names::node(node) => {
-                            self.record.renewal(node);
-                        }
-                        other => self.record.noise(self.now, node, other),
+    /// Notes the steps of handovers that an input is.
+    fn steps_of_input(&mut self, node: usize, input: &Input) {
+        match input {
+            Input::Cluster(cluster::Input::Seen(all)) => {
+                for seen in all {
+                    if let Seen::Object(Some(Event::Claim(record)), _) = seen
+                        && let ClaimState::Offered { to, from } = &record.state
+                        && to.node == names::node(node)
+                        && let Some(giver) = names::node_index(&from.0)
+                    {
+                        self.step(Step::Seen, giver, node);
                     }
-                    self.carry_out_one(node, command);
                 }
             }
+            Input::Program(events) => {
+                for event in events.iter().filter(|event| event.kind == EventKind::Moved) {
+                    let vip = names::vip_index(event.key().addr);
+                    if let Some((giver, taker)) =
+                        self.under_way.handing[vip].filter(|(giver, _)| *giver == node)
+                    {
+                        self.step(Step::Heard, giver, taker);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 
-    fn carry_out_one(&mut self, node: usize, command: Command) {
-        match command {
-            Command::SetFence(mut fence) => {
-                let now = self.now;
-                if self.sabotage == Some(Sabotage::NoMargin) && fence.deadline != Monotonic::default() {
-                    // The share of the lease that the engine keeps free whatever the settings are.
-                    fence.deadline = fence.deadline + ms(self.plan.timing.lease_ms) / 20;
-                }
-                let it = &mut self.nodes[node];
-                it.program.move_fence(fence);
-                it.last_alive = now;
-                self.stirred = true;
-                self.watch_fence(node);
+    /// Schedules the agent's next deadline, after all that it had to do.
+    fn rest(&mut self, node: usize) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let Some(process) = &mut it.process else { return };
+        if process.is_synced() {
+            it.peers_due = process.agent.config().peers.iter().copied().collect();
+        }
+        let Some(due) = it.clock.when(process.agent.next_deadline()) else { return };
+        let due = due.max(now);
+        if process.deadline.is_some_and(|deadline| deadline <= due) {
+            return;
+        }
+        process.deadline = Some(due);
+        let at = due + Duration::from_micros(it.rng.steps.u64(STEP_US));
+        let life = it.life;
+        self.at(at, Happening::Deadline { node, life });
+    }
+
+    /// Handles that an agent's deadline has come. What its program has reported before comes first.
+    pub(super) fn deadline(&mut self, node: usize, life: u32) {
+        let now = self.now;
+        let it = &mut self.nodes[node];
+        let (runs, local) = (it.agent_runs(), it.clock.read(now));
+        let Some(process) = it.process_of(life) else { return };
+        process.deadline = None;
+        if !runs || process.is_busy {
+            return;
+        }
+        if process.agent.next_deadline() <= local {
+            self.read_ring(node);
+            self.incoming(node, life, Input::Deadline);
+        } else {
+            self.rest(node);
+        }
+    }
+
+    /// Lets an agent that runs read the events of its program.
+    pub(super) fn read_ring(&mut self, node: usize) {
+        let it = &mut self.nodes[node];
+        if it.agent_runs() && !it.ring.is_empty() {
+            let (life, events) = (it.life, std::mem::take(&mut it.ring).into());
+            self.incoming(node, life, Input::Program(events));
+        }
+    }
+}
+
+/// Returns the part of an agent's configuration that does not come from the cluster.
+fn config(settings: &Settings) -> Config {
+    Config {
+        node: settings.node.to_string(),
+        interfaces: Vec::new(),
+        vips: Vec::new(),
+        peers: Vec::new(),
+        attach: Attach::Auto,
+        fence: heartbeat::Settings {
+            duration: settings.lease,
+            heartbeat: settings.renewal,
+            policy: settings.policy,
+            hold_for: settings.hold_for,
+        },
+        announce: announce::Settings { refresh: REFRESH, rate: 5_000 },
+        probe: probing::Settings::DEFAULT,
+        conflicts: conflict::Settings::DEFAULT,
+        yields: OnYield::Ask,
+        shutdown: Shutdown::Keep,
+    }
+}
+
+/// Takes from claims whose the VIPs are.
+fn forget_records(input: &mut Input) {
+    if let Input::Cluster(cluster::Input::Seen(all)) = input {
+        for seen in all {
+            if let Seen::Object(_, Some(services::Event::Claim { services, .. })) = seen {
+                services.clear();
             }
-            Command::SetEntry { vip, entry, home } => {
-                if let Some(process) = &mut self.nodes[node].process {
-                    process.wishes[names::vip_index(vip)] = Some((entry, home.is_some()));
-                }
-            }
-            Command::SetPeers(peers) => {
-                let it = &mut self.nodes[node];
-                if it.process.as_ref().is_some_and(|process| process.synced) {
-                    it.peers_due.clone_from(&peers);
-                }
-                it.program.peers = peers;
-                self.stirred = true;
-            }
-            Command::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
-            Command::ListAnew => KINDS.into_iter().for_each(|kind| self.begin_list(node, kind)),
-            Command::SetWire(plan) => self.set_wire(node, plan),
-            Command::SetHeeding(heeds) => self.set_heeding(node, heeds),
-            Command::TellFormer { vip, session, mac } => {
-                self.note_former(node, names::vip_index(vip), (session, mac));
-            }
-            Command::Announce { vip } => self.send_announcement(node, names::vip_index(vip)),
-            Command::Probe { vip, often: _ } => self.probe(node, names::vip_index(vip)),
-            Command::StopProbing { vip } => self.nodes[node].asked[names::vip_index(vip)] += 1,
-            Command::WriteLease(write) => self.send(node, Request::WriteLease(write)),
-            Command::ReadLease(name) => self.send(node, Request::ReadLease(name)),
-            Command::WriteClaim(write) => {
-                if write.expected == Expected::Absent && write.epoch > Epoch(1) {
-                    let what = format!("{} creates a claim in epoch {}", names::node(node), write.epoch);
-                    self.violate("new", what);
-                }
-                let steps = self.steps_of_write(node, &write);
-                self.send(node, Request::WriteClaim(write));
-                if let Some((step, giver, taker)) = steps {
-                    self.step(step, giver, taker);
-                }
-            }
-            Command::DeleteClaim { vip, expected } => self.send(node, Request::DeleteClaim { vip, expected }),
-            Command::ReadClaim(vip) => self.send(node, Request::ReadClaim(vip)),
-            // The agent ends with an error, and is started again like any other.
-            Command::Notify(Notice::NotAlone { .. }) => {
-                let delay = Duration::from_millis(self.nodes[node].noise.u64(BACK_OFF));
-                self.kill(node);
-                self.after(delay, Happening::Boot { node });
-            }
-            // No switch of a simulated segment drops questions.
-            Command::Notify(_) | Command::SetSuccessor { .. } => {}
-            Command::Stopped => self.exit(node),
         }
     }
 }

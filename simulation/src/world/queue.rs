@@ -2,11 +2,10 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use vipward_common::MacAddr;
-use vipward_core::{ownership::Wire, records::Session};
+use vipward_core::records::Session;
 
 use crate::{
-    machine::{At, wired::Packet},
+    machine::{At, Frame, wired::Packet},
     schedule::Kind,
 };
 
@@ -52,10 +51,22 @@ pub(crate) enum Happening {
         watch: u32,
         upto: usize,
     },
-    /// An engine's deadline has come.
-    Tick {
+    /// An agent's deadline has come.
+    Deadline {
         node: usize,
         life: u32,
+    },
+    /// An agent goes on with its effects.
+    GoOn {
+        node: usize,
+        life: u32,
+    },
+    /// An agent has listened on a segment.
+    Listened {
+        node: usize,
+        life: u32,
+        segment: u32,
+        round: u64,
     },
     /// A request reaches the API server.
     Arrive(usize),
@@ -95,13 +106,6 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
-    /// An announcement is due for a former holder alone.
-    Repeat {
-        node: usize,
-        vip: usize,
-        life: u32,
-        to: MacAddr,
-    },
     /// An agent whose program was told the end of this session has had time to act.
     Heeds {
         node: usize,
@@ -113,38 +117,15 @@ pub(crate) enum Happening {
     },
     /// A crash is judged.
     Judge(usize),
-    /// A frame reaches a node.
+    /// A frame reaches a station.
     Frame {
         segment: usize,
         to: usize,
-        vip: usize,
-        sha: MacAddr,
+        frame: Frame,
     },
-    /// An agent may take yielded VIPs back.
-    TakeBack {
+    /// An agent notices events of its program.
+    Ring {
         node: usize,
-        life: u32,
-    },
-    /// An announcement is due.
-    Announce {
-        node: usize,
-        vip: usize,
-        life: u32,
-        round: u8,
-    },
-    /// The program's event reaches the agent.
-    Heard {
-        node: usize,
-        life: u32,
-        vip: usize,
-        wire: HeardWire,
-    },
-    /// Probing a VIP's address on the segment has ended.
-    Probed {
-        node: usize,
-        vip: usize,
-        life: u32,
-        asked: u32,
     },
     /// The agent notices a change of its interfaces.
     Links {
@@ -156,45 +137,12 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
-    /// Stale entries are tried again.
-    WriteAgain {
-        node: usize,
-        life: u32,
-    },
     /// A fence or an entry may have lapsed.
     Lapse {
         node: usize,
     },
     /// Everything is checked.
     Sweep,
-}
-
-/// [`Wire`], with an order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum HeardWire {
-    Contested(MacAddr),
-    Moved(MacAddr),
-    Yielded(MacAddr),
-}
-
-impl From<Wire> for HeardWire {
-    fn from(wire: Wire) -> Self {
-        match wire {
-            Wire::Contested { mac } => Self::Contested(mac),
-            Wire::Moved { mac } => Self::Moved(mac),
-            Wire::Yielded { mac } => Self::Yielded(mac),
-        }
-    }
-}
-
-impl From<HeardWire> for Wire {
-    fn from(heard: HeardWire) -> Self {
-        match heard {
-            HeardWire::Contested(mac) => Self::Contested { mac },
-            HeardWire::Moved(mac) => Self::Moved { mac },
-            HeardWire::Yielded(mac) => Self::Yielded { mac },
-        }
-    }
 }
 
 /// What is due, in order. What is due at the same time happens in the order in which it was queued.

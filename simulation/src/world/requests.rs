@@ -1,18 +1,19 @@
 //! Requests on their way to the API server and back.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use fastrand::Rng;
 use vipward_core::{
+    agent::{
+        Input, Request,
+        cluster::{self, Reply},
+    },
     ownership::{Event, Outcome},
     records::{LeaseRecord, Session},
 };
 
-use super::{Happening, World, transit::Flight};
-use crate::{
-    api::{Incoming, Request},
-    schedule::names,
-};
+use super::{Happening, World, agent::NEW_CLAIMS, transit::Flight};
+use crate::{api, schedule::names};
 
 /// Returns the ordinary latency of one direction.
 fn latency(noise: &mut Rng) -> Duration {
@@ -31,14 +32,14 @@ impl World {
 
     pub(super) fn latency(&mut self, node: usize) -> Duration {
         let slow = self.api.slow.iter().map(|(_, by)| *by).max();
-        let noise = &mut self.nodes[node].noise;
+        let noise = &mut self.nodes[node].rng.steps;
         let slowness = slow.map_or(0, |by| noise.u32(0..=by));
         latency(noise) + Duration::from_millis(slowness.into())
     }
 
     /// Returns whether a node reaches the API server now.
     pub(super) fn reaches_api(&self, node: usize) -> bool {
-        !self.api.down.any() && !self.nodes[node].cut_off.any()
+        !self.api.down.any() && !self.nodes[node].faults.cut_off.any()
     }
 
     pub(super) fn send(&mut self, node: usize, request: Request) {
@@ -48,7 +49,7 @@ impl World {
         if self.reaches_api(node) {
             let delay = self.latency(node);
             self.after(delay, Happening::Arrive(flight));
-        } else if self.api.refuses.any() || self.nodes[node].refused.any() {
+        } else if self.api.refuses.any() || self.nodes[node].faults.refused.any() {
             let delay = self.latency(node);
             self.after(delay, Happening::Timeout(flight));
         }
@@ -66,8 +67,10 @@ impl World {
             Request::WriteClaim(write) => self.api.claims.get(&write.vip).map(|claim| claim.state.clone()),
             Request::WriteLease(_)
             | Request::ReadLease(_)
-            | Request::DeleteClaim { .. }
-            | Request::ReadClaim(_) => None,
+            | Request::DeleteClaim(..)
+            | Request::ReadClaim(_)
+            | Request::Show(..)
+            | Request::WriteStatus { .. } => None,
         };
         let deposed = self.deposed(node, &request);
         let answer = self.api.carry_out(node, &request);
@@ -75,10 +78,10 @@ impl World {
         self.transit.flights[index].answer = Some(answer.clone());
         self.spread();
         let delay = self.latency(node);
-        if !self.nodes[node].no_answers.any() {
+        if !self.nodes[node].faults.no_answers.any() {
             self.after(delay, Happening::Answer(index));
         }
-        if let Event::ClaimWritten { outcome: Outcome::Done(record), .. } = answer {
+        if let Reply::Owned(Event::ClaimWritten { outcome: Outcome::Done(record), .. }) = answer {
             self.on_claim_stored(before.as_ref(), &record);
         }
     }
@@ -92,8 +95,8 @@ impl World {
     }
 
     /// Notes the change of a Lease.
-    fn note_lease(&mut self, by: usize, deposed: Option<(LeaseRecord, Session)>, answer: &Event) {
-        let Event::LeaseWritten { node, outcome: Outcome::Done(_) } = answer else { return };
+    fn note_lease(&mut self, by: usize, deposed: Option<(LeaseRecord, Session)>, answer: &Reply) {
+        let Reply::Owned(Event::LeaseWritten { node, outcome: Outcome::Done(_) }) = answer else { return };
         let Some(index) = names::node_index(node) else { return };
         let since = std::mem::replace(&mut self.record.leases[index], self.now);
         // A sabotaged write is answered as done, and ends nothing.
@@ -114,8 +117,8 @@ impl World {
             return;
         }
         self.transit.flights[index].settled = true;
-        if let Some(event) = answer {
-            self.incoming(node, life, Incoming::Event(event.into()));
+        if let Some(reply) = answer {
+            self.reply(node, life, reply);
         }
     }
 
@@ -125,7 +128,35 @@ impl World {
             return;
         }
         flight.settled = true;
-        let (node, life, event) = (flight.node, flight.life, flight.request.unknown());
-        self.incoming(node, life, Incoming::Event(event.into()));
+        let (node, life, reply) = (flight.node, flight.life, api::unknown(&flight.request));
+        self.reply(node, life, reply);
+    }
+
+    /// Gives an agent the outcome of a request, after what it shows of a claim.
+    fn reply(&mut self, node: usize, life: u32, reply: Reply) {
+        let vip = match &reply {
+            Reply::Owned(
+                Event::ClaimWritten { vip, .. }
+                | Event::ClaimDeleted { vip, .. }
+                | Event::ClaimRead { vip, .. },
+            )
+            | Reply::Shown { vip, .. } => Some(*vip),
+            Reply::Owned(_) | Reply::Status { .. } => None,
+        };
+        if let Some(vip) = vip {
+            self.tell_shows(node, life, vip);
+        }
+        let replies = cluster::Input::Replies { replies: vec![reply], new_claims: NEW_CLAIMS };
+        self.incoming(node, life, Input::Cluster(replies));
+    }
+
+    /// Gives an agent what a claim shows for people, if that is news.
+    pub(super) fn tell_shows(&mut self, node: usize, life: u32, vip: IpAddr) {
+        let Some(process) = &self.nodes[node].process else { return };
+        let shows = self.api.shows.get(&vip);
+        if process.cluster().shows(vip) != shows {
+            let shows = shows.cloned().map(Box::new);
+            self.incoming(node, life, Input::Cluster(cluster::Input::Shows(vip, shows)));
+        }
     }
 }

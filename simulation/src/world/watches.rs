@@ -2,11 +2,17 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward_core::{ownership::Event, services};
+use vipward_core::{
+    agent::{
+        Input,
+        cluster::{self, Seen},
+    },
+    ownership::Event,
+};
 
 use super::{Happening, World};
 use crate::{
-    api::{self, Change, Incoming, Key},
+    api::{self, Change, Key},
     schedule::{KINDS, Kind, Sabotage},
 };
 
@@ -30,7 +36,7 @@ impl World {
         }
         let delay = self.latency(node);
         let arrives = self.now + delay;
-        let reaches = self.reaches_api(node) && !self.nodes[node].stalled[kind as usize].any();
+        let reaches = self.reaches_api(node) && !self.nodes[node].faults.stalled[kind as usize].any();
         let Some(process) = &mut self.nodes[node].process else { return };
         let it = process.watch(kind);
         if it.life != watch {
@@ -65,29 +71,28 @@ impl World {
             return;
         }
         let list = std::mem::take(&mut self.transit.lists[list]);
-        self.incoming(node, life, Incoming::Listed(kind, list));
-    }
-
-    pub(super) fn take_list(&mut self, node: usize, kind: Kind, list: Vec<(Key, Incoming)>) {
-        let Some(process) = &mut self.nodes[node].process else { return };
         let watch = process.watch(kind);
         let keys: BTreeSet<Key> = list.iter().map(|(key, _)| key.clone()).collect();
         let known = std::mem::replace(&mut watch.known, keys.clone());
         watch.listed = true;
         let all = process.watches.iter().all(|watch| watch.listed);
-        let newly_synced = all && !process.synced;
-        process.synced |= all;
-        let goners = known.into_iter().filter(|key| !keys.contains(key)).map(|key| api::gone(kind, key));
-        let synced =
-            [Incoming::Services(vec![services::Event::Synced]), Incoming::Event(Event::Synced.into())];
-        let synced = synced.into_iter().filter(|_| newly_synced);
-        let all: Vec<Incoming> =
-            list.into_iter().map(|(_, incoming)| incoming).chain(goners).chain(synced).collect();
-        for incoming in all.into_iter().rev() {
-            process.inbox.push_front(incoming);
-        }
-        self.drain(node);
+        let goners = known.into_iter().filter(|key| !keys.contains(key));
+        let seen = list.into_iter().map(|(_, seen)| seen).chain(goners.map(|key| api::gone(kind, key)));
+        let listed = Seen::Listed { slices: kind == Kind::Demand, all };
+        self.seen(node, life, seen.flatten().chain([listed]).collect());
         self.update_fitness();
+    }
+
+    /// Gives an agent what it has read.
+    fn seen(&mut self, node: usize, life: u32, seen: Vec<Seen>) {
+        for object in &seen {
+            if let Seen::Object(Some(Event::Claim(record)), _) = object {
+                self.tell_shows(node, life, record.vip);
+            } else if let Seen::Object(Some(Event::ClaimGone(vip)), _) = object {
+                self.tell_shows(node, life, *vip);
+            }
+        }
+        self.incoming(node, life, Input::Cluster(cluster::Input::Seen(seen)));
     }
 
     /// Lets the watches deliver new changes.
@@ -106,10 +111,10 @@ impl World {
     fn spread_to(&mut self, node: usize, kind: Kind, upto: usize) {
         let now = self.now;
         let it = &mut self.nodes[node];
-        let delay = Duration::from_micros(match it.watch_noise.u8(0..100) {
-            0..90 => it.watch_noise.u64(500..15_000),
-            90..99 => it.watch_noise.u64(15_000..60_000),
-            _ => it.watch_noise.u64(60_000..200_000),
+        let delay = Duration::from_micros(match it.rng.watches.u8(0..100) {
+            0..90 => it.rng.watches.u64(500..15_000),
+            90..99 => it.rng.watches.u64(15_000..60_000),
+            _ => it.rng.watches.u64(60_000..200_000),
         });
         let life = it.life;
         let Some(process) = &mut it.process else { return };
@@ -127,26 +132,24 @@ impl World {
         if self.nodes[node].life != life || !self.reaches_api(node) {
             return;
         }
-        if self.nodes[node].stalled[kind as usize].any() {
+        if self.nodes[node].faults.stalled[kind as usize].any() {
             return;
         }
-        loop {
-            if self.nodes[node].life != life {
-                return;
-            }
-            let Some(process) = &mut self.nodes[node].process else { return };
-            let it = process.watch(kind);
-            if it.life != watch || it.position >= upto {
-                return;
-            }
-            let Change { key, exists, incoming } = self.api.changes(kind)[it.position].clone();
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let it = process.watch(kind);
+        let mut all = Vec::new();
+        while it.life == watch && it.position < upto {
+            let Change { key, exists, seen } = self.api.changes(kind)[it.position].clone();
             it.position += 1;
             if exists {
                 it.known.insert(key);
             } else {
                 it.known.remove(&key);
             }
-            self.incoming(node, life, incoming);
+            all.extend(seen);
+        }
+        if !all.is_empty() {
+            self.seen(node, life, all);
         }
     }
 
@@ -157,8 +160,8 @@ impl World {
         let upto = self.api.changes(kind).len();
         let silence = Duration::from_millis(self.plan.timing.lease_ms.into());
         let it = &mut self.nodes[node];
-        let (life, is_silent) = (it.life, it.watch_noise.bool());
-        let delay = silence + Duration::from_millis(it.watch_noise.u64(0..1_000));
+        let (life, is_silent) = (it.life, it.rng.watches.bool());
+        let delay = silence + Duration::from_millis(it.rng.watches.u64(0..1_000));
         let Some(process) = &mut it.process else { return };
         let watch = process.watch(kind);
         if !watch.is_live {
@@ -178,8 +181,8 @@ impl World {
         let upto = self.api.changes(kind).len();
         let it = &mut self.nodes[node];
         let life = it.life;
-        let goes_on = it.watch_noise.bool();
-        let delay = Duration::from_millis(it.watch_noise.u64(1..700));
+        let goes_on = it.rng.watches.bool();
+        let delay = Duration::from_millis(it.rng.watches.u64(1..700));
         let now = self.now;
         let Some(process) = &mut it.process else { return };
         let watch = process.watch(kind);

@@ -1,8 +1,8 @@
 //! Witnesses: the agents' pingers, their frames on the segments, and what the programs make of them.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use vipward_common::MacAddr;
+use vipward_common::{FenceState, MacAddr};
 use vipward_core::{
     base::time::Boottime,
     liveness::{Act, Answers, Finding, Frame, Kind, Plan, Received, Scale, Seen as _, Witness},
@@ -12,9 +12,8 @@ use vipward_core::{
 
 use super::{Happening, World};
 use crate::{
-    api::Incoming,
     machine::{
-        FenceState, Pinger, SOCKET,
+        Pinger, SOCKET,
         wired::{self, Packet, Verdict},
     },
     schedule::{Sabotage, names},
@@ -30,9 +29,6 @@ const FOUND_US: std::ops::Range<u64> = 10..400;
 const NEIGHBOUR_US: std::ops::Range<u64> = 200..3_000;
 /// The longest time without a turn, as far as it matters.
 const LONGEST: Duration = Duration::from_millis(100);
-/// The repeats of the first announcement for a former holder, after it.
-pub(crate) const REPEATS: [Duration; 3] =
-    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
 /// The number of a host that is no node, among the stations of a segment.
 const STATION: usize = 7;
 
@@ -55,7 +51,7 @@ impl World {
     pub(super) fn start_witness(&mut self, node: usize) {
         let Some(scale) = self.scale() else { return };
         let it = &mut self.nodes[node];
-        let number = it.wire_noise.u64(1..);
+        let number = it.rng.frames.u64(1..);
         let wid = it.program.wired.wid.or_else(|| Wid::from_number(number));
         it.program.wired.wid = wid;
         let (Some(wid), Some(process)) = (wid, &mut it.process) else { return };
@@ -64,10 +60,9 @@ impl World {
             plan: Plan::default(),
             turn: None,
             socket: Vec::new(),
-            formers: BTreeMap::new(),
         });
         let life = it.life;
-        self.incoming(node, life, Incoming::Event(Event::WireSelf(Some(wid)).into()));
+        self.owned(node, life, Event::WireSelf(Some(wid)));
         self.tell_keys(node);
     }
 
@@ -88,27 +83,27 @@ impl World {
         }
         let is_keyless = self.plan.wire.is_some_and(|plan| plan.keyless >> node & 1 == 1);
         let it = &mut self.nodes[node];
-        let keys = if is_keyless || it.key_gone.any() { Vec::new() } else { vec![KEY] };
-        it.keys.clone_from(&keys);
-        it.program.wired.set_keys(if it.heeds { &keys } else { &[] });
-        self.incoming(node, life, Incoming::Event(Event::WireKeys(keys).into()));
+        let keys = if is_keyless || it.faults.key_gone.any() { Vec::new() } else { vec![KEY] };
+        it.wire.keys.clone_from(&keys);
+        it.program.wired.set_keys(if it.wire.heeds { &keys } else { &[] });
+        self.owned(node, life, Event::WireKeys(keys));
     }
 
     /// Gives a program the keys, or takes them away, and lets its engine know what it has heard.
     pub(super) fn set_heeding(&mut self, node: usize, heeds: bool) {
         let it = &mut self.nodes[node];
-        it.heeds = heeds;
-        it.program.wired.set_keys(if heeds { &it.keys } else { &[] });
+        it.wire.heeds = heeds;
+        it.program.wired.set_keys(if heeds { &it.wire.keys } else { &[] });
         if let Some(word) = it.program.wired.told() {
             let life = it.life;
-            self.incoming(node, life, Incoming::Event(Event::Witnessed(Finding::Ended(word)).into()));
+            self.owned(node, life, Event::Witnessed(Finding::Ended(word)));
         }
     }
 
     /// A stranger with the key says that a node's session has ended.
     pub(crate) fn say_falsely(&mut self, node: usize, segment: usize) {
         let it = &self.nodes[node];
-        let Some(session) = it.program.session.filter(|_| self.has_wire()) else { return };
+        let Some(session) = it.program.session().filter(|_| self.has_wire()) else { return };
         let packet = Packet {
             from: names::STRANGER,
             to: it.links[segment].mac,
@@ -128,7 +123,7 @@ impl World {
     pub(super) fn forget_contact(&mut self, node: usize) {
         if self.sabotage == Some(Sabotage::TakesUnheard) {
             let life = self.nodes[node].life;
-            self.incoming(node, life, Incoming::Event(Event::WireKeys(Vec::new()).into()));
+            self.owned(node, life, Event::WireKeys(Vec::new()));
         }
     }
 
@@ -164,8 +159,8 @@ impl World {
             Some(now)
         };
         let Some(due) = due.filter(|_| runs) else { return };
-        let busy = it.busy.iter().map(|(_, by)| *by).max().map_or(0, |by| it.wire_noise.u32(0..=by));
-        let late = Duration::from_micros(it.wire_noise.u64(TURN_US)) + Duration::from_millis(busy.into());
+        let busy = it.faults.busy.iter().map(|(_, by)| *by).max().map_or(0, |by| it.rng.frames.u32(0..=by));
+        let late = Duration::from_micros(it.rng.frames.u64(TURN_US)) + Duration::from_millis(busy.into());
         let at = due.max(now) + late;
         if pinger.turn.is_none_or(|turn| turn < now || at < turn) {
             pinger.turn = Some(at);
@@ -217,7 +212,7 @@ impl World {
         match &mut finding {
             Finding::Silent { session, .. } => {
                 self.record.facts.suspected = true;
-                self.nodes[node].truth.entry(session.number()).or_default().found = Some(self.now);
+                self.nodes[node].wire.truth.entry(session.number()).or_default().found = Some(self.now);
             }
             Finding::Pinged { lately, .. } => {
                 *lately |= self.sabotage == Some(Sabotage::NoLeaving);
@@ -232,17 +227,17 @@ impl World {
             Finding::Answers { .. } | Finding::Contact { .. } | Finding::Ended(_) => {}
         }
         let it = &mut self.nodes[node];
-        let delay = Duration::from_micros(it.wire_noise.u64(FOUND_US));
+        let delay = Duration::from_micros(it.rng.frames.u64(FOUND_US));
         // None overtakes another.
-        it.found_at = (self.now + delay).max(it.found_at + Duration::from_nanos(1));
-        let (life, number, at) = (it.life, self.transit.findings.len(), it.found_at);
+        it.wire.found_at = (self.now + delay).max(it.wire.found_at + Duration::from_nanos(1));
+        let (life, number, at) = (it.life, self.transit.findings.len(), it.wire.found_at);
         self.transit.findings.push(Some(finding));
         self.at(at, Happening::Found { node, life, finding: number });
     }
 
     pub(super) fn found(&mut self, node: usize, life: u32, finding: usize) {
         if let Some(finding) = self.transit.findings[finding].take() {
-            self.incoming(node, life, Incoming::Event(Event::Witnessed(finding).into()));
+            self.owned(node, life, Event::Witnessed(finding));
         }
     }
 
@@ -258,8 +253,8 @@ impl World {
         let is_there = self.plan.wire.is_some_and(|plan| plan.third_station);
         let asks = self.carries(segment, node, STATION) && self.carries(segment, STATION, node);
         if is_there && asks {
-            let delay = Duration::from_micros(self.nodes[node].wire_noise.u64(NEIGHBOUR_US));
-            self.nodes[node].truth.entry(session).or_default().third_station = Some(self.now);
+            let delay = Duration::from_micros(self.nodes[node].rng.frames.u64(NEIGHBOUR_US));
+            self.nodes[node].wire.truth.entry(session).or_default().third_station = Some(self.now);
             self.after(delay, happening);
         }
     }
@@ -286,11 +281,11 @@ impl World {
     /// Returns whether a segment that loses frames spares this one.
     fn survives(&mut self, segment: usize, node: usize) -> bool {
         let lossy = self.network.segments[segment].lossy.iter().map(|(_, percent)| *percent).max();
-        lossy.is_none_or(|percent| self.nodes[node].wire_noise.u8(0..100) >= percent)
+        lossy.is_none_or(|percent| self.nodes[node].rng.frames.u8(0..100) >= percent)
     }
 
     /// Sends an agent's frame.
-    fn send_wire(&mut self, node: usize, segment: usize, to: MacAddr, key: KeyId, frame: Frame) {
+    pub(super) fn send_wire(&mut self, node: usize, segment: usize, to: MacAddr, key: KeyId, frame: Frame) {
         let Some(scale) = self.scale() else { return };
         let now = self.now;
         let kind = match frame.kind {
@@ -300,7 +295,7 @@ impl World {
             Kind::Ended => wired::Kind::Ended,
         };
         let holder = frame.holder.number();
-        let truth = self.nodes[node].truth.entry(holder).or_default();
+        let truth = self.nodes[node].wire.truth.entry(holder).or_default();
         if frame.kind == Kind::Ping {
             truth.sent(frame.stamp, now);
         }
@@ -321,10 +316,10 @@ impl World {
         if frame.kind != Kind::Ping {
             self.say(node, || format!("sends {:?} to {to} on {}", packet.kind, names::interface(segment)));
         }
-        self.transmit(segment, node, packet);
+        self.send_packet(segment, node, packet);
     }
 
-    fn transmit(&mut self, segment: usize, from: usize, packet: Packet) {
+    fn send_packet(&mut self, segment: usize, from: usize, packet: Packet) {
         let to = names::mac_node(packet.to);
         if !self.carries(segment, from, to) {
             return;
@@ -332,7 +327,7 @@ impl World {
         let wire = &self.network.segments[segment];
         let late = wire.late.iter().map(|(_, by)| *by).max();
         let replayed = self.plan.wire.map(|plan| plan.replayed_ms).filter(|by| *by > 0);
-        let noise = &mut self.nodes[from].wire_noise;
+        let noise = &mut self.nodes[from].rng.frames;
         let lateness = late.map_or(0, |by| noise.u32(0..=by));
         let delay = Duration::from_micros(noise.u64(30..600)) + Duration::from_millis(lateness.into());
         let again = replayed.map(|by| Duration::from_millis(noise.u32(0..=by).into()));
@@ -359,7 +354,7 @@ impl World {
         if !it.kernel_runs() || link.no_carrier.any() || link.mac != packet.to || is_dead {
             return;
         }
-        let session = it.program.session;
+        let session = it.program.session();
         let local = it.clock.read(self.now).saturating_sub(it.late);
         let peer = Session::from_number(packet.holder);
         let answered =
@@ -372,20 +367,21 @@ impl World {
             wired::Kind::Poll | wired::Kind::Silent | wired::Kind::Ended => None,
         };
         let heard_before = heard(&it.program.wired);
-        let was_valid = it.program.fence(local) == FenceState::Valid;
+        let was_valid = it.program.fence_state(local) == FenceState::Valid;
         let verdict = it.program.wired.hear(packet, segment, session, now);
         if answered(&it.program.wired) < before {
             return self.violate("I4", format!("an old answer counts on {}", names::node(node)));
         }
         let is_heard = heard(&it.program.wired) > heard_before;
-        if is_heard && !it.heard.insert((packet.kind, packet.holder, packet.witness, segment, packet.sent_ns))
+        if is_heard
+            && !it.wire.heard.insert((packet.kind, packet.holder, packet.witness, segment, packet.sent_ns))
         {
             return self.violate("I5", format!("{} hears a frame for the second time", names::node(node)));
         }
         if packet.kind == wired::Kind::Ended && verdict != Verdict::Refused {
-            it.told_at = self.now;
+            it.wire.told_at = self.now;
             if packet.from == names::STRANGER {
-                it.false_at = Some(self.now);
+                it.wire.false_at = Some(self.now);
                 self.record.facts.told_falsely = true;
             }
             self.expect_settling(node);
@@ -395,16 +391,16 @@ impl World {
             Verdict::Refused => {}
             Verdict::Consumed => {
                 if packet.kind == wired::Kind::Echo {
-                    it.truth.entry(packet.holder).or_default().answered(packet.sent_ns);
+                    it.wire.truth.entry(packet.holder).or_default().answered(packet.sent_ns);
                 }
             }
             Verdict::Answered(echo) => {
-                it.pinged.insert(packet.witness, self.now);
-                self.transmit(segment, node, echo);
+                it.wire.pinged.insert(packet.witness, self.now);
+                self.send_packet(segment, node, echo);
             }
             Verdict::Passed => self.reach_socket(node, segment, packet),
             Verdict::Ended => {
-                it.ended_at = self.now;
+                it.wire.ended_at = self.now;
                 self.record.facts.told |= was_valid;
                 self.stirred = true;
                 self.say(node, || "its program hears that its session has ended".to_owned());
@@ -430,30 +426,6 @@ impl World {
             let frame = Frame { kind, holder, witness, stamp: packet.sent_ns };
             pinger.socket.push(Received { interface: names::interface(segment), from: packet.from, frame });
             self.schedule_turn(node);
-        }
-    }
-
-    /// Notes whom a node must tell before it announces a VIP.
-    pub(super) fn note_former(&mut self, node: usize, vip: usize, former: (Session, MacAddr)) {
-        let process = self.nodes[node].process.as_mut();
-        if let Some(pinger) = process.and_then(|process| process.pinger.as_mut()) {
-            pinger.formers.insert(vip, former);
-        }
-    }
-
-    /// Tells a VIP's former holder that its session has ended, and repeats the announcement for it.
-    pub(super) fn tell_former(&mut self, node: usize, vip: usize, life: u32) {
-        let segment = self.segment_of(vip);
-        let process = self.nodes[node].process.as_mut();
-        let Some(pinger) = process.and_then(|process| process.pinger.as_mut()) else { return };
-        let Some((session, to)) = pinger.formers.remove(&vip) else { return };
-        if let Some(key) = pinger.plan.key {
-            self.send_wire(node, segment, to, key, Frame::ended(session));
-        }
-        if self.sabotage != Some(Sabotage::NoRepeats) {
-            for after in REPEATS {
-                self.after(after, Happening::Repeat { node, vip, life, to });
-            }
         }
     }
 }

@@ -273,8 +273,8 @@ fn claim(row: Row, by: By, form: Form) -> Expect {
         (ForeignKnown, Peer, AnnouncesForAnother | Asks) => pass("claim_passed"),
         (ForeignKnown, Other, _) => drop("claim_conflict").tell(Conflict),
 
-        (ForeignUnknown, Peer, Announces) => pass("claim_moved").tell(Moved),
-        (ForeignUnknown, Peer, AnnouncesForAnother | Asks) => pass("claim_passed"),
+        (ForeignUnknown, Peer, Announces | AnnouncesForAnother) => pass("claim_moved").tell(Moved),
+        (ForeignUnknown, Peer, Asks) => pass("claim_passed"),
         (ForeignUnknown, Holder | Other, _) => pass("claim_sighted").tell(Sighted),
     }
 }

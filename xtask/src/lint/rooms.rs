@@ -33,7 +33,7 @@ fn faults(sources: &Sources) -> Result<Vec<String>> {
     }
     faults.extend(sizes::folders(sources));
     faults.extend(sizes::lines(sources));
-    faults.extend(sizes::structs(&crates, sizes::LARGE));
+    faults.extend(sizes::structs(&crates));
     Ok(faults)
 }
 

@@ -2,9 +2,11 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::{
     ownership::{self, Outcome},
-    records::{ClaimRecord, ServiceName},
+    records::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName},
     reports::{shown::Finding, unanswered::Unanswered},
     services,
 };
@@ -30,7 +32,7 @@ pub enum Input {
 }
 
 /// Something that was read from the API server.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::large_enum_variant, reason = "almost all are objects")]
 pub enum Seen {
     /// An object was listed, has changed or is gone: the event for the engine, and that for the index of
@@ -45,8 +47,72 @@ pub enum Seen {
     },
 }
 
+impl Seen {
+    /// Returns that a Lease was listed or has changed.
+    pub fn lease(record: LeaseRecord) -> Self {
+        let (node, interfaces) = (record.node.clone(), record.interfaces.clone());
+        let session = record.live_session();
+        let served = services::Event::NodeInterfaces { node, interfaces, session };
+        Self::Object(Some(ownership::Event::Lease(record)), Some(served))
+    }
+
+    /// Returns that a Lease is gone.
+    pub fn lease_gone(node: NodeName) -> Self {
+        ownership::Event::LeaseGone(node).into()
+    }
+
+    /// Returns that a claim was listed or has changed.
+    pub fn claim(record: ClaimRecord) -> Self {
+        let was_held = record.epoch > Epoch(0) || record.state.holder().is_some();
+        let sessions = record.state.sessions();
+        let (vip, force, services) = (record.vip, record.force, record.note.services.clone());
+        let (reservation, release) = (record.reservation.clone(), record.release);
+        let served =
+            services::Event::Claim { vip, was_held, sessions, force, services, reservation, release };
+        Self::Object(Some(ownership::Event::Claim(record)), Some(served))
+    }
+
+    /// Returns that a claim is gone.
+    pub fn claim_gone(vip: IpAddr) -> Self {
+        Self::Object(Some(ownership::Event::ClaimGone(vip)), Some(services::Event::ClaimGone(vip)))
+    }
+
+    /// Returns that a Node was listed or has changed, with its addresses and the networks of its Pods.
+    pub fn node(record: NodeRecord, addresses: Vec<IpAddr>, pod_cidrs: Vec<IpNet>) -> Self {
+        let node = record.name.clone();
+        let served = services::Event::NodeAddresses { node, addresses, pod_cidrs };
+        Self::Object(Some(ownership::Event::Node(record)), Some(served))
+    }
+
+    /// Returns that a Node is gone.
+    pub fn node_gone(node: NodeName) -> Self {
+        let served = services::Event::NodeGone(node.clone());
+        Self::Object(Some(ownership::Event::NodeGone(node)), Some(served))
+    }
+
+    /// Returns the event for the index of Services.
+    pub fn into_served(self) -> Option<services::Event> {
+        match self {
+            Self::Object(_, served) => served,
+            Self::Listed { .. } => None,
+        }
+    }
+}
+
+impl From<ownership::Event> for Seen {
+    fn from(event: ownership::Event) -> Self {
+        Self::Object(Some(event), None)
+    }
+}
+
+impl From<services::Event> for Seen {
+    fn from(event: services::Event) -> Self {
+        Self::Object(None, Some(event))
+    }
+}
+
 /// The outcome of a request.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Reply {
     /// An event for the engine.
     Owned(ownership::Event),

@@ -99,6 +99,7 @@ impl Agent {
             let (key, mac) = (event.key(), MacAddr(event.sha));
             let heard = match event.kind {
                 EventKind::Contested => Wire::Contested { mac },
+                EventKind::Moved if self.context(now).is_forged(event) => continue,
                 EventKind::Moved => Wire::Moved { mac },
                 // A yield is passed on after it has been read back.
                 EventKind::Yielded | EventKind::Conflict | EventKind::Sighted | EventKind::Probed => continue,

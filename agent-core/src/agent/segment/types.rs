@@ -72,6 +72,13 @@ impl Context<'_> {
         self.view.interfaces.keys().map(move |ifindex| VipKey::new(*ifindex, vip))
     }
 
+    /// Returns true if a host that is no peer has sent the frame of an event in a peer's name, about a VIP
+    /// whose holder is not known. A peer does so when it hands the VIP over.
+    pub(in crate::agent) fn is_forged(&self, event: &Event) -> bool {
+        let source = MacAddr(event.source);
+        MacAddr(event.holder).is_zero() && source.0 != event.sha && !self.peers.contains(&source)
+    }
+
     /// Returns true if this host sent the frame of an event. A switch may send a frame back, also to
     /// another of this host's interfaces.
     pub(super) fn is_own(&self, event: &Event) -> bool {

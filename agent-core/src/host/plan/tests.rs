@@ -288,6 +288,16 @@ fn the_order_is_safe() {
 }
 
 #[test]
+fn a_handover_that_yielded_to_a_third_node_is_over() {
+    let at = key(1, 10);
+    let observed = yielded(observed([(at, entry(Role::Handover, NEW, 3, 7))]), 3, 7);
+    let desired = desired([(at, DesiredEntry::new(Role::Handover, NEW))]);
+    // The program does not read the record once the yield is settled.
+    let expected = (entry(Role::Foreign, PEER, 3, 7), Cause::Yielded, false);
+    assert_eq!(only_put(&plan(&desired, &observed, false)), expected);
+}
+
+#[test]
 fn a_yielded_vip_is_not_bound() {
     let at = key(1, 10);
     let bind = ("lo".to_owned(), IpAddr::from([192, 0, 2, 10]));

@@ -146,6 +146,12 @@ impl Fence {
         self.valid_since(now).is_some()
     }
 
+    /// Returns true if the fence is valid, and was commanded. After a word that the session has ended, the
+    /// program counts it as lapsed.
+    pub(crate) fn is_given(&self, now: Monotonic) -> bool {
+        self.is_valid(now) && now < self.commanded && self.told.is_none()
+    }
+
     /// Returns true if the deadline has passed. A fence that was found may have lapsed long ago.
     pub(super) fn has_lapsed(&self, now: Monotonic) -> bool {
         self.deadline <= now

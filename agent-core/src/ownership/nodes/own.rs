@@ -167,6 +167,11 @@ impl Own {
         self.fence.is_valid(now)
     }
 
+    /// Returns true if the fence is valid for the program too.
+    pub(crate) fn has_given_fence(&self, now: Monotonic) -> bool {
+        self.fence.is_given(now)
+    }
+
     /// Returns true if a renewal sent after `at` has succeeded.
     /// Then the session had not ended by `at`.
     pub(crate) fn is_renewed_since(&self, at: Monotonic) -> bool {

@@ -5,6 +5,15 @@ use std::time::Duration;
 
 use vipward_core::liveness::Scale;
 
+use crate::{machine::At, schedule::REFRESH};
+
+/// The rounds of announcements after the first, and the time between two.
+const ROUNDS: u32 = 5;
+const ROUND_INTERVAL: Duration = Duration::from_millis(1_100);
+/// The repeats of the first announcement for a former holder, after it.
+const REPEATS: [Duration; 3] =
+    [Duration::from_millis(50), Duration::from_millis(150), Duration::from_millis(350)];
+
 /// The time after which the node that has ended a session knows of its success.
 pub(super) const KNOWN: Duration = Duration::from_millis(300);
 /// The time after which an agent has read its Lease: another request to it may be under way before.
@@ -33,6 +42,17 @@ const RELEASED: Duration = Duration::from_millis(1_300);
 const VOTE_DELAYS: Duration = Duration::from_millis(175);
 /// The time in which a holder that misses the pings of its only witness writes that.
 const WRITTEN: Duration = Duration::from_millis(500);
+
+/// Returns the latest time of the first announcement at `told` or later of a VIP that was taken at a time:
+/// those at once, with `repeats` those to a former holder too, and then a refresh. The clock of the
+/// announcing node is off by up to 1 %.
+pub(super) fn announced(taken: At, repeats: bool, told: At) -> At {
+    let repeats = REPEATS.into_iter().filter(|_| repeats);
+    let rounds = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(repeats);
+    let in_time = rounds.filter(|after| taken + *after * 98 / 100 >= told).min();
+    // A refresh comes up to 10 % late or early.
+    in_time.map_or(told + REFRESH * 112 / 100, |after| taken + after * 102 / 100)
+}
 
 /// The bounds at a scale.
 #[derive(Clone, Copy, Debug)]

@@ -1,84 +1,266 @@
-use std::{collections::BTreeSet, time::Duration};
-
-use vipward_common::MacAddr;
-use vipward_core::{
-    base::time::Monotonic,
-    ownership::{Entry, Fenced, Wire},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
+    time::Duration,
 };
 
-use super::Program;
+use vipward_common::{Defence, Fence, FenceState, MacAddr, Policy, Role, VipEntry, VipKey};
+use vipward_core::{
+    base::time::Monotonic,
+    host::plan::{Action, Cause},
+    ownership::{Found, FoundEntry},
+    records::Session,
+};
 
+use super::{Program, Refuses};
+
+mod claims;
+mod decided;
+mod defending;
+mod requests;
+
+const IFINDEX: u32 = 3;
+const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
+const OTHER_VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-const OTHER_PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
+/// The MAC of a foreign entry, and that of a handover's successor.
+const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+/// Times at which the fence of [`program`] is in each state.
+const VALID: u64 = 9;
+const HELD_OVER: u64 = 11;
+const OVER: u64 = 30;
+/// The end of a handover.
+const UNTIL: u64 = 60;
 
 fn at(seconds: u64) -> Monotonic {
     Monotonic::from_nanos(0) + Duration::from_secs(seconds)
 }
 
-/// Returns a program whose fence is valid until 10, and held over until 20 under `hold`.
-fn program(hold: bool, entry: Entry) -> Program {
-    let mut program = Program::new(1, hold, None);
-    program.move_fence(Fenced { session: None, deadline: at(10), hold_until: at(20), words_settled: 0 });
-    program.peers = BTreeSet::from([PEER, OTHER_PEER]);
-    program.set(0, Some(entry), true);
+fn key(vip: Ipv4Addr) -> VipKey {
+    VipKey::new(IFINDEX, vip)
+}
+
+fn fence(policy: Policy) -> Fence {
+    Fence {
+        deadline_ns: at(10).as_nanos(),
+        hold_until_ns: at(20).as_nanos(),
+        yields_settled: 0,
+        session: 0,
+        words_settled: 0,
+        policy,
+        defence: Defence::Off,
+    }
+}
+
+fn entry(role: Role, mac: MacAddr) -> VipEntry {
+    let until_ns = if role == Role::Handover { at(UNTIL).as_nanos() } else { 0 };
+    VipEntry { mac: mac.0, generation: 1, role, slot: 0, until_ns }
+}
+
+fn put(vip: Ipv4Addr, entry: VipEntry) -> Action {
+    Action::PutEntry { key: key(vip), entry, reset_counters: false, cause: Cause::Configured }
+}
+
+/// Returns a program with an entry, two peers, and a fence that is valid until 10, and held over until
+/// 20.
+fn program(entry: VipEntry) -> Program {
+    let mut program = Program::new(None);
+    program.set_fence(fence(Policy::Hold));
+    let peers = [PEER, HOLDER].map(|mac| Action::PutPeer { ifindex: IFINDEX, mac });
+    let own_mac = Action::PutOwnMac { ifindex: IFINDEX, mac: OWN };
+    for action in peers.into_iter().chain([own_mac, put(VIP, entry)]) {
+        assert_eq!(program.apply(&action, Refuses::default()), Ok(()));
+    }
+    program
+}
+
+/// Returns a program that yielded its VIP to [`PEER`].
+fn yielded() -> Program {
+    let mut program = program(entry(Role::Held, OWN));
+    claims::announce(&mut program, PEER, at(HELD_OVER));
+    assert_eq!(program.yields_total(), 1);
     program
 }
 
 #[test]
-fn answers_follow_role_fence_and_policy() {
-    let handover = Entry::Handover { mac: PEER, until: at(15) };
+fn a_fence_is_valid_then_held_over_under_the_policy_hold_then_over() {
     let rows = [
-        ("held, valid", true, Entry::Held, 9, Some(OWN)),
-        ("held, held over", true, Entry::Held, 10, Some(OWN)),
-        ("held, over", true, Entry::Held, 20, None),
-        ("held, over at once", false, Entry::Held, 10, None),
-        ("handover, valid", true, handover, 9, Some(PEER)),
-        ("handover, held over", true, handover, 14, Some(PEER)),
-        ("handover, ended", true, handover, 15, None),
-        ("handover, over", false, handover, 10, None),
-        ("foreign", true, Entry::Foreign { mac: PEER }, 9, None),
+        ("before the deadline", Policy::Hold, 9, FenceState::Valid),
+        ("at the deadline", Policy::Hold, 10, FenceState::HeldOver),
+        ("before the end of holding over", Policy::Hold, 19, FenceState::HeldOver),
+        ("at the end of holding over", Policy::Hold, 20, FenceState::Over),
+        ("before the deadline, stop", Policy::Stop, 9, FenceState::Valid),
+        ("at the deadline, stop", Policy::Stop, 10, FenceState::Over),
     ];
-    for (what, hold, entry, now, answer) in rows {
-        assert_eq!(program(hold, entry).answer(0, OWN, at(now)), answer, "{what}");
+    for (what, policy, now, state) in rows {
+        let mut program = Program::new(None);
+        assert_eq!(program.fence_state(at(now)), FenceState::Over, "a fence of zeros");
+        program.set_fence(fence(policy));
+        assert_eq!(program.fence_state(at(now)), state, "{what}");
     }
 }
 
 #[test]
-fn the_effect_of_an_announcement_follows_role_fence_and_sender() {
-    let handover = Entry::Handover { mac: PEER, until: at(15) };
-    let (moved, contested) = (|mac| Some(Wire::Moved { mac }), |mac| Some(Wire::Contested { mac }));
-    let yielded = |mac| Some(Wire::Yielded { mac });
+fn the_fence_of_a_session_that_has_ended_has_lapsed_until_the_agent_settles_the_word() {
     let rows = [
-        ("held, valid, own", Entry::Held, 9, OWN, None, Some(OWN)),
-        ("held, valid, peer", Entry::Held, 9, PEER, contested(PEER), Some(OWN)),
-        ("held, valid, stranger", Entry::Held, 9, STRANGER, None, Some(OWN)),
-        ("held, held over, peer", Entry::Held, 11, PEER, yielded(PEER), None),
-        ("held, held over, stranger", Entry::Held, 11, STRANGER, None, Some(OWN)),
-        ("handover, valid, successor", handover, 9, PEER, moved(PEER), Some(PEER)),
-        ("handover, valid, other peer", handover, 9, OTHER_PEER, contested(OTHER_PEER), Some(PEER)),
-        ("handover, held over, successor", handover, 11, PEER, moved(PEER), None),
-        ("handover, held over, other peer", handover, 11, OTHER_PEER, yielded(OTHER_PEER), None),
-        ("handover, held over, stranger", handover, 11, STRANGER, None, Some(PEER)),
-        ("foreign, its mac", Entry::Foreign { mac: PEER }, 9, PEER, None, None),
-        ("foreign, other peer", Entry::Foreign { mac: PEER }, 9, OTHER_PEER, moved(OTHER_PEER), None),
-        ("foreign, stranger", Entry::Foreign { mac: PEER }, 9, STRANGER, None, None),
-        ("foreign, unknown, peer", Entry::Foreign { mac: MacAddr::ZERO }, 9, PEER, moved(PEER), None),
+        ("the last session", 7, 0, FenceState::HeldOver),
+        ("settled for an earlier word", 7, 1, FenceState::HeldOver),
+        ("settled", 7, 2, FenceState::Valid),
+        ("another session", 8, 0, FenceState::Valid),
+        ("no session", 0, 0, FenceState::Valid),
     ];
-    for (what, entry, now, sha, told, answer) in rows {
-        let mut program = program(true, entry);
-        assert_eq!(program.hear(0, sha, OWN, at(now)), told, "{what}: the event");
-        assert_eq!(program.answer(0, OWN, at(now)), answer, "{what}: the answer after it");
+    for (what, session, words_settled, state) in rows {
+        let mut program = Program::new(None);
+        program.wired.ended_once(Session::from_number(7));
+        program.set_fence(Fence { session, words_settled, ..fence(Policy::Hold) });
+        assert_eq!(program.fence_state(at(VALID)), state, "{what}");
     }
 }
 
 #[test]
-fn writing_the_entry_again_takes_back_a_yield() {
-    let mut program = program(true, Entry::Held);
-    program.hear(0, PEER, OWN, at(11));
-    program.move_fence(Fenced { session: None, deadline: at(30), hold_until: at(40), words_settled: 0 });
-    assert_eq!(program.answer(0, OWN, at(12)), None);
-    program.set(0, Some(Entry::Held), true);
-    assert_eq!(program.answer(0, OWN, at(12)), Some(OWN));
+fn answers_follow_role_fence_and_yield() {
+    let (held, foreign) = (entry(Role::Held, OWN), entry(Role::Foreign, HOLDER));
+    let handover = VipEntry { until_ns: at(15).as_nanos(), ..entry(Role::Handover, HOLDER) };
+    let rows = [
+        ("held, valid", held, VALID, Some(OWN)),
+        ("held, held over", held, HELD_OVER, Some(OWN)),
+        ("held, over", held, OVER, None),
+        ("handover, valid", handover, VALID, Some(HOLDER)),
+        ("handover, held over", handover, HELD_OVER, Some(HOLDER)),
+        ("handover, at its end", handover, 15, None),
+        ("foreign", foreign, VALID, None),
+        ("foreign, MAC zero", entry(Role::Foreign, MacAddr::ZERO), VALID, None),
+    ];
+    for (what, entry, now, answer) in rows {
+        assert_eq!(program(entry).answer(key(VIP), at(now)), answer, "{what}");
+    }
+    assert_eq!(program(held).answer(key(OTHER_VIP), at(VALID)), None, "no entry");
+    assert_eq!(program(held).answer(VipKey::new(4, VIP), at(VALID)), None, "another interface");
+    assert_eq!(yielded().answer(key(VIP), at(HELD_OVER)), None, "yielded");
+
+    let mut unlinked = program(handover);
+    unlinked.apply(&Action::RemoveOwnMac { ifindex: IFINDEX }, Refuses::default()).expect("never refused");
+    assert_eq!(unlinked.answer(key(VIP), at(VALID)), None, "handover without an own MAC");
+}
+
+#[test]
+fn a_yield_counts_for_its_generation_until_the_agent_settles_it() {
+    let (held, new) = (entry(Role::Held, OWN), VipEntry { generation: 2, ..entry(Role::Held, OWN) });
+    let unknown = entry(Role::Foreign, MacAddr::ZERO);
+    let counts = |role, mac| Some((role, mac));
+    let rows = [
+        ("not rewritten", held, 0, counts(Role::Foreign, PEER)),
+        ("rewritten without a MAC", unknown, 0, counts(Role::Foreign, MacAddr::ZERO)),
+        ("rewritten without a MAC, and settled", unknown, 1, counts(Role::Foreign, MacAddr::ZERO)),
+        ("taken back", new, 0, counts(Role::Held, OWN)),
+        ("taken back, and settled", new, 1, counts(Role::Held, OWN)),
+        ("settled, but not rewritten", held, 1, counts(Role::Held, OWN)),
+    ];
+    for (what, entry, yields_settled, counted) in rows {
+        let mut program = yielded();
+        program.apply(&put(VIP, entry), Refuses::default()).expect("nothing is refused");
+        program.set_fence(Fence { yields_settled, ..fence(Policy::Hold) });
+        let found = program.counted(key(VIP), at(HELD_OVER)).map(|counted| (counted.role, counted.mac));
+        assert_eq!(found, counted, "{what}");
+    }
+}
+
+#[test]
+fn an_announcement_leaves_while_the_vip_is_held() {
+    let (held, handover) = (entry(Role::Held, OWN), entry(Role::Handover, HOLDER));
+    let rows = [
+        ("held, valid", held, VALID, false, true),
+        ("held, held over", held, HELD_OVER, false, false),
+        ("held, held over, taken back", held, HELD_OVER, true, true),
+        ("held, over, taken back", held, OVER, true, false),
+        ("handover, valid", handover, VALID, false, false),
+    ];
+    for (what, entry, now, is_taken_back, may) in rows {
+        assert_eq!(program(entry).may_announce(key(VIP), is_taken_back, at(now)), may, "{what}");
+    }
+    assert!(!yielded().may_announce(key(VIP), true, at(HELD_OVER)), "yielded");
+}
+
+#[test]
+fn the_maps_take_every_change_that_is_not_refused() {
+    let (none, changes) = (Refuses::default(), Refuses { changes: true, room: false });
+    let room = Refuses { changes: false, room: true };
+    let (old, new) = (entry(Role::Held, OWN), entry(Role::Foreign, HOLDER));
+    let remove = Action::RemoveEntry { key: key(VIP), cause: Cause::NotConfigured };
+    let rows = [
+        ("an entry is written", put(OTHER_VIP, new), none, true),
+        ("an entry is rewritten", put(VIP, new), none, true),
+        ("an entry is removed", remove.clone(), none, true),
+        ("changes are refused: a new entry", put(OTHER_VIP, new), changes, false),
+        ("changes are refused: an old entry", put(VIP, new), changes, false),
+        ("changes are refused: a removal", remove.clone(), changes, false),
+        ("there is no room: a new entry", put(OTHER_VIP, new), room, false),
+        ("there is no room: an old entry", put(VIP, new), room, true),
+        ("there is no room: a removal", remove, room, true),
+    ];
+    for (what, action, refuses, is_done) in rows {
+        let mut program = program(old);
+        let before = program.entries().clone();
+        assert_eq!(program.apply(&action, refuses).is_ok(), is_done, "{what}");
+        let expected = match (&action, is_done) {
+            (Action::PutEntry { key, entry, .. }, true) => {
+                before.into_iter().chain([(*key, *entry)]).collect()
+            }
+            (Action::RemoveEntry { .. }, true) => BTreeMap::new(),
+            _ => before,
+        };
+        assert_eq!(program.entries(), &expected, "{what}");
+    }
+}
+
+#[test]
+fn own_macs_peers_and_binds_are_never_refused() {
+    let refuses = Refuses { changes: true, room: true };
+    let mut program = Program::new(None);
+    let (ifindex, mac, interface) = (IFINDEX, PEER, "eth0".to_owned());
+    let (vip, bound) = (VIP.into(), BTreeSet::from([("eth0".to_owned(), VIP.into())]));
+    let mut apply = |action: Action| {
+        program.apply(&action, refuses).expect("only entries are refused");
+        (program.own_macs().clone(), program.peers.clone(), program.binds().clone())
+    };
+    apply(Action::PutOwnMac { ifindex, mac: OWN });
+    apply(Action::PutPeer { ifindex, mac });
+    let all = apply(Action::AddBind { interface: interface.clone(), vip });
+    assert_eq!(all, (BTreeMap::from([(ifindex, OWN)]), BTreeSet::from([(ifindex, mac)]), bound));
+    apply(Action::RemoveOwnMac { ifindex });
+    apply(Action::RemovePeer { ifindex, mac });
+    assert_eq!(apply(Action::RemoveBind { interface, vip }), Default::default());
+}
+
+#[test]
+fn a_new_agent_finds_what_answers_what_is_foreign_and_what_was_yielded() {
+    let session = Session::from_number(7);
+    let vips: [Ipv4Addr; 4] = [11, 12, 13, 14].map(|last| Ipv4Addr::new(192, 0, 2, last));
+    let mut program = yielded();
+    let entries = [
+        entry(Role::Held, OWN),
+        VipEntry { until_ns: at(5).as_nanos(), ..entry(Role::Handover, HOLDER) },
+        entry(Role::Foreign, HOLDER),
+        entry(Role::Foreign, MacAddr::ZERO),
+    ];
+    for ((vip, entry), slot) in vips.into_iter().zip(entries).zip(1..) {
+        program.apply(&put(vip, VipEntry { slot, ..entry }), Refuses::default()).expect("nothing is refused");
+    }
+    for (policy, answers_until) in [(Policy::Hold, 20), (Policy::Stop, 10)] {
+        program.set_fence(Fence { session: 7, words_settled: 3, yields_settled: 1, ..fence(policy) });
+        let handover = FoundEntry::Handover { mac: HOLDER, until: at(5) };
+        let found = Found {
+            session,
+            deadline: at(10),
+            answers_until: at(answers_until),
+            entries: [(vips[0].into(), FoundEntry::Held), (vips[1].into(), handover)].into(),
+            foreign: [(vips[2].into(), HOLDER)].into(),
+            yielded: [VIP.into()].into(),
+            words_settled: 3,
+        };
+        assert_eq!(program.found(), found, "{policy:?}");
+    }
 }

@@ -13,12 +13,6 @@ const COLUMNS: usize = 120;
 /// Fields of a struct.
 const FIELDS: usize = 25;
 
-/// Structs that have more for now: folder, name, reason.
-pub(super) const LARGE: &[(&str, &str, &str)] = &[
-    ("simulation/src", "Node", "part of the copy of the agent's loop"),
-    ("simulation/src", "Record", "a count for each thing that a run has seen"),
-];
-
 /// Returns the folders with too many entries.
 pub(super) fn folders(sources: &Sources) -> Vec<String> {
     let mut folders = BTreeMap::<&str, BTreeSet<&str>>::new();
@@ -51,28 +45,14 @@ pub(super) fn lines(sources: &Sources) -> Vec<String> {
     faults
 }
 
-/// Returns the structs with too many fields, and the exceptions that none needs.
-pub(super) fn structs(crates: &[Crate], exceptions: &[(&str, &str, &str)]) -> Vec<String> {
-    let modules = || crates.iter().flat_map(Crate::values);
-    let structs = modules().flat_map(|module| module.structs.iter().map(move |large| (&module.file, large)));
-    let large: Vec<_> = structs.filter(|(_, (_, fields))| *fields > FIELDS).collect();
-    let covers = |(folder, name, _): &(&str, &str, &str), file: &String, large: &String| {
-        file.starts_with(folder) && large == name
-    };
-    let mut faults = Vec::new();
-    for (file, (name, fields)) in &large {
-        if !exceptions.iter().any(|exception| covers(exception, file, name)) {
-            faults.push(format!(
-                "{file}: `{name}` has {fields} fields, more than {FIELDS}: group some in structs"
-            ));
-        }
-    }
-    for exception @ (folder, name, _) in exceptions {
-        if !large.iter().any(|(file, (large, _))| covers(exception, file, large)) {
-            faults.push(format!(
-                "{folder} has no large struct `{name}` now: remove the exception in this check"
-            ));
-        }
-    }
-    faults
+/// Returns the structs with too many fields.
+pub(super) fn structs(crates: &[Crate]) -> Vec<String> {
+    let modules = crates.iter().flat_map(Crate::values);
+    let structs = modules.flat_map(|module| module.structs.iter().map(move |large| (&module.file, large)));
+    let large = structs.filter(|(_, (_, fields))| *fields > FIELDS);
+    large
+        .map(|(file, (name, fields))| {
+            format!("{file}: `{name}` has {fields} fields, more than {FIELDS}: group some in structs")
+        })
+        .collect()
 }

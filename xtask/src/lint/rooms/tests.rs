@@ -3,11 +3,7 @@ use super::*;
 /// Returns the faults of a crate with these files.
 fn faults_of(files: &[(&str, &str)]) -> Vec<String> {
     let sources = files.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
-    faults(&sources)
-        .expect("valid Rust")
-        .into_iter()
-        .filter(|fault| !fault.contains("remove the exception"))
-        .collect()
+    faults(&sources).expect("valid Rust").into_iter().collect()
 }
 
 fn fields(count: usize) -> String {
@@ -235,23 +231,6 @@ fn large_folders_lines_and_structs_are_found() {
 }
 
 #[test]
-fn an_exception_that_no_struct_needs_is_a_fault() {
-    let sources = |count: usize| {
-        let fields = fields(count);
-        Sources::from([("src/lib.rs".to_owned(), format!("struct Large {{ {fields} }}"))])
-    };
-    let found = |count, exception| {
-        sizes::structs(&source::crates(&sources(count)).expect("valid Rust"), &[exception])
-    };
-    assert_eq!(found(26, ("src", "Large", "reason")), Vec::<String>::new());
-    assert_eq!(
-        found(25, ("src", "Large", "reason")),
-        ["src has no large struct `Large` now: remove the exception in this check"]
-    );
-    assert_eq!(found(26, ("bench", "Large", "reason")).len(), 2);
-}
-
-#[test]
 fn what_is_no_rust_is_an_error() {
     let sources = |text: &str| Sources::from([("src/lib.rs".to_owned(), text.to_owned())]);
     assert_eq!(faults(&sources("fn")).expect_err("no Rust").to_string(), "failed to parse src/lib.rs");
@@ -261,5 +240,4 @@ fn what_is_no_rust_is_an_error() {
     let error = faults(&files.map(|(file, text)| (file.to_owned(), text.to_owned())).into());
     let expected = "src/a.rs belongs to no crate: remove it, or write `mod a;` in its parent";
     assert_eq!(error.expect_err("an orphan").to_string(), expected);
-    assert!(check(&sources("// nothing")).is_err(), "exceptions that no struct needs");
 }

@@ -149,7 +149,7 @@ fn what_the_api_server_refuses_is_logged_once_and_its_end_too() {
     let mut world = World::living(&[], &[]);
     world.api.services = vec![service(14)];
     world.api.refuses = true;
-    let seen = api::seen_service(service(14));
+    let seen = seen_service(service(14));
     world.see(vec![seen]);
     let lines = world.after_only(Duration::from_secs(20), "log refused");
     assert_eq!(lines, ["log refused Refused"]);
@@ -162,7 +162,7 @@ fn what_the_api_server_refuses_is_logged_once_and_its_end_too() {
 #[test]
 fn a_new_vip_is_probed_before_its_claim_is_written() {
     let mut world = World::living(&[], &[]);
-    let lines = world.see(vec![api::seen_service(service(14))]);
+    let lines = world.see(vec![seen_service(service(14))]);
     assert_eq!(only(lines, "write 1|claim|probe"), ["write 14 foreign ?"]);
     let lines = world.after_only(Duration::from_secs(2), "write 1|claim|probe|announce");
     let probed = ["probe 14"; 3];

@@ -52,6 +52,19 @@ fn a_yield_is_asked_about_and_taken_back_before_the_source_is_known() {
 }
 
 #[test]
+fn a_yielded_entry_that_cannot_be_written_is_stale_before_the_source_is_known() {
+    let mut node = Node::new(&[]);
+    node.site.source.is_known = false;
+    node.has(10, Role::Held, HOLDER);
+    node.yields(10);
+    // The program does not report the answer of the peer that its record names.
+    for (what, failing, is_stale) in [("refused", &[10][..], true), ("written", &[], false)] {
+        node.reconcile(false, failing);
+        assert_eq!(node.site.stale.left(key(10).addr).is_some(), is_stale, "{what}");
+    }
+}
+
+#[test]
 fn the_record_of_a_former_vip_does_not_yield_a_new_one_in_its_slot() {
     for some in [false, true] {
         let mut node = Node::new(&[10, 11]);

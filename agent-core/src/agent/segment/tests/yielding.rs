@@ -64,10 +64,15 @@ fn only_the_reply_of_a_peer_keeps_a_yielded_vip_there() {
     let reply = event(EventKind::Moved, PEER);
     let announcement = Event { oper: OPER_REQUEST, ..reply };
     let advertisement = Event { oper: TYPE_ADVERTISEMENT.into(), ..reply };
+    let unknown = Event { holder: MacAddr::ZERO.0, ..reply };
+    let forged = Event { source: stranger(66).0, ..unknown };
+    let handed_over = Event { sha: stranger(5).0, source: PEER.0, ..unknown };
     let rows = [
         ("a reply", reply, true),
         ("an advertisement", advertisement, true),
         ("an announcement, which any host can send", announcement, false),
+        ("a reply in the peer's name", forged, false),
+        ("a peer's reply in the name of its successor", handed_over, true),
         ("a stranger's answer", event(EventKind::Sighted, stranger(1)), false),
         ("a host that probes", event(EventKind::Probed, stranger(1)), false),
     ];

@@ -212,8 +212,7 @@ impl Cluster {
             | Seen::Unserved(_)
             | Seen::UnservedGone { .. } => {}
         }
-        let (owned, served) = seen.into_events();
-        Ok((owned.is_some() || served.is_some()).then_some(Read::Object(owned, served)))
+        Ok(seen.into_read())
     }
 
     /// Gives the program and the thread the keys of the Secret. The engine gets their numbers.

@@ -13,6 +13,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use vipward_core::{
+    agent::cluster::Seen as Read,
     base::time::Monotonic,
     diagnosis::explain::{Cluster, LeaseSeen, Look, ServiceFacts},
     host::net::NetView,
@@ -239,8 +240,7 @@ impl World {
             | Seen::Unreadable { .. }
             | Seen::Readable { .. } => {}
         }
-        let (_, served) = seen.into_events();
-        if let Some(event) = served {
+        if let Some(event) = seen.into_read().and_then(Read::into_served) {
             self.services.on_event(event);
         }
         Ok(())

@@ -35,13 +35,10 @@ fn a_lease_tells_services_all_its_interfaces() {
         leaving: false,
         wire: None,
     };
-    let (owned, served) = Seen::Lease(record.clone()).into_events();
+    let read = Seen::Lease(record.clone()).into_read();
     let interfaces = record.interfaces.clone();
-    assert_eq!(owned, Some(Owned::Lease(record)));
-    assert_eq!(
-        served,
-        Some(Served::NodeInterfaces { node: node(), interfaces, session: Session::from_number(7) })
-    );
+    let served = Served::NodeInterfaces { node: node(), interfaces, session: Session::from_number(7) };
+    assert_eq!(read, Some(Read::Object(Some(Owned::Lease(record)), Some(served))));
 }
 
 #[test]
@@ -77,6 +74,7 @@ fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
         ("read again", Seen::Readable { resource: Resource::Services }, (None, None)),
     ];
     for (what, seen, expected) in table {
-        assert_eq!(seen.into_events(), expected, "{what}");
+        let expected = (expected != (None, None)).then(|| Read::Object(expected.0, expected.1));
+        assert_eq!(seen.into_read(), expected, "{what}");
     }
 }
