@@ -8,28 +8,27 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use bytemuck::bytes_of;
 use ipnet::{IpNet, Ipv4Net};
-use nix::sys::signal::Signal;
 use vipward_common::{Defence, Fence, Policy};
 use vipward_tests::{
     agent::{
         Agent, AgentOptions, NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip,
-        overwrite, start_agent, vip_status,
+        overwrite, vip_status,
     },
-    frames::{Arp, Mac},
+    frames::{
+        Arp, Mac, Message,
+        nd::{ADVERTISEMENT, ALL_NODES, ALL_ROUTERS, NONCE, SOLICITATION, SOURCE_MAC, TARGET_MAC},
+    },
     kit::{output_of, wait_until},
-    lan::{Frame, Nic, Wire},
+    lan::{Frame, Wire},
 };
 
 /// Number of rounds after a VIP was taken, the first one included.
 const ROUNDS: usize = 6;
-/// Longest delay of a frame on a busy machine.
-const LATE: Duration = Duration::from_secs(1);
 /// Time between two rounds: 1.1 s, less the possible delay of the
 /// first. It stays above Linux's lock time of 1 s.
 const ROUND_GAP: Range<Duration> = Duration::from_millis(1_050)..Duration::from_millis(2_100);
 /// Time between two refreshes of 2 s, a tenth more or less, with the same allowance.
 const REFRESH_GAP: Range<Duration> = Duration::from_millis(1_750)..Duration::from_millis(3_200);
-const MOVED: Mac = Mac([2, 0, 0, 0, 0, 0x42]);
 
 /// An announcement in both forms, as a client received it.
 #[derive(Debug)]
@@ -62,15 +61,6 @@ fn next_gratuitous(wire: &Wire, deadline: Instant) -> Result<Option<Frame>> {
 /// Returns the next announcement, which must come.
 fn expect_round(wire: &Wire) -> Result<Round> {
     next_round(wire, Instant::now() + PATIENCE)?.context("waited in vain for an announcement")
-}
-
-/// Waits for the rounds that follow the taking of a VIP. Later
-/// announcements are refreshes, which are far away.
-fn wait_out_the_rounds(wire: &Wire) -> Result<()> {
-    for _ in 0..ROUNDS {
-        expect_round(wire)?;
-    }
-    Ok(())
 }
 
 /// Fails if an announcement comes within a time in which two
@@ -106,30 +96,20 @@ fn a_vip_is_announced_at_once_then_five_times_more_and_then_refreshed() -> Resul
     Ok(())
 }
 
-/// A message of Neighbour Discovery about an IPv6 VIP, as it was received.
-#[derive(Debug, PartialEq, Eq)]
-struct Message {
-    kind: u8,
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
-    /// The type of the only option.
-    option: u8,
-}
+/// Kind, source, destination and type of the only option of a message of Neighbour Discovery.
+type Said = (u8, Ipv6Addr, Ipv6Addr, u8);
 
 /// Returns the messages of a host's MAC about an address, until there are `count` of them.
-fn messages_of(wire: &Wire, mac: Mac, about: Ipv6Addr, count: usize) -> Result<Vec<(SystemTime, Message)>> {
+fn messages_of(wire: &Wire, mac: Mac, about: Ipv6Addr, count: usize) -> Result<Vec<(SystemTime, Said)>> {
     let deadline = Instant::now() + PATIENCE;
     let mut messages = Vec::new();
     while messages.len() < count {
         let frame = wire.receive(deadline)?.with_context(|| format!("only {messages:?}"))?;
-        let bytes = &frame.bytes;
-        let address = |at: usize| Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?));
-        let is_about = bytes.len() == 86 && address(62) == Some(about) && matches!(bytes[54], 135 | 136);
-        if let Some((source, destination)) = address(22).zip(address(38)).filter(|_| is_about)
-            && bytes[6..12] == mac.0
+        if let Some(Message::Nd(nd)) = frame.message().filter(|message| message.eth_src() == mac)
+            && nd.target == about
+            && let [(option, _)] = nd.options[..]
         {
-            assert_eq!((bytes[79], bytes[21]), (1, 255), "one option, and the hop limit");
-            messages.push((frame.at, Message { kind: bytes[54], source, destination, option: bytes[78] }));
+            messages.push((frame.at, (nd.kind, nd.source, nd.destination, option)));
         }
     }
     Ok(messages)
@@ -154,17 +134,10 @@ fn an_ipv6_vip_is_probed_for_and_announced_to_all_nodes_and_routers_three_times(
     let _agent = scene.agent("{vips: [{address: '2001:db8::10'}], probe: {repeat: 10s}}")?;
 
     let group = "ff02::1:ff00:10".parse()?;
-    let probe = || Message { kind: 135, source: NOBODY, destination: group, option: 14 };
-    let announcement = |group: &str| -> Result<_> {
-        Ok(Message { kind: 136, source: VIP_6, destination: group.parse()?, option: 2 })
-    };
-    let round = || -> Result<_> { Ok([announcement("ff02::1")?, announcement("ff02::2")?]) };
+    let probe = (SOLICITATION, NOBODY, group, NONCE);
+    let round = [ALL_NODES, ALL_ROUTERS].map(|group| (ADVERTISEMENT, VIP_6, group, TARGET_MAC));
     // Three probes find the address free, and one follows the first announcement.
-    let mut expected: Vec<Message> = (0..3).map(|_| probe()).collect();
-    expected.extend(round()?);
-    expected.push(probe());
-    expected.extend(round()?);
-    expected.extend(round()?);
+    let expected = [&[probe; 3][..], &round, &[probe], &round, &round].concat();
     let heard = messages_of(&wire, NODE, VIP_6, expected.len())?;
     let (times, messages): (Vec<_>, Vec<_>) = heard.into_iter().unzip();
     assert_eq!(messages, expected);
@@ -175,23 +148,9 @@ fn an_ipv6_vip_is_probed_for_and_announced_to_all_nodes_and_routers_three_times(
     assert!(belief.contains(&NODE.to_string()), "{belief}");
 
     // A held VIP is asked for as a client asks: a rival answers to the node alone.
-    let (_, question) = messages_of(&wire, NODE, VIP_6, 1)?.remove(0);
-    assert_eq!((question.kind, question.destination, question.option), (135, group, 1));
-    assert!(question.source.is_unicast_link_local(), "{question:?}");
-    Ok(())
-}
-
-#[test]
-fn who_hears_the_first_announcement_can_ask_at_once() -> Result<()> {
-    let scene = Scene::new("map-first")?;
-    let wire = Wire::open(&scene.client, "eth0")?;
-    // `Scene::agent` does not work here: the probe comes before the agent logs that it runs.
-    let options = AgentOptions::new(scene.bpffs.pin_dir("node"));
-    let _agent = Agent::start(&scene.node, &format!("vips: [{{address: {VIP}}}]"), options)?;
-    let first = wire.expect_arp(PATIENCE, "the first announcement", Arp::is_gratuitous)?;
-    assert_eq!(first, Arp::gratuitous_request(NODE, VIP, Mac::ZERO));
-    let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
-    assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);
+    let (_, (kind, source, destination, option)) = messages_of(&wire, NODE, VIP_6, 1)?.remove(0);
+    assert_eq!((kind, destination, option), (SOLICITATION, group, SOURCE_MAC));
+    assert!(source.is_unicast_link_local(), "{source}");
     Ok(())
 }
 
@@ -222,63 +181,6 @@ fn a_client_inside_the_lock_time_switches_at_the_first_announcement() -> Result<
     let heard: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).filter(|arp| !is_probe(arp)).collect();
     assert_eq!(heard.first(), Some(&Arp::gratuitous_request(NODE, VIP, Mac::ZERO)));
     assert!(heard.len() <= 2, "one round was enough: {heard:?}");
-    Ok(())
-}
-
-#[test]
-fn it_is_announced_again_when_carrier_returns() -> Result<()> {
-    let scene = Scene::new("carrier")?;
-    let wire = Wire::open(&scene.client, "eth0")?;
-    let agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
-    wait_out_the_rounds(&wire)?;
-    scene.node.set_carrier("eth0", false)?;
-    wait_until(PATIENCE, "status to say that the carrier is lost", || {
-        Ok(agent.status()?["interfaces"][0]["carrier"] == false)
-    })?;
-    let back = SystemTime::now();
-    scene.node.set_carrier("eth0", true)?;
-    let rounds = [expect_round(&wire)?, expect_round(&wire)?];
-    assert!(rounds.iter().all(|round| (round.vip, round.mac) == (VIP, NODE)), "{rounds:?}");
-    // The kernel's link watcher reports carrier up to a second late.
-    let delay = rounds[0].at.duration_since(back)?;
-    assert!(delay < Duration::from_secs(1) + LATE, "announced {delay:?} after carrier returned");
-    Ok(())
-}
-
-#[test]
-fn it_is_announced_again_and_answered_anew_when_the_mac_changes() -> Result<()> {
-    let scene = Scene::new("new-mac")?;
-    let wire = Wire::open(&scene.client, "eth0")?;
-    let agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
-    assert_eq!(scene.client.resolve(VIP)?, NODE);
-    wait_out_the_rounds(&wire)?;
-    scene.node.set_mac("eth0", MOVED)?;
-    let round = expect_round(&wire)?;
-    assert_eq!((round.vip, round.mac), (VIP, MOVED));
-    wait_until(PATIENCE, "the client to follow", || Ok(belief(&scene.client, VIP)? == Some(MOVED)))?;
-    for request in [clients_request(VIP), clients_request(VIP).to(MOVED)] {
-        assert_eq!(answers_to(&wire, &request, ip(2))?, [request.answered_by(MOVED)]);
-    }
-    assert_eq!(vip_status(&agent, VIP, "eth0")?["mac"], MOVED.to_string());
-    assert_eq!(expect_round(&wire)?.mac, MOVED, "and so on");
-    Ok(())
-}
-
-#[test]
-fn what_lives_elsewhere_is_not_announced() -> Result<()> {
-    let scene = Scene::new("foreign")?;
-    let second = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(MOVED);
-    scene.lan.plug(&scene.node, second)?;
-    let wire = Wire::open(&scene.client, "eth0")?;
-    // The VIP is foreign on eth1, and the guarded address on both.
-    let config = format!("vips: [{{address: {VIP}}}, {{address: 192.0.2.20, mac: '{ROGUE}'}}]");
-    let _agent = scene.agent(&config)?;
-    // All VIPs of an interface are announced together. Several rounds
-    // show that no other announcement comes.
-    for _ in 0..3 {
-        let round = expect_round(&wire)?;
-        assert_eq!((round.vip, round.mac), (VIP, NODE));
-    }
     Ok(())
 }
 
@@ -318,81 +220,4 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() ->
     overwrite(&agent, "vips_v4", &key, &[0; 24])?;
     assert_eq!(vip_status(&agent, VIP, "eth0")?["role"], "foreign");
     assert_nothing_is_announced(&wire, "the entry is foreign")
-}
-
-#[test]
-fn an_agent_that_was_stopped_announces_nothing_late() -> Result<()> {
-    let scene = Scene::new("stopped")?;
-    let wire = Wire::open(&scene.client, "eth0")?;
-    let config = format!(
-        "{{vips: [{{address: {VIP}}}], fence: {{duration: 2s, policy: stop}}, announce: {{refresh: 2s}}}}"
-    );
-    let mut agent = scene.agent(&config)?;
-    expect_round(&wire)?;
-    agent.signal(Signal::SIGSTOP)?;
-    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
-    wire.drain()?;
-    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?, []);
-    // The overdue round leaves after the fence has moved, so its receivers get answers.
-    agent.signal(Signal::SIGCONT)?;
-    wire.expect_arp(PATIENCE, "the late round", Arp::is_gratuitous)?;
-    let answers = answers_to(&wire, &clients_request(VIP), ip(2))?;
-    assert_eq!(answers, [clients_request(VIP).answered_by(NODE)]);
-    Ok(())
-}
-
-#[test]
-fn an_agent_that_was_stopped_does_not_steal_a_vip_back() -> Result<()> {
-    let scene = Scene::new("stolen")?;
-    let wire = Wire::open(&scene.client, "eth0")?;
-    let config = format!(
-        "{{vips: [{{address: {VIP}}}], peers: ['{ROGUE}'], fence: {{duration: 2s, policy: hold}}, \
-         announce: {{refresh: 2s}}}}"
-    );
-    let mut agent = start_agent(&scene.node, &config, AgentOptions::new(scene.bpffs.pin_dir("node")))?;
-    assert_eq!(scene.client.resolve(VIP)?, NODE);
-    expect_round(&wire)?;
-    agent.signal(Signal::SIGSTOP)?;
-    wait_until(PATIENCE, "the fence to lapse", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
-    let peer = Wire::open(&scene.rogue, "eth0")?;
-    scene.rogue.add_address("eth0", Ipv4Net::new(VIP, 32)?)?;
-    peer.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
-    wait_until(PATIENCE, "the node to yield", || Ok(vip_status(&agent, VIP, "eth0")?["yielded"] == true))?;
-    wait_until(PATIENCE, "the client to follow", || Ok(belief(&scene.client, VIP)? == Some(ROGUE)))?;
-
-    // When the agent continues, rounds are long overdue.
-    wire.drain()?;
-    let seen = agent.logs()?.len();
-    agent.signal(Signal::SIGCONT)?;
-    agent.wait_for_log_after(seen, PATIENCE, "that it yielded", |line| {
-        line.has("cause", "yielded to a peer")
-    })?;
-    let heard = wire.drain()?;
-    assert!(heard.iter().filter_map(Frame::arp).all(|arp| arp.sha != NODE), "{heard:?}");
-    assert_nothing_is_announced(&wire, "it is the peer's")?;
-    assert_eq!(belief(&scene.client, VIP)?, Some(ROGUE));
-    Ok(())
-}
-
-#[test]
-fn an_agent_that_starts_again_announces_only_what_its_file_lists_by_then() -> Result<()> {
-    let scene = Scene::new("restarted")?;
-    let wire = Wire::open(&scene.client, "eth0")?;
-    let kept = ip(11);
-    let config = |vips: &str| format!("{{vips: [{vips}], fence: {{duration: 2s, policy: stop}}}}");
-    let both = config(&format!("{{address: {VIP}}}, {{address: {kept}}}"));
-    let mut agent = start_agent(&scene.node, &both, AgentOptions::new(scene.bpffs.pin_dir("node")))?;
-    expect_round(&wire)?;
-    agent.kill9()?;
-    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
-
-    // The pins still say that both are held. The file lists only one now.
-    agent.write_config(&config(&format!("{{address: {kept}}}")))?;
-    wire.drain()?;
-    agent.restart()?;
-    // The first round of either would leave at once, long before the second round of the kept VIP.
-    for _ in 0..2 {
-        assert_eq!(expect_round(&wire)?.vip, kept);
-    }
-    Ok(())
 }

@@ -135,67 +135,6 @@ fn the_configuration_in_the_help_is_one() -> Result<()> {
     Ok(())
 }
 
-/// Returns the output of `agent --check` for this file.
-fn checked(yaml: &str) -> Result<String> {
-    let directory = TempDir::new()?;
-    let file = directory.path().join("vipward.yaml");
-    fs::write(&file, yaml)?;
-    let mut check = vipward(&["agent", "--check", "--config"]);
-    check.arg(&file);
-    output_of(check)
-}
-
-#[test]
-fn what_check_prints_is_read_again_as_the_same_with_every_default() -> Result<()> {
-    let full = "node: n\ninterfaces: [eth0, 'ens*', 'lan[0-9]']\nvips:\n  - {address: 192.0.2.10, bind: lo}\n  \
-                - {address: 192.0.2.11, interface: 'eth?'}\n  - {address: 192.0.2.1, mac: '02-00-00-00-00-0A'}\n\
-                peers: ['02:00:00:00:0b:02', '02:00:00:00:0b:03']\nattach: native\n\
-                fence: {duration: 90s, heartbeat: 1500ms, policy: stop, hold_for: 2h 30m}\n\
-                announce: {refresh: 2m, rate: 50}\nshutdown: withdraw\n";
-    for yaml in ["vips: []\n", HOLDS_ONE, full] {
-        let effective = checked(yaml)?;
-        assert_eq!(checked(&effective)?, effective, "of {yaml}");
-        for key in [
-            "node:",
-            "vips:",
-            "attach:",
-            "duration:",
-            "heartbeat:",
-            "policy:",
-            "hold_for:",
-            "refresh:",
-            "shutdown:",
-        ] {
-            assert!(effective.contains(key), "{key} in: {effective}");
-        }
-    }
-    // It has every value of the file, and the defaults for the others.
-    let effective = checked(full)?;
-    for part in [
-        "node: \"n\"",
-        "192.0.2.11",
-        "lo",
-        "02:00:00:00:00:0a",
-        "native",
-        "1m 30s",
-        "1s 500ms",
-        "stop",
-        "2h 30m",
-        "2m",
-        "rate: 50",
-        "withdraw",
-    ] {
-        assert!(effective.contains(part), "{part} in: {effective}");
-    }
-    let defaults = checked("vips: []\n")?;
-    for part in
-        ["attach: auto", "duration: 3s", "policy: hold", "hold_for: 1h", "refresh: 1m", "shutdown: keep"]
-    {
-        assert!(defaults.contains(part), "{part} in: {defaults}");
-    }
-    Ok(())
-}
-
 #[test]
 fn check_needs_no_privileges_and_touches_nothing() -> Result<()> {
     let node = Node::start("check", HOLDS_ONE)?;

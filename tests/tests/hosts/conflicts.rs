@@ -4,7 +4,6 @@
 mod defending;
 mod flood;
 mod forged;
-mod probing;
 mod rivals;
 
 use std::net::Ipv4Addr;

@@ -9,6 +9,7 @@ mod lines;
 mod living;
 mod network;
 mod order;
+mod probing;
 mod program;
 mod world;
 mod yielding;

@@ -85,6 +85,10 @@ fn a_bad_address_is_named_with_its_place_and_the_way_out() {
             "vips: [{address: \"2001:db8::10/64\"}]",
             "1:18: `2001:db8::10/64` has a prefix length; a VIP is one address: leave `/…` out",
         ),
+        (
+            "vips: [{address: \"fe80::10%eth0\"}]",
+            "1:18: `fe80::10%eth0` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
+        ),
         ("vips: [{address: \"fe80::1\"}]", "1:18: fe80::1 is a link-local address, which cannot be a VIP"),
         ("vips: [{address: \"ff02::1\"}]", "1:18: ff02::1 is a multicast address, which cannot be a VIP"),
         ("vips: [{address: \"::1\"}]", "1:18: ::1 is a loopback address, which cannot be a VIP"),

@@ -373,6 +373,17 @@ fn a_holder_that_does_not_answer_is_named() {
 }
 
 #[test]
+fn an_answer_from_another_ethernet_source_says_so() {
+    for (source, expected) in [(A, None), (B, Some("02:00:00:00:00:0b"))] {
+        let mut asking = start(1);
+        asking.on_frame(&arp(OWN, source, OPER_REPLY, A, VIP, OWN, [0; 4]), at(1));
+        finish(&mut asking);
+        let report = Report::new(&asking, &interface(), &nothing());
+        assert_eq!(report.answers[0].ethernet_source.as_deref(), expected);
+    }
+}
+
+#[test]
 fn who_probes_is_about_to_use_the_address_unless_it_has_it() {
     let probe = |mac| arp(OWN, mac, 1, mac, [0; 4], MacAddr::ZERO, VIP);
     let mut asking = start(1);
@@ -384,6 +395,29 @@ fn who_probes_is_about_to_use_the_address_unless_it_has_it() {
     let report = Report::new(&asking, &interface(), &knows(Some((Role::Foreign, B)), &[]));
     let probing: Vec<_> = report.probing.iter().map(|prober| prober.mac.as_str()).collect();
     assert_eq!(probing, ["00:00:5e:00:01:33"]);
+}
+
+#[test]
+fn the_json_has_the_same_keys_whatever_is_found() {
+    let of_report = "address agent answers asked_from expected ifindex interface notes probing questions \
+                     timeout_seconds vendors_of verdict vlan";
+    let of_row = "announcements answered answering ethernet_source first latency mac order relation replies seen \
+                  silent_because vendor";
+    let keys = |value: &serde_json::Value| {
+        let mut keys: Vec<_> = value.as_object().expect("an object").keys().cloned().collect();
+        keys.sort();
+        keys.join(" ")
+    };
+    let held = knows(Some((Role::Held, OWN)), &[]);
+    for (answering, knows) in
+        [(&[][..], &nothing()), (&[A, B], &nothing()), (&[A], &held), (&[], &silent(held.clone()))]
+    {
+        let report = serde_json::to_value(report(answering, knows)).expect("JSON");
+        assert_eq!(keys(&report), of_report);
+        for row in report["answers"].as_array().expect("a list") {
+            assert_eq!(keys(row), of_row);
+        }
+    }
 }
 
 fn view() -> NetView {

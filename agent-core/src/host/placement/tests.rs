@@ -327,6 +327,7 @@ fn the_first_and_last_address_of_a_subnet_are_left_to_the_kernel() {
         ("10.0.0.255", problem("10.0.0.255 is the broadcast address of 10.0.0.0/24 on eth0"), 0),
         ("'2001:db8::'", problem("2001:db8:: is the address of all routers of 2001:db8::/64 on eth2"), 0),
         ("10.2.0.1", vec![], 3),
+        ("'2001:db8::ffff:ffff:ffff:ffff'", vec![], 3),
     ];
     for (address, expected, entries) in table {
         for mac in ["", ", mac: '02:00:00:00:00:99'"] {

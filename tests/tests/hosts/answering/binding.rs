@@ -10,7 +10,7 @@ use vipward_tests::{
     agent::{NODE, PATIENCE, Scene, answers_in, belief, request_of_client, wait_until_running},
     frames::{Family, Mac, Message},
     kit::{output_of, tools, wait_until},
-    lan::{Host, Wire},
+    lan::{Frame, Host, Wire},
 };
 
 /// Returns a configuration that binds these addresses to `lo`.
@@ -66,39 +66,13 @@ fn a_bound_vip_is_delivered_to_local_programs() -> Result<()> {
         assert_eq!(belief(&scene.client, vip)?, Some(NODE));
         // The program still answers, and once.
         assert_eq!(answerers(&scene, vip)?, [NODE]);
-    }
-    Ok(())
-}
-
-#[test]
-fn a_host_does_not_speak_from_an_address_that_is_bound() -> Result<()> {
-    for family in Family::BOTH {
-        let scene = Scene::new_in(family, "speak")?;
-        let _agent = scene.agent(&bound(&[family.vip()]))?;
+        // The host does not speak from an address that is bound.
         let source = scene.node.run(|| {
             let socket = UdpSocket::bind((family.unspecified(), 0))?;
             socket.connect((family.ip(1), 9))?;
             socket.local_addr()
         })?;
         assert_eq!(source.ip(), family.ip(2));
-    }
-    Ok(())
-}
-
-#[test]
-fn a_bind_ends_with_its_line_in_the_configuration() -> Result<()> {
-    for family in Family::BOTH {
-        let vip = family.vip();
-        let scene = Scene::new_in(family, "unbind")?;
-        let agent = scene.agent(&bound(&[vip]))?;
-        assert!(has(&scene.node, "lo", vip)?);
-        agent.write_config(&format!("vips: [{{address: '{vip}', bind: eth0}}]"))?;
-        wait_until(PATIENCE, "the bind to move", || {
-            Ok(has(&scene.node, "eth0", vip)? && !has(&scene.node, "lo", vip)?)
-        })?;
-        talk(&scene, vip)?;
-        agent.write_config(&format!("vips: [{{address: '{vip}'}}]"))?;
-        wait_until(PATIENCE, "the bind to end", || Ok(!has(&scene.node, "eth0", vip)?))?;
     }
     Ok(())
 }
@@ -115,6 +89,9 @@ fn withdrawing_unbinds_and_leaves_the_operators_own_addresses() -> Result<()> {
         assert!(!has(&scene.node, "lo", vip)?, "the VIP");
         assert!(has(&scene.node, "lo", family.ip(99))?, "an address that Vipward did not bind");
         assert_eq!(answerers(&scene, vip)?, []);
+        assert_eq!(agent.status()?["entries"], 0);
+        agent.restart()?;
+        wait_until(PATIENCE, "the VIP to be bound again", || has(&scene.node, "lo", vip))?;
     }
     Ok(())
 }
@@ -131,12 +108,23 @@ fn what_a_killed_agent_left_bound_is_removed_at_the_next_start() -> Result<()> {
 
         agent.write_config(&bound(&[kept]))?;
         let seen = agent.logs()?.len();
+        let wire = Wire::open_in(&scene.client, "eth0", family)?;
         agent.restart()?;
         wait_until_running(&mut agent, seen)?;
         assert!(!has(&scene.node, "lo", vip)?, "the left-over");
         assert!(has(&scene.node, "lo", kept)?, "what is configured still");
         assert_eq!(answerers(&scene, vip)?, []);
         assert_eq!(answerers(&scene, kept)?, [NODE]);
+        // The pins still said that both are held: the kept one is announced at once, without a probe.
+        let sent: Vec<_> = wire.drain()?.iter().filter_map(Frame::message).collect();
+        let first_about = |of: IpAddr| {
+            let of_node = sent.iter().filter(|message| message.sender() == NODE);
+            let mut unasked =
+                of_node.filter(|message| message.is_announcement() || message.asks_for().is_some());
+            unasked.find(|message| [message.asks_for(), message.answers_for()].contains(&Some(of)))
+        };
+        assert_eq!(first_about(vip), None);
+        assert!(first_about(kept).is_some_and(Message::is_announcement), "{sent:?}");
     }
     Ok(())
 }

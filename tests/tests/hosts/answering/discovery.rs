@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::{
     agent::{
-        Agent, CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, answers_in, counter, request_of_client,
-        send_datagram, vip_status,
+        Agent, CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, counter, request_of_client, send_datagram,
+        vip_status,
     },
     frames::{
         Family, Mac, Message,
@@ -96,28 +96,6 @@ fn wait_for_problem(agent: &mut Agent, part: &str) -> Result<LogLine> {
     agent.wait_for_log(PATIENCE, part, |line| {
         line.field("problem").and_then(Value::as_str).is_some_and(|problem| problem.contains(part))
     })
-}
-
-#[test]
-fn a_vip_has_any_spelling_in_the_file_and_one_everywhere_else() -> Result<()> {
-    let scene = Scene::new_in(SIX, "spelling")?;
-    let agent = scene.agent("vips: [{address: '2001:DB8:0:0::0010'}]")?;
-    assert_eq!(vip_status(&agent, SIX.vip(), "eth0")?["role"], "held");
-    assert_eq!(scene.client.resolve(SIX.vip())?, NODE);
-    Ok(())
-}
-
-#[test]
-fn the_first_address_of_a_subnet_is_no_vip_and_the_last_one_is() -> Result<()> {
-    let scene = Scene::new_in(SIX, "first")?;
-    let mut agent =
-        scene.agent("vips: [{address: '2001:db8::'}, {address: '2001:db8::ffff:ffff:ffff:ffff'}]")?;
-    wait_for_problem(&mut agent, "VIP 2001:db8:: is the address of all routers of 2001:db8::/64 on eth0")?;
-    let last: IpAddr = "2001:db8::ffff:ffff:ffff:ffff".parse()?;
-    assert_eq!(scene.client.resolve(last)?, NODE);
-    let wire = Wire::open_in(&scene.client, "eth0", SIX)?;
-    assert_eq!(answers_in(&wire, &request_of_client("2001:db8::".parse()?), SIX.ip(2))?, []);
-    Ok(())
 }
 
 #[test]

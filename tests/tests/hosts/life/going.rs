@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use vipward_tests::{
-    agent::{NODE, Node, PATIENCE, VIP, ip},
+    agent::{NODE, Node, PATIENCE, VIP},
     kit::{output_of, tools::bpftool, wait_until},
 };
 
@@ -22,37 +22,6 @@ fn assert_silent(node: &Node) -> Result<()> {
 /// Returns true if the VIP is on lo.
 fn bound(node: &Node) -> Result<bool> {
     Ok(node.host.namespace().addresses("lo")?.iter().any(|address| address.addr() == VIP))
-}
-
-#[test]
-fn an_agent_that_withdraws_is_silent_at_once_and_takes_its_addresses_away() -> Result<()> {
-    let yaml = "shutdown: withdraw\nvips: [{address: 192.0.2.10, bind: lo}, {address: 192.0.2.11}]\n";
-    let mut node = Node::start("withdraw", yaml)?;
-    node.wait_until_answered(VIP, NODE)?;
-    wait_until(PATIENCE, "the VIP on lo", || bound(&node))?;
-
-    assert_eq!(node.agent.terminate()?.code(), Some(0));
-    assert_silent(&node)?;
-    assert_eq!(node.ask(ip(11))?, None);
-    assert!(!bound(&node)?, "the VIP is not on lo any more");
-    assert_eq!(node.agent.status()?["entries"], 0);
-
-    node.restart_agent()?;
-    node.wait_until_answered(VIP, NODE)?;
-    assert!(bound(&node)?);
-    Ok(())
-}
-
-#[test]
-fn an_address_that_a_killed_agent_left_bound_is_removed_when_the_vip_is_no_longer_listed() -> Result<()> {
-    let mut node = Node::start("left-over", "vips: [{address: 192.0.2.10, bind: lo}]\n")?;
-    wait_until(PATIENCE, "the VIP on lo", || bound(&node))?;
-    node.agent.kill9()?;
-    node.write_config("vips: [{address: 192.0.2.11}]\n")?;
-    assert!(bound(&node)?, "a killed agent cannot remove it");
-    node.restart_agent()?;
-    assert!(!bound(&node)?);
-    Ok(())
 }
 
 #[test]

@@ -98,29 +98,6 @@ fn remove_entry(agent: &Agent, node: &Host) -> Result<()> {
 }
 
 #[test]
-fn a_vip_that_was_yielded_makes_a_standalone_agent_not_ready_and_is_not_without_holder() -> Result<()> {
-    let scene = Scene::new("yieldready")?;
-    let yaml = format!("{HOLDS_ONE}\npeers: [\"{ROGUE}\"]\nfence: {{duration: 1s}}");
-    let mut agent = scene.agent(&yaml)?;
-    let wire = Wire::open(&scene.rogue, "eth0")?;
-    agent.signal(Signal::SIGSTOP)?;
-    wait_for(PATIENCE, "the fence to lapse", || {
-        Ok((agent.status()?["fence"]["state"] == "held over").then_some(()))
-    })?;
-    wire.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
-    wait_until_heard(&wire, ip(2))?;
-    agent.signal(Signal::SIGCONT)?;
-    let what = format!("192.0.2.10 is not answered: the program gave way to {ROGUE}");
-    wait_for_page(&scene.node, "/readyz/vips", 503, &what)?;
-    assert_eq!(get(&scene.node, "/readyz/entries")?.status, 200, "one thing is wrong, and reported once");
-    let read = metrics(&scene.node)?;
-    assert_value(&read, "vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}", 0.0)?;
-    assert_value(&read, "vipward_vips_to_hold", 1.0)?;
-    // The peer has it.
-    assert_value(&read, "vipward_vips_without_holder", 0.0)
-}
-
-#[test]
 fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is_attached() -> Result<()> {
     const BOTH: &str = "attach: generic\ninterfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}]";
     const OCCUPIED: &str =

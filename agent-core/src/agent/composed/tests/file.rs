@@ -52,10 +52,17 @@ impl World {
 fn entries_come_before_the_fence_and_announcements_last() {
     // Description, the file, the pinned VIPs, what is written, and the announcement.
     type Row = (&'static str, &'static str, &'static [u8], &'static str, &'static [&'static str]);
-    let rows: [Row; 4] = [
+    let rows: [Row; 5] = [
         ("pinned", ONE, &[10], "write own 3 01, peer 09", &["announce 10 01 Taking(0)"]),
         ("new", ONE, &[], "write own 3 01, peer 09, 10 foreign ?", &[]),
         ("forced", FORCED, &[], "write own 3 01, peer 09, 10 held 01", &["announce 10 01 Taking(0)"]),
+        (
+            "forced, beside a guarded one",
+            "vips: [{address: 10.0.0.10, force: true}, {address: 10.0.0.11, mac: \"02:00:00:00:00:08\"}]\n",
+            &[],
+            "write own 3 01, peer 09, 11 foreign 08, 10 held 01",
+            &["announce 10 01 Taking(0)"],
+        ),
         ("not wanted", "vips: []\n", &[10], "write own 3 01, peer 09, no 10", &[]),
     ];
     for (what, text, pins, writes, announces) in rows {

@@ -41,19 +41,22 @@ impl Host {
 fn a_vip_waits_only_if_it_was_never_held_here_and_its_address_may_be_in_use() {
     type Change = fn(&mut Host);
     let same: Change = |_| {};
-    let rows: [(&str, Option<VipEntry>, Change, bool); 7] = [
+    let has_address: Change = |host| host.site.interface(ETH0).addresses.push(net());
+    let forced_beside_it: Change = |host| {
+        host.site.source.must_be_free = false;
+        host.site.interface(ETH0).addresses.push(net());
+    };
+    let held = Some(entry(Role::Held, HOLDER, 1));
+    let rows: [(&str, Option<VipEntry>, Change, bool); 9] = [
         ("it is new", None, same, true),
         ("it was guarded", Some(entry(Role::Foreign, PEER, 1)), same, true),
-        ("it is held", Some(entry(Role::Held, HOLDER, 1)), same, false),
+        ("it is held", held, same, false),
         ("it is handed over", Some(entry(Role::Handover, PEER, 1)), same, false),
         ("it was found free, or is forced", None, |host| host.site.source.must_be_free = false, false),
         ("probing is off", None, |host| host.configure(|it| it.probe.count = 0), false),
-        (
-            "another program has the address here",
-            None,
-            |host| host.site.interface(ETH0).addresses.push(net()),
-            true,
-        ),
+        ("another program has the address here", None, has_address, true),
+        ("another program has added the address of a held VIP", held, has_address, false),
+        ("it is forced, and another program has the address here", None, forced_beside_it, false),
     ];
     for (what, before, change, waits) in rows {
         let mut host = Host::new();
