@@ -27,11 +27,20 @@ use self::{
 use super::effect::{self, Effect};
 use crate::{
     base::{pattern::InterfacePattern, retrying::Writes, time::Monotonic},
-    host::placement::{Entry, Wanted},
+    config::{Config, OnYield, Shutdown},
+    host::{
+        attaching::Attach,
+        heartbeat,
+        placement::{Entry, Wanted},
+    },
     ownership::{self, Command, Engine, Found, Interlock, Said, Settings, StopReason},
     records::ServiceName,
     reports::moves::Moves,
-    segment::{conflict::Right, probing::Probed},
+    segment::{
+        announce,
+        conflict::{self, Right},
+        probing::{self, Probed},
+    },
     services::{self, Index},
 };
 
@@ -55,7 +64,7 @@ impl Assigned {
     }
 }
 
-/// How much is known.
+/// The progress of the first reading.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Stage {
     /// Some type has not been listed yet.
@@ -93,6 +102,29 @@ pub struct Cluster {
     stopping: Option<StopReason>,
     /// The effects of the present input.
     effects: Vec<Effect>,
+}
+
+/// Returns the configuration of a cluster's agent, with the default of each value that these settings do
+/// not have.
+pub fn config(settings: &Settings, announce: announce::Settings) -> Config {
+    Config {
+        node: settings.node.to_string(),
+        interfaces: Vec::new(),
+        vips: Vec::new(),
+        peers: Vec::new(),
+        attach: Attach::Auto,
+        fence: heartbeat::Settings {
+            duration: settings.lease,
+            heartbeat: settings.renewal,
+            policy: settings.policy,
+            hold_for: settings.hold_for,
+        },
+        announce,
+        probe: probing::Settings::DEFAULT,
+        conflicts: conflict::Settings::DEFAULT,
+        yields: OnYield::Ask,
+        shutdown: Shutdown::Keep,
+    }
 }
 
 impl Cluster {

@@ -24,7 +24,7 @@ use super::{
     segment::{self, Context, Segment, Settings},
     sight::Sight,
     source::Source,
-    work::{Queue, Then, Work},
+    work::{Queue, Then, Waiting, Work},
 };
 use crate::{
     base::time::Monotonic,
@@ -34,7 +34,7 @@ use crate::{
     records::Session,
 };
 
-/// What an agent begins with.
+/// The state and the settings at the start.
 pub struct Start {
     /// The configuration in force.
     pub config: Config,
@@ -116,7 +116,7 @@ impl Agent {
             Input::Result(outcome) => self.on_outcome(outcome, now),
         }
         self.go_on(now);
-        // What was found free is held by then.
+        // The VIPs whose addresses were found free are held by then.
         if self.is_idle()
             && let Source::File(file) = &mut self.source
         {
@@ -210,6 +210,13 @@ impl Agent {
         context((&self.view, &self.config, &self.stale), &self.source, now)
     }
 
+    /// Emits an effect whose result the work needs.
+    fn wait(&mut self, effect: Effect, waiting: Waiting) {
+        debug_assert!(self.work.waiting.is_none(), "{effect:?} overtakes {:?}", self.work.waiting);
+        self.effects.push(effect);
+        self.work.waiting = Some(waiting);
+    }
+
     fn log(&mut self, line: Line) {
         self.effects.push(Effect::Log(line));
     }
@@ -291,7 +298,7 @@ impl Agent {
             None if cluster.begins() => {
                 cluster.begin();
                 self.on_segment(segment::Input::Started, now);
-                self.work.next([Work::Reconcile { reclaim: false, is_first: false }, Work::Started]);
+                self.work.next([Work::RECONCILE, Work::Started]);
             }
             None => return self.with_cluster(|cluster| cluster.pass_probed(now)).unwrap_or(false),
         }
@@ -327,8 +334,7 @@ impl Agent {
             }
             cluster::Todo::StopProbing(vip) => self.on_segment(segment::Input::Unwanted(vip), now),
             cluster::Todo::NotAlone(session) => {
-                let reconcile = Work::Reconcile { reclaim: false, is_first: false };
-                self.work.next([reconcile, Work::NotAlone(session)]);
+                self.work.next([Work::RECONCILE, Work::NotAlone(session)]);
             }
             cluster::Todo::Stop(reason) => {
                 if reason == Some(StopReason::Uninstall) {

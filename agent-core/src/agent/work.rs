@@ -72,6 +72,11 @@ pub(super) enum Work {
     NotAlone(Session),
 }
 
+impl Work {
+    /// A round like most.
+    pub(super) const RECONCILE: Self = Self::Reconcile { reclaim: false, is_first: false };
+}
+
 /// What follows when the entries of some VIPs are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {

@@ -8,11 +8,9 @@ use vipward_core::{
         Agent, Input, Source, Start,
         cluster::{self, Cluster, Seen},
     },
-    config::{Config, OnYield, Shutdown},
-    host::{attaching::Attach, heartbeat},
     ownership::{Event, Settings, StopReason},
     records::ClaimState,
-    segment::{announce, conflict, probing},
+    segment::{announce, probing},
     services,
 };
 
@@ -106,7 +104,7 @@ impl World {
         let found = it.program.found();
         self.record.trace.line(now, names::node(node), || format!("starts, and finds {:?}", found.entries));
         let start = Start {
-            config: config(&settings),
+            config: cluster::config(&settings, announce::Settings { refresh: REFRESH, rate: 5_000 }),
             network,
             max_vips,
             yields_settled: it.program.fence().yields_settled,
@@ -365,28 +363,6 @@ impl World {
             let (life, events) = (it.life, std::mem::take(&mut it.ring).into());
             self.incoming(node, life, Input::Program(events));
         }
-    }
-}
-
-/// Returns the part of an agent's configuration that does not come from the cluster.
-fn config(settings: &Settings) -> Config {
-    Config {
-        node: settings.node.to_string(),
-        interfaces: Vec::new(),
-        vips: Vec::new(),
-        peers: Vec::new(),
-        attach: Attach::Auto,
-        fence: heartbeat::Settings {
-            duration: settings.lease,
-            heartbeat: settings.renewal,
-            policy: settings.policy,
-            hold_for: settings.hold_for,
-        },
-        announce: announce::Settings { refresh: REFRESH, rate: 5_000 },
-        probe: probing::Settings::DEFAULT,
-        conflicts: conflict::Settings::DEFAULT,
-        yields: OnYield::Ask,
-        shutdown: Shutdown::Keep,
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     services,
 };
 
-/// What the agent itself does about a step of the interlock.
+/// The part of a step of the interlock that the composed agent carries out.
 pub(in crate::agent) enum Todo {
     /// Write the entries of these VIPs.
     WriteEntries(BTreeSet<IpAddr>),

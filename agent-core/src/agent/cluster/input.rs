@@ -23,7 +23,7 @@ pub enum Input {
         /// The number of new claims to write at a time, by the API server's load.
         new_claims: usize,
     },
-    /// What a claim's object shows for people has changed. None: it shows nothing, or there is none.
+    /// The conditions of a claim's object have changed. None: it has none, or there is no object.
     Shows(IpAddr, Option<Box<Shows>>),
     /// Nodes have begun to write very many claims (true), or do so no longer.
     Crowded(bool),
@@ -138,7 +138,7 @@ pub enum Reply {
     },
 }
 
-/// What a claim's object shows for people.
+/// The conditions of a claim's object that nodes write.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shows {
     /// The conflict, in the words of a condition.

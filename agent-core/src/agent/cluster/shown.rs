@@ -1,4 +1,4 @@
-//! What has been logged, and what the claims show.
+//! Lines that were logged, and the conditions of claims.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What has been logged.
+/// Refusals and repairs that were logged.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) refusals: Refusals,

@@ -28,8 +28,7 @@ use crate::{
 
 impl Agent {
     pub(super) fn observe(&mut self, changed: Option<(Changed, Monotonic)>) {
-        self.effects.push(Effect::Observe);
-        self.work.waiting = Some(Waiting::Network(changed));
+        self.wait(Effect::Observe, Waiting::Network(changed));
     }
 
     pub(super) fn on_observed(
@@ -56,7 +55,7 @@ impl Agent {
         let mut work = Vec::new();
         if before.is_some() {
             if !self.is_settled(now) {
-                work.push(Work::Reconcile { reclaim: false, is_first: false });
+                work.push(Work::RECONCILE);
             }
             work.push(Work::Segments);
         }
@@ -89,10 +88,10 @@ impl Agent {
 
     /// Passes interfaces and addresses to the engine and to the Services.
     pub(super) fn report_interfaces(&mut self, now: Monotonic) {
+        let Some(cluster) = self.cluster() else { return };
         // The order says which interfaces of very many are reported.
         let attached: Vec<u32> = self.attachments.attached().map(|(ifindex, _)| ifindex).collect();
         let own = interfaces::node_interfaces(&self.view, &attached);
-        let Some(cluster) = self.cluster() else { return };
         let node = cluster.settings().node.clone();
         let network = HostNetwork::of(node, &self.view, &attached, self.name_servers.clone());
         self.with_cluster(|cluster| {
@@ -104,8 +103,7 @@ impl Agent {
     /// Begins to examine the answers, if that is due.
     pub(super) fn examine(&mut self, now: Monotonic) {
         if self.segment.is_started() && self.answers.is_open(now) {
-            self.effects.push(Effect::ReadFence);
-            self.work.waiting = Some(Waiting::Fence);
+            self.wait(Effect::ReadFence, Waiting::Fence);
         }
     }
 
@@ -134,8 +132,7 @@ impl Agent {
     fn examine_next(&mut self, mut examination: Box<Examination>, now: Monotonic) {
         while let Some(keys) = examination.next_part() {
             if !keys.is_empty() {
-                self.effects.push(Effect::ReadSeen(keys));
-                self.work.waiting = Some(Waiting::Seen(examination));
+                self.wait(Effect::ReadSeen(keys), Waiting::Seen(examination));
                 return;
             }
             self.examine_part(&mut examination, &BTreeMap::new(), now);
@@ -201,8 +198,7 @@ impl Agent {
             return;
         }
         if self.memberships.must_be_read(now) {
-            self.effects.push(Effect::ReadGroups);
-            self.work.waiting = Some(Waiting::Groups);
+            self.wait(Effect::ReadGroups, Waiting::Groups);
         } else {
             self.change_groups(None, now);
         }
@@ -216,8 +212,7 @@ impl Agent {
     pub(super) fn change_group(&mut self, until: Monotonic, then: Option<Box<Writing>>, now: Monotonic) {
         match self.memberships.next(self.source.is_known()) {
             Some(change) if now < until => {
-                self.effects.push(Effect::ChangeGroup(change));
-                self.work.waiting = Some(Waiting::Group { until, then });
+                self.wait(Effect::ChangeGroup(change), Waiting::Group { until, then });
                 return;
             }
             Some(_) => self.memberships.put_off(now),

@@ -99,14 +99,13 @@ impl Agent {
 
     /// Reads the number of yields.
     pub(super) fn read_yields(&mut self) {
-        self.effects.push(Effect::ReadYields);
-        self.work.waiting = Some(Waiting::Yields);
+        self.wait(Effect::ReadYields, Waiting::Yields);
     }
 
     fn on_yields(&mut self, yields: Result<u64, String>, now: Monotonic) {
         match yields {
             Ok(yields) if yields == self.host.yields_settled() => {}
-            Ok(_) => self.work.next([Work::Reconcile { reclaim: false, is_first: false }]),
+            Ok(_) => self.work.next([Work::RECONCILE]),
             Err(error) => {
                 self.log(Line::Unread(error));
                 self.host.try_again_soon(now);
@@ -116,8 +115,7 @@ impl Agent {
 
     /// Begins a full round. `reclaim` takes yielded VIPs back.
     pub(super) fn reconcile(&mut self, reclaim: bool, is_first: bool) {
-        self.effects.push(Effect::ReadMaps);
-        self.work.waiting = Some(Waiting::Maps { reclaim, is_first });
+        self.wait(Effect::ReadMaps, Waiting::Maps { reclaim, is_first });
     }
 
     fn on_maps(&mut self, maps: Result<Box<Maps>, String>, reclaim: bool, is_first: bool, now: Monotonic) {
@@ -146,8 +144,7 @@ impl Agent {
             ..Observed::default()
         };
         let placed = Placed { reclaim, is_first, yields, observed, placement, before, is_pinned };
-        self.effects.push(Effect::Prepare { attach, slots, binds: bound });
-        self.work.waiting = Some(Waiting::Prepared(Box::new(placed)));
+        self.wait(Effect::Prepare { attach, slots, binds: bound }, Waiting::Prepared(Box::new(placed)));
     }
 
     /// Handles that a full round could not begin. That does not end the agent, which would help no VIP.
@@ -212,8 +209,7 @@ impl Agent {
         if writing.done > 0 {
             self.beat_if_due(now);
         }
-        self.effects.push(Effect::Write(together));
-        self.work.waiting = Some(Waiting::Written(writing));
+        self.wait(Effect::Write(together), Waiting::Written(writing));
     }
 
     fn on_written(&mut self, mut writing: Box<Writing>, results: Vec<Result<(), Unwritten>>, now: Monotonic) {
@@ -338,8 +334,7 @@ impl Agent {
         self.answers.examine_some(vips.iter().copied());
         let attached = self.attached();
         let keys = attached.iter().flat_map(|ifindex| vips.iter().map(|vip| VipKey::new(*ifindex, *vip)));
-        self.effects.push(Effect::ReadEntries(keys.collect()));
-        self.work.waiting = Some(Waiting::Some(vips, then));
+        self.wait(Effect::ReadEntries(keys.collect()), Waiting::Some(vips, then));
     }
 
     fn on_some(
@@ -363,8 +358,10 @@ impl Agent {
             return self.on_records(Ok(BTreeMap::new()), placed, now);
         }
         let new = placed.placement.desired.entries.len();
-        self.effects.push(Effect::ReadRecords(self.host.slots_of_some(&placed.entries, new, self.max_vips)));
-        self.work.waiting = Some(Waiting::Records(Box::new(placed)));
+        self.wait(
+            Effect::ReadRecords(self.host.slots_of_some(&placed.entries, new, self.max_vips)),
+            Waiting::Records(Box::new(placed)),
+        );
     }
 
     fn on_records(
@@ -401,8 +398,7 @@ impl Agent {
     /// Begins to replace the known peers by those of the configuration.
     pub(super) fn reconcile_peers(&mut self) {
         self.host.unsettle();
-        self.effects.push(Effect::ReadMacs);
-        self.work.waiting = Some(Waiting::Macs);
+        self.wait(Effect::ReadMacs, Waiting::Macs);
     }
 
     fn on_macs(&mut self, macs: Result<Macs, String>, now: Monotonic) {

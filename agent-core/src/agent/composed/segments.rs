@@ -11,7 +11,7 @@ use crate::{
         input::{Changed, Listened},
         segment::{self, Input},
         source::Source,
-        work::Work,
+        work::{Waiting, Work},
     },
     base::time::Monotonic,
     host::net::NetView,
@@ -198,8 +198,7 @@ impl Agent {
     pub(super) fn read_members(&mut self, mut keys: Vec<VipKey>) {
         keys.retain(|key| key.addr.is_ipv6());
         if !keys.is_empty() {
-            self.effects.push(Effect::ReadEntries(keys.clone()));
-            self.work.waiting = Some(crate::agent::work::Waiting::Memberships(keys));
+            self.wait(Effect::ReadEntries(keys.clone()), Waiting::Memberships(keys));
         }
     }
 }

@@ -58,7 +58,7 @@ impl Agent {
         // Only a full reconciliation binds addresses.
         let is_bound = self.source.wanted_of(&self.config, &free).iter().any(|vip| vip.bind.is_some());
         let work = if is_bound {
-            Work::Reconcile { reclaim: false, is_first: false }
+            Work::RECONCILE
         } else {
             for vip in &free {
                 self.on_segment(Input::Decided(*vip), now);
@@ -84,7 +84,7 @@ impl Agent {
             Work::Some(taken, Then::Nothing)
         } else {
             // The source cannot place the VIPs yet.
-            Work::Reconcile { reclaim: false, is_first: false }
+            Work::RECONCILE
         };
         self.work.next([work, Work::TakenBack]);
     }
@@ -114,8 +114,7 @@ impl Agent {
 
     /// Begins to adopt the held entries.
     pub(super) fn adopt(&mut self) {
-        self.effects.push(Effect::ReadHeld);
-        self.work.waiting = Some(Waiting::Held);
+        self.wait(Effect::ReadHeld, Waiting::Held);
     }
 
     pub(super) fn on_held(&mut self, held: Result<Vec<(VipKey, MacAddr)>, String>, now: Monotonic) {

@@ -11,7 +11,7 @@ use vipward_common::{Fence, MacAddr, Policy, Role};
 use vipward_core::{
     agent::{Input, Source, cluster},
     base::time::Monotonic,
-    config::{Config, OnYield, Shutdown},
+    config::Config,
     host::heartbeat,
     ownership::{Event, Found, FoundEntry, Settings, StopReason},
     records::Session,
@@ -100,28 +100,6 @@ fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, Run
     Ok(settings)
 }
 
-/// Returns the part of a configuration that does not come from the cluster.
-fn host_config(args: &KubernetesArgs, settings: &Settings) -> Config {
-    Config {
-        node: settings.node.to_string(),
-        interfaces: args.interfaces.clone(),
-        vips: Vec::new(),
-        peers: Vec::new(),
-        attach: args.attach.into(),
-        fence: heartbeat::Settings {
-            duration: settings.lease,
-            heartbeat: settings.renewal,
-            policy: settings.policy,
-            hold_for: settings.hold_for,
-        },
-        announce: announce::Settings { refresh: args.announce_refresh, rate: args.announce_rate },
-        probe: args.probing.settings(),
-        conflicts: args.conflicts.settings(),
-        yields: OnYield::Ask,
-        shutdown: Shutdown::Keep,
-    }
-}
-
 async fn start(
     args: &KubernetesArgs,
     loader: Loader,
@@ -148,7 +126,14 @@ async fn start(
     let (reader, seen) = Reader::start(&kube, &[&resources, of_wire].concat(), reading)?;
     let (requests, replies) = Requests::start(&kube, Statuses::AfterClaims)?;
     let l2_statuses = if metallb { Some(L2Statuses::start(&kube)?) } else { None };
-    let config = host_config(args, &settings);
+    let announce = announce::Settings { refresh: args.announce_refresh, rate: args.announce_rate };
+    let config = Config {
+        interfaces: args.interfaces.clone(),
+        attach: args.attach.into(),
+        probe: args.probing.settings(),
+        conflicts: args.conflicts.settings(),
+        ..cluster::config(&settings, announce)
+    };
     let never = Fence {
         deadline_ns: 0,
         hold_until_ns: 0,

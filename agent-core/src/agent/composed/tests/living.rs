@@ -11,9 +11,7 @@ use super::{
     *,
 };
 use crate::{
-    agent::cluster::{Input as News, Seen},
-    config::{OnYield, Shutdown},
-    host::{attaching::Attach, heartbeat},
+    agent::cluster::{self, Input as News, Seen},
     liveness::Scale,
     ownership::{Event, Found, FoundEntry, Settings},
     records::{KeyId, LeaseRecord, Mode, NodeName, Offer, Wid},
@@ -40,27 +38,6 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-fn config(settings: &Settings) -> Config {
-    Config {
-        node: settings.node.to_string(),
-        interfaces: Vec::new(),
-        vips: Vec::new(),
-        peers: Vec::new(),
-        attach: Attach::Auto,
-        fence: heartbeat::Settings {
-            duration: settings.lease,
-            heartbeat: settings.renewal,
-            policy: settings.policy,
-            hold_for: settings.hold_for,
-        },
-        announce: SETTINGS.announce,
-        probe: SETTINGS.probe,
-        conflicts: SETTINGS.conflicts,
-        yields: OnYield::Ask,
-        shutdown: Shutdown::Keep,
-    }
-}
-
 impl World {
     /// Returns a node a of a cluster that has not begun. It has these VIPs pinned as held, in its first
     /// session, and its fence is valid.
@@ -76,7 +53,7 @@ impl World {
         let services = services::Agent::alone(services::Settings::default());
         let cluster = Cluster::start(settings.clone(), found, services, true, BEGIN);
         let mut world = Self::new(|network| Start {
-            config: config(settings),
+            config: cluster::config(settings, SETTINGS.announce),
             network,
             max_vips: 8,
             yields_settled: 0,
