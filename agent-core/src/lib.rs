@@ -13,6 +13,7 @@
 //! - [`ownership`]: the node that holds a VIP.
 //! - [`reports`]: the log lines, Events and notes on objects that are written, and how often.
 //! - [`agent`]: parts of the agent, each composed of machines: inputs go in, effects come out.
+//! - [`controller`]: the controller, likewise.
 //! - [`diagnosis`]: the state of a host or cluster, what is wrong, and what to do.
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@
 pub mod agent;
 pub mod base;
 pub mod config;
+pub mod controller;
 pub mod diagnosis;
 pub mod host;
 pub mod liveness;

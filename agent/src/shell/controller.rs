@@ -4,17 +4,10 @@
 //! One task decides. A candidate that does not lead reads and writes nothing but the Lease. A leader
 //! that has lost the Lease ends, and its Pod begins anew as a candidate.
 
-mod failures;
 mod pages;
 mod telling;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use nix::unistd::gethostname;
 use tokio::{
@@ -26,14 +19,14 @@ use tokio::{
 use tracing::{info, warn};
 use vipward_core::{
     agent::cluster::Seen as Read,
-    base::{retrying::Writes, time::Monotonic},
+    base::time::Monotonic,
+    controller::{Controller, Effect, Input, Line, Now, Reply as Told, Reserved},
     ownership::Outcome,
-    pools::{self, Expected, Pool},
-    records::{ClaimRecord, NodeName, PoolKind, Reservation, ServiceName},
-    services::{self, Controller, ControllerCommand, Event, Problem},
+    pools::{self, Pool, ReservationWrite},
+    records::{NodeName, PoolKind},
 };
 
-use self::{failures::Failures, pages::Board, telling::Telling};
+use self::{pages::Board, telling::Telling};
 use super::{
     kernel::clock,
     kube::{
@@ -43,19 +36,15 @@ use super::{
     logging::causes::chain,
     pages::{
         PagesError,
-        metrics::{LeaseMetrics, Reserved},
+        metrics::{LeaseMetrics, Reserved as Counted},
     },
 };
 use crate::cli::ControllerArgs;
 
-/// Number of readings that are taken in before anything is written.
+/// Number of readings or replies that are passed on together.
 const BATCH: usize = 256;
-/// The time between two writes of a pool's status, and the longest time without a look at the clock.
-const PACE: Duration = Duration::from_secs(1);
 /// The time between two attempts to create the Secret with the key of wire failover.
 const SECRET_PACE: Duration = Duration::from_mins(1);
-/// How often the time until the next attempt of a reservation is doubled: up to a minute.
-const MOST_DOUBLED: u32 = 6;
 /// The part of the lease after which the leader renews it.
 const RENEWALS: u32 = 5;
 
@@ -84,6 +73,11 @@ fn system(operation: &'static str) -> impl FnOnce(io::Error) -> ControllerError 
 fn now() -> Result<Monotonic, ControllerError> {
     let now_ns = clock::monotonic_ns().map_err(io::Error::from).map_err(system("read the clock"))?;
     Ok(Monotonic::from_nanos(now_ns))
+}
+
+/// Returns the time of both clocks.
+fn times() -> Result<Now, ControllerError> {
+    Ok(Now { at: now()?, unix_seconds: clock::unix_seconds() })
 }
 
 /// Runs until SIGTERM or SIGINT, or until another controller leads.
@@ -166,28 +160,20 @@ async fn keep_wire_secret(kube: Kube) {
     }
 }
 
-/// What the leader knows, and what it has under way.
+/// The controller that leads, and the open objects that it reads and writes with.
 struct Leader {
+    controller: Controller,
     kube: Kube,
-    services: Controller,
     seen: mpsc::Receiver<Seen>,
     reader: Reader,
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
-    statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
     pools: PoolStatuses,
     telling: Telling,
-    listed: BTreeSet<Resource>,
-    /// True if every type that was read at the start has been listed.
-    synced: bool,
+    /// The types that are read.
     resources: Vec<Resource>,
-    /// The second that the pools were told last.
-    told: i64,
-    /// Reservations that the API server did not answer for, with the time of the next attempt.
-    again: BTreeMap<Monotonic, Vec<pools::ReservationWrite>>,
-    failures: Failures,
-    /// The time at which an address was chosen for a Service whose status does not name it yet.
-    asked: BTreeMap<ServiceName, Monotonic>,
+    /// Types that have been listed at least once.
+    listed: BTreeSet<Resource>,
     board: Arc<Board>,
 }
 
@@ -217,21 +203,15 @@ impl Leader {
             );
         }
         Ok(Self {
-            services: Controller::start(settings),
+            controller: Controller::start(settings, times()?),
             seen,
             reader,
             requests,
             replies,
-            statuses: Writes::default(),
             pools: PoolStatuses::start(kube)?,
             telling: Telling::start(kube, now()?)?,
-            listed: BTreeSet::new(),
-            synced: false,
             resources,
-            told: 0,
-            again: BTreeMap::new(),
-            failures: Failures::default(),
-            asked: BTreeMap::new(),
+            listed: BTreeSet::new(),
             board,
             kube: kube.clone(),
         })
@@ -242,19 +222,20 @@ impl Leader {
         let mut renew = Instant::now() + lease / RENEWALS;
         loop {
             self.board.round();
-            if !candidate.leads(now()?) {
+            let at = now()?;
+            if !candidate.leads(at) {
                 return Err(ControllerError::Deposed);
             }
-            let at = now()?;
-            let deadlines = [self.services.index().next_deadline(), self.statuses.next_deadline()];
-            let due = deadlines.into_iter().flatten().fold(at + PACE, Monotonic::min);
-            let wake = renew.min(Instant::now() + due.saturating_since(at));
-            tokio::select! {
-                () = sleep_until(wake) => {}
+            let due = self.controller.next_deadline().saturating_since(at);
+            let input = tokio::select! {
+                () = sleep_until(renew.min(Instant::now() + due)) => Input::Deadline,
                 Some(seen) = self.seen.recv() => self.on_seen(seen)?,
                 Some(reply) = self.replies.recv() => self.on_replies(reply)?,
-                outcome = self.telling.event_written() => self.telling.bulletin.on_event_written(outcome, now()?),
-            }
+                outcome = self.telling.event_written() => {
+                    self.telling.bulletin.on_event_written(outcome, now()?);
+                    Input::Deadline
+                }
+            };
             if renew <= Instant::now() {
                 // A renewal that fails is tried again while the lease lasts.
                 let ran = candidate.run_for_it(now()?).await;
@@ -264,244 +245,153 @@ impl Leader {
                 }
                 renew = Instant::now() + lease / RENEWALS;
             }
-            self.on_time()?;
-        }
-    }
-
-    /// Takes in the waiting readings.
-    fn on_seen(&mut self, first: Seen) -> Result<(), ControllerError> {
-        let mut next = Some(first);
-        for _ in 0..BATCH {
-            let Some(seen) = next else { break };
-            match &seen {
-                Seen::Synced(resource) => self.on_listed(*resource)?,
-                Seen::Unreadable { resource, error } => {
-                    warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
-                }
-                Seen::Readable { resource } => info!(%resource, "read from the API server again"),
-                Seen::L2Advertisement(record, object) => self.telling.advertisement(record, object, now()?),
-                Seen::Unserved(object) => self.telling.unserved(object, now()?),
-                Seen::UnservedGone { of, name } => self.telling.gone(*of, name),
-                Seen::L2AdvertisementGone(name) => self.telling.gone(MetalLb::L2Advertisements, name),
-                Seen::PoolGone(pool) => {
-                    if let (PoolKind::IpAddressPool, name) = PoolKind::of(pool) {
-                        self.telling.gone(MetalLb::IpAddressPools, name);
-                    }
-                }
-                _ => {}
+            let now = times()?;
+            for effect in self.controller.on(input, now) {
+                self.carry_out(effect, now.at);
             }
-            if let Some(event) = seen.into_read().and_then(Read::into_served) {
-                self.decide(event)?;
-            }
-            next = self.seen.try_recv().ok();
+            self.telling.on_time(self.controller.index(), now.at);
         }
-        Ok(())
     }
 
-    fn on_listed(&mut self, resource: Resource) -> Result<(), ControllerError> {
-        self.listed.insert(resource);
-        if resource == Resource::EndpointSlices {
-            self.decide(Event::SlicesListed)?;
-        }
-        if !self.synced {
-            self.board.leads(unlisted(&self.resources, &self.listed));
-            self.synced = self.listed.len() == self.resources.len();
-        }
-        if !self.synced {
-            return Ok(());
-        }
-        self.decide_pools(pools::Event::Time(clock::unix_seconds()))?;
-        self.decide(Event::Synced)
-    }
-
-    fn on_replies(&mut self, first: Reply) -> Result<(), ControllerError> {
-        let mut next = Some(first);
-        for _ in 0..BATCH {
-            let Some(reply) = next else { break };
-            match reply {
-                Reply::Ingress { service, result } => {
-                    self.statuses.on_result(&service, result.is_ok(), fastrand::f64(), now()?);
-                    self.telling.bulletin.ingress(&service, &result, now()?);
-                    if result.is_ok()
-                        && let Some(since) = self.asked.remove(&service)
-                    {
-                        self.board.metrics.assigned(now()?.saturating_since(since));
-                    }
-                }
-                Reply::Reserved { write, outcome, found } => self.on_reserved(*write, outcome, found)?,
-                // The controller holds no VIP.
-                Reply::Ownership(_) | Reply::Shown { .. } => {}
-            }
-            next = self.replies.try_recv().ok();
-        }
-        Ok(())
-    }
-
-    fn on_reserved(
-        &mut self,
-        write: pools::ReservationWrite,
-        outcome: Outcome<Option<Box<ClaimRecord>>>,
-        found: Option<Found>,
-    ) -> Result<(), ControllerError> {
-        let vip = write.vip;
-        // The watch may have told newer news already.
-        let latest = self.kube.claim_version(vip);
-        let learn = |record: Option<Box<ClaimRecord>>| match record {
-            Some(record) if latest.as_ref() == Some(&record.version) => Read::claim(*record).into_served(),
-            None if latest.is_none() => Some(Event::ClaimGone(vip)),
-            Some(_) | None => None,
-        };
-        self.board.metrics.reserved(match &outcome {
-            Outcome::Done(_) if write.reservation.is_some() => Reserved::Ok,
-            Outcome::Done(_) => Reserved::Freed,
-            Outcome::Conflict | Outcome::Missing => Reserved::Conflict,
-            Outcome::Refused(_) => Reserved::Refused,
-            Outcome::Unknown => Reserved::Unknown,
-        });
-        let known = match (outcome, found) {
-            (Outcome::Done(record), _) | (_, Some(Found(record))) => learn(record),
-            (outcome, None) => {
-                let problem = match (&outcome, &write.reservation) {
-                    (Outcome::Refused(why), Some(reservation)) => {
-                        let problem = Problem::NotReserved { vip, why: Arc::clone(why) };
-                        Some((reservation.service.clone(), problem))
-                    }
-                    _ => None,
-                };
-                let noted = self.failures.note(vip, problem);
-                if noted.times == 0 {
-                    self.telling.unreserved(vip, &outcome, now()?);
-                }
-                if let Some((service, problem)) = noted.over {
-                    self.telling.bulletin.end(&service, &problem, now()?);
-                }
-                if let Some((service, problem)) = noted.begins {
-                    self.telling.bulletin.begin(service, problem, now()?);
-                }
-                let pause = PACE * 2_u32.pow(noted.times.min(MOST_DOUBLED));
-                self.again.entry(now()? + pause).or_default().push(write);
-                return self.decide_pools(pools::Event::Failed(vip));
-            }
-        };
-        if let Some(failed) = self.failures.end(vip) {
-            self.telling.reserved(vip, now()?);
-            if let Some((service, problem)) = failed.told {
-                self.telling.bulletin.end(&service, &problem, now()?);
-            }
-        }
-        if let Some(event) = known {
-            self.decide(event)?;
-        }
-        self.decide_pools(pools::Event::Answered(vip))
-    }
-
-    fn decide(&mut self, event: Event) -> Result<(), ControllerError> {
-        let commands = self.services.on_event(event);
-        self.carry_out(commands)
-    }
-
-    fn decide_pools(&mut self, event: pools::Event) -> Result<(), ControllerError> {
-        let commands = self.services.on_pools(event);
-        self.carry_out(commands)
-    }
-
-    fn carry_out(&mut self, commands: Vec<ControllerCommand>) -> Result<(), ControllerError> {
+    /// Returns the input that follows from a reading, and from what waits behind it.
+    fn on_seen(&mut self, first: Seen) -> Result<Input, ControllerError> {
         let now = now()?;
-        for command in commands {
-            match command {
-                ControllerCommand::Reserve(write) => self.reserve(write, now),
-                ControllerCommand::Serve(command) => self.serve(command, now),
-            }
+        let (mut read, mut taken, mut next) = (Vec::new(), 0, Some(first));
+        while let Some(seen) = next {
+            self.tell(&seen, now);
+            read.extend(match seen {
+                Seen::Synced(resource) => Some(self.on_listed(resource)),
+                seen => seen.into_read(),
+            });
+            taken += 1;
+            next = if taken < BATCH { self.seen.try_recv().ok() } else { None };
         }
-        self.write_statuses_due(now);
-        Ok(())
+        Ok(Input::Seen(read))
     }
 
-    /// Has the reservation of an address written.
-    fn reserve(&mut self, write: pools::ReservationWrite, now: Monotonic) {
-        match (&write.reservation, &write.expected) {
-            // A status that has the address already is not written.
-            (Some(Reservation { service, kept: None, .. }), _)
-                if !self.services.index().has_in_status(service, write.vip) =>
-            {
-                self.asked.entry(service.clone()).or_insert(now);
+    /// Reports what a reading says to people alone.
+    fn tell(&mut self, seen: &Seen, now: Monotonic) {
+        match seen {
+            Seen::Unreadable { resource, error } => {
+                warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
             }
-            (_, Expected::Present(Some(Reservation { service, .. }))) => {
-                self.asked.remove(service);
+            Seen::Readable { resource } => info!(%resource, "read from the API server again"),
+            Seen::L2Advertisement(record, object) => self.telling.advertisement(record, object, now),
+            Seen::Unserved(object) => self.telling.unserved(object, now),
+            Seen::UnservedGone { of, name } => self.telling.gone(*of, name),
+            Seen::L2AdvertisementGone(name) => self.telling.gone(MetalLb::L2Advertisements, name),
+            Seen::PoolGone(pool) => {
+                if let (PoolKind::IpAddressPool, name) = PoolKind::of(pool) {
+                    self.telling.gone(MetalLb::IpAddressPools, name);
+                }
             }
-            (_, Expected::Present(None) | Expected::Absent) => {}
+            Seen::Synced(_)
+            | Seen::Lease(_)
+            | Seen::LeaseGone(_)
+            | Seen::Claim(_)
+            | Seen::ClaimGone(_)
+            | Seen::Node { .. }
+            | Seen::NodeGone(_)
+            | Seen::Namespace { .. }
+            | Seen::NamespaceGone(_)
+            | Seen::ServiceCidr { .. }
+            | Seen::ApiServers { .. }
+            | Seen::Service(_)
+            | Seen::ServiceGone(_)
+            | Seen::Slice(_)
+            | Seen::SliceGone { .. }
+            | Seen::Pool(_)
+            | Seen::Advertised(_)
+            | Seen::WireKeys { .. } => {}
         }
-        self.requests.reserve(write);
     }
 
-    fn serve(&mut self, command: services::Command, now: Monotonic) {
-        match command {
-            services::Command::ListSlices { service } => {
+    fn on_listed(&mut self, resource: Resource) -> Read {
+        self.listed.insert(resource);
+        let unlisted = unlisted(&self.resources, &self.listed);
+        let all = unlisted.is_none();
+        if !self.controller.is_synced() {
+            self.board.leads(unlisted);
+        }
+        Read::Listed { slices: resource == Resource::EndpointSlices, all }
+    }
+
+    /// Returns the input that follows from a reply, and from what waits behind it.
+    fn on_replies(&mut self, first: Reply) -> Result<Input, ControllerError> {
+        let now = now()?;
+        let (mut replies, mut next) = (Vec::new(), Some(first));
+        while let Some(reply) = next {
+            replies.extend(self.on_reply(reply, now));
+            next = if replies.len() < BATCH { self.replies.try_recv().ok() } else { None };
+        }
+        Ok(Input::Replies(replies))
+    }
+
+    fn on_reply(&mut self, reply: Reply, now: Monotonic) -> Option<Told> {
+        match reply {
+            Reply::Ingress { service, result } => {
+                self.telling.bulletin.ingress(&service, &result, now);
+                Some(Told::Status { service, done: result.is_ok(), jitter: fastrand::f64() })
+            }
+            Reply::Reserved { write, outcome, found } => {
+                self.board.metrics.reserved(counted(&write, &outcome));
+                let found = found.map(|Found(object)| object);
+                let latest = self.kube.claim_version(write.vip);
+                Some(Told::Reserved(write, Reserved::of(outcome, found, latest.as_ref())))
+            }
+            // The controller holds no VIP.
+            Reply::Ownership(_) | Reply::Shown { .. } => None,
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, now: Monotonic) {
+        match effect {
+            Effect::Reserve(write) => self.requests.reserve(write),
+            Effect::WriteStatus { service, addresses: Some(addresses), from_metallb } => {
+                self.requests.write_ingress(service, addresses, from_metallb);
+            }
+            Effect::WriteStatus { service, addresses: None, from_metallb } => {
+                self.requests.clear_ingress(service, from_metallb);
+            }
+            Effect::ListSlices(service) => {
                 info!(%service, "a Service needs the EndpointSlices; they are read from now on");
                 self.resources.push(Resource::EndpointSlices);
                 self.reader.read(Resource::EndpointSlices);
             }
-            // The agents decide who holds a VIP.
-            services::Command::Demand(..) => {}
-            services::Command::WriteIngress { service, addresses } => {
-                self.statuses.begin(service, Some(addresses), now);
-            }
-            services::Command::ClearIngress { service } => self.statuses.begin(service, None, now),
-            services::Command::LeaveIngress { service } => {
-                self.statuses.leave(&service);
-                self.telling.bulletin.ingress_left(&service);
-            }
-            services::Command::Report { service, problem } => {
-                self.telling.bulletin.begin(service, problem, now);
-            }
-            services::Command::ProblemOver { service, problem } => {
-                self.telling.bulletin.end(&service, &problem, now);
-            }
+            Effect::Problem(service, problem) => self.telling.bulletin.begin(service, problem, now),
+            Effect::ProblemOver(service, problem) => self.telling.bulletin.end(&service, &problem, now),
+            Effect::LeaveStatus(service) => self.telling.bulletin.ingress_left(&service),
+            Effect::Assigned(lasted) => self.board.metrics.assigned(lasted),
+            Effect::ShowPools => self.show_pools(now),
+            Effect::Log(Line::Refused(vip, why)) => self.telling.unreserved(vip, Some(&why), now),
+            Effect::Log(Line::Unknown(vip)) => self.telling.unreserved(vip, None, now),
+            Effect::Log(Line::Reserved(vip)) => self.telling.reserved(vip, now),
         }
     }
 
-    fn write_statuses_due(&mut self, now: Monotonic) {
-        for (service, addresses) in self.statuses.due(now) {
-            let from_metallb = self.services.index().is_from_metallb(&service);
-            match addresses {
-                Some(addresses) => self.requests.write_ingress(service, addresses, from_metallb),
-                None => self.requests.clear_ingress(service, from_metallb),
+    /// Shows the pools in their statuses, to people, and in `/metrics`.
+    fn show_pools(&mut self, now: Monotonic) {
+        let metallb = !self.kube.metallb_namespace().is_empty();
+        let allocator = self.controller.allocator();
+        self.pools.show(allocator);
+        self.telling.pools(allocator, now);
+        let name = |pool: &Pool| Arc::clone(&pool.record.name);
+        self.board.show(|snapshot| {
+            snapshot.pools = allocator.pools().map(|(pool, state)| (name(pool), state.counts)).collect();
+            if metallb {
+                snapshot.metallb = pools::metallb_metrics(allocator);
             }
-        }
+            snapshot.lacking = Some(self.controller.index().lacking());
+        });
     }
+}
 
-    /// Does what is due by the clock.
-    fn on_time(&mut self) -> Result<(), ControllerError> {
-        let (at, seconds) = (now()?, clock::unix_seconds());
-        let later = self.again.split_off(&(at + Duration::from_nanos(1)));
-        for write in std::mem::replace(&mut self.again, later).into_values().flatten() {
-            self.requests.reserve(write);
-        }
-        // What is kept for a time is kept from now on.
-        let is_another_second = std::mem::replace(&mut self.told, seconds) != seconds;
-        if is_another_second {
-            self.decide_pools(pools::Event::Time(seconds))?;
-        }
-        if self.services.index().next_deadline().is_some_and(|deadline| deadline <= at) {
-            let commands = self.services.on_time(at);
-            self.carry_out(commands)?;
-        }
-        self.write_statuses_due(at);
-        self.telling.on_time(self.services.index(), at);
-        if is_another_second && self.synced {
-            let metallb = !self.kube.metallb_namespace().is_empty();
-            let allocator = self.services.allocator();
-            self.pools.show(allocator);
-            self.telling.pools(allocator, at);
-            let name = |pool: &Pool| Arc::clone(&pool.record.name);
-            self.board.show(|snapshot| {
-                snapshot.pools = allocator.pools().map(|(pool, state)| (name(pool), state.counts)).collect();
-                if metallb {
-                    snapshot.metallb = pools::metallb_metrics(allocator);
-                }
-                snapshot.lacking = Some(self.services.index().lacking());
-            });
-        }
-        Ok(())
+fn counted<T>(write: &ReservationWrite, outcome: &Outcome<T>) -> Counted {
+    match outcome {
+        Outcome::Done(_) if write.reservation.is_some() => Counted::Ok,
+        Outcome::Done(_) => Counted::Freed,
+        Outcome::Conflict | Outcome::Missing => Counted::Conflict,
+        Outcome::Refused(_) => Counted::Refused,
+        Outcome::Unknown => Counted::Unknown,
     }
 }

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use tracing::{info, warn};
 use vipward_core::{
     base::time::Monotonic,
-    ownership,
     pools::{Allocator, L2Advertisement, L2AdvertisementRecord},
     records::PoolKind,
     reports::outbox::{ForeignObject, Message, Outcome},
@@ -107,11 +106,11 @@ impl Telling {
         self.foreign.remove(&of.object(&self.metallb, name, ""));
     }
 
-    /// Logs that a reservation has failed.
-    pub(super) fn unreserved<T>(&mut self, vip: IpAddr, outcome: &ownership::Outcome<T>, now: Monotonic) {
-        if let ownership::Outcome::Refused(why) = outcome {
+    /// Logs that a reservation was refused for this reason, or with none that its outcome is unknown.
+    pub(super) fn unreserved(&mut self, vip: IpAddr, why: Option<&str>, now: Monotonic) {
+        if let Some(why) = why {
             if self.bulletin.admits(Trouble::Is(REFUSED), now) {
-                warn!(%vip, %why, "{REFUSED}");
+                warn!(%vip, why, "{REFUSED}");
             }
         } else if self.bulletin.admits(Trouble::Is(UNKNOWN), now) {
             info!(%vip, "{UNKNOWN}");
