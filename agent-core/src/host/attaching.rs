@@ -8,11 +8,15 @@ use vipward_common::VlanTag;
 
 use crate::host::net::{Interface, NetView};
 
+mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use self::table::{Attachments, OwnProgram};
+pub use self::{
+    steps::{Line, Programs, attach, attach_again},
+    table::{Attachments, OwnProgram},
+};
 
 /// The hook of an attached program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]

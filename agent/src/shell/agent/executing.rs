@@ -9,6 +9,7 @@ use tracing::{debug, error, warn};
 use vipward_common::{Fence, FenceState, Role, VipKey};
 use vipward_core::{
     agent::{Effect, Input, Listened, Network, Outcome},
+    host::attaching::Programs as _,
     segment::{
         frame::Frame,
         proving::{MOST_ASKED, targets},
@@ -17,7 +18,6 @@ use vipward_core::{
 
 use self::sending::Standing;
 use super::{
-    attaching,
     error::{RunError, system},
     event_loop::EventLoop,
     rounds::{Report, Round},
@@ -167,25 +167,6 @@ impl EventLoop {
             self.groups = None;
         }
         Ok(changed?)
-    }
-
-    fn attach_again(
-        &mut self,
-        segment: u32,
-    ) -> Option<Box<(vipward_core::host::net::NetView, vipward_core::host::attaching::Attachments)>> {
-        let mut view = self.agent.view().clone();
-        match attaching::attach_again(&mut self.plane, &mut view, self.agent.config().attach, segment) {
-            Ok(()) => Some(Box::new((view, self.plane.attachments().clone()))),
-            Err(error) => {
-                let interface = self.name(segment);
-                warn!(
-                    interface,
-                    error = chain(&error),
-                    "the program could not be attached again; trying soon"
-                );
-                None
-            }
-        }
     }
 
     /// Begins a round of listening.

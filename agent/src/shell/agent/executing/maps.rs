@@ -10,6 +10,7 @@ use vipward_common::{FenceState, SeenEntry, VipKey, Yield};
 use vipward_core::{
     agent::{Entries, Macs, Maps, Prepared, Unwritten},
     host::{
+        attaching::Programs as _,
         placement::Desired,
         plan::{self, Action, Observed},
         stale::Left,
@@ -19,7 +20,6 @@ use vipward_core::{
 use super::in_words;
 use crate::shell::{
     agent::{
-        attaching,
         error::{RunError, system},
         event_loop::EventLoop,
         timing::now,
@@ -52,10 +52,10 @@ impl EventLoop {
     /// Attaches, and reads what else a full round needs.
     pub(super) async fn prepare(&mut self, attach: &[u32], slots: &BTreeSet<u32>, binds: bool) -> Prepared {
         let mut view = self.agent.view().clone();
-        let attached = attaching::attach(&mut self.plane, &mut view, self.agent.config().attach, attach);
+        let attached = self.attach(&mut view, attach);
         let records = in_words(attached.and_then(|()| self.read_records(slots)));
         let groups = in_words(groups::observe().await);
-        let warnings = attaching::kernel_may_ask(&self.plane, &view, binds);
+        let warnings = self.kernel_may_ask(&view, binds);
         Prepared { attachments: self.plane.attachments().clone(), view, records, groups, warnings }
     }
 

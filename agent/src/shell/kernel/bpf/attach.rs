@@ -14,30 +14,22 @@ use vipward_common::VlanKey;
 use vipward_core::{
     diagnosis::pinned::LinkIds,
     host::{
-        attaching::{Mode, OwnProgram},
+        attaching::{self, Attachments, Mode, OwnProgram, Programs as _},
         net::Interface,
     },
 };
 
 use super::{
     data_plane::DataPlane,
-    error::{BpfError, Replace, attaching},
+    error::{BpfError, Replace, not_attached},
     filter,
     pins::{self, LinkPin, Pinned},
     programs::{self, refused},
     sys,
 };
+use crate::shell::{kernel::netdev::has_native_xdp, logging::causes::chain};
 
 impl DataPlane {
-    /// Makes the frames with these keys those of an interface, and no others.
-    pub fn lead(&mut self, ifindex: u32, keys: BTreeSet<VlanKey>) -> Result<(), BpfError> {
-        for key in keys.difference(&self.attachments.keys_of(ifindex)) {
-            self.maps.put_vlan(*key, ifindex)?;
-        }
-        let stale = self.attachments.lead(ifindex, keys);
-        stale.into_iter().try_for_each(|key| self.maps.remove_vlan(key))
-    }
-
     /// Takes over the attachments of an earlier agent. Keys of interfaces without a program, or above
     /// one, are removed.
     pub(super) fn take_over(&mut self) -> Result<(), BpfError> {
@@ -47,17 +39,6 @@ impl DataPlane {
         self.take_over_links()?;
         let unseen = self.attachments.unseen();
         unseen.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
-    }
-
-    pub fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
-        let (id, link) = match mode {
-            Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
-            Mode::Generic => self.attach_xdp(interface, mode, XdpMode::Skb)?,
-            Mode::Tc => self.attach_tc(interface)?,
-        };
-        let own = OwnProgram { mode, id, on_ports: mode.runs_on_ports(interface) };
-        self.note_attached(interface.index, own, link);
-        Ok(())
     }
 
     /// Records a program in the place of the interface's former one, whose link is closed.
@@ -80,7 +61,7 @@ impl DataPlane {
                 let program = describe(interface.xdp_programs.first().copied());
                 BpfError::Occupied { interface: interface.name.clone(), program }
             } else {
-                attaching(interface, mode)(source)
+                not_attached(interface, mode)(source)
             }
         })?;
         let link = program.take_link(id).map_err(refused(programs::XDP))?;
@@ -101,7 +82,7 @@ impl DataPlane {
                 let path = self.pins.filter(interface.index);
                 filter::attach(program, interface, &path).map(|()| (program_id, None))
             }
-            Err(error) => Err(attaching(interface, Mode::Tc)(error)),
+            Err(error) => Err(not_attached(interface, Mode::Tc)(error)),
         }
     }
 
@@ -114,27 +95,6 @@ impl DataPlane {
         let path = self.pins.link(interface.index, mode);
         let link = link.pin(&path).map_err(|source| BpfError::Pin { path, source })?;
         Ok(link.into())
-    }
-
-    /// Detaches from an interface, or removes what is pinned of an interface that is gone.
-    pub fn detach(&mut self, ifindex: u32) -> Result<(), BpfError> {
-        self.lead(ifindex, BTreeSet::new())?;
-        self.detach_own(ifindex)
-    }
-
-    pub fn detach_own(&mut self, ifindex: u32) -> Result<(), BpfError> {
-        for pin in self.pins.links()?.into_iter().filter(|pin| pin.ifindex == ifindex) {
-            pin.remove()?;
-        }
-        self.attachments.remove(ifindex);
-        self.links.remove(&ifindex);
-        Ok(())
-    }
-
-    /// Detaches the program of a mode from an interface that another mode's program is attached to.
-    pub fn detach_mode(&mut self, ifindex: u32, mode: Mode) -> Result<(), BpfError> {
-        let pins = self.pins.links()?.into_iter();
-        pins.filter(|pin| (pin.ifindex, pin.mode) == (ifindex, mode)).try_for_each(|pin| pin.remove())
     }
 
     /// Replaces the program behind every pin by this one. Of two on an interface, which an agent left
@@ -173,6 +133,63 @@ impl DataPlane {
             }
         }
         Ok(())
+    }
+}
+
+impl attaching::Programs for DataPlane {
+    type Error = BpfError;
+
+    fn attachments(&self) -> &Attachments {
+        &self.attachments
+    }
+
+    fn attachments_mut(&mut self) -> &mut Attachments {
+        &mut self.attachments
+    }
+
+    fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
+        let (id, link) = match mode {
+            Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
+            Mode::Generic => self.attach_xdp(interface, mode, XdpMode::Skb)?,
+            Mode::Tc => self.attach_tc(interface)?,
+        };
+        let own = OwnProgram { mode, id, on_ports: mode.runs_on_ports(interface) };
+        self.note_attached(interface.index, own, link);
+        Ok(())
+    }
+
+    fn lead(&mut self, ifindex: u32, keys: BTreeSet<VlanKey>) -> Result<(), BpfError> {
+        for key in keys.difference(&self.attachments.keys_of(ifindex)) {
+            self.maps.put_vlan(*key, ifindex)?;
+        }
+        let stale = self.attachments.lead(ifindex, keys);
+        stale.into_iter().try_for_each(|key| self.maps.remove_vlan(key))
+    }
+
+    fn detach_own(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        for pin in self.pins.links()?.into_iter().filter(|pin| pin.ifindex == ifindex) {
+            pin.remove()?;
+        }
+        self.attachments.remove(ifindex);
+        self.links.remove(&ifindex);
+        Ok(())
+    }
+
+    fn detach_mode(&mut self, ifindex: u32, mode: Mode) -> Result<(), BpfError> {
+        let pins = self.pins.links()?.into_iter();
+        pins.filter(|pin| (pin.ifindex, pin.mode) == (ifindex, mode)).try_for_each(|pin| pin.remove())
+    }
+
+    fn offers_native(&self, ifindex: u32) -> bool {
+        has_native_xdp(ifindex).unwrap_or(false)
+    }
+
+    fn is_about_the_mode(error: &BpfError) -> bool {
+        matches!(error, BpfError::NoProgram { .. } | BpfError::Attach { .. } | BpfError::Occupied { .. })
+    }
+
+    fn in_words(error: &BpfError) -> String {
+        chain(error)
     }
 }
 

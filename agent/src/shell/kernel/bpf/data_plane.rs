@@ -37,15 +37,6 @@ impl DataPlane {
         &mut self.maps
     }
 
-    pub fn attachments(&self) -> &Attachments {
-        &self.attachments
-    }
-
-    /// Returns the table of what is attached, for recording what was refused or could not be attached.
-    pub fn attachments_mut(&mut self) -> &mut Attachments {
-        &mut self.attachments
-    }
-
     /// Returns true if everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
         self.pins.has_all(self.attachments.points())

@@ -149,7 +149,7 @@ pub(super) fn absent_is_fine(result: Result<(), MapError>, map: &'static str) ->
 }
 
 /// Returns the error of a program that could not be attached.
-pub(super) fn attaching(interface: &Interface, mode: Mode) -> impl FnOnce(ProgramError) -> BpfError {
+pub(super) fn not_attached(interface: &Interface, mode: Mode) -> impl FnOnce(ProgramError) -> BpfError {
     let interface = interface.name.clone();
     move |source| BpfError::Attach { interface, mode, source: Box::new(source) }
 }

@@ -14,7 +14,7 @@ use nix::net::if_::if_indextoname;
 use vipward_core::host::{attaching::Mode, net::Interface};
 
 use super::{
-    error::{BpfError, Replace, attaching},
+    error::{BpfError, Replace, not_attached},
     pins::{self, LinkPin, NEW},
     programs::{self, refused},
 };
@@ -34,7 +34,7 @@ pub(super) fn attach(
     match tc::qdisc_add_clsact(&interface.name) {
         Ok(()) | Err(TcError::AlreadyAttached) => {}
         Err(TcError::NetlinkError(error)) if error.raw_os_error() == Some(libc::EEXIST) => {}
-        Err(error) => return Err(attaching(interface, Mode::Tc)(error.into())),
+        Err(error) => return Err(not_attached(interface, Mode::Tc)(error.into())),
     }
     program.pin(pin).map_err(|source| BpfError::Pin { path: pin.to_owned(), source })?;
     let options = TcAttachOptions::Netlink(NlOptions { priority: PRIORITY, handle: HANDLE, classid: None });
@@ -63,7 +63,7 @@ pub(super) fn attach(
                     priority: PRIORITY,
                     source: Box::new(error),
                 },
-                _ => attaching(interface, Mode::Tc)(error),
+                _ => not_attached(interface, Mode::Tc)(error),
             })
         }
     }
