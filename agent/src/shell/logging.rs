@@ -5,3 +5,6 @@ pub(crate) mod lines;
 mod writer;
 
 pub use self::writer::start;
+
+#[cfg(test)]
+pub(in crate::shell) use self::writer::tests::log_of;

@@ -456,3 +456,6 @@ fn macs(conflict: &Conflict) -> String {
     let macs: Vec<String> = conflict.offenders.iter().map(|offender| offender.mac.to_string()).collect();
     macs.join(" ")
 }
+
+#[cfg(test)]
+mod tests;

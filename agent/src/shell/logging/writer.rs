@@ -23,7 +23,7 @@ use vipward_core::base::legible::{Excerpt, is_escaped};
 use crate::cli::LogFormat;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// Largest number of characters of a field in a text log.
 const MOST: usize = 4_096;

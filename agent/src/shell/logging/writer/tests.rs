@@ -22,17 +22,21 @@ impl Write for Log {
     }
 }
 
-/// Returns what is logged about a text, as its field is written in each way and in the message.
-fn logged(format: LogFormat, is_coloured: bool, text: &str) -> String {
+/// Returns what `write` logs.
+pub(in crate::shell) fn log_of(format: LogFormat, is_coloured: bool, write: impl FnOnce()) -> String {
     let log = Log::default();
-    let writer = log.clone();
-    let dispatch = dispatch(format, EnvFilter::new("info"), writer, is_coloured);
-    with_default(
-        &dispatch,
-        || info!(shown = %text, quoted = text, debug = ?text, r#type = 1, "about {text}"),
-    );
+    with_default(&dispatch(format, EnvFilter::new("info"), log.clone(), is_coloured), write);
     let bytes = log.0.lock().expect("no test panics with it").clone();
     String::from_utf8(bytes).expect("text")
+}
+
+/// Returns what is logged about a text, as its field is written in each way and in the message.
+fn logged(format: LogFormat, is_coloured: bool, text: &str) -> String {
+    log_of(
+        format,
+        is_coloured,
+        || info!(shown = %text, quoted = text, debug = ?text, r#type = 1, "about {text}"),
+    )
 }
 
 #[test]

@@ -1,0 +1,242 @@
+//! The words of each line of the log, row by row.
+
+use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+
+use vipward_common::{OPER_REPLY, Role, VipKey};
+use vipward_core::{
+    agent::{FileSource, Network, Source, Start},
+    config::Config,
+    host::{attaching::Attachments, net::Interface, plan::Cause},
+    ownership::Fault,
+    records::Session,
+    reports::shown::Aspect,
+    segment::conflict::End,
+};
+
+use super::*;
+use crate::{
+    cli::LogFormat,
+    shell::{logging::log_of, pages::metrics::Mode},
+};
+
+const ETH0: u32 = 3;
+const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+fn vip(host: u8) -> IpAddr {
+    Ipv4Addr::new(192, 0, 2, host).into()
+}
+
+fn at(seconds: u64) -> Monotonic {
+    Monotonic::from_nanos(seconds * 1_000_000_000)
+}
+
+/// Returns an agent of a host with one interface.
+fn agent() -> Agent {
+    let text = "interfaces: [eth0]\nvips: [{address: 192.0.2.10}]\n";
+    let config = Config::parse(text, "a test", "node-a").expect("a configuration");
+    let interfaces = [(ETH0, Interface::sample(ETH0, "eth0"))].into();
+    let view = NetView { interfaces, ..NetView::default() };
+    let start = Start {
+        network: Network { view, attachments: Attachments::default(), name_servers: BTreeSet::new() },
+        max_vips: 16,
+        yields_settled: 0,
+        proofs: BTreeMap::new(),
+        source: Source::File(FileSource::start(&config, Duration::from_millis(4), at(0))),
+        seed: 0,
+        config,
+    };
+    Agent::start(start, at(0))
+}
+
+/// Returns the lines that are logged for these, without their times.
+fn words(lines: &[Line]) -> Vec<String> {
+    let (agent, metrics) = (agent(), Metrics::new(Mode::Standalone, 16));
+    let text = log_of(LogFormat::Text, false, || {
+        let mut log = Log::start(at(0));
+        for line in lines {
+            log.line(line, &agent, &metrics).expect("the clock can be read");
+        }
+    });
+    let without_time = |line: &str| line.split_once(' ').map(|(_, words)| words.trim().to_owned());
+    text.lines().filter_map(without_time).collect()
+}
+
+fn conflict_of(what: What) -> Conflict {
+    let offender =
+        Offender { mac: OTHER, source: OTHER, oper: OPER_REPLY, first: at(1), last: at(61), claims: 5 };
+    Conflict {
+        key: VipKey::new(ETH0, vip(10)),
+        what,
+        holder: HOLDER,
+        begun: at(1),
+        last: at(61),
+        claims: 5,
+        offenders: vec![offender],
+        more: false,
+        defences: 2,
+    }
+}
+
+fn sight(what: What, source: MacAddr, right: Right) -> Sight {
+    let key = VipKey::new(ETH0, vip(10));
+    Sight { key, what, mac: OTHER, source, oper: OPER_REPLY, holder: HOLDER, times: 1, at: at(1), right }
+}
+
+fn began(what: What) -> Line {
+    let sight = sight(what, OTHER, Right::NoClaims);
+    Line::Conflict(Box::new(conflict::Line::Began { conflict: conflict_of(what), sight }))
+}
+
+fn entry(role: Role) -> VipEntry {
+    VipEntry { mac: HOLDER.0, generation: 1, role, slot: 0, until_ns: 0 }
+}
+
+#[test]
+fn a_line_names_its_subject_what_happened_and_what_follows() {
+    let heard = |passed| Heard { frames: 3, counted: 0, passed };
+    let of_conflict = |line| Line::Conflict(Box::new(line));
+    let ended = conflict::Line::Ended { conflict: conflict_of(What::Held), why: End::Quiet };
+    let entry_changed = Line::Entry {
+        key: VipKey::new(ETH0, vip(10)),
+        from: None,
+        to: Some(entry(Role::Held)),
+        cause: Cause::Configured,
+    };
+    let proof = |to, passed| Line::Proof { segment: ETH0, from: Proof::Unproven, to, heard: heard(passed) };
+    let about = "kind=\"conflict\" what=\"held\" vip=192.0.2.10 interface=eth0";
+    let rows = [
+        (
+            Line::Unobserved("no answer".to_owned()),
+            "WARN the network could not be observed; trying again error=\"no answer\"".to_owned(),
+        ),
+        (Line::Overrun, "WARN network notifications were lost; everything is observed again".to_owned()),
+        (
+            entry_changed,
+            "INFO entry changed vip=192.0.2.10 interface=eth0 from=\"none\" to=\"held\" \
+             mac=\"02:00:00:00:00:01\" cause=configured"
+                .to_owned(),
+        ),
+        (
+            Line::Silences(vec![(vip(10), Some("the map is full".to_owned()))], Vec::new()),
+            "WARN this node has the VIP and does not answer vip=192.0.2.10 why=\"the map is full\""
+                .to_owned(),
+        ),
+        (
+            Line::Silences(Vec::new(), vec![vip(10)]),
+            "INFO the VIP is answered again, or held elsewhere vip=192.0.2.10".to_owned(),
+        ),
+        (
+            of_conflict(conflict::Line::GoesOn { conflict: conflict_of(What::Held), times: 4 }),
+            format!(
+                "WARN claims go on {about} times=4 macs=\"02:00:00:00:00:02\" more_macs=false defences=2"
+            ),
+        ),
+        (
+            of_conflict(ended),
+            format!(
+                "INFO claims are over {about} times=5 lasted_seconds=60 macs=\"02:00:00:00:00:02\" \
+                 cause=\"no claims any more\""
+            ),
+        ),
+        (
+            Line::Segment(Note::FailedOver { ifindex: ETH0, vips: 2 }),
+            "INFO the interface has failed over; its VIPs are announced interface=\"eth0\" vips=2".to_owned(),
+        ),
+        (
+            Line::TakesBack([(vip(10), OTHER)].into()),
+            "WARN no peer answers for the yielded VIP; this node takes it back vip=192.0.2.10 \
+             mac=02:00:00:00:00:02"
+                .to_owned(),
+        ),
+        (
+            proof(Proof::Blind, None),
+            "ERROR blind: the kernel receives frames on the interface that the program does not see; no \
+             VIP is answered interface=\"eth0\" from=\"unproven\" received=3"
+                .to_owned(),
+        ),
+        (
+            proof(Proof::Bypassed, Some(vip(10))),
+            "ERROR blind: a request for a VIP got past the program to the kernel interface=\"eth0\" \
+             from=\"unproven\" counted=0 vip=\"192.0.2.10\""
+                .to_owned(),
+        ),
+        (
+            Line::Late(Late { by: Duration::from_millis(1_500), lapsed: true }, 3_000),
+            "WARN heartbeat is late late_by_ms=1500 fence_ms=3000 lapsed=true".to_owned(),
+        ),
+    ];
+    for (line, expected) in rows {
+        assert_eq!(words(&[line]), [expected]);
+    }
+}
+
+#[test]
+fn a_line_about_the_cluster_names_the_object_and_the_cause() {
+    let session = Session::from_number(7).expect("not zero");
+    let notice = |notice| Line::Notice(notice, None);
+    let holds = Notice::Holds {
+        vip: vip(10),
+        services: Vec::new(),
+        from: Some("node-b".into()),
+        cause: "node-b's session has ended".to_owned(),
+    };
+    let rows = [
+        (
+            notice(holds),
+            "INFO this node holds the VIP vip=192.0.2.10 from=\"node-b\" cause=\"node-b's session has \
+             ended\""
+                .to_owned(),
+        ),
+        (
+            Line::Notice(Notice::Repaired { what: "192.0.2.10".to_owned(), fault: Fault::Edited }, Some(3)),
+            "WARN claim or Lease written again what=\"192.0.2.10\" fault=edited by hand not_logged=3"
+                .to_owned(),
+        ),
+        (
+            notice(Notice::NotAlone { session }),
+            format!("ERROR another agent runs under this node's name session={session}"),
+        ),
+        (
+            Line::NotShown(vip(10), Aspect::Conflict, "no right".to_owned()),
+            "WARN the claim is not up to date; trying again vip=192.0.2.10 about=\"conflict\" problem=no \
+             right"
+                .to_owned(),
+        ),
+    ];
+    for (line, expected) in rows {
+        assert_eq!(words(&[line]), [expected]);
+    }
+}
+
+#[test]
+fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
+    let rows = [
+        (What::Held, "conflict: a stranger claims the VIP, and the claim is dropped"),
+        (What::InUse, "conflict: the address is in use by a stranger; the VIP waits until it is free"),
+        (What::Sighted, "sighted: a stranger claims a VIP whose holder is not known"),
+        (What::Contested, "contested: a peer claims a VIP that this node holds, and the claim is dropped"),
+        (What::Moved, "moved: a peer announced the VIP"),
+        (What::Yielded, "yielded: the VIP went to a peer while this node's fence had lapsed"),
+    ];
+    for (what, expected) in rows {
+        let lines = words(&[began(what)]);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with(&format!("WARN {expected}")), "{lines:?}");
+        assert!(lines[0].contains("mac=02:00:00:00:00:02 vendor="), "{lines:?}");
+        assert!(lines[0].contains("oper=\"reply\" holder=02:00:00:00:00:01 times=1"), "{lines:?}");
+    }
+    let forged = beginning(&sight(What::Contested, HOLDER, Right::NoClaims));
+    assert!(forged.starts_with("contested: a host claims, in a peer's name"), "{forged}");
+}
+
+#[test]
+fn of_very_many_lines_one_says_the_number() {
+    let silences = |vips: u8| (0..vips).map(|host| (vip(host), None)).collect();
+    assert_eq!(words(&[Line::Silences(silences(64), Vec::new())]).len(), 64);
+    let many = words(&[Line::Silences(silences(65), Vec::new())]);
+    assert_eq!(many, ["WARN VIPs that this node has are not answered vips=65"]);
+    let lines = words(&vec![began(What::Held); 70]);
+    assert_eq!(lines.len(), 65, "a line with the number follows");
+    assert!(lines[64].starts_with("WARN lines left out lines=6 of="), "{lines:?}");
+}
