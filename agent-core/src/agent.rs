@@ -35,7 +35,7 @@ mod source;
 mod work;
 
 pub use self::{
-    composed::{Agent, Start},
+    composed::{Agent, ClaimSnapshot, InterfaceSnapshot, Snapshot, Start, VipSnapshot},
     effect::{Cluster as ClusterEffect, Effect, Line, Request},
     file::File as FileSource,
     input::{Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Unwritten},

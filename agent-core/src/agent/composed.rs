@@ -3,6 +3,7 @@
 mod looking;
 mod reconciling;
 mod segments;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -13,6 +14,8 @@ use std::{
 };
 
 use vipward_common::{Fence, Proof, VipKey};
+
+pub use self::snapshot::{ClaimSnapshot, InterfaceSnapshot, Snapshot, VipSnapshot};
 
 use super::{
     answers::Answers,

@@ -11,6 +11,7 @@ mod network;
 mod order;
 mod probing;
 mod program;
+mod snapshot;
 mod world;
 mod yielding;
 

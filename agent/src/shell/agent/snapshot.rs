@@ -1,34 +1,24 @@
 //! Answers the pages from memory: reading whole maps would keep the event loop from the fence.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
-
 use serde_json::{Value, json};
-use vipward_common::MacAddr;
 use vipward_core::{
     agent::Source,
     base::time::Monotonic,
     diagnosis::doctor::{WirePeer, WireReport},
-    host::{attaching::Mode, net::Interface, placement::Entry},
-    reports::unanswered::Unanswered,
+    host::net::Interface,
     segment::conflict::{Conflict, Offender},
 };
 
 use super::{
     cluster::Failover,
     event_loop::{EventLoop, Outer},
-    timing::{BEATS_MISSED, now},
+    timing::now,
 };
 use crate::shell::{
     kube::Resource,
     pages::{
         Check, Question,
-        metrics::{
-            ClaimSnapshot, InterfaceSnapshot, MetalLbSnapshot, Mode as Kind, Snapshot, VipSnapshot,
-            WireSnapshot,
-        },
+        metrics::{MetalLbSnapshot, Mode as Kind, Snapshot, WireSnapshot},
     },
 };
 
@@ -46,28 +36,9 @@ impl EventLoop {
 
     /// Returns the check of the heartbeat. The answer itself proves that the event loop turns.
     fn heartbeat_check(&self, now: Monotonic) -> Check {
-        let (moved, period) = match self.agent.source() {
-            Source::File(file) => (file.beaten(), self.agent.config().fence.heartbeat),
-            // Nothing beats before the cluster has been read.
-            Source::Cluster(cluster) if !cluster.is_synced() => return Check::ok("heartbeat"),
-            Source::Cluster(cluster) => (cluster.beaten(), cluster.settings().renewal),
-        };
-        let since = now.saturating_since(moved);
-        if since < period * BEATS_MISSED {
-            return Check::ok("heartbeat");
-        }
-        Check::failed("heartbeat", format!("the heartbeat has not moved for {} s", since.as_secs()))
-    }
-
-    /// Returns a cluster's claims.
-    fn claims(&self, now: Monotonic) -> Option<ClaimSnapshot> {
-        let engine = self.agent.cluster()?.engine();
-        let (mut epochs, mut without_holder) = (Vec::new(), 0);
-        for standing in engine.standings(now) {
-            epochs.push((standing.vip, standing.epoch.0));
-            without_holder += usize::from(!standing.has_holder);
-        }
-        Some(ClaimSnapshot { epochs, without_holder, nodes_alive: engine.alive(now).len() })
+        self.agent.heartbeat_stopped_for(now).map_or(Check::ok("heartbeat"), |since| {
+            Check::failed("heartbeat", format!("the heartbeat has not moved for {} s", since.as_secs()))
+        })
     }
 
     fn wire(&self, now: Monotonic) -> Option<WireSnapshot> {
@@ -128,70 +99,13 @@ impl EventLoop {
     }
 
     fn snapshot(&self, now: Monotonic) -> Snapshot {
-        // A VIP whose address is in use has to wait.
-        let in_use: BTreeSet<IpAddr> = self.agent.segment().in_use().collect();
-        let vips = self.agent.wanted().map(|wanted| {
-            let waits = in_use.contains(&wanted.address);
-            VipSnapshot {
-                vip: wanted.address,
-                entry: if waits { Entry::Foreign { mac: MacAddr::ZERO } } else { wanted.entry },
-                yielded: self.agent.host().yielded().contains_key(&wanted.address),
-            }
-        });
-        let attachments = self.agent.attachments();
-        let attached = attachments.attached().map(|(ifindex, mode)| self.interface_snapshot(ifindex, mode));
-        let is_attached = |index: u32| attachments.attached().any(|(ifindex, _)| ifindex == index);
-        let unattached = attachments.unattached().iter().filter(|(ifindex, _)| !is_attached(**ifindex));
-        let unattached = unattached.filter_map(|(ifindex, why)| self.unattached_snapshot(*ifindex, why));
         Snapshot {
-            node: self.agent.config().node.clone(),
+            agent: self.agent.snapshot(now),
             mode: self.mode(),
-            started: self.agent.segment().is_started(),
-            fence_duration: self.agent.config().fence.duration,
-            interfaces: attached.chain(unattached).collect(),
-            vips: vips.collect(),
-            claims: self.claims(now),
             wire: self.wire(now),
             metallb: self.metallb(),
-            unanswered: self.unanswered(),
             problems: self.log.standing().len(),
         }
-    }
-
-    /// Returns the VIPs that this node has and does not answer, as far as they are reported.
-    fn unanswered(&self) -> BTreeMap<IpAddr, String> {
-        let silent = |(vip, why): (IpAddr, &Unanswered)| match why {
-            Unanswered::Silent(why) => Some((vip, why.clone())),
-            Unanswered::SessionEnded(_) => None,
-        };
-        self.agent.answers().reported().filter_map(silent).collect()
-    }
-
-    fn interface_snapshot(&self, ifindex: u32, mode: Mode) -> InterfaceSnapshot {
-        let (interface, attachments) = (self.agent.view().interfaces.get(&ifindex), self.agent.attachments());
-        InterfaceSnapshot {
-            ifindex,
-            interface: self.name(ifindex),
-            through: attachments.point_of(ifindex).filter(|point| *point != ifindex),
-            mode,
-            attached: attachments.runs_on(self.agent.view(), ifindex),
-            proof: self.agent.proof(ifindex),
-            failure: None,
-            seen: interface.cloned(),
-        }
-    }
-
-    /// Returns an interface that could not be attached, with its wanted mode.
-    /// Returns `None` if the interface has vanished.
-    fn unattached_snapshot(&self, ifindex: u32, why: &str) -> Option<InterfaceSnapshot> {
-        let modes =
-            self.agent.config().attach.modes(self.agent.view().interfaces.get(&ifindex)?, self.agent.view());
-        let mode = modes.first().copied().unwrap_or(Mode::Native);
-        Some(InterfaceSnapshot {
-            attached: false,
-            failure: Some(why.to_owned()),
-            ..self.interface_snapshot(ifindex, mode)
-        })
     }
 
     fn state(&self, now: Monotonic) -> Value {
@@ -219,7 +133,7 @@ impl EventLoop {
             "probed": probed.collect::<Vec<_>>(),
             "problems": self.log.standing(),
             "stale": stale.collect::<Vec<_>>(),
-            "unanswered": self.unanswered(),
+            "unanswered": self.agent.unanswered(),
             "yielded": self.agent.host().yielded().iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))
                 .collect::<serde_json::Map<_, _>>(),
             "source": self.source(now),

@@ -1,4 +1,4 @@
-//! The agent's clock, and the times that several of its parts keep.
+//! The agent's clock, and times in words.
 
 use std::{io, time::Duration};
 
@@ -6,9 +6,6 @@ use vipward_core::base::time::Monotonic;
 
 use super::error::{RunError, system};
 use crate::shell::kernel::clock;
-
-/// Number of missed periods after which a heartbeat counts as stopped.
-pub(super) const BEATS_MISSED: u32 = 10;
 
 pub(super) fn now() -> Result<Monotonic, RunError> {
     let now_ns = clock::monotonic_ns().map_err(io::Error::from).map_err(system("read the clock"))?;

@@ -87,27 +87,27 @@ pub(super) fn no_answer(patience: Duration) -> String {
 pub(super) fn of_event_loop(snapshot: &Snapshot) -> Vec<Check> {
     let mut checks = Vec::new();
     if snapshot.mode == Mode::Kubernetes {
-        let read = snapshot.started;
+        let read = snapshot.agent.started;
         let wrong = (!read).then(|| "the cluster has not been read yet".to_owned());
         checks.push(Check::of("cluster", wrong.into_iter().collect()));
     }
     let mut detached = Vec::new();
-    if snapshot.interfaces.is_empty() {
+    if snapshot.agent.interfaces.is_empty() {
         detached.push("the program is attached to no interface".to_owned());
     }
-    let gone = snapshot.interfaces.iter().filter(|interface| !interface.attached);
+    let gone = snapshot.agent.interfaces.iter().filter(|interface| !interface.attached);
     detached.extend(gone.map(|it| match &it.failure {
         Some(failure) => format!("{} is not attached: {failure}", it.interface),
         None => format!("{} runs another program, or none", it.interface),
     }));
-    let blind = snapshot.interfaces.iter().filter(|interface| interface.attached);
+    let blind = snapshot.agent.interfaces.iter().filter(|interface| interface.attached);
     let blind = blind.filter_map(|it| Some((&it.interface, InterfaceFault::of_proof(it.proof)?)));
     detached.extend(blind.map(|(interface, fault)| format!("{interface}: {}", fault.name())));
     checks.push(Check::of("links", detached));
     let mut vips = Vec::new();
     name_some(
         &mut vips,
-        snapshot.unanswered.iter().map(|(vip, why)| format!("{vip} is not answered: {why}")),
+        snapshot.agent.unanswered.iter().map(|(vip, why)| format!("{vip} is not answered: {why}")),
     );
     checks.push(Check::of("vips", vips));
     checks
@@ -140,7 +140,7 @@ pub(super) fn of_kernel(snapshot: &Snapshot, read: Result<Contents, BpfError>) -
         (_, Mode::Standalone) => Check::failed("fence", "the fence is not valid: the heartbeat is late"),
     };
     // Until the event loop knows which VIPs are wanted, entries stay as they are.
-    let entries = if snapshot.started { differences(snapshot, &read.entries) } else { Vec::new() };
+    let entries = if snapshot.agent.started { differences(snapshot, &read.entries) } else { Vec::new() };
     vec![Check::of("entries", entries), fence]
 }
 
@@ -156,12 +156,12 @@ fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
         .map(|(vip, _)| *vip)
         .collect();
     let believed: BTreeSet<IpAddr> =
-        snapshot.vips.iter().filter(|vip| vip.entry == Entry::Held).map(|vip| vip.vip).collect();
+        snapshot.agent.vips.iter().filter(|vip| vip.entry == Entry::Held).map(|vip| vip.vip).collect();
     let mut wrong = Vec::new();
     name_some(
         &mut wrong,
         // The check `vips` names the VIPs that the agent knows to be silent.
-        believed.difference(&held).filter(|vip| !snapshot.unanswered.contains_key(vip)).map(|vip| {
+        believed.difference(&held).filter(|vip| !snapshot.agent.unanswered.contains_key(vip)).map(|vip| {
             match entries_of(vip).iter().find(|entry| entry.yielded) {
                 Some(entry) => format!("{vip} is believed held and was yielded to {}", entry.mac),
                 None => format!("{vip} is believed held and is not"),
@@ -176,7 +176,7 @@ fn differences(snapshot: &Snapshot, entries: &[pinned::Entry]) -> Vec<String> {
         let is_guarded = |vip: &IpAddr, mac| {
             entries_of(vip).iter().any(|entry| entry.role == Role::Foreign && entry.mac == mac)
         };
-        let guarded = snapshot.vips.iter().filter_map(|vip| match vip.entry {
+        let guarded = snapshot.agent.vips.iter().filter_map(|vip| match vip.entry {
             Entry::Foreign { mac } if !mac.is_zero() && !is_guarded(&vip.vip, mac) => {
                 Some(format!("{} is to be guarded at {mac} and is not", vip.vip))
             }

@@ -23,6 +23,8 @@ use vipward_core::diagnosis::pinned::Contents;
 
 use self::page::PREFIX;
 
+#[cfg(test)]
+pub(super) use self::scrape::tests::snapshot;
 pub use self::{
     announcements::AnnouncementMetrics,
     api::{ApiError, ApiMetrics, Lane, Pending},
@@ -31,7 +33,7 @@ pub use self::{
     leases::LeaseMetrics,
     metallb::MetalLbSnapshot,
     moves::MoveMetrics,
-    scrape::{ClaimSnapshot, InterfaceSnapshot, Mode, Snapshot, VipSnapshot},
+    scrape::{Mode, Snapshot},
     text::Format,
     wire::WireSnapshot,
 };
@@ -82,7 +84,7 @@ impl Metrics {
         snapshot: Option<Snapshot>,
     ) -> Result<String, fmt::Error> {
         let theirs = snapshot.as_ref().and_then(|snapshot| {
-            let (theirs, node) = (snapshot.metallb.as_ref()?, &snapshot.node);
+            let (theirs, node) = (snapshot.metallb.as_ref()?, &snapshot.agent.node);
             let sent = self.announcements.of_each(theirs.announced.keys());
             Some(metallb::page(format, theirs, node, kernel.as_ref(), &sent, self.max_vips))
         });

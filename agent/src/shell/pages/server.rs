@@ -323,7 +323,8 @@ impl Desk {
         };
         // An interface that could not be attached has no pin, and a VLAN device that is seen through
         // another has none.
-        let attached = snapshot.interfaces.iter().filter(|it| it.failure.is_none() && it.through.is_none());
+        let attached =
+            snapshot.agent.interfaces.iter().filter(|it| it.failure.is_none() && it.through.is_none());
         found.push(checks::pins(kernel.pins().has_all(attached.map(|it| (it.ifindex, it.mode)))));
         found.extend(checks::of_kernel(&snapshot, read));
         found

@@ -1,8 +1,8 @@
 use vipward_common::{MacAddr, Proof, VipKey};
-use vipward_core::host::{attaching, net::Interface};
+use vipward_core::agent::{InterfaceSnapshot, VipSnapshot};
 
 use super::*;
-use crate::shell::pages::metrics::{InterfaceSnapshot, VipSnapshot};
+use crate::shell::pages::metrics;
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -16,30 +16,9 @@ fn entry(ifindex: u32, last: u8, role: Role, mac: MacAddr) -> pinned::Entry {
 }
 
 fn snapshot(mode: Mode, vips: &[(u8, Entry)]) -> Snapshot {
-    Snapshot {
-        node: "n1".to_owned(),
-        mode,
-        started: true,
-        fence_duration: Duration::from_secs(3),
-        interfaces: vec![InterfaceSnapshot {
-            through: None,
-            ifindex: 2,
-            interface: "eth0".to_owned(),
-            mode: attaching::Mode::Generic,
-            attached: true,
-            proof: Proof::Proven,
-            failure: None,
-            seen: Some(Interface { mac: OWN, ..Interface::sample(2, "eth0") }),
-        }],
-        vips: (vips.iter())
-            .map(|(last, entry)| VipSnapshot { vip: vip(*last), entry: *entry, yielded: false })
-            .collect(),
-        claims: None,
-        wire: None,
-        metallb: None,
-        unanswered: BTreeMap::new(),
-        problems: 0,
-    }
+    let vips =
+        vips.iter().map(|(last, entry)| VipSnapshot { vip: vip(*last), entry: *entry, yielded: false });
+    metrics::snapshot(mode, &vips.collect::<Vec<_>>())
 }
 
 /// A description, the mode, the event loop's state, the map's entries, and the expected faults.
@@ -115,7 +94,8 @@ fn of_very_many_differences_a_few_are_named() {
 
 #[test]
 fn before_the_cluster_has_been_read_entries_are_not_judged() {
-    let unread = Snapshot { started: false, ..snapshot(Mode::Kubernetes, &[(10, Entry::Held)]) };
+    let mut unread = snapshot(Mode::Kubernetes, &[(10, Entry::Held)]);
+    unread.agent.started = false;
     let checks = of_event_loop(&unread);
     assert_eq!(checks[0], Check::failed("cluster", "the cluster has not been read yet"));
     assert_eq!(of_kernel(&unread, Ok(Contents::sample(Vec::new())))[0], Check::ok("entries"));
@@ -133,18 +113,18 @@ fn a_fence_that_is_held_over_is_not_valid() {
 fn links_that_run_another_program_or_could_not_be_attached_are_named() {
     let mut snapshot = snapshot(Mode::Standalone, &[]);
     assert_eq!(of_event_loop(&snapshot), [Check::ok("links"), Check::ok("vips")]);
-    snapshot.interfaces[0].attached = false;
+    snapshot.agent.interfaces[0].attached = false;
     assert_eq!(of_event_loop(&snapshot)[0], Check::failed("links", "eth0 runs another program, or none"));
     let occupied = "interface eth1 has another XDP program already";
-    snapshot.interfaces.push(InterfaceSnapshot {
+    snapshot.agent.interfaces.push(InterfaceSnapshot {
         ifindex: 3,
         interface: "eth1".to_owned(),
         failure: Some(occupied.to_owned()),
-        ..snapshot.interfaces[0].clone()
+        ..snapshot.agent.interfaces[0].clone()
     });
     let wrong = ["eth0 runs another program, or none", &format!("eth1 is not attached: {occupied}")];
     assert_eq!(of_event_loop(&snapshot)[0], Check::of("links", wrong.map(ToOwned::to_owned).to_vec()));
-    snapshot.interfaces.clear();
+    snapshot.agent.interfaces.clear();
     assert_eq!(
         of_event_loop(&snapshot)[0],
         Check::failed("links", "the program is attached to no interface")
@@ -160,10 +140,10 @@ fn a_link_whose_program_is_blind_is_named_and_an_unproven_one_is_well() {
         (Proof::Blind, Check::failed("links", "eth0: the program does not see the interface's frames")),
         (Proof::Bypassed, Check::failed("links", "eth0: requests for VIPs get past the program")),
     ] {
-        snapshot.interfaces[0].proof = proof;
+        snapshot.agent.interfaces[0].proof = proof;
         assert_eq!(of_event_loop(&snapshot)[0], expected, "{proof:?}");
     }
-    snapshot.interfaces[0].attached = false;
+    snapshot.agent.interfaces[0].attached = false;
     let wrong = Check::failed("links", "eth0 runs another program, or none");
     assert_eq!(of_event_loop(&snapshot)[0], wrong, "the first fault is named");
 }
@@ -172,7 +152,7 @@ fn a_link_whose_program_is_blind_is_named_and_an_unproven_one_is_well() {
 fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
     let vips: Vec<_> = (1..=12).map(|last| (last, Entry::Held)).collect();
     let mut snapshot = snapshot(Mode::Kubernetes, &vips);
-    snapshot.unanswered.insert(vip(10), "eth0: no carrier".to_owned());
+    snapshot.agent.unanswered.insert(vip(10), "eth0: no carrier".to_owned());
     let told = |snapshot: &Snapshot| of_event_loop(snapshot).pop().expect("the last check");
     assert_eq!(told(&snapshot), Check::failed("vips", "192.0.2.10 is not answered: eth0: no carrier"));
 
@@ -182,7 +162,8 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
     let wrong = Check::failed("entries", "192.0.2.11 is believed held and is not");
     assert_eq!(of_kernel(&snapshot, read())[0], wrong);
 
-    snapshot.unanswered = vips.iter().map(|(last, _)| (vip(*last), "the fence is over".to_owned())).collect();
+    snapshot.agent.unanswered =
+        vips.iter().map(|(last, _)| (vip(*last), "the fence is over".to_owned())).collect();
     let all = told(&snapshot).wrong;
     assert_eq!((all.len(), all[8].as_str()), (9, "and 4 more"));
     assert_eq!(all[0], "192.0.2.1 is not answered: the fence is over");

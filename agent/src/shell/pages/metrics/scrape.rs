@@ -1,6 +1,6 @@
 //! The metrics that are read at each scrape.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use vipward_common::{
@@ -8,10 +8,10 @@ use vipward_common::{
     maps as names,
 };
 use vipward_core::{
+    agent::{self, InterfaceSnapshot, VipSnapshot},
     diagnosis::pinned::{self, Contents},
     host::{
         answering::Part,
-        attaching,
         net::{Interface, InterfaceFault},
         placement::Entry,
     },
@@ -48,65 +48,14 @@ impl Mode {
 /// The state that the event loop has in memory.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    pub node: String,
+    pub agent: agent::Snapshot,
     /// The source of the VIPs.
     pub mode: Mode,
-    /// True if the event loop knows which VIPs are wanted. Until
-    /// then, the pinned state stays as it is.
-    pub started: bool,
-    /// The duration of one renewal of the fence.
-    pub fence_duration: Duration,
-    /// The interfaces that the program is, or should be, attached to.
-    pub interfaces: Vec<InterfaceSnapshot>,
-    /// The VIPs, with the entries that this node wants.
-    pub vips: Vec<VipSnapshot>,
-    pub claims: Option<ClaimSnapshot>,
     pub wire: Option<WireSnapshot>,
     /// What there is instead of `MetalLB`.
     pub metallb: Option<MetalLbSnapshot>,
-    /// The VIPs that this node has and does not answer, with the reported reasons.
-    pub unanswered: BTreeMap<IpAddr, String>,
     /// The number of open problems, as in the log.
     pub problems: usize,
-}
-
-/// An interface that the program is, or should be, attached to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InterfaceSnapshot {
-    pub ifindex: u32,
-    pub interface: String,
-    /// The interface whose program sees its frames, if it has none of its own.
-    pub through: Option<u32>,
-    /// The mode in which the program was attached, or is to be.
-    pub mode: attaching::Mode,
-    /// True if the kernel runs the program on it.
-    pub attached: bool,
-    /// The finding whether the program sees its frames.
-    pub proof: Proof,
-    /// The reason why it could not be attached, if it could not.
-    pub failure: Option<String>,
-    /// The last observation of the interface, unless it is gone.
-    pub seen: Option<Interface>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VipSnapshot {
-    pub vip: IpAddr,
-    /// The entry that this node is to have for it.
-    pub entry: Entry,
-    /// True if the program yielded it to a peer, which has it since.
-    pub yielded: bool,
-}
-
-/// The claims of a cluster, as this node sees them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClaimSnapshot {
-    /// The number of holder changes of each VIP that Services want.
-    pub epochs: Vec<(IpAddr, u64)>,
-    /// The number of these VIPs whose claim names no living holder.
-    pub without_holder: usize,
-    /// The number of nodes whose Leases are alive.
-    pub nodes_alive: usize,
 }
 
 #[derive(Debug)]
@@ -127,12 +76,6 @@ struct Vip {
     suppressed: u64,
 }
 
-impl InterfaceSnapshot {
-    fn has_carrier(&self) -> bool {
-        self.seen.as_ref().is_some_and(|interface| interface.up && interface.carrier)
-    }
-}
-
 impl Scrape {
     pub(super) fn new(kernel: Option<Contents>, snapshot: Option<Snapshot>, max_vips: usize) -> Self {
         Self { kernel, snapshot, max_vips }
@@ -142,7 +85,8 @@ impl Scrape {
 impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut page = Page(encoder);
-        let build = self.snapshot.as_ref().map(|snapshot| (snapshot.mode.name(), snapshot.node.as_str()));
+        let build =
+            self.snapshot.as_ref().map(|snapshot| (snapshot.mode.name(), snapshot.agent.node.as_str()));
         let (mode, node) = build.unwrap_or_default();
         page.build(mode, node)?;
         page.value(
@@ -186,7 +130,7 @@ impl Collector for Scrape {
 fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
     let fence = kernel.fence_state();
     let trouble = |entry: &pinned::Entry| {
-        let interfaces = &snapshot?.interfaces;
+        let interfaces = &snapshot?.agent.interfaces;
         match interfaces.iter().find(|it| it.ifindex == entry.key.ifindex) {
             Some(it) => {
                 let proof = kernel.proof(it.ifindex);
@@ -320,7 +264,7 @@ impl Page<'_> {
     }
 
     fn interfaces(&mut self, snapshot: &Snapshot) -> fmt::Result {
-        let interfaces = &snapshot.interfaces;
+        let interfaces = &snapshot.agent.interfaces;
         let attached = interfaces
             .iter()
             .map(|it| ([("interface", it.interface.as_str()), ("mode", it.mode.name())], is(it.attached)));
@@ -350,10 +294,10 @@ impl Page<'_> {
         self.seconds(
             "fence_duration",
             "How long one renewal of the fence is good for",
-            snapshot.fence_duration.as_secs_f64(),
+            snapshot.agent.fence_duration.as_secs_f64(),
         )?;
         self.value("problems", "Problems that stand, as logged", size(snapshot.problems))?;
-        let to_hold = snapshot.vips.iter().filter(|vip| vip.entry == Entry::Held);
+        let to_hold = snapshot.agent.vips.iter().filter(|vip| vip.entry == Entry::Held);
         // The event loop learns of a yield later than the map. It remembers the yield when the
         // entry goes with its interface.
         let has_holder = |vip: &VipSnapshot| {
@@ -364,9 +308,9 @@ impl Page<'_> {
         self.value(
             "vips_unanswered",
             "VIPs that this node has and does not answer, for longer than a moment",
-            size(snapshot.unanswered.len()),
+            size(snapshot.agent.unanswered.len()),
         )?;
-        if let Some(claims) = &snapshot.claims {
+        if let Some(claims) = &snapshot.agent.claims {
             self.value("vips", "VIPs that Services of the cluster want", size(claims.epochs.len()))?;
             self.value(
                 "nodes_alive",
@@ -404,7 +348,9 @@ impl Page<'_> {
             of(|vip| vip.conflicts),
         )?;
         self.counts("vip_suppressed", "Requests for a VIP that were dropped", of(|vip| vip.suppressed))?;
-        let Some(claims) = snapshot.and_then(|snapshot| snapshot.claims.as_ref()) else { return Ok(()) };
+        let Some(claims) = snapshot.and_then(|snapshot| snapshot.agent.claims.as_ref()) else {
+            return Ok(());
+        };
         let epochs: Vec<_> = claims
             .epochs
             .iter()

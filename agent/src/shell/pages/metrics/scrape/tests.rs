@@ -1,7 +1,7 @@
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 
 use vipward_common::{MacAddr, Role};
-use vipward_core::host::attaching;
+use vipward_core::host::{attaching, net::Interface};
 
 use super::*;
 use crate::shell::pages::metrics::{Format, Metrics};
@@ -9,29 +9,28 @@ use crate::shell::pages::metrics::{Format, Metrics};
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
-pub(in crate::shell::pages::metrics) fn snapshot(vip: impl Into<Option<VipSnapshot>>) -> Snapshot {
-    Snapshot {
+/// Returns the state of a node with one interface and these VIPs.
+pub(in crate::shell::pages) fn snapshot(mode: Mode, vips: &[VipSnapshot]) -> Snapshot {
+    let interface = InterfaceSnapshot {
+        through: None,
+        ifindex: 2,
+        interface: "eth0".to_owned(),
+        mode: attaching::Mode::Generic,
+        attached: true,
+        proof: Proof::Proven,
+        failure: None,
+        seen: Some(Interface { mac: OTHER, ..Interface::sample(2, "eth0") }),
+    };
+    let agent = agent::Snapshot {
         node: "n1".to_owned(),
-        mode: Mode::Standalone,
         started: true,
         fence_duration: Duration::from_secs(3),
-        interfaces: vec![InterfaceSnapshot {
-            through: None,
-            ifindex: 2,
-            interface: "eth0".to_owned(),
-            mode: attaching::Mode::Generic,
-            attached: true,
-            proof: Proof::Proven,
-            failure: None,
-            seen: Some(Interface { mac: OTHER, ..Interface::sample(2, "eth0") }),
-        }],
-        vips: vip.into().into_iter().collect(),
+        interfaces: vec![interface],
+        vips: vips.to_vec(),
         claims: None,
-        wire: None,
-        metallb: None,
         unanswered: BTreeMap::new(),
-        problems: 0,
-    }
+    };
+    Snapshot { agent, mode, wire: None, metallb: None, problems: 0 }
 }
 
 fn entry(role: Role, yielded: bool) -> pinned::Entry {
@@ -39,7 +38,7 @@ fn entry(role: Role, yielded: bool) -> pinned::Entry {
 }
 
 fn eth0(snapshot: &mut Snapshot) -> &mut Interface {
-    snapshot.interfaces[0].seen.as_mut().expect("the interface")
+    snapshot.agent.interfaces[0].seen.as_mut().expect("the interface")
 }
 
 /// Returns the value of a series without labels, if the page has it.
@@ -74,7 +73,7 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
     ];
     let metrics = Metrics::new(Mode::Standalone, 10);
     for (what, vip, entries, without_holder) in table {
-        let snapshot = Some(snapshot(vip));
+        let snapshot = Some(snapshot(Mode::Standalone, &[vip]));
         let page =
             metrics.page(Format::Prometheus, Some(Contents::sample(entries)), snapshot).expect("a page");
         assert_eq!(value(&page, "vipward_vips_without_holder").as_deref(), Some(without_holder), "{what}");
@@ -89,13 +88,14 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
         ("held over", |_, read| read.pass_deadline(), true),
         ("the fence is over", |_, read| read.pass_hold(), false),
         ("no carrier", |snapshot, _| eth0(snapshot).carrier = false, false),
-        ("another program", |snapshot, _| snapshot.interfaces[0].attached = false, false),
-        ("no interface", |snapshot, _| snapshot.interfaces.clear(), false),
+        ("another program", |snapshot, _| snapshot.agent.interfaces[0].attached = false, false),
+        ("no interface", |snapshot, _| snapshot.agent.interfaces.clear(), false),
         ("another MAC", |snapshot, _| eth0(snapshot).mac = MacAddr::ZERO, false),
     ];
     let metrics = Metrics::new(Mode::Standalone, 10);
     for (what, change, is_held) in table {
-        let mut snapshot = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
+        let mut snapshot =
+            snapshot(Mode::Standalone, &[VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false }]);
         let mut read = Contents::sample(vec![entry(Role::Held, false)]);
         change(&mut snapshot, &mut read);
         let page = metrics.page(Format::Prometheus, Some(read), Some(snapshot)).expect("a page");
@@ -113,8 +113,9 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
 
 #[test]
 fn the_vips_that_are_not_answered_are_counted() {
-    let mut snapshot = snapshot(VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false });
-    snapshot.unanswered.insert(VIP, "eth0: no carrier".to_owned());
+    let mut snapshot =
+        snapshot(Mode::Standalone, &[VipSnapshot { vip: VIP, entry: Entry::Held, yielded: false }]);
+    snapshot.agent.unanswered.insert(VIP, "eth0: no carrier".to_owned());
     let metrics = Metrics::new(Mode::Kubernetes, 10);
     let page = metrics.page(Format::Prometheus, None, Some(snapshot)).expect("a page");
     assert_eq!(value(&page, "vipward_vips_unanswered").as_deref(), Some("1.0"));

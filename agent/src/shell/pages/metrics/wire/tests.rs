@@ -62,7 +62,7 @@ fn thread(round_trips: &[Option<u64>]) -> View {
 }
 
 fn page(wire: WireSnapshot) -> String {
-    let snapshot = Snapshot { wire: Some(wire), ..snapshot(None) };
+    let snapshot = Snapshot { wire: Some(wire), ..snapshot(Mode::Kubernetes, &[]) };
     Metrics::new(Mode::Kubernetes, 10).page(Format::Prometheus, None, Some(snapshot)).expect("a page")
 }
 
