@@ -13,7 +13,7 @@
 //! - [`ownership`]: the node that holds a VIP.
 //! - [`reports`]: the log lines, Events and notes on objects that are written, and how often.
 //! - [`agent`]: parts of the agent, each composed of machines: inputs go in, effects come out.
-//! - [`controller`]: the controller, likewise.
+//! - [`controller`]: the controller that leads, composed in the same way.
 //! - [`diagnosis`]: the state of a host or cluster, what is wrong, and what to do.
 
 #![forbid(unsafe_code)]

@@ -1,10 +1,10 @@
-//! The controller that leads: the Services with the pools, the statuses, and the requests that failed.
+//! Composes the Services with the pools, the statuses, and the requests that failed.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     effect::{Effect, Line},
-    failures::{Failures, Told},
+    failures::{Failures, Reported},
     input::{Input, Now, Reply, Reserved},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 /// The longest time without a look at the clock.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The controller that leads.
+/// The controller that leads, as a state machine.
 #[derive(Debug)]
 pub struct Controller {
     services: services::Controller,
@@ -28,8 +28,8 @@ pub struct Controller {
     is_synced: bool,
     /// True if the `EndpointSlice`s are read and have not been listed yet.
     awaits_slices: bool,
-    /// The time that the pools were told last.
-    told: Now,
+    /// The time of the last look at the clocks, once a second.
+    looked: Now,
     /// The time at which an address was chosen for a Service whose status does not name it yet.
     chosen: BTreeMap<ServiceName, Monotonic>,
     /// The effects of the present input.
@@ -45,7 +45,7 @@ impl Controller {
             failures: Failures::default(),
             is_synced: false,
             awaits_slices: false,
-            told: Now { unix_seconds: 0, ..now },
+            looked: Now { unix_seconds: 0, ..now },
             chosen: BTreeMap::new(),
             effects: Vec::new(),
         }
@@ -91,7 +91,7 @@ impl Controller {
     pub fn next_deadline(&self) -> Monotonic {
         let deadlines =
             [self.index().next_deadline(), self.statuses.next_deadline(), self.failures.next_deadline()];
-        deadlines.into_iter().flatten().fold(self.told.at + PACE, Monotonic::min)
+        deadlines.into_iter().flatten().fold(self.looked.at + PACE, Monotonic::min)
     }
 
     /// Handles that a type was listed. The pools begin when all have been listed once.
@@ -132,7 +132,7 @@ impl Controller {
         };
         if let Some(failed) = self.failures.end(vip) {
             self.effects.push(Effect::Log(Line::Reserved(vip)));
-            self.end(failed.told);
+            self.end(failed.reported);
         }
         if let Some(event) = known {
             self.decide(event, now);
@@ -156,11 +156,14 @@ impl Controller {
         self.decide_pools(pools::Event::Failed(vip), now);
     }
 
-    fn end(&mut self, problem: Option<Told>) {
-        self.effects.extend(problem.map(|(service, problem)| Effect::ProblemOver(service, problem)));
+    fn end(&mut self, reported: Option<Reported>) {
+        self.effects.extend(reported.map(|(service, problem)| Effect::ProblemOver(service, problem)));
     }
 
     fn decide(&mut self, event: Event, now: Monotonic) {
+        if let Event::ServiceGone(service) = &event {
+            self.chosen.remove(service);
+        }
         let commands = self.services.on_event(event);
         self.carry_out(commands, now);
     }
@@ -174,6 +177,10 @@ impl Controller {
         for command in commands {
             match command {
                 ControllerCommand::Reserve(write) => self.reserve(write, now),
+                ControllerCommand::GiveUp(vip) => {
+                    let reported = self.failures.end(vip).and_then(|failed| failed.reported);
+                    self.end(reported);
+                }
                 ControllerCommand::Serve(command) => self.serve(command, now),
             }
         }
@@ -192,6 +199,8 @@ impl Controller {
             }
             (_, Expected::Present(None) | Expected::Absent) => {}
         }
+        let over = self.failures.replace(&write);
+        self.end(over);
         self.effects.push(Effect::Reserve(write));
     }
 
@@ -223,9 +232,9 @@ impl Controller {
     /// Does what is due by the clock.
     fn on_time(&mut self, now: Now) {
         self.effects.extend(self.failures.due(now.at).into_iter().map(Effect::Reserve));
-        let is_another_second = self.told.unix_seconds != now.unix_seconds;
-        if is_another_second || self.told.at + PACE <= now.at {
-            self.told = now;
+        let is_another_second = self.looked.unix_seconds != now.unix_seconds;
+        if is_another_second || self.looked.at + PACE <= now.at {
+            self.looked = now;
         }
         if is_another_second {
             self.decide_pools(pools::Event::Time(now.unix_seconds), now.at);

@@ -9,58 +9,69 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often the pause is doubled: up to a minute.
 const MOST_DOUBLED: u32 = 6;
 
-pub(super) type Told = (ServiceName, Problem);
+/// A problem that was reported, and its Service.
+pub(super) type Reported = (ServiceName, Problem);
 
 /// The reservations that have failed since they last succeeded, by address.
 #[derive(Default, Debug)]
-pub(super) struct Failures {
-    failed: BTreeMap<IpAddr, Failed>,
-    /// The writes that are tried again, by the time of the next attempt.
-    again: BTreeMap<Monotonic, Vec<ReservationWrite>>,
-}
+pub(super) struct Failures(BTreeMap<IpAddr, Failed>);
 
 #[derive(Default, Debug)]
 pub(super) struct Failed {
     times: u32,
-    /// The problem that its Service was told.
-    pub(super) told: Option<Told>,
+    /// The next attempt. None while one is under way.
+    again: Option<(Monotonic, ReservationWrite)>,
+    pub(super) reported: Option<Reported>,
 }
 
 #[derive(PartialEq, Debug)]
 pub(super) struct Noted {
     pub(super) is_first: bool,
     /// A problem that is over, since another one takes its place.
-    pub(super) over: Option<Told>,
-    pub(super) begins: Option<Told>,
+    pub(super) over: Option<Reported>,
+    pub(super) begins: Option<Reported>,
 }
 
 impl Failures {
     /// Has a failed write tried again. `problem` is none if it is not known what the API server did.
-    pub(super) fn note(&mut self, write: ReservationWrite, problem: Option<Told>, now: Monotonic) -> Noted {
-        let failed = self.failed.entry(write.vip).or_default();
-        let pause = PAUSE * 2_u32.pow(failed.times.min(MOST_DOUBLED));
+    pub(super) fn note(
+        &mut self,
+        write: ReservationWrite,
+        problem: Option<Reported>,
+        now: Monotonic,
+    ) -> Noted {
+        let failed = self.0.entry(write.vip).or_default();
         let is_first = failed.times == 0;
+        failed.again = Some((now + PAUSE * 2_u32.pow(failed.times.min(MOST_DOUBLED)), write));
         failed.times += 1;
-        self.again.entry(now + pause).or_default().push(write);
-        if problem.is_none() || failed.told == problem {
+        if problem.is_none() || failed.reported == problem {
             return Noted { is_first, over: None, begins: None };
         }
-        Noted { is_first, over: std::mem::replace(&mut failed.told, problem.clone()), begins: problem }
+        Noted { is_first, over: std::mem::replace(&mut failed.reported, problem.clone()), begins: problem }
     }
 
-    /// Notes an answer that ends the failures, if there were some, and returns them.
+    /// Notes that another reservation of an address is written, in place of one that has failed. Returns a
+    /// problem that is over, since it was that of another Service.
+    pub(super) fn replace(&mut self, write: &ReservationWrite) -> Option<Reported> {
+        let failed = self.0.get_mut(&write.vip)?;
+        failed.again = None;
+        let service = write.reservation.as_ref().map(|reservation| &reservation.service);
+        failed.reported.take_if(|(reported, _)| Some(&*reported) != service)
+    }
+
+    /// Ends the failures of an address, if there were some. Returns them.
     pub(super) fn end(&mut self, vip: IpAddr) -> Option<Failed> {
-        self.failed.remove(&vip)
+        self.0.remove(&vip)
     }
 
     /// Returns the writes that are tried again now.
     pub(super) fn due(&mut self, now: Monotonic) -> Vec<ReservationWrite> {
-        let later = self.again.split_off(&(now + Duration::from_nanos(1)));
-        std::mem::replace(&mut self.again, later).into_values().flatten().collect()
+        let due = |failed: &mut Failed| failed.again.take_if(|(at, _)| *at <= now);
+        self.0.values_mut().filter_map(due).map(|(_, write)| write).collect()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
-        self.again.keys().next().copied()
+        self.0.values().filter_map(|failed| Some(failed.again.as_ref()?.0)).min()
     }
 }
 

@@ -20,7 +20,7 @@ pub enum Input {
     Deadline,
 }
 
-/// The time.
+/// The time, by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub at: Monotonic,

@@ -122,10 +122,11 @@ impl Allocator {
             }
         }
         if self.is_synced {
-            while let Some(service) = self.touched.pop_first() {
-                self.assess(&service, surroundings, &mut commands);
-            }
-            for vip in std::mem::take(&mut self.freed) {
+            loop {
+                while let Some(service) = self.touched.pop_first() {
+                    self.assess(&service, surroundings, &mut commands);
+                }
+                let Some(vip) = self.freed.pop_first() else { break };
                 self.offer(vip, surroundings, &mut commands);
             }
         }

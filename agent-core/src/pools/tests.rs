@@ -97,6 +97,7 @@ impl World {
                     continue;
                 }
                 Command::Write(write) => write,
+                Command::GiveUp(_) => continue,
             };
             assert!(self.store.carry_out(&write));
             let vip = write.vip;

@@ -17,6 +17,8 @@ use crate::{
 pub enum ControllerCommand {
     /// Write the reservation of an address. [`pools::Event::Answered`] follows.
     Reserve(ReservationWrite),
+    /// Do not try the reservation of this address again that has failed.
+    GiveUp(IpAddr),
     Serve(Command),
 }
 
@@ -138,6 +140,7 @@ impl Controller {
         for command in given {
             match command {
                 pools::Command::Write(write) => commands.push(ControllerCommand::Reserve(write)),
+                pools::Command::GiveUp(vip) => commands.push(ControllerCommand::GiveUp(vip)),
                 pools::Command::Assign(service, given) => self.index.give(&service, given),
             }
         }

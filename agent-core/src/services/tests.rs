@@ -168,6 +168,7 @@ impl World {
         for command in commands {
             match command {
                 ControllerCommand::Reserve(write) => self.reserving.push(write),
+                ControllerCommand::GiveUp(vip) => self.reserving.retain(|write| write.vip != vip),
                 ControllerCommand::Serve(command) => served.push(command),
             }
         }

@@ -160,7 +160,7 @@ async fn keep_wire_secret(kube: Kube) {
     }
 }
 
-/// The controller that leads, and the open objects that it reads and writes with.
+/// The controller that leads, with its connections and queues.
 struct Leader {
     controller: Controller,
     kube: Kube,
@@ -236,6 +236,14 @@ impl Leader {
                     Input::Deadline
                 }
             };
+            let Now { at, unix_seconds } = times()?;
+            for effect in self.controller.on(input, Now { at, unix_seconds }) {
+                self.carry_out(effect, at);
+            }
+            self.telling.on_time(self.controller.index(), at);
+            // What is still to be listed may have become more by then.
+            let unlisted = unlisted(&self.resources, &self.listed).filter(|_| !self.controller.is_synced());
+            self.board.leads(unlisted);
             if renew <= Instant::now() {
                 // A renewal that fails is tried again while the lease lasts.
                 let ran = candidate.run_for_it(now()?).await;
@@ -245,11 +253,6 @@ impl Leader {
                 }
                 renew = Instant::now() + lease / RENEWALS;
             }
-            let now = times()?;
-            for effect in self.controller.on(input, now) {
-                self.carry_out(effect, now.at);
-            }
-            self.telling.on_time(self.controller.index(), now.at);
         }
     }
 
@@ -258,7 +261,7 @@ impl Leader {
         let now = now()?;
         let (mut read, mut taken, mut next) = (Vec::new(), 0, Some(first));
         while let Some(seen) = next {
-            self.tell(&seen, now);
+            self.report(&seen, now);
             read.extend(match seen {
                 Seen::Synced(resource) => Some(self.on_listed(resource)),
                 seen => seen.into_read(),
@@ -269,8 +272,8 @@ impl Leader {
         Ok(Input::Seen(read))
     }
 
-    /// Reports what a reading says to people alone.
-    fn tell(&mut self, seen: &Seen, now: Monotonic) {
+    /// Logs what a reading says to people alone, and posts its Events.
+    fn report(&mut self, seen: &Seen, now: Monotonic) {
         match seen {
             Seen::Unreadable { resource, error } => {
                 warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
@@ -308,11 +311,7 @@ impl Leader {
 
     fn on_listed(&mut self, resource: Resource) -> Read {
         self.listed.insert(resource);
-        let unlisted = unlisted(&self.resources, &self.listed);
-        let all = unlisted.is_none();
-        if !self.controller.is_synced() {
-            self.board.leads(unlisted);
-        }
+        let all = unlisted(&self.resources, &self.listed).is_none();
         Read::Listed { slices: resource == Resource::EndpointSlices, all }
     }
 

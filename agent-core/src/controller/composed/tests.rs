@@ -7,7 +7,7 @@ use crate::{
     ownership::Outcome,
     pools::{Change, PoolRecord},
     records::{ClaimNote, ClaimRecord, ClaimState, Epoch, NodeInterface, Session, Version},
-    services::{Ingress, IpMode, Port, Protocol, ServiceRecord},
+    services::{Annotations, Ingress, IpMode, Port, Protocol, ServiceRecord},
 };
 
 const VIP: &str = "192.0.2.100";
@@ -33,10 +33,13 @@ fn line(effect: Effect) -> String {
             Some(until) => format!("keep {vip} until {until:?}"),
             None => format!("reserve {vip} for {}", it.service.name),
         },
-        Effect::WriteStatus { service, addresses: Some(addresses), from_metallb: false } => {
-            format!("write {addresses:?} to {}", service.name)
+        Effect::WriteStatus { service, addresses, from_metallb } => {
+            assert!(!from_metallb, "nothing is from MetalLB here");
+            match addresses {
+                Some(addresses) => format!("write {addresses:?} to {}", service.name),
+                None => format!("clear {}", service.name),
+            }
         }
-        Effect::WriteStatus { service, .. } => format!("clear {}", service.name),
         Effect::ListSlices(service) => format!("list the slices for {}", service.name),
         Effect::Problem(service, problem) => format!("problem of {}: {problem}", service.name),
         Effect::ProblemOver(service, problem) => format!("over for {}: {problem}", service.name),
@@ -46,9 +49,6 @@ fn line(effect: Effect) -> String {
         Effect::Log(line) => format!("log {line:?}"),
     }
 }
-
-/// The outcome of a write.
-type Answer = Box<dyn Fn(&ReservationWrite) -> Reserved>;
 
 /// A controller at a time.
 struct World {
@@ -79,7 +79,7 @@ impl World {
     /// Returns a controller with a pool of one address that has read everything.
     fn synced() -> Self {
         let mut world = Self::unsynced();
-        assert_eq!(world.seen([pool(1)]), Vec::<String>::new());
+        assert_eq!(world.seen([pool("lan", &[VIP])]), Vec::<String>::new());
         assert_eq!(world.listed(true), Vec::<String>::new());
         world
     }
@@ -119,12 +119,17 @@ impl World {
     }
 }
 
-/// Returns a pool of so many addresses.
-fn pool(addresses: u8) -> Event {
-    let range = format!("{VIP}-192.0.2.{}", 99 + addresses);
-    let addresses = vec![range.as_str().into()];
-    let record = PoolRecord { name: "lan".into(), addresses, auto_assign: true, ..PoolRecord::default() };
-    Event::Pool(Change::Pool(Box::new(record)))
+fn other() -> ServiceName {
+    ServiceName { namespace: "default".into(), name: "other".into() }
+}
+
+fn pool_record(name: &str, addresses: &[&str]) -> PoolRecord {
+    let addresses = addresses.iter().map(|text| (*text).into()).collect();
+    PoolRecord { name: name.into(), addresses, auto_assign: true, ..PoolRecord::default() }
+}
+
+fn pool(name: &str, addresses: &[&str]) -> Event {
+    Event::Pool(Change::Pool(Box::new(pool_record(name, addresses))))
 }
 
 fn service(status: &[&str]) -> ServiceRecord {
@@ -175,28 +180,67 @@ fn a_service_gets_its_address_reserved_and_then_written() {
 }
 
 #[test]
-fn the_outcome_of_a_reservation_decides_what_is_reported_and_tried_again() {
-    let problem = "log Refused(192.0.2.100, \"no right\")";
-    let unknown = "log Unknown(192.0.2.100)";
-    let object = |write: &ReservationWrite| Reserved::Object(Some(written(write, "1")));
-    let rows: [(&str, Answer, &[&str], bool); 3] = [
-        ("written", Box::new(object), &["write [192.0.2.100] to web"], false),
-        ("refused", Box::new(|_| Reserved::Refused("no right".into())), &[problem, "problem of web"], true),
-        ("unknown", Box::new(|_| Reserved::Unknown), &[unknown], true),
+fn a_reservation_that_failed_is_tried_again_and_a_refusal_is_reported_once() {
+    let refused = Problem::NotReserved { vip: ip(VIP), why: "no right".into() };
+    let rows = [
+        (
+            Reserved::Refused("no right".into()),
+            vec!["log Refused(192.0.2.100, \"no right\")".to_owned(), format!("problem of web: {refused}")],
+            vec!["log Reserved(192.0.2.100)".to_owned(), format!("over for web: {refused}")],
+        ),
+        (
+            Reserved::Unknown,
+            vec!["log Unknown(192.0.2.100)".to_owned()],
+            vec!["log Reserved(192.0.2.100)".to_owned()],
+        ),
     ];
-    for (what, outcome, expected, is_repeated) in rows {
+    for (outcome, first, over) in rows {
         let (mut world, write) = World::reserving();
-        let lines = world.replied(reserved(&write, outcome(&write)));
-        assert_eq!(lines.len(), expected.len(), "{what}: {lines:?}");
-        for (line, expected) in lines.iter().zip(expected) {
-            assert!(line.starts_with(expected), "{what}: {line} is not {expected}");
+        assert_eq!(world.replied(reserved(&write, outcome.clone())), first);
+        for pause in [1_000, 2_000, 4_000] {
+            let due = at(world.millis + pause).at;
+            while world.controller.next_deadline() < due {
+                let pace = world.controller.next_deadline().saturating_since(at(world.millis).at);
+                let lines = world.waited(u64::try_from(pace.as_millis()).expect("a second"));
+                assert!(!lines.iter().any(|line| line.starts_with("reserve")), "{pause}: {lines:?}");
+            }
+            assert_eq!(world.controller.next_deadline(), due, "{pause}");
+            world.millis = due.as_nanos() / 1_000_000;
+            let lines = world.lines(Input::Deadline);
+            assert_eq!(lines.first().map(String::as_str), Some("reserve 192.0.2.100 for web"), "{pause}");
+            assert_eq!(world.replied(reserved(&write, outcome.clone())), [""; 0], "it is known");
         }
-        let again = world.waited(1_000);
-        assert_eq!(
-            again.contains(&"reserve 192.0.2.100 for web".to_owned()),
-            is_repeated,
-            "{what}: {again:?}"
-        );
+        let lines = world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
+        assert_eq!(lines, [over, vec!["write [192.0.2.100] to web".to_owned()]].concat());
+    }
+}
+
+#[test]
+fn a_refused_reservation_that_is_not_wanted_any_more_is_given_up_and_its_problem_is_over() {
+    let named = |pool| ServiceRecord {
+        annotations: Annotations::read(|name| (name == "vipward.io/pool").then_some(pool)),
+        ..service(&[])
+    };
+    let older = ServiceRecord { created: 7, ..service(&[]) };
+    let (to_other, over) = ("reserve 192.0.2.100 for other", "over for web");
+    let rows: [(&str, Event, &[&str]); 4] = [
+        ("the Service is gone", Event::ServiceGone(web()), &[over, to_other]),
+        ("it names another pool", put(&named("far")), &["reserve 192.0.2.200 for web", over, to_other]),
+        ("its pool has no addresses any more", pool("lan", &[]), &[over]),
+        ("it asks for the same", put(&older), &[]),
+    ];
+    for (what, event, expected) in rows {
+        let (mut world, write) = World::reserving();
+        let far = PoolRecord { auto_assign: false, ..pool_record("far", &["192.0.2.200"]) };
+        world.seen([Event::Pool(Change::Pool(Box::new(far)))]);
+        world.replied(reserved(&write, Reserved::Refused("no right".into())));
+        world.seen([put(&ServiceRecord { name: other(), ..service(&[]) })]);
+        let mut lines = world.seen([event]);
+        lines.retain(|line| line.starts_with("reserve") || line.starts_with(over));
+        let fits = |(line, expected): (&String, &&str)| line.starts_with(expected);
+        assert!(lines.len() == expected.len() && lines.iter().zip(expected).all(fits), "{what}: {lines:?}");
+        let again = world.waited(1_000).contains(&"reserve 192.0.2.100 for web".to_owned());
+        assert_eq!(again, expected.is_empty(), "{what}");
     }
 }
 
@@ -209,25 +253,9 @@ fn the_news_of_a_watch_may_come_before_the_outcome() {
 }
 
 #[test]
-fn a_refusal_is_reported_once_and_over_when_the_reservation_succeeds() {
-    let (mut world, write) = World::reserving();
-    let refused = || reserved(&write, Reserved::Refused("no right".into()));
-    assert_eq!(world.replied(refused()).len(), 2);
-    for pause in [1_000, 2_000] {
-        assert!(world.waited(pause).contains(&"reserve 192.0.2.100 for web".to_owned()), "{pause}");
-        assert_eq!(world.replied(refused()), Vec::<String>::new(), "it is known");
-    }
-    let lines = world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
-    assert_eq!(lines.first().map(String::as_str), Some("log Reserved(192.0.2.100)"));
-    assert!(lines[1].starts_with("over for web: "), "{lines:?}");
-    assert_eq!(lines[2], "write [192.0.2.100] to web");
-}
-
-#[test]
 fn the_object_that_was_in_the_way_counts() {
     let (mut world, write) = World::reserving();
-    let other = ServiceName { namespace: "default".into(), name: "other".into() };
-    let reservation = Some(Reservation { service: other, pool: Some("lan".into()), kept: None });
+    let reservation = Some(Reservation { service: other(), pool: Some("lan".into()), kept: None });
     let theirs = ReservationWrite { reservation, ..write.clone() };
     let lines = world.replied(reserved(&write, Reserved::Object(Some(written(&theirs, "1")))));
     assert!(lines[0].starts_with("free 192.0.2.100"), "no Service of that name is there: {lines:?}");
@@ -236,7 +264,7 @@ fn the_object_that_was_in_the_way_counts() {
 #[test]
 fn nothing_is_written_before_everything_is_listed_and_the_slices_if_a_service_needs_them() {
     let mut world = World::unsynced();
-    assert_eq!(world.seen([pool(1), put(&service(&[]))]), Vec::<String>::new());
+    assert_eq!(world.seen([pool("lan", &[VIP]), put(&service(&[]))]), Vec::<String>::new());
     assert_eq!(world.listed(false), Vec::<String>::new());
     let local = ServiceRecord { local: true, ..service(&[]) };
     assert_eq!(world.seen([put(&local)]), ["list the slices for web"]);
@@ -259,6 +287,44 @@ fn the_pools_are_shown_once_a_second_and_a_status_that_failed_is_written_again()
 }
 
 #[test]
+fn what_is_kept_for_a_time_is_given_up_when_the_wall_clock_says_so() {
+    let (mut world, write) = World::reserving();
+    let keeping = PoolRecord { keep: Some("10s".into()), ..pool_record("lan", &[VIP]) };
+    world.seen([Event::Pool(Change::Pool(Box::new(keeping)))]);
+    world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
+    let lines = world.seen([Event::ServiceGone(web())]);
+    assert_eq!(lines, ["leave web", "keep 192.0.2.100 until Some(1700000010)"]);
+    let kept = Reservation { kept: Some(Some(1_700_000_010)), ..write.reservation.clone().expect("one") };
+    let kept = ReservationWrite { reservation: Some(kept), ..write };
+    world.replied(reserved(&kept, Reserved::Object(Some(written(&kept, "2")))));
+    for seconds in [1_700_000_005, 1_699_999_000, 1_700_000_009] {
+        let now = Now { at: at(world.millis).at, unix_seconds: seconds };
+        let lines: Vec<_> = world.controller.on(Input::Deadline, now).into_iter().map(line).collect();
+        assert_eq!(lines, ["show the pools"], "{seconds}: the monotonic clock stands still");
+        assert_eq!(world.controller.next_deadline(), now.at + PACE);
+    }
+    let now = Now { at: at(world.millis).at, unix_seconds: 1_700_000_010 };
+    let lines: Vec<_> = world.controller.on(Input::Deadline, now).into_iter().map(line).collect();
+    assert_eq!(lines, ["free 192.0.2.100", "show the pools"]);
+    let later = Now { at: now.at + PACE, ..now };
+    assert!(world.controller.on(Input::Deadline, later).is_empty(), "the wall clock stands still");
+    assert_eq!(world.controller.next_deadline(), later.at + PACE);
+}
+
+#[test]
+fn one_address_that_is_refused_keeps_no_other_back() {
+    let mut world = World::synced();
+    world.seen([pool("six", &["2001:db8::10"])]);
+    let families = vec![pools::Family::V4, pools::Family::V6];
+    let effects = world.step(Input::Seen(vec![put(&ServiceRecord { families, ..service(&[]) }).into()]));
+    let [Effect::Reserve(four), Effect::Reserve(six)] = effects.as_slice() else { panic!("{effects:?}") };
+    let done = Reserved::Object(Some(written(four, "1")));
+    assert_eq!(world.replied(reserved(four, done)), [""; 0], "the other is under way");
+    let lines = world.replied(reserved(six, Reserved::Refused("no right".into())));
+    assert_eq!(lines.last().map(String::as_str), Some("write [192.0.2.100] to web"), "{lines:?}");
+}
+
+#[test]
 fn an_outcome_with_an_object_is_known_and_counts_unless_it_was_read_since() {
     let write = World::reserving().1;
     let object = |version: &str| Some(written(&write, version));
@@ -270,7 +336,15 @@ fn an_outcome_with_an_object_is_known_and_counts_unless_it_was_read_since() {
         ("freed", Outcome::Done(None), None, None, Reserved::Object(None)),
         ("freed, and made by others", Outcome::Done(None), None, Some(&latest), Reserved::ReadSince),
         ("in the way", Outcome::Conflict, Some(object("5")), Some(&latest), Reserved::Object(object("5"))),
+        (
+            "in the way, and read since",
+            Outcome::Conflict,
+            Some(object("4")),
+            Some(&latest),
+            Reserved::ReadSince,
+        ),
         ("gone", Outcome::Missing, Some(None), None, Reserved::Object(None)),
+        ("gone, and made by others", Outcome::Missing, Some(None), Some(&latest), Reserved::ReadSince),
         ("not read", Outcome::Conflict, None, Some(&latest), Reserved::Unknown),
         ("refused", refused(), None, Some(&latest), Reserved::Refused("no right".into())),
         ("no answer", Outcome::Unknown, None, None, Reserved::Unknown),

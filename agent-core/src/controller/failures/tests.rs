@@ -30,7 +30,7 @@ fn each_other_refusal_is_told_in_place_of_the_one_before_and_each_pause_is_longe
         assert_eq!(failures.due(at(pause - 1)), [], "{what}");
         assert_eq!(failures.due(at(pause)), [write()], "{what}");
     }
-    assert_eq!(failures.end(vip).and_then(|failed| failed.told), other);
+    assert_eq!(failures.end(vip).and_then(|failed| failed.reported), other);
     assert!(failures.end(vip).is_none());
     let first = Noted { is_first: true, over: None, begins: other.clone() };
     assert_eq!(failures.note(write(), other, at(0)), first);

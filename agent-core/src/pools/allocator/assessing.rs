@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     super::{Family, Keep},
-    Allocator, Command, Given, Lack, Request, ReservationWrite, Surroundings,
+    Allocator, Command, Given, Lack, Request, Surroundings,
     known_pools::Pools,
 };
 use crate::records::{Reservation, ServiceName};
@@ -13,8 +13,23 @@ use crate::records::{Reservation, ServiceName};
 const WITHOUT_NAMESPACE: Duration = Duration::from_hours(1);
 
 impl Allocator {
-    /// Evaluates what a Service has, and what it is to have.
+    /// Evaluates what a Service has, and what it is to have. A command that has failed is tried again as
+    /// long as the Service asks for the same.
     pub(super) fn assess(
+        &mut self,
+        service: &ServiceName,
+        surroundings: &impl Surroundings,
+        commands: &mut Vec<Command>,
+    ) {
+        self.book.set_aside_failed(service);
+        self.evaluate(service, surroundings, commands);
+        for vip in self.book.given_up() {
+            commands.push(Command::GiveUp(vip));
+            self.touch(vip, None);
+        }
+    }
+
+    fn evaluate(
         &mut self,
         service: &ServiceName,
         surroundings: &impl Surroundings,
@@ -273,10 +288,8 @@ impl Allocator {
     }
 
     pub(super) fn reserve(&mut self, vip: IpAddr, reservation: Reservation, commands: &mut Vec<Command>) {
-        if self.book.ask(vip, &reservation) {
-            let expected = self.book.expected(vip);
-            commands.push(Command::Write(ReservationWrite { vip, expected, reservation: Some(reservation) }));
-        }
+        let service = reservation.service.clone();
+        commands.extend(self.book.write(vip, &service, Some(reservation)).map(Command::Write));
     }
 
     fn free(&mut self, vip: IpAddr, commands: &mut Vec<Command>) {
@@ -284,9 +297,6 @@ impl Allocator {
         if let Some(heir) = self.heir(vip, &reservation) {
             return self.reserve(vip, Reservation { service: heir, kept: None, ..reservation }, commands);
         }
-        if self.book.ask_to_free(vip, &reservation.service) {
-            let expected = self.book.expected(vip);
-            commands.push(Command::Write(ReservationWrite { vip, expected, reservation: None }));
-        }
+        commands.extend(self.book.write(vip, &reservation.service, None).map(Command::Write));
     }
 }

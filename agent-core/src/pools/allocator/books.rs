@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{super::Family, Expected, known_pools::Pools};
+use super::{super::Family, Expected, ReservationWrite, known_pools::Pools};
 use crate::{
     base::address,
     records::{Reservation, ServiceName},
@@ -24,11 +24,20 @@ struct Entry {
 #[derive(Debug)]
 struct Asked {
     service: ServiceName,
-    frees: bool,
-    /// True if the Service is gone, and the address is kept for another one of its name.
-    keeps: bool,
+    write: ReservationWrite,
     /// True if it has failed, and is tried again.
     has_failed: bool,
+}
+
+impl Asked {
+    fn frees(&self) -> bool {
+        self.write.reservation.is_none()
+    }
+
+    /// Returns true if the Service is gone, and the address is kept for another one of its name.
+    fn keeps(&self) -> bool {
+        self.write.reservation.as_ref().is_some_and(|reservation| reservation.kept.is_some())
+    }
 }
 
 /// The objects as they were last read, and the commands that are under way.
@@ -42,6 +51,8 @@ pub(super) struct Book {
     asked: BTreeMap<IpAddr, Asked>,
     /// The same by Service.
     asking: BTreeSet<(ServiceName, IpAddr)>,
+    /// Commands that have failed, about the Service that is evaluated. What it asks for again goes on.
+    set_aside: BTreeMap<IpAddr, Asked>,
 }
 
 impl Book {
@@ -82,25 +93,36 @@ impl Book {
         Some(reservation.service)
     }
 
-    /// Notes that the reservation of an address is being written. Returns false if a command about the
-    /// address is under way already.
-    pub(super) fn ask(&mut self, vip: IpAddr, reservation: &Reservation) -> bool {
-        let (service, keeps) = (reservation.service.clone(), reservation.kept.is_some());
-        self.note(vip, Asked { service, frees: false, keeps, has_failed: false })
-    }
-
-    /// Notes that the address of a Service is being freed. Returns as [`Book::ask`] does.
-    pub(super) fn ask_to_free(&mut self, vip: IpAddr, service: &ServiceName) -> bool {
-        self.note(vip, Asked { service: service.clone(), frees: true, keeps: false, has_failed: false })
-    }
-
-    fn note(&mut self, vip: IpAddr, asked: Asked) -> bool {
-        let is_new = !self.asked.contains_key(&vip);
-        if is_new {
-            self.asking.insert((asked.service.clone(), vip));
-            self.asked.insert(vip, asked);
+    /// Returns the command that gives an address to a Service, or has it kept or freed. None if a command
+    /// about the address is under way, or the same one has failed and is tried again.
+    pub(super) fn write(
+        &mut self,
+        vip: IpAddr,
+        service: &ServiceName,
+        reservation: Option<Reservation>,
+    ) -> Option<ReservationWrite> {
+        if self.asked.contains_key(&vip) {
+            return None;
         }
-        is_new
+        let write = ReservationWrite { vip, expected: self.expected(vip), reservation };
+        let has_failed = self.set_aside.remove(&vip).is_some_and(|asked| asked.write == write);
+        self.asking.insert((service.clone(), vip));
+        self.asked.insert(vip, Asked { service: service.clone(), write: write.clone(), has_failed });
+        (!has_failed).then_some(write)
+    }
+
+    /// Sets the failed commands about a Service aside, which is evaluated now.
+    pub(super) fn set_aside_failed(&mut self, service: &ServiceName) {
+        let failed = |vip: &IpAddr| self.asked.get(vip).is_some_and(|asked| asked.has_failed);
+        for vip in self.asked_for(service).filter(failed).collect::<Vec<_>>() {
+            self.asking.remove(&(service.clone(), vip));
+            self.set_aside.extend(self.asked.remove(&vip).map(|asked| (vip, asked)));
+        }
+    }
+
+    /// Returns the addresses of the commands that were set aside, and that nobody has asked for again.
+    pub(super) fn given_up(&mut self) -> Vec<IpAddr> {
+        std::mem::take(&mut self.set_aside).into_keys().collect()
     }
 
     /// Notes that a command was carried out. Returns its Service.
@@ -119,7 +141,8 @@ impl Book {
 
     /// Returns true if an address is being reserved for the Service, and the write has not failed.
     pub(super) fn is_reserving_for(&self, service: &ServiceName) -> bool {
-        let is_under_way = |vip| self.asked.get(&vip).is_some_and(|asked| !asked.frees && !asked.has_failed);
+        let is_under_way =
+            |vip| self.asked.get(&vip).is_some_and(|asked| !asked.frees() && !asked.has_failed);
         self.asked_for(service).any(is_under_way)
     }
 
@@ -139,7 +162,7 @@ impl Book {
 
     /// Returns true if the address is being reserved for the Service.
     pub(super) fn is_asked_by(&self, vip: IpAddr, service: &ServiceName) -> bool {
-        self.asked.get(&vip).is_some_and(|asked| !asked.frees && asked.service == *service)
+        self.asked.get(&vip).is_some_and(|asked| !asked.frees() && asked.service == *service)
     }
 
     pub(super) fn is_asked(&self, vip: IpAddr) -> bool {
@@ -174,7 +197,7 @@ impl Book {
     pub(super) fn owner(&self, vip: IpAddr) -> Option<&ServiceName> {
         let reserved = self.reservation(vip).filter(|reservation| reservation.kept.is_none());
         match self.asked.get(&vip) {
-            Some(asked) => (!asked.frees).then_some(&asked.service),
+            Some(asked) => (!asked.frees()).then_some(&asked.service),
             None => reserved.map(|reservation| &reservation.service),
         }
     }
@@ -187,7 +210,7 @@ impl Book {
     /// Returns the addresses that are reserved for a Service, and are not being freed.
     pub(super) fn of(&self, service: &ServiceName) -> Vec<IpAddr> {
         vips_of(&self.by_service, service)
-            .filter(|vip| self.asked.get(vip).is_none_or(|asked| !asked.frees))
+            .filter(|vip| self.asked.get(vip).is_none_or(|asked| !asked.frees()))
             .collect()
     }
 
@@ -216,7 +239,7 @@ impl Book {
         let comes_first = !self.reservation(vip).is_some_and(is_kept);
         let is_before = |other: &IpAddr| {
             let Some(reservation) = self.reservation(*other) else { return false };
-            let keeps = self.asked.get(other).map_or(is_kept(reservation), |asked| asked.keeps);
+            let keeps = self.asked.get(other).map_or(is_kept(reservation), Asked::keeps);
             keeps && counts(*other, reservation)
         };
         let others = vips_in(&self.by_service, namespace).filter(|other| *other != vip);

@@ -45,7 +45,7 @@ pub enum Event {
     /// event of its own.
     Answered(IpAddr),
     /// The write of an address's reservation has failed, and is tried again. [`Event::Answered`]
-    /// follows.
+    /// follows, unless [`Command::GiveUp`] comes before.
     Failed(IpAddr),
     /// Everything has been listed. No command comes before the first of these events.
     Synced,
@@ -57,6 +57,8 @@ pub enum Event {
 pub enum Command {
     /// Write the reservation of an address. [`Event::Answered`] follows.
     Write(ReservationWrite),
+    /// Do not try the write of this address again that has failed. No event follows.
+    GiveUp(IpAddr),
     /// The addresses of a Service, whether they are others than before or not.
     Assign(ServiceName, Given),
 }

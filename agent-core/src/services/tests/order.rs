@@ -13,6 +13,7 @@ fn line(command: &ControllerCommand) -> String {
             Some(reservation) => return format!("reserve {} for {}", write.vip, reservation.service),
             None => return format!("free {}", write.vip),
         },
+        ControllerCommand::GiveUp(vip) => return format!("give up {vip}"),
         ControllerCommand::Serve(command) => command,
     };
     match command {

@@ -110,7 +110,7 @@ impl Telling {
     pub(super) fn unreserved(&mut self, vip: IpAddr, why: Option<&str>, now: Monotonic) {
         if let Some(why) = why {
             if self.bulletin.admits(Trouble::Is(REFUSED), now) {
-                warn!(%vip, why, "{REFUSED}");
+                warn!(%vip, %why, "{REFUSED}");
             }
         } else if self.bulletin.admits(Trouble::Is(UNKNOWN), now) {
             info!(%vip, "{UNKNOWN}");
