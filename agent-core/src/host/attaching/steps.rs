@@ -13,7 +13,8 @@ use crate::host::{
 #[cfg(test)]
 mod tests;
 
-/// The programs of a kernel, with the table of them.
+/// The programs of a kernel, with the table of them, which each change of a program changes too: `attach`
+/// and `detach_own` the entry of an interface, `lead` its keys.
 pub trait Programs {
     type Error;
 
@@ -31,6 +32,7 @@ pub trait Programs {
     fn offers_native(&self, ifindex: u32) -> bool;
     /// Returns true if another mode may work after this error.
     fn is_about_the_mode(error: &Self::Error) -> bool;
+    /// Returns an error with its causes.
     fn in_words(error: &Self::Error) -> String;
 }
 
@@ -109,7 +111,10 @@ impl<P: Programs> Attaching<'_, P> {
                 unattached.insert(ifindex, P::in_words(&error));
             }
         }
-        let attached: Vec<(u32, Mode)> = self.programs.attachments().attached().collect();
+        let attachments = self.programs.attachments_mut();
+        attachments.forget_gone(self.view);
+        attachments.set_unattached(unattached);
+        let attached: Vec<(u32, Mode)> = attachments.attached().collect();
         for (ifindex, mode) in attached {
             if !wanted.contains(&ifindex) || !self.view.interfaces.contains_key(&ifindex) {
                 self.programs.lead(ifindex, BTreeSet::new())?;
@@ -117,9 +122,6 @@ impl<P: Programs> Attaching<'_, P> {
                 self.lines.push(Line::Detached(self.view.name_of(ifindex), mode));
             }
         }
-        let attachments = self.programs.attachments_mut();
-        attachments.forget_gone(self.view);
-        attachments.set_unattached(unattached);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use tracing::{info, warn};
 use vipward_core::host::{
-    attaching::{self, Line, Programs as _},
+    attaching::{self, Line},
     net::NetView,
 };
 
@@ -63,7 +63,7 @@ fn log(line: Line) {
         }
         Line::StripsTags(interface) => {
             let remedy = format!("ethtool -K {interface} rxvlan off");
-            info!(interface, remedy, "tc, since the card takes VLAN tags off before XDP sees them");
+            info!(%interface, remedy, "tc, since the card takes VLAN tags off before XDP sees them");
         }
     }
 }

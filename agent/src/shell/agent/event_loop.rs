@@ -7,7 +7,6 @@ use vipward_common::Fence;
 use vipward_core::{
     agent::{Agent, Network, Source, Start},
     config::Config,
-    host::attaching::Programs as _,
     ownership::StopReason,
 };
 

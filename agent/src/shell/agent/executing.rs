@@ -9,7 +9,6 @@ use tracing::{debug, error, warn};
 use vipward_common::{Fence, FenceState, Role, VipKey};
 use vipward_core::{
     agent::{Effect, Input, Listened, Network, Outcome},
-    host::attaching::Programs as _,
     segment::{
         frame::Frame,
         proving::{MOST_ASKED, targets},
@@ -120,7 +119,7 @@ impl EventLoop {
             Effect::ProbeHeld { key, is_taken_back } => self.probe_held(key, is_taken_back, standing),
             Effect::Listen { segment, round, peers } => self.listen(segment, round, peers).await?,
             Effect::Problems(problems) => self.log.problems(problems),
-            Effect::Log(line) => self.log.line(&line, &self.agent, &self.metrics)?,
+            Effect::Log(line) => self.log.line(&line, &self.agent, &self.metrics, now()?),
             Effect::Withdraw => self.withdraw().await?,
             Effect::Stopped(reason) => self.stop(reason),
             Effect::NotAlone(session) => {

@@ -24,10 +24,7 @@ use vipward_core::{
     },
 };
 
-use super::{
-    error::RunError,
-    timing::{millis, now},
-};
+use super::timing::millis;
 use crate::shell::{
     kernel::bpf::Opening,
     logging::lines::{Lines, Trouble},
@@ -115,12 +112,12 @@ impl Log {
     }
 
     /// Writes a line, unless there are too many of its kind.
-    pub(super) fn line(&mut self, line: &Line, agent: &Agent, metrics: &Metrics) -> Result<(), RunError> {
+    pub(super) fn line(&mut self, line: &Line, agent: &Agent, metrics: &Metrics, now: Monotonic) {
         match line {
             Line::Unobserved(error) => warn!(error, "the network could not be observed; trying again"),
             Line::Overrun => warn!("network notifications were lost; everything is observed again"),
             Line::Unread(error) => {
-                if self.trouble.admits(Trouble::Is(UNREAD), now()?) {
+                if self.trouble.admits(Trouble::Is(UNREAD), now) {
                     error!(error, "{UNREAD}");
                 }
             }
@@ -128,7 +125,7 @@ impl Log {
             Line::Groups(error) => warn!(error, "memberships could not be changed; trying again"),
             Line::Entry { key, from, to, cause } => {
                 let role = |entry: &Option<VipEntry>| entry.map_or("none", |entry| entry.role.name());
-                if self.entries.admits((role(from), role(to)), now()?) {
+                if self.entries.admits((role(from), role(to)), now) {
                     info!(
                         vip = %key.addr,
                         interface = %agent.view().name_of(key.ifindex),
@@ -144,14 +141,14 @@ impl Log {
             Line::Stale(changes) => stale(changes, agent),
             Line::Silences(begun, over) => silences(begun, over),
             Line::Conflict(line) => {
-                if self.conflicts.admits(message(line), now()?) {
+                if self.conflicts.admits(message(line), now) {
                     conflict(line, agent.view());
                 }
                 if line.is_shown() {
                     metrics.conflicts.on_line(line, agent.segment().conflicts());
                 }
             }
-            Line::Segment(note) => segment(note, agent)?,
+            Line::Segment(note) => segment(note, agent, now),
             Line::TakesBack(vips) => {
                 for (vip, mac) in vips {
                     warn!(%vip, %mac, "no peer answers for the yielded VIP; this node takes it back");
@@ -166,7 +163,7 @@ impl Log {
             Line::Probing(left) => info!(left, "addresses are being probed before their VIPs are held"),
             Line::Probed(in_use) => info!(in_use, "addresses have been probed"),
             Line::Synced => info!("the cluster has been read"),
-            Line::Notice(notice, not_logged) => self.notice(notice, *not_logged)?,
+            Line::Notice(notice, not_logged) => self.notice(notice, *not_logged, now),
             Line::Refused(refusals::News::Refused(what, message)) => {
                 error!(%what, %message, "refused by the API server; trying again");
             }
@@ -183,14 +180,13 @@ impl Log {
                 warn!(%vip, about = aspect.name(), %problem, "the claim is not up to date; trying again");
             }
         }
-        Ok(())
     }
 
     /// Writes the line about a notice of the engine.
-    fn notice(&mut self, notice: &Notice, not_logged: Option<u64>) -> Result<(), RunError> {
+    fn notice(&mut self, notice: &Notice, not_logged: Option<u64>, now: Monotonic) {
         match notice {
             Notice::Holds { vip, services: _, from, cause } => {
-                if self.gains.admits(from.clone(), now()?) {
+                if self.gains.admits(from.clone(), now) {
                     let from = from.as_ref().map(NodeName::as_str);
                     info!(%vip, from, cause, "this node holds the VIP");
                 } else {
@@ -198,7 +194,7 @@ impl Log {
                 }
             }
             Notice::Nobody { vip, services: _, why } => {
-                if self.trouble.admits(Trouble::Is(NO_HOLDER), now()?) {
+                if self.trouble.admits(Trouble::Is(NO_HOLDER), now) {
                     warn!(%vip, why, "{NO_HOLDER}");
                 }
             }
@@ -244,7 +240,6 @@ impl Log {
                 error!(%session, "another agent runs under this node's name");
             }
         }
-        Ok(())
     }
 }
 
@@ -302,7 +297,7 @@ fn silences(begun: &[(IpAddr, Option<String>)], over: &[IpAddr]) {
     }
 }
 
-fn segment(note: &Note, agent: &Agent) -> Result<(), RunError> {
+fn segment(note: &Note, agent: &Agent, now: Monotonic) {
     match *note {
         Note::FailedOver { ifindex, vips } => {
             let interface = agent.view().name_of(ifindex);
@@ -312,11 +307,10 @@ fn segment(note: &Note, agent: &Agent) -> Result<(), RunError> {
             info!(%vip, "the VIP was yielded; asking whether a peer answers for it");
         }
         Note::InUse { vip, mac, conflicts, again } => {
-            let again_ms = millis(again.saturating_since(now()?));
+            let again_ms = millis(again.saturating_since(now));
             debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
         }
     }
-    Ok(())
 }
 
 /// Logs a finding about what the program sees of an interface.

@@ -16,6 +16,8 @@ struct Kernel {
     refuses: Vec<Mode>,
     /// True if it refuses the keys of frames.
     is_full: bool,
+    /// True if no program can be detached.
+    is_stuck: bool,
     ids: u32,
     done: Vec<String>,
 }
@@ -54,6 +56,9 @@ impl Programs for Kernel {
     }
 
     fn detach_own(&mut self, ifindex: u32) -> Result<(), &'static str> {
+        if self.is_stuck {
+            return Err("stuck");
+        }
         if self.table.own(ifindex).is_some() {
             self.done.push(format!("detach from {ifindex}"));
         }
@@ -160,6 +165,29 @@ fn a_better_mode_is_tried_beside_the_one_that_runs_and_a_refused_one_is_not_trie
     world.kernel.done.clear();
     world.kernel.refuses.clear();
     assert_eq!(world.done(&[CARD]), ["attach native to eth0", "detach tc from 2"]);
+}
+
+#[test]
+fn a_program_of_an_earlier_agent_stays_where_a_better_mode_is_refused() {
+    let mut world = World::new();
+    world.kernel.table.insert(CARD, OwnProgram { mode: Mode::Tc, id: 50, on_ports: false });
+    Mode::Tc.note(world.view.interfaces.get_mut(&CARD).expect("a card"), 50);
+    world.kernel.refuses = vec![Mode::Native];
+    let lines = world.attach(&[CARD]).expect("no error but of the mode");
+    assert_eq!(lines, [Line::Stays("eth0".to_owned(), Mode::Tc, "mode".to_owned())]);
+    world.kernel.done.clear();
+    assert_eq!(world.done(&[CARD]), [""; 0], "it is not tried again");
+    assert!(world.kernel.table.runs_on(&world.view, CARD));
+}
+
+#[test]
+fn what_could_not_be_attached_is_known_although_the_round_ends_with_an_error() {
+    let mut world = World::with(&[CARD, VETH], &[]);
+    world.forget_programs(CARD);
+    world.kernel.refuses = Mode::ALL.to_vec();
+    world.kernel.is_stuck = true;
+    assert_eq!(world.attach(&[CARD]), Err("stuck"), "the veth is not wanted any more");
+    assert_eq!(world.kernel.table.unattached().get(&CARD).map(String::as_str), Some("stuck"));
 }
 
 #[test]

@@ -10,7 +10,6 @@ use vipward_common::{FenceState, SeenEntry, VipKey, Yield};
 use vipward_core::{
     agent::{Entries, Macs, Maps, Prepared, Unwritten},
     host::{
-        attaching::Programs as _,
         placement::Desired,
         plan::{self, Action, Observed},
         stale::Left,

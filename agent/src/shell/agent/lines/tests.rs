@@ -1,4 +1,4 @@
-//! The words of each line of the log, row by row.
+//! The words of the log's lines, row by row.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
@@ -8,7 +8,7 @@ use vipward_core::{
     config::Config,
     host::{attaching::Attachments, net::Interface, plan::Cause},
     ownership::Fault,
-    records::Session,
+    records::{Epoch, Session},
     reports::shown::Aspect,
     segment::conflict::End,
 };
@@ -22,6 +22,9 @@ use crate::{
 const ETH0: u32 = 3;
 const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+/// The time of all lines: a host that has run for a while.
+const NOW: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
 
 fn vip(host: u8) -> IpAddr {
     Ipv4Addr::new(192, 0, 2, host).into()
@@ -53,9 +56,9 @@ fn agent() -> Agent {
 fn words(lines: &[Line]) -> Vec<String> {
     let (agent, metrics) = (agent(), Metrics::new(Mode::Standalone, 16));
     let text = log_of(LogFormat::Text, false, || {
-        let mut log = Log::start(at(0));
+        let mut log = Log::start(NOW);
         for line in lines {
-            log.line(line, &agent, &metrics).expect("the clock can be read");
+            log.line(line, &agent, &metrics, NOW);
         }
     });
     let without_time = |line: &str| line.split_once(' ').map(|(_, words)| words.trim().to_owned());
@@ -212,20 +215,45 @@ fn a_line_about_the_cluster_names_the_object_and_the_cause() {
 #[test]
 fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
     let rows = [
-        (What::Held, "conflict: a stranger claims the VIP, and the claim is dropped"),
-        (What::InUse, "conflict: the address is in use by a stranger; the VIP waits until it is free"),
-        (What::Sighted, "sighted: a stranger claims a VIP whose holder is not known"),
-        (What::Contested, "contested: a peer claims a VIP that this node holds, and the claim is dropped"),
-        (What::Moved, "moved: a peer announced the VIP"),
-        (What::Yielded, "yielded: the VIP went to a peer while this node's fence had lapsed"),
+        (What::Held, Right::NoClaims, "conflict: a stranger claims the VIP, and the claim is dropped"),
+        (What::Guarded, Right::NoClaims, "conflict: a stranger claims the VIP, and the claim is dropped"),
+        (
+            What::InUse,
+            Right::NoClaims,
+            "conflict: the address is in use by a stranger; the VIP waits until it is free",
+        ),
+        (What::Sighted, Right::NoClaims, "sighted: a stranger claims a VIP whose holder is not known"),
+        (
+            What::Contested,
+            Right::NoClaims,
+            "contested: a peer claims a VIP that this node holds, and the claim is dropped",
+        ),
+        (What::Moved, Right::NoClaims, "moved: a peer announced the VIP"),
+        (
+            What::Moved,
+            Right::NotGiven(Epoch(3)),
+            "moved: a peer announced the VIP, and the VIP's claim does not name that peer",
+        ),
+        (
+            What::Yielded,
+            Right::NoClaims,
+            "yielded: the VIP went to a peer while this node's fence had lapsed; SIGHUP takes it back from a \
+             peer that answers",
+        ),
+        (
+            What::Yielded,
+            Right::NotGiven(Epoch(3)),
+            "yielded: the VIP went to a peer while this node's fence had lapsed, and its claim does not name \
+             that peer",
+        ),
     ];
-    for (what, expected) in rows {
-        let lines = words(&[began(what)]);
-        assert_eq!(lines.len(), 1);
-        assert!(lines[0].starts_with(&format!("WARN {expected}")), "{lines:?}");
-        assert!(lines[0].contains("mac=02:00:00:00:00:02 vendor="), "{lines:?}");
-        assert!(lines[0].contains("oper=\"reply\" holder=02:00:00:00:00:01 times=1"), "{lines:?}");
+    for (what, right, expected) in rows {
+        assert_eq!(beginning(&sight(what, OTHER, right)), expected);
     }
+    let lines = words(&[began(What::Held)]);
+    assert!(lines[0].starts_with("WARN conflict: a stranger claims the VIP, and the claim is dropped kind="));
+    let rest = " mac=02:00:00:00:00:02 vendor=";
+    assert!(lines[0].contains(rest) && lines[0].ends_with("oper=\"reply\" holder=02:00:00:00:00:01 times=1"));
     let forged = beginning(&sight(What::Contested, HOLDER, Right::NoClaims));
     assert!(forged.starts_with("contested: a host claims, in a peer's name"), "{forged}");
 }

@@ -37,6 +37,10 @@ impl DataPlane {
         &mut self.maps
     }
 
+    pub fn attachments(&self) -> &Attachments {
+        &self.attachments
+    }
+
     /// Returns true if everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
         self.pins.has_all(self.attachments.points())
