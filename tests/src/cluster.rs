@@ -33,51 +33,6 @@
 //! })
 //! # }
 //! ```
-//! This one cordons a node, which no client may notice:
-//!
-//! ```no_run
-//! # use vipward_tests::cluster::{ClusterOptions, ServiceSpec, scenario};
-//! # use vipward_tests::agent::VIP;
-//! # fn main() -> anyhow::Result<()> {
-//! scenario("cordon", ClusterOptions::default(), |cluster| {
-//!     cluster.create_service(&ServiceSpec::new("web", VIP))?;
-//!     let old = cluster.wait_until_held(VIP)?;
-//!     let watch = cluster.watch(&[VIP])?;
-//!     watch.step(format!("cordon {old}"));
-//!     cluster.cordon(old)?;
-//!     let new = cluster.wait_until_held_by_another(VIP, old)?;
-//!     watch.wait_until_received_by(VIP, new)?;
-//!     watch.stop()?.assert_seamless(VIP);
-//!     Ok(())
-//! })
-//! # }
-//! ```
-//! This one cuts all nodes off from the API server, which must change nothing:
-//!
-//! ```no_run
-//! # use std::time::Duration;
-//! # use vipward_tests::cluster::{ClusterOptions, ServiceSpec, scenario};
-//! # use vipward_tests::agent::VIP;
-//! # fn main() -> anyhow::Result<()> {
-//! scenario("outage", ClusterOptions::default(), |cluster| {
-//!     cluster.create_service(&ServiceSpec::new("web", VIP))?;
-//!     let holder = cluster.wait_until_held(VIP)?;
-//!     let watch = cluster.watch(&[VIP])?;
-//!     watch.step("no node reaches the API server");
-//!     cluster.cut_everyone_off();
-//!     watch.let_pass(Duration::from_secs(30))?;
-//!     watch.step("everybody does again");
-//!     cluster.heal()?;
-//!     for id in cluster.ids() {
-//!         cluster.wait_until_renewing(id)?;
-//!     }
-//!     let seen = watch.stop()?;
-//!     seen.assert_seamless(VIP);
-//!     assert_eq!(cluster.holder(VIP)?, Some(holder));
-//!     Ok(())
-//! })
-//! # }
-//! ```
 
 mod admin;
 mod api;

@@ -71,7 +71,7 @@ pub(super) fn crash(cluster: &mut Cluster, course: Course) -> Result<Crash> {
     cluster.wait_until_renewing(old)?;
 
     for vip in &vips {
-        seen.check_no_doubles(*vip)?;
+        seen.assert_no_doubles(*vip);
     }
     let announced = seen.wire.vip(Family::V4.vip())?.first_announced_after(crashed, new.mac());
     let announced = announced.with_context(|| format!("{new} has not announced: {seen}"))?;

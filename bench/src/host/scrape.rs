@@ -1,7 +1,6 @@
 //! Cost of a scrape with very many VIPs: its time, its size, the
 //! agent's memory, and the time for which it blocks the event loop.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,10 +13,12 @@ use super::{
 use crate::report::{Group, Item, Limit, MIB, Report, Samples, Unit};
 use vipward_tests::{
     kit::interrupt,
-    lan::{Host, http},
+    lan::{
+        Host,
+        http::{self, PAGES},
+    },
 };
 
-const PAGES: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
 const VIPS: u32 = 10_000;
 const SCRAPES: usize = 21;
 

@@ -22,7 +22,7 @@ use crate::{
     agent::{Agent, ClusterMember, vip_status},
     frames::Mac,
     kit::{Process, SpawnOptions, interrupt::poll},
-    lan::Nic,
+    lan::{Nic, http},
     measure::unbind_locally,
 };
 
@@ -180,6 +180,11 @@ impl Cluster {
         let mut process = Process::spawn(command, &SpawnOptions::default())?;
         let status = process.wait(PATIENCE)?;
         Ok((status.code(), process.transcript()))
+    }
+
+    /// Requests a page of a node's agent.
+    pub fn page(&self, id: NodeId, path: &str) -> Result<http::Answer> {
+        http::get(&self.member(id)?.host, http::PAGES, path)
     }
 
     /// Returns the output of `vipward status -o json` on a node.

@@ -15,9 +15,6 @@ use super::{
 };
 use crate::{frames::Family, kit::interrupt::poll};
 
-/// Address of an endpoint without a node, as Cilium creates one for a Gateway.
-const PLACEHOLDER: Ipv4Addr = Ipv4Addr::new(192, 192, 192, 192);
-
 /// Event, with the fields that scenarios use.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct EventNote {
@@ -119,61 +116,39 @@ impl Cluster {
 
     /// Replaces the endpoints of a Service. Without endpoints, its `EndpointSlice` is empty.
     pub fn set_endpoints(&self, service: &str, endpoints: &[Endpoint]) -> Result<()> {
-        self.set_endpoints_in(Family::V4, service, endpoints)
-    }
-
-    /// Replaces its endpoints of a family, which have an `EndpointSlice` of their own.
-    pub fn set_endpoints_in(&self, family: Family, service: &str, endpoints: &[Endpoint]) -> Result<()> {
         let described = endpoints.iter().zip(1..).map(|(endpoint, number): (_, u8)| {
             let Endpoint { node, ready, serving, terminating } = endpoint;
-            let address = node.map_or(PLACEHOLDER, |node| Ipv4Addr::new(10, 0, node.0, number));
-            let address = match family {
-                Family::V4 => address.to_string(),
-                Family::V6 => address.to_ipv6_compatible().to_string().replacen("::", "fd00::", 1),
-            };
             json!({
-                "addresses": [address],
+                "addresses": [Ipv4Addr::new(10, 0, node.0, number)],
                 "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
-                "nodeName": node.map(|node| self.node_name(node)),
+                "nodeName": self.node_name(*node),
             })
         });
         let described: Vec<_> = described.collect();
-        let address_type = if family == Family::V4 { "IPv4" } else { "IPv6" };
         let (namespace, service) = self.place_of(service);
         let manifest = json!({
             "apiVersion": Kind::ENDPOINT_SLICE.api_version(),
             "kind": Kind::ENDPOINT_SLICE.name(),
             "metadata": {
-                "name": slice_of(family, service),
+                "name": slice_of(service),
                 "namespace": namespace,
                 "labels": {"kubernetes.io/service-name": service},
             },
-            "addressType": address_type,
+            "addressType": "IPv4",
             "ports": [{"name": "port", "protocol": "TCP", "port": 8080}],
             "endpoints": described,
         });
         self.admin().put(&manifest).map(drop)
     }
 
-    /// Deletes a Service's `EndpointSlice` of IPv4.
+    /// Deletes a Service's `EndpointSlice`.
     pub fn delete_endpoints(&self, service: &str) -> Result<bool> {
         let (namespace, service) = self.place_of(service);
-        self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, namespace, slice_of(Family::V4, service)))
+        self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, namespace, slice_of(service)))
     }
 
     pub fn cordon(&self, id: NodeId) -> Result<()> {
         self.patch_node(id, &json!({"spec": {"unschedulable": true}}))
-    }
-
-    pub fn uncordon(&self, id: NodeId) -> Result<()> {
-        self.patch_node(id, &json!({"spec": {"unschedulable": null}}))
-    }
-
-    /// Replaces a node's taints: key and effect of each.
-    pub fn set_taints(&self, id: NodeId, taints: &[(&str, &str)]) -> Result<()> {
-        let taints: Vec<_> =
-            taints.iter().map(|(key, effect)| json!({"key": key, "effect": effect})).collect();
-        self.patch_node(id, &json!({"spec": {"taints": taints}}))
     }
 
     /// Sets or removes a label of a node.
@@ -411,9 +386,8 @@ fn name_of_claim(vip: IpAddr) -> String {
     }
 }
 
-fn slice_of(family: Family, service: &str) -> String {
-    let last = if family == Family::V4 { 1 } else { 2 };
-    format!("{service}-{last}")
+fn slice_of(service: &str) -> String {
+    format!("{service}-1")
 }
 
 fn pod_spec() -> Value {

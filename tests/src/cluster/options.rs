@@ -49,6 +49,17 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
+    /// Returns the default options with further arguments of every agent.
+    pub fn with_args(args: &[&str]) -> Self {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Self { args, ..Self::default() }
+    }
+
+    /// Returns options with which a better node gets a VIP within a test.
+    pub fn impatient() -> Self {
+        Self::with_args(&["--stable-for", "2s"])
+    }
+
     /// Returns the longest time after a crash in which a client's datagrams may be lost.
     pub fn failover_limit(&self) -> Duration {
         self.lease + self.margin + Duration::from_secs(1)

@@ -178,10 +178,6 @@ impl Cluster {
         &self.installation.namespace
     }
 
-    pub fn cluster_role(&self) -> Object {
-        Object::cluster_scoped(Kind::CLUSTER_ROLE, self.installation.cluster_wide(ACCOUNT))
-    }
-
     pub fn cluster_role_of_the_controller(&self) -> Object {
         Object::cluster_scoped(Kind::CLUSTER_ROLE, self.installation.cluster_wide(CONTROLLER))
     }

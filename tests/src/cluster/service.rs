@@ -80,8 +80,7 @@ impl ServiceSpec {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// Node of the endpoint, if it names one.
-    pub(super) node: Option<NodeId>,
+    pub(super) node: NodeId,
     pub(super) ready: bool,
     pub(super) serving: bool,
     pub(super) terminating: bool,
@@ -89,20 +88,15 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub fn ready(node: NodeId) -> Self {
-        Self { node: Some(node), ready: true, serving: true, terminating: false }
+        Self { node, ready: true, serving: true, terminating: false }
     }
 
     pub fn not_ready(node: NodeId) -> Self {
-        Self { node: Some(node), ready: false, serving: false, terminating: false }
-    }
-
-    /// Returns a Gateway's placeholder: it is ready and names no node.
-    pub fn placeholder() -> Self {
-        Self { node: None, ready: true, serving: true, terminating: false }
+        Self { node, ready: false, serving: false, terminating: false }
     }
 
     /// Returns the endpoint of a pod that is being deleted and still serves.
     pub fn terminating(node: NodeId) -> Self {
-        Self { node: Some(node), ready: false, serving: true, terminating: true }
+        Self { node, ready: false, serving: true, terminating: true }
     }
 }

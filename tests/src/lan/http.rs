@@ -1,7 +1,7 @@
 //! Sends one HTTP request from a host and reads the response.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::lan::Host;
 
+/// The address of an agent's pages.
+pub const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
 /// Time limit of a response.
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -4,7 +4,6 @@
 mod reading;
 mod refusing;
 mod restoring;
-mod trouble;
 mod writing;
 
 use std::net::TcpListener;

@@ -1,7 +1,5 @@
-//! Monitors notice gaps, doubles and moves, and invent nothing. Datagrams are counted exactly. A
-//! cluster changes its nodes as documented.
+//! Monitors notice gaps, doubles and moves, and invent nothing. Datagrams are counted exactly.
 
-mod cluster;
 mod datagrams;
 mod wire;
 

@@ -8,14 +8,10 @@ mod pages;
 mod scraped;
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-
-/// The default address of an agent's pages.
-pub(crate) const PAGES: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
 
 fn in_checkout(path: &str) -> PathBuf {
     let root =

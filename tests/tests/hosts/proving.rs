@@ -10,17 +10,14 @@ use vipward_tests::{
     kit::{output_of, wait_until},
     lan::{
         Frame, Hook, Hooked, Host, Wire,
-        http::{self, Answer},
+        http::{self, Answer, PAGES},
     },
     measure::{ArpProbe, ProbeMode},
 };
 
-use crate::{
-    doctor::{
-        GREEN, NOT_APPLICABLE, RED,
-        report::{ILL, Report, doctor_at},
-    },
-    metrics::PAGES,
+use crate::doctor::{
+    GREEN, NOT_APPLICABLE, RED,
+    report::{ILL, Report, doctor_at},
 };
 
 const HOLDS: &str = "vips: [{address: 192.0.2.10}]\n";

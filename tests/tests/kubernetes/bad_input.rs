@@ -1,23 +1,19 @@
 //! Faults at the start or later: the message helps, and no VIP suffers.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
 use vipward_tests::{
-    agent::{Agent, AgentOptions, Bpffs, Capability, ClusterMember, VIP},
-    cluster::{Cluster, ClusterOptions, Kind, N1, N2, NodeId, Object, PATIENCE, ServiceSpec, scenario, skip},
-    kit::{Process, SpawnOptions, wait_for},
+    agent::{Agent, AgentOptions, Bpffs, ClusterMember, VIP},
+    cluster::{Cluster, ClusterOptions, N1, N2, PATIENCE, ServiceSpec, scenario},
+    kit::{Process, SpawnOptions, wait_for, wait_until},
 };
 
 /// The agent's exit codes.
 const BAD_CONFIGURATION: i32 = 3;
 const NOT_ALONE: i32 = 5;
-/// The address of `/livez` and `/readyz`.
-const HEALTH: &str = "127.0.0.1:9647";
 
 fn one_node() -> ClusterOptions {
     ClusterOptions { nodes: 1, ..ClusterOptions::default() }
@@ -34,28 +30,6 @@ fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(
     let status = process.wait(PATIENCE)?;
     assert_eq!(status.signal(), None, "{}", process.transcript());
     Ok((status.code(), process.transcript()))
-}
-
-/// Returns status and text of a health page of a node.
-fn health(cluster: &Cluster, id: NodeId, page: &str) -> Result<(u16, String)> {
-    let answer = cluster.member(id)?.host.run(|| -> Result<String> {
-        let mut stream = TcpStream::connect(HEALTH)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        write!(stream, "GET {page} HTTP/1.1\r\nHost: health\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    })?;
-    let code = answer.split(' ').nth(1).with_context(|| format!("no answer: {answer}"))?;
-    Ok((code.parse()?, answer))
-}
-
-fn wait_for_health(cluster: &Cluster, id: NodeId, page: &str, code: u16) -> Result<String> {
-    let what = format!("{page} of {id} to be {code}");
-    wait_for(PATIENCE, &what, || {
-        // There is no answer before the agent listens.
-        Ok(health(cluster, id, page).ok().filter(|(now, _)| *now == code).map(|(_, text)| text))
-    })
 }
 
 #[test]
@@ -83,10 +57,10 @@ fn without_an_api_server_at_its_start_an_agent_keeps_what_is_pinned_and_goes_on_
         let address = cluster.forwarder.address().to_string();
         assert_eq!(problem.matches(&address).count(), 1, "{said}");
         watch.let_pass(cluster.options().failover_limit())?;
-        let (code, text) = health(cluster, N1, "/readyz")?;
-        assert_eq!(code, 503, "{text}");
-        assert!(text.contains("the cluster has not been read yet"), "{text}");
-        assert_eq!(health(cluster, N1, "/livez")?.0, 200);
+        let ready = cluster.page(N1, "/readyz")?;
+        assert_eq!(ready.status, 503, "{}", ready.body);
+        assert!(ready.body.contains("the cluster has not been read yet"), "{}", ready.body);
+        assert_eq!(cluster.page(N1, "/livez")?.status, 200);
 
         watch.step("the API server is back");
         cluster.heal()?;
@@ -95,7 +69,7 @@ fn without_an_api_server_at_its_start_an_agent_keeps_what_is_pinned_and_goes_on_
 
         watch.stop()?.assert_seamless(VIP);
         assert_eq!((cluster.session(N1)?, cluster.epoch(VIP)?), (session, epoch));
-        wait_for_health(cluster, N1, "/readyz", 200).map(drop)
+        wait_until(PATIENCE, "the node to be ready", || Ok(cluster.page(N1, "/readyz")?.status == 200))
     })
 }
 
@@ -113,80 +87,6 @@ fn a_kubeconfig_that_is_missing_or_wrong_is_named() -> Result<()> {
         assert_eq!(code, Some(BAD_CONFIGURATION), "{said}");
         assert!(said.contains(path), "{said}");
         Ok(())
-    })
-}
-
-#[test]
-fn times_that_cannot_work_are_refused_with_the_reason() -> Result<()> {
-    scenario("silly", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
-        let kubeconfig = tempfile::NamedTempFile::new()?;
-        std::fs::write(kubeconfig.path(), cluster.kubeconfig_of(N1)?)?;
-        let path = kubeconfig.path().to_str().context("a path that is no text")?;
-        let table: [(&[&str], &str); 5] = [
-            (&["--lease-duration", "500ms"], "a lease of 500ms is out of range"),
-            (&["--lease-renewal", "10ms"], "a renewal every 10ms is too often"),
-            (&["--lease-renewal", "4s"], "a renewal every 4s is too rare"),
-            (&["--margin", "1ms"], "a margin of 1ms is too small"),
-            (&["--restart-lease", "1s"], "a restart lease of 1s is shorter than the lease"),
-        ];
-        for (args, reason) in table {
-            let (code, said) = ends_with(cluster, path, args)?;
-            assert_eq!(code, Some(BAD_CONFIGURATION), "{args:?}: {said}");
-            assert!(said.contains(reason), "{args:?}: {said}");
-        }
-        Ok(())
-    })
-}
-
-#[test]
-fn a_right_that_is_missing_is_named_and_nothing_else_is_needed_when_it_is_given() -> Result<()> {
-    scenario("norights", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
-        let role = cluster.cluster_role();
-        let complete = cluster.admin().get(&role)?.context("the ClusterRole is installed")?;
-        let rules = complete["rules"].as_array().context("it has rules")?;
-        let without: Vec<_> = rules
-            .iter()
-            .filter(|rule| !rule["resources"].to_string().contains("\"services\""))
-            .cloned()
-            .collect();
-        assert!(without.len() < rules.len(), "Services are among {rules:?}");
-        cluster.admin().merge(&role, &json!({"rules": without}))?;
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.start_agent(N1)?;
-        cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "what it may not", |line| {
-            let said = line.to_string();
-            said.contains("not allowed to list services") && said.contains("rbac.yaml")
-        })?;
-
-        cluster.admin().merge(&role, &json!({"rules": rules}))?;
-        cluster.wait_until_held_by(VIP, N1)
-    })
-}
-
-#[test]
-fn without_the_definition_of_virtualip_its_manifest_is_named() -> Result<()> {
-    scenario("nocrd", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
-        if cluster.api().is_shared() {
-            // Others use that definition too.
-            return skip("it loses the definition");
-        }
-        let definition = Object::cluster_scoped(Kind::DEFINITION, "virtualips.vipward.io");
-        let manifest = cluster.admin().get(&definition)?.context("the definition is installed")?;
-        cluster.admin().delete(&definition)?;
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.start_agent(N1)?;
-        cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "which manifest", |line| {
-            line.to_string().contains("does not know virtualips.vipward.io: kubectl apply -f deploy/")
-        })?;
-
-        let fresh = json!({
-            "apiVersion": manifest["apiVersion"],
-            "kind": manifest["kind"],
-            "metadata": {"name": manifest["metadata"]["name"]},
-            "spec": manifest["spec"],
-        });
-        cluster.admin().create(&fresh)?;
-        cluster.wait_until_held_by(VIP, N1)
     })
 }
 
@@ -224,46 +124,6 @@ fn the_second_of_two_agents_with_one_name_ends_and_the_first_goes_on() -> Result
         watch.stop()?.assert_seamless(VIP);
         assert_eq!((cluster.holder(VIP)?, cluster.session(N1)?), (Some(N1), session));
         Ok(())
-    })
-}
-
-#[test]
-fn four_capabilities_are_all_that_an_agent_needs() -> Result<()> {
-    const NEEDED: [Capability; 4] =
-        [Capability::Bpf, Capability::NetAdmin, Capability::NetRaw, Capability::Perfmon];
-    scenario("leastpriv", one_node(), |cluster| {
-        cluster.wait_until_renewing(N1)?;
-        cluster.kill9(N1)?;
-        cluster.unload(N1)?;
-        cluster.member_mut(N1)?.agent_mut()?.options.only_capabilities = Some(NEEDED.to_vec());
-        cluster.restart_agent(N1)?;
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.wait_until_held_by(VIP, N1)?;
-        let watch = cluster.watch(&[VIP])?;
-        watch.let_pass(Duration::from_secs(1))?;
-        watch.stop()?.assert_seamless(VIP);
-        wait_for_health(cluster, N1, "/readyz", 200).map(drop)
-    })
-}
-
-#[test]
-fn readiness_goes_with_the_fence_and_liveness_does_not() -> Result<()> {
-    scenario("health", one_node(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.wait_until_held_by(VIP, N1)?;
-        wait_for_health(cluster, N1, "/readyz", 200)?;
-        assert_eq!(health(cluster, N1, "/livez")?.0, 200);
-
-        cluster.cut_everyone_off();
-        let text = wait_for_health(cluster, N1, "/readyz", 503)?;
-        assert!(text.contains("the fence is not valid"), "{text}");
-        // This is longer than a heartbeat may stand still.
-        std::thread::sleep(cluster.options().renewal * 12);
-        let (code, text) = health(cluster, N1, "/livez")?;
-        assert_eq!(code, 200, "an outage is no reason to start it again: {text}");
-
-        cluster.heal()?;
-        wait_for_health(cluster, N1, "/readyz", 200).map(drop)
     })
 }
 

@@ -2,15 +2,13 @@
 
 use std::net::Ipv4Addr;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_tests::{
     agent::{VIP, ip},
-    cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario},
-    kit::{interrupt, output_of, tools},
+    cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    kit::{output_of, tools},
 };
 
 const MAX_VIPS: u8 = 8;
@@ -119,114 +117,6 @@ fn a_vip_whose_entry_the_map_has_no_room_for_is_taken_when_it_has_and_others_are
             line.message().contains("entry is changed after all") && line.has("vip", second)
         })?;
         watch.stop()?.assert_seamless(VIP);
-        Ok(())
-    })
-}
-
-#[test]
-fn vips_beyond_the_room_of_the_map_are_not_claimed_until_there_is_some() -> Result<()> {
-    let args = vec![format!("--max-vips={MAX_VIPS}")];
-    scenario("beyond", ClusterOptions { nodes: 1, args, ..ClusterOptions::default() }, |cluster| {
-        let vips: Vec<Ipv4Addr> = (0..MAX_VIPS + 4).map(|number| ip(100 + number)).collect();
-        let name = |vip: &Ipv4Addr| format!("web-{}", vip.octets()[3]);
-        for vip in &vips {
-            cluster.create_service(&ServiceSpec::new(&name(vip), *vip))?;
-        }
-        let (left, held) = wait_until_full(cluster, &vips)?;
-        cluster.member_mut(N1)?.agent_mut()?.wait_for_log(PATIENCE, "what would help", |line| {
-            line.has("vip", left) && line.to_string().contains("--max-vips")
-        })?;
-        cluster.delete_service(&name(&held))?;
-        let (now_left, _) =
-            wait_until_full(cluster, &vips.into_iter().filter(|vip| *vip != held).collect::<Vec<_>>())?;
-        ensure!(cluster.holder(held)?.is_none(), "{held} is not wanted any more; {now_left} waits");
-        Ok(())
-    })
-}
-
-/// Waits until as many of these VIPs are claimed as there is room for. Checks that exactly these
-/// are answered. Returns one that is left out, and one that is not.
-fn wait_until_full(cluster: &mut Cluster, vips: &[Ipv4Addr]) -> Result<(Ipv4Addr, Ipv4Addr)> {
-    let claimed = |cluster: &Cluster| -> Result<Vec<Ipv4Addr>> {
-        let mut claimed = Vec::new();
-        for vip in vips {
-            claimed.extend(cluster.holder(*vip)?.map(|_| *vip));
-        }
-        Ok(claimed)
-    };
-    let full = interrupt::wait(PATIENCE, "the map to be full", || {
-        let claimed = claimed(cluster)?;
-        Ok((claimed.len() == usize::from(MAX_VIPS)).then_some(claimed))
-    })?;
-    let watch = cluster.watch(&full)?;
-    // This is longer than the time before a refused change is tried again.
-    watch.let_pass(Duration::from_secs(7))?;
-    let seen = watch.stop()?;
-    for vip in &full {
-        seen.assert_seamless(*vip);
-    }
-    ensure!(claimed(cluster)? == full, "{:?} are claimed, and before {full:?}", claimed(cluster)?);
-    let left = vips.iter().find(|vip| !full.contains(vip)).context("one is left out")?;
-    Ok((*left, full[0]))
-}
-
-fn two_that_stop() -> ClusterOptions {
-    let args = ["--policy", "stop"].map(str::to_owned).to_vec();
-    ClusterOptions { nodes: 2, args, ..ClusterOptions::default() }
-}
-
-/// Makes the first node hold the VIP, and excludes the other one.
-fn held_by_the_first_alone(cluster: &mut Cluster) -> Result<Watch> {
-    cluster.wait_until_all_renew()?;
-    cluster.label_node(N2, EXCLUDE, Some("true"))?;
-    cluster.create_service(&ServiceSpec::new("web", VIP))?;
-    cluster.wait_until_held_by(VIP, N1)?;
-    let watch = cluster.watch(&[VIP])?;
-    watch.let_pass(cluster.options().lease + cluster.options().margin)?;
-    Ok(watch)
-}
-
-#[test]
-fn a_node_whose_session_was_ended_and_that_cannot_stop_answering_begins_no_other() -> Result<()> {
-    scenario("frozenwake", two_that_stop(), |cluster| {
-        let watch = held_by_the_first_alone(cluster)?;
-        cluster.label_node(N2, EXCLUDE, None)?;
-
-        watch.step(format!("no entry of {N1} can be changed any more, and its agent is paused"));
-        freeze_entries(cluster, N1)?;
-        cluster.pause(N1)?;
-        cluster.wait_until_held_by(VIP, N2)?;
-        watch.wait_until_received_by(VIP, N2)?;
-        watch.step(format!("the agent of {N1} goes on"));
-        cluster.resume(N1)?;
-        wait_until_told(cluster, N1, VIP)?;
-        watch.let_pass(cluster.options().failover_limit() * 2)?;
-
-        let seen = watch.stop()?;
-        seen.assert_no_doubles(VIP);
-        assert_eq!((cluster.holder(VIP)?, cluster.session(N1)?), (Some(N2), None));
-        Ok(())
-    })
-}
-
-#[test]
-fn a_node_that_leaves_and_cannot_stop_answering_does_not_end_its_session_before_its_fence() -> Result<()> {
-    scenario("frozenend", two_that_stop(), |cluster| {
-        let watch = held_by_the_first_alone(cluster)?;
-
-        watch.step(format!("no entry of {N1} can be changed any more, and it is drained"));
-        freeze_entries(cluster, N1)?;
-        cluster.cordon(N1)?;
-        cluster.member_mut(N1)?.agent_mut()?.signal(Signal::SIGTERM)?;
-        wait_until_told(cluster, N1, VIP)?;
-        let free = watch.step(format!("{N2} may have it"));
-        cluster.label_node(N2, EXCLUDE, None)?;
-        cluster.wait_until_held_by(VIP, N2)?;
-        watch.wait_until_received_by(VIP, N2)?;
-
-        let seen = watch.stop()?;
-        seen.assert_no_doubles(VIP);
-        seen.assert_flows_again(VIP, free, cluster.options().failover_limit());
         Ok(())
     })
 }

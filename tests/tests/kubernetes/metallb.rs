@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use vipward_tests::{
     agent::ip,
     cluster::{Cluster, ClusterOptions, Kind, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
     kit::{interrupt, wait_until},
-    lan::{Responder, http},
+    lan::Responder,
 };
 
 /// The field manager of `MetalLB`'s controller, and the annotation with the pool of the addresses.
@@ -21,8 +21,7 @@ const SHARE: &str = "metallb.io/allow-shared-ip";
 const A_WHILE: Duration = Duration::from_secs(3);
 
 fn options() -> ClusterOptions {
-    let args = vec!["--metallb".to_owned()];
-    ClusterOptions { args, with_controller: true, ..ClusterOptions::default() }
+    ClusterOptions { with_controller: true, ..ClusterOptions::with_args(&["--metallb"]) }
 }
 
 /// Creates a Service with a key, and writes its status as `MetalLB`'s controller does.
@@ -86,33 +85,6 @@ fn services_keep_the_addresses_that_metallb_gave_them_and_new_ones_get_theirs() 
         cluster.wait_until_held(ip(72))?;
         cluster.annotate_service("udp", "vipward.io/ignore", Some("true"))?;
         cluster.wait_for_addresses("udp", &[])?;
-        Ok(())
-    })
-}
-
-#[test]
-fn its_annotations_name_pools_and_share_addresses_across_namespaces() -> Result<()> {
-    scenario("mlnames", options(), |cluster| {
-        cluster.install_metallb()?;
-        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.90"]}))?;
-        let rare = json!({"addresses": ["192.0.2.80-192.0.2.81"], "autoAssign": false});
-        cluster.put_metallb(Kind::METALLB_POOL, "lan", &rare)?;
-        cluster.put_metallb(Kind::L2_ADVERTISEMENT, "all", &json!({}))?;
-        cluster.start_controller(1, &["--metallb"])?;
-        let named = ServiceSpec::without_address("named").annotation("metallb.io/address-pool", "lan");
-        cluster.create_service(&named)?;
-        cluster.wait_for_ingress("named", ip(80))?;
-        cluster.create_service(&ServiceSpec::without_address("any"))?;
-        cluster.wait_for_ingress("any", ip(90))?;
-
-        cluster.add_tenant("b")?;
-        for (name, port) in [("tcp", 80), ("b/udp", 81)] {
-            let shares = ServiceSpec::without_address(name).annotation(SHARE, "dns");
-            let shares = shares.annotation("metallb.io/loadBalancerIPs", "192.0.2.81");
-            cluster.create_service(&shares.port(port))?;
-            cluster.wait_for_ingress(name, ip(81))?;
-        }
-        cluster.wait_until_held(ip(81))?;
         Ok(())
     })
 }
@@ -190,26 +162,6 @@ fn a_controller_that_may_not_list_the_pools_says_so_and_waits() -> Result<()> {
     })
 }
 
-#[test]
-fn when_metallbs_controller_writes_on_an_event_says_to_scale_it_down() -> Result<()> {
-    scenario("mlboth", options(), |cluster| {
-        cluster.install_metallb()?;
-        cluster.put_metallb(Kind::METALLB_POOL, "lan", &json!({"addresses": ["192.0.2.64/28"]}))?;
-        cluster.start_controller(1, &["--metallb"])?;
-        let asks = ServiceSpec::without_address("web").annotation("metallb.io/loadBalancerIPs", "192.0.2.70");
-        cluster.create_service(&asks.annotation(FROM_POOL, "lan"))?;
-        for _ in 0..3 {
-            cluster.wait_for_ingress("web", ip(70))?;
-            cluster.set_ingress("web", MANAGER, &[ip(66)])?;
-        }
-        let parts = ["MetalLB's controller still runs", "--replicas=0"];
-        cluster.wait_for_event("web", &parts)?;
-        std::thread::sleep(A_WHILE);
-        assert_eq!(cluster.ingress("web")?, ["192.0.2.66"], "nothing is written any more");
-        Ok(())
-    })
-}
-
 /// The nodes with this role, as selectors.
 fn role(role: &str) -> Value {
     json!([{"matchLabels": {"role": role}}])
@@ -269,8 +221,7 @@ fn addresses_are_announced_where_the_advertisements_say_and_statuses_and_metrics
         wait_for_l2_status(cluster, "web", Some(N1))?;
         watch.stop()?.assert_seamless(vip);
 
-        let pages = SocketAddr::from((Ipv4Addr::LOCALHOST, 9647));
-        let page = http::get(&cluster.member(N1)?.host, pages, "/metrics")?.good()?;
+        let page = cluster.page(N1, "/metrics")?.good()?;
         let (node, service) = (cluster.node_name(N1), cluster.full_name("web"));
         let line = format!("service=\"{service}\",protocol=\"layer2\",node=\"{node}\",ip=\"{vip}\"}} 1");
         assert!(page.contains(&line) && page.contains("config_loaded_bool 1"), "{page}");

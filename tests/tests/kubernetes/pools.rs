@@ -114,41 +114,6 @@ fn a_pools_status_is_written_once_a_second_however_many_services_get_addresses()
 }
 
 #[test]
-fn a_pool_that_is_wrong_or_used_up_says_so_and_takes_nothing_away() -> Result<()> {
-    scenario("poolbad", with_controller(), |cluster| {
-        cluster.start_controller(1, &[])?;
-        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.70", "192.0.2.77/29"]}))?;
-        cluster.wait_for_pool(
-            "lan",
-            "/status/problem",
-            "addresses[1]: \"192.0.2.77/29\" is an address in 192.0.2.72/29",
-        )?;
-        cluster.create_service(&ServiceSpec::without_address("web"))?;
-        cluster.wait_for_ingress("web", ip(70))?;
-        cluster.wait_until_held(ip(70))?;
-        cluster.create_service(&ServiceSpec::without_address("more"))?;
-        cluster.wait_for_event("more", &["no IPv4 address is free in VIPPool lan"])?;
-        let explain = |name: &str| {
-            let service = format!("{}/{name}", cluster.namespace());
-            cluster.vipward(&["explain", &service, "--lease-namespace", cluster.system_namespace()])
-        };
-        let (code, text) = explain("more")?;
-        assert_eq!(code, Some(8), "{text}");
-        assert!(text.contains("BROKEN    pool        no IPv4 address is free in VIPPool lan"), "{text}");
-        let (_, text) = explain("web")?;
-        for part in ["192.0.2.70 of VIPPool lan is reserved for", "it names 192.0.2.70", "candidates  "] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.80"]}))?;
-        cluster.wait_for_ingress("more", ip(80))?;
-        cluster
-            .wait_for_event("web", &["it keeps 192.0.2.70, which VIPPool lan would not give it any more"])?;
-        assert!(cluster.holder(ip(70))?.is_some());
-        Ok(())
-    })
-}
-
-#[test]
 fn when_the_leader_dies_the_next_allocates_and_nothing_moves() -> Result<()> {
     scenario("poollead", with_controller(), |cluster| {
         cluster.start_controller(1, &[])?;
@@ -387,12 +352,6 @@ fn vipward_pools_lists_addresses_and_vipward_release_frees_and_replaces_them() -
 /// Longest time until a change of a pool is in effect on the wire.
 const IN_EFFECT: Duration = Duration::from_secs(10);
 
-/// Returns options with which a better node gets a VIP within a test.
-fn impatient() -> ClusterOptions {
-    let args = vec!["--stable-for".to_owned(), "2s".to_owned()];
-    ClusterOptions { args, ..ClusterOptions::default() }
-}
-
 /// Creates or changes a pool that has the VIPs of both families.
 fn announce(cluster: &mut Cluster, policy: &Value) -> Result<()> {
     let spec = json!({"addresses": Family::vips(), "autoAssign": false, "announce": policy});
@@ -401,7 +360,7 @@ fn announce(cluster: &mut Cluster, policy: &Value) -> Result<()> {
 
 #[test]
 fn the_nodes_that_a_pool_selects_hold_its_vips_and_nothing_is_lost_when_it_selects_others() -> Result<()> {
-    scenario("poolnodes", impatient(), |cluster| {
+    scenario("poolnodes", ClusterOptions::impatient(), |cluster| {
         for (id, role) in [(N1, "core"), (N2, "edge"), (N3, "spare")] {
             cluster.label_node(id, "role", Some(role))?;
         }
@@ -457,7 +416,7 @@ fn the_nodes_that_a_pool_selects_hold_its_vips_and_nothing_is_lost_when_it_selec
 
 #[test]
 fn a_pool_prefers_nodes_and_a_service_may_prefer_others() -> Result<()> {
-    scenario("poolfirst", impatient(), |cluster| {
+    scenario("poolfirst", ClusterOptions::impatient(), |cluster| {
         let named = |cluster: &Cluster, id| json!({"kubernetes.io/hostname": cluster.node_name(id)});
         let prefer = |cluster: &Cluster, id| json!({"preferredNodes": {"matchLabels": named(cluster, id)}});
         cluster.wait_until_all_renew()?;

@@ -1,7 +1,7 @@
 //! A VIP that no program answers: neither `kubectl get vip` nor
 //! `vipward status` nor `/readyz` calls it held.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -9,26 +9,14 @@ use ipnet::Ipv4Net;
 use serde_json::Value;
 use vipward_tests::{
     agent::{VIP, ip, vip_status},
-    cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
+    cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
     kit::{interrupt, output_of, tools},
-    lan::{Hooked, http},
+    lan::Hooked,
 };
 
-/// The address of an agent's pages.
-const PAGES: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9647);
-const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-const FEW: usize = 4;
-const MANY: u8 = 6;
-
-fn with_args(nodes: u8, args: &[&str]) -> ClusterOptions {
-    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-    ClusterOptions { nodes, args, ..ClusterOptions::default() }
-}
-
-/// Returns status and text of a page of a node's agent.
-fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<(u16, String)> {
-    let answer = http::get(&cluster.member(id)?.host, PAGES, path)?;
-    Ok((answer.status, answer.body))
+/// Returns options of one node.
+fn alone(args: &[&str]) -> ClusterOptions {
+    ClusterOptions { nodes: 1, ..ClusterOptions::with_args(args) }
 }
 
 /// Waits until `/readyz` of a node names a VIP as not answered, with this reason.
@@ -36,10 +24,10 @@ fn wait_until_not_ready(cluster: &Cluster, id: NodeId, vip: Ipv4Addr, why: &str)
     let mut last = String::new();
     let found =
         interrupt::wait(PATIENCE, &format!("/readyz of {id} to say why {vip} is not answered"), || {
-            let (status, body) = page(cluster, id, "/readyz/vips")?;
-            last.clone_from(&body);
-            let names = body.contains(&format!("{vip} is not answered: ")) && body.contains(why);
-            Ok((status == 503 && names).then_some(body))
+            let page = cluster.page(id, "/readyz/vips")?;
+            last.clone_from(&page.body);
+            let names = last.contains(&format!("{vip} is not answered: ")) && last.contains(why);
+            Ok((page.status == 503 && names).then_some(page.body))
         });
     found.with_context(|| format!("it said last: {last}"))
 }
@@ -47,9 +35,9 @@ fn wait_until_not_ready(cluster: &Cluster, id: NodeId, vip: Ipv4Addr, why: &str)
 fn wait_until_ready(cluster: &Cluster, id: NodeId) -> Result<()> {
     let mut last = String::new();
     let found = interrupt::wait(PATIENCE, &format!("{id} to be ready"), || {
-        let (status, body) = page(cluster, id, "/readyz")?;
-        last = body;
-        Ok((status == 200).then_some(()))
+        let page = cluster.page(id, "/readyz")?;
+        last = page.body;
+        Ok((page.status == 200).then_some(()))
     });
     found.with_context(|| format!("it said last: {last}"))
 }
@@ -103,8 +91,8 @@ fn assert_held_again(cluster: &Cluster, vip: Ipv4Addr) -> Result<()> {
 }
 
 fn value(cluster: &Cluster, id: NodeId, series: &str) -> Result<Option<String>> {
-    let (_, body) = page(cluster, id, "/metrics")?;
-    let line = body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    let page = cluster.page(id, "/metrics")?;
+    let line = page.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     Ok(line.map(str::to_owned))
 }
 
@@ -123,7 +111,7 @@ fn bpftool(cluster: &Cluster, id: NodeId, args: &[&str], pin: &str) -> Result<()
 
 #[test]
 fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<()> {
-    scenario("unstop", with_args(1, &["--policy", "stop"]), |cluster| {
+    scenario("unstop", alone(&["--policy", "stop"]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held_by(VIP, N1)?;
         assert_held_again(cluster, VIP)?;
@@ -139,6 +127,10 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
         assert_eq!(silent["silent_because"], "the fence is over", "{silent:#}");
         assert_eq!(silent["answering"], false, "{silent:#}");
         wait_until_not_ready(cluster, N1, VIP, "the fence is over")?;
+        assert!(cluster.page(N1, "/readyz")?.body.contains("the fence is not valid"));
+        // This is longer than a heartbeat may stand still.
+        std::thread::sleep(cluster.options().renewal * 12);
+        assert_eq!(cluster.page(N1, "/livez")?.status, 200, "an outage is no reason to start it again");
         assert_eq!(
             value(cluster, N1, "vipward_vip_held{family=\"ipv4\",vip=\"192.0.2.10\"}")?.as_deref(),
             Some("0.0")
@@ -162,7 +154,7 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
 
 #[test]
 fn a_vip_on_an_interface_that_another_program_has_taken_is_not_answered() -> Result<()> {
-    scenario("untaken", with_args(1, &["--attach=generic"]), |cluster| {
+    scenario("untaken", alone(&["--attach=generic"]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held_by(VIP, N1)?;
         let host = cluster.member(N1)?.host.clone();
@@ -195,105 +187,6 @@ fn a_vip_on_an_interface_that_another_program_has_taken_is_not_answered() -> Res
     })
 }
 
-#[test]
-fn a_vip_whose_entry_a_frozen_map_does_not_take_is_not_answered() -> Result<()> {
-    scenario("unfrozen", with_args(2, &[]), |cluster| {
-        cluster.wait_until_all_renew()?;
-        let preferred = format!("kubernetes.io/hostname={}", cluster.node_name(N2));
-        let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &preferred);
-        cluster.create_service(&service)?;
-        cluster.wait_until_held_by(VIP, N2)?;
-        // N1 knows its place, and takes it when N2 is gone. No entry changes before.
-        let at_n2 = N2.mac().to_string();
-        cluster.wait_for_entry(N1, VIP, "to be at N2", |entry| entry["mac"] == at_n2)?;
-        bpftool(cluster, N1, &["map", "freeze", "pinned"], "vips_v4")?;
-        cluster.power_off(N2)?;
-        let taken = || Ok((cluster.holder(VIP)? == Some(N1)).then_some(()));
-        interrupt::wait(PATIENCE, "N1 to take it", taken)?;
-
-        let why = "its entry on eth0 cannot be changed";
-        wait_until_not_ready(cluster, N1, VIP, why)?;
-        assert_told(cluster, VIP, N1, why)?;
-        assert_eq!(status(cluster, N1)?["role"], "foreign");
-        Ok(())
-    })
-}
-
-/// Returns the VIPs of `MANY` Services. A map with room for `FEW` lacks entries for some.
-fn many(cluster: &Cluster) -> Result<Vec<Ipv4Addr>> {
-    let vips: Vec<Ipv4Addr> = (0..MANY).map(|number| ip(100 + number)).collect();
-    for vip in &vips {
-        cluster.create_service(&ServiceSpec::new(&format!("web-{}", vip.octets()[3]), *vip))?;
-    }
-    for vip in &vips {
-        cluster.wait_until_held_by(*vip, N1)?;
-    }
-    Ok(vips)
-}
-
-/// Restarts the agent of a node with a map for this number of VIPs.
-fn restart_with_room(cluster: &mut Cluster, id: NodeId, room: usize) -> Result<()> {
-    cluster.kill9(id)?;
-    cluster.member_mut(id)?.agent_mut()?.options.max_vips = Some(u32::try_from(room)?);
-    cluster.restart_agent(id)
-}
-
-#[test]
-fn vips_that_a_full_map_has_no_room_for_are_not_answered_until_there_is_some() -> Result<()> {
-    scenario("unroomy", with_args(1, &[]), |cluster| {
-        let vips = many(cluster)?;
-        restart_with_room(cluster, N1, FEW)?;
-        let mut without = Vec::new();
-        for vip in &vips {
-            if !cluster.knows(N1, *vip)? {
-                without.push(*vip);
-            }
-        }
-        assert_eq!(without.len(), vips.len() - FEW, "{without:?} have no entry");
-        for vip in &without {
-            let ill = wait_until_not_ready(cluster, N1, *vip, "the map holds 4 entries")?;
-            assert!(ill.contains("--max-vips"), "{ill}");
-            assert_told(cluster, *vip, N1, "the map holds 4 entries")?;
-        }
-        for vip in vips.iter().filter(|vip| !without.contains(vip)) {
-            assert_held_again(cluster, *vip)?;
-        }
-        assert_eq!(value(cluster, N1, "vipward_vips_unanswered")?.as_deref(), Some("2.0"));
-
-        restart_with_room(cluster, N1, usize::from(MANY))?;
-        for vip in &vips {
-            assert_held_again(cluster, *vip)?;
-        }
-        wait_until_ready(cluster, N1)
-    })
-}
-
-#[test]
-fn vips_of_a_dead_node_that_no_other_can_take_are_without_a_holder() -> Result<()> {
-    scenario("unheired", with_args(2, &[]), |cluster| {
-        cluster.wait_until_all_renew()?;
-        restart_with_room(cluster, N2, FEW)?;
-        cluster.label_node(N2, EXCLUDE, Some("true"))?;
-        let vips = many(cluster)?;
-        cluster.power_off(N1)?;
-        cluster.label_node(N2, EXCLUDE, None)?;
-        let mut taken = 0;
-        for vip in &vips {
-            let state = interrupt::wait(PATIENCE, &format!("what became of {vip}"), || {
-                let (holder, state) = (cluster.holder(*vip)?, cluster.cell(*vip, "STATE")?);
-                let is_known = holder == Some(N2) && state == "held" || state == "nobody";
-                Ok(is_known.then_some(state))
-            })?;
-            taken += usize::from(state == "held");
-            if state == "nobody" {
-                assert_held(cluster, *vip, "False", "SessionEnded", &cluster.node_name(N1))?;
-            }
-        }
-        assert_eq!(taken, FEW);
-        Ok(())
-    })
-}
-
 /// Returns what `kubectl vip status` shows of the VIP, run at a node.
 fn cluster_status(cluster: &Cluster, id: NodeId) -> Result<Value> {
     let kubeconfig = tempfile::NamedTempFile::new()?;
@@ -311,7 +204,7 @@ fn cluster_status(cluster: &Cluster, id: NodeId) -> Result<Value> {
 #[test]
 fn without_carrier_a_vip_is_not_answered_and_a_holder_that_does_not_renew_is_recognised_by_its_lease()
 -> Result<()> {
-    scenario("uncarried", with_args(1, &[]), |cluster| {
+    scenario("uncarried", alone(&[]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held_by(VIP, N1)?;
         assert_eq!(cluster_status(cluster, N1)?["state"], "held");

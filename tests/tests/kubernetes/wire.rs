@@ -18,7 +18,7 @@ use vipward_tests::{
     cluster::{Cluster, ClusterOptions, MANAGEMENT, NodeId, PATIENCE, SEGMENT, ServiceSpec, Watch, scenario},
     frames::{Arp, Family, Mac},
     kit::{thread_time, wait_until},
-    lan::{Flood, Lost, Way, Wire, http},
+    lan::{Flood, Lost, Way, Wire},
 };
 
 /// Time in which a node that dies is replaced, on a busy machine. By its Lease alone that takes 3.5 s
@@ -194,7 +194,7 @@ fn no_client_notices_trouble_on_the_wire() -> Result<()> {
 
         watch.step("a rogue forges frames");
         let refused = || {
-            let metrics = page(cluster, holder, "/metrics")?;
+            let metrics = cluster.page(holder, "/metrics")?.good()?;
             let tag = r#"vipward_wire_frames_total{outcome="refused_tag"} "#;
             let count = metrics.lines().find_map(|line| line.strip_prefix(tag)).context("no such metric")?;
             Ok::<u64, anyhow::Error>(count.parse()?)
@@ -333,31 +333,6 @@ fn a_holder_that_is_cut_off_from_the_segment_is_replaced_and_does_not_answer_aga
 }
 
 #[test]
-fn without_a_key_the_lease_alone_counts_and_each_agent_says_so_once() -> Result<()> {
-    scenario("nokey", nodes(2), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let old = cluster.wait_until_held(VIP)?;
-        cluster.wait_until_all_renew()?;
-        for id in cluster.ids() {
-            assert_ne!(cluster.wire_offer(id)?["mode"], "notice");
-            let lines = cluster.member(id)?.agent().context("it was started")?.logs()?;
-            let said = lines.iter().filter(|line| line.has("secret", &cluster.wire_secret().name)).count();
-            assert_eq!(said, 1, "{id}");
-        }
-        let watch = cluster.watch(&[VIP])?;
-        let off = watch.step(format!("{old} loses power"));
-        cluster.power_off(old)?;
-        let new = cluster.wait_until_held_by_another(VIP, old)?;
-        watch.wait_until_received_by(VIP, new)?;
-        let seen = watch.stop()?;
-        let limit = cluster.options().failover_limit();
-        seen.assert_flows_again(VIP, off, limit);
-        assert!(seen.check_flows_again(VIP, off, SOON).is_err(), "no one else noticed: {seen}");
-        Ok(())
-    })
-}
-
-#[test]
 fn a_new_key_and_a_lost_one_move_nothing() -> Result<()> {
     scenario("rotation", nodes(3), |cluster| {
         let holder = begin(cluster)?;
@@ -390,38 +365,14 @@ fn a_new_key_and_a_lost_one_move_nothing() -> Result<()> {
     })
 }
 
-#[test]
-fn the_controller_makes_the_key_and_nobody_overwrites_it() -> Result<()> {
-    scenario("wirekey", ClusterOptions { with_controller: true, ..nodes(2) }, |cluster| {
-        cluster.start_controller(1, &[])?;
-        let has_key = |_, offer: &Value| offer["keys"] == serde_json::json!([1]);
-        cluster.wait_for_wire_offers("a key", has_key)?;
-        let secret = cluster.wire_secret();
-        let first = cluster.admin().get(&secret)?.context("it was made")?;
-
-        // The next leader finds the Secret.
-        cluster.kill_controller(1)?;
-        cluster.start_controller(2, &[])?;
-        let (code, said) = cluster.vipward_wire(&["init"])?;
-        assert_eq!(code, Some(1), "{said}");
-        assert!(said.contains("exists already: nothing was changed"), "{said}");
-        assert_eq!(cluster.admin().get(&secret)?.context("it stays")?["data"], first["data"]);
-        Ok(())
-    })
-}
-
-fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<String> {
-    http::get(&cluster.member(id)?.host, ([127, 0, 0, 1], 9_647).into(), path)?.good()
-}
-
 /// Returns all that a node shows, each text with its name.
 fn texts(cluster: &Cluster, id: NodeId) -> Result<Vec<(&'static str, String)>> {
     let agent = cluster.member(id)?.agent().context("it was started")?;
     Ok(vec![
         ("log", agent.transcript()),
         ("status", cluster.status(id)?.to_string()),
-        ("metrics", page(cluster, id, "/metrics")?),
-        ("debug state", page(cluster, id, "/debug/state")?),
+        ("metrics", cluster.page(id, "/metrics")?.good()?),
+        ("debug state", cluster.page(id, "/debug/state")?.good()?),
         ("lease", cluster.leases()?.iter().map(Value::to_string).collect()),
     ])
 }
@@ -481,15 +432,14 @@ fn announced_in_a_peers_name(cluster: &Cluster, holder: NodeId) -> Result<Vec<Ve
 
 /// Returns the value of a metric without labels, or with the labels that its name has.
 fn metric(cluster: &Cluster, id: NodeId, name: &str) -> Result<u64> {
-    let page = page(cluster, id, "/metrics")?;
+    let page = cluster.page(id, "/metrics")?.good()?;
     let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let value = value.with_context(|| format!("{name} is not on the page"))?;
     Ok(value.trim_end_matches(".0").parse()?)
 }
 
 fn is_ready(cluster: &Cluster, id: NodeId) -> Result<bool> {
-    let host = &cluster.member(id)?.host;
-    Ok(http::get(host, ([127, 0, 0, 1], 9_647).into(), "/readyz")?.good().is_ok())
+    Ok(cluster.page(id, "/readyz")?.status == 200)
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Cleaning up: a test leaves nothing behind, even after a panic.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -9,13 +8,13 @@ use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result};
 use vipward_tests::{
-    agent::Bpffs,
+    agent::{Bpffs, ip, net},
     kit::{Process, SpawnOptions, wait_until},
     lan::{Host, Lan, Link, NetNs, Nic, Responder, remove_named},
     measure::{ArpProbe, ProbeMode},
 };
 
-use super::{PATIENCE, ip, net};
+use super::PATIENCE;
 
 /// The traces of a test, to look for afterwards.
 struct Traces {
@@ -92,32 +91,6 @@ fn a_test_that_panics_leaves_nothing() -> Result<()> {
 }
 
 #[test]
-fn a_cable_goes_with_the_host_at_its_end() -> Result<()> {
-    let lan = Lan::new("unplug")?;
-    let host = lan.host("host", Nic::new(net(1)))?;
-    let port = |lan: &Lan| Ok(lan.switch().links()?.into_iter().any(|link| link.name == "p0-host"));
-    let found: Result<bool> = port(&lan);
-    assert!(found?);
-    drop(host);
-    wait_until(PATIENCE, "the port to go with the host", || port(&lan).map(|found| !found))
-}
-
-#[test]
-fn names_are_there_for_as_long_as_they_are_kept() -> Result<()> {
-    let lan = Lan::new("named")?;
-    let host = lan.host("host", Nic::new(net(1)))?;
-    lan.plug(&host, Nic::bare().named("eth1"))?;
-    let named = lan.keep_named()?;
-    let prefix = format!("vw-named-{}", std::process::id());
-    assert_eq!(named.names(), [format!("{prefix}-switch"), format!("{prefix}-host")]);
-    let path = Path::new("/run/netns").join(format!("{prefix}-host"));
-    assert_eq!(fs::metadata(&path)?.ino(), host.namespace().inode()?);
-    drop(named);
-    assert!(!path.exists());
-    Ok(())
-}
-
-#[test]
 fn what_was_left_can_be_removed_with_what_runs_in_it() -> Result<()> {
     let lan = Lan::new("left")?;
     let host = lan.host("host", Nic::new(net(1)))?;
@@ -134,16 +107,6 @@ fn what_was_left_can_be_removed_with_what_runs_in_it() -> Result<()> {
     assert_eq!(removed, names);
     assert!(names.iter().all(|name| !Path::new("/run/netns").join(name).exists()), "{names:?}");
     assert_eq!(child.wait(PATIENCE)?.signal(), Some(9));
-    Ok(())
-}
-
-#[test]
-fn two_bpf_file_systems_do_not_share_pins() -> Result<()> {
-    let (one, two) = (Bpffs::mount()?, Bpffs::mount()?);
-    fs::create_dir(one.pin_dir("agent"))?;
-    assert!(one.pin_dir("agent").exists() && !two.pin_dir("agent").exists());
-    // Only a bpffs refuses ordinary files.
-    assert!(fs::write(one.path().join("file"), "").is_err());
     Ok(())
 }
 

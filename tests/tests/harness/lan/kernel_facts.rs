@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use vipward_tests::{
+    agent::{ip, net},
     frames::{Arp, Mac},
     lan::{Host, Lan, NeighbourState, Nic, Wire},
 };
 
-use super::{PATIENCE, ip, net};
+use super::PATIENCE;
 
 const LOCKTIME: &str = "net/ipv4/neigh/eth0/locktime";
 /// The MAC in the client's entry. `NEW` claims the address.

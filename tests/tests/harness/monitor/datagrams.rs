@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::time::{Duration, SystemTime};
 
@@ -13,19 +12,6 @@ use super::{B, PATIENCE, Segment, VIP};
 
 const TARGET: SocketAddrV4 = SocketAddrV4::new(VIP, 5000);
 const NONE: [usize; 0] = [];
-
-#[test]
-fn none_is_lost_between_two_plain_hosts() -> Result<()> {
-    let segment = Segment::new("udp-plain")?;
-    bind_locally(&segment.a, VIP)?;
-    let datagrams = Datagrams::start(&segment.client, TARGET, &[&segment.a])?;
-    datagrams.wait_for_sent(500, PATIENCE)?;
-    let report = datagrams.stop()?;
-    assert!(report.sent.len() >= 500, "{report}");
-    assert_eq!(report.lost(), NONE, "{report}");
-    assert_eq!(report.received_by(), BTreeMap::from([("a", report.sent.len())]), "{report}");
-    Ok(())
-}
 
 #[test]
 fn datagrams_that_no_host_gets_are_counted_one_by_one() -> Result<()> {

@@ -35,21 +35,6 @@ fn nodes_that_always_answer_show_no_gap_no_double_and_no_move() -> Result<()> {
 }
 
 #[test]
-fn every_second_request_goes_to_the_mac_that_answered_last() -> Result<()> {
-    let segment = Segment::new("mon-unicast")?;
-    let at_a = Wire::open(&segment.a, "eth0")?;
-    let monitor = Monitor::start(&segment.client, "eth0", &[ip(11)])?;
-    monitor.wait_for_requests(200, PATIENCE)?;
-    monitor.stop()?;
-    let heard = at_a.drain()?.into_iter().filter_map(|frame| frame.arp()).filter(|arp| arp.tpa == ip(11));
-    let to: Vec<Mac> = heard.map(|request| request.eth_dst).collect();
-    assert!(to.iter().all(|to| [Mac::BROADCAST, A].contains(to)), "{to:?}");
-    let unicast = to.iter().filter(|to| **to == A).count();
-    assert!(unicast.abs_diff(to.len() / 2) <= 5, "{unicast} of {}", to.len());
-    Ok(())
-}
-
-#[test]
 fn a_gap_of_five_milliseconds_is_noticed_in_one_vip_and_not_in_the_other() -> Result<()> {
     let segment = Segment::new("mon-gap")?;
     let responder = Responder::start(&segment.a, "eth0", VIP, A)?;

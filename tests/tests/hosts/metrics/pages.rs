@@ -16,12 +16,12 @@ use vipward_tests::{
     kit::{output_of, tools, wait_for},
     lan::{
         Hooked, Host, Nic, Wire,
-        http::{self, Answer},
+        http::{self, Answer, PAGES},
     },
     measure::prometheus::promtool,
 };
 
-use super::{PAGES, exposition::Exposition};
+use super::exposition::Exposition;
 
 const HOLDS_ONE: &str = "vips: [{address: 192.0.2.10}]";
 /// The agent's exit code for a failure while it ran.

@@ -14,7 +14,10 @@ use vipward_tests::{
     cluster::{Cluster, ClusterOptions, Cut, N1, N2, NodeId, ServiceSpec, scenario},
     frames::{Arp, Mac},
     kit::{tools::target_dir, wait_for},
-    lan::{Wire, http},
+    lan::{
+        Wire,
+        http::{self, PAGES},
+    },
     measure::{
         chart::{self, Panel},
         prometheus::{INTERVAL, Prometheus, promtool},
@@ -22,7 +25,6 @@ use vipward_tests::{
 };
 
 use super::{
-    PAGES,
     alerts::{alerts, name},
     documented::{assert_documented, assert_documented_of_the_controller},
     exposition::Exposition,
@@ -113,8 +115,7 @@ fn queries() -> Result<Vec<(String, String)>> {
 }
 
 fn page(cluster: &Cluster, id: NodeId) -> Result<Exposition> {
-    let host = &cluster.member(id)?.host;
-    let page = http::get(host, PAGES, "/metrics")?.good()?;
+    let page = cluster.page(id, "/metrics")?.good()?;
     promtool(&["check", "metrics"], Some(&page))?;
     Exposition::parse(&page)
 }

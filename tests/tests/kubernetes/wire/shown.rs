@@ -6,10 +6,7 @@ use vipward_tests::{
     agent::{Capability, VIP},
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario},
     kit::{output_of, wait_for},
-    lan::http,
 };
-
-const PAGES: ([u8; 4], u16) = ([127, 0, 0, 1], 9_647);
 
 /// Runs `vipward` with the rights of the administrator, and returns the JSON that it prints.
 fn json_of(cluster: &Cluster, args: &[&str]) -> Result<Value> {
@@ -20,13 +17,8 @@ fn json_of(cluster: &Cluster, args: &[&str]) -> Result<Value> {
     values.next().with_context(|| format!("{code:?}: {said}"))?.context("it is JSON")
 }
 
-fn page(cluster: &Cluster, id: NodeId, path: &str) -> Result<String> {
-    let agent = cluster.member(id)?.agent().context("it was started")?;
-    http::get(agent.host(), PAGES.into(), path)?.good()
-}
-
 fn state(cluster: &Cluster, id: NodeId) -> Result<String> {
-    let page = page(cluster, id, "/metrics")?;
+    let page = cluster.page(id, "/metrics")?.good()?;
     let is_one = |line: &&str| line.starts_with("vipward_wire_state{") && line.ends_with(" 1.0");
     let line = page.lines().find(is_one).context("no state is 1")?;
     let state = line.split('"').nth(1).context("no label")?;
@@ -54,8 +46,7 @@ fn wait_for_state(cluster: &Cluster, id: NodeId, wanted: &str) -> Result<()> {
 
 #[test]
 fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
-    let options = ClusterOptions { nodes: 3, args: vec!["--wire=1".to_owned()], ..ClusterOptions::default() };
-    scenario("wireshown", options, |cluster| {
+    scenario("wireshown", ClusterOptions::with_args(&["--wire=1"]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_all_held(&[VIP.into()])?;
         wait_for_state(cluster, holder, "no_key")?;
@@ -108,7 +99,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
             ensure!(found.starts_with(if id == holder { &on } else { off }), "{id}: {check}");
             ensure!(found.contains("by --wire 1 a node is silent after 0.30 s"), "{id}: {check}");
             ensure!(found.contains("answered 0.") && found.contains("lost"), "{id}: {check}");
-            let page = page(cluster, id, "/metrics")?;
+            let page = cluster.page(id, "/metrics")?.good()?;
             let pings = page.lines().find_map(|line| line.strip_prefix("vipward_wire_pings_total "));
             ensure!(pings.is_some_and(|pings| pings != "0"), "{id}: {pings:?}");
         }
