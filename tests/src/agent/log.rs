@@ -1,8 +1,5 @@
 //! Parses the log lines of an agent.
 
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use serde_json::Value;

@@ -32,7 +32,6 @@ pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
     text(status, value.to_string())
 }
 
-/// Returns a response whose body is `lines`.
 pub(super) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
     let frames = lines.map(|lines| Ok(Frame::data(lines)));
     with_type(StatusCode::OK, JSON, Either::Right(StreamBody::new(frames.boxed())))

@@ -1,8 +1,5 @@
 //! Owns the API server of a cluster: one in this process, or the real one of `KUBECONFIG`.
 
-#[cfg(test)]
-mod tests;
-
 use std::env;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};

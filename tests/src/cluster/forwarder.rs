@@ -2,9 +2,6 @@
 //! It does not look into the bytes, which may be TLS. The listening socket is in the control
 //! host's network namespace; connections to the upstream start in this process's own.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener as StdListener};
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,5 @@
 //! Installs the manifests under `deploy/`, as an operator does.
 
-#[cfg(test)]
-mod tests;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

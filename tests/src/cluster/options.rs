@@ -23,11 +23,9 @@ pub struct ClusterOptions {
     pub env: Vec<(String, String)>,
     /// Binary of the agents, unless the default.
     pub binary: Option<PathBuf>,
-    /// `--lease-duration`
     pub lease: Duration,
     /// `--lease-renewal`
     pub renewal: Duration,
-    /// `--margin`
     pub margin: Duration,
 }
 

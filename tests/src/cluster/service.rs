@@ -70,7 +70,6 @@ impl ServiceSpec {
         self.field("ports", &json!([{"name": "port", "protocol": "TCP", "port": port}]))
     }
 
-    /// Sets a field of the `spec`.
     #[must_use]
     pub fn field(mut self, key: &str, value: &Value) -> Self {
         self.spec[key] = value.clone();

@@ -1,8 +1,5 @@
 //! Finds external tools of the tests. An error says how to install a missing one.
 
-#[cfg(test)]
-mod tests;
-
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;

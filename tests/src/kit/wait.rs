@@ -1,8 +1,5 @@
 //! Waits for a condition, with a deadline and a failure that names the condition.
 
-#[cfg(test)]
-mod tests;
-
 use std::thread;
 use std::time::{Duration, Instant};
 

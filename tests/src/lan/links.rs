@@ -122,7 +122,6 @@ impl NetNs {
             .with_context(|| format!("failed to take {name} from its master"))
     }
 
-    /// Makes a port of a bond its active one.
     pub fn set_active_port(&self, bond: &str, port: &str) -> Result<()> {
         let message = LinkBond::new(bond).active_port(self.link(port)?.index);
         let message = message.build();

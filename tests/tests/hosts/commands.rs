@@ -58,69 +58,6 @@ fn help_names_every_command_and_every_exit_code() -> Result<()> {
 }
 
 #[test]
-fn the_help_of_each_command_names_its_options_and_what_they_are_by_default() -> Result<()> {
-    for (command, parts) in [
-        (
-            "agent",
-            &[
-                "--config <FILE>",
-                "--check",
-                "--pin-dir <DIR>",
-                "/sys/fs/bpf/vipward",
-                "--max-vips <N>",
-                "65536",
-                "--log-format",
-                "--log-claims",
-                "--ebpf-object <FILE>",
-                "SIGHUP",
-                "SIGTERM",
-                "CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_PERFMON",
-            ][..],
-        ),
-        (
-            "doctor",
-            &["--interface <GLOB>", "--strict", "--pin-dir <DIR>", "json", "8 when something is", "unknown"],
-        ),
-        ("status", &["--output", "table", "json", "yaml", "--pin-dir <DIR>", "without a running agent"]),
-        (
-            "unload",
-            &[
-                "--pin-dir <DIR>",
-                "no longer answered",
-                "Addresses that `bind:` put",
-                "Refused while an agent",
-            ],
-        ),
-        (
-            "who-has",
-            &[
-                "<ADDRESS>",
-                "-i, --interface <IFACE>",
-                "--count <N>",
-                "--timeout <TIME>",
-                "--output",
-                "json",
-                "CAP_NET_RAW",
-                "Vendor names are as of 2",
-            ],
-        ),
-        (
-            "explain",
-            &["<ADDRESS|SERVICE>", "--kubeconfig", "--config", "--load-balancer-class", "8 a step is broken"],
-        ),
-        ("completions", &["bash", "zsh", "fish", "/etc/bash_completion.d/vipward"]),
-    ] {
-        let help = output_of(vipward(&[command, "--help"]))?;
-        // The line breaks do not matter.
-        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        for part in parts {
-            assert!(help.contains(part), "{part} in the help of {command}: {help}");
-        }
-    }
-    Ok(())
-}
-
-#[test]
 fn the_configuration_in_the_help_is_one() -> Result<()> {
     let help = output_of(vipward(&["agent", "--help"]))?;
     let example = help.split("The smallest configuration:").nth(1).context("no example")?;
@@ -201,29 +138,6 @@ fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent
         }
     }
     Ok(())
-}
-
-#[test]
-fn status_reads_what_the_kernel_has_and_not_what_the_agent_believes() -> Result<()> {
-    let node = Node::start("read-back", HOLDS_ONE)?;
-    node.wait_until_answered(VIP, NODE)?;
-    let answered = || node.vip_status(VIP)?["answered"].as_u64().context("status does not count answers");
-    let before = answered()?;
-    // Each answer is counted, also one that came too late for the client.
-    node.wait_until_answered(VIP, NODE)?;
-    assert!(answered()? > before, "{} after {before}", answered()?);
-    // The agent runs, so its fence moves.
-    let left = || {
-        let left = node.agent.status()?["fence"]["left_seconds"].as_f64();
-        left.context("status has no time left")
-    };
-    let mut least = left()?;
-    wait_until(PATIENCE, "the fence to be moved", || {
-        let now = left()?;
-        let moved = now > least;
-        least = least.min(now);
-        Ok(moved)
-    })
 }
 
 #[test]

@@ -10,8 +10,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use vipward_tests::{
-    agent::{Agent, AgentOptions, NODE, ROGUE, Scene, VIP, empty_map, ip, start_agent, vip_status},
-    cluster::{Cluster, ClusterOptions, Endpoint, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario, skip},
+    agent::{Agent, AgentOptions, NODE, ROGUE, Scene, VIP, ip, start_agent, vip_status},
+    cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario, skip},
     kit::wait_until,
     lan::{Host, Responder},
 };
@@ -67,11 +67,6 @@ fn assert_attached(explanation: &Value) -> Result<()> {
 
 /// Runs `vipward explain` on a node of a cluster, with its rights and its pins.
 fn on_node(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<Value> {
-    on_node_with(cluster, id, vip, &[])
-}
-
-/// Runs it with further flags.
-fn on_node_with(cluster: &Cluster, id: NodeId, vip: Ipv4Addr, flags: &[&str]) -> Result<Value> {
     let kubeconfig = NamedTempFile::new()?;
     fs::write(kubeconfig.path(), cluster.kubeconfig_of(id)?)?;
     let member = cluster.member(id)?;
@@ -79,7 +74,7 @@ fn on_node_with(cluster: &Cluster, id: NodeId, vip: Ipv4Addr, flags: &[&str]) ->
     let mut command = member.host.command(Agent::default_binary());
     command.args(["explain", &vip.to_string(), "-o", "json", "--kubeconfig"]).arg(kubeconfig.path());
     command.arg("--pin-dir").arg(&agent.options.pin_dir);
-    command.args(["--lease-namespace", cluster.system_namespace()]).args(flags);
+    command.args(["--lease-namespace", cluster.system_namespace()]);
     explained(command)
 }
 
@@ -142,107 +137,6 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
 }
 
 #[test]
-fn what_no_service_may_have_is_explained_by_the_service_or_the_address() -> Result<()> {
-    scenario("why-service", two_nodes(), |cluster| {
-        cluster.wait_until_all_renew()?;
-        let explanation = on_node(cluster, N1, VIP)?;
-        assert_broken(
-            &explanation,
-            "service",
-            "no Service of type LoadBalancer names it",
-            "vipward.io/addresses",
-        );
-
-        cluster.create_service(&ServiceSpec::new("theirs", ip(20)).class("example.com/other"))?;
-        let explanation = on_node(cluster, N1, ip(20))?;
-        assert_broken(
-            &explanation,
-            "service",
-            "spec.loadBalancerClass is \\\"example.com/other\\\"",
-            "vipward.io/l2",
-        );
-
-        cluster.create_service(&ServiceSpec::new("alone", ip(21)).annotation("vipward.io/ignore", "true"))?;
-        let explanation = on_node(cluster, N1, ip(21))?;
-        assert_broken(&explanation, "service", "to be left alone", "remove that annotation");
-
-        let malformed =
-            ServiceSpec::without_address("typo").annotation("vipward.io/addresses", "192.0.2.22/24");
-        cluster.create_service(&malformed)?;
-        let explanation = on_node(cluster, N1, ip(22))?;
-        assert_broken(&explanation, "service", "has a prefix length", "put right");
-
-        // This is the address of a host without Vipward.
-        cluster.create_service(&ServiceSpec::new("used", ip(3)))?;
-        let explanation = on_node(cluster, N1, ip(3))?;
-        assert_broken(
-            &explanation,
-            "claim",
-            &format!("it is in use: {}", cluster.rogue.mac("eth0")?),
-            "force=true",
-        );
-
-        // A node's own address.
-        cluster.create_service(&ServiceSpec::new("node", N2.address()))?;
-        let explanation = on_node(cluster, N1, N2.address())?;
-        assert_broken(&explanation, "address", "it is an address of Node", "another address");
-        Ok(())
-    })
-}
-
-#[test]
-fn where_no_node_can_hold_it_each_node_says_why() -> Result<()> {
-    scenario("why-nobody", two_nodes(), |cluster| {
-        cluster.wait_until_all_renew()?;
-        cluster.set_endpoints("local", &[Endpoint::not_ready(N1)])?;
-        cluster.create_service(&ServiceSpec::new("local", VIP).local())?;
-        let explanation = on_node(cluster, N1, VIP)?;
-        assert_broken(
-            &explanation,
-            "candidates",
-            "no endpoint is ready there",
-            "externalTrafficPolicy: Cluster",
-        );
-
-        let nobody = ServiceSpec::new("picky", ip(20)).annotation("vipward.io/nodes", "zone=none");
-        cluster.create_service(&nobody)?;
-        let explanation = on_node(cluster, N1, ip(20))?;
-        assert_broken(&explanation, "candidates", "vipward.io/nodes leaves it out", "vipward.io/nodes");
-
-        for id in [N1, N2] {
-            let label = "node.kubernetes.io/exclude-from-external-load-balancers";
-            cluster.label_node(id, label, Some("true"))?;
-        }
-        cluster.create_service(&ServiceSpec::new("web", ip(21)))?;
-        let explanation = on_node(cluster, N1, ip(21))?;
-        assert_broken(
-            &explanation,
-            "candidates",
-            "exclude-from-external-load-balancers",
-            "--ignore-exclude-label",
-        );
-        Ok(())
-    })
-}
-
-#[test]
-fn an_address_elsewhere_is_refused_or_has_no_node_as_the_agents_flags_say() -> Result<()> {
-    let allow = ["--allow-address", "203.0.113.0/24"];
-    let options = ClusterOptions { args: allow.map(str::to_owned).into(), ..two_nodes() };
-    scenario("why-far", options, |cluster| {
-        cluster.wait_until_all_renew()?;
-        let elsewhere = Ipv4Addr::new(203, 0, 113, 10);
-        cluster.create_service(&ServiceSpec::new("far", elsewhere))?;
-        let explanation = on_node(cluster, N1, elsewhere)?;
-        assert_broken(&explanation, "address", "it is in no subnet of an interface", "another address");
-        let explanation = on_node_with(cluster, N1, elsewhere, &allow)?;
-        let why = format!("{}: no interface is in the VIP's subnet", cluster.node_name(N2));
-        assert_broken(&explanation, "candidates", &why, "in the VIP's subnet");
-        Ok(())
-    })
-}
-
-#[test]
 fn dead_agents_are_seen_by_their_leases_and_an_api_server_that_is_away_by_its_absence() -> Result<()> {
     scenario("why-dead", two_nodes(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
@@ -268,35 +162,6 @@ fn dead_agents_are_seen_by_their_leases_and_an_api_server_that_is_away_by_its_ab
         assert_broken(&explanation, "cluster", "cannot be read", "--kubeconfig");
         assert_eq!(step(&explanation, "segment")?["verdict"], "good", "{explanation:#}");
         cluster.heal()
-    })
-}
-
-#[test]
-fn a_holder_that_knows_no_peer_and_does_not_renew_says_that_it_yields_to_no_host() -> Result<()> {
-    scenario("why-alone-2", two_nodes(), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
-        cluster.wait_until_all_renew()?;
-        for id in [N1, N2] {
-            cluster.kill9(id)?;
-        }
-        let agent = cluster.member(holder)?.agent().context("it has an agent")?;
-        wait_until(PATIENCE, "holding over", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
-        let explanation = on_node(cluster, holder, VIP)?;
-        assert_eq!(step(&explanation, "fence")?["verdict"], "doubtful", "{explanation:#}");
-        assert!(step(&explanation, "claim")?["says"].to_string().contains("it names"), "{explanation:#}");
-
-        empty_map(agent, "peers")?;
-        let explanation = on_node(cluster, holder, VIP)?;
-        let fence = step(&explanation, "fence")?;
-        assert_eq!(fence["verdict"], "broken", "{explanation:#}");
-        let says = fence["says"].as_str().unwrap_or_default();
-        for part in ["held over for", "this host answers", "knows no peer on eth0", "yields to no host"] {
-            assert!(says.contains(part), "{part:?} in {says:?}");
-        }
-        assert!(fence["remedy"].to_string().contains(&format!("vipward who-has {VIP}")), "{fence:#}");
-        assert_eq!(step(&explanation, "segment")?["says"], "this host alone answers");
-        Ok(())
     })
 }
 

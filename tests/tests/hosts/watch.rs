@@ -10,10 +10,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
 use tempfile::TempDir;
 use vipward_tests::{
-    agent::{Agent, CLIENT, HOLDS_ONE, NODE, Node, PATIENCE, ROGUE, VIP, ip, net},
+    agent::{Agent, HOLDS_ONE, NODE, Node, PATIENCE, ROGUE, VIP, ip, net},
     frames::{Arp, Mac},
     kit::{Process, SpawnOptions, wait_for, wait_until},
     lan::{Host, Nic, Wire},
@@ -32,7 +31,6 @@ fn watch(node: &Node, args: &[&str]) -> Result<Process> {
     node.host.spawn(command)
 }
 
-/// Waits for a line with all of `parts`.
 fn wait_for_line(watch: &Process, parts: &[&str]) -> Result<String> {
     let what = format!("a line with {parts:?}");
     let is_it = |line: &&str| parts.iter().all(|part| line.contains(part));
@@ -118,35 +116,6 @@ fn each_event_of_a_nodes_life_is_a_line() -> Result<()> {
     watch.signal(Signal::SIGTERM)?;
     assert_eq!(watch.wait(PATIENCE)?.code(), Some(0));
     assert_eq!(watch.stderr(), "");
-    Ok(())
-}
-
-#[test]
-fn json_lines_say_the_same_for_programs() -> Result<()> {
-    let node = Node::start("watch-json", HOLDS_ONE)?;
-    node.wait_until_answered(VIP, NODE)?;
-    let watch = watch(&node, &["-o", "json"])?;
-    wait_for_line(&watch, &["\"event\":\"start\"", "\"held\":1"])?;
-    let (_rogue, wire) = rogue(&node)?;
-    wire.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::BROADCAST).to_bytes())?;
-    let line: Value = serde_json::from_str(&wait_for_line(&watch, &["\"event\":\"offender\""])?)?;
-    let (mac, vip) = (ROGUE.to_string(), VIP.to_string());
-    for (key, value) in [
-        ("vip", Value::from(vip)),
-        ("interface", "eth0".into()),
-        ("mac", mac.clone().into()),
-        ("source", mac.into()),
-        ("kind", "conflict".into()),
-        ("claims", 1.into()),
-        ("total", 1.into()),
-    ] {
-        assert_eq!(line[key], value, "{key} in {line}");
-    }
-    wait_for_line(&watch, &["\"event\":\"rates\""])?;
-    for line in watch.stdout().lines() {
-        let line: Value = serde_json::from_str(line).with_context(|| format!("no JSON: {line}"))?;
-        assert!(line["event"].is_string() && line["time"].is_string(), "{line}");
-    }
     Ok(())
 }
 
@@ -280,16 +249,4 @@ fn a_signal_and_ctrl_c_leave_the_terminal_as_it_was() -> Result<()> {
     screen.wait_until_drawn("192.0.2.10")?;
     screen.press("\x03")?;
     screen.assert_left()
-}
-
-#[test]
-fn a_conflict_comes_to_the_screen_with_its_mac() -> Result<()> {
-    let node = Node::start("screen-conflict", HOLDS_ONE)?;
-    node.wait_until_answered(VIP, NODE)?;
-    let screen = Screen::start(&node)?;
-    screen.wait_until_drawn("192.0.2.10")?;
-    let (_rogue, wire) = rogue(&node)?;
-    wire.send(&Arp::gratuitous_reply(CLIENT, VIP, CLIENT).to_bytes())?;
-    screen.wait_until_drawn("LAST CLAIM")?;
-    screen.wait_until_drawn(&CLIENT.to_string())
 }

@@ -2,20 +2,16 @@
 //! when the answer never reaches a packet socket.
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
-use tempfile::TempDir;
 use vipward_tests::{
-    agent::{Agent, AgentOptions, CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, ip, start_agent, vip_status},
+    agent::{Agent, CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, ip, vip_status},
     frames::Mac,
-    kit::{output_of, wait_until},
+    kit::wait_until,
     lan::{Host, Nic, Responder},
 };
 
@@ -174,29 +170,6 @@ fn without_an_own_address_an_ipv6_address_is_probed_for() -> Result<()> {
 }
 
 #[test]
-fn a_host_that_probes_for_an_ipv6_address_is_named() -> Result<()> {
-    let scene = Scene::new("who-six-dad")?;
-    scene.client.add_address("eth0", net_6(1)?)?;
-    // It has IPv6 from here on.
-    scene.rogue.add_address("eth0", net_6(3)?)?;
-    let report = thread::scope(|scope| {
-        // The kernel probes within a second, and takes the address a second later.
-        let taken = scope.spawn(|| {
-            thread::sleep(Duration::from_millis(300));
-            let mut add = scene.rogue.command("ip");
-            add.args(["-6", "address", "add", "2001:db8::10/64", "dev", "eth0"]);
-            output_of(add)
-        });
-        let ask = ["2001:db8::10", "-o", "json", "--count", "1", "--timeout", "2s"];
-        let report = json(&who_has(&scene.client, &ask)?, NOBODY);
-        taken.join().expect("no panic")?;
-        report
-    })?;
-    assert_eq!(report["probing"][0]["mac"], ROGUE.to_string(), "{report}");
-    Ok(())
-}
-
-#[test]
 fn no_host_is_waited_for_and_that_is_said() -> Result<()> {
     let scene = Scene::new("who-nobody")?;
     let begun = Instant::now();
@@ -273,25 +246,6 @@ fn holder_peer_and_stranger_are_distinguished_where_an_agent_guards_the_address(
 }
 
 #[test]
-fn a_dead_agents_pins_still_tell_and_a_fence_that_is_over_is_silence() -> Result<()> {
-    let scene = Scene::new("who-dead")?;
-    let mut agent = holder(
-        &scene,
-        "vips: [{address: 192.0.2.10}]\nfence: {duration: 1s, heartbeat: 300ms, policy: stop}\n",
-    )?;
-    let ask = ["192.0.2.10", "-o", "json", "--count", "1", "--timeout", "300ms"];
-    agent.kill9()?;
-    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
-    let report = json(&who_has_beside(&agent, &ask)?, NOBODY)?;
-    let row = &rows(&report)?[0];
-    assert_eq!(
-        (&row["relation"], &row["seen"], &row["answering"], &row["silent_because"]),
-        (&"holder".into(), &"this-host".into(), &false.into(), &"the fence is over".into())
-    );
-    Ok(())
-}
-
-#[test]
 fn an_address_of_this_host_is_asked_for_all_the_same() -> Result<()> {
     let scene = Scene::new("who-own")?;
     let ask = ["192.0.2.2", "-o", "json", "--count", "1", "--timeout", "300ms"];
@@ -342,30 +296,5 @@ fn without_the_right_to_ask_it_says_which_is_missing() -> Result<()> {
     let output = finished(command)?;
     assert_eq!(output.status.code(), Some(UNFIT_HOST), "{}", stderr(&output));
     assert!(stderr(&output).contains("CAP_NET_RAW"), "{}", stderr(&output));
-    Ok(())
-}
-
-#[test]
-fn pins_that_may_not_be_read_cost_only_the_names() -> Result<()> {
-    let scene = Scene::new("who-pins")?;
-    let agent = start_agent(
-        &scene.node,
-        "vips: [{address: 192.0.2.10}]",
-        AgentOptions::new(scene.bpffs.pin_dir("node")),
-    )?;
-    // A copy serves users who may not enter the build directory.
-    let directory = TempDir::with_prefix("vipward-who-")?;
-    fs::set_permissions(directory.path(), Permissions::from_mode(0o755))?;
-    let vipward = directory.path().join("vipward");
-    fs::copy(Agent::default_binary(), &vipward).context("failed to copy the agent")?;
-    // The user has only the right to send.
-    let mut command = scene.node.command("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    command.args(["--inh-caps", "-all,+net_raw", "--ambient-caps", "+net_raw"]).arg(vipward);
-    command.args(["who-has", "192.0.2.3", "-o", "json", "--count", "1", "--timeout", "300ms", "--pin-dir"]);
-    command.arg(&agent.options.pin_dir);
-    let report = json(&finished(command)?, ONE)?;
-    assert_eq!(who(&report)?, [("02:00:00:00:00:03", "unknown", "wire")]);
-    assert!(has_note(&report, "could not be read"), "{report}");
     Ok(())
 }

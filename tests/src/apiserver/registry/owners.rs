@@ -77,7 +77,6 @@ impl Fields {
         Self(leaves(object).into_keys().collect())
     }
 
-    /// Returns true if this is the field at `path`, or no field at all.
     pub(crate) fn is_at_most(&self, path: &[&str]) -> bool {
         self.0.iter().all(|field| field == path)
     }

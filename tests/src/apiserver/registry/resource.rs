@@ -92,7 +92,6 @@ impl Resource {
     }
 }
 
-/// The present resources.
 #[derive(Debug)]
 pub(crate) struct Resources {
     versions: Arc<Versions>,

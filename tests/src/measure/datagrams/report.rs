@@ -22,7 +22,6 @@ pub struct DatagramReport {
     pub received: Vec<Received>,
 }
 
-/// Received datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Received {
     pub number: usize,

@@ -13,7 +13,6 @@ use vipward_tests::kit::output_of;
 
 use super::{NAMESPACE, container, find, flag_of, flags_of_the_agent, in_checkout, parse, skipped, strings};
 
-/// Labels that only Helm sets.
 const HELMS_LABELS: [&str; 3] =
     ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart"];
 
