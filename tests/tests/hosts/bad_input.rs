@@ -3,6 +3,5 @@
 
 mod file;
 mod neighbours;
-mod network;
 mod privileges;
 mod programs;

@@ -6,7 +6,7 @@
 mod unverified;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use anyhow::{Context, Result};
 use ipnet::{IpNet, Ipv4Net};
 use vipward_tests::{
     agent::{
-        Agent, CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, send_datagram,
-        vip_status, wait_until_heard,
+        CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, belief, counter, ip, send_datagram, vip_status,
+        wait_until_heard,
     },
-    frames::{Arp, Family, Mac},
+    frames::{Family, Mac},
     kit::{output_of, tools, wait_until},
     lan::{NeighbourState, Wire},
 };
@@ -297,75 +297,4 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
         assert_eq!(scene.node.resolve(gateway)?, CLIENT);
         Ok(counter(&agent, "claim_conflict")? >= 5)
     })
-}
-
-fn conflict_lines(agent: &Agent) -> Result<Vec<LogLine>> {
-    Ok(agent.logs()?.into_iter().filter(|line| line.has("kind", "conflict")).collect())
-}
-
-#[test]
-fn a_flood_of_claims_is_dropped_counted_and_reported_once() -> Result<()> {
-    const CLAIMS: u64 = 5_000;
-    let scene = Scene::new("flood")?;
-    scene.node.set_neighbour("eth0", VIP, CLIENT, NeighbourState::Reachable)?;
-    let mut agent = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
-    let wire = Wire::open(&scene.rogue, "eth0")?;
-    let claim = Arp { eth_src: ROGUE, ..Arp::gratuitous_request(FORGED, VIP, Mac::ZERO) };
-    for _ in 0..CLAIMS {
-        wire.send(&claim.to_bytes())?;
-    }
-    wait_until_heard(&wire, ip(2))?;
-    assert_eq!(counter(&agent, "claim_conflict")?, CLAIMS);
-    let status = vip_status(&agent, VIP, "eth0")?;
-    assert_eq!((&status["conflicts"], &status["role"]), (&CLAIMS.into(), &"held".into()), "{status}");
-    assert_eq!(belief(&scene.node, VIP)?, Some(CLIENT));
-    let told =
-        agent.wait_for_log(PATIENCE, "the conflict", |line| forgery("request").is_told_by(line, VIP))?;
-    assert!(told.has("holder", NODE), "{told}");
-
-    // This claim of another MAC comes later than the kernel's interval between
-    // events. Its report follows all earlier ones.
-    thread::sleep(Duration::from_millis(200));
-    wire.send(&Arp::gratuitous_reply(ROGUE, VIP, ROGUE).to_bytes())?;
-    let newcomer = Claim::by_rogue("reply");
-    agent.wait_for_log(PATIENCE, "the newcomer", |line| newcomer.is_told_by(line, VIP))?;
-    assert_eq!(conflict_lines(&agent)?.len(), 2, "one per offender: {}", agent.transcript());
-    Ok(())
-}
-
-#[test]
-fn what_a_peer_claims_is_no_conflict() -> Result<()> {
-    let scene = Scene::new("peer")?;
-    let gateway = ip(1);
-    for vip in [VIP, gateway] {
-        scene.node.set_neighbour("eth0", vip, CLIENT, NeighbourState::Reachable)?;
-    }
-    let wire = Wire::open(&scene.rogue, "eth0")?;
-    let mut agent = scene.agent(&format!(
-        "{{vips: [{{address: {VIP}}}, {{address: {gateway}, mac: '{CLIENT}'}}], peers: ['{ROGUE}']}}"
-    ))?;
-    // These are all rounds of this taking. A later announcement is a defence.
-    for _ in 0..6 {
-        wire.expect_arp(PATIENCE, "an announcement", |arp| arp.is_gratuitous() && arp.is_reply())?;
-    }
-
-    // The node still holds the VIP, and announces that.
-    wire.drain()?;
-    wire.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
-    wire.expect_arp(PATIENCE, "the node's answer", |arp| arp.is_gratuitous() && arp.sha == NODE)?;
-    let is = |kind: &'static str, vip: Ipv4Addr| {
-        move |line: &LogLine| line.has("kind", kind) && line.has("vip", vip) && line.has("mac", ROGUE)
-    };
-    agent.wait_for_log(PATIENCE, "that it is contested", is("contested", VIP))?;
-    assert_eq!(counter(&agent, "claim_contested")?, 1);
-    assert_eq!(belief(&scene.node, VIP)?, Some(CLIENT), "the claim went no further");
-
-    // A VIP that is held elsewhere may move to a peer.
-    wire.send(&Arp::gratuitous_request(ROGUE, gateway, Mac::ZERO).to_bytes())?;
-    agent.wait_for_log(PATIENCE, "that it moved", is("moved", gateway))?;
-    wait_until(PATIENCE, "the host to follow", || Ok(belief(&scene.node, gateway)? == Some(ROGUE)))?;
-    assert_eq!(counter(&agent, "claim_moved")?, 1);
-    assert_eq!(counter(&agent, "claim_conflict")?, 0);
-    assert_eq!(conflict_lines(&agent)?, []);
-    Ok(())
 }

@@ -9,14 +9,12 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use vipward_tests::{
     agent::{Attachment, Capability, HOLDS_ONE, LogLine, NODE, Node, PATIENCE, VIP, ip, map_dump},
-    frames::Family,
     kit::wait_until,
 };
 
 /// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 200;
 const NOT_APPLIED: &str = "configuration is not applied; the running one stays in force";
-const APPLIED: &str = "configuration is applied";
 
 /// Returns the map's entry of the VIP that the probe asks for.
 fn entry(node: &Node) -> Result<Value> {
@@ -84,55 +82,6 @@ fn a_changed_file_changes_what_it_names_and_no_other_answer_is_lost() -> Result<
         assert_eq!(node.vip_status(ip(11))?["mac"], "02:00:00:00:00:99");
         assert_eq!(node.agent.status()?["peers"], Value::Array(Vec::new()));
         node.write_config("vips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n")?;
-        wait_until_held(node, 11, true)
-    })
-}
-
-#[test]
-fn vips_of_ipv6_come_and_go_and_no_answer_for_one_that_stays_is_lost() -> Result<()> {
-    let vips = |lasts: &[u8]| {
-        let vips: Vec<_> =
-            lasts.iter().map(|last| format!("{{address: '{}'}}", Family::V6.ip(*last))).collect();
-        format!("vips: [{}]\n", vips.join(", "))
-    };
-    let vip = Family::V6.vip();
-    let node = Node::start_in(Family::V6, "change-six", Attachment::Auto, &vips(&[9, 10]))?;
-    node.wait_until_answered(vip, NODE)?;
-    let probe = node.probe(vip)?;
-    probe.wait_for_requests(SOME, PATIENCE)?;
-    let wait_until_held = |last: u8, held: bool| {
-        let address = Family::V6.ip(last);
-        let what = format!("{address} to be {}", if held { "held" } else { "left" });
-        wait_until(PATIENCE, &what, || Ok((node.ask(address)? == Some(NODE)) == held))
-    };
-    node.write_config(&vips(&[8, 10, 11]))?;
-    wait_until_held(8, true)?;
-    wait_until_held(11, true)?;
-    wait_until_held(9, false)?;
-    // An IPv4 VIP comes beside it, and goes with the others.
-    node.write_config("vips: [{address: 192.0.2.10}, {address: '2001:db8::10'}]\n")?;
-    node.wait_until_answered(VIP, NODE)?;
-    node.write_config(&vips(&[10]))?;
-    wait_until_held(8, false)?;
-    wait_until(PATIENCE, "the entry of IPv4 to go", || Ok(node.agent.status()?["entries"] == 1))?;
-    probe.wait_for_requests(SOME, PATIENCE)?;
-    let report = probe.stop()?;
-    node.assert_answered_throughout(&report);
-    Ok(())
-}
-
-#[test]
-fn sighup_reads_the_file_again_and_no_answer_is_lost() -> Result<()> {
-    let mut node = Node::start("hangup", HOLDS_ONE)?;
-    untouched(&mut node, |node| {
-        // This writes the same file several times.
-        for _ in 0..3 {
-            let seen = node.agent.logs()?.len();
-            node.agent.signal(Signal::SIGHUP)?;
-            node.agent.wait_for_log_after(seen, PATIENCE, APPLIED, |line| line.message() == APPLIED)?;
-        }
-        node.write_config("vips: [{address: 192.0.2.10}, {address: 192.0.2.11}]\n")?;
-        node.agent.signal(Signal::SIGHUP)?;
         wait_until_held(node, 11, true)
     })
 }

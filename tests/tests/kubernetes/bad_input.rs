@@ -1,35 +1,17 @@
 //! Faults at the start or later: the message helps, and no VIP suffers.
 
-use std::os::unix::process::ExitStatusExt as _;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::Value;
 use vipward_tests::{
     agent::{Agent, AgentOptions, Bpffs, ClusterMember, VIP},
-    cluster::{Cluster, ClusterOptions, N1, N2, PATIENCE, ServiceSpec, scenario},
-    kit::{Process, SpawnOptions, wait_for, wait_until},
+    cluster::{ClusterOptions, N1, N2, PATIENCE, ServiceSpec, scenario},
+    kit::wait_until,
 };
 
-/// The agent's exit codes.
-const BAD_CONFIGURATION: i32 = 3;
 const NOT_ALONE: i32 = 5;
 
 fn one_node() -> ClusterOptions {
     ClusterOptions { nodes: 1, ..ClusterOptions::default() }
-}
-
-/// Runs a `vipward kubernetes` that ends at once, on the first
-/// node. Returns its exit code and its output.
-fn ends_with(cluster: &mut Cluster, kubeconfig: &str, args: &[&str]) -> Result<(Option<i32>, String)> {
-    let bpffs = Bpffs::mount()?;
-    let mut command = cluster.member(N1)?.host.command(Agent::default_binary());
-    command.args(["kubernetes", "--kubeconfig", kubeconfig, "--pin-dir"]).arg(bpffs.pin_dir("n1"));
-    command.args(["--node-name", "n1"]).args(args);
-    let mut process = Process::spawn(command, &SpawnOptions::default())?;
-    let status = process.wait(PATIENCE)?;
-    assert_eq!(status.signal(), None, "{}", process.transcript());
-    Ok((status.code(), process.transcript()))
 }
 
 #[test]
@@ -74,23 +56,6 @@ fn without_an_api_server_at_its_start_an_agent_keeps_what_is_pinned_and_goes_on_
 }
 
 #[test]
-fn a_kubeconfig_that_is_missing_or_wrong_is_named() -> Result<()> {
-    scenario("kubeconf", ClusterOptions { start_agents: false, ..one_node() }, |cluster| {
-        let (code, said) = ends_with(cluster, "/nonexistent/kubeconfig", &[])?;
-        assert_eq!(code, Some(BAD_CONFIGURATION), "{said}");
-        assert!(said.contains("/nonexistent/kubeconfig"), "{said}");
-
-        let file = tempfile::NamedTempFile::new()?;
-        let path = file.path().to_str().context("a path that is no text")?;
-        std::fs::write(path, "{apiVersion: v1, kind: Config, current-context: gone}")?;
-        let (code, said) = ends_with(cluster, path, &[])?;
-        assert_eq!(code, Some(BAD_CONFIGURATION), "{said}");
-        assert!(said.contains(path), "{said}");
-        Ok(())
-    })
-}
-
-#[test]
 fn the_second_of_two_agents_with_one_name_ends_and_the_first_goes_on() -> Result<()> {
     let options = ClusterOptions { nodes: 2, start_agents: false, ..ClusterOptions::default() };
     scenario("twins", options, |cluster| {
@@ -123,47 +88,6 @@ fn the_second_of_two_agents_with_one_name_ends_and_the_first_goes_on() -> Result
 
         watch.stop()?.assert_seamless(VIP);
         assert_eq!((cluster.holder(VIP)?, cluster.session(N1)?), (Some(N1), session));
-        Ok(())
-    })
-}
-
-#[test]
-fn an_annotation_that_cannot_be_read_is_one_event_however_many_agents_see_it() -> Result<()> {
-    const HELD: &str = "everywhere (";
-    const NOWHERE: &str = "192.0.2.300";
-    scenario("oneevent", ClusterOptions::default(), |cluster| {
-        cluster.wait_until_all_renew()?;
-        cluster.create_service(&ServiceSpec::new("held", VIP).annotation("vipward.io/nodes", HELD))?;
-        let nowhere = ServiceSpec::without_address("nowhere").annotation("vipward.io/addresses", NOWHERE);
-        cluster.create_service(&nowhere)?;
-        let holder = cluster.wait_until_held(VIP)?;
-        cluster.wait_for_event("held", &[HELD])?;
-        cluster.wait_for_event("nowhere", &[NOWHERE])?;
-        for id in cluster.ids() {
-            for value in [HELD, NOWHERE] {
-                let agent = cluster.member_mut(id)?.agent_mut()?;
-                agent.wait_for_log(PATIENCE, &format!("of {value:?}"), |line| {
-                    line.to_string().contains(value)
-                })?;
-            }
-        }
-        // Another agent would have reported it by then.
-        std::thread::sleep(Duration::from_secs(3));
-        for (service, value, teller) in [("held", HELD, holder), ("nowhere", NOWHERE, N1)] {
-            let events = cluster.event_objects_about(service, value)?;
-            assert_eq!(events.len(), 1, "{events:#?}");
-            assert_eq!(events[0]["reportingInstance"], cluster.node_name(teller), "{events:#?}");
-            assert!(events[0].get("series").is_none(), "it was reported twice: {events:#?}");
-        }
-
-        cluster.kill9(N1)?;
-        cluster.restart_agent(N1)?;
-        wait_for(PATIENCE, "the Event to be reported again by a new process", || {
-            let events = cluster.event_objects_about("nowhere", NOWHERE)?;
-            Ok(events.iter().any(|event| event["series"]["count"] == 2).then_some(()))
-        })?;
-        let events = cluster.event_objects_about("nowhere", NOWHERE)?;
-        assert_eq!(events.len(), 1, "{events:#?}");
         Ok(())
     })
 }

@@ -1,15 +1,14 @@
 //! Services with addresses of both families, and what is special about an IPv6 VIP.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vipward_tests::{
-    agent::{Agent, VIP},
+    agent::VIP,
     cluster::{Cluster, ClusterOptions, N2, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
-    frames::{Family, Message, nd},
+    frames::{Family, nd},
     kit::{output_of, wait_for},
     lan::Wire,
 };
@@ -22,10 +21,6 @@ const A_WHILE: Duration = Duration::from_secs(3);
 
 fn v6() -> IpAddr {
     Family::V6.vip()
-}
-
-fn another(cluster: &Cluster, than: NodeId) -> Result<NodeId> {
-    cluster.ids().into_iter().find(|id| *id != than).context("there is but one node")
 }
 
 #[test]
@@ -56,59 +51,6 @@ fn both_addresses_of_a_service_are_held_by_one_node_named_in_its_status_and_gone
             cluster.wait_until_forgotten(vip)?;
         }
         assert_eq!(cluster.virtual_ips()?.len(), 0);
-        Ok(())
-    })
-}
-
-/// Returns `vipward SUBCOMMAND` on a node, with its pins and rights.
-fn vipward(cluster: &Cluster, id: NodeId, subcommand: &str) -> Result<Command> {
-    cluster.member(id)?.agent().context("its agent runs")?.vipward(subcommand)
-}
-
-#[test]
-fn commands_take_an_ipv6_vip_by_any_of_its_names_and_print_one() -> Result<()> {
-    scenario("spellings", ClusterOptions::default(), |cluster| {
-        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
-        let holder = cluster.wait_until_all_held(&Family::vips())?;
-        cluster.wait_until_all_renew()?;
-        let (vip, mac) = (v6().to_string(), holder.mac().to_string());
-        let kubeconfig = tempfile::NamedTempFile::new()?;
-        std::fs::write(kubeconfig.path(), cluster.kubeconfig_of(holder)?)?;
-        for spelling in SPELLINGS {
-            let mut who_has = cluster.client.command(Agent::default_binary());
-            who_has.args(["who-has", spelling]);
-            let printed = output_of(who_has)?;
-            assert!(printed.contains(&vip) && printed.contains(&mac), "{spelling}: {printed}");
-            let mut explain = vipward(cluster, holder, "explain")?;
-            explain.args([spelling, "--lease-namespace", cluster.system_namespace(), "--kubeconfig"]);
-            explain.arg(kubeconfig.path());
-            let printed = output_of(explain)?;
-            assert!(printed.contains(&vip) && printed.contains("this host alone answers"), "{printed}");
-        }
-
-        let mut watch = vipward(cluster, holder, "watch")?;
-        watch.args(["--plain", "--interval", "100ms"]);
-        let watch = cluster.member(holder)?.host.spawn(watch)?;
-        let line = |parts: &[&str]| {
-            let is_it = |line: &&str| parts.iter().all(|part| line.contains(part));
-            let look = || Ok(watch.stdout().lines().find(is_it).map(ToOwned::to_owned));
-            wait_for(PATIENCE, &format!("a line with {parts:?}"), look).with_context(|| watch.transcript())
-        };
-        line(&["start ", "VIPs 2 held"])?;
-        let rogue = cluster.rogue.mac(SEGMENT)?;
-        let wire = Wire::open(&cluster.rogue, SEGMENT)?;
-        wire.send(&Message::announcement(rogue, v6()).to_bytes())?;
-        line(&["conflict ", &vip, SEGMENT, &format!("claimed by {rogue}")])?;
-        let to = another(cluster, holder)?;
-        let (code, printed) = cluster.vipward_move(SPELLINGS[2], &cluster.node_name(to))?;
-        assert_eq!(code, Some(0), "{printed}");
-        line(&["role ", &vip, SEGMENT, "-> foreign"])?;
-
-        let entry = cluster.wait_for_entry(to, v6(), "to be held", |entry| entry["role"] == "held")?;
-        assert_eq!(entry["mac"], to.mac().to_string(), "{entry}");
-        let printed = output_of(vipward(cluster, to, "status")?)?;
-        let row = printed.lines().find(|line| line.contains(&vip)).with_context(|| printed.clone())?;
-        assert!(row.contains("held") && row.contains(&to.mac().to_string()), "{printed}");
         Ok(())
     })
 }

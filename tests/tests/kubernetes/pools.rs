@@ -9,7 +9,6 @@ use vipward_tests::{
     agent::{VIP, ip},
     cluster::{Cluster, ClusterOptions, Kind, N1, N2, N3, PATIENCE, SEGMENT, ServiceSpec, scenario},
     frames::Family,
-    kit::wait_until,
 };
 
 /// Longest time until a Service has its addresses.
@@ -19,29 +18,6 @@ const TAKEN_OVER: Duration = Duration::from_secs(20);
 
 fn with_controller() -> ClusterOptions {
     ClusterOptions { with_controller: true, ..ClusterOptions::default() }
-}
-
-#[test]
-fn a_service_without_an_address_gets_one_of_a_pool_and_is_answered() -> Result<()> {
-    scenario("pools", with_controller(), |cluster| {
-        cluster.start_controller(1, &[])?;
-        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64/29"]}))?;
-        cluster.create_service(&ServiceSpec::without_address("web"))?;
-        // The first address of a network is nobody's.
-        cluster.wait_for_ingress("web", ip(65))?;
-        cluster.wait_until_held(ip(65))?;
-        cluster.wait_for_pool("lan", "/status/used", "1/6")?;
-        cluster.create_service(&ServiceSpec::new("asks", ip(70)))?;
-        cluster.wait_for_ingress("asks", ip(70))?;
-        cluster.wait_until_held(ip(70))?;
-        cluster.delete_service("web")?;
-        cluster.wait_for_pool("lan", "/status/free", "5")?;
-        cluster.wait_until_gone(ip(65))?;
-        cluster.create_service(&ServiceSpec::without_address("again"))?;
-        cluster.wait_for_ingress("again", ip(65))?;
-        cluster.wait_until_held(ip(65))?;
-        Ok(())
-    })
 }
 
 /// Returns the addresses in a Service's status.
@@ -245,39 +221,6 @@ fn a_reservation_that_the_api_server_refuses_is_an_event_and_is_written_once_it_
 }
 
 #[test]
-fn the_pages_of_leader_and_candidate_say_who_leads_and_both_are_ready() -> Result<()> {
-    scenario("poolpages", with_controller(), |cluster| {
-        cluster.start_controller(1, &["--listen-port", "9701"])?;
-        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64-192.0.2.79"]}))?;
-        cluster.create_service(&ServiceSpec::without_address("web"))?;
-        cluster.wait_for_ingress("web", ip(64))?;
-        cluster.wait_for_pool("lan", "/status/used", "1/16")?;
-        cluster.start_controller(2, &["--listen-port", "9702"])?;
-        wait_until(PATIENCE, "the candidate to be ready", || {
-            Ok(cluster.controller_page(9702, "/readyz").is_ok_and(|answer| answer.status == 200))
-        })?;
-        for port in [9701, 9702] {
-            for page in ["/livez", "/readyz"] {
-                let text = cluster.controller_page(port, page)?.good()?;
-                ensure!(text.contains("[+]event-loop ok"), "{page} at {port}: {text}");
-            }
-        }
-        let [leads, waits] = [9701, 9702].map(|port| cluster.controller_page(port, "/metrics"));
-        let (leads, waits) = (leads?.good()?, waits?.good()?);
-        for line in [
-            "vipward_controller_leads 1.0",
-            "vipward_pool_addresses{pool=\"lan\",family=\"ipv4\",state=\"allocated\"} 1.0",
-            "vipward_assignment_duration_seconds_count 1",
-            "vipward_reservations_total{result=\"ok\"} 1",
-        ] {
-            ensure!(leads.lines().any(|said| said == line), "{line} is not in {leads}");
-        }
-        ensure!(waits.contains("\nvipward_controller_leads 0.0\n"), "{waits}");
-        Ok(())
-    })
-}
-
-#[test]
 fn vipward_pools_lists_addresses_and_vipward_release_frees_and_replaces_them() -> Result<()> {
     scenario("poolfree", with_controller(), |cluster| {
         let release = |cluster: &Cluster, vip: &str, code: i32, words: &[&str]| {
@@ -410,32 +353,6 @@ fn the_nodes_that_a_pool_selects_hold_its_vips_and_nothing_is_lost_when_it_selec
         for vip in Family::vips() {
             cluster.wait_until_held(vip)?;
         }
-        Ok(())
-    })
-}
-
-#[test]
-fn a_pool_prefers_nodes_and_a_service_may_prefer_others() -> Result<()> {
-    scenario("poolfirst", ClusterOptions::impatient(), |cluster| {
-        let named = |cluster: &Cluster, id| json!({"kubernetes.io/hostname": cluster.node_name(id)});
-        let prefer = |cluster: &Cluster, id| json!({"preferredNodes": {"matchLabels": named(cluster, id)}});
-        cluster.wait_until_all_renew()?;
-        let first = prefer(cluster, N3);
-        announce(cluster, &first)?;
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.wait_until_held_by(VIP, N3)?;
-        let watch = cluster.watch(&[VIP])?;
-        watch.step("the pool prefers another node");
-        let second = prefer(cluster, N1);
-        announce(cluster, &second)?;
-        cluster.wait_until_held_by(VIP, N1)?;
-        watch.wait_until_received_by(VIP, N1)?;
-        watch.step("the Service prefers yet another one");
-        let own = format!("kubernetes.io/hostname={}", cluster.node_name(N2));
-        cluster.annotate_service("web", "vipward.io/preferred-nodes", Some(&own))?;
-        cluster.wait_until_held_by(VIP, N2)?;
-        watch.wait_until_received_by(VIP, N2)?;
-        watch.stop()?.assert_seamless(VIP);
         Ok(())
     })
 }

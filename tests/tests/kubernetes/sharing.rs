@@ -58,33 +58,6 @@ fn settle(cluster: &mut Cluster) -> Result<Watch> {
 }
 
 #[test]
-fn the_key_and_the_owners_namespace_together_share_a_vip_across_namespaces() -> Result<()> {
-    scenario("consent", ClusterOptions::default(), |cluster| {
-        let watch = settle(cluster)?;
-        watch.step("the guest comes without a key");
-        cluster.create_service(&ServiceSpec::new(GUEST, VIP).port(25))?;
-        let refused = format!("{VIP} (annotation vipward.io/addresses) is not announced for this Service");
-        let consent = format!("Namespace {} list {}", cluster.namespace(), cluster.namespace_of("b"));
-        cluster.wait_for_event(GUEST, &[&refused, &cluster.full_name("web"), SHARE, &consent])?;
-        check_unshared(cluster, "web")?;
-        watch.step("it has the key");
-        cluster.annotate_service(GUEST, SHARE, Some("front"))?;
-        check_unshared(cluster, "web")?;
-        watch.step("it is listed, and has another key");
-        cluster.annotate_service(GUEST, SHARE, Some("back"))?;
-        let listed = format!("other, {}", cluster.namespace_of("b"));
-        cluster.annotate_namespace(SHARE_WITH, Some(&listed))?;
-        check_unshared(cluster, "web")?;
-        watch.step("it has both");
-        cluster.annotate_service(GUEST, SHARE, Some("front"))?;
-        cluster.wait_for_ingress(GUEST, VIP)?;
-        wait_until_of(cluster, VIP, &["web", GUEST])?;
-        watch.stop()?.assert_seamless(VIP);
-        Ok(())
-    })
-}
-
-#[test]
 fn a_guest_leaves_with_the_consent_and_has_the_vip_after_its_owner_only_when_the_claim_is_gone() -> Result<()>
 {
     scenario("withdrawn", ClusterOptions::default(), |cluster| {

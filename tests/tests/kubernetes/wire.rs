@@ -230,31 +230,6 @@ fn busy<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-#[test]
-fn no_client_notices_that_nodes_and_the_api_server_come_and_go() -> Result<()> {
-    nothing_moves("wirelife", nodes(4), |cluster, watch, holder| {
-        let witness = other_than(cluster, holder)?;
-        watch.step(format!("{witness} loses power"));
-        cluster.power_off(witness)?;
-        watch.let_pass(AFTERWARDS)?;
-        cluster.power_on(witness)?;
-        cluster.restart_agent(witness)?;
-
-        watch.step("no node reaches the API server, for longer than a lease");
-        cluster.cut_everyone_off();
-        watch.let_pass(cluster.options().failover_limit() + AFTERWARDS)?;
-        cluster.heal()?;
-        cluster.wait_until_all_renew()?;
-
-        for id in cluster.ids() {
-            watch.step(format!("the agent on {id} is rolled out"));
-            cluster.terminate(id)?;
-            cluster.restart_agent(id)?;
-        }
-        watch.let_pass(AFTERWARDS)
-    })
-}
-
 /// Checks that a holder whose frames to its witnesses are lost is replaced, and yields to the first
 /// announcement, since it was told before that its session has ended.
 fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {

@@ -291,101 +291,6 @@ async fn slices_tell_the_addresses_of_api_servers_at_once_and_endpoints_when_the
     .await
 }
 
-#[tokio::test]
-async fn service_cidrs_are_read_with_their_networks_and_their_end() -> Result<()> {
-    let scene = Scene::new().await?;
-    scene.server.load_object(json!({
-        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
-        "spec": {"cidrs": ["10.96.0.0/16", "fd00::/112"]},
-    }))?;
-    let (_reader, mut seen, told) = reading(&scene.kube).await?;
-    let nets = |seen: &Seen| match seen {
-        Seen::ServiceCidr { nets, .. } => Some(nets.iter().map(ToString::to_string).collect::<Vec<_>>()),
-        _ => None,
-    };
-    assert_eq!(told.iter().find_map(nets), Some(vec!["10.96.0.0/16".to_owned(), "fd00::/112".to_owned()]));
-    delete(&scene.api(None, "networking.k8s.io", "v1", "ServiceCIDR"), "kubernetes").await?;
-    assert_eq!(until(&mut seen, "its end", nets).await?, [""; 0]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_permission_that_is_missing_is_named_by_verb_and_resource_once() -> Result<()> {
-    let scene = Scene::new().await?;
-    scene.server.add_user("poor", "somebody");
-    let (kube, _kubeconfig) = way(&scene.server.url(), "poor", "a").await?;
-    let (_reader, mut seen) = Reader::start(&kube, Resource::OF_AGENT, Reading::default())?;
-    let mut told = 0;
-    until(&mut seen, "trouble with all", |seen| match seen {
-        Seen::Unreadable { resource, error } => {
-            let text = error.to_string();
-            assert!(matches!(**error, ReadError::Forbidden { .. }), "{text}");
-            assert!(text.contains(&format!("not allowed to list {resource}")), "{text}");
-            told += 1;
-            (told == Resource::OF_AGENT.len()).then_some(())
-        }
-        // The agents go on without it.
-        Seen::Synced(resource) if resource.is_optional() => None,
-        other => panic!("{other:?}"),
-    })
-    .await?;
-    // The reader tries again, and does not report again.
-    let tries = || scene.server.stats().answers.get(&403).copied().unwrap_or_default();
-    let before = tries();
-    timeout(PATIENCE, async {
-        while tries() < before + 10 {
-            sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await?;
-    let more = seen.try_recv();
-    let is_quiet = match &more {
-        Err(_) => true,
-        Ok(Seen::Synced(resource)) => resource.is_optional(),
-        Ok(_) => false,
-    };
-    assert!(is_quiet, "{more:?}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn claims_and_leases_that_were_edited_by_hand_are_read_as_what_they_are_worth() -> Result<()> {
-    let scene = Scene::new().await?;
-    let foreign = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "controller"},
-        "spec": {"holderIdentity": "controller-1", "leaseDurationSeconds": 15},
-    });
-    create(&scene.leases(), foreign).await?;
-    let (_reader, mut seen, told) = reading(&scene.kube).await?;
-    assert!(!told.iter().any(|seen| matches!(seen, Seen::Lease(_))), "a Lease of another namespace");
-
-    let mut writing = Writing::start(&scene.kube)?;
-    done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
-    done(writing.write_lease(lease("a", Expected::Absent, Some(1))).await?)?;
-    merge(&scene.claims(), &VIP.to_string(), json!({"spec": {"session": null}})).await?;
-    let mut states = Vec::new();
-    until(&mut seen, "the edit", |seen| match seen {
-        Seen::Claim(record) => {
-            states.push(record.state.clone());
-            (record.state == ClaimState::Blank).then_some(())
-        }
-        _ => None,
-    })
-    .await?;
-    assert_eq!(states.first(), Some(&ClaimState::Held(holder("a"))));
-
-    let bare = json!({"metadata": {"labels": null, "annotations": null}, "spec": {"holderIdentity": null}});
-    merge(&scene.leases(), "a", bare).await?;
-    let record = until(&mut seen, "the Lease", |seen| match seen {
-        Seen::Lease(record) => record.session.is_none().then(|| record.clone()),
-        _ => None,
-    })
-    .await?;
-    assert_eq!(record.node.as_str(), "a");
-    delete(&scene.leases(), "a").await?;
-    until(&mut seen, "its end", |seen| matches!(seen, Seen::LeaseGone(_)).then_some(())).await
-}
-
 /// Renews every 200 ms, whatever the outcome.
 pub(super) async fn renew(kube: Kube) -> Result<()> {
     let mut writing = Writing::start(&kube)?;
@@ -435,17 +340,5 @@ async fn renewals_without_an_answer_make_all_watches_begin_anew() -> Result<()> 
     // After answers have returned, no task waits any longer.
     watches(&scene, "services", 1, PATIENCE).await?;
     renewing.abort();
-    Ok(())
-}
-
-#[tokio::test]
-async fn without_renewals_the_watches_are_left_in_peace() -> Result<()> {
-    let scene = Scene::new().await?;
-    let (_reader, _seen, _) = reading(&scene.kube).await?;
-    watches(&scene, "services", 1, PATIENCE).await?;
-    scene.server.reset_stats();
-    sleep(LIMITS.lease * 2).await;
-    assert_eq!(scene.requests_of(Verb::Watch, "services"), 0);
-    assert!(scene.requests_of(Verb::Watch, "leases") <= 5, "{:?}", scene.server.stats());
     Ok(())
 }

@@ -74,24 +74,6 @@ async fn services_listed(seen: &mut mpsc::Receiver<Seen>) -> Result<Vec<String>>
 }
 
 #[tokio::test]
-async fn a_claim_that_went_back_is_written_at_the_version_that_it_went_back_to() -> Result<()> {
-    let mut scene = Scene::new().await?;
-    let mut writing = Writing::start(&scene.kube)?;
-    let first = done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
-    let saved = scene.server.save()?;
-    done(writing.write_claim(claim(VIP, Expected::At(first.version.clone()), 2)).await?)?;
-
-    scene.go_back(&saved)?;
-
-    // This uses new connections, with all earlier knowledge.
-    let mut writing = Writing::start(&scene.kube)?;
-    assert_eq!(writing.read_claim(VIP).await?, Outcome::Done(first.clone()));
-    let again = done(writing.write_claim(claim(VIP, Expected::At(first.version), 3)).await?)?;
-    assert_eq!(again.epoch, Epoch(3));
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_claim_that_went_back_unread_is_written_and_deleted_at_its_version() -> Result<()> {
     let mut scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
@@ -110,21 +92,6 @@ async fn a_claim_that_went_back_unread_is_written_and_deleted_at_its_version() -
     let mut writing = Writing::start(&scene.kube)?;
     done(writing.write_claim(claim(VIP, Expected::At(versions[0].clone()), 3)).await?)?;
     assert_eq!(writing.delete_claim(other, versions[1].clone()).await?, Outcome::Done(()));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_claim_that_is_gone_with_its_store_is_made_again() -> Result<()> {
-    let mut scene = Scene::new().await?;
-    let saved = scene.server.save()?;
-    let mut writing = Writing::start(&scene.kube)?;
-    done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
-
-    scene.go_back(&saved)?;
-
-    let mut writing = Writing::start(&scene.kube)?;
-    let again = done(writing.write_claim(claim(VIP, Expected::Absent, 2)).await?)?;
-    assert_eq!(again.epoch, Epoch(2));
     Ok(())
 }
 
@@ -197,25 +164,6 @@ async fn lists_that_are_asked_for_again_and_again_come_once_a_second() -> Result
     let lists = scene.lists();
     assert!(lists.values().all(|times| (2..=most).contains(times)), "{lists:?}, and {most} at most");
     taking.abort();
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_watch_that_stays_silent_while_renewals_succeed_has_everything_listed() -> Result<()> {
-    let scene = Scene::new().await?;
-    let (_reader, mut seen, _) = reading(&scene.kube).await?;
-    let _renewing = Renewing::start(&scene.kube);
-    until(&mut seen, "a renewal", |seen| matches!(seen, Seen::Lease(_)).then_some(())).await?;
-    scene.server.reset_stats();
-    scene.server.stall_watches(Matching::any());
-    create(&scene.services(), service("web")).await?;
-    let stalled = Instant::now();
-
-    assert_eq!(services_listed(&mut seen).await?, ["web"]);
-    scene.wait_until_all_listed(PATIENCE).await?;
-    let took = stalled.elapsed();
-    // Each silence takes half a lease.
-    assert!((LIMITS.lease * 3 / 4..LIMITS.lease * 2).contains(&took), "{took:?}");
     Ok(())
 }
 

@@ -106,25 +106,6 @@ async fn an_agent_reads_its_secret_alone_and_follows_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn without_the_right_to_the_secret_the_reader_says_so_and_the_rest_is_read() -> Result<()> {
-    let scene = Scene::new().await?;
-    let resources = [Resource::WireSecret, Resource::Nodes];
-    let (_reader, mut seen) = Reader::start(&scene.kube, &resources, Reading::default())?;
-    let (mut told, mut synced) = (None, 0);
-    until(&mut seen, "both lists", |seen| {
-        if let Seen::Unreadable { resource: Resource::WireSecret, error } = seen {
-            told = Some(error.to_string());
-        }
-        synced += usize::from(matches!(seen, Seen::Synced(_)));
-        (synced == 2).then_some(())
-    })
-    .await?;
-    let told = told.context("it is reported")?;
-    assert!(told.contains("not allowed to list secrets"), "{told}");
-    Ok(())
-}
-
-#[tokio::test]
 async fn the_controller_creates_the_secret_once_and_cannot_read_it() -> Result<()> {
     let scene = scene().await?;
     scene.server.add_user("controllers", "controller");

@@ -60,26 +60,6 @@ async fn a_claim_that_a_user_deletes_stays_until_the_agent_lets_go() -> Result<(
 }
 
 #[tokio::test]
-async fn the_claim_of_a_dead_node_is_deleted() -> Result<()> {
-    let scene = Scene::new().await?;
-    let (kube, _kubeconfig) = way(&scene.server.url(), "secret", "b").await?;
-    let (mut dead, mut living) = (Writing::start(&scene.kube)?, Writing::start(&kube)?);
-    done(dead.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
-    // Another's finalizer keeps the object, so that its last state can be seen.
-    merge(
-        &scene.claims(),
-        &VIP.to_string(),
-        json!({"metadata": {"finalizers": ["vipward.io/claim", "example.com/x"]}}),
-    )
-    .await?;
-    let record = done(living.read_claim(VIP).await?)?;
-    assert_eq!(living.delete_claim(VIP, record.version).await?, Outcome::Done(()));
-    let record = done(living.read_claim(VIP).await?)?;
-    assert_eq!((record.state, record.epoch, record.deleting), (ClaimState::Released, Epoch(1), true));
-    Ok(())
-}
-
-#[tokio::test]
 async fn what_others_put_on_a_claim_stays_there() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
@@ -161,18 +141,6 @@ async fn a_lease_without_a_node_is_made_all_the_same() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_missing_lease_of_a_dead_node_is_made_with_its_ended_sessions_only() -> Result<()> {
-    let scene = Scene::new().await?;
-    let mut writing = Writing::start(&scene.kube)?;
-    let mut deposing = lease("b", Expected::Absent, None);
-    deposing.ended = vec![session(1)];
-    let record = done(writing.write_lease(deposing.clone()).await?)?;
-    assert_eq!((record.session, record.ended), (None, vec![session(1)]));
-    assert_eq!(writing.write_lease(deposing).await?, Outcome::Conflict);
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_write_whose_answer_is_lost_is_unknown_whether_it_was_done_or_not() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
@@ -212,68 +180,6 @@ async fn what_was_turned_away_is_asked_again_when_there_is_time() -> Result<()> 
     assert_eq!(writing.write_claim(claim(other, Expected::Absent, 1)).await?, Outcome::Unknown);
     assert!(began.elapsed() < LIMITS.lease, "{:?}", began.elapsed());
     scene.server.end_trouble(always);
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_is_refused_is_refused_in_the_api_servers_words() -> Result<()> {
-    let scene = Scene::new().await?;
-    scene.server.add_user("poor", "somebody");
-    let (kube, _kubeconfig) = way(&scene.server.url(), "poor", "a").await?;
-    let mut writing = Writing::start(&kube)?;
-    let Outcome::Refused(text) = writing.write_claim(claim(VIP, Expected::Absent, 1)).await? else {
-        bail!("not refused")
-    };
-    assert!(text.contains("somebody") && text.contains("virtualips"), "{text}");
-    let Outcome::Refused(text) = writing.read_lease("a").await? else { bail!("not refused") };
-    assert!(text.contains("get") && text.contains("leases"), "{text}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_missing_definition_or_namespace_is_refused_and_not_missing() -> Result<()> {
-    let scene = Scene::without_definition().await?;
-    let mut writing = Writing::start(&scene.kube)?;
-    for outcome in
-        [writing.read_claim(VIP).await?, writing.write_claim(claim(VIP, Expected::Absent, 1)).await?]
-    {
-        let Outcome::Refused(text) = outcome else { bail!("{outcome:?}") };
-        assert!(text.contains("deploy/kubernetes/base/crd.yaml"), "{text}");
-    }
-    delete(&scene.api(None, "", "v1", "Namespace"), NAMESPACE).await?;
-    let outcome = writing.write_lease(lease("a", Expected::Absent, Some(1))).await?;
-    assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn claims_are_written_side_by_side_and_each_in_order() -> Result<()> {
-    const CLAIMS: u8 = 128;
-    let scene = Scene::new().await?;
-    let mut writing = Writing::start(&scene.kube)?;
-    let delay = Duration::from_millis(100);
-    scene.server.trouble(writes("virtualips"), Effect::Delay(delay), Often::Always);
-    let began = Instant::now();
-    for number in 0..CLAIMS {
-        let vip = IpAddr::from([192, 0, 2, number]);
-        writing.requests.write_claim(claim(vip, Expected::Absent, 1));
-        // Each claim exists before it is read.
-        writing.requests.read_claim(vip);
-    }
-    let mut read = 0;
-    while read < CLAIMS {
-        match writing.event().await? {
-            Event::ClaimWritten { outcome, .. } => drop(done(outcome)?),
-            Event::ClaimRead { outcome, .. } => {
-                done(outcome)?;
-                read += 1;
-            }
-            other => bail!("{other:?}"),
-        }
-    }
-    let one_by_one = delay * u32::from(CLAIMS);
-    assert!(began.elapsed() < one_by_one / 4, "{:?}", began.elapsed());
-    assert!(began.elapsed() >= delay * 4, "more than 32 at a time: {:?}", began.elapsed());
     Ok(())
 }
 

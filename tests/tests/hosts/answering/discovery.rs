@@ -4,15 +4,11 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 use vipward_tests::{
-    agent::{
-        Agent, CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, counter, request_of_client, send_datagram,
-        vip_status,
-    },
+    agent::{Agent, LogLine, NODE, PATIENCE, ROGUE, Scene, counter, send_datagram, vip_status},
     frames::{
-        Family, Mac, Message,
-        nd::{ALL_NODES, NONCE, Nd, mac_of},
+        Family, Message,
+        nd::{NONCE, Nd},
     },
     kit::{output_of, wait_until},
     lan::{Host, NeighbourState, Wire},
@@ -91,29 +87,6 @@ fn a_neighbour_stays_reachable_while_it_is_used() -> Result<()> {
     })
 }
 
-/// Returns the problem that an agent reports with this text.
-fn wait_for_problem(agent: &mut Agent, part: &str) -> Result<LogLine> {
-    agent.wait_for_log(PATIENCE, part, |line| {
-        line.field("problem").and_then(Value::as_str).is_some_and(|problem| problem.contains(part))
-    })
-}
-
-#[test]
-fn a_node_without_an_address_of_ipv6_holds_a_vip_whose_interface_is_named() -> Result<()> {
-    let scene = Scene::new("no-six")?;
-    scene.client.add_address("eth0", SIX.net(1))?;
-    let mut agent = scene.agent("vips: [{address: '2001:db8::10'}]")?;
-    wait_for_problem(&mut agent, "VIP 2001:db8::10 is in the subnet of no attached interface")?;
-    let seen = agent.logs()?.len();
-    agent.write_config("vips: [{address: '2001:db8::10', interface: eth0}]")?;
-    let held = |line: &LogLine| line.message() == "entry changed" && line.has("to", "held");
-    agent.wait_for_log_after(seen, PATIENCE, "that the VIP is held", held)?;
-    assert_eq!(scene.client.resolve(SIX.vip())?, NODE);
-    let said = scene.node.namespace().addresses("eth0")?;
-    assert!(said.iter().all(|address| address.addr().is_ipv4()), "{said:?}");
-    Ok(())
-}
-
 /// RFC 7527: a network that sends a host's probe back to it has no rival.
 #[test]
 fn a_probe_that_comes_back_is_no_rival() -> Result<()> {
@@ -149,46 +122,4 @@ fn vip() -> Ipv6Addr {
 fn is_probe_of_node(message: &Message, vip: IpAddr) -> bool {
     let Message::Nd(nd) = message else { return false };
     message.asks_for() == Some(vip) && nd.source.is_unspecified() && nd.eth_src == NODE
-}
-
-#[test]
-fn a_solicitation_that_is_no_valid_one_is_left_to_the_kernel() -> Result<()> {
-    let scene = Scene::new_in(SIX, "invalid")?;
-    let agent = scene.agent(&held(SIX))?;
-    let wire = Wire::open_in(&scene.client, "eth0", SIX)?;
-    wait_out_the_rounds(SIX, &wire)?;
-    let request = request_of_client(SIX.vip()).to_bytes();
-    let changed = |at: usize, byte: u8| {
-        let mut bytes = request.clone();
-        bytes[at] = byte;
-        bytes
-    };
-    let rows = [
-        ("hop limit 254, so from beyond the segment", changed(21, 254)),
-        ("code 1", changed(55, 1)),
-        ("an option of no length", changed(79, 0)),
-        ("an option that is too long", changed(79, 2)),
-        ("from a group", changed(22, 0xff)),
-        ("a probe with a MAC", {
-            let source = Nd::solicitation(CLIENT, Ipv6Addr::UNSPECIFIED, vip());
-            source.to_bytes()
-        }),
-        ("a probe to another group", {
-            let probe = Nd::probe(CLIENT, vip(), None);
-            Nd { destination: ALL_NODES, eth_dst: mac_of(ALL_NODES), ..probe }.to_bytes()
-        }),
-    ];
-    let before = counter(&agent, "unread")?;
-    for (number, (description, bytes)) in (1..).zip(rows) {
-        wire.drain()?;
-        wire.send(&bytes)?;
-        let last = Message::probe(Mac::local(0xff02), SIX.ip(2));
-        wire.send(&last.to_bytes())?;
-        wire.expect(PATIENCE, "an answer to what was sent last", |message| {
-            assert_ne!(message.answers_for(), Some(SIX.vip()), "{description}");
-            message.answers(&last)
-        })?;
-        assert_eq!(counter(&agent, "unread")?, before + number, "{description}");
-    }
-    Ok(())
 }

@@ -17,8 +17,6 @@ const BAD_CONFIGURATION: i32 = 3;
 /// file's path, the place and the fault.
 const ROWS: &[(&str, &str, &[&str])] = &[
     ("nothing", "", &[" is empty; the least is `vips: []`"]),
-    ("no YAML", "vips: [\n", &[":1:7: unclosed bracket"]),
-    ("no VIPs", "node: a\n", &[":1:1: the key `vips` is missing; write `vips: []` for none"]),
     (
         "an unknown key",
         "vips: []\nfences: {duration: 3s}\n",
@@ -26,55 +24,6 @@ const ROWS: &[(&str, &str, &[&str])] = &[
             ":2:1: unknown key `fences`; the keys here are node, interfaces, vips, peers, attach, fence, announce, \
              probe, conflicts, yield, shutdown",
         ],
-    ),
-    (
-        "a bad address",
-        "vips:\n  - address: 192.0.2.300\n",
-        &[":2:14: `192.0.2.300` is no IP address; write it as 192.0.2.10 or 2001:db8::10"],
-    ),
-    ("a subnet", "vips: [{address: 192.0.2.0/24}]\n", &[":1:18: `192.0.2.0/24` has a prefix length"]),
-    (
-        "a link-local VIP",
-        "vips: [{address: 'fe80::10'}]\n",
-        &[":1:18: fe80::10 is a link-local address, which cannot be a VIP"],
-    ),
-    (
-        "a duplicate",
-        "vips:\n  - address: 192.0.2.10\n  - address: 192.0.2.11\n  - address: 192.0.2.10\n",
-        &[":4:14: VIP 192.0.2.10 is listed twice; it stands in line 2 already: remove one of the two"],
-    ),
-    (
-        "a bad glob",
-        "vips: []\ninterfaces: ['eth[0']\n",
-        &[":2:14: `eth[0` is no interface pattern: ", "use a name, or a glob"],
-    ),
-    (
-        "a broadcast peer",
-        "vips: []\npeers: ['ff:ff:ff:ff:ff:ff']\n",
-        &[":2:9: `ff:ff:ff:ff:ff:ff` is the broadcast address; give the MAC of one interface"],
-    ),
-    (
-        "a bad duration",
-        "vips: []\nfence: {duration: soon}\n",
-        &[":2:19: `soon` is no duration for `fence.duration`: ", "write it as 3s, 500ms or 1h"],
-    ),
-    (
-        "a fence shorter than the heartbeat",
-        "vips: []\nfence: {duration: 1s, heartbeat: 3s}\n",
-        &[
-            ":2:19: `fence.duration: 1s` is too short for a heartbeat every 3s",
-            "longer than two heartbeats, 6s",
-        ],
-    ),
-    (
-        "a policy that is none",
-        "vips: []\nfence: {policy: halt}\n",
-        &[":2:17: `halt` is not known for `fence.policy`; it is one of stop, hold"],
-    ),
-    (
-        "guarded and bound",
-        "vips: [{address: 192.0.2.10, bind: lo, mac: '02:00:00:00:00:01'}]\n",
-        &[":1:36: VIP 192.0.2.10 has both `mac` and `bind`"],
     ),
     (
         "several faults",

@@ -6,11 +6,7 @@ use anyhow::{Context, Result, ensure};
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use vipward_tests::{
-    agent::{
-        Agent, AgentOptions, Attachment, Capability, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ask, ip, net,
-        start_agent,
-    },
-    frames::Mac,
+    agent::{Agent, AgentOptions, Attachment, Capability, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ask},
     kit::{tools::target_dir, wait_until},
     lan::{Host, Nic, connect},
 };
@@ -117,21 +113,5 @@ fn a_second_agent_is_refused_with_the_pid_of_the_first() -> Result<()> {
     node.assert_answered_throughout(&probe.stop()?);
     // Its pins belong to the first agent, which continues: a drop must not unload them.
     second.options.pin_dir = node.bpffs.pin_dir("nothing");
-    Ok(())
-}
-
-#[test]
-fn a_second_agent_with_pins_of_its_own_works_beside_the_first_in_another_namespace() -> Result<()> {
-    let other_mac = Mac([2, 0, 0, 0, 0, 0x33]);
-    let node = Node::start("two", HOLDS_ONE)?;
-    let other = node.lan()?.host("other", Nic::new(net(5)).mac(other_mac))?;
-    let options = AgentOptions::new(node.bpffs.pin_dir("other"));
-    let agent = start_agent(&other, "vips: [{address: 192.0.2.11}]\n", options)?;
-    node.wait_until_answered(VIP, NODE)?;
-    wait_until(PATIENCE, "an answer of the second", || Ok(node.ask(ip(11))? == Some(other_mac)))?;
-    assert_eq!(
-        (node.agent.status()?["entries"].as_u64(), agent.status()?["entries"].as_u64()),
-        (Some(1), Some(1))
-    );
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -105,30 +104,6 @@ fn an_address_that_ucarp_has_is_left_alone_until_it_is_free() -> Result<()> {
 fn end(daemon: &mut Process) -> Result<()> {
     daemon.signal(nix::sys::signal::Signal::SIGTERM)?;
     daemon.wait(PATIENCE).map(drop).context("it was asked to end")
-}
-
-#[test]
-fn a_host_that_probes_for_the_address_at_the_same_time_and_again_comes_first() -> Result<()> {
-    let scene = Scene::new("prober")?;
-    let wire = Wire::open(&scene.rogue, "eth0")?;
-    let options = AgentOptions::new(scene.bpffs.pin_dir("node"));
-    // The intervals of the RFC leave time enough to be second.
-    let config = format!("{{vips: [{{address: {VIP}}}], probe: {{interval: rfc5227}}}}");
-    let mut agent = Agent::start(&scene.node, &config, options)?;
-    let is_probe = |arp: &Arp| *arp == Arp::probe(NODE, VIP);
-    let said = |line: &_| begins(line, "in_use", VIP, ROGUE);
-    wire.expect_arp(PATIENCE, "the first probe", is_probe)?;
-    wire.send(&Arp::probe(ROGUE, VIP).to_bytes())?;
-    // The host may be a node that starts at the same time. It gets the time to say so.
-    let frames = wire.capture(Duration::from_millis(1_800))?;
-    assert!(!frames.iter().filter_map(Frame::arp).any(|arp| is_probe(&arp)), "the attempt is put off");
-    assert!(!agent.logs()?.iter().any(said), "it is no rival yet");
-
-    wire.expect_arp(PATIENCE, "the next probe", is_probe)?;
-    wire.send(&Arp::probe(ROGUE, VIP).to_bytes())?;
-    agent.wait_for_log(PATIENCE, "that a host probes for it again", said)?;
-    assert!(has_role(&agent, VIP, "foreign")?);
-    wait_until_held(&agent, VIP, Duration::from_secs(15)).map(drop)
 }
 
 #[test]

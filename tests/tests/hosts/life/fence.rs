@@ -260,20 +260,6 @@ fn a_vip_that_was_announced_in_a_peers_name_is_taken_back_when_no_peer_answers()
 }
 
 #[test]
-fn a_vip_that_was_yielded_while_no_agent_ran_is_taken_back_by_the_next_agent() -> Result<()> {
-    for family in Family::BOTH {
-        let mut scene = held_over(family, "forged-alone", "")?;
-        scene.peer_announces()?;
-        scene.assert_silent()?;
-        scene.node.agent.kill9()?;
-        scene.node.restart_agent()?;
-        scene.node.agent.wait_for_log(PATIENCE, "that it takes the VIP back", takes_back)?;
-        scene.node.wait_until_answered(scene.vip, NODE)?;
-    }
-    Ok(())
-}
-
-#[test]
 fn a_yielded_vip_stays_with_a_peer_that_answers() -> Result<()> {
     for family in Family::BOTH {
         let mut scene = held_over(family, "answers", "")?;

@@ -14,6 +14,8 @@ use vipward_tests::{
 
 /// Number of requests that show a gap of milliseconds before and after a change.
 const SOME: usize = 300;
+/// The ways to attach that a restart must survive.
+const EACH: [Attachment; 3] = [Attachment::Auto, Attachment::Native, Attachment::Generic];
 /// A configuration that keeps answering after SIGTERM.
 const KEEPS: &str = "shutdown: keep\nvips: [{address: 192.0.2.10}]\n";
 
@@ -34,9 +36,9 @@ fn tag(node: &Node, program: u64) -> Result<String> {
     program["tag"].as_str().map(ToOwned::to_owned).context("bpftool shows no tag")
 }
 
-fn survives_being_killed(name: &str, attachment: Attachment) -> Result<()> {
+fn survives_being_killed(attachment: Attachment) -> Result<()> {
     for family in Family::BOTH {
-        let mut node = Node::start_in(family, name, attachment, &holds(family))?;
+        let mut node = Node::start_in(family, "kill", attachment, &holds(family))?;
         node.wait_until_answered(family.vip(), NODE)?;
         let probe = node.probe(family.vip())?;
         for _ in 0..3 {
@@ -58,21 +60,11 @@ fn holds(family: Family) -> String {
 
 #[test]
 fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted() -> Result<()> {
-    survives_being_killed("kill", Attachment::Auto)
+    EACH.into_iter().try_for_each(survives_being_killed)
 }
 
-#[test]
-fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted_in_native_mode() -> Result<()> {
-    survives_being_killed("kill-native", Attachment::Native)
-}
-
-#[test]
-fn no_request_goes_unanswered_when_the_agent_is_killed_and_restarted_in_generic_mode() -> Result<()> {
-    survives_being_killed("kill-generic", Attachment::Generic)
-}
-
-fn survives_being_replaced(name: &str, attachment: Attachment) -> Result<()> {
-    let mut node = Node::start_with(name, attachment, HOLDS_ONE, |_| {})?;
+fn survives_being_replaced(attachment: Attachment) -> Result<()> {
+    let mut node = Node::start_with("replace", attachment, HOLDS_ONE, |_| {})?;
     node.wait_until_answered(VIP, NODE)?;
     let (link, program) = link_and_program(&node)?;
     let tag_before = tag(&node, program)?;
@@ -103,21 +95,11 @@ fn survives_being_replaced(name: &str, attachment: Attachment) -> Result<()> {
 
 #[test]
 fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build() -> Result<()> {
-    survives_being_replaced("replace", Attachment::Auto)
+    EACH.into_iter().try_for_each(survives_being_replaced)
 }
 
-#[test]
-fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build_in_native_mode() -> Result<()> {
-    survives_being_replaced("replace-native", Attachment::Native)
-}
-
-#[test]
-fn no_request_goes_unanswered_when_the_program_is_replaced_by_another_build_in_generic_mode() -> Result<()> {
-    survives_being_replaced("replace-generic", Attachment::Generic)
-}
-
-fn survives_sigterm(name: &str, attachment: Attachment) -> Result<()> {
-    let mut node = Node::start_with(name, attachment, KEEPS, |_| {})?;
+fn survives_sigterm(attachment: Attachment) -> Result<()> {
+    let mut node = Node::start_with("term", attachment, KEEPS, |_| {})?;
     node.wait_until_answered(VIP, NODE)?;
     let probe = node.probe(VIP)?;
     probe.wait_for_requests(SOME, PATIENCE)?;
@@ -132,12 +114,7 @@ fn survives_sigterm(name: &str, attachment: Attachment) -> Result<()> {
 
 #[test]
 fn no_request_goes_unanswered_between_sigterm_and_the_next_start() -> Result<()> {
-    survives_sigterm("term", Attachment::Auto)
-}
-
-#[test]
-fn no_request_goes_unanswered_between_sigterm_and_the_next_start_in_native_mode() -> Result<()> {
-    survives_sigterm("term-native", Attachment::Native)
+    [Attachment::Auto, Attachment::Native].into_iter().try_for_each(survives_sigterm)
 }
 
 #[test]

@@ -4,15 +4,13 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use vipward_tests::{
-    agent::{Attachment, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ask, net, vip_status},
+    agent::{Attachment, HOLDS_ONE, NODE, Node, PATIENCE, VIP, net, vip_status},
     frames::{Arp, Mac},
     kit::{output_of, wait_until},
-    lan::{Host, Nic, Wire, connect},
+    lan::{Nic, Wire},
 };
 
 const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x77]);
-/// A VIP in a subnet that no host has at first.
-const FAR_VIP: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 10);
 
 /// Number of rounds for a taken VIP: one at once and five more.
 const ROUNDS: usize = 6;
@@ -86,54 +84,6 @@ fn an_interface_that_is_deleted_is_waited_for_and_held_on_again() -> Result<()> 
     }
     assert_eq!(node.programs()?.len(), 1);
     Ok(())
-}
-
-#[test]
-fn an_interface_that_comes_late_is_waited_for_while_the_others_work() -> Result<()> {
-    let yaml = "interfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}, {address: 198.51.100.10}, \
-                {address: 192.0.2.11, interface: eth8}]\n";
-    let mut node = Node::start("late", yaml)?;
-    let nowhere =
-        "VIP 192.0.2.11 belongs to interface eth8, which is not there or not attached; attached are: eth0";
-    node.wait_for_problem(0, &[nowhere])?;
-    node.wait_for_problem(0, &["eth1", "does not exist", "waiting"])?;
-    node.wait_for_problem(0, &["198.51.100.10", "eth0 (192.0.2.2/24)"])?;
-    node.wait_until_answered(VIP, NODE)?;
-    let probe = node.probe(VIP)?;
-
-    let far = Host::new("far")?;
-    let near_nic = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(OTHER_MAC);
-    connect((&node.host, near_nic), (&far, Nic::new("198.51.100.1/24".parse()?)))?;
-    let answered = || Ok(ask(&far, "eth0", FAR_VIP)? == Some(OTHER_MAC));
-    wait_until(PATIENCE, "an answer on the new interface", answered)?;
-    node.wait_for_end_of_problem(0, &["eth1", "does not exist"])?;
-    node.wait_for_end_of_problem(0, &["198.51.100.10"])?;
-    assert_eq!(ask(&far, "eth0", VIP)?, None, "each VIP on its own segment");
-    assert_eq!(node.ask(FAR_VIP)?, None, "each VIP on its own segment");
-
-    node.host.set_up("eth1", false)?;
-    node.wait_for_problem(0, &["interface eth1 is down; waiting for it to be set up"])?;
-    node.host.set_up("eth1", true)?;
-    wait_until(PATIENCE, "an answer on eth1", answered)?;
-    node.assert_answered_throughout(&probe.stop()?);
-    Ok(())
-}
-
-#[test]
-fn a_vip_in_no_subnet_is_held_when_the_address_is_added_later() -> Result<()> {
-    let yaml = "vips: [{address: 192.0.2.10}, {address: 198.51.100.10}]\n";
-    let mut node = Node::start("address", yaml)?;
-    node.wait_for_problem(0, &["198.51.100.10", "subnet", "eth0 (192.0.2.2/24)", "`interface:`"])?;
-    assert_eq!(node.ask(FAR_VIP)?, None);
-    node.host.add_address("eth0", "198.51.100.2/24".parse::<ipnet::IpNet>()?)?;
-    node.wait_until_answered(FAR_VIP, NODE)?;
-    node.wait_for_end_of_problem(0, &["198.51.100.10"])?;
-    assert_eq!(node.vip_status(FAR_VIP)?["role"], "held");
-
-    // When the address goes, a held VIP stays on its interface, and the agent reports that.
-    node.host.delete_address("eth0", "198.51.100.2/24".parse::<ipnet::IpNet>()?)?;
-    node.wait_for_problem(0, &["198.51.100.10", "stays on eth0"])?;
-    node.wait_until_answered(FAR_VIP, NODE)
 }
 
 #[test]

@@ -8,14 +8,13 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use vipward_tests::{
     agent::{
-        Agent, AgentOptions, LogLine, NODE, PATIENCE, ROGUE, Scene, VIP, answers_in, answers_to,
-        clients_request, ip, request_of_client, start_agent, vip_status, wait_until_heard,
-        wait_until_running,
+        Agent, AgentOptions, NODE, PATIENCE, ROGUE, Scene, VIP, answers_in, answers_to, clients_request, ip,
+        request_of_client, start_agent, vip_status, wait_until_heard, wait_until_running,
     },
     frames::{Arp, Family, Mac, Message},
     kit::{output_of, tools, wait_for},
     lan::{
-        Hooked, Host, Nic, Wire,
+        Host, Nic, Wire,
         http::{self, Answer, PAGES},
     },
     measure::prometheus::promtool,
@@ -98,50 +97,6 @@ fn remove_entry(agent: &Agent, node: &Host) -> Result<()> {
 }
 
 #[test]
-fn an_interface_that_another_program_keeps_makes_the_agent_not_ready_until_it_is_attached() -> Result<()> {
-    const BOTH: &str = "attach: generic\ninterfaces: [eth0, eth1]\nvips: [{address: 192.0.2.10}]";
-    const OCCUPIED: &str =
-        "[-]links failed: eth1 is not attached: interface eth1 has another XDP program already: id ";
-    let scene = Scene::new("occupied")?;
-    scene.lan.plug(&scene.node, Nic::bare().named("eth1"))?;
-    scene.node.set_up("eth1", true)?;
-    let other = Hooked::xdp_pass(&scene.node, "eth1")?;
-    let mut agent = scene.agent(BOTH)?;
-    let ill = wait_for_page(&scene.node, "/readyz", 503, OCCUPIED)?;
-    // One fault is reported once.
-    assert!(
-        ["event-loop", "vips", "pins", "entries", "fence"]
-            .iter()
-            .all(|ok| ill.contains(&format!("[+]{ok} ok"))),
-        "{ill}"
-    );
-    let attached = |interface: &str, value| {
-        let series = format!("vipward_link_attached{{interface=\"{interface}\",mode=\"generic\"}}");
-        assert_value(&metrics(&scene.node)?, &series, value)
-    };
-    attached("eth0", 1.0)?;
-    attached("eth1", 0.0)?;
-
-    // The agent does not attach to an interface that is down, whatever runs on it.
-    scene.node.set_up("eth1", false)?;
-    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
-    scene.node.set_up("eth1", true)?;
-    wait_for_page(&scene.node, "/readyz/links", 503, OCCUPIED)?;
-    // It does not attach to an interface that the file does not name.
-    agent.write_config("interfaces: [eth0]\nvips: [{address: 192.0.2.10}]")?;
-    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
-    agent.write_config(BOTH)?;
-    wait_for_page(&scene.node, "/readyz/links", 503, OCCUPIED)?;
-
-    let seen = agent.logs()?.len();
-    drop(other);
-    let is_attached = |line: &LogLine| line.message() == "attached" && line.has("interface", "eth1");
-    agent.wait_for_log_after(seen, PATIENCE, "that eth1 is attached", is_attached)?;
-    wait_for_page(&scene.node, "/readyz", 200, "[+]links ok")?;
-    attached("eth1", 1.0)
-}
-
-#[test]
 fn an_agent_that_stands_still_is_not_alive() -> Result<()> {
     const SHORT: Duration = Duration::from_secs(3);
     let scene = Scene::new("stopped")?;
@@ -220,19 +175,6 @@ fn a_second_agent_on_a_host_holds_its_vips_without_pages_unless_it_was_asked_for
     let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 9648));
     assert_eq!(http::get(&scene.node, other, "/livez")?.status, 200);
     drop((second, first));
-    Ok(())
-}
-
-#[test]
-fn the_pages_can_be_turned_off() -> Result<()> {
-    let scene = Scene::new("nopages")?;
-    let mut options = AgentOptions::new(scene.bpffs.pin_dir("node"));
-    options.args = vec!["--listen".to_owned(), "none".to_owned()];
-    let agent = start_agent(&scene.node, HOLDS_ONE, options)?;
-    assert!(get(&scene.node, "/livez").is_err());
-    let wire = Wire::open(&scene.client, "eth0")?;
-    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1);
-    drop(agent);
     Ok(())
 }
 
