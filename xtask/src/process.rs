@@ -120,6 +120,3 @@ pub(crate) fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     std::fs::write(path, bytes).with_context(|| format!("failed to write {}", path.display()))?;
     Ok(true)
 }
-
-#[cfg(test)]
-mod tests;

@@ -17,19 +17,3 @@ pub(crate) fn render<const N: usize>(header: [&str; N], numbers: &[usize], rows:
     }
     table.trim_fmt()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn columns_line_up_and_numbers_stand_to_the_right() {
-        let rows = [["ip".to_owned(), "6".to_owned()], ["tcpdump".to_owned(), "4100".to_owned()]];
-        assert_eq!(render(["NAME", "BYTES"], &[1], &rows), "NAME     BYTES\nip           6\ntcpdump   4100");
-    }
-
-    #[test]
-    fn a_table_without_rows_is_its_header() {
-        assert_eq!(render(["NAME"], &[], &[]), "NAME");
-    }
-}

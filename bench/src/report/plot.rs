@@ -54,19 +54,3 @@ fn draw(items: &[&Item], machine: &str) -> String {
     let height = TOP + ROW * f64::from(u32::try_from(items.len()).unwrap_or(u32::MAX)) + 12.0;
     page(height, STYLE, TITLE, machine.lines().next(), &rows)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Group, Item, Unit, draw};
-
-    #[test]
-    fn the_longest_bar_fills_the_width_and_the_others_are_to_scale() {
-        let whole = Item::new(Group::Rate, "the <whole> & all", Unit::PerSecond, &4e6.into());
-        let half = Item::new(Group::Rate, "Vipward", Unit::PerSecond, &2e6.into());
-        let svg = draw(&[&whole, &half], "a machine");
-        assert!(svg.contains(r#"class="other" x="350" y="64" width="410.0""#), "{svg}");
-        assert!(svg.contains(r#"class="ours" x="350" y="94" width="205.0""#), "{svg}");
-        assert!(svg.contains("the &lt;whole&gt; &amp; all"), "{svg}");
-        assert!(svg.contains("4.00 M/s") && svg.contains("2.00 M/s"), "{svg}");
-    }
-}

@@ -134,38 +134,3 @@ fn number(index: usize) -> f64 {
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::{Panel, draw, short, ticks};
-    use crate::measure::prometheus::Series;
-
-    #[test]
-    fn the_time_is_labelled_in_round_numbers_over_its_whole_length() {
-        let table = [
-            (0.7, "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7"),
-            (3.0, "0 0.5 1 1.5 2 2.5 3"),
-            (10.0, "0 1 2 3 4 5 6 7 8 9 10"),
-            (21.8, "0 2 4 6 8 10 12 14 16 18 20"),
-            (47.3, "0 5 10 15 20 25 30 35 40 45"),
-            (600.0, "0 100 200 300 400 500 600"),
-        ];
-        for (seconds, expected) in table {
-            let labels: Vec<_> = ticks(seconds).into_iter().map(short).collect();
-            assert_eq!(labels.join(" "), expected, "{seconds}");
-        }
-    }
-
-    #[test]
-    fn a_line_spans_the_panel_and_leaves_out_what_is_no_number() {
-        let points = vec![(0.0, 0.0), (0.5, f64::NAN), (1.0, 2.0), (9.0, 0.0), (10.0, 2.0)];
-        let series = vec![Series { labels: json!({"instance": "n<1"}), points }];
-        let svg =
-            draw("t", &[Panel { title: "p".to_owned(), label: "instance", series }], &[(5.0, "kill")], 10.0);
-        // A line from the lower left corner of the panel to the upper right one, with a gap.
-        assert!(svg.contains(r#"d="M64.0 180.0L128.0 84.0M640.0 180.0L704.0 84.0""#), "{svg}");
-        assert!(svg.contains("n&lt;1") && svg.contains("M384.0 62V180"), "{svg}");
-    }
-}

@@ -1,31 +1,11 @@
 use std::{env, process};
 
-use clap::Parser as _;
 use object::{Architecture, BinaryFormat, Endianness, write::Object};
 
 use super::{
     binary::{glibc_release, is_static},
     *,
 };
-
-#[derive(clap::Parser)]
-struct Cli {
-    #[command(flatten)]
-    args: Args,
-}
-
-#[test]
-fn sizes_are_rounded_to_a_tenth() {
-    for (bytes, expected) in [
-        (0, "0.0 MiB"),
-        (1 << 20, "1.0 MiB"),
-        ((1 << 20) * 3 / 2, "1.5 MiB"),
-        ((1 << 20) - 1, "1.0 MiB"),
-        (13_000_000, "12.4 MiB"),
-    ] {
-        assert_eq!(mebibytes(bytes), expected, "{bytes} bytes");
-    }
-}
 
 #[test]
 fn this_test_program_is_not_static_and_what_is_no_program_is_an_error() {
@@ -78,21 +58,6 @@ fn an_image_has_the_binary_and_every_licence() {
 }
 
 #[test]
-fn the_release_of_glibc_is_read_from_its_banner() {
-    let debians = "GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n";
-    for (what, banner, expected) in [
-        ("Debian's", debians, Some("Debian GLIBC 2.36-9+deb12u14")),
-        ("its authors'", "GNU C Library (GNU libc) stable release version 2.41.\n", Some("GNU libc 2.41")),
-        ("cut off", "GNU C Library (GNU libc) stable release", None),
-        ("musl", "1.2.5\0", None),
-    ] {
-        let archive =
-            [b"!<arch>\n\0\x7fELF\0".as_slice(), banner.as_bytes(), b"Copyright (C) 2022\n\0"].concat();
-        assert_eq!(glibc_release(&archive).as_deref(), expected, "{what}");
-    }
-}
-
-#[test]
 fn the_note_about_glibc_names_both_releases_the_licence_and_the_way_to_link_anew() {
     let note = glibc_note("Debian GLIBC 2.36-9+deb12u14", "0.1.0");
     for words in [
@@ -108,10 +73,16 @@ fn the_note_about_glibc_names_both_releases_the_licence_and_the_way_to_link_anew
 }
 
 #[test]
-fn an_engine_is_one_of_three() {
-    for (name, is_one) in [("buildah", true), ("podman", true), ("docker", true), ("kaniko", false)] {
-        assert_eq!(Cli::try_parse_from(["image", "--engine", name]).is_ok(), is_one, "{name}");
+fn the_release_of_glibc_is_read_from_its_banner() {
+    let debians = "GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n";
+    for (what, banner, expected) in [
+        ("Debian's", debians, Some("Debian GLIBC 2.36-9+deb12u14")),
+        ("its authors'", "GNU C Library (GNU libc) stable release version 2.41.\n", Some("GNU libc 2.41")),
+        ("cut off", "GNU C Library (GNU libc) stable release", None),
+        ("musl", "1.2.5\0", None),
+    ] {
+        let archive =
+            [b"!<arch>\n\0\x7fELF\0".as_slice(), banner.as_bytes(), b"Copyright (C) 2022\n\0"].concat();
+        assert_eq!(glibc_release(&archive).as_deref(), expected, "{what}");
     }
-    let both = Cli::try_parse_from(["image", "--binary-only", "--archive", "image.tar"]);
-    assert!(both.is_err(), "an archive of no image");
 }

@@ -48,37 +48,9 @@ fn a_plan_names_every_command_in_the_order_in_which_they_work() {
 }
 
 #[test]
-fn a_plan_without_packages_leaves_apt_alone() {
-    let commands = Plan::of(&[requirement("cargo-fuzz")], Host::Debian).commands(std::path::Path::new("/t"));
-    assert_eq!(commands.len(), 1);
-    assert!(commands[0].contains("cargo install"), "{}", commands[0]);
-}
-
-#[test]
 fn the_two_arpings_are_distinguished() {
     assert_eq!(iputils_release("arping from iputils 20221126\nlibcap: yes"), Some("20221126"));
     assert_eq!(iputils_release("ARPing 2.23, by Thomas Habets <thomas@habets.se>"), None);
-}
-
-#[test]
-fn what_is_missing_is_shown_with_the_way_to_get_it() {
-    let found = Found { version: "7.1.0".to_owned(), path: "/usr/sbin/bpftool".into() };
-    let text = render(&[(requirement("bpftool"), Some(found)), (requirement("cargo-deny"), None)]);
-    let lines: Vec<_> = text.lines().collect();
-    assert!(lines[1].contains("7.1.0") && lines[1].contains("/usr/sbin/bpftool"), "{text}");
-    assert!(
-        lines[2].contains("missing") && lines[2].ends_with("cargo: cargo-deny 0.20.2 (about 60 s)"),
-        "{text}"
-    );
-}
-
-#[test]
-fn testing_and_showing_need_no_lint_tools() {
-    for requirement in REQUIREMENTS {
-        let lint_only = requirement.needed_for == [Need::Lint];
-        let is_lint_tool = ["clippy for eBPF", "cargo-deny", "cargo-machete"].contains(&requirement.name);
-        assert_eq!(lint_only, is_lint_tool, "{}", requirement.name);
-    }
 }
 
 #[test]

@@ -21,9 +21,3 @@ fn versions_are_found_in_what_tools_print() {
         assert_eq!(Version::find(text), expected, "{what}");
     }
 }
-
-#[test]
-fn versions_compare_by_number_not_by_digit() {
-    assert!(Version::new(22, 1, 8) < Version::new(22, 1, 10));
-    assert!(Version::new(9, 9, 9) < Version::new(22, 0, 0));
-}

@@ -75,17 +75,3 @@ pub(super) fn tests(variables: &[(&str, String)], directory: &str, program: &str
     let words: Vec<_> = words.map(process::quoted).collect();
     script + &format!("cd {} && exec {}\n", process::quoted(directory), words.join(" "))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tests_get_their_variables_and_arguments_unharmed() {
-        let variables = [("VIPWARD_VM", "e1000e".to_owned()), ("PATH", "/a b:/c".to_owned())];
-        let script = tests(&variables, "/the tests", "/bin/vm", &["links::".to_owned(), "it's".to_owned()]);
-        let expected = "export VIPWARD_VM=e1000e\nexport PATH='/a b:/c'\n\
-                        cd '/the tests' && exec /bin/vm links:: 'it'\\''s'\n";
-        assert_eq!(script, expected);
-    }
-}

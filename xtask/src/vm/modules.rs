@@ -125,33 +125,3 @@ fn depends(modinfo: &[u8]) -> Vec<String> {
     let names = names.map(|name| String::from_utf8_lossy(name).replace('-', "_"));
     names.filter(|name| !name.is_empty()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dependencies_are_read_from_the_information_of_a_module() {
-        let table: [(&str, &[u8], &[&str]); 4] = [
-            ("two", b"license=GPL\0depends=virtio,virtio-ring\0name=x\0", &["virtio", "virtio_ring"]),
-            ("none", b"depends=\0license=GPL\0", &[]),
-            ("no field", b"license=GPL\0", &[]),
-            ("another field", b"softdepends=a\0", &[]),
-        ];
-        for (what, modinfo, expected) in table {
-            assert_eq!(depends(modinfo), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn modules_are_named_as_the_kernel_names_them() {
-        let table = [
-            ("kernel/fs/9p/9p.ko", Some("9p")),
-            ("kernel/drivers/net/virtio-net.ko.xz", Some("virtio_net")),
-            ("modules.builtin", None),
-        ];
-        for (path, expected) in table {
-            assert_eq!(name_of(Path::new(path)).as_deref(), expected, "{path}");
-        }
-    }
-}

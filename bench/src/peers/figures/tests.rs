@@ -34,15 +34,3 @@ fn a_missing_system_has_no_column_and_is_named_with_the_way_to_get_it() {
     assert!(text.contains("- ucarp was skipped: ucarp is missing: run `cargo xtask setup`"), "{text}");
     assert_eq!(figures().json()["skipped"]["ucarp"], "ucarp is missing: run `cargo xtask setup`");
 }
-
-#[test]
-fn json_has_every_figure_with_its_unit() {
-    let mut figures = figures();
-    figures.record(Scene::Forged, "share", Unit::Share, System::Vipward, 0.5);
-    figures.record(Scene::Forged, "share", Unit::Share, System::Vipward, 0.7);
-    let json = figures.json();
-    let row = &json["rows"][0];
-    assert_eq!((&row["scene"], &row["unit"]), (&"forged".into(), &"share".into()));
-    let of = &row["of"][0];
-    assert_eq!((&of["system"], &of["median"], &of["most"]), (&"vipward".into(), &0.5.into(), &0.7.into()));
-}

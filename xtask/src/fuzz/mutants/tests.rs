@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use super::*;
 
 fn corpus() -> Vec<Vec<u8>> {
@@ -21,26 +19,10 @@ fn the_same_seed_gives_the_same_inputs_and_another_one_others() {
 }
 
 #[test]
-fn most_inputs_are_changed_ones_of_the_corpus_and_nearly_all_differ() {
-    let inputs = mutants(&corpus(), 1, 1_000);
-    let begins = |text: &[u8]| inputs.iter().filter(|input| input.starts_with(text)).count();
-    assert!(begins(b"first") > 100 && begins(b"another") > 100);
-    let longest = inputs.iter().map(Vec::len).max();
-    assert!(longest.is_some_and(|longest| (300..=LONGEST).contains(&longest)), "{longest:?}");
-    let different = inputs.iter().collect::<BTreeSet<_>>().len();
-    assert!(different > 700, "{different}");
-}
-
-#[test]
 fn one_more_input_in_the_corpus_changes_few_others() {
     let more = [vec![b"a new one".to_vec()], corpus()].concat();
     let (old, new) = (mutants(&corpus(), 1, 1_000), mutants(&more, 1, 1_000));
     // A quarter are now changes of the new one, and more are joined with it.
     let same = old.iter().zip(&new).filter(|(old, new)| old == new).count();
     assert!((600..800).contains(&same), "{same}");
-}
-
-#[test]
-fn without_a_corpus_all_inputs_are_random() {
-    assert_eq!(mutants(&[], 1, 100).iter().filter(|input| !input.is_empty()).count(), 100);
 }

@@ -54,15 +54,6 @@ fn output_of_tests_is_not_taken_for_results() {
 }
 
 #[test]
-fn a_fuzz_target_is_one_test() {
-    let mut tally = Tally::default();
-    tally.add("fuzz frame", true, 10.0);
-    tally.add("fuzz config", false, 0.5);
-    assert_eq!(tally.to_string(), "1 passed, 1 failed");
-    assert_eq!(failed(&tally), ["fuzz config"]);
-}
-
-#[test]
 fn a_failed_test_that_passes_alone_has_passed_and_is_named() {
     let mut tally = tally(TWO_SUITES);
     assert_eq!(tally.names_to_run_again(), Some(vec!["core::b".to_owned()]));
@@ -96,12 +87,4 @@ fn what_crashed_or_is_no_test_program_is_not_run_again() {
     let mut tally = tally(TWO_SUITES);
     tally.add("fuzz config", false, 0.5);
     assert_eq!(tally.names_to_run_again(), None);
-}
-
-#[test]
-fn tallies_are_added_up() {
-    let mut all = tally(TWO_SUITES);
-    all.append(tally(&TWO_SUITES.replace("FAILED", "ok").replace("1 failed", "0 failed")));
-    assert_eq!(all.to_string(), "6 passed, 1 failed");
-    assert_eq!(failed(&all), ["vipward (src/lib.rs): core::b"]);
 }
