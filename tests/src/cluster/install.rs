@@ -1,13 +1,14 @@
 //! Installs the manifests under `deploy/`, as an operator does.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::admin::{Admin, Kind, Object};
+use crate::kit::tools::in_checkout;
 
 const NAMESPACE: &str = "vipward-system";
 /// Service account of the agents.
@@ -67,7 +68,7 @@ impl Installation {
 
     /// Returns the rights on `MetalLB`'s objects. Its namespace must exist.
     pub(super) fn metallb_rights(&self) -> Result<Vec<Value>> {
-        let rights = documents(&manifests_directory().join("overlays/metallb/rbac.yaml"))?;
+        let rights = documents(&in_checkout("deploy/kubernetes/overlays/metallb/rbac.yaml"))?;
         rights.iter().map(|manifest| Ok(self.renamed(Kind::of(manifest)?, manifest))).collect()
     }
 
@@ -147,7 +148,7 @@ impl Installation {
 
 /// Returns every document of the base.
 fn manifests() -> Result<Vec<Value>> {
-    let directory = manifests_directory().join("base");
+    let directory = in_checkout("deploy/kubernetes/base");
     let mut files = Vec::new();
     for entry in
         fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?
@@ -166,10 +167,6 @@ fn manifests() -> Result<Vec<Value>> {
 fn documents(file: &Path) -> Result<Vec<Value>> {
     let text = fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))?;
     serde_saphyr::from_multiple(&text).with_context(|| format!("failed to parse {}", file.display()))
-}
-
-fn manifests_directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/kubernetes")
 }
 
 fn replace_text(value: &mut Value, from: &str, to: &str) {

@@ -94,14 +94,16 @@ fn has_scapy(python: &Path) -> bool {
     output_of(command).is_ok()
 }
 
+/// Returns the path of a file of the repository.
+pub fn in_checkout(path: impl AsRef<Path>) -> PathBuf {
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
+    root.join(path)
+}
+
 /// Returns cargo's target directory.
 pub fn target_dir() -> PathBuf {
-    let workspace =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
-    match env::var_os("CARGO_TARGET_DIR") {
-        Some(directory) => workspace.join(directory),
-        None => workspace.join("target"),
-    }
+    in_checkout(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 fn tools_dir() -> PathBuf {

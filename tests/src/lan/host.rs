@@ -214,13 +214,6 @@ impl Host {
         })
     }
 
-    /// Reads a sysctl. `key` is a path below /proc/sys, such as `net/ipv4/conf/eth0/arp_ignore`.
-    pub fn sysctl(&self, key: &str) -> Result<String> {
-        let value = self.run(|| fs::read_to_string(format!("/proc/sys/{key}")));
-        let value = self.here(value.with_context(|| format!("failed to read sysctl {key}")))?;
-        Ok(value.trim_end().to_owned())
-    }
-
     pub fn set_sysctl(&self, key: &str, value: &str) -> Result<()> {
         let written = self.run(|| fs::write(format!("/proc/sys/{key}"), value));
         self.here(written.with_context(|| format!("failed to set sysctl {key} to {value}")))

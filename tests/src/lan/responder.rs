@@ -59,11 +59,6 @@ impl Responder {
         lock(&self.shared).answering = answering;
     }
 
-    /// Answers with another MAC from now on.
-    pub fn set_mac(&self, mac: Mac) {
-        lock(&self.shared).mac = mac;
-    }
-
     /// Ignores requests for that long. The gap is exact, even when
     /// the thread is late, because the kernel's timestamps count.
     pub fn pause_for(&self, duration: Duration) {

@@ -17,16 +17,13 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vipward_tests::{agent::Agent, kit::output_of};
+use vipward_tests::{
+    agent::Agent,
+    kit::{output_of, tools::in_checkout},
+};
 
 /// The agent's namespace in the manifests.
 const NAMESPACE: &str = "vipward-system";
-
-fn in_checkout(path: &str) -> PathBuf {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
-    root.join(path)
-}
 
 fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))

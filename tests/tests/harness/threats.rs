@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use vipward_tests::kit::tools::in_checkout;
 
 /// Programs in `tests/tests`, and modules of the core, by which a name begins.
 const PROGRAMS: [&str; 5] = ["api", "fixtures", "harness", "hosts", "kubernetes"];
@@ -13,10 +14,6 @@ const OF_THE_CORE: [&str; 3] = ["ownership", "pools", "services"];
 /// What stands for a name: that of the row before, a fuzz target, or the simulation.
 const OTHERWISE: [&str; 6] =
     ["the same", "as [above]", "the latter", "likewise", "fuzz/fuzz_targets", "the simulation"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// Returns the Rust files below a directory.
 fn files(dir: &Path) -> Result<Vec<PathBuf>> {
@@ -58,12 +55,12 @@ fn exists(name: &str) -> Result<bool> {
     let parts: Vec<_> = name.split("::").collect();
     let (first, last) = (parts[0], parts[parts.len() - 1]);
     let dir = if PROGRAMS.contains(&first) {
-        root().join("tests/tests").join(first)
+        in_checkout("tests/tests").join(first)
     } else if OF_THE_CORE.contains(&first) {
-        root().join("agent-core/src").join(first)
+        in_checkout("agent-core/src").join(first)
     } else {
         // The name of the row before goes on.
-        root().join("tests/tests")
+        in_checkout("tests/tests")
     };
     let modules = parts[1..parts.len() - 1].iter().filter(|module| !matches!(**module, "tests" | "…"));
     let modules: Vec<_> = modules.collect();
@@ -82,7 +79,7 @@ fn exists(name: &str) -> Result<bool> {
 
 #[test]
 fn everything_that_an_adversary_cannot_do_has_a_test_that_exists() -> Result<()> {
-    let page = fs::read_to_string(root().join("docs/SECURITY.md"))?;
+    let page = fs::read_to_string(in_checkout("docs/SECURITY.md"))?;
     let rows = cannot_rows(&page);
     ensure!(rows.len() > 40, "only {} rows are found", rows.len());
     for (number, row) in rows {

@@ -4,16 +4,13 @@ mod fence;
 pub(crate) mod report;
 mod sight;
 
-use std::fs;
-
-use anyhow::{Context, Result};
-use tempfile::TempDir;
+use anyhow::Result;
 use vipward_tests::{
     agent::{
         AgentOptions, Attachment, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, Pair, Scene, VIP, net, start_agent,
     },
     frames::Family,
-    kit::{output_of, tools::bpftool, wait_until},
+    kit::{output_of, wait_until},
     lan::{Hook, Hooked, Host, Lan, Nic},
 };
 
@@ -109,21 +106,6 @@ fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
     drop(tcx);
     let _other = Hooked::attach(&node.host, "eth0", Hook::TcxIngress, "shaper")?;
     doctor(&node, &[])?.assert("tc", Some("eth0"), GREEN, &["shaper", "behind Vipward's"], &[]);
-    Ok(())
-}
-
-#[test]
-fn an_interface_that_is_down_or_has_no_carrier_is_red() -> Result<()> {
-    let node = Node::start("carrier", HOLDS_ONE)?;
-    node.host.set_carrier("eth0", false)?;
-    wait_until(PATIENCE, "the carrier to go", || Ok(!node.host.link("eth0")?.carrier))?;
-    let report = doctor(&node, &[])?;
-    report.assert("link", Some("eth0"), RED, &["without carrier"], &["cable"]);
-    assert_eq!(report.code, ILL, "{report}");
-
-    node.host.set_up("eth0", false)?;
-    let report = doctor(&node, &[])?;
-    report.assert("link", Some("eth0"), RED, &["down"], &["ip link set eth0 up"]);
     Ok(())
 }
 
@@ -230,46 +212,5 @@ fn addresses_that_others_put_here_are_reported() -> Result<()> {
         &["ip address del 192.0.2.1/32 dev lo"],
     );
     report.assert("labelled-addresses", None, YELLOW, &["192.0.2.50/32 on eth0 (eth0:vip)"], &["keepalived"]);
-    Ok(())
-}
-
-#[test]
-fn pins_that_were_removed_are_named() -> Result<()> {
-    let node = Node::start("pins", HOLDS_ONE)?;
-    fs::remove_file(node.agent.options.pin_dir.join("peers"))?;
-    let report = doctor(&node, &[])?;
-    report.assert("pins", None, RED, &["the pins of peers are missing"], &["start the agent again"]);
-    report.assert("fence", None, UNKNOWN, &["the pin of peers is missing"], &[]);
-    assert_eq!(report.code, ILL, "{report}");
-    Ok(())
-}
-
-#[test]
-fn a_link_that_was_detached_behind_our_back_is_red() -> Result<()> {
-    let node = Node::start("detached", HOLDS_ONE)?;
-    let links = fs::read_dir(&node.agent.options.pin_dir)?;
-    let link = links
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("link_")))
-        .context("no link is pinned")?;
-    let mut detach = node.host.command(bpftool()?);
-    detach.args(["link", "detach", "pinned"]).arg(&link);
-    output_of(detach)?;
-    let report = doctor(&node, &[])?;
-    report.assert("program", Some("eth0"), RED, &["is not on eth0"], &["start the agent again"]);
-    Ok(())
-}
-
-#[test]
-fn a_pin_directory_that_is_on_no_bpffs_is_red() -> Result<()> {
-    let host = Host::new("node")?;
-    let elsewhere = TempDir::new()?;
-    let report = doctor_at(&host, &elsewhere.path().join("pins"), &[])?;
-    let mount = format!("mount -t bpf bpf {}", elsewhere.path().display());
-    report.assert("bpffs", None, RED, &["is not on a bpffs"], &["--pin-dir", &mount]);
-    report.assert("agent", None, YELLOW, &["nothing is pinned"], &["vipward agent"]);
-    report.assert("fence", None, NOT_APPLICABLE, &[], &[]);
-    report.assert("link", None, RED, &["no interface"], &["--interface"]);
-    assert_eq!(report.code, ILL, "{report}");
     Ok(())
 }

@@ -8,16 +8,10 @@ mod pages;
 mod scraped;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-
-fn in_checkout(path: &str) -> PathBuf {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("invariant: the package is in a workspace");
-    root.join(path)
-}
+use vipward_tests::kit::tools::in_checkout;
 
 fn read(path: &str) -> Result<String> {
     let path = in_checkout(path);

@@ -5,13 +5,11 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use ipnet::Ipv4Net;
 use serde_json::Value;
 use vipward_tests::{
-    agent::{VIP, ip, vip_status},
-    cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
-    kit::{interrupt, output_of, tools},
-    lan::Hooked,
+    agent::VIP,
+    cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec, scenario},
+    kit::{interrupt, output_of},
 };
 
 /// Returns options of one node.
@@ -96,19 +94,6 @@ fn value(cluster: &Cluster, id: NodeId, series: &str) -> Result<Option<String>> 
     Ok(line.map(str::to_owned))
 }
 
-/// Returns the row of `vipward status` for the VIP on a node's segment.
-fn status(cluster: &Cluster, id: NodeId) -> Result<Value> {
-    vip_status(cluster.member(id)?.agent().context("it has an agent")?, VIP, SEGMENT)
-}
-
-/// Runs bpftool on a pin of a node's agent.
-fn bpftool(cluster: &Cluster, id: NodeId, args: &[&str], pin: &str) -> Result<()> {
-    let member = cluster.member(id)?;
-    let mut command = member.host.command(tools::bpftool()?);
-    command.args(args).arg(member.agent().context("it has an agent")?.options.pin_dir.join(pin));
-    output_of(command).map(drop)
-}
-
 #[test]
 fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<()> {
     scenario("unstop", alone(&["--policy", "stop"]), |cluster| {
@@ -149,41 +134,6 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
         cluster.wait_for_entry(N1, VIP, "to be held", |entry| entry["role"] == "held")?;
         wait_until_ready(cluster, N1)?;
         assert_held_again(cluster, VIP)
-    })
-}
-
-#[test]
-fn a_vip_on_an_interface_that_another_program_has_taken_is_not_answered() -> Result<()> {
-    scenario("untaken", alone(&["--attach=generic"]), |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        cluster.wait_until_held_by(VIP, N1)?;
-        let host = cluster.member(N1)?.host.clone();
-        let link = format!("link_{}_generic", host.link(SEGMENT)?.index);
-        // The agent may look at that moment, and attach its program again.
-        let other = interrupt::wait(PATIENCE, "the agent's program to be replaced", || {
-            if bpftool(cluster, N1, &["link", "detach", "pinned"], &link).is_err() {
-                return Ok(None);
-            }
-            let silent = status(cluster, N1)?;
-            let is_detached =
-                silent["role"] == "silent" && silent["silent_because"] == "the program is not attached";
-            Ok(if is_detached { Hooked::xdp_pass(&host, SEGMENT).ok() } else { None })
-        })?;
-        // The kernel does not report an XDP program that a link attaches. The
-        // agent looks after any other notification.
-        host.add_address(SEGMENT, Ipv4Net::new(ip(90), 24)?)?;
-
-        let why = "another XDP program";
-        wait_until_not_ready(cluster, N1, VIP, why)?;
-        assert_told(cluster, VIP, N1, why)?;
-        let is_held = |entry: &Value| entry["role"] == "held" || entry["role"] == "handover";
-        assert!(!status(cluster, N1).is_ok_and(|entry| is_held(&entry)));
-        assert_eq!(value(cluster, N1, "vipward_vips_unanswered")?.as_deref(), Some("1.0"));
-
-        drop(other);
-        cluster.wait_for_entry(N1, VIP, "to be held", |entry| entry["role"] == "held")?;
-        assert_held_again(cluster, VIP)?;
-        wait_until_ready(cluster, N1)
     })
 }
 

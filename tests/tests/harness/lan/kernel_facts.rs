@@ -63,14 +63,6 @@ impl Segment {
 }
 
 #[test]
-fn an_entry_is_locked_for_one_second_by_default() -> Result<()> {
-    let lan = Lan::new("locktime")?;
-    let host = lan.host("host", Nic::new(net(1)))?;
-    assert_eq!(host.sysctl(LOCKTIME)?, "100", "in hundredths of a second");
-    Ok(())
-}
-
-#[test]
 fn neighbour_entries_react_to_frames_as_documented() -> Result<()> {
     let vip = ip(10);
     let rows = [
@@ -95,37 +87,6 @@ fn neighbour_entries_react_to_frames_as_documented() -> Result<()> {
             let (mac, _) = segment.entry_after(frame)?;
             assert_eq!(mac, if updates { NEW } else { OLD }, "{description}, locked: {locked}");
         }
-    }
-    Ok(())
-}
-
-#[test]
-fn an_entry_that_an_announcement_updated_is_stale() -> Result<()> {
-    let segment = Segment::new("stale")?;
-    let after = segment.entry_after(&Arp::gratuitous_request(NEW, ip(10), Mac::ZERO))?;
-    assert_eq!(after, (NEW, NeighbourState::Stale));
-    let untouched = segment.entry_after(&Arp::probe(NEW, ip(10)))?;
-    assert_eq!(untouched, (OLD, NeighbourState::Reachable));
-    Ok(())
-}
-
-#[test]
-fn the_last_of_two_announcements_wins() -> Result<()> {
-    let segment = Segment::new("last")?;
-    segment.entry_after(&Arp::gratuitous_request(NEW, ip(10), Mac::ZERO))?;
-    segment.wire.send(&Arp::gratuitous_request(OLD, ip(10), Mac::ZERO).to_bytes())?;
-    segment.wait_until_the_client_has_heard()?;
-    assert_eq!(segment.client.neighbour("eth0", ip(10))?.and_then(|entry| entry.mac), Some(OLD));
-    Ok(())
-}
-
-#[test]
-fn an_announcement_creates_no_entry() -> Result<()> {
-    let segment = Segment::new("create")?;
-    for frame in [Arp::gratuitous_request(NEW, ip(10), Mac::ZERO), Arp::gratuitous_reply(NEW, ip(10), NEW)] {
-        segment.wire.send(&frame.to_bytes())?;
-        segment.wait_until_the_client_has_heard()?;
-        assert_eq!(segment.client.neighbour("eth0", ip(10))?, None, "{frame}");
     }
     Ok(())
 }

@@ -94,22 +94,6 @@ fn two_who_answer_the_same_request_are_a_double() -> Result<()> {
 }
 
 #[test]
-fn an_old_holder_that_answers_after_the_new_one_is_a_double() -> Result<()> {
-    let segment = Segment::new("mon-overlap")?;
-    let responder = Responder::start(&segment.a, "eth0", VIP, A)?;
-    let monitor = Monitor::start(&segment.client, "eth0", &[VIP])?;
-    for mac in [A, B, A] {
-        responder.set_mac(mac);
-        monitor.wait_until_answered_by(VIP, mac, PATIENCE)?;
-    }
-    let report = monitor.stop()?;
-    let seen = report.vip(VIP)?;
-    let kinds: Vec<_> = seen.doubles().iter().map(|double| double.kind).collect();
-    assert_eq!(kinds, [DoubleKind::Overlap { again: A, after: B }], "{report}");
-    Ok(())
-}
-
-#[test]
 fn a_move_is_noticed_with_its_announcement_and_without_a_double() -> Result<()> {
     let segment = Segment::new("mon-move")?;
     let old = Responder::start(&segment.a, "eth0", VIP, A)?;

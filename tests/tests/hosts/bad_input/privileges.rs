@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
@@ -22,8 +22,6 @@ const NEEDED: [(Capability, &str); 4] = [
     (Capability::Perfmon, "CAP_PERFMON"),
 ];
 const ALL_NAMES: &str = "CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON";
-/// The usual place of bpffs.
-const BPFFS: &str = "/sys/fs/bpf";
 /// The four capabilities, in the form of setpriv(1).
 const FOUR: &str = "-all,+bpf,+net_admin,+net_raw,+perfmon";
 
@@ -59,13 +57,6 @@ impl Wrapper {
         Self::new(&format!("{readable}\nexec {nobody} {more} \"$VIPWARD\" \"$@\""))
     }
 
-    /// Returns the agent without a bpffs on /sys/fs/bpf, started by `with`. It has its own mount
-    /// namespace, so nothing of that is seen outside.
-    fn without_bpffs(with: &str) -> Result<Self> {
-        let inside = format!("while umount {BPFFS} 2>/dev/null; do :; done; exec {with} \"$VIPWARD\" \"$@\"");
-        Self::new(&format!("exec unshare --mount --propagation private sh -c '{inside}' sh \"$@\""))
-    }
-
     fn script(&self) -> PathBuf {
         self.directory.path().join("agent.sh")
     }
@@ -81,23 +72,6 @@ fn assert_refused(agent: &mut Agent, parts: &[&str]) -> Result<()> {
     assert_eq!(status.code(), Some(UNFIT_HOST), "{said}");
     for part in parts {
         assert!(said.contains(part), "{part} in: {said}");
-    }
-    Ok(())
-}
-
-#[test]
-fn each_capability_that_is_missing_is_named() -> Result<()> {
-    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
-    for (missing, name) in NEEDED {
-        let kept = four().into_iter().filter(|capability| *capability != missing).collect();
-        let options =
-            AgentOptions { only_capabilities: Some(kept), ..AgentOptions::new(bpffs.pin_dir("node")) };
-        let mut agent = Agent::start(&host, "vips: []\n", options)?;
-        let expected = format!(
-            "this process lacks {name}: run it as root (sudo), or with AmbientCapabilities={ALL_NAMES}"
-        );
-        assert_refused(&mut agent, &[&expected])?;
-        assert!(!bpffs.pin_dir("node").exists());
     }
     Ok(())
 }
@@ -166,52 +140,4 @@ fn four_capabilities_are_enough_for_a_user_who_is_not_root() -> Result<()> {
     let mask = NEEDED.iter().fold(0_u64, |mask, (capability, _)| mask | 1 << *capability as u8);
     assert_eq!(line("CapEff:"), format!("CapEff:\t{mask:016x}"));
     lives(&mut node)
-}
-
-#[test]
-fn a_pin_directory_that_is_not_on_a_bpffs_is_refused_with_the_command_that_helps() -> Result<()> {
-    let host = Host::new("node")?;
-    let elsewhere = TempDir::new()?;
-    let pin_dir = elsewhere.path().join("pins/node");
-    let mut agent = Agent::start(&host, "vips: []\n", AgentOptions::new(&pin_dir))?;
-    let mount = format!("or mount one there: mount -t bpf bpf {}", elsewhere.path().display());
-    assert_refused(&mut agent, &[&format!("{} is not on a bpffs", pin_dir.display()), &mount])?;
-    assert!(!elsewhere.path().join("pins").exists());
-    Ok(())
-}
-
-#[test]
-fn a_bpffs_that_is_not_mounted_is_mounted() -> Result<()> {
-    let mounts_before = fs::read_to_string("/proc/self/mounts")?.matches(BPFFS).count();
-    let pin_dir = Path::new(BPFFS).join("vipward-of-a-test");
-    let wrapper = Wrapper::without_bpffs("")?;
-    let mut node = Node::start_with("no-bpffs", Attachment::Auto, HOLDS_ONE, |options| {
-        options.binary = Some(wrapper.script());
-        options.pin_dir.clone_from(&pin_dir);
-    })?;
-    node.agent.wait_for_log(PATIENCE, "that it mounted bpffs", |line| {
-        line.message() == "mounted bpffs" && line.has("path", BPFFS)
-    })?;
-    node.wait_until_answered(VIP, NODE)?;
-    let seen_by_agent =
-        PathBuf::from(format!("/proc/{}/root", node.agent.pid()?)).join(pin_dir.strip_prefix("/")?);
-    assert!(seen_by_agent.join("vips_v4").exists(), "{}", seen_by_agent.display());
-    assert!(!pin_dir.exists(), "it is mounted for the agent only");
-    assert_eq!(fs::read_to_string("/proc/self/mounts")?.matches(BPFFS).count(), mounts_before);
-    Ok(())
-}
-
-#[test]
-fn an_agent_that_may_not_mount_a_bpffs_says_how() -> Result<()> {
-    let host = Host::new("node")?;
-    let wrapper = Wrapper::without_bpffs(&format!("setpriv --inh-caps -all --bounding-set {FOUR}"))?;
-    let pin_dir = Path::new(BPFFS).join("vipward-of-a-test");
-    let mut agent = Agent::start(&host, "vips: []\n", wrapper.options(pin_dir))?;
-    assert_refused(
-        &mut agent,
-        &[
-            "no bpffs is mounted on /sys/fs/bpf and mounting it failed",
-            "run `mount -t bpf bpf /sys/fs/bpf` as root",
-        ],
-    )
 }

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use vipward_tests::{
-    agent::{Agent, AgentOptions, NODE, PATIENCE, ROGUE, Scene, VIP},
+    agent::{NODE, PATIENCE, ROGUE, Scene, VIP},
     frames::{Arp, Mac},
-    kit::{Process, tools, wait_until},
+    kit::{Process, tools},
     lan::{Frame, Wire},
 };
 
@@ -104,23 +104,4 @@ fn an_address_that_ucarp_has_is_left_alone_until_it_is_free() -> Result<()> {
 fn end(daemon: &mut Process) -> Result<()> {
     daemon.signal(nix::sys::signal::Signal::SIGTERM)?;
     daemon.wait(PATIENCE).map(drop).context("it was asked to end")
-}
-
-#[test]
-fn an_ipv6_address_that_a_kernel_has_is_not_taken_until_it_is_free() -> Result<()> {
-    let scene = Scene::new("probed-six")?;
-    let net = |last: u8| format!("2001:db8::{last:x}/64").parse::<ipnet::IpNet>();
-    scene.node.add_address("eth0", net(2)?)?;
-    scene.rogue.add_address("eth0", net(0x10)?)?;
-    let agent = Agent::start(
-        &scene.node,
-        "vips: [{address: '2001:db8::10'}]",
-        AgentOptions::new(scene.bpffs.pin_dir("node")),
-    )?;
-    let in_use = "conflict: the address is in use by a stranger; the VIP waits until it is free";
-    wait_until(PATIENCE, in_use, || Ok(agent.logs()?.iter().any(|line| line.message() == in_use)))?;
-    let is_answering = || Ok(agent.status()?["vips"][0]["answering"] == true);
-    assert!(!is_answering()?, "the rogue has it");
-    scene.rogue.delete_address("eth0", net(0x10)?)?;
-    wait_until(PATIENCE, "the VIP to be held", is_answering)
 }

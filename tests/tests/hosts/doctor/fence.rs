@@ -1,16 +1,15 @@
 //! The doctor's report on the fence: the last heartbeat, an agent that hangs, a lapsed fence.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nix::sys::signal::Signal;
 use vipward_tests::{
-    agent::{HOLDS_ONE, NODE, Node, PATIENCE, VIP, empty_map},
-    cluster::{ClusterOptions, N1, N2, ServiceSpec, scenario},
+    agent::{HOLDS_ONE, NODE, Node, PATIENCE, VIP},
     kit::wait_until,
 };
 
 use super::{
     GREEN, RED, YELLOW,
-    report::{ILL, doctor, doctor_at},
+    report::{ILL, doctor},
 };
 
 #[test]
@@ -49,32 +48,4 @@ fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
     node.agent.signal(Signal::SIGCONT)?;
     doctor(&node, &[])?.assert("fence", None, GREEN, &["the last heartbeat"], &[]);
     Ok(())
-}
-
-#[test]
-fn held_over_without_a_peer_is_red_in_a_cluster() -> Result<()> {
-    scenario("doc-alone", ClusterOptions { nodes: 2, ..ClusterOptions::default() }, |cluster| {
-        cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
-        cluster.wait_until_all_renew()?;
-        // Both agents hang: no node takes it, and no agent repairs the map.
-        for id in [N1, N2] {
-            cluster.pause(id)?;
-        }
-        let member = cluster.member(holder)?;
-        let agent = member.agent().context("it has an agent")?;
-        wait_until(PATIENCE, "holding over", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
-        let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
-        report.assert("fence", None, YELLOW, &["held over"], &["the agent runs", "reach the API server"]);
-
-        empty_map(agent, "peers")?;
-        let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
-        let found = ["1 VIPs on eth0", "no peer", "yields to no host", "two may answer"];
-        report.assert("fence", None, RED, &found, &["who-has ADDRESS", "vipward unload"]);
-        assert_eq!(report.code, ILL, "{report}");
-        for id in [N1, N2] {
-            cluster.resume(id)?;
-        }
-        Ok(())
-    })
 }
