@@ -194,3 +194,26 @@ fn the_log_is_for_people_unless_json_is_asked_for() -> Result<()> {
     assert_eq!(agent.stdout(), "", "a log is no output");
     Ok(())
 }
+
+#[test]
+fn completions_name_the_commands_and_options_and_are_scripts() -> Result<()> {
+    let directory = TempDir::new()?;
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = output_of(vipward(&["completions", shell]))?;
+        for part in ["vipward", "agent", "status", "unload", "pin-dir", "max-vips"] {
+            assert!(script.contains(part), "{part} in the script for {shell}");
+        }
+        if shell == "bash" {
+            let file = directory.path().join("vipward.bash");
+            fs::write(&file, script)?;
+            let mut offered = Command::new("bash");
+            offered.arg("-c").arg(
+                "source \"$0\"; COMP_WORDS=(vipward st); COMP_CWORD=1; \
+                 _vipward vipward st vipward; echo \"${COMPREPLY[@]}\"",
+            );
+            offered.arg(&file);
+            assert_eq!(output_of(offered)?.trim(), "status");
+        }
+    }
+    Ok(())
+}

@@ -84,31 +84,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_links_and_scenarios_and_counts_of_programs_are_told_apart() {
-        let mut results = Results::default();
-        let link = r#"{"kernel":"6.1","nic":"e1000e","link":"bond","mode":"native","vip":"0 of 400",
-            "own":"400 of 400","result":"dark"}"#;
-        let program = r#"{"kernel":"6.1","object":"vipward.o","program":"vipward","instructions":1234}"#;
-        let scenario = r#"{"kernel":"6.1","nic":"e1000e","scenario":"reset","mode":"tc","vip":"9 of 9",
-            "own":"9 of 9","result":"works"}"#;
-        for line in [link, program, scenario, program] {
-            results.take(line).expect("JSON");
-        }
-        assert_eq!(
-            markdown(LINKS, &results.links),
-            "| kernel | nic | link | mode | vip answered | kernel's own | result |\n\
-             | --- | --- | --- | --- | --- | --- | --- |\n\
-             | 6.1 | e1000e | bond | native | 0 of 400 | 400 of 400 | dark |\n"
-        );
-        assert_eq!(
-            markdown(SCENARIOS, &results.scenarios).lines().last(),
-            Some("| 6.1 | e1000e | reset | tc | 9 of 9 | 9 of 9 | works |")
-        );
-        assert_eq!(results.programs, BTreeSet::from(["6.1 vipward.o vipward 1234".to_owned()]));
-        assert!(results.take("vm").is_err());
-    }
-
-    #[test]
     fn a_row_of_a_test_that_ran_again_replaces_the_first() {
         let row = |link: &str, result: &str| {
             let row = serde_json::json!({
