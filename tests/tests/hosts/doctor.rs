@@ -4,14 +4,18 @@ mod fence;
 pub(crate) mod report;
 mod sight;
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
 use vipward_tests::{
     agent::{
-        AgentOptions, Attachment, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, Pair, Scene, VIP, net, start_agent,
+        AgentOptions, Attachment, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, Pair, ROGUE, Scene, VIP, counter,
+        net, start_agent,
     },
-    frames::Family,
-    kit::{output_of, wait_until},
-    lan::{Hook, Hooked, Host, Lan, Nic},
+    frames::{Arp, Family, Mac},
+    kit::{output_of, tools::bpftool, wait_until},
+    lan::{Hook, Hooked, Host, Lan, Nic, Wire},
 };
 
 use report::{ILL, doctor, doctor_at};
@@ -83,6 +87,28 @@ fn on_a_host_with_an_ipv6_vip_the_groups_and_the_settings_are_examined() -> Resu
 }
 
 #[test]
+fn the_table_says_what_json_says_and_is_plain_in_a_pipe() -> Result<()> {
+    let node = Node::start("table", HOLDS_ONE)?;
+    let report = doctor(&node, &[])?;
+    let table = output_of(node.agent.vipward("doctor")?)?;
+    assert!(!table.contains('\x1b'), "{table}");
+    for row in &report.rows {
+        let (check, interface) = (row.text("check"), row.text("interface"));
+        let state = row.text("state").replace(NOT_APPLICABLE, "n/a");
+        let said = table.lines().any(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(&*state)
+                && words.next() == Some(&*check)
+                && words.next() == Some(if interface.is_empty() { "-" } else { &*interface })
+        });
+        assert!(said, "{state} {check} {interface} in:\n{table}");
+    }
+    let counts = table.lines().last().context("the table is empty")?;
+    assert!(counts.starts_with("0 red, "), "{counts}");
+    Ok(())
+}
+
+#[test]
 fn another_xdp_program_is_named_and_what_it_means() -> Result<()> {
     let scene = Scene::new("foreign-xdp")?;
     let _foreign = Hooked::xdp_pass(&scene.node, "eth0")?;
@@ -106,6 +132,34 @@ fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
     drop(tcx);
     let _other = Hooked::attach(&node.host, "eth0", Hook::TcxIngress, "shaper")?;
     doctor(&node, &[])?.assert("tc", Some("eth0"), GREEN, &["shaper", "behind Vipward's"], &[]);
+    Ok(())
+}
+
+#[test]
+fn a_host_that_claims_a_vip_is_named() -> Result<()> {
+    let node = Node::start("stranger", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let wire = Wire::open(&node.client, "eth0")?;
+    wire.send(&Arp::gratuitous_reply(ROGUE, VIP, Mac::BROADCAST).to_bytes())?;
+    wait_until(PATIENCE, "the claim to be counted", || Ok(counter(&node.agent, "claim_conflict")? > 0))?;
+    let claims = format!("{ROGUE} ");
+    let who_has = format!("vipward who-has {VIP}");
+    doctor(&node, &[])?.assert("strangers", None, YELLOW, &[&claims, "claims 192.0.2.10"], &[&who_has]);
+    Ok(())
+}
+
+#[test]
+fn an_interface_that_is_down_or_has_no_carrier_is_red() -> Result<()> {
+    let node = Node::start("carrier", HOLDS_ONE)?;
+    node.host.set_carrier("eth0", false)?;
+    wait_until(PATIENCE, "the carrier to go", || Ok(!node.host.link("eth0")?.carrier))?;
+    let report = doctor(&node, &[])?;
+    report.assert("link", Some("eth0"), RED, &["without carrier"], &["cable"]);
+    assert_eq!(report.code, ILL, "{report}");
+
+    node.host.set_up("eth0", false)?;
+    let report = doctor(&node, &[])?;
+    report.assert("link", Some("eth0"), RED, &["down"], &["ip link set eth0 up"]);
     Ok(())
 }
 
@@ -212,5 +266,58 @@ fn addresses_that_others_put_here_are_reported() -> Result<()> {
         &["ip address del 192.0.2.1/32 dev lo"],
     );
     report.assert("labelled-addresses", None, YELLOW, &["192.0.2.50/32 on eth0 (eth0:vip)"], &["keepalived"]);
+    Ok(())
+}
+
+#[test]
+fn an_address_that_is_added_to_its_holder_by_hand_is_reported_and_the_vip_is_answered_on() -> Result<()> {
+    let node = Node::start("added", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    node.host.add_address("eth0", format!("{VIP}/24").parse::<ipnet::IpNet>()?)?;
+    let found = format!("{VIP}/24 on eth0");
+    let remedy = format!("ip address del {VIP}/24 dev eth0");
+    doctor(&node, &[])?.assert("bound-elsewhere", None, YELLOW, &[&found], &[&remedy]);
+    assert_eq!(node.vip_status(VIP)?["role"], "held");
+    Ok(())
+}
+
+#[test]
+fn pins_that_were_removed_are_named() -> Result<()> {
+    let node = Node::start("pins", HOLDS_ONE)?;
+    fs::remove_file(node.agent.options.pin_dir.join("peers"))?;
+    let report = doctor(&node, &[])?;
+    report.assert("pins", None, RED, &["the pins of peers are missing"], &["start the agent again"]);
+    report.assert("fence", None, UNKNOWN, &["the pin of peers is missing"], &[]);
+    assert_eq!(report.code, ILL, "{report}");
+    Ok(())
+}
+
+#[test]
+fn a_link_that_was_detached_behind_our_back_is_red() -> Result<()> {
+    let node = Node::start("detached", HOLDS_ONE)?;
+    let links = fs::read_dir(&node.agent.options.pin_dir)?;
+    let link = links
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("link_")))
+        .context("no link is pinned")?;
+    let mut detach = node.host.command(bpftool()?);
+    detach.args(["link", "detach", "pinned"]).arg(&link);
+    output_of(detach)?;
+    let report = doctor(&node, &[])?;
+    report.assert("program", Some("eth0"), RED, &["is not on eth0"], &["start the agent again"]);
+    Ok(())
+}
+
+#[test]
+fn a_pin_directory_that_is_on_no_bpffs_is_red() -> Result<()> {
+    let host = Host::new("node")?;
+    let elsewhere = TempDir::new()?;
+    let report = doctor_at(&host, &elsewhere.path().join("pins"), &[])?;
+    let mount = format!("mount -t bpf bpf {}", elsewhere.path().display());
+    report.assert("bpffs", None, RED, &["is not on a bpffs"], &["--pin-dir", &mount]);
+    report.assert("agent", None, YELLOW, &["nothing is pinned"], &["vipward agent"]);
+    report.assert("fence", None, NOT_APPLICABLE, &[], &[]);
+    report.assert("link", None, RED, &["no interface"], &["--interface"]);
+    assert_eq!(report.code, ILL, "{report}");
     Ok(())
 }

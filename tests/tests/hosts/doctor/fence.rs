@@ -1,15 +1,18 @@
 //! The doctor's report on the fence: the last heartbeat, an agent that hangs, a lapsed fence.
 
-use anyhow::Result;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use vipward_tests::{
-    agent::{HOLDS_ONE, NODE, Node, PATIENCE, VIP},
+    agent::{HOLDS_ONE, NODE, Node, PATIENCE, VIP, empty_map},
+    cluster::{ClusterOptions, N1, N2, ServiceSpec, scenario},
     kit::wait_until,
 };
 
 use super::{
     GREEN, RED, YELLOW,
-    report::{ILL, doctor},
+    report::{ILL, doctor, doctor_at},
 };
 
 #[test]
@@ -34,6 +37,33 @@ fn when_the_agent_is_killed_the_fence_runs_out_and_is_red() -> Result<()> {
 }
 
 #[test]
+fn the_last_heartbeats_age_is_shown() -> Result<()> {
+    const DURATION: Duration = Duration::from_secs(10);
+    const HEARTBEAT: Duration = Duration::from_secs(1);
+    let node = Node::start("heartbeat", &format!("fence: {{duration: 10s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
+    for _ in 0..3 {
+        let report = doctor(&node, &[])?;
+        report.assert("fence", None, GREEN, &["the last heartbeat was ", "; valid for another "], &[]);
+        let found = report.row("fence", None).text("found");
+        let (age, left) = age_and_left(&found)?;
+        // From half a heartbeat on, the agent itself logs a late one.
+        assert!(age <= HEARTBEAT * 3 / 2, "{found}");
+        // Both are rounded down to a tenth of a second, and a busy
+        // machine polls less often than every 50 ms.
+        let sum = age + left;
+        assert!(sum <= DURATION && sum + HEARTBEAT >= DURATION, "{found}");
+    }
+    Ok(())
+}
+
+/// Returns the two times in "the last heartbeat was 400ms ago; valid for another 9s 600ms".
+fn age_and_left(found: &str) -> Result<(Duration, Duration)> {
+    let found = found.strip_prefix("the last heartbeat was ").context("it begins otherwise")?;
+    let (age, left) = found.split_once(" ago; valid for another ").context("it goes on otherwise")?;
+    Ok((humantime::parse_duration(age)?, humantime::parse_duration(left)?))
+}
+
+#[test]
 fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
     let mut node = Node::start("hangs", &format!("fence: {{duration: 60s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
     let report = doctor(&node, &[])?;
@@ -48,4 +78,58 @@ fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
     node.agent.signal(Signal::SIGCONT)?;
     doctor(&node, &[])?.assert("fence", None, GREEN, &["the last heartbeat"], &[]);
     Ok(())
+}
+
+#[test]
+fn a_fence_that_lapses_while_it_is_watched_is_over() -> Result<()> {
+    let yaml = format!("fence: {{duration: 2800ms, heartbeat: 200ms, policy: stop}}\n{HOLDS_ONE}");
+    let mut node = Node::start("lapses", &yaml)?;
+    node.agent.signal(Signal::SIGSTOP)?;
+    let report = doctor(&node, &[])?;
+    // The doctor watched it, so it was valid at first.
+    assert!(report.said.contains("no heartbeat so far"), "{}", report.said);
+    report.assert("fence", None, RED, &["over since "], &["why it cannot renew"]);
+    Ok(())
+}
+
+#[test]
+fn held_over_is_yellow() -> Result<()> {
+    let mut node = Node::start(
+        "held-over",
+        &format!("fence: {{duration: 1s, heartbeat: 200ms, policy: hold}}\n{HOLDS_ONE}"),
+    )?;
+    node.agent.kill9()?;
+    wait_until(PATIENCE, "holding over", || Ok(node.agent.status()?["fence"]["state"] == "held over"))?;
+    let report = doctor(&node, &[])?;
+    report.assert("fence", None, YELLOW, &["held over", "passed"], &["start the agent again"]);
+    assert_eq!(report.code, 0, "{report}");
+    Ok(())
+}
+
+#[test]
+fn held_over_without_a_peer_is_red_in_a_cluster() -> Result<()> {
+    scenario("doc-alone", ClusterOptions { nodes: 2, ..ClusterOptions::default() }, |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        cluster.wait_until_all_renew()?;
+        // Both agents hang: no node takes it, and no agent repairs the map.
+        for id in [N1, N2] {
+            cluster.pause(id)?;
+        }
+        let member = cluster.member(holder)?;
+        let agent = member.agent().context("it has an agent")?;
+        wait_until(PATIENCE, "holding over", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
+        let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
+        report.assert("fence", None, YELLOW, &["held over"], &["the agent runs", "reach the API server"]);
+
+        empty_map(agent, "peers")?;
+        let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
+        let found = ["1 VIPs on eth0", "no peer", "yields to no host", "two may answer"];
+        report.assert("fence", None, RED, &found, &["who-has ADDRESS", "vipward unload"]);
+        assert_eq!(report.code, ILL, "{report}");
+        for id in [N1, N2] {
+            cluster.resume(id)?;
+        }
+        Ok(())
+    })
 }
