@@ -8,7 +8,6 @@ use thiserror::Error;
 /// The first of all addresses in their order.
 pub(crate) const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Reason why an address can never be a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 pub enum NeverAVip {
     /// 0.0.0.0/8 or `::`.

@@ -16,7 +16,6 @@ const STEEP: u32 = 6;
 /// Time that an answer takes at least, by this measure. On a busy machine shorter times vary.
 const SHORTEST: Duration = Duration::from_millis(2);
 
-/// The number of requests under way, between two bounds.
 #[derive(Clone, Debug)]
 pub struct Concurrency {
     least: u32,
@@ -49,12 +48,10 @@ impl Concurrency {
         }
     }
 
-    /// Returns the number of requests that may be under way.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Takes in an answer, and the time that it took.
     pub fn on_answer(&mut self, took: Duration) {
         let took = took.max(SHORTEST);
         self.fastest = Some(self.fastest.map_or(took, |fastest| fastest.min(took)));

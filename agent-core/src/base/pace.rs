@@ -23,7 +23,6 @@ pub(crate) struct Pace {
     slot: Duration,
     /// Longest time that `next` lies in the past.
     burst: Duration,
-    /// Earliest time of the next item.
     next: Monotonic,
 }
 
@@ -40,12 +39,10 @@ impl Pace {
         Self { slot, burst, next: now.saturating_sub(burst) }
     }
 
-    /// Changes the limit.
     pub(crate) fn set(&mut self, a_second: u32) {
         self.slot = slot(a_second);
     }
 
-    /// Returns true if one more item may be sent.
     pub(crate) fn is_open(&mut self, now: Monotonic) -> bool {
         self.is_open_beyond(0, now)
     }
@@ -56,12 +53,10 @@ impl Pace {
         self.next_beyond(reserve) <= now
     }
 
-    /// Counts one item as sent.
     pub(crate) fn take(&mut self) {
         self.next = self.next + self.slot;
     }
 
-    /// Returns the time at which one more item may be sent.
     pub(crate) fn next(&self) -> Monotonic {
         self.next
     }

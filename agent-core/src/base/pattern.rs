@@ -11,7 +11,6 @@ use crate::base::legible::Excerpt;
 /// `IFNAMSIZ` less the terminating zero.
 const NAME_BYTES: usize = 15;
 
-/// Reason why a text is no name or pattern of interfaces.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PatternError {
     #[error("`{pattern}` is no interface pattern: {reason}; use a name, or a glob with *, ? and [a-z]")]
@@ -78,7 +77,6 @@ impl InterfacePattern {
         Self { text: name.into(), matcher: None }
     }
 
-    /// Returns true if the pattern covers an interface's name.
     pub fn matches(&self, name: &str) -> bool {
         self.matcher.as_ref().map_or(&*self.text == name, |matcher| matcher.is_match(name))
     }

@@ -63,7 +63,6 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         }
     }
 
-    /// Gives up the value that is to be written there.
     pub fn leave(&mut self, key: &K) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         job.wanted = false;
@@ -75,7 +74,6 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         }
     }
 
-    /// Returns the number of requests that have failed in a row.
     pub fn failures(&self, key: &K) -> u32 {
         self.jobs.get(key).map_or(0, |job| job.failures)
     }
@@ -120,7 +118,6 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         due_now
     }
 
-    /// Returns the time of the next [`Writes::due`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.due.first().map(|(due, _)| *due)
     }

@@ -23,7 +23,6 @@ pub enum ClaimState {
     Held(Holder),
     /// The named node is to hold the VIP, and has not confirmed yet.
     Offered {
-        /// The successor.
         to: Holder,
         /// The node that offers it, and its session. It goes on
         /// answering, and may take the VIP back.
@@ -44,7 +43,6 @@ impl ClaimState {
         }
     }
 
-    /// Returns the node and session of that holder.
     pub fn named(&self) -> Option<(NodeName, Session)> {
         self.holder().map(|holder| (holder.node.clone(), holder.session))
     }
@@ -87,7 +85,6 @@ pub struct ClaimRecord {
     pub force: bool,
     /// True if an admin wants the reservation of its address given up.
     pub release: bool,
-    /// Its remarks for people.
     pub note: ClaimNote,
     /// The Service that a controller has reserved its address for. The agents let such an object be.
     pub reservation: Option<Box<Reservation>>,

@@ -37,7 +37,6 @@ impl Reach {
 pub struct Demand {
     /// The Services that have it, its owner first.
     pub services: Vec<ServiceName>,
-    /// The nodes that can deliver the traffic.
     pub reach: Reach,
     /// Labels of the nodes that may hold the VIP.
     pub nodes: Option<Selector>,

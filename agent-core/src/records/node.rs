@@ -13,7 +13,6 @@ pub struct NodeRecord {
     pub name: NodeName,
     pub labels: BTreeMap<String, String>,
     pub cordoned: bool,
-    /// True if its condition Ready is True.
     pub ready: bool,
     /// True if its condition `NetworkUnavailable` is True.
     pub network_unavailable: bool,

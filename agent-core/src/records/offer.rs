@@ -17,7 +17,6 @@ impl Wid {
         if number == 0 { None } else { Some(Self(number)) }
     }
 
-    /// Returns the number, as frames and maps have it.
     pub const fn number(self) -> u64 {
         self.0
     }

@@ -9,9 +9,7 @@ const SEPARATOR: char = '/';
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PoolKind {
-    /// Vipward's `VIPPool`.
     VipPool,
-    /// `MetalLB`'s `IPAddressPool`.
     IpAddressPool,
 }
 

@@ -78,7 +78,6 @@ impl PoolPolicy {
         preferred.filter(|it| it.nodes.matches(labels)).map(|it| i64::from(it.weight)).sum()
     }
 
-    /// Returns the policy of an address that Services with these labels want.
     pub(crate) fn of_services(self: &Arc<Self>, services: &[&ServiceLabels]) -> Arc<Self> {
         if self.allowances.iter().all(|allowance| allowance.is_for(services)) {
             return Arc::clone(self);
@@ -87,7 +86,6 @@ impl PoolPolicy {
         Arc::new(Self { allowances: meant.cloned().collect(), ..Self::clone(self) })
     }
 
-    /// Returns the field that says which nodes may hold an address, with its object.
     pub fn nodes_field(&self) -> Arc<str> {
         if self.allowances.is_empty() {
             return self.field("announce.nodeSelector", "serviceSelectors");
@@ -95,7 +93,6 @@ impl PoolPolicy {
         self.field("announce.nodeSelector", "nodeSelectors")
     }
 
-    /// Returns the field that says which interfaces may have an address, with its object.
     pub fn interfaces_field(&self) -> Arc<str> {
         self.field("announce.interfaces", "interfaces")
     }

@@ -44,7 +44,6 @@ pub enum SelectorError {
 }
 
 impl Selector {
-    /// Returns true if `labels` meet all requirements.
     pub fn matches(&self, labels: &impl Labels) -> bool {
         self.requirements.iter().all(|Requirement { key, holds }| {
             let value = labels.value(key);

@@ -41,7 +41,6 @@ const TOGETHER_PART: u32 = 50;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Time between two refreshes of a VIP.
     pub refresh: Duration,
     /// Most frames a second, over all VIPs.
     pub rate: u32,
@@ -54,7 +53,6 @@ pub enum Event {
         key: VipKey,
         mac: MacAddr,
     },
-    /// This node no longer holds the VIP.
     Released {
         key: VipKey,
     },
@@ -62,7 +60,6 @@ pub enum Event {
     /// [`Event::Taken`].
     Succeeded {
         key: VipKey,
-        /// The MAC of that node.
         former: MacAddr,
     },
     MacChanged {
@@ -118,11 +115,8 @@ pub enum Round {
     Taking(u8),
     /// A repetition of the first round for the former holder alone, from 0.
     Repeat(u8),
-    /// The round after a failover of the interface.
     Failover,
-    /// An answer to another host's claim.
     Defence,
-    /// A later repetition.
     Refresh,
 }
 
@@ -161,13 +155,11 @@ struct Vip {
 
 /// Defence state; a separate map, because few VIPs are challenged.
 struct Defence {
-    /// Time of the next defence.
     due: Option<Monotonic>,
     /// Earliest time of the next defence.
     not_before: Monotonic,
 }
 
-/// The announcements of all VIPs, by time.
 pub struct Announcer {
     settings: Settings,
     seed: u64,
@@ -178,7 +170,6 @@ pub struct Announcer {
     /// Former holders that hear the first round again, with the next repetition and its time.
     formers: Formers,
     repeats: BTreeMap<VipKey, (Round, Monotonic)>,
-    /// Future announcements, by time.
     waiting: BTreeSet<(Monotonic, Round, VipKey)>,
     /// Due announcements, in the order in which they leave.
     ready: BTreeSet<(Round, Monotonic, VipKey)>,
@@ -220,7 +211,6 @@ impl Announcer {
         }
     }
 
-    /// Takes in `event`. Returns the announcements that leave now.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         match event {
             Event::Taken { key, mac } | Event::MacChanged { key, mac } => self.begin(key, mac, now),
@@ -256,12 +246,10 @@ impl Announcer {
         self.send_what_is_due(now)
     }
 
-    /// Returns the next round of each VIP, and its time.
     pub fn schedule_of_all(&self) -> impl Iterator<Item = (&VipKey, Round, Monotonic)> {
         self.vips.iter().map(|(key, vip)| (key, vip.round, vip.due))
     }
 
-    /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let paced = self.ready.first().map(|(round, ..)| match round {
             Round::Taking(0) | Round::Repeat(_) | Round::Failover | Round::Defence => self.pace.next(),
@@ -275,12 +263,10 @@ impl Announcer {
         }
     }
 
-    /// Returns the number of announced VIPs.
     pub fn count(&self) -> usize {
         self.vips.len()
     }
 
-    /// Returns the number of announced VIPs of an interface.
     pub fn count_on(&self, ifindex: u32) -> usize {
         self.keys_on(ifindex).len()
     }
@@ -457,7 +443,6 @@ pub fn is_followed_by_probe(key: VipKey, round: Round) -> bool {
     round == Round::Taking(0) && key.addr.is_ipv6()
 }
 
-/// Returns the number of rounds after a VIP was taken.
 const fn rounds(key: VipKey) -> u8 {
     match key.addr {
         IpAddr::V4(_) => ROUNDS,

@@ -36,38 +36,15 @@ const COUNT_AFTER: Duration = Duration::from_millis(200);
 /// Least time between two readings of the counts.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
-/// The open conflicts.
-///
-/// # Examples
-///
-/// ```
-/// use vipward_common::{MacAddr, OPER_REPLY, VipKey};
-/// use vipward_core::segment::conflict::{Command, Conflicts, Event, Right, Settings, Sight, What};
-/// use vipward_core::base::time::Monotonic;
-///
-/// let (key, now) = (VipKey::new(2, [192, 0, 2, 10]), Monotonic::from_nanos(0));
-/// let (holder, mac) = (MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 9]));
-/// let (what, oper, right) = (What::Held, OPER_REPLY, Right::NoClaims);
-/// let claim = Sight { key, what, mac, source: mac, oper, holder, times: 1, at: now, right };
-///
-/// let mut conflicts = Conflicts::start(&Settings::DEFAULT, now);
-/// let commands = conflicts.on_event(Event::Sighted(claim), now);
-/// assert_eq!(commands[0], Command::Defend(key));
-///
-/// conflicts.on_tick(|_| right, now + Settings::DEFAULT.quiet);
-/// assert_eq!(conflicts.about(&key), None);
-/// ```
 #[derive(Debug)]
 pub struct Conflicts {
     settings: Settings,
     cases: BTreeMap<(VipKey, What), Case>,
     with_peers: usize,
-    /// Announcements by peers that wait for their claim objects.
     waiting: Waiting,
     /// Number of claims that found no room for a conflict.
     caseless: u64,
     caseless_due: Monotonic,
-    /// Time of the next reading of the program's counts.
     count_due: Option<Monotonic>,
     counted: Monotonic,
 }
@@ -90,7 +67,6 @@ impl Conflicts {
         self.settings = *settings;
     }
 
-    /// Returns the shown conflicts that are open, by VIP.
     pub fn shown(&self) -> impl Iterator<Item = &Conflict> {
         self.cases.values().map(|case| &case.conflict).filter(|conflict| conflict.what.is_shown())
     }
@@ -101,7 +77,6 @@ impl Conflicts {
         shown.map(|(_, case)| &case.conflict).next()
     }
 
-    /// Takes in `event`. Returns the commands for the shell.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
@@ -145,7 +120,6 @@ impl Conflicts {
         commands
     }
 
-    /// Returns the time of the next [`Conflicts::on_tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let caseless = (self.caseless > 0).then_some(self.caseless_due);
         let quiet = self.settings.quiet;
@@ -166,7 +140,6 @@ impl Conflicts {
         }
     }
 
-    /// Returns true if a line about the claim's sender has been reported in an open conflict.
     fn is_reported(&self, sight: &Sight) -> bool {
         self.cases.get(&(sight.key, sight.what)).is_some_and(|case| case.has_met(sight.mac))
     }
@@ -269,9 +242,7 @@ impl Conflicts {
 }
 
 enum Judgement {
-    /// The claim begins a conflict, or belongs to one.
     Conflict,
-    /// The claim is legitimate, and has no effect.
     Legitimate,
     /// The claim waits, because the news of a move may be
     /// under way. The VIP's claim object is in this epoch.

@@ -30,7 +30,6 @@ pub enum NoticeKind {
     NotifyPeers,
 }
 
-/// The last notification of an interface.
 #[derive(Debug)]
 struct Last {
     at: Monotonic,
@@ -38,7 +37,6 @@ struct Last {
     has_announced: bool,
 }
 
-/// The series of notifications that may go on.
 #[derive(Debug, Default)]
 pub struct Failovers {
     last: BTreeMap<u32, Last>,

@@ -20,7 +20,6 @@ pub enum Frame {
     Nd(NdFrame),
 }
 
-/// The meaning of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Said {
     /// The MAC of the sender, as the message gives it.

@@ -47,13 +47,11 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Returns the membership that hears the solicitations for a VIP.
     pub const fn of(ifindex: u32, vip: Ipv6Addr) -> Self {
         Self { ifindex, group: Group::of(vip) }
     }
 }
 
-/// A change of the kernel's memberships.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Command {
     Join(Membership),
@@ -144,7 +142,6 @@ impl Groups {
         join.or_else(|| self.leaves.first().filter(|_| may_leave).copied().map(Command::Leave))
     }
 
-    /// Returns the commands that the kernel has refused, with its errors.
     pub fn refused(&self) -> impl Iterator<Item = (Command, &str)> {
         self.refused.iter().map(|(command, error)| (*command, &**error))
     }

@@ -46,7 +46,6 @@ const SHARE_IN_USE: u32 = 2;
 pub struct Settings {
     /// Number of probes before an address counts as free; 0 turns them off.
     pub count: u32,
-    /// Time between these probes.
     pub timing: Timing,
     /// Time between two probes for a held VIP; none turns them off.
     pub repeat: Option<Duration>,
@@ -97,7 +96,6 @@ pub enum Event {
     /// A host claims the address, or is a rival that probes for it (RFC 5227, 2.1.1).
     Heard {
         key: VipKey,
-        /// The sender's MAC.
         mac: MacAddr,
         /// True if the MAC is a peer's.
         by_peer: bool,
@@ -108,7 +106,6 @@ pub enum Event {
     },
     /// A MAC turned out to be a peer's.
     Recognised {
-        /// The interface that it is seen through.
         ifindex: u32,
         mac: MacAddr,
     },
@@ -120,14 +117,9 @@ pub enum Event {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probed {
     Free,
-    InUse {
-        mac: MacAddr,
-        /// True if the MAC is a peer's.
-        by_peer: bool,
-    },
+    InUse { mac: MacAddr, by_peer: bool },
 }
 
-/// An action for the shell, or a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     Send(VipKey),
@@ -138,11 +130,9 @@ pub enum Command {
         key: VipKey,
         /// The MAC of the first host that was heard.
         mac: MacAddr,
-        /// True if the MAC is a peer's.
         by_peer: bool,
         /// Number of attempts that found it in use.
         conflicts: u32,
-        /// Time of the next attempt.
         again: Monotonic,
     },
 }
@@ -160,9 +150,7 @@ pub struct Prober {
     queue: BTreeMap<VipKey, bool>,
     /// Number of addresses with a first attempt under way.
     new: usize,
-    /// The pace of all probes.
     pace: Pace,
-    /// The pace of probes for addresses in use.
     pace_in_use: Pace,
     round: Round,
 }
@@ -207,7 +195,6 @@ impl Prober {
         self.asked.get(key).is_some_and(|asked| asked.rests.is_none())
     }
 
-    /// Returns the addresses that are being probed, rest or are queued.
     pub fn all_asked(&self) -> impl Iterator<Item = VipKey> {
         self.asked.keys().chain(self.queue.keys()).copied()
     }
@@ -231,12 +218,10 @@ impl Prober {
         self.asked.get(key).is_some_and(|asked| asked.conflicts > 0)
     }
 
-    /// Returns the number of addresses without any result yet.
     pub fn undecided(&self) -> usize {
         self.new + self.queue.len()
     }
 
-    /// Takes in `event`. Returns the commands and results.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
@@ -262,7 +247,6 @@ impl Prober {
         commands
     }
 
-    /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let waiting = self.waiting.first().map(|(due, _)| *due);
         // A due probe waits for the pace.
@@ -282,7 +266,6 @@ impl Prober {
         self.round.go_on((repeat, held), after, &mut self.pace, now)
     }
 
-    /// Returns the time of the next [`Prober::next_of_held`].
     pub fn next_round(&self) -> Option<Monotonic> {
         self.settings.repeat.map(|_| self.round.next)
     }
@@ -341,7 +324,6 @@ impl Prober {
         self.waiting.insert((asked.due, key));
     }
 
-    /// Returns the time from a probe to the next step.
     fn pause(&self, key: VipKey, sent: u32) -> Duration {
         match self.settings.timing {
             Timing::Every(interval) => interval,

@@ -114,9 +114,11 @@ impl Heard {
 pub enum Event {
     /// The segments that the program serves, as just observed.
     Observed(BTreeMap<u32, Stack>),
-    /// A round has ended.
-    Heard { segment: u32, round: u64, heard: Heard },
-    /// The deadline has come.
+    Heard {
+        segment: u32,
+        round: u64,
+        heard: Heard,
+    },
     Tick,
 }
 
@@ -125,17 +127,9 @@ pub enum Command {
     /// Listen on the segment for [`LISTEN`], and ask its hosts.
     Listen { segment: u32, round: u64 },
     /// Record a finding: the first of a segment, or one that differs from the last.
-    Found {
-        segment: u32,
-        /// The last finding.
-        from: Proof,
-        to: Proof,
-        /// The result that it rests on.
-        heard: Heard,
-    },
+    Found { segment: u32, from: Proof, to: Proof, heard: Heard },
 }
 
-/// The findings about all segments.
 #[derive(Debug, Default)]
 pub struct Proving {
     segments: BTreeMap<u32, Segment>,
@@ -201,7 +195,6 @@ impl Proving {
         commands
     }
 
-    /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.segments.values().filter_map(Segment::next_deadline).min()
     }

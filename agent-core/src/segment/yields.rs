@@ -30,11 +30,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The program has yielded a VIP that this node may take back.
-    Yielded {
-        key: VipKey,
-        /// The peer's MAC.
-        to: MacAddr,
-    },
+    Yielded { key: VipKey, to: MacAddr },
     /// The result of [`Command::Ask`], to which only a peer's answer counts as use.
     Probed { key: VipKey, probed: Probed },
     /// Events were held back by their limiter, and an answer may be among them.
@@ -144,17 +140,14 @@ impl Yields {
         ended.collect()
     }
 
-    /// Returns the time of the next [`Yields::on_tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.questions.values().filter(|question| question.no_peer).map(|question| question.until).min()
     }
 
-    /// Returns true if the segment is asked about the VIP.
     pub fn asks_about(&self, key: &VipKey) -> bool {
         self.questions.contains_key(key)
     }
 
-    /// Returns the VIPs that the segment is asked about.
     pub fn asked(&self) -> impl Iterator<Item = IpAddr> {
         self.questions.keys().map(|key| key.addr)
     }

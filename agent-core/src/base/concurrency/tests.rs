@@ -10,9 +10,7 @@ fn ms(millis: u64) -> Duration {
 /// The server's behaviour during one round of requests.
 #[derive(Clone, Copy, Debug)]
 enum Does {
-    /// It answers each after this many milliseconds.
     Answers(u64),
-    /// It refuses each.
     Refuses,
 }
 
@@ -21,7 +19,6 @@ use Does::{Answers, Refuses};
 /// Numbers of rounds, and what the server does in them.
 type Rounds = [(u32, Does)];
 
-/// Plays whole rounds.
 fn play(concurrency: &mut Concurrency, rounds: u32, does: Does) {
     for _ in 0..rounds {
         for _ in 0..concurrency.limit() {

@@ -1,8 +1,5 @@
 use super::*;
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
+use crate::base::samples::at;
 
 /// Returns the times of all departures within `window`, each as early as allowed.
 fn departures(pace: &mut Pace, from: Monotonic, window: Duration) -> Vec<Monotonic> {

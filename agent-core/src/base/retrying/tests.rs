@@ -19,7 +19,6 @@ fn at(milliseconds: u64) -> Monotonic {
     Monotonic::default() + Duration::from_millis(milliseconds)
 }
 
-/// Returns writes with a request for `addresses` under way.
 fn asked(addresses: &[IpAddr]) -> Statuses {
     let mut writes = Writes::default();
     writes.begin(web(), Some(addresses.to_vec()), at(0));

@@ -1,10 +1,5 @@
-use std::collections::BTreeMap;
-
 use super::{Selector, SelectorError};
-
-fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
+use crate::base::samples::labels;
 
 #[test]
 fn a_selector_matches_the_labels_that_kubectl_would() {

@@ -16,7 +16,6 @@ const AFTER: [Duration; 3] =
 /// Time after which a repetition that could not leave is of no use: the next round has left.
 const TOO_LATE: Duration = ROUND_INTERVAL;
 
-/// The repetitions of one VIP.
 #[derive(Debug)]
 struct Former {
     mac: MacAddr,
@@ -24,7 +23,6 @@ struct Former {
     since: Option<Monotonic>,
 }
 
-/// The former holders of VIPs that were taken a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Formers {
     vips: BTreeMap<VipKey, Former>,

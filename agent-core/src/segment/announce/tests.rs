@@ -1,18 +1,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::samples::{at, millis};
 
 const SETTINGS: Settings = Settings { refresh: Duration::from_mins(1), rate: 1_000 };
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const NEW: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
-
-fn millis(time: Monotonic) -> u64 {
-    time.as_nanos() / 1_000_000
-}
 
 fn key(ifindex: u32, host: u16) -> VipKey {
     let [high, low] = host.to_be_bytes();
@@ -38,7 +31,6 @@ struct Sent {
 struct Run {
     announcer: Announcer,
     sent: Vec<Sent>,
-    /// Repetitions for former holders, with their times.
     repeats: Vec<(u64, VipKey, MacAddr)>,
     now: Monotonic,
 }
@@ -70,7 +62,6 @@ impl Run {
         }
     }
 
-    /// Returns the announcements from now until `until`, inclusive.
     fn until(&mut self, until: u64) -> Vec<Sent> {
         while let Some(deadline) = self.announcer.next_deadline().filter(|deadline| *deadline <= at(until)) {
             self.now = deadline;
@@ -275,15 +266,6 @@ fn a_failover_that_waits_for_the_pace_announces_each_vip_once_and_before_later_r
     assert_eq!(after, (0..20).map(|host| (key(1, host), Round::Failover)).collect());
     let more = sent.iter().skip(20).filter(|sent| sent.round == Round::Failover).count();
     assert!(more <= 1, "{more} VIPs twice, of which only the first had left in between");
-}
-
-#[test]
-fn the_new_mac_is_announced_and_the_old_one_no_more() {
-    let mut run = Run::start(&SETTINGS, 7);
-    run.tell(taken(1, 1));
-    run.until(2_000);
-    run.tell(Event::MacChanged { key: key(1, 1), mac: NEW });
-    assert!(run.until(200_000).iter().all(|sent| sent.mac == NEW));
 }
 
 #[test]

@@ -9,7 +9,6 @@ use crate::base::time::Monotonic;
 
 /// Time between two summaries of one conflict.
 pub(super) const SUMMARY: Duration = Duration::from_mins(1);
-/// Largest number of MACs that one conflict lists.
 pub(super) const MAX_OFFENDERS: usize = 16;
 /// Least quiet time that ends a conflict about an address in use. After
 /// many conflicts this node probes the address only once a minute (RFC

@@ -3,14 +3,10 @@ mod peers;
 use proptest::prelude::*;
 
 use super::{case::MAX_OFFENDERS, *};
-use crate::base::samples::{HOLDER, key, last_octet, stranger};
+use crate::base::samples::{HOLDER, at, key, last_octet, stranger};
 
 const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 99]);
 const SETTINGS: Settings = Settings { defend: Defend::Always, quiet: Duration::from_mins(5) };
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
 
 fn sight(host: u16, mac: MacAddr, times: u64) -> Sight {
     Sight {

@@ -8,14 +8,12 @@ use crate::{base::time::Monotonic, records::Epoch};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The response to a claim on a held VIP.
     pub defend: Defend,
     /// Quiet time that ends a conflict.
     pub quiet: Duration,
 }
 
 impl Settings {
-    /// Settings that match every claim, and end a conflict after five quiet minutes.
     pub const DEFAULT: Self = Self { defend: Defend::Match, quiet: Duration::from_mins(5) };
 }
 
@@ -34,7 +32,6 @@ pub enum Defend {
 }
 
 impl Defend {
-    /// Returns the program's part.
     pub const fn in_program(self) -> Defence {
         match self {
             Self::Match => Defence::Match,
@@ -94,7 +91,6 @@ impl What {
         (Self::FIRST_SHOWN..=Self::LAST_SHOWN).contains(&self)
     }
 
-    /// Returns true if a peer is the other side.
     pub const fn is_with_peer(self) -> bool {
         match self {
             Self::Held | Self::Guarded | Self::InUse | Self::Sighted => false,
@@ -121,9 +117,7 @@ pub enum Right {
 /// A claim, as an event of the program describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sight {
-    /// The VIP, and the segment on which it was claimed.
     pub key: VipKey,
-    /// State of the conflict that the claim belongs to.
     pub what: What,
     /// The claimed MAC (sha).
     pub mac: MacAddr,
@@ -145,7 +139,6 @@ pub struct Sight {
 /// VIP. The count may have begun before the conflict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {
-    /// The VIP, and the segment on which it was claimed.
     pub key: VipKey,
     pub offender: Offender,
 }
@@ -195,14 +188,11 @@ pub struct Offender {
 /// A conflict about one VIP on one segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conflict {
-    /// The VIP, and the segment on which it is claimed.
     pub key: VipKey,
     pub what: What,
     /// The MAC of the VIP; zero if unknown.
     pub holder: MacAddr,
-    /// Time of the first claim.
     pub begun: Monotonic,
-    /// Time of the last claim.
     pub last: Monotonic,
     pub claims: u64,
     /// The hosts that take part, in the order of their first claims.
@@ -214,14 +204,10 @@ pub struct Conflict {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// No claim came for long enough.
     Quiet,
-    /// The offender is a peer.
     Recognised,
     Free,
-    /// This node has no part in the VIP any more.
     Forgotten,
-    /// The conflict goes on in another state.
     Turned,
 }
 
@@ -242,7 +228,6 @@ pub enum Line {
     /// A conflict begins, or a VIP is yielded again.
     Began {
         conflict: Conflict,
-        /// The claim that it begins with.
         sight: Sight,
     },
     NewOffender {
@@ -266,7 +251,6 @@ pub enum Line {
 }
 
 impl Line {
-    /// Returns true if metrics, pages and Events show the conflict.
     pub fn is_shown(&self) -> bool {
         match self {
             Self::Began { conflict, .. }

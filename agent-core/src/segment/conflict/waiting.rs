@@ -78,7 +78,6 @@ impl Waiting {
         in_vain
     }
 
-    /// Returns the time of the next [`Waiting::look`].
     pub(super) fn next_look(&self) -> Option<Monotonic> {
         self.next_look
     }

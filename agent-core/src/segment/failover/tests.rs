@@ -1,5 +1,5 @@
 use super::*;
-use crate::host::net::Interface;
+use crate::{base::samples::at, host::net::Interface};
 
 const NIC: u32 = 1;
 const OTHER_NIC: u32 = 2;
@@ -8,10 +8,6 @@ const VLAN: u32 = 4;
 const MACVLAN: u32 = 5;
 const BRIDGE: u32 = 6;
 const APART: u32 = 7;
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
 
 /// Returns two NICs in a bond, a VLAN device on it, a macvlan device on that, a bridge with the VLAN
 /// device as its port, and a NIC apart.

@@ -1,15 +1,12 @@
 use vipward_common::{ETHERTYPE_ARP, solicited_node};
 
 use super::*;
+use crate::base::samples::ip;
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x0a]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x0b]);
 const NONCE: Nonce = [1, 2, 3, 4, 5, 6];
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
 
 fn v6(text: &str) -> [u8; 16] {
     text.parse::<std::net::Ipv6Addr>().expect("an address").octets()

@@ -17,7 +17,6 @@ fn leave(ifindex: u32, vip: &str) -> Command {
     Command::Leave(Membership::of(ifindex, ip(vip)))
 }
 
-/// Carries all commands out, and returns them.
 fn all(groups: &mut Groups) -> Vec<Command> {
     let mut commands = Vec::new();
     while let Some(command) = groups.next(true) {
@@ -101,22 +100,12 @@ fn a_refused_command_is_tried_again_after_the_next_reading() {
     assert_eq!(all(&mut groups), [join(ETH0, vip)]);
 }
 
-#[test]
-fn a_membership_that_the_kernel_has_lost_is_renewed() {
-    let mut groups = Groups::default();
-    groups.on_vip(ETH0, ip("2001:db8::10"), true);
-    assert_eq!(all(&mut groups).len(), 1);
-    groups.on_observed(BTreeSet::new());
-    assert_eq!(all(&mut groups), [join(ETH0, "2001:db8::10")]);
-}
-
 #[derive(Clone, Debug)]
 enum Step {
     Vip(u32, u8, bool),
     Vips(BTreeSet<(u32, Ipv6Addr)>),
     /// The interface goes down, and the kernel forgets its memberships.
     Down(u32),
-    /// A number of commands are carried out.
     Work(usize),
     Observe,
 }

@@ -17,7 +17,6 @@ const LATE_RETRY: Duration = Duration::from_secs(10);
 /// Time from a conflict to the next attempt, if other nodes probe the address often.
 const RARE_RETRY: Duration = Duration::from_mins(1);
 
-/// An address that is being probed.
 #[derive(Debug)]
 pub(super) struct Asked {
     /// Number of probes sent in this attempt. After the last one, only the wait is left.

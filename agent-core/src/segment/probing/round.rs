@@ -15,7 +15,6 @@ const JITTER_PER_CENT: u32 = 10;
 /// very many VIPs does not wake for each of them.
 const GROUP_EVERY: Duration = Duration::from_secs(1);
 
-/// The round over the held VIPs.
 #[derive(Debug)]
 pub(super) struct Round {
     /// The VIP that was probed last.

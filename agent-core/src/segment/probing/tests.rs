@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::samples::key;
+use crate::base::samples::{at, key, millis};
 
 const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
 const FAST: Settings = Settings {
@@ -13,14 +13,6 @@ const FAST: Settings = Settings {
     rate: 5_000,
 };
 const RFC: Settings = Settings { timing: Timing::Rfc5227, ..FAST };
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
-
-fn millis(time: Monotonic) -> u64 {
-    time.as_nanos() / 1_000_000
-}
 
 /// A prober, and an event loop that meets its deadlines to the nanosecond.
 struct Run {

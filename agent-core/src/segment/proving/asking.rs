@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use crate::host::net::NetView;
 
-/// The most hosts that are asked in a round.
 pub const MOST_ASKED: usize = 8;
 
 /// Returns the addresses of hosts on a segment that should answer: gateways, then `peers`. There are

@@ -8,7 +8,6 @@ use crate::host::net::{ConnectedRoute, Interface};
 
 const SEGMENT: u32 = 4;
 
-/// A round that showed each finding.
 const NOTHING: Heard = Heard { frames: 0, counted: 0, passed: None };
 const SEES: Heard = Heard { frames: 2, counted: 3, passed: None };
 const COUNTS: Heard = Heard { frames: 0, counted: 1, passed: None };
@@ -46,7 +45,6 @@ fn begun(earlier: Proof) -> Proving {
     proving
 }
 
-/// Ends the round that is under way. Returns the commands.
 fn end(proving: &mut Proving, heard: Heard, now: u64) -> Vec<Command> {
     let round = proving.rounds;
     proving.on_event(Event::Heard { segment: SEGMENT, round, heard }, at(now))
@@ -213,14 +211,6 @@ fn a_change_of_any_link_below_counts_and_of_no_other() {
     assert_eq!(Stack::of(&view(), 77, |_| None), None, "an interface that is gone");
 }
 
-#[test]
-fn a_ring_of_masters_has_an_end() {
-    let mut view = view();
-    view.interfaces.get_mut(&3).expect("bond0").master = Some(1);
-    assert_eq!(stack_of(&view).0.len(), 4);
-}
-
-/// The view, with addresses on the segment, routes, and gateways.
 fn addressed() -> NetView {
     let mut view = view();
     let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
@@ -266,7 +256,6 @@ fn gateways_and_then_peers_of_the_segment_are_asked_in_both_families() {
     assert_eq!(targets(&view, 9, [host(7)], |_| false), [] as [IpAddr; 0], "another segment");
 }
 
-/// A step of a random history.
 #[derive(Clone, Debug)]
 enum Step {
     /// The round under way ends, or an old one.
@@ -274,7 +263,6 @@ enum Step {
     /// The links change: the carrier of a port, and of the segment.
     Links(bool, bool),
     Gone,
-    /// Time passes, up to the deadline or beyond.
     Wait(u64),
 }
 

@@ -1,7 +1,7 @@
 use vipward_common::{VipEntry, Yield};
 
 use super::{Command::*, *};
-use crate::host::placement::DesiredEntry;
+use crate::{base::samples::at, host::placement::DesiredEntry};
 
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 const BY_PEER: Probed = Probed::InUse { mac: PEER, by_peer: true };
@@ -10,11 +10,6 @@ fn key() -> VipKey {
     VipKey::new(2, [192, 0, 2, 10])
 }
 
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
-
-/// Returns a question that begins at 0 ms.
 fn asked() -> Yields {
     let mut yields = Yields::default();
     assert_eq!(yields.on_event(Event::Yielded { key: key(), to: PEER }, at(0)), [Ask(key())]);
@@ -100,44 +95,20 @@ fn the_segment_is_asked_once_about_what_this_node_held_and_may_take_back() {
         yields: yields_of(3),
         ..Observed::default()
     };
-    let new = observed(Role::Held);
+    let new = || observed(Role::Held);
+    let earlier = Observed { yields: yields_of(2), ..new() };
+    let remembered = Observed { remembered: [(vip, PEER)].into(), ..new() };
+    let taken_back = Observed { taken_back: [vip].into(), ..new() };
+    let settled = || observed(Role::Foreign);
     let rows = [
-        ("it yields now", new.clone(), Role::Held, true, true, true),
-        (
-            "an earlier generation yielded",
-            Observed { yields: yields_of(2), ..new.clone() },
-            Role::Held,
-            true,
-            true,
-            false,
-        ),
-        ("it may not be taken back", new.clone(), Role::Held, true, false, false),
-        (
-            "it is remembered",
-            Observed { remembered: [(vip, PEER)].into(), ..new.clone() },
-            Role::Held,
-            true,
-            true,
-            false,
-        ),
-        (
-            "it is being taken back",
-            Observed { taken_back: [vip].into(), ..new },
-            Role::Held,
-            true,
-            true,
-            false,
-        ),
-        ("a settled yield, wanted", observed(Role::Foreign), Role::Held, true, true, true),
-        ("another's", observed(Role::Foreign), Role::Foreign, true, true, false),
-        (
-            "a settled yield, before the cluster is known",
-            observed(Role::Foreign),
-            Role::Foreign,
-            false,
-            true,
-            true,
-        ),
+        ("it yields now", new(), Role::Held, true, true, true),
+        ("an earlier generation yielded", earlier, Role::Held, true, true, false),
+        ("it may not be taken back", new(), Role::Held, true, false, false),
+        ("it is remembered", remembered, Role::Held, true, true, false),
+        ("it is being taken back", taken_back, Role::Held, true, true, false),
+        ("a settled yield, wanted", settled(), Role::Held, true, true, true),
+        ("another's", settled(), Role::Foreign, true, true, false),
+        ("a settled yield, before the cluster is known", settled(), Role::Foreign, false, true, true),
         ("a handover", observed(Role::Handover), Role::Handover, false, true, false),
     ];
     for (what, observed, wanted, is_known, may, is_asked) in rows {
