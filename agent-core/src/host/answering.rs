@@ -9,23 +9,18 @@ use crate::{base::schema, host::net::InterfaceFault};
 #[cfg(test)]
 mod tests;
 
-/// This node's part in answering for a VIP, by the entry of one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// This node answers with its own MAC.
     Held,
     /// This node answers with its successor's MAC.
     Handover,
     /// This node has the VIP, and does not answer for it.
     Silent(Silence),
-    /// Another node has the VIP.
     Foreign,
 }
 
-/// The reason why this node does not answer for a VIP that it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Silence {
-    /// The fence is over.
     Fence,
     Interface(InterfaceFault),
 }
@@ -49,7 +44,6 @@ impl Part {
             .map_or(answers, |trouble| Self::Silent(Silence::Interface(trouble)))
     }
 
-    /// Returns the name that every output uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Held => Role::Held.name(),
@@ -59,7 +53,6 @@ impl Part {
         }
     }
 
-    /// Returns the reason why this node does not answer for a VIP that it has.
     pub const fn silence(self) -> Option<Silence> {
         match self {
             Self::Silent(why) => Some(why),
@@ -67,7 +60,6 @@ impl Part {
         }
     }
 
-    /// Returns true if this node has the VIP, answered or not.
     pub const fn is_ours(self) -> bool {
         match self {
             Self::Held | Self::Handover | Self::Silent(_) => true,
@@ -75,7 +67,6 @@ impl Part {
         }
     }
 
-    /// Returns true if this node answers requests for the VIP.
     pub const fn is_answering(self) -> bool {
         match self {
             Self::Held | Self::Handover => true,
@@ -110,7 +101,6 @@ impl Serialize for Part {
 }
 
 impl Silence {
-    /// Returns the reason in words, as every output shows it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fence => "the fence is over",

@@ -33,7 +33,6 @@ pub enum Mode {
 impl Mode {
     pub const ALL: [Self; 3] = [Self::Native, Self::Tc, Self::Generic];
 
-    /// Returns the name that every output uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -71,18 +70,14 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The setting `attach`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attach {
     /// Native mode where the interface is hardware and its driver takes the program, else tc.
     #[default]
     Auto,
-    /// Native mode only.
     Native,
-    /// tc only.
     Tc,
-    /// Generic mode only.
     Generic,
 }
 
@@ -107,7 +102,6 @@ impl Attach {
 /// The next step for an interface that has a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
-    /// Nothing.
     Keep,
     /// Attach a program in one of these better modes, and then detach this one. If it is refused, this
     /// one stays.
@@ -137,7 +131,6 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The reason why the program does not run, or would not run, in native mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhyNotNative {
     /// The interface is a software device.
@@ -148,14 +141,12 @@ pub enum WhyNotNative {
     Occupied,
     /// The driver has native XDP, but the driver or the kernel has refused the program, or was not asked.
     Refused,
-    /// The driver has no native XDP.
     NotOffered,
     /// The kernel does not say whether the driver has native XDP.
     Unknown,
 }
 
 impl WhyNotNative {
-    /// Returns the reason. `own` is the id of the program's own XDP variant, if it is attached.
     pub fn of(interface: &Interface, view: &NetView, own: Option<u32>, offers_native: Option<bool>) -> Self {
         if interface.is_software() {
             return Self::Software;

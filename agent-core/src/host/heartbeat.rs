@@ -17,7 +17,6 @@ pub const TICKS_LATE: u32 = 2;
 pub struct Settings {
     /// Time from a beat to the fence's deadline.
     pub duration: Duration,
-    /// Time between two beats.
     pub heartbeat: Duration,
     /// The policy of the program after the deadline.
     pub policy: Policy,
@@ -30,7 +29,6 @@ pub struct Settings {
 pub struct Beat {
     pub deadline: Monotonic,
     pub hold_until: Monotonic,
-    /// The policy of the program between the two.
     pub policy: Policy,
     /// The delay, if it is large enough for a log line.
     pub late: Option<Late>,

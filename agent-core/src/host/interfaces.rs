@@ -122,7 +122,6 @@ fn choose_default<'a>(
     usable().filter(is_default).collect()
 }
 
-/// Returns the problem of a named interface, if it has one.
 fn why_not(name: &str, view: &NetView) -> Option<Obstacle> {
     match view.by_name(name) {
         None => Some(Obstacle::InterfaceMissing { name: name.to_owned() }),
@@ -168,10 +167,8 @@ struct Reached {
     prefix: IpNet,
 }
 
-/// The subnets that some interfaces of this host reach.
 pub(crate) struct Segments<'a> {
     pub(crate) interfaces: &'a [&'a Interface],
-    /// The subnets, the best first.
     reached: Vec<Reached>,
 }
 

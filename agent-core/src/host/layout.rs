@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, fmt};
 
 use vipward_common::{Decoder, FieldName, MapKind, PINNED, PinnedMap, Place, maps};
 
-/// The fields of pinned maps, as the map `layout` has them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Description(BTreeMap<FieldName, Place>);
 
@@ -19,7 +18,6 @@ pub struct MapInfo {
 }
 
 impl MapInfo {
-    /// Returns what the kernel says of a map of this version.
     pub fn of(map: &PinnedMap) -> Self {
         let PinnedMap { kind, key_bytes, value_bytes, entries, .. } = *map;
         Self { kind: kind as u32, key_bytes, value_bytes, entries }
@@ -37,9 +35,7 @@ impl MapInfo {
 pub struct Change {
     /// The field, or the map.
     pub what: FieldName,
-    /// The layout in the pins.
     pub found: String,
-    /// The layout of this version.
     pub wanted: String,
 }
 
@@ -50,14 +46,12 @@ impl fmt::Display for Change {
     }
 }
 
-/// The relation of pinned maps to those of this version.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Comparison {
     /// The first map or field that has another layout.
     pub changed: Option<Change>,
     /// The size of the pinned `vips_v4`.
     pub max_vips: Option<u32>,
-    /// The maps of this version that are not pinned.
     pub missing: Vec<&'static str>,
 }
 
@@ -68,7 +62,6 @@ impl FromIterator<(FieldName, Place)> for Description {
 }
 
 impl Description {
-    /// Returns the description of some maps of this version.
     pub fn of<'a>(maps: impl IntoIterator<Item = &'a PinnedMap>) -> Self {
         let mut fields = BTreeMap::new();
         for map in maps {
@@ -94,7 +87,6 @@ impl Description {
         self.0.keys().map(FieldName::map)
     }
 
-    /// Returns readers of the keys and of the values of a map.
     pub fn decoders(&self, map: &PinnedMap) -> (Decoder, Decoder) {
         let place_of = |field: &FieldName| self.0.get(field).copied();
         (Decoder::new(map.key, map.key_name(), place_of), Decoder::new(map.value, map.value_name(), place_of))

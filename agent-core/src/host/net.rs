@@ -62,7 +62,6 @@ pub enum InterfaceFault {
     Gone,
     /// The kernel does not run the program on it.
     NotAttached,
-    /// The interface is administratively down.
     Down,
     NoCarrier,
     /// The interface's own MAC is not the VIP's.
@@ -117,7 +116,6 @@ impl InterfaceFault {
         }
     }
 
-    /// Returns the fault in words, as every output shows it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gone => "the interface is gone",
@@ -190,7 +188,6 @@ impl Interface {
         })
     }
 
-    /// Returns its addresses that the agent has not bound.
     pub fn foreign_addresses(&self) -> impl Iterator<Item = IpNet> {
         self.addresses.iter().copied().filter(|net| !self.ours.contains(&net.addr()))
     }
@@ -218,10 +215,8 @@ pub struct Vital {
     pub next_hops: BTreeSet<IpAddr>,
 }
 
-/// The host's network at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NetView {
-    /// The interfaces by ifindex.
     pub interfaces: BTreeMap<u32, Interface>,
     /// The connected routes of the main table, in the kernel's order.
     pub routes: Vec<ConnectedRoute>,
@@ -243,12 +238,10 @@ impl NetView {
         labelled(&self.name_of(ifindex), self.vlan_of(ifindex))
     }
 
-    /// Returns the VLAN ID of an interface that is a VLAN device.
     pub fn vlan_of(&self, ifindex: u32) -> Option<u16> {
         self.interfaces.get(&ifindex)?.vlan_id()
     }
 
-    /// Returns the unicast MACs of the interfaces.
     pub fn macs(&self) -> BTreeSet<MacAddr> {
         self.interfaces.values().map(|interface| interface.mac).filter(|mac| mac.is_unicast()).collect()
     }

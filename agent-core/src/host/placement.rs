@@ -30,7 +30,6 @@ pub struct Desired {
     pub entries: BTreeMap<VipKey, DesiredEntry>,
     /// This node's MAC on each attached interface.
     pub own_macs: BTreeMap<u32, MacAddr>,
-    /// The peers on each attached interface.
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// VIPs on interfaces, for local delivery.
     pub binds: BTreeSet<(String, IpAddr)>,
@@ -72,7 +71,6 @@ pub struct DesiredEntry {
 }
 
 impl DesiredEntry {
-    /// Returns an entry without an end.
     pub const fn new(role: Role, mac: MacAddr) -> Self {
         Self { role, mac, until_ns: 0 }
     }
@@ -90,7 +88,6 @@ pub enum Entry {
     },
     /// This node answers with its successor's MAC.
     Handover {
-        /// The successor's MAC.
         mac: MacAddr,
         /// The time at which the handover ends by itself.
         until: Monotonic,
@@ -140,29 +137,6 @@ pub fn peers<'a>(
 /// `placed` has the present interfaces of VIPs. A VIP whose subnet has gone
 /// stays on its interface. `is_there` tells existing entries from new ones. If
 /// the map has no room for all VIPs, new VIPs are left out before existing ones.
-///
-/// # Examples
-///
-/// ```
-/// use std::collections::BTreeMap;
-///
-/// use vipward_common::{Role, VipKey};
-/// use vipward_core::{
-///     config::Config,
-///     host::{net::{Interface, NetView}, placement::{Wanted, place}},
-/// };
-///
-/// let config = Config::parse("vips:\n  - address: 192.0.2.10\n", "vipward.yaml", "node-a")?;
-/// let mut eth0 = Interface::sample(2, "eth0");
-/// eth0.addresses.push("192.0.2.1/24".parse()?);
-/// let view = NetView { interfaces: BTreeMap::from([(2, eth0)]), ..NetView::default() };
-///
-/// let vips = config.vips.iter().map(Wanted::from);
-/// let placement = place(&config.selection(), vips, &view, &BTreeMap::new(), &|_| false, 16);
-/// assert_eq!(placement.attach, [2]);
-/// assert_eq!(placement.desired.entries[&VipKey::new(2, [192, 0, 2, 10])].role, Role::Held);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub fn place<'a>(
     selection: &Selection<'_>,
     vips: impl Iterator<Item = Wanted<'a>> + Clone,
@@ -242,7 +216,6 @@ impl Placement {
         hasher.finish()
     }
 
-    /// Adds the entry on the VIP's interface, and the bound address.
     fn put_home(&mut self, vip: &Wanted, home: Home, view: &NetView) {
         let Home::On(home) = home else { return };
         let Some(home) = view.interfaces.get(&home) else { return };
@@ -303,7 +276,6 @@ impl Placement {
 
 #[derive(Clone, Copy)]
 enum Home {
-    /// An interface, by its index.
     On(u32),
     /// No interface. The VIP is silent on all of them.
     Nowhere,

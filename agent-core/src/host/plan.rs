@@ -20,10 +20,8 @@ mod tests;
 
 pub use self::slots::Slots;
 
-/// State of the kernel at its last reading.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Observed {
-    /// The entries of `vips_v4`.
     pub entries: BTreeMap<VipKey, VipEntry>,
     /// The program's records by slot: for every slot that an
     /// entry has, or that a new one could get.
@@ -35,7 +33,6 @@ pub struct Observed {
     /// Yielded VIPs that the segment is asked about. Their entries get no MAC, so that the program
     /// reports each host that answers.
     pub asked: BTreeSet<IpAddr>,
-    /// Yielded VIPs that this node takes back.
     pub taken_back: BTreeSet<IpAddr>,
     /// VIPs that were yielded earlier, each with its peer. An entry and its record vanish with
     /// their interface, but the peer still has the VIP.
@@ -69,7 +66,6 @@ pub enum Cause {
     NotConfigured,
     /// The entry's MAC changed: the interface's, or that of another holder.
     MacChanged,
-    /// The program gave way to a peer.
     Yielded,
     /// This node took it back, by itself or for the operator.
     Reclaimed,
@@ -92,7 +88,6 @@ impl fmt::Display for Cause {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Write this node's MAC on an interface.
     PutOwnMac {
         ifindex: u32,
         mac: MacAddr,
@@ -119,12 +114,10 @@ pub enum Action {
         key: VipKey,
         cause: Cause,
     },
-    /// Put a VIP on an interface.
     AddBind {
         interface: String,
         vip: IpAddr,
     },
-    /// Take a VIP from an interface.
     RemoveBind {
         interface: String,
         vip: IpAddr,
@@ -132,7 +125,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the key of the entry that the action changes.
     pub fn key(&self) -> Option<VipKey> {
         match self {
             Self::PutEntry { key, .. } | Self::RemoveEntry { key, .. } => Some(*key),
@@ -146,7 +138,6 @@ impl Action {
     }
 }
 
-/// Returns the yielded entries, each with its peer.
 pub fn yielded_entries(observed: &Observed) -> impl Iterator<Item = (VipKey, MacAddr)> {
     observed.entries.iter().filter_map(|(key, entry)| Some((*key, observed.yielded_to(entry)?)))
 }
@@ -229,25 +220,6 @@ fn as_found(entry: &VipEntry) -> DesiredEntry {
 
 /// Returns the actions that turn `observed` into `desired`,
 /// in their order. `reclaim` takes yielded VIPs back.
-///
-/// # Examples
-///
-/// ```
-/// use vipward_common::{MacAddr, Role, VipKey};
-/// use vipward_core::host::placement::{Desired, DesiredEntry};
-/// use vipward_core::host::plan::{Action, Observed, plan};
-///
-/// let (vip, mac) = (VipKey::new(2, [192, 0, 2, 10]), MacAddr([2, 0, 0, 0, 0, 2]));
-/// let mut desired = Desired::default();
-/// desired.own_macs.insert(2, mac);
-/// desired.entries.insert(vip, DesiredEntry::new(Role::Held, mac));
-/// let observed = Observed { max_slots: 16, ..Observed::default() };
-///
-/// let actions = plan(&desired, &observed, false);
-/// assert_eq!(actions[0], Action::PutOwnMac { ifindex: 2, mac });
-/// assert!(matches!(actions[1], Action::PutEntry { key, .. } if key == vip));
-/// assert_eq!(actions.len(), 2);
-/// ```
 pub fn plan(desired: &Desired, observed: &Observed, reclaim: bool) -> Vec<Action> {
     let planner = Planner::new(desired, observed, reclaim);
     let binds: BTreeSet<_> =
@@ -340,7 +312,6 @@ struct Planner<'a> {
     desired: &'a Desired,
     observed: &'a Observed,
     reclaim: bool,
-    /// The owner of each slot.
     owners: BTreeMap<u32, VipKey>,
     /// Yielded VIPs. The peer has them on all interfaces, although the program yielded them on one.
     yielded: BTreeSet<IpAddr>,
@@ -404,7 +375,6 @@ impl<'a> Planner<'a> {
         self.desired.entries.iter().map(|(key, desired)| (*key, self.target(*key, desired)))
     }
 
-    /// Returns the slots that are free after the removals, lowest first.
     fn free_slots(&self) -> impl Iterator<Item = u32> {
         let stays =
             |slot: &u32| self.owners.get(slot).is_some_and(|owner| self.desired.entries.contains_key(owner));

@@ -28,7 +28,6 @@ impl NetView {
         self.interfaces.values().filter(move |it| it.vlan.is_some() && it.lower == Some(ifindex))
     }
 
-    /// Returns the ports of a bond, team or bridge.
     pub fn ports_of(&self, ifindex: u32) -> impl Iterator<Item = &Interface> {
         self.interfaces.values().filter(move |port| port.master == Some(ifindex))
     }

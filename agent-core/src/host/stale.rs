@@ -7,7 +7,6 @@ use vipward_common::{Role, VipEntry};
 #[cfg(test)]
 mod tests;
 
-/// Effect of a failed write on the map.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Left {
     /// This node does not answer for the VIP on any interface.
@@ -29,7 +28,6 @@ impl Left {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The effect of the failure on the map.
     pub left: Left,
     /// The interface; none if it is unknown.
     pub interface: Option<String>,
@@ -37,12 +35,9 @@ pub struct Failure {
     pub error: String,
 }
 
-/// The failures that began or ended with a round of writes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Changes {
-    /// VIPs that had no failure before.
     pub begun: Vec<IpAddr>,
-    /// VIPs whose entries have been written at last.
     pub over: Vec<IpAddr>,
 }
 
@@ -79,7 +74,6 @@ impl Stale {
         self.0.iter().map(|(vip, (failure, _))| (*vip, failure))
     }
 
-    /// Returns true if no failure is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

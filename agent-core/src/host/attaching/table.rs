@@ -16,7 +16,6 @@ mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnProgram {
     pub mode: Mode,
-    /// The kernel's id of it.
     pub id: u32,
     /// True if it is the program for the ports of a bond.
     pub on_ports: bool,
@@ -67,7 +66,6 @@ impl Attachments {
         Some(ifindex).filter(has_own).or_else(below)
     }
 
-    /// Returns the keys in `vlans` of an interface's frames.
     pub fn keys_of(&self, ifindex: u32) -> BTreeSet<VlanKey> {
         self.through.get(&ifindex).cloned().unwrap_or_default()
     }
@@ -77,12 +75,10 @@ impl Attachments {
         self.through.keys().copied().filter(|ifindex| self.point_of(*ifindex).is_none()).collect()
     }
 
-    /// Returns true if the kernel has refused a better mode on an interface than the one that runs.
     pub fn was_refused(&self, ifindex: u32) -> bool {
         self.refused.contains(&ifindex)
     }
 
-    /// Returns the interfaces that should have the program and could not be attached, with the reason.
     pub fn unattached(&self) -> &BTreeMap<u32, String> {
         &self.unattached
     }
@@ -129,7 +125,6 @@ impl Attachments {
         on_ports.map_or_else(BTreeSet::new, |own| view.keys_of(&Point { ifindex, mode: own.mode, tags }))
     }
 
-    /// Returns the next step for an interface that has a program of its own.
     pub fn step(&self, view: &NetView, attach: Attach, interface: &Interface) -> Option<Step<'static>> {
         let own = self.own(interface.index)?;
         let runs = self.runs_on(view, interface.index);
@@ -145,12 +140,10 @@ impl Attachments {
         interface.and_then(|_| view.interfaces.get(&point)).filter(|interface| !interface.has_ports())
     }
 
-    /// Records that a program was attached to an interface, in the place of another one.
     pub fn insert(&mut self, ifindex: u32, own: OwnProgram) {
         self.own.insert(ifindex, own);
     }
 
-    /// Records that an interface has no program of its own.
     pub fn remove(&mut self, ifindex: u32) {
         self.own.remove(&ifindex);
     }
@@ -170,7 +163,6 @@ impl Attachments {
         former.into_iter().filter(|key| !is_used(key)).collect()
     }
 
-    /// Records that the kernel has refused a better mode on an interface than the one that runs.
     pub fn refuse(&mut self, ifindex: u32) {
         self.refused.insert(ifindex);
     }
@@ -180,7 +172,6 @@ impl Attachments {
         self.refused.retain(|ifindex| view.interfaces.contains_key(ifindex));
     }
 
-    /// Replaces the interfaces that could not be attached.
     pub fn set_unattached(&mut self, unattached: BTreeMap<u32, String>) {
         self.unattached = unattached;
     }

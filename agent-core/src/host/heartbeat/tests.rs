@@ -3,7 +3,7 @@ use std::time::Duration;
 use vipward_common::Policy;
 
 use super::{Heartbeat, Late, Settings};
-use crate::base::time::Monotonic;
+use crate::base::samples::at;
 
 const SETTINGS: Settings = Settings {
     duration: Duration::from_secs(3),
@@ -12,10 +12,6 @@ const SETTINGS: Settings = Settings {
     hold_for: Duration::from_hours(1),
 };
 const TICK: Duration = Duration::from_millis(4);
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
 
 #[test]
 fn a_beat_is_good_for_the_duration_less_two_ticks_of_the_coarse_clock() {

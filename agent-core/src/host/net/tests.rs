@@ -1,8 +1,5 @@
 use super::*;
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
+use crate::base::samples::ip;
 
 #[test]
 fn a_question_comes_from_an_own_address_near_the_other_one_and_never_from_a_vip() {

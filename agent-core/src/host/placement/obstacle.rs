@@ -82,59 +82,31 @@ pub enum Obstacle {
         lower: String,
         device: String,
     },
-    /// Another program has put a new VIP's address on its interface.
     #[error(
         "VIP {vip} waits: this host has it as {net} on {interface}, and vipward has not put it there; remove it there \
          (ip address del {net} dev {interface}), or set `force: true` to hold it all the same"
     )]
     OwnAddress { vip: IpAddr, net: IpNet, interface: String },
-    /// The VIP's subnet has gone from its interface.
     #[error("VIP {vip} is in the subnet of no interface any more; it stays on {interface}, where it is")]
     Stays { vip: IpAddr, interface: String },
-    /// The VIP is an address of the subnet that no host can have.
     #[error("VIP {vip} is the {what} of {subnet} on {interface}; no host can have it")]
-    NetworkAddress {
-        vip: IpAddr,
-        /// Kind of the address.
-        what: &'static str,
-        subnet: IpNet,
-        interface: String,
-    },
-    /// The interface that the VIP is to be bound to does not exist.
+    NetworkAddress { vip: IpAddr, what: &'static str, subnet: IpNet, interface: String },
     #[error("VIP {vip} is to be bound to {interface}, which does not exist; waiting for it")]
     NoBindInterface { vip: IpAddr, interface: String },
-    /// The guarded VIP is this host's own.
     #[error(
         "VIP {vip} is guarded at {mac}, which is this host's own {interface}: it is not guarded here, or its kernel \
          could not answer for it"
     )]
-    GuardsItself {
-        vip: IpAddr,
-        /// Its MAC in the file.
-        mac: MacAddr,
-        /// The interface that has this MAC.
-        interface: String,
-    },
-    /// The map has no room for entries on the interfaces where VIPs are not held.
+    GuardsItself { vip: IpAddr, mac: MacAddr, interface: String },
     #[error(
         "the map holds {max} entries: {missing} entries are missing on interfaces where VIPs are not held, so that an \
          address bound there may leak; start the agent with a larger --max-vips"
     )]
-    NoRoomForShadows {
-        missing: usize,
-        /// Number of entries that the map holds.
-        max: u32,
-    },
+    NoRoomForShadows { missing: usize, max: u32 },
     #[error(
         "{} does not fit: {left_out} VIPs are left out, since the map holds {max} entries; start the agent with a \
          larger --max-vips",
         .first
     )]
-    NoRoom {
-        /// The first VIP that is left out.
-        first: IpAddr,
-        left_out: usize,
-        /// Number of entries that the map holds.
-        max: u32,
-    },
+    NoRoom { first: IpAddr, left_out: usize, max: u32 },
 }

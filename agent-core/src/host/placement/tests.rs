@@ -24,7 +24,6 @@ impl Host {
         host
     }
 
-    /// Adds an interface with its addresses, and with the routes that the kernel makes of them.
     fn add(&mut self, index: u32, name: &str, nets: &[&str]) {
         let addresses: Vec<IpNet> = nets.iter().map(|net| net.parse().expect("a subnet")).collect();
         let loopback = name == "lo";

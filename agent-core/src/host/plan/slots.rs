@@ -31,7 +31,6 @@ impl Slots {
         }
     }
 
-    /// Returns true if the set has a slot.
     pub fn contains(&self, slot: u32) -> bool {
         let (word, bit) = Self::place(slot);
         self.0.get(word).is_some_and(|word| word & bit != 0)

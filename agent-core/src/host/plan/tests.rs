@@ -30,7 +30,6 @@ fn yielded(mut observed: Observed, slot: u32, generation: u16) -> Observed {
     observed
 }
 
-/// Returns the only entry that a plan writes.
 fn only_put(actions: &[Action]) -> (VipEntry, Cause, bool) {
     match actions {
         [Action::PutEntry { entry, cause, reset_counters, .. }] => (*entry, *cause, *reset_counters),
@@ -40,120 +39,50 @@ fn only_put(actions: &[Action]) -> (VipEntry, Cause, bool) {
 
 #[test]
 fn a_new_entry_gets_a_slot_and_a_generation_of_its_own() {
+    use Cause::{Configured, Repaired};
     let at = key(1, 10);
     let guard = DesiredEntry::new(Role::Foreign, PEER);
-    let none = || observed([]);
+    let absent = || observed([]);
+    let beyond = observed([(at, entry(Role::Held, OWN, 8, 7))]);
     let table = [
-        ("absent, to be held", none(), HELD, entry(Role::Held, OWN, 0, 1), Cause::Configured),
-        ("absent, to be guarded", none(), guard, entry(Role::Foreign, PEER, 0, 1), Cause::Configured),
-        (
-            "absent, held elsewhere",
-            none(),
-            SHADOW,
-            entry(Role::Foreign, MacAddr::ZERO, 0, 1),
-            Cause::Configured,
-        ),
-        (
-            "a slot whose last user yielded",
-            yielded(none(), 0, 7),
-            HELD,
-            entry(Role::Held, OWN, 0, 8),
-            Cause::Configured,
-        ),
-        (
-            "the last generation there is",
-            yielded(none(), 0, u16::MAX),
-            HELD,
-            entry(Role::Held, OWN, 0, 1),
-            Cause::Configured,
-        ),
-        (
-            "a slot that does not exist",
-            observed([(at, entry(Role::Held, OWN, 8, 7))]),
-            HELD,
-            entry(Role::Held, OWN, 0, 1),
-            Cause::Repaired,
-        ),
+        ("absent, to be held", absent(), HELD, 1, Configured),
+        ("absent, to be guarded", absent(), guard, 1, Configured),
+        ("absent, held elsewhere", absent(), SHADOW, 1, Configured),
+        ("a slot whose last user yielded", yielded(absent(), 0, 7), HELD, 8, Configured),
+        ("the last generation there is", yielded(absent(), 0, u16::MAX), HELD, 1, Configured),
+        ("a slot that does not exist", beyond, HELD, 1, Repaired),
     ];
-    for (what, observed, wanted, expected, cause) in table {
-        assert_eq!(
-            only_put(&plan(&desired([(at, wanted)]), &observed, false)),
-            (expected, cause, true),
-            "{what}"
-        );
+    for (what, observed, wanted, generation, cause) in table {
+        let expected = entry(wanted.role, wanted.mac, 0, generation);
+        let actions = plan(&desired([(at, wanted)]), &observed, false);
+        assert_eq!(only_put(&actions), (expected, cause, true), "{what}");
     }
 }
 
 #[test]
 fn an_entry_that_is_there_keeps_its_slot_and_changes_for_one_reason() {
+    use Cause::{Configured, MacChanged, Yielded};
+    use Role::{Foreign, Handover, Held};
     let at = key(1, 10);
-    let guard = DesiredEntry::new(Role::Foreign, PEER);
-    let moved = DesiredEntry::new(Role::Held, NEW);
+    let guard = DesiredEntry::new(Foreign, PEER);
+    let moved = DesiredEntry::new(Held, NEW);
     let with = |role, mac| observed([(at, entry(role, mac, 3, 7))]);
+    let held = || with(Held, OWN);
+    let foreign = || with(Foreign, PEER);
     let table = [
-        (
-            "foreign, to be held",
-            with(Role::Foreign, PEER),
-            HELD,
-            entry(Role::Held, OWN, 3, 8),
-            Cause::Configured,
-        ),
-        (
-            "the next generation is a recorded yield's",
-            yielded(with(Role::Foreign, PEER), 3, 8),
-            HELD,
-            entry(Role::Held, OWN, 3, 9),
-            Cause::Configured,
-        ),
-        (
-            "a new MAC keeps the generation",
-            with(Role::Held, OWN),
-            moved,
-            entry(Role::Held, NEW, 3, 7),
-            Cause::MacChanged,
-        ),
-        (
-            "held, now elsewhere",
-            with(Role::Held, OWN),
-            SHADOW,
-            entry(Role::Foreign, MacAddr::ZERO, 3, 7),
-            Cause::Configured,
-        ),
-        (
-            "held, now guarded",
-            with(Role::Held, OWN),
-            guard,
-            entry(Role::Foreign, PEER, 3, 7),
-            Cause::Configured,
-        ),
-        (
-            "yielded by the program",
-            yielded(with(Role::Held, OWN), 3, 7),
-            HELD,
-            entry(Role::Foreign, PEER, 3, 7),
-            Cause::Yielded,
-        ),
-        (
-            "a yield of an earlier generation, and a new MAC",
-            yielded(with(Role::Held, OWN), 3, 6),
-            moved,
-            entry(Role::Held, NEW, 3, 7),
-            Cause::MacChanged,
-        ),
-        (
-            "handed over, to be held again",
-            with(Role::Handover, PEER),
-            HELD,
-            entry(Role::Held, OWN, 3, 8),
-            Cause::Configured,
-        ),
+        ("foreign, to be held", foreign(), HELD, HELD, 8, Configured),
+        ("the next generation is a recorded yield's", yielded(foreign(), 3, 8), HELD, HELD, 9, Configured),
+        ("a new MAC keeps the generation", held(), moved, moved, 7, MacChanged),
+        ("held, now elsewhere", held(), SHADOW, SHADOW, 7, Configured),
+        ("held, now guarded", held(), guard, guard, 7, Configured),
+        ("yielded by the program", yielded(held(), 3, 7), HELD, guard, 7, Yielded),
+        ("an earlier generation's yield, and a new MAC", yielded(held(), 3, 6), moved, moved, 7, MacChanged),
+        ("handed over, to be held again", with(Handover, PEER), HELD, HELD, 8, Configured),
     ];
-    for (what, observed, wanted, expected, cause) in table {
-        assert_eq!(
-            only_put(&plan(&desired([(at, wanted)]), &observed, false)),
-            (expected, cause, false),
-            "{what}"
-        );
+    for (what, observed, wanted, becomes, generation, cause) in table {
+        let expected = entry(becomes.role, becomes.mac, 3, generation);
+        let actions = plan(&desired([(at, wanted)]), &observed, false);
+        assert_eq!(only_put(&actions), (expected, cause, false), "{what}");
     }
 }
 

@@ -12,7 +12,6 @@ use crate::{
     },
 };
 
-/// A link of a stack: what it is, and the links below it by index.
 #[derive(Clone, Debug)]
 enum Link {
     Card { strips: bool },
@@ -54,7 +53,6 @@ fn key(ifindex: u32, outer: u16, inner: u16) -> VlanKey {
     VlanKey { ifindex, outer, inner }
 }
 
-/// Returns the ifindex, the tags and the mode of the point of a device.
 fn point(view: &NetView, device: u32, programs: &[(u32, Mode)]) -> Option<(VlanKey, Mode)> {
     let mode_of = |ifindex| programs.iter().find(|(index, _)| *index == ifindex).map(|(_, mode)| *mode);
     let point = view.point_of(&view.interfaces[&device], mode_of)?;

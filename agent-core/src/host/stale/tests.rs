@@ -9,7 +9,6 @@ fn failed(vips: &[(u8, Left)]) -> BTreeMap<IpAddr, Failure> {
     vips.iter().map(|(last, left)| (vip(*last), failure(*left))).collect()
 }
 
-/// Returns the effects of the failures of .10 to .13.
 fn left(stale: &Stale) -> [Option<Left>; 4] {
     [10, 11, 12, 13].map(|last| stale.left(vip(last)))
 }

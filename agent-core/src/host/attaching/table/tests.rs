@@ -20,7 +20,6 @@ struct World {
 }
 
 impl World {
-    /// Returns a host whose agent has attached nothing.
     fn new() -> Self {
         let vlan = |index, lower| Interface {
             kind: "vlan".to_owned(),
@@ -55,7 +54,6 @@ impl World {
         world
     }
 
-    /// Attaches a program that the kernel runs.
     fn run(&mut self, ifindex: u32, mode: Mode, on_ports: bool) {
         self.table.insert(ifindex, OwnProgram { mode, id: PROGRAM, on_ports });
         mode.note(self.at(ifindex), PROGRAM);
@@ -82,7 +80,6 @@ fn tagged(ifindex: u32, outer: u16) -> VlanKey {
     VlanKey { ifindex, outer, inner: 0 }
 }
 
-/// A description, a change of the host, and the expected result.
 type Row<T> = (&'static str, fn(&mut World), T);
 
 fn check<T: PartialEq + std::fmt::Debug>(world: &World, rows: &[Row<T>], of: impl Fn(&World) -> T) {
