@@ -27,21 +27,6 @@ impl Config {
     ///
     /// Fails if the text is empty, or is no YAML of this
     /// form. Otherwise fails with all faults of the values.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use vipward_core::config::{Config, ConfigError};
-    ///
-    /// let config = Config::parse("vips:\n  - address: 192.0.2.10\n", "vipward.yaml", "node-a")?;
-    /// assert_eq!(config.node, "node-a");
-    /// assert_eq!(config.vips[0].address.to_string(), "192.0.2.10");
-    ///
-    /// let wrong = "vips:\n  - address: 192.0.2\n";
-    /// let error = Config::parse(wrong, "vipward.yaml", "node-a").unwrap_err();
-    /// assert!(error.to_string().starts_with("vipward.yaml:2:"));
-    /// # Ok::<(), ConfigError>(())
-    /// ```
     pub fn parse(text: &str, source: &str, host: &str) -> Result<Self, ConfigError> {
         let raw = raw::read(text, source)?;
         let mut faults = Vec::new();

@@ -17,7 +17,6 @@ use crate::{
     segment::{announce, conflict, probing},
 };
 
-/// A validated configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Config {
     /// This node's name in logs.
@@ -38,10 +37,8 @@ pub struct Config {
     pub probe: probing::Settings,
     #[serde(serialize_with = "sections::conflicts")]
     pub conflicts: conflict::Settings,
-    /// The fate of a yielded VIP for which no peer answers.
     #[serde(rename = "yield")]
     pub yields: OnYield,
-    /// The fate of the VIPs when the agent ends.
     pub shutdown: Shutdown,
 }
 
@@ -101,7 +98,6 @@ pub enum Shutdown {
 }
 
 impl Config {
-    /// Returns the interfaces to attach to, and the peers.
     pub fn selection(&self) -> Selection<'_> {
         let named = self.vips.iter().filter_map(|vip| vip.interface.as_ref()?.literal()).collect();
         Selection { interfaces: &self.interfaces, named, peers: &self.peers }

@@ -16,7 +16,6 @@ use crate::base::{
 pub enum ConfigError {
     #[error("{file} is empty; the least is `vips: []`")]
     Empty { file: String },
-    /// The file is not YAML, or its YAML has another shape.
     #[error("{file}:{place}: {reason}")]
     Yaml {
         file: String,
@@ -74,27 +73,16 @@ pub struct Fault {
 pub enum FaultKind {
     #[error("`{0}` is no IP address; write it as 192.0.2.10 or 2001:db8::10")]
     Address(Excerpt),
-    /// Prefix length where there should be none.
     #[error("`{0}` has a prefix length; a VIP is one address: leave `/…` out")]
     Prefix(Excerpt),
-    /// An address that no host on a segment can have.
     #[error("{address} is {what}, which cannot be a VIP")]
     NeverAVip { address: IpAddr, what: NeverAVip },
     #[error("VIP {address} is listed twice; it stands in line {first} already: remove one of the two")]
-    Duplicate {
-        address: IpAddr,
-        /// The line of the first.
-        first: u32,
-    },
+    Duplicate { address: IpAddr, first: u32 },
     #[error("`{0}` is no MAC; write it as 02:00:00:00:00:01")]
     Mac(Excerpt),
     #[error("`{mac}` is {what}; give the MAC of one interface")]
-    NotAnInterfacesMac {
-        mac: Excerpt,
-        /// The kind of address.
-        what: &'static str,
-    },
-    /// Text that is no name of an interface, or no pattern over such names.
+    NotAnInterfacesMac { mac: Excerpt, what: &'static str },
     #[error(transparent)]
     Interface(#[from] PatternError),
     #[error("`vips` has no value; write `vips: []` for none")]
@@ -107,13 +95,11 @@ pub enum FaultKind {
     GuardedAndBound { address: IpAddr },
     #[error("VIP {address} has both `mac` and `force`; a guarded VIP is not taken: leave one out")]
     GuardedAndForced { address: IpAddr },
-    /// Text that is no time between two probes.
     #[error(
         "`{0}` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or rfc5227 for the \
          times of the RFC"
     )]
     ProbeInterval(Excerpt),
-    /// Time between two probes for a held VIP, out of range.
     #[error(
         "`probe.repeat: {}` is out of range; it must be between {} and {}, or 0s for no probes while a VIP is held",
         show(.value), show(.least), show(.most)
@@ -123,19 +109,16 @@ pub enum FaultKind {
     Duration { key: &'static str, value: Excerpt, reason: Excerpt },
     #[error("`{key}: {}` is out of range; it must be between {} and {}", show(.value), show(.least), show(.most))]
     DurationRange { key: &'static str, value: Duration, least: Duration, most: Duration },
-    /// Fence that would lapse between two heartbeats.
     #[error(
         "`fence.duration: {}` is too short for a heartbeat every {}: a fence shorter than the heartbeat lapses between \
          two of them; it must be longer than two heartbeats, {}",
         show(.duration), show(.heartbeat), show(&(*.heartbeat * 2))
     )]
     FenceShorterThanHeartbeat { duration: Duration, heartbeat: Duration },
-    /// A time to hold over of zero.
     #[error(
         "`fence.hold_for` is zero, so nothing would be held over; make it longer, or set `fence.policy` to stop"
     )]
     HoldForNothing,
-    /// Text that is none of the known words.
     #[error("`{value}` is not known for `{key}`; it is one of {known}")]
     Word { key: &'static str, value: Excerpt, known: &'static str },
     #[error("`{value}` is no number for `{key}`; it must be between {least} and {most}")]

@@ -6,7 +6,6 @@ use serde_saphyr::{DefaultMessageFormatter, Error, MessageFormatter as _, Spanne
 use super::{ConfigError, fault::Place};
 use crate::base::legible::Legible;
 
-/// A value and its place.
 pub(super) struct At<T> {
     pub(super) value: T,
     pub(super) place: Place,

@@ -34,7 +34,6 @@ impl Acceptance {
         Self { key, seen: BTreeMap::new() }
     }
 
-    /// Takes in a list of Leases that was read at `now`.
     pub fn see(&mut self, leases: Vec<LeaseRecord>, now: Monotonic) {
         let mut before = std::mem::take(&mut self.seen);
         for record in leases {
@@ -56,7 +55,6 @@ impl Acceptance {
         self.seen.values().filter(lacks).map(|seen| seen.record.node.clone()).collect()
     }
 
-    /// Returns the number of agents that take part.
     pub fn taking_part(&self) -> usize {
         let takes_part = |seen: &&Seen| seen.record.wire.is_some() && seen.record.live_session().is_some();
         self.seen.values().filter(takes_part).count()

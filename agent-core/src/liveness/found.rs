@@ -7,7 +7,6 @@ use crate::records::{KeyId, LeaseRecord, Mode, Offer, Wid};
 #[cfg(test)]
 mod tests;
 
-/// Way in which the others find that a node is dead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FoundBy {
     /// Enough of its witnesses find it silent on the wire.

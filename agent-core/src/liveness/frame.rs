@@ -43,12 +43,10 @@ impl Frame {
         Self { kind: Kind::Poll, holder, witness: Some(witness), stamp: number }
     }
 
-    /// Returns the answer to a poll with this number.
     pub(super) const fn silent(holder: Session, witness: Wid, number: u64) -> Self {
         Self { kind: Kind::Silent, holder, witness: Some(witness), stamp: number }
     }
 
-    /// Returns the frame that tells a node of the end of its session.
     pub const fn ended(holder: Session) -> Self {
         Self { kind: Kind::Ended, holder, witness: None, stamp: 0 }
     }
@@ -62,24 +60,20 @@ pub struct Received {
     pub frame: Frame,
 }
 
-/// An action of a [`Witness`](super::Witness) for the shell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
     Send {
         interface: Arc<str>,
         to: MacAddr,
-        /// The key of its tag.
         key: KeyId,
         frame: Frame,
     },
     /// Ask up to three neighbours other than the holder for a sign of life by ARP. When the
     /// first one answers, [`Witness::on_third_station`](super::Witness::on_third_station) is due.
     AskNeighbours {
-        /// The session of the holder.
         session: Session,
         interface: Arc<str>,
         holder: MacAddr,
     },
-    /// Tell the engine.
     Report(super::Finding),
 }

@@ -6,12 +6,10 @@ use vipward_common::{MacAddr, WireState};
 
 use crate::records::{KeyId, NodeName, Session, Wid};
 
-/// The task of a witness.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// The key of the frames. Without one no frame is sent.
     pub key: Option<KeyId>,
-    /// The nodes to ping.
     pub peers: Vec<Peer>,
     /// The witnesses of this node whose word counts. They ping it often.
     pub set: Vec<Wid>,
@@ -24,7 +22,6 @@ pub struct Plan {
 pub struct Peer {
     pub node: NodeName,
     pub session: Session,
-    /// Its number as a witness.
     pub wid: Wid,
     /// The ways to it: one for each segment that both are on.
     pub paths: Vec<Path>,
@@ -35,9 +32,7 @@ pub struct Peer {
 /// The way to a node over one segment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Path {
-    /// This node's interface.
     pub interface: Arc<str>,
-    /// The other node's MAC there.
     pub mac: MacAddr,
 }
 
@@ -153,7 +148,6 @@ pub struct Traffic {
     pub lost: u64,
 }
 
-/// Counts of a witness since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Pings sent, to all peers so far.

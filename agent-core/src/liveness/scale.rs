@@ -5,11 +5,8 @@ use std::time::Duration;
 /// The factor of all times: larger where hosts stall their virtual machines for longer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scale {
-    /// The times as they are.
     One,
-    /// Twice the times.
     Two,
-    /// Four times the times.
     Four,
 }
 

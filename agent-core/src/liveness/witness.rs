@@ -47,7 +47,6 @@ impl Watch {
     }
 }
 
-/// A question of another witness that has not been answered yet.
 #[derive(Debug)]
 struct Question {
     session: Session,
@@ -57,7 +56,6 @@ struct Question {
     from: MacAddr,
 }
 
-/// A node as a witness.
 #[derive(Debug)]
 pub struct Witness {
     scale: Scale,
@@ -68,7 +66,6 @@ pub struct Witness {
     contacts: Contacts,
     telling: Telling,
     questions: Vec<Question>,
-    /// The last word that was reported.
     told: Option<Word>,
     counts: Counts,
     /// True if [`Witness::on_time`] is due at once.
@@ -205,7 +202,6 @@ impl Witness {
         acts
     }
 
-    /// Takes in the program's records.
     fn look(&mut self, seen: &impl Seen, now: Boottime, acts: &mut Vec<Act>) {
         self.contacts.listen(self.scale, self.now, now);
         for (session, watch) in &mut self.peers {
@@ -224,7 +220,6 @@ impl Witness {
         acts.extend(self.contacts.news(self.scale, now).map(Act::Report));
     }
 
-    /// Sends the pings that are due.
     fn ping(&mut self, key: KeyId, now: Boottime, acts: &mut Vec<Act>) {
         for watch in self.peers.values_mut() {
             if watch.pings.is_due(watch.peer.watched.is_some(), self.scale, now) {
@@ -233,7 +228,6 @@ impl Witness {
         }
     }
 
-    /// Judges the silence of the holders, and asks the other witnesses.
     fn judge(&mut self, key: KeyId, now: Boottime, acts: &mut Vec<Act>) {
         for (session, watch) in &mut self.peers {
             let Some(watched) = &watch.peer.watched else {
@@ -268,7 +262,6 @@ impl Witness {
         }
     }
 
-    /// Answers the polls about holders that this node finds silent itself.
     fn answer(&mut self, key: KeyId, now: Boottime, acts: &mut Vec<Act>) {
         for Question { session, number, asker, interface, from } in self.questions.drain(..) {
             let Some(watch) = self.peers.get(&session) else { continue };
@@ -282,7 +275,6 @@ impl Witness {
         }
     }
 
-    /// Returns the time of the next [`Witness::on_time`].
     pub fn next_deadline(&self) -> Option<Boottime> {
         if self.is_due {
             return Some(self.now);
@@ -304,7 +296,6 @@ impl Witness {
         self.peers.iter().map(|(session, watch)| watch.pings.traffic(*session, now)).collect()
     }
 
-    /// Returns the counts since the start.
     pub fn counts(&self) -> Counts {
         self.counts
     }

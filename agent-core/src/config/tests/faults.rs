@@ -14,6 +14,13 @@ fn each_is_refused(table: &[(&str, &str)]) {
     }
 }
 
+/// Checks that each file of one line after `vips: []` is refused.
+fn each_line_is_refused(table: &[(&str, &str)]) {
+    for (line, expected) in table {
+        each_is_refused(&[(&format!("vips: []\n{line}\n"), expected)]);
+    }
+}
+
 #[test]
 fn a_file_without_content_is_refused() {
     for text in ["", "\n\n", "# vips: []\n", "---\n# nothing but a comment\n...\n"] {
@@ -62,63 +69,35 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
 
 #[test]
 fn a_bad_address_is_named_with_its_place_and_the_way_out() {
-    each_is_refused(&[
+    for (address, fault) in [
+        ("192.0.2.300", "`192.0.2.300` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        ("192.0.2.010", "`192.0.2.010` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        ("\"\"", "`` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        ("a/24", "`a/24` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        ("\"\\e[2J\"", "`\\u{1b}[2J` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        ("192.0.2.10/24", "`192.0.2.10/24` has a prefix length; a VIP is one address: leave `/…` out"),
         (
-            "vips: [{address: 192.0.2.300}]",
-            "1:18: `192.0.2.300` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
+            "\"2001:db8::10/64\"",
+            "`2001:db8::10/64` has a prefix length; a VIP is one address: leave `/…` out",
         ),
+        ("\"fe80::10%eth0\"", "`fe80::10%eth0` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
+        ("\"fe80::1\"", "fe80::1 is a link-local address, which cannot be a VIP"),
+        ("\"ff02::1\"", "ff02::1 is a multicast address, which cannot be a VIP"),
+        ("\"::1\"", "::1 is a loopback address, which cannot be a VIP"),
+        ("\"::\"", ":: is an address that means \"this host\", which cannot be a VIP"),
         (
-            "vips: [{address: 192.0.2.010}]",
-            "1:18: `192.0.2.010` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
+            "\"::ffff:192.0.2.10\"",
+            "::ffff:192.0.2.10 is an IPv4 address in the form of IPv6, which cannot be a VIP",
         ),
-        ("vips: [{address: \"\"}]", "1:18: `` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        ("vips: [{address: a/24}]", "1:18: `a/24` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        (
-            "vips: [{address: \"\\e[2J\"}]",
-            "1:18: `\\u{1b}[2J` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
-        ),
-        (
-            "vips: [{address: 192.0.2.10/24}]",
-            "1:18: `192.0.2.10/24` has a prefix length; a VIP is one address: leave `/…` out",
-        ),
-        (
-            "vips: [{address: \"2001:db8::10/64\"}]",
-            "1:18: `2001:db8::10/64` has a prefix length; a VIP is one address: leave `/…` out",
-        ),
-        (
-            "vips: [{address: \"fe80::10%eth0\"}]",
-            "1:18: `fe80::10%eth0` is no IP address; write it as 192.0.2.10 or 2001:db8::10",
-        ),
-        ("vips: [{address: \"fe80::1\"}]", "1:18: fe80::1 is a link-local address, which cannot be a VIP"),
-        ("vips: [{address: \"ff02::1\"}]", "1:18: ff02::1 is a multicast address, which cannot be a VIP"),
-        ("vips: [{address: \"::1\"}]", "1:18: ::1 is a loopback address, which cannot be a VIP"),
-        (
-            "vips: [{address: \"::\"}]",
-            "1:18: :: is an address that means \"this host\", which cannot be a VIP",
-        ),
-        (
-            "vips: [{address: \"::ffff:192.0.2.10\"}]",
-            "1:18: ::ffff:192.0.2.10 is an IPv4 address in the form of IPv6, which cannot be a VIP",
-        ),
-        (
-            "vips: [{address: 0.0.0.0}]",
-            "1:18: 0.0.0.0 is an address that means \"this host\", which cannot be a VIP",
-        ),
-        (
-            "vips: [{address: 255.255.255.255}]",
-            "1:18: 255.255.255.255 is a broadcast or reserved address, which cannot be a VIP",
-        ),
-        (
-            "vips: [{address: 240.0.0.1}]",
-            "1:18: 240.0.0.1 is a broadcast or reserved address, which cannot be a VIP",
-        ),
-        ("vips: [{address: 224.0.0.18}]", "1:18: 224.0.0.18 is a multicast address, which cannot be a VIP"),
-        ("vips: [{address: 127.0.0.1}]", "1:18: 127.0.0.1 is a loopback address, which cannot be a VIP"),
-        (
-            "vips: [{address: 169.254.1.1}]",
-            "1:18: 169.254.1.1 is a link-local address, which cannot be a VIP",
-        ),
-    ]);
+        ("0.0.0.0", "0.0.0.0 is an address that means \"this host\", which cannot be a VIP"),
+        ("255.255.255.255", "255.255.255.255 is a broadcast or reserved address, which cannot be a VIP"),
+        ("240.0.0.1", "240.0.0.1 is a broadcast or reserved address, which cannot be a VIP"),
+        ("224.0.0.18", "224.0.0.18 is a multicast address, which cannot be a VIP"),
+        ("127.0.0.1", "127.0.0.1 is a loopback address, which cannot be a VIP"),
+        ("169.254.1.1", "169.254.1.1 is a link-local address, which cannot be a VIP"),
+    ] {
+        each_is_refused(&[(&format!("vips: [{{address: {address}}}]"), &format!("1:18: {fault}"))]);
+    }
 }
 
 #[test]
@@ -170,24 +149,23 @@ fn a_bad_mac_is_named_with_its_place_and_the_way_out() {
             "1:35: `02:00:00:00:01` is no MAC; write it as 02:00:00:00:00:01",
         ),
         (
-            "vips: []\npeers: ['02:00:00:00:00:01:02']",
-            "2:9: `02:00:00:00:00:01:02` is no MAC; write it as 02:00:00:00:00:01",
-        ),
-        (
-            "vips: []\npeers: ['02:00:00:00:00:+1']",
-            "2:9: `02:00:00:00:00:+1` is no MAC; write it as 02:00:00:00:00:01",
-        ),
-        ("vips: []\npeers: [router]", "2:9: `router` is no MAC; write it as 02:00:00:00:00:01"),
-        (
             "vips: [{address: 192.0.2.10, mac: '00:00:00:00:00:00'}]",
             "1:35: `00:00:00:00:00:00` is zero; give the MAC of one interface",
         ),
+    ]);
+    each_line_is_refused(&[
         (
-            "vips: []\npeers: ['01:00:5e:00:00:12']",
+            "peers: ['02:00:00:00:00:01:02']",
+            "2:9: `02:00:00:00:00:01:02` is no MAC; write it as 02:00:00:00:00:01",
+        ),
+        ("peers: ['02:00:00:00:00:+1']", "2:9: `02:00:00:00:00:+1` is no MAC; write it as 02:00:00:00:00:01"),
+        ("peers: [router]", "2:9: `router` is no MAC; write it as 02:00:00:00:00:01"),
+        (
+            "peers: ['01:00:5e:00:00:12']",
             "2:9: `01:00:5e:00:00:12` is a multicast address; give the MAC of one interface",
         ),
         (
-            "vips: []\npeers: ['ff:ff:ff:ff:ff:ff']",
+            "peers: ['ff:ff:ff:ff:ff:ff']",
             "2:9: `ff:ff:ff:ff:ff:ff` is the broadcast address; give the MAC of one interface",
         ),
     ]);
@@ -253,50 +231,6 @@ fn a_bad_interface_is_named_with_its_place_and_the_way_out() {
 fn a_bad_word_or_number_is_named_with_the_good_ones() {
     each_is_refused(&[
         (
-            "vips: []\nattach: fast",
-            "2:9: `fast` is not known for `attach`; it is one of auto, native, tc, generic",
-        ),
-        ("vips: []\nyield: no", "2:8: `no` is not known for `yield`; it is one of ask, keep"),
-        ("vips: []\nshutdown: now", "2:11: `now` is not known for `shutdown`; it is one of keep, withdraw"),
-        (
-            "vips: []\nfence: {policy: go}",
-            "2:17: `go` is not known for `fence.policy`; it is one of stop, hold",
-        ),
-        (
-            "vips: []\nannounce: {rate: 1}",
-            "2:18: `1` is no number for `announce.rate`; it must be between 2 and 1000000",
-        ),
-        (
-            "vips: []\nannounce: {rate: many}",
-            "2:18: `many` is no number for `announce.rate`; it must be between 2 and 1000000",
-        ),
-        (
-            "vips: []\nprobe: {count: 21}\n",
-            "2:16: `21` is no number for `probe.count`; it must be between 0 and 20",
-        ),
-        (
-            "vips: []\nprobe: {interval: 9ms}\n",
-            "2:19: `9ms` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or \
-             rfc5227 for the times of the RFC",
-        ),
-        (
-            "vips: []\nprobe: {repeat: 500ms}\n",
-            "2:17: `probe.repeat: 500ms` is out of range; it must be between 1s and 30days, or 0s for no \
-             probes while a VIP is held",
-        ),
-        (
-            "vips: []\nprobe: {rate: 0}\n",
-            "2:15: `0` is no number for `probe.rate`; it must be between 1 and 1000000",
-        ),
-        (
-            "vips: []\nconflicts: {defend: sometimes}\n",
-            "2:21: `sometimes` is not known for `conflicts.defend`; it is one of match, always, once, never",
-        ),
-        (
-            "vips: []\nconflicts: {quiet: 10ms}\n",
-            "2:20: `conflicts.quiet: 10ms` is out of range; it must be between 1s and 30days",
-        ),
-        (
             "vips: [{address: 192.0.2.10, force: perhaps}]\n",
             "1:37: `perhaps` is not known for `force`; it is one of true, false",
         ),
@@ -304,17 +238,48 @@ fn a_bad_word_or_number_is_named_with_the_good_ones() {
             "vips: [{address: 192.0.2.10, force: true, mac: '02:00:00:00:00:01'}]\n",
             "1:37: VIP 192.0.2.10 has both `mac` and `force`; a guarded VIP is not taken: leave one out",
         ),
-        ("vips: []\nnode: ' '", "2:7: `node` is empty; leave it out to have the host name"),
+    ]);
+    each_line_is_refused(&[
+        ("attach: fast", "2:9: `fast` is not known for `attach`; it is one of auto, native, tc, generic"),
+        ("yield: no", "2:8: `no` is not known for `yield`; it is one of ask, keep"),
+        ("shutdown: now", "2:11: `now` is not known for `shutdown`; it is one of keep, withdraw"),
+        ("fence: {policy: go}", "2:17: `go` is not known for `fence.policy`; it is one of stop, hold"),
         (
-            "vips: []\nnode: \"a\\nb\"",
-            "2:7: `a\\nb` is no name for `node`: it has a control character; leave it out",
+            "announce: {rate: 1}",
+            "2:18: `1` is no number for `announce.rate`; it must be between 2 and 1000000",
         ),
+        (
+            "announce: {rate: many}",
+            "2:18: `many` is no number for `announce.rate`; it must be between 2 and 1000000",
+        ),
+        ("probe: {count: 21}", "2:16: `21` is no number for `probe.count`; it must be between 0 and 20"),
+        (
+            "probe: {interval: 9ms}",
+            "2:19: `9ms` is no `probe.interval`; write a duration between 10ms and 10s, as 200ms, or \
+             rfc5227 for the times of the RFC",
+        ),
+        (
+            "probe: {repeat: 500ms}",
+            "2:17: `probe.repeat: 500ms` is out of range; it must be between 1s and 30days, or 0s for no \
+             probes while a VIP is held",
+        ),
+        ("probe: {rate: 0}", "2:15: `0` is no number for `probe.rate`; it must be between 1 and 1000000"),
+        (
+            "conflicts: {defend: sometimes}",
+            "2:21: `sometimes` is not known for `conflicts.defend`; it is one of match, always, once, never",
+        ),
+        (
+            "conflicts: {quiet: 10ms}",
+            "2:20: `conflicts.quiet: 10ms` is out of range; it must be between 1s and 30days",
+        ),
+        ("node: ' '", "2:7: `node` is empty; leave it out to have the host name"),
+        ("node: \"a\\nb\"", "2:7: `a\\nb` is no name for `node`: it has a control character; leave it out"),
     ]);
 }
 
 #[test]
 fn a_bad_duration_is_named_with_what_would_be_a_good_one() {
-    let table = [
+    each_line_is_refused(&[
         (
             "fence: {duration: soon}",
             "2:19: `soon` is no duration for `fence.duration`: expected number at 0; write it as 3s, 500ms or 1h",
@@ -359,10 +324,7 @@ fn a_bad_duration_is_named_with_what_would_be_a_good_one() {
             "2:19: `fence.hold_for` is zero, so nothing would be held over; make it longer, or set \
              `fence.policy` to stop",
         ),
-    ];
-    for (rest, expected) in table {
-        each_is_refused(&[(&format!("vips: []\n{rest}\n"), expected)]);
-    }
+    ]);
 }
 
 #[test]

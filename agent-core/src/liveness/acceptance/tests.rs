@@ -2,15 +2,11 @@ use std::time::Duration;
 
 use super::Acceptance;
 use crate::{
-    base::time::Monotonic,
+    base::samples::at,
     records::{KeyId, LeaseRecord, Mode, NodeName, Offer, Session, Wid},
 };
 
 const LEASE: Duration = Duration::from_secs(4);
-
-fn at(millis: u64) -> Monotonic {
-    Monotonic::from_nanos(millis * 1_000_000)
-}
 
 fn lease(node: &str, version: &str, keys: Option<&[u8]>) -> LeaseRecord {
     LeaseRecord {

@@ -40,7 +40,6 @@ impl Contact {
     }
 }
 
-/// The contacts of all interfaces that have a peer.
 #[derive(Debug, Default)]
 pub(super) struct Contacts {
     interfaces: BTreeMap<Arc<str>, Contact>,
@@ -69,12 +68,10 @@ impl Contacts {
         }
     }
 
-    /// Forgets what was heard, and who has answered.
     pub(super) fn begin_anew(&mut self, now: Boottime) {
         self.interfaces.values_mut().for_each(|contact| *contact = Contact::new(now));
     }
 
-    /// Takes in the program's records of a peer over an interface.
     pub(super) fn see(&mut self, interface: &str, session: Session, answers: Sight, pings: Sight) {
         if let Some(contact) = self.interfaces.get_mut(interface) {
             contact.heard = contact.heard.max(answers.heard).max(pings.heard);
@@ -84,7 +81,6 @@ impl Contacts {
         }
     }
 
-    /// Takes in a frame of a peer.
     pub(super) fn hear(&mut self, interface: &str, now: Boottime) {
         if let Some(contact) = self.interfaces.get_mut(interface) {
             contact.heard = contact.heard.max(now);
@@ -103,7 +99,6 @@ impl Contacts {
         })
     }
 
-    /// Returns the times at which there may be news.
     pub(super) fn deadlines(&self, scale: Scale) -> impl Iterator<Item = Boottime> {
         let times = |contact: &Contact| {
             let answered = contact.answered.values().copied().max();

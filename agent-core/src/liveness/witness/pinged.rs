@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{base::time::Boottime, liveness::Scale};
 
-/// The pings over one interface.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
     heard: Boottime,
@@ -49,7 +48,6 @@ impl PingedBy {
         (is_known && self.reported.replace(lately) != Some(lately)).then_some(lately)
     }
 
-    /// Returns the time at which there may be news.
     pub(super) fn deadline(&self, scale: Scale) -> Boottime {
         if self.reported.is_none() { self.begun + scale.deaf() } else { self.until(scale) }
     }

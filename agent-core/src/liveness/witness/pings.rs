@@ -54,7 +54,6 @@ impl Pings {
         }
     }
 
-    /// Returns the time from which silence counts.
     fn counts_since(&self) -> Boottime {
         self.answered.unwrap_or_default().max(self.in_time_since)
     }

@@ -13,7 +13,6 @@ const OFTEN_FOR: Duration = Duration::from_secs(10);
 /// Time between two tellings after that.
 const RARELY: Duration = Duration::from_secs(1);
 
-/// A session that has ended.
 #[derive(Debug)]
 struct Told {
     paths: Vec<Path>,
@@ -21,14 +20,12 @@ struct Told {
     next: Boottime,
 }
 
-/// The sessions that have ended.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
     sessions: BTreeMap<Session, Told>,
 }
 
 impl Telling {
-    /// Takes in the sessions whose nodes are to be told.
     pub(super) fn set(&mut self, ended: Vec<Ended>, now: Boottime) {
         let mut before = std::mem::take(&mut self.sessions);
         for Ended { session, paths } in ended {

@@ -32,7 +32,6 @@ fn holder(node: u8, others: &[u8], quorum: usize) -> Peer {
     Peer { watched: Some(Watched { round: 1, others, place: 0, quorum }), ..contact(node) }
 }
 
-/// Returns a node that is only pinged for contact.
 fn contact(node: u8) -> Peer {
     Peer {
         node: char::from(node).to_string().as_str().into(),
@@ -56,7 +55,6 @@ fn name(mac: MacAddr) -> char {
     char::from(mac.0[5])
 }
 
-/// The program's tables.
 #[derive(Default)]
 struct Program {
     holders: BTreeMap<(Session, String), Sight>,
@@ -106,7 +104,6 @@ impl Lan {
         self.dead.push(path(node, "eth0"));
     }
 
-    /// Runs the witness at its deadlines until a time.
     fn run(&mut self, until: u64) -> Vec<String> {
         for turns in 0.. {
             assert!(turns < 100_000, "it wakes and wakes");
@@ -121,7 +118,6 @@ impl Lan {
         std::mem::take(&mut self.lines)
     }
 
-    /// Lets the witness sleep over its deadlines.
     fn stall(&mut self, until: u64) {
         self.wake(until);
     }
@@ -176,20 +172,17 @@ impl Lan {
         self.lines.push(line);
     }
 
-    /// Delivers a frame of a witness about a holder.
     fn deliver(&mut self, kind: Kind, from: u8, about: u8, stamp: u64) {
         let frame = Frame { kind, holder: session(about), witness: Some(wid(from)), stamp };
         let Path { interface, mac } = path(from, "eth0");
         self.witness.on_frame(Received { interface, from: mac, frame }, at(self.now));
     }
 
-    /// Answers the last poll.
     fn second(&mut self, from: u8, about: u8) {
         let number = *self.polled.last().expect("a poll");
         self.deliver(Kind::Silent, from, about, number);
     }
 
-    /// Lets the program hear a ping of a witness.
     fn pinged(&mut self, by: u8) {
         let heard = at(self.now);
         let sight = Sight { answered: Boottime::default(), heard };

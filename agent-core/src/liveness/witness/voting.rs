@@ -28,9 +28,7 @@ enum Stage {
 pub(super) enum Step {
     Poll(u64),
     AskNeighbours,
-    /// Ping once more.
     Ping,
-    /// Tell the engine that the holder is silent.
     Report,
 }
 
@@ -42,7 +40,6 @@ pub(super) struct Vote {
 }
 
 impl Vote {
-    /// Begins anew, since others count.
     pub(super) fn begin_anew(&mut self) {
         self.stage = Stage::Listening;
     }
@@ -69,7 +66,6 @@ impl Vote {
         std::mem::take(&mut self.is_reported).then_some(Finding::Answers { session })
     }
 
-    /// Takes the next step while this node finds the holder silent.
     pub(super) fn step(
         &mut self,
         watched: &Watched,
@@ -128,7 +124,6 @@ impl Vote {
         Step::Poll(number)
     }
 
-    /// Returns the time of the next step.
     pub(super) fn deadline(&self) -> Option<Boottime> {
         match self.stage {
             Stage::Polling { until, .. } | Stage::Looking { until } => Some(until),
