@@ -28,7 +28,6 @@ use self::{books::Book, known_pools::Pools, requests::Waiting};
 use super::{Pool, PoolFault};
 use crate::records::{PoolKind, Reservation, ServiceName};
 
-/// The Services' requests, the pools, and the reservations.
 #[derive(Debug, Default)]
 pub struct Allocator {
     pools: Pools,
@@ -39,18 +38,15 @@ pub struct Allocator {
     touched: BTreeSet<ServiceName>,
     freed: BTreeSet<IpAddr>,
     is_synced: bool,
-    /// The largest number of addresses of a namespace.
     most: Option<usize>,
     now: i64,
 }
 
 impl Allocator {
-    /// Starts without a pool. `most` is the largest number of addresses of a namespace.
     pub fn start(most: Option<usize>) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// Takes in an event. Returns the commands that follow.
     pub fn on_event(&mut self, event: Event, surroundings: &impl Surroundings) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {

@@ -15,7 +15,6 @@ mod tests;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct L2AdvertisementRecord {
     pub name: Arc<str>,
-    /// The names of `IPAddressPool` objects.
     pub pools: BTreeSet<Arc<str>>,
     /// Selectors for the labels of `IPAddressPool` objects.
     pub pool_selectors: Vec<Box<str>>,
@@ -29,18 +28,12 @@ pub struct L2AdvertisementRecord {
     pub interfaces: Vec<Box<str>>,
 }
 
-/// An `L2Advertisement` whose values were read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct L2Advertisement {
     pools: BTreeSet<Arc<str>>,
     pool_selectors: Vec<Selector>,
-    services: Vec<Selector>,
-    /// The nodes that may announce: one of the selectors matches. If empty: all nodes.
-    pub nodes: Vec<Selector>,
-    /// The nodes that come first.
-    pub preferred: Vec<Preference>,
-    /// The names of interfaces. If empty: all interfaces.
-    pub interfaces: Vec<Box<str>>,
+    /// Where it has the addresses announced.
+    pub allowance: Allowance,
     /// False if a selector could not be read: then it announces nothing, for it might do so from a
     /// node that is not to announce.
     is_usable: bool,
@@ -56,15 +49,11 @@ impl L2Advertisement {
         let (weights, texts): (Vec<_>, Vec<_>) = record.preferred.into_iter().unzip();
         let preferred = selectors("preferredNodeSelectors[#].preference", &texts, &mut faults);
         let preferred = weights.into_iter().zip(preferred);
-        let read = Self {
-            pools: record.pools,
-            pool_selectors,
-            services,
-            nodes,
-            preferred: preferred.map(|(weight, nodes)| Preference { weight, nodes }).collect(),
-            interfaces: record.interfaces,
-            is_usable: faults.is_empty(),
-        };
+        let interfaces = record.interfaces.iter().map(|name| InterfacePattern::exactly(name)).collect();
+        let preferred = preferred.map(|(weight, nodes)| Preference { weight, nodes }).collect();
+        let allowance = Allowance { nodes, interfaces, preferred, services };
+        let is_usable = faults.is_empty();
+        let read = Self { pools: record.pools, pool_selectors, allowance, is_usable };
         (read, faults)
     }
 
@@ -77,15 +66,5 @@ impl L2Advertisement {
         self.is_usable
             && kind == PoolKind::IpAddressPool
             && (is_any || self.pools.contains(name) || is_selected())
-    }
-
-    /// Returns where it has the addresses announced.
-    pub(super) fn allowance(&self) -> Allowance {
-        Allowance {
-            nodes: self.nodes.clone(),
-            interfaces: self.interfaces.iter().map(|name| InterfacePattern::exactly(name)).collect(),
-            preferred: self.preferred.clone(),
-            services: self.services.clone(),
-        }
     }
 }

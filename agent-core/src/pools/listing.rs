@@ -100,7 +100,6 @@ impl Surroundings for Nowhere {
     }
 }
 
-/// Returns the list of these pools and claims.
 pub fn list(pools: impl IntoIterator<Item = PoolRecord>, claims: &[ClaimRecord]) -> PoolList {
     let mut allocator = Allocator::default();
     let pools = pools.into_iter().map(|record| Event::Pool(Box::new(record)));

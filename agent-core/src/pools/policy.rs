@@ -16,10 +16,8 @@ mod tests;
 /// A change of a pool, or of where pools have their addresses announced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// A pool was listed or changed.
     Pool(Box<PoolRecord>),
     PoolGone(Arc<str>),
-    /// An `L2Advertisement` was listed or changed.
     Advertisement(Box<L2AdvertisementRecord>),
     AdvertisementGone(Arc<str>),
     /// True if the `L2Advertisement` objects are known: they were listed, and the API server has the
@@ -36,7 +34,6 @@ struct Known {
     policy: Option<Arc<PoolPolicy>>,
 }
 
-/// The `L2Advertisement` objects, as last read.
 #[derive(Debug, Default)]
 struct Advertised {
     all: BTreeMap<Arc<str>, L2Advertisement>,
@@ -59,7 +56,7 @@ impl Advertised {
         };
         let meant = self.all.iter().filter(|(_, advertisement)| advertisement.announces(record));
         let (names, allowances): (Vec<_>, _) =
-            meant.map(|(name, advertisement)| (Arc::clone(name), advertisement.allowance())).unzip();
+            meant.map(|(name, advertisement)| (Arc::clone(name), advertisement.allowance.clone())).unzip();
         is_limited.then(|| Arc::new(PoolPolicy { pool, advertisements: names.into(), allowances }))
     }
 }
@@ -114,7 +111,6 @@ impl Policies {
         self.advertise()
     }
 
-    /// Gives each pool the policy that follows from the advertisements.
     fn advertise(&mut self) -> Vec<RangeInclusive<IpAddr>> {
         let mut changed = Vec::new();
         for known in self.pools.values_mut() {

@@ -44,7 +44,6 @@ pub enum Choice {
 pub enum Sharing {
     /// None: each address has one Service.
     Never,
-    /// Services of one namespace.
     Namespace,
     /// Services of one namespace, and of others with the same key by consent.
     #[default]
@@ -95,7 +94,6 @@ pub struct PoolRecord {
     pub announce: AnnounceRecord,
 }
 
-/// A pool whose values were read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pool {
     pub record: PoolRecord,
@@ -294,7 +292,6 @@ fn sound(field: &str, texts: &[Box<str>], lenient: bool, faults: &mut Vec<PoolFa
     ranges
 }
 
-/// Returns the ranges without those that have an address of an earlier one.
 fn apart(ranges: Vec<AddressRange>, faults: &mut Vec<PoolFault>) -> Vec<AddressRange> {
     let mut apart: Vec<AddressRange> = Vec::new();
     for range in ranges {

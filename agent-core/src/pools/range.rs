@@ -39,21 +39,18 @@ fn looked() {
     LOOKS.set(LOOKS.get() + 1);
 }
 
-/// Reason why a text is no range.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RangeError {
     #[error(
         "{text:?} is no address, network or range; write 192.0.2.10, 192.0.2.0/28 or 192.0.2.10-192.0.2.20"
     )]
     Unreadable { text: Excerpt },
-    /// A network with bits behind its prefix.
     #[error("{text:?} is an address in {net}; write {net} for the whole network, or the address alone")]
     HostBits { text: Excerpt, net: IpNet },
     #[error("{text:?} begins with an address of one family and ends with one of the other; write two ranges")]
     TwoFamilies { text: Excerpt },
     #[error("{text:?} ends before it begins; swap its two addresses")]
     Backwards { text: Excerpt },
-    /// An end that can never be a VIP.
     #[error("{text:?} has {address}, {why}; choose addresses from the segment's subnet")]
     NeverAVip { text: Excerpt, address: IpAddr, why: NeverAVip },
 }
@@ -68,7 +65,6 @@ impl AddressRange {
         (self.first..=self.last).contains(&address) && Family::of(address) == self.family()
     }
 
-    /// Returns true if both ranges have an address.
     pub fn overlaps(&self, other: &Self) -> bool {
         looked();
         self.family() == other.family() && self.first <= other.last && other.first <= self.last

@@ -11,7 +11,10 @@ use std::{
 use super::{
     Allocator, Command, Event, Expected, Given, PoolRecord, Request, ReservationWrite, Surroundings,
 };
-use crate::records::{Reservation, ServiceName};
+use crate::{
+    base::samples::ip,
+    records::{Reservation, ServiceName},
+};
 
 /// Addresses that something else needs, and addresses that other Services want.
 #[derive(Default)]
@@ -34,7 +37,6 @@ impl Surroundings for Around {
 #[derive(Default)]
 struct Store {
     objects: BTreeMap<IpAddr, Option<Reservation>>,
-    /// The addresses that an admin wants released.
     wishes: BTreeSet<IpAddr>,
 }
 
@@ -112,7 +114,6 @@ impl World {
         self.has(name)
     }
 
-    /// Has an address released, as an admin would.
     fn release(&mut self, vip: IpAddr) {
         self.store.wishes.insert(vip);
         self.tell(self.store.event(vip));
@@ -140,8 +141,4 @@ pub(super) fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
         addresses: addresses.iter().map(|text| (*text).into()).collect(),
         ..PoolRecord::default()
     }
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
 }

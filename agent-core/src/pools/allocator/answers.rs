@@ -28,13 +28,11 @@ pub enum Lack {
         Shown(pool)
     )]
     NotServed { pool: Arc<str> },
-    /// An address of a pool that is not for the Service.
     #[error(
         "{vip} belongs to {}, which is not for this Service; choose another address, or have the pool serve it",
         Shown(pool)
     )]
     NotServedAddress { vip: IpAddr, pool: Arc<str> },
-    /// No pool that serves the Service has addresses of the family.
     #[error(
         "no pool gives this Service an {} address: none with autoAssign serves its namespace and labels \
          and has that family; create one, or name a pool in the annotation vipward.io/pool", family.name()
@@ -56,19 +54,16 @@ pub enum Lack {
         /// True if the Service is gone.
         is_kept: bool,
     },
-    /// An address that an admin wants released, and that the Service asks for by name.
     #[error(
         "it keeps {vip}, which an admin wants released, since it asks for that address by name; have it \
          ask for another one, or take the wish back (annotation vipward.io/release of the VirtualIP)"
     )]
     AskedByName { vip: IpAddr },
-    /// More addresses than a namespace may have.
     #[error(
         "its namespace has {limit} addresses, and may have no more (--max-vips-per-namespace); remove one, \
          or have an admin raise the limit"
     )]
     TooMany { limit: usize },
-    /// An address that stays although the pool has changed.
     #[error(
         "it keeps {vip}, which {} would not give it any more; to get another one: vipward release {vip}",
         Shown(pool)

@@ -202,7 +202,6 @@ impl Allocator {
         self.pools.is_of(vip, request.pool.as_deref()) || came_from == request.pool.as_ref()
     }
 
-    /// Ends the time for which an address was kept.
     fn claim_back(&mut self, vip: IpAddr, service: &ServiceName, commands: &mut Vec<Command>) {
         let Some(reservation) = self.book.reservation(vip) else { return };
         if reservation.kept.is_some() && reservation.service == *service {

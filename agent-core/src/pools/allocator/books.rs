@@ -125,7 +125,6 @@ impl Book {
         std::mem::take(&mut self.set_aside).into_keys().collect()
     }
 
-    /// Notes that a command was carried out. Returns its Service.
     pub(super) fn answered(&mut self, vip: IpAddr) -> Option<ServiceName> {
         let Asked { service, .. } = self.asked.remove(&vip)?;
         self.asking.remove(&(service.clone(), vip));
@@ -139,19 +138,16 @@ impl Book {
         Some(asked.service.clone())
     }
 
-    /// Returns true if an address is being reserved for the Service, and the write has not failed.
     pub(super) fn is_reserving_for(&self, service: &ServiceName) -> bool {
         let is_under_way =
             |vip| self.asked.get(&vip).is_some_and(|asked| !asked.frees() && !asked.has_failed);
         self.asked_for(service).any(is_under_way)
     }
 
-    /// Returns true if a command about the Service is under way.
     pub(super) fn is_asking(&self, service: &ServiceName) -> bool {
         self.asked_for(service).next().is_some()
     }
 
-    /// Returns true if a command about the Service and an address of the family is under way.
     pub(super) fn is_asking_for(&self, service: &ServiceName, family: Family) -> bool {
         self.asked_for(service).any(|vip| Family::of(vip) == family)
     }
@@ -160,7 +156,6 @@ impl Book {
         vips_of(&self.asking, service)
     }
 
-    /// Returns true if the address is being reserved for the Service.
     pub(super) fn is_asked_by(&self, vip: IpAddr, service: &ServiceName) -> bool {
         self.asked.get(&vip).is_some_and(|asked| !asked.frees() && asked.service == *service)
     }
@@ -202,7 +197,6 @@ impl Book {
         }
     }
 
-    /// Returns true if an admin wants the address's reservation given up.
     pub(super) fn is_to_be_released(&self, vip: IpAddr) -> bool {
         self.entries.get(&vip).is_some_and(|entry| entry.release)
     }
@@ -278,7 +272,6 @@ fn vips_of(all: &ByService, service: &ServiceName) -> impl Iterator<Item = IpAdd
     vips_from(all, service.clone(), move |other| other == service)
 }
 
-/// Returns the addresses of all Services of a namespace.
 fn vips_in(all: &ByService, namespace: &Arc<str>) -> impl Iterator<Item = IpAddr> {
     let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
     vips_from(all, first, move |service| service.namespace == *namespace)

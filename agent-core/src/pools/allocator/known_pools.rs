@@ -154,7 +154,6 @@ impl Pools {
         self.known.is_empty()
     }
 
-    /// Returns a pool that gives out addresses.
     pub(super) fn usable(&self, name: &str) -> Option<&Pool> {
         self.get(name).filter(|_| !self.overlaps.contains_key(name))
     }

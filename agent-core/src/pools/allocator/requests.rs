@@ -37,7 +37,6 @@ impl Request {
     }
 }
 
-/// The Services that wait for an address.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     by_family: BTreeSet<(Family, ServiceName)>,

@@ -15,10 +15,8 @@ pub trait Surroundings {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A pool was listed or changed.
     Pool(Box<PoolRecord>),
     PoolGone(Arc<str>),
-    /// A Namespace was listed or changed.
     Namespace {
         name: Arc<str>,
         labels: BTreeMap<String, String>,
@@ -28,7 +26,6 @@ pub enum Event {
     Request(ServiceName, Box<Request>),
     /// A Service asks for none any more, or is gone.
     Withdrawn(ServiceName),
-    /// The `VirtualIP` of an address was listed or changed.
     Object {
         vip: IpAddr,
         reservation: Option<Reservation>,
@@ -37,7 +34,6 @@ pub enum Event {
         /// The Services that its claim names.
         services: Vec<ServiceName>,
     },
-    /// The `VirtualIP` of an address is gone.
     ObjectGone(IpAddr),
     /// A Service may have the address now, and none might before.
     Permitted(IpAddr),

@@ -1,8 +1,8 @@
 use super::*;
+use crate::base::samples;
 
 fn pool(kind: PoolKind, name: &str, labels: &[(&str, &str)]) -> PoolRecord {
-    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    PoolRecord { name: kind.key(name), labels, ..PoolRecord::default() }
+    PoolRecord { name: kind.key(name), labels: samples::labels(labels), ..PoolRecord::default() }
 }
 
 #[test]

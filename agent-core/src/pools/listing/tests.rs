@@ -6,7 +6,6 @@ fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
     PoolRecord { name: name.into(), auto_assign: true, addresses, ..PoolRecord::default() }
 }
 
-/// Returns the claim of an address that is reserved for a Service of the namespace `a`.
 fn claim(vip: &str, name: &str, from: Option<&str>) -> ClaimRecord {
     let service = ServiceName { namespace: "a".into(), name: name.into() };
     ClaimRecord {
@@ -23,7 +22,6 @@ fn claim(vip: &str, name: &str, from: Option<&str>) -> ClaimRecord {
     }
 }
 
-/// Returns the claim of an address that is kept until a time, or for ever.
 fn kept(vip: &str, name: &str, until: Option<i64>) -> ClaimRecord {
     let mut claim = claim(vip, name, Some("lan"));
     claim.reservation.as_mut().expect("it is reserved").kept = Some(until);

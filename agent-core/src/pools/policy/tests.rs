@@ -4,19 +4,11 @@ use super::{
     super::{AnnounceRecord, Pool, tests::pool},
     *,
 };
-use crate::records::Preference;
+use crate::{
+    base::samples::{ip, labels},
+    records::Preference,
+};
 
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-type NodeLabels = BTreeMap<String, String>;
-
-fn labels(pairs: &[(&str, &str)]) -> NodeLabels {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
-
-/// Returns a pool with a selector of nodes and a list of interfaces.
 fn announced(name: &str, created: i64, addresses: &[&str], nodes: &str, interfaces: &[&str]) -> PoolRecord {
     let announce = AnnounceRecord {
         nodes: (!nodes.is_empty()).then(|| nodes.into()),
@@ -215,7 +207,7 @@ fn a_value_that_cannot_be_read_leaves_the_last_one_in_effect() {
         let [fault] = &faults[..] else { panic!("one fault: {faults:?}") };
         assert!(fault.to_string().starts_with(words), "{fault}");
         assert!(
-            pool.serves(&super::super::tests::service("web"), &ServiceLabels::default(), &NodeLabels::new()),
+            pool.serves(&super::super::tests::service("web"), &ServiceLabels::default(), &BTreeMap::new()),
             "{words}"
         );
         assert_eq!(policies.put(&record), [], "{words}: nothing changes");

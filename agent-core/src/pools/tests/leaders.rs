@@ -4,18 +4,12 @@ use proptest::prelude::*;
 
 use super::{super::*, *};
 
-/// A step of a schedule.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A Service asks (true) or is deleted.
     Service(u8, bool),
-    /// A leader reads its next event.
     Read(usize),
-    /// A leader's next command reaches the API server.
     Write(usize),
-    /// An admin has the address with this last number released.
     Release(u8),
-    /// A leader crashes, and another one starts in its place.
     Crash(usize),
 }
 
@@ -127,7 +121,6 @@ impl Cluster {
         }
     }
 
-    /// Has everything read and written.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             if self.leaders.iter().all(|leader| leader.unread.is_empty() && leader.unsent.is_empty()) {
