@@ -19,7 +19,6 @@ enum List {
     Ended,
 }
 
-/// A slice's namespace and name.
 type SliceKey = (Arc<str>, Arc<str>);
 
 /// A slice in the index. Most Services have one slice with few nodes,
@@ -57,7 +56,6 @@ impl Endpoints {
         std::mem::replace(&mut self.list, List::Ended) != List::Ended
     }
 
-    /// Adds or replaces a slice. Returns the Services that this affects.
     pub(super) fn put(&mut self, record: EndpointsRecord) -> Vec<ServiceName> {
         let EndpointsRecord { slice: name, service, ready, serving_terminating, ready_elsewhere, is_ipv6 } =
             record;
@@ -92,7 +90,6 @@ impl Endpoints {
         shared.collect()
     }
 
-    /// Removes a slice. Returns the Services that this affects.
     pub(super) fn remove(&mut self, namespace: Arc<str>, slice: Arc<str>) -> Vec<ServiceName> {
         let key = (namespace, slice);
         let Some(service) = self.owners.remove(&key) else { return Vec::new() };

@@ -38,7 +38,6 @@ use crate::{
     records::{Demand, ServiceName},
 };
 
-/// A Service in the index, with its effects.
 #[derive(Debug)]
 pub(super) struct ServiceEntry {
     record: Box<ServiceRecord>,
@@ -46,7 +45,6 @@ pub(super) struct ServiceEntry {
     selection: Selection,
     wanted: Vec<Wanted>,
     given: Given,
-    /// The addresses of `wanted` that belong in its status.
     for_status: Vec<IpAddr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
@@ -54,7 +52,6 @@ pub(super) struct ServiceEntry {
     was_ours: bool,
 }
 
-/// An address that a Service wants.
 #[derive(Debug, Default)]
 pub(super) struct Vip {
     /// The Services, sorted. They are in a list, because most addresses have one Service.
@@ -73,14 +70,12 @@ pub(super) struct Vip {
     problems: Vec<(ServiceName, Problem)>,
 }
 
-/// A Service or a VIP that is to be evaluated.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Subject {
     Service(ServiceName),
     Vip(IpAddr),
 }
 
-/// Services and VIPs that an event has touched.
 #[derive(Debug, Default)]
 struct Touched {
     services: BTreeSet<ServiceName>,
@@ -106,7 +101,6 @@ pub struct Index {
     /// The VIPs by address, boxed for the same reason.
     pub(super) vips: BTreeMap<IpAddr, Box<Vip>>,
     endpoints: Endpoints,
-    /// Namespaces with the configured labels.
     namespaces: BTreeSet<Arc<str>>,
     consents: Consents,
     quotas: Quotas,
@@ -119,7 +113,6 @@ pub struct Index {
     /// VIPs that the process before this one held (true) or guarded.
     found: BTreeMap<IpAddr, bool>,
     touched: Touched,
-    /// Services whose status has lately changed hands.
     turns: BTreeMap<ServiceName, Turns>,
     /// Services that were served and now have another type, with their uids.
     pub(super) let_go: BTreeMap<ServiceName, Arc<str>>,
@@ -128,7 +121,6 @@ pub struct Index {
 }
 
 impl Index {
-    /// Starts without a Service.
     pub(crate) fn start(settings: Settings, role: Role) -> Self {
         Self {
             settings,
@@ -161,7 +153,6 @@ impl Index {
         self.role.has_controller()
     }
 
-    /// Returns the uid of a Service. Events about the Service refer to it.
     pub fn uid(&self, service: &ServiceName) -> Option<&Arc<str>> {
         self.entries.get(service).map(|entry| &entry.record.uid)
     }
@@ -172,7 +163,6 @@ impl Index {
         self.entries.get(service).is_some_and(|entry| entry.record.status_from_metallb)
     }
 
-    /// Returns the number of Services that the pools do not give what they ask for.
     pub fn lacking(&self) -> usize {
         let lacking = self.entries.values().filter(|it| it.selection.is_ok() && !it.given.lacks.is_empty());
         lacking.count()
@@ -235,7 +225,6 @@ impl Index {
         self.touched.vips.extend(known.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
     }
 
-    /// Touches the wanted addresses in these networks.
     fn touch_wanted(&mut self, nets: &BTreeSet<IpNet>) {
         for net in nets {
             let inside = self.vips.range(net.network()..=net.broadcast());

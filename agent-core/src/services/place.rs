@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// A field or annotation of a Service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
     Status,

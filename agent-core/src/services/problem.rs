@@ -11,7 +11,6 @@ use crate::{
     records::{NodeName, SelectorError, ServiceName},
 };
 
-/// Largest number of addresses that a message lists.
 const MOST_LISTED: usize = 16;
 
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -20,10 +19,8 @@ pub enum Problem {
         "{place} is {value:?}: {why}. Until it is put right, what was last read there, if anything, stays in effect"
     )]
     Malformed { place: Place, value: Excerpt, why: Malformed },
-    /// An address that may not be taken.
     #[error("{address} ({place}) is not announced: {why}")]
     Refused { address: IpAddr, place: Place, why: Refusal },
-    /// Another controller wrote the status. It names other addresses than the Service asks for.
     #[error(
         "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. \
          {way_out}. Where the other one only assigns addresses, make both name the same",
@@ -33,26 +30,16 @@ pub enum Problem {
         manager: Option<Arc<str>>,
         /// Its addresses. Empty if none of them is a VIP.
         status: Vec<IpAddr>,
-        /// The place of other addresses.
         place: Place,
-        /// The other addresses.
         wanted: Vec<IpAddr>,
         way_out: WayOut,
     },
-    /// Another controller wrote the same addresses into the status as Vipward.
     #[error(
         "{} has written {} into the status, and so has Vipward: both may answer for the same address. \
          {way_out}. Where the other one only assigns addresses, leave them to it: remove {place}",
         writer(.manager.as_deref()), join(.status)
     )]
-    SharedStatus {
-        manager: Option<Arc<str>>,
-        status: Vec<IpAddr>,
-        /// The place from which Vipward has them.
-        place: Place,
-        way_out: WayOut,
-    },
-    /// Several controllers write the status in turns.
+    SharedStatus { manager: Option<Arc<str>>, status: Vec<IpAddr>, place: Place, way_out: WayOut },
     #[error(
         "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces what \
          stands there, and writes nothing into it until it has been left alone for 5 minutes. {way_out}",
@@ -63,7 +50,6 @@ pub enum Problem {
         managers: Vec<Arc<str>>,
         way_out: WayOut,
     },
-    /// An annotation hands the Service to another controller.
     #[error(
         "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both \
          may answer for the same address. {way_out}. If only one of them is to have it as it is, remove \
@@ -71,123 +57,71 @@ pub enum Problem {
         .controller.annotation(), .controller.name()
     )]
     OtherController { controller: OtherController, way_out: WayOut },
-    /// A served Service changed to another class.
     #[error(
         "Vipward does not announce it any more: {}; whichever controller serves it now is to announce it. \
          To have it back, give it spec.loadBalancerClass {ours:?} (only as it is created, or becomes one \
          of type LoadBalancer)",
         taken(.class.as_deref(), .ours)
     )]
-    HandedOver {
-        /// Its class now.
-        class: Option<Arc<str>>,
-        /// The served class of Vipward.
-        ours: Arc<str>,
-    },
-    /// A VIP that is held, or forced, although something else needs its address.
+    HandedOver { class: Option<Arc<str>>, ours: Arc<str> },
     #[error("VIP {vip} stays announced and is defended, but {}", .why.conflict())]
-    Disputed {
-        vip: IpAddr,
-        /// The other need.
-        why: Refusal,
-    },
-    /// A VIP that a status does not name, since no admin vouches for its address.
+    Disputed { vip: IpAddr, why: Refusal },
     #[error(
         "{vip} is announced, but Vipward does not write it into the status: no Node has an address \
          (status.addresses) in its subnet, and no VIPPool has it. Make a VIPPool with it (autoAssign: false will do)"
     )]
     Unconfirmed { vip: IpAddr },
-    /// An annotation that has no effect on a Service.
     #[error(
         "annotation vipward.io/force has no effect on a Service, because it takes addresses from other hosts. An admin \
          sets it on the VirtualIP: kubectl annotate virtualip NAME vipward.io/force=true"
     )]
     ForceElsewhere,
-    /// Addresses in a field that Kubernetes is about to drop.
     #[error(
         "spec.externalIPs is deprecated since Kubernetes 1.36, and off by default from 1.40 on. Name the \
          addresses in the annotation vipward.io/addresses instead, or have a VIPPool give this Service \
          some"
     )]
     ExternalIps,
-    /// Something that the pools do not give it.
     #[error(transparent)]
     Lacking(Lack),
-    /// A reservation that the API server refuses.
     #[error(
         "{vip} is not reserved for it, since the API server refuses the VirtualIP: {why}. Have it take \
          that object (the rights of the service account vipward-controller, admission policies, quotas); \
          it is tried again meanwhile. Or name another address in the annotation vipward.io/addresses"
     )]
-    NotReserved {
-        vip: IpAddr,
-        /// The API server's reason.
-        why: Arc<str>,
-    },
-    /// More addresses than a Service may have.
+    NotReserved { vip: IpAddr, why: Arc<str> },
     #[error(
         "it asks for {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
          announced; give the others to further Services"
     )]
     TooManyAddresses { asked: usize, limit: usize },
-    /// More VIPs than a namespace may have.
     #[error(
         "{vip} ({place}) is not announced: its namespace has {limit} VIPs, and may have no more \
          (--max-vips-per-namespace); remove one, or have an admin raise the limit"
     )]
     TooManyVips { vip: IpAddr, place: Place, limit: usize },
-    /// A VIP that belongs to a Service of another namespace.
     #[error(
         "{vip} ({place}) is not announced for this Service: it belongs to Service {with}. Choose another \
          address; or, to share it, give both Services the same annotation vipward.io/share, and have the \
          Namespace {} list {own} in its annotation vipward.io/share-with", .with.namespace
     )]
-    Unshared {
-        vip: IpAddr,
-        place: Place,
-        /// The VIP's owner.
-        with: ServiceName,
-        /// This Service's namespace.
-        own: Arc<str>,
-    },
-    /// Two Services have the same port of one VIP.
+    Unshared { vip: IpAddr, place: Place, with: ServiceName, own: Arc<str> },
     #[error(
         "{vip} ({place}) is not announced for this Service: its port {port} is that of Service {with}, \
          which has the VIP longer; change the port, or give one of them another address"
     )]
-    Clash {
-        vip: IpAddr,
-        place: Place,
-        port: Port,
-        /// The Service that has the port.
-        with: ServiceName,
-    },
-    /// A VIP may be where a Service on it has no endpoint.
+    Clash { vip: IpAddr, place: Place, port: Port, with: ServiceName },
     #[error(
         "VIP {vip} may be on nodes without an endpoint of this Service, which then gets no traffic \
          (externalTrafficPolicy Local): Service {with}, which has the VIP longer, decides about the nodes; \
          run the Pods of both on the same nodes, or give one of them another address"
     )]
-    Partial {
-        vip: IpAddr,
-        /// The Service that decides.
-        with: ServiceName,
-    },
-    /// Services on one VIP differ in an annotation.
+    Partial { vip: IpAddr, with: ServiceName },
     #[error(
         "{place} is {value:?} for VIP {vip}, and has no effect: Service {with}, which has the VIP longer, \
          decides, and has {}; make them the same, or give one of them another address", used_text(.used.as_ref())
     )]
-    Disagrees {
-        vip: IpAddr,
-        /// The annotation.
-        place: Place,
-        /// Its value here.
-        value: Excerpt,
-        with: ServiceName,
-        /// Its value there.
-        used: Option<Excerpt>,
-    },
+    Disagrees { vip: IpAddr, place: Place, value: Excerpt, with: ServiceName, used: Option<Excerpt> },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -200,12 +134,10 @@ pub enum SeenBy<'a> {
 }
 
 impl Problem {
-    /// Returns true if several controllers write the status in turns.
     pub(super) fn is_contest(&self) -> bool {
         matches!(self, Self::Contested { .. })
     }
 
-    /// Returns true if another controller wrote into the status.
     pub(super) fn is_of_status(&self) -> bool {
         matches!(self, Self::OtherManager { .. } | Self::SharedStatus { .. })
     }
@@ -246,10 +178,8 @@ impl Problem {
     }
 }
 
-/// Remedy for a Service that two controllers serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WayOut {
-    /// The served class.
     pub ours: Arc<str>,
     /// True if the Service is of that class.
     pub is_set: bool,
@@ -291,12 +221,10 @@ impl fmt::Display for WayOut {
     }
 }
 
-/// The fault of a value that cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Malformed {
     #[error("{part:?} is no IP address; write addresses as 192.0.2.10, with commas between them")]
     Address { part: Excerpt },
-    /// Prefix length where there should be none.
     #[error("{part:?} has a prefix length; a VIP is one address: leave `/…` out")]
     Prefix { part: Excerpt },
     #[error(transparent)]
@@ -305,7 +233,6 @@ pub enum Malformed {
     Pattern(PatternError),
     #[error("it has {bytes} bytes; write at most 4096")]
     TooLong { bytes: usize },
-    /// Text that is neither true nor false.
     #[error("it must be \"true\" or \"false\"")]
     Flag,
 }

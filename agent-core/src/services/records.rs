@@ -14,7 +14,6 @@ use crate::{
 /// The field manager of this agent's writes into Services.
 pub const FIELD_MANAGER: &str = "vipward";
 
-/// A Service of any type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the API's that is so or not")]
 pub struct ServiceRecord {
@@ -28,19 +27,13 @@ pub struct ServiceRecord {
     /// Its labels. They may be left empty unless
     /// [`Settings::service_selector`](super::Settings::service_selector) is set.
     pub labels: ServiceLabels,
-    /// True if `spec.type` is `LoadBalancer`.
     pub load_balancer: bool,
-    /// `spec.clusterIPs`.
     pub cluster_ips: Vec<IpAddr>,
-    /// `spec.loadBalancerClass`.
     pub class: Option<Arc<str>>,
-    /// Its annotations that Vipward knows.
     pub annotations: Annotations,
-    /// `spec.ipFamilies`.
     pub families: Vec<Family>,
     /// True if `spec.ipFamilyPolicy` is `RequireDualStack`.
     pub needs_all_families: bool,
-    /// `spec.loadBalancerIP`.
     pub load_balancer_ip: Option<Box<str>>,
     /// `spec.externalIPs`. They may be left empty unless
     /// [`Settings::external_ips`](super::Settings::external_ips) is set.
@@ -58,7 +51,6 @@ pub struct ServiceRecord {
     pub other_controller: Option<OtherController>,
     /// True if `spec.externalTrafficPolicy` is `Local`.
     pub local: bool,
-    /// `spec.ports`.
     pub ports: Vec<Port>,
     pub deleting: bool,
 }
@@ -91,17 +83,14 @@ impl ServiceRecord {
         }
     }
 
-    /// Returns true if the Service's endpoints decide where its VIPs may be.
     pub(super) fn needs_endpoints(&self, withdraw_without_endpoints: bool) -> bool {
         self.load_balancer && !self.deleting && (self.local || withdraw_without_endpoints)
     }
 
-    /// Returns true if its status names the address.
     pub fn has_in_status(&self, vip: IpAddr) -> bool {
         self.ingress.iter().any(|ingress| ingress.ip == Some(vip))
     }
 
-    /// Returns the author of the addresses in its status.
     pub fn status_owner(&self) -> StatusOwner<'_> {
         if self.ingress.is_empty() {
             return StatusOwner::Nobody;
@@ -114,10 +103,8 @@ impl ServiceRecord {
     }
 }
 
-/// Author of the addresses in a Service's status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatusOwner<'a> {
-    /// The status has no addresses.
     Nobody,
     /// A Vipward agent or controller wrote them, or `MetalLB`'s controller, which it replaces.
     Vipward,
@@ -195,7 +182,6 @@ impl std::ops::DerefMut for Annotations {
 
 macro_rules! annotations {
     ($($(#[$doc:meta])* $field:ident = $name:literal,)*) => {
-        /// The values of the annotations that Vipward knows, as written.
         #[derive(Clone, PartialEq, Eq, Debug, Default)]
         pub struct AnnotationValues {
             $($(#[$doc])* pub $field: Option<Box<str>>,)*
@@ -292,20 +278,16 @@ pub struct EndpointsRecord {
     /// Its name, in the namespace of its Service.
     pub slice: Arc<str>,
     pub service: ServiceName,
-    /// The nodes with a ready endpoint.
     pub ready: BTreeSet<NodeName>,
-    /// The nodes with a terminating endpoint that still serves.
     pub serving_terminating: BTreeSet<NodeName>,
     /// True if there is a ready endpoint without a node.
     pub ready_elsewhere: bool,
-    /// True if its addresses are of IPv6.
     pub is_ipv6: bool,
 }
 
 /// This host's addresses, gateways and DNS servers, which no VIP may take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostNetwork {
-    /// The node that this host is.
     pub node: NodeName,
     /// The addresses of all its interfaces, except those that the agent has bound.
     pub addresses: Vec<HostAddress>,

@@ -11,7 +11,6 @@ pub const DEFAULT_CLASS: &str = "vipward.io/l2";
 /// Largest number of addresses of a Service by default.
 pub const MOST_ADDRESSES: usize = 16;
 
-/// Settings: the served Services, and the addresses that they may have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Settings {
@@ -28,9 +27,7 @@ pub struct Settings {
     /// The networks that VIPs may be in. If empty: the subnets of the nodes' segments, and whatever
     /// another controller has written into a status.
     pub allow: Vec<IpNet>,
-    /// The networks that VIPs may never be in.
     pub refuse: Vec<IpNet>,
-    /// Largest number of addresses of a Service.
     pub most_addresses: usize,
     /// Largest number of VIPs of a namespace. None: there is no limit.
     pub most_vips: Option<usize>,

@@ -26,9 +26,12 @@ use ipnet::IpNet;
 
 use super::{index::Role, *};
 use crate::{
-    base::time::Monotonic,
+    base::{
+        samples::{ip, labels},
+        time::Monotonic,
+    },
     pools,
-    records::{Demand, NodeInterface, NodeName, Reach, Selector, ServiceName, Session, Version},
+    records::{Demand, NodeInterface, NodeName, Reach, Reservation, Selector, ServiceName, Session, Version},
 };
 
 fn session(number: u64) -> Session {
@@ -40,7 +43,6 @@ fn held_by_z(is_held: bool) -> Vec<(NodeName, Session)> {
     if is_held { vec![("node-z".into(), session(1))] } else { Vec::new() }
 }
 
-/// An agent or the controller.
 enum Process {
     Agent(Box<Agent>),
     Controller(Box<Controller>),
@@ -62,7 +64,6 @@ struct World {
     demands: BTreeMap<IpAddr, Demand>,
     problems: Vec<(ServiceName, Problem)>,
     duties: BTreeMap<ServiceName, Command>,
-    /// Commands about reservations that are yet to be carried out.
     reserving: Vec<pools::ReservationWrite>,
     lists_slices: bool,
 }
@@ -151,7 +152,6 @@ impl World {
         }
     }
 
-    /// Has the allocator take in an event, if there is one.
     fn decide(&mut self, event: pools::Event) -> Vec<Command> {
         match &mut self.process {
             Process::Controller(controller) => {
@@ -222,20 +222,15 @@ impl World {
 
     /// Shows a claim of a VIP that node-z holds, or that no node has held.
     fn claim(&mut self, vip: &str, is_held: bool, force: bool) -> Vec<Command> {
-        self.tell(Event::Claim {
-            vip: ip(vip),
-            was_held: is_held,
-            sessions: held_by_z(is_held),
-            force,
-            services: Vec::new(),
-            reservation: None,
-            release: false,
-        })
+        let mut event = claim(ip(vip), (is_held, is_held), &[], None);
+        if let Event::Claim { force: is_forced, .. } = &mut event {
+            *is_forced = force;
+        }
+        self.tell(event)
     }
 
     fn node(&mut self, node: &str, addresses: &[&str]) {
-        let addresses = addresses.iter().map(|address| ip(address)).collect();
-        self.tell(Event::NodeAddresses { node: node.into(), addresses, pod_cidrs: Vec::new() });
+        self.tell(node_at(node, addresses));
     }
 
     fn vips(&self) -> Vec<String> {
@@ -254,17 +249,12 @@ impl World {
         }
     }
 
-    /// Returns the texts of all problems, sorted, each with its Service.
     fn words(&self) -> Vec<String> {
         let mut words: Vec<_> =
             self.problems.iter().map(|(service, problem)| format!("{service}: {problem}")).collect();
         words.sort();
         words
     }
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
 }
 
 fn named(text: &str) -> ServiceName {
@@ -329,11 +319,6 @@ fn slice(service: &str, slice: &str, ready: &[&str], terminating: &[&str]) -> En
     }
 }
 
-fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
-
-/// Returns the network of node-a, with these addresses and next hops.
 fn network(addresses: Vec<HostAddress>, hops: &[&str]) -> HostNetwork {
     let next_hops = hops.iter().map(|hop| ip(hop)).collect();
     HostNetwork { node: "node-a".into(), addresses, next_hops, name_servers: BTreeSet::new() }
@@ -349,6 +334,38 @@ fn interface(nets: &[&str]) -> NodeInterface {
         gateways: Vec::new(),
         carrier: true,
     }
+}
+
+fn on_node(node: &str, interface: NodeInterface) -> Event {
+    Event::NodeInterfaces { node: node.into(), interfaces: vec![interface], session: None }
+}
+
+fn node_at(node: &str, addresses: &[&str]) -> Event {
+    let addresses = addresses.iter().map(|address| ip(address)).collect();
+    Event::NodeAddresses { node: node.into(), addresses, pod_cidrs: Vec::new() }
+}
+
+/// Returns the event of a claim. If `is_held`, node-z holds its VIP.
+fn claim(
+    vip: IpAddr,
+    (was_held, is_held): (bool, bool),
+    services: &[&str],
+    reservation: Option<Reservation>,
+) -> Event {
+    Event::Claim {
+        vip,
+        was_held,
+        sessions: held_by_z(is_held),
+        force: false,
+        services: services.iter().map(|name| named(name)).collect(),
+        reservation: reservation.map(Box::new),
+        release: false,
+    }
+}
+
+fn consent(namespace: &str, listed: &[&str]) -> Event {
+    let share_with = listed.iter().map(|name| Arc::from(*name)).collect();
+    Event::Namespace { name: namespace.into(), labels: BTreeMap::new(), share_with }
 }
 
 fn host(segment: &str, nets: &[&str]) -> Vec<HostAddress> {

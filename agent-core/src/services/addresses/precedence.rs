@@ -28,13 +28,11 @@ pub(crate) struct Standing {
     pub(crate) services: Arc<[ServiceName]>,
 }
 
-/// The holders of VIPs, as claims and Leases show them.
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
     /// The session that the Lease of each other node carries. What a claim says of this node is no
     /// proof: this node knows better what it holds.
     sessions: BTreeMap<NodeName, Session>,
-    /// The node that this host is.
     own: Option<NodeName>,
     /// The VIPs that lost their last holder, and the time of that. None until the time is known. Those
     /// that stood in a status when the controller began are among them.
@@ -46,7 +44,6 @@ pub(crate) struct Holders {
 }
 
 impl Holders {
-    /// Records the node that this host is.
     pub(crate) fn put_own(&mut self, node: &NodeName) {
         if self.own.as_ref() != Some(node) {
             self.sessions.remove(node);
@@ -87,10 +84,8 @@ impl Holders {
     }
 }
 
-/// The order in time of a VIP and of what else needs its address.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Order {
-    /// True if a node holds the VIP.
     pub(crate) is_held: bool,
     /// True if the VIP was held before anything else needed its address.
     pub(crate) came_first: bool,
@@ -98,12 +93,9 @@ pub(crate) struct Order {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Precedence {
-    /// Whatever else needs the address came first.
     #[default]
     Last,
-    /// The VIP was held before anything else needed its address.
     First,
-    /// This node holds it.
     Here,
 }
 

@@ -6,42 +6,20 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 use crate::{
-    base::address::is_host,
+    base::address::{NeverAVip, is_host},
     records::{NodeName, ServiceName},
 };
 
-/// Reason why an address is not announced, with the remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 pub enum Refusal {
-    /// 0.0.0.0/8 or `::`.
-    #[error(
-        "it means \"this host\", and addresses are not fetched by DHCP; name the address that the Service is to have"
-    )]
-    ThisHost,
-    /// 127.0.0.0/8 or `::1`.
-    #[error("it is a loopback address, which no other host can reach; choose one from the segment's subnet")]
-    Loopback,
-    /// 224.0.0.0/4 or `ff00::/8`.
-    #[error("it is a multicast address, which no single host can have; choose one from the segment's subnet")]
-    Multicast,
-    /// 240.0.0.0/4.
-    #[error(
-        "it is a broadcast or reserved address, which no host can have; choose one from the segment's subnet"
-    )]
-    Reserved,
-    /// `::ffff:0:0/96`.
-    #[error("it is an IPv4 address in an IPv6 address, which no frame carries; write the IPv4 address")]
-    Mapped,
-    /// 169.254.0.0/16 or `fe80::/10`.
-    #[error("it is a link-local address, which hosts give themselves; choose one from the segment's subnet")]
-    LinkLocal,
+    #[error("{}", never(*.0))]
+    Never(NeverAVip),
     #[error(
         "it is an address of Node {node}, and announcing it would cut that node off; give the Service an \
          address of its own. If a controller that lends out the nodes' addresses has written it (k3s's \
          ServiceLB does), switch that off"
     )]
     Node { node: NodeName },
-    /// An address on an interface of this host.
     #[error("{}", on_interface(.node, *.net, .interface))]
     OwnAddress {
         /// The node that this host is.
@@ -49,10 +27,8 @@ pub enum Refusal {
         net: IpNet,
         interface: Arc<str>,
     },
-    /// An address on an interface of another node.
     #[error("{}", on_interface(.node, *.net, .interface))]
     NodeInterface { node: NodeName, net: IpNet, interface: Arc<str> },
-    /// A gateway.
     #[error(
         "it is a gateway of this host (ip route show table all via {address}), and announcing it would cut the segment \
          off; choose a free address"
@@ -72,32 +48,23 @@ pub enum Refusal {
         "the API server is there, and announcing it would cut the cluster off from it; choose a free address"
     )]
     ApiServer,
-    /// A Service's address inside of the cluster.
     #[error(
         "it is the ClusterIP of Service {service}, and announcing it would take the cluster's own traffic; \
          choose one from the segment's subnet"
     )]
     ClusterIp { service: ServiceName },
-    /// An address in a node's Pod network.
     #[error(
         "it is in {net}, the network of the Pods on node {node} (spec.podCIDRs); choose one from the segment's subnet"
     )]
     PodNet { node: NodeName, net: IpNet },
-    /// An address in a network of `ClusterIP`s.
     #[error(
         "it is in {net}, where the ClusterIPs are (ServiceCIDR {name}); choose one from the segment's subnet"
     )]
-    ServiceNet {
-        /// The `ServiceCIDR`.
-        name: Arc<str>,
-        net: IpNet,
-    },
-    /// The first address of a subnet.
+    ServiceNet { name: Arc<str>, net: IpNet },
     #[error(
         "it is the network address of {subnet}, which no host can have; choose another one of this subnet"
     )]
     Network { subnet: IpNet },
-    /// The last address of a subnet.
     #[error(
         "it is the broadcast address of {subnet}, which no host can have; choose another one of this subnet"
     )]
@@ -112,7 +79,6 @@ pub enum Refusal {
         "it is in {net}, which --refuse-address excludes; choose another one, or have that option changed"
     )]
     Excluded { net: IpNet },
-    /// An address outside of the segments.
     #[error(
         "it is in no subnet of an interface on which a node announces; choose one from there, or have an \
          admin permit its network (--allow-address)"
@@ -135,12 +101,7 @@ impl Refusal {
             | Self::NextHop { .. }
             | Self::NameServer
             | Self::ApiServer => true,
-            Self::ThisHost
-            | Self::Loopback
-            | Self::Multicast
-            | Self::Reserved
-            | Self::Mapped
-            | Self::LinkLocal
+            Self::Never(_)
             // Its subnet is in a Lease.
             | Self::Network { .. }
             | Self::Broadcast { .. }
@@ -205,18 +166,37 @@ impl Refusal {
             Self::Routers { subnet } => format!(
                 "it is the address of all routers of {subnet} now; put the prefix length right, or {OTHER}"
             ),
-            Self::ThisHost
-            | Self::Loopback
-            | Self::Multicast
-            | Self::Reserved
-            | Self::Mapped
-            | Self::LinkLocal
+            Self::Never(_)
             | Self::ClusterIp { .. }
             | Self::PodNet { .. }
             | Self::ServiceNet { .. }
             | Self::Excluded { .. }
             | Self::NoSegment
             | Self::NotAllowed { .. } => self.to_string(),
+        }
+    }
+}
+
+fn never(never: NeverAVip) -> &'static str {
+    match never {
+        NeverAVip::ThisHost => {
+            "it means \"this host\", and addresses are not fetched by DHCP; name the address that the Service \
+             is to have"
+        }
+        NeverAVip::Loopback => {
+            "it is a loopback address, which no other host can reach; choose one from the segment's subnet"
+        }
+        NeverAVip::Multicast => {
+            "it is a multicast address, which no single host can have; choose one from the segment's subnet"
+        }
+        NeverAVip::Reserved => {
+            "it is a broadcast or reserved address, which no host can have; choose one from the segment's subnet"
+        }
+        NeverAVip::Mapped => {
+            "it is an IPv4 address in an IPv6 address, which no frame carries; write the IPv4 address"
+        }
+        NeverAVip::LinkLocal => {
+            "it is a link-local address, which hosts give themselves; choose one from the segment's subnet"
         }
     }
 }

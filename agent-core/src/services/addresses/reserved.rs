@@ -36,20 +36,17 @@ enum Source {
     Interfaces(NodeName),
 }
 
-/// All taken networks, with their reasons. An address is a network of the greatest length.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
     by_net: BTreeMap<IpNet, BTreeMap<Source, Refusal>>,
     by_source: BTreeMap<Source, BTreeMap<IpNet, Refusal>>,
     /// The Service of each `ClusterIP`, and the `ClusterIP`s of each Service.
     cluster_ips: (BTreeMap<IpAddr, ServiceName>, BTreeMap<ServiceName, Vec<IpAddr>>),
-    /// The subnets of the segments, each with the nodes that have it.
     segments: Segments,
     /// Those in which a node has an address by its Node object, which no token of a node writes.
     confirmed: Segments,
 }
 
-/// Subnets, each with its sources.
 type Segments = BTreeMap<IpNet, BTreeSet<Source>>;
 
 impl Reserved {
@@ -99,7 +96,6 @@ impl Reserved {
         changed
     }
 
-    /// Compares a node's subnets with the addresses of its Node object.
     fn confirm(&mut self, node: NodeName) -> BTreeSet<IpNet> {
         let taken = self.by_source.get(&Source::Node(node.clone())).into_iter().flatten();
         let addresses = taken.filter(|(_, why)| matches!(why, Refusal::Node { .. }));
@@ -209,7 +205,6 @@ impl Reserved {
         around(address).any(|net| self.confirmed.contains_key(&net))
     }
 
-    /// Returns what else needs an address.
     pub(crate) fn others(&self, address: IpAddr) -> Vec<Refusal> {
         let reserved = around(address).filter_map(|net| self.by_net.get(&net)).flat_map(BTreeMap::values);
         reserved.cloned().chain(self.cluster_ip(address)).collect()
@@ -241,7 +236,11 @@ pub(crate) fn judge(
     is_kept: impl Fn(&Refusal) -> bool,
 ) -> Verdict {
     let refused = || others.iter().find(|other| !is_kept(other)).cloned();
-    match never(address).or_else(refused).or_else(|| not_permitted(address, settings)) {
+    match NeverAVip::of(address)
+        .map(Refusal::Never)
+        .or_else(refused)
+        .or_else(|| not_permitted(address, settings))
+    {
         Some(refusal) => Verdict::Refused(refusal),
         None => others.into_iter().next().map_or(Verdict::Accepted, Verdict::Disputed),
     }
@@ -253,19 +252,6 @@ fn around(address: IpAddr) -> impl Iterator<Item = IpNet> {
     lengths.rev().filter_map(move |length| IpNet::new(address, length).ok()).map(|net| net.trunc())
 }
 
-/// Returns the reason why an address can never be a VIP.
-fn never(address: IpAddr) -> Option<Refusal> {
-    NeverAVip::of(address).map(|never| match never {
-        NeverAVip::ThisHost => Refusal::ThisHost,
-        NeverAVip::Loopback => Refusal::Loopback,
-        NeverAVip::Multicast => Refusal::Multicast,
-        NeverAVip::Reserved => Refusal::Reserved,
-        NeverAVip::Mapped => Refusal::Mapped,
-        NeverAVip::LinkLocal => Refusal::LinkLocal,
-    })
-}
-
-/// Returns the reason why the settings exclude an address.
 fn not_permitted(address: IpAddr, settings: &Settings) -> Option<Refusal> {
     let has = |net: &&IpNet| net.contains(&address);
     if let Some(net) = settings.refuse.iter().find(has) {
@@ -310,7 +296,6 @@ fn is_of_a_segment(net: &IpNet) -> bool {
     net.prefix_len() >= if net.addr().is_ipv4() { 8 } else { 32 }
 }
 
-/// Adds the addresses of a subnet that no host can have.
 fn put_ends(taken: &mut BTreeMap<IpNet, Refusal>, subnet: IpNet) {
     for (address, end) in ends(&subnet) {
         taken.entry(address.into()).or_insert(match end {

@@ -15,12 +15,9 @@ use crate::{
     records::{Demand, Reservation, ServiceName},
 };
 
-/// Address from the Services' view.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Account {
-    /// The Services that name it, sorted.
     pub mentions: Vec<Mention>,
-    /// Reason why no Service may have it.
     pub refusal: Option<Refusal>,
     pub demand: Option<Demand>,
 }
@@ -30,12 +27,10 @@ pub struct Mention {
     pub service: ServiceName,
     /// The field with the address. None if only a problem of the Service names the address.
     pub place: Option<Place>,
-    /// Reason why the Service is not served.
     pub unserved: Option<Unserved>,
     pub problems: Vec<Problem>,
 }
 
-/// Reason why a Service is not served, with the remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unserved {
     pub why: String,
@@ -50,7 +45,6 @@ pub struct ServiceAccount {
     /// The addresses that are reserved for it or shared with it, in its order, with their reservations.
     pub given: Vec<(IpAddr, Option<Reservation>)>,
     pub lacks: Vec<Lack>,
-    /// What each pool is to it, those that come first in front.
     pub prospects: Vec<Prospect>,
     pub status: Vec<IpAddr>,
     /// The field manager of the status. None if it is not known.
@@ -62,10 +56,8 @@ pub struct ServiceAccount {
     pub problems: Vec<Problem>,
 }
 
-/// What a Service asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asking {
-    /// These addresses and no others.
     Addresses(Place, Vec<IpAddr>),
     /// An address of each family, from the pool that it names or from any.
     Families(Vec<Family>, Option<Arc<str>>),

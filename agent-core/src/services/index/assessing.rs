@@ -22,7 +22,6 @@ impl Index {
         Some(problems)
     }
 
-    /// Evaluates the addresses that a Service wants.
     pub(crate) fn assess(&mut self, name: &ServiceName) -> Vec<Command> {
         let mut commands = Vec::new();
         // What it was just given counts here.

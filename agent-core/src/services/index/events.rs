@@ -116,7 +116,6 @@ impl Index {
         self.touched.vips.extend(self.holders.expire(now));
     }
 
-    /// Returns the time of the next `on_time` of the agent or the controller.
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let quiet = self.turns.values().map(Turns::deadline);
         quiet.chain(self.holders.next_deadline()).min()

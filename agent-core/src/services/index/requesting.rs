@@ -33,7 +33,6 @@ impl Index {
         matches!(verdict, Verdict::Refused(_))
     }
 
-    /// Returns true if the status of a Service names the address.
     pub fn has_in_status(&self, service: &ServiceName, vip: IpAddr) -> bool {
         self.record(service).is_some_and(|record| record.has_in_status(vip))
     }
@@ -81,7 +80,6 @@ impl Index {
         }
     }
 
-    /// Has these Services evaluated again, and those that want an address.
     pub(crate) fn touch(&mut self, services: impl IntoIterator<Item = ServiceName>, vip: IpAddr) {
         let wanting = self.vips.get(&vip).into_iter().flat_map(|known| &known.services);
         self.touched.services.extend(services.into_iter().chain(wanting.map(|(service, _)| service.clone())));

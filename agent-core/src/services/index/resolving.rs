@@ -31,7 +31,6 @@ struct Outcome {
 }
 
 impl Index {
-    /// Evaluates an address that Services want, or wanted.
     pub(crate) fn resolve(&mut self, address: IpAddr, origin: Origin) -> Vec<Command> {
         let mut commands = Vec::new();
         self.touched.resolved.insert(address);

@@ -11,7 +11,6 @@ use super::super::{
 };
 use crate::records::PoolKind;
 
-/// What a process does about Services.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// An agent where no controller runs: it reads what Services ask for and what was reserved for

@@ -34,7 +34,6 @@ impl Vip {
 }
 
 impl Index {
-    /// Takes in another controller's turn at the status of a known Service.
     pub(super) fn note_turn(&mut self, new: &ServiceRecord) {
         let Some(entry) = self.entries.get(&new.name) else { return };
         if entry.selection.is_err() {
@@ -52,7 +51,6 @@ impl Index {
         self.turns.get(service).is_some_and(Turns::is_contest)
     }
 
-    /// Decides if statuses may name an address that is not refused.
     pub(super) fn naming(&self, address: IpAddr, standing: &Standing, origin: Origin) -> Naming {
         let vip = &self.vips[&address];
         let is_held = vip.order.is_held || self.holders.left.contains_key(&address);

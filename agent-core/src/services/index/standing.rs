@@ -41,7 +41,6 @@ impl Index {
         }
     }
 
-    /// Records the session that a node's Lease carries.
     pub(super) fn put_session(&mut self, node: &NodeName, session: Option<Session>) {
         if self.holders.put(node, session) {
             let names = |standing: &Standing| standing.sessions.iter().any(|(named, _)| named == node);
@@ -123,12 +122,10 @@ impl Index {
         }
     }
 
-    /// Returns true if this process may see late what happened long ago.
     pub fn is_behind(&self) -> bool {
         self.holders.is_behind
     }
 
-    /// Returns the addresses whose owners an agent must hear to reach the API server.
     pub fn vital(&self) -> Vital {
         Vital {
             api_servers: self.reserved.api_servers().collect(),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::super::{Command, Problem};
 use crate::records::ServiceName;
 
-/// Reports the problems of a Service that are new, and those that are over.
 pub(super) fn tell_change(
     service: &ServiceName,
     told: Vec<Problem>,
@@ -18,7 +17,6 @@ pub(super) fn tell_change(
     commands.extend(new.into_iter().map(|problem| Command::Report { service: service.clone(), problem }));
 }
 
-/// Reports the problems of Services on a VIP that are new, and those that are over.
 pub(super) fn tell_changes(
     told: &[(ServiceName, Problem)],
     now: &[(ServiceName, Problem)],

@@ -18,12 +18,10 @@ pub(crate) struct Wanted {
     pub(crate) place: Place,
 }
 
-/// Addresses that a Service wants.
 #[derive(Debug, Default)]
 pub(crate) struct Wish {
     /// Each address once, in the Service's order.
     pub(crate) wanted: Vec<Wanted>,
-    /// The addresses of `wanted` that belong in its status.
     pub(crate) for_status: Vec<IpAddr>,
     pub(crate) problems: Vec<Problem>,
     /// The addresses so far, those beyond the limit too.
@@ -45,7 +43,6 @@ struct Asked {
     addresses: Vec<IpAddr>,
 }
 
-/// The values that are in effect.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reading {
     ignore: Option<bool>,
@@ -92,12 +89,10 @@ impl Reading {
         read(&mut self.asked, Some(value), place, parse, problems);
     }
 
-    /// Returns true if the Service opts out.
     pub(crate) fn is_ignored(&self) -> bool {
         self.ignore == Some(true) || self.ignore_kube_vip == Some(true)
     }
 
-    /// Returns true if the Service's VIPs stay on one node.
     pub(crate) fn is_together(&self) -> bool {
         self.together != Some(false)
     }
@@ -106,12 +101,10 @@ impl Reading {
         &self.limits
     }
 
-    /// Returns the addresses that the Service asks for by name.
     pub(crate) fn asked(&self) -> &[IpAddr] {
         self.asked.as_ref().map_or(&[], |asked| &asked.addresses)
     }
 
-    /// Returns these addresses and their place, if there is one.
     pub(crate) fn asked_at(&self) -> Option<(Place, &[IpAddr])> {
         self.asked.as_ref().map(|asked| (asked.place, asked.addresses.as_slice()))
     }
@@ -151,7 +144,6 @@ impl Wish {
         self.add(&status_vips(record), Place::Status, settings);
     }
 
-    /// Adds addresses that belong in the status.
     pub(crate) fn add_for_status(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
         self.add(addresses, place, settings);
         self.for_status = self.wanted.iter().map(|wanted| wanted.vip).collect();
@@ -166,7 +158,6 @@ impl Wish {
         self.problems.extend(self.excess(settings));
     }
 
-    /// Returns the problem of more addresses than the limit.
     fn excess(&self, settings: &Settings) -> Option<Problem> {
         let (asked, limit) = (self.asked.len(), settings.most_addresses);
         (asked > limit).then_some(Problem::TooManyAddresses { asked, limit })
@@ -182,7 +173,6 @@ fn status_vips(record: &ServiceRecord) -> Vec<IpAddr> {
 }
 
 impl ServiceRecord {
-    /// Returns the place where the Service asks for the address by name.
     pub fn asks_for(&self, vip: IpAddr) -> Option<Place> {
         let mut reading = Reading::default();
         reading.update_asked(self, &mut Vec::new());
@@ -190,7 +180,6 @@ impl ServiceRecord {
     }
 }
 
-/// Returns the first place that asks for addresses, and its text.
 fn asking(record: &ServiceRecord) -> Option<(Place, &str)> {
     let annotations = &record.annotations;
     let places = [

@@ -4,16 +4,13 @@ use super::super::{ServiceRecord, Settings};
 
 pub(crate) type Selection = Result<(), Unselected>;
 
-/// Reason why a Service is not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unselected {
     NotLoadBalancer,
     Deleting,
     /// The Service has another class, or no class although one is required.
     Class,
-    /// The Service's namespace is not served.
     Namespace,
-    /// The Service's labels do not match the selector.
     Labels,
     /// The Service opts out by an annotation.
     Ignored,

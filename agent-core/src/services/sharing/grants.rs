@@ -7,7 +7,6 @@ use std::{
 
 use crate::records::ServiceName;
 
-/// The Service of each reserved address, and the addresses of each Service.
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
     services: BTreeMap<IpAddr, ServiceName>,
@@ -37,12 +36,10 @@ impl Grants {
         before.into_iter().chain(now).collect()
     }
 
-    /// Returns the Service that an address is reserved for.
     pub(crate) fn owner(&self, vip: IpAddr) -> Option<&ServiceName> {
         self.services.get(&vip)
     }
 
-    /// Returns the addresses that are reserved for a Service.
     pub(crate) fn of(&self, service: &ServiceName) -> Vec<IpAddr> {
         self.addresses.get(service).into_iter().flatten().copied().collect()
     }

@@ -22,16 +22,12 @@ pub(crate) struct Member<'a> {
     pub(crate) limits: &'a Limits,
 }
 
-/// The namespaces with which each namespace shares its VIPs.
 pub(crate) type Consents = BTreeMap<Arc<str>, BTreeSet<Arc<str>>>;
 
-/// What counts as consent to share a VIP across namespaces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Consent<'a> {
     pub(crate) listed: &'a Consents,
-    /// True if `MetalLB`'s key is enough.
     pub(crate) metallb: bool,
-    /// Which Services keep a VIP by that key.
     pub(crate) metallb_kept: Kept,
 }
 
@@ -45,7 +41,6 @@ pub(crate) enum Kept {
 }
 
 impl Member<'_> {
-    /// Returns true if the Service keeps a VIP by `MetalLB`'s key.
     fn keeps(&self, vip: IpAddr, kept: Kept) -> bool {
         self.had(vip)
             && match kept {
@@ -55,7 +50,6 @@ impl Member<'_> {
             }
     }
 
-    /// Returns true if the Service's status says that it had the VIP.
     fn had(&self, vip: IpAddr) -> bool {
         self.record.status_owner() == StatusOwner::Vipward && self.record.has_in_status(vip)
     }

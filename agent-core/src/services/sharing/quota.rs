@@ -18,7 +18,6 @@ pub(crate) struct Rank {
     pub(crate) created: i64,
 }
 
-/// The VIPs by namespace and rank.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     in_order: BTreeSet<(Rank, IpAddr)>,

@@ -18,7 +18,6 @@ const QUIET: Duration = Duration::from_mins(5);
 /// Largest number of field managers that are listed.
 const MOST_MANAGERS: usize = 4;
 
-/// The turns at a status.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     count: u32,
@@ -45,7 +44,6 @@ impl Turns {
         }
     }
 
-    /// Returns true if the status changes hands too often.
     pub(crate) fn is_contest(&self) -> bool {
         self.count >= CONTEST
     }
@@ -55,7 +53,6 @@ impl Turns {
         now < *self.last.get_or_insert(now) + QUIET
     }
 
-    /// Returns the time of the next [`Turns::stand`].
     pub(crate) fn deadline(&self) -> Monotonic {
         self.last.map_or_else(Monotonic::default, |last| last + QUIET)
     }
@@ -90,7 +87,6 @@ pub(crate) fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Op
     }
 }
 
-/// Returns true if only the status has changed.
 fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
     let ServiceRecord { version, ingress, status_manager, status_shared, status_from_metallb, .. } =
         old.clone();

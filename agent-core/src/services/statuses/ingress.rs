@@ -14,13 +14,11 @@ use super::super::{ServiceRecord, StatusOwner};
 /// Decision about an address in the statuses of the Services that have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Naming {
-    /// They name it.
     Named,
     /// A status that names it keeps it. It is added to no other.
     Left,
     /// The same, although a node holds the VIP: only Leases say that the address is on a segment.
     Unconfirmed,
-    /// No status names it.
     #[default]
     Unnamed,
 }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::pools::{AnnounceRecord, PoolRecord};
 
-/// Returns a pool that selects nodes.
 pub(super) fn pool(name: &str, created: i64, addresses: &[&str], nodes: &str) -> PoolRecord {
     PoolRecord {
         name: name.into(),

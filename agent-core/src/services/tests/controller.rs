@@ -1,8 +1,5 @@
 use super::*;
-use crate::{
-    pools::{Choice, PoolRecord, ReservationWrite},
-    records::Reservation,
-};
+use crate::pools::{Choice, PoolRecord, ReservationWrite};
 
 fn controller() -> World {
     World::of(Role::Controller, Settings::default())
@@ -20,15 +17,7 @@ pub(super) fn pool(name: &str, addresses: &[&str]) -> Event {
 
 /// Returns the event of an object that reserves an address, whose VIP was never held.
 pub(super) fn reserved_for(vip: IpAddr, reservation: Reservation) -> Event {
-    Event::Claim {
-        vip,
-        was_held: false,
-        sessions: Vec::new(),
-        force: false,
-        services: Vec::new(),
-        reservation: Some(Box::new(reservation)),
-        release: false,
-    }
+    claim(vip, (false, false), &[], Some(reservation))
 }
 
 impl World {
@@ -44,7 +33,7 @@ impl World {
         }
     }
 
-    fn status_of(&self, service: &str) -> Option<Vec<String>> {
+    pub(super) fn status_of(&self, service: &str) -> Option<Vec<String>> {
         match self.duties.get(&named(service))? {
             Command::WriteIngress { addresses, .. } => {
                 Some(addresses.iter().map(IpAddr::to_string).collect())
@@ -71,7 +60,6 @@ fn a_service_without_an_address_gets_one_of_a_pool_once_it_is_reserved() {
     assert_eq!(world.words(), Vec::<String>::new());
 }
 
-/// Returns a Service that asks for an address of each family.
 fn dual(name: &str) -> ServiceRecord {
     ServiceRecord { families: vec![pools::Family::V4, pools::Family::V6], ..service(name) }
 }
@@ -190,26 +178,6 @@ fn a_namespace_reserves_no_more_addresses_than_it_may_have() {
     world.tell(Event::ServiceGone(named("greedy/a")));
     world.reserve();
     assert_eq!(world.controller().allocator().reservations().count(), 2);
-}
-
-#[test]
-fn what_is_reserved_stays_reserved_when_another_leader_begins() {
-    let mut world = World::unsynced(Role::Controller, Settings::default());
-    world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
-    world.put(service("default/web").status("vipward", &["192.0.2.107"]));
-    world.put(service("default/new"));
-    for (vip, name) in
-        [("192.0.2.107", "default/web"), ("192.0.2.108", "default/new"), ("192.0.2.109", "default/gone")]
-    {
-        let reservation = Reservation { service: named(name), pool: Some("lan".into()), kept: None };
-        world.tell(reserved_for(ip(vip), reservation));
-    }
-    world.tell(Event::Synced);
-    let freed: Vec<_> =
-        world.reserving.iter().map(|write| (write.vip, write.reservation.is_none())).collect();
-    assert_eq!(freed, [(ip("192.0.2.109"), true)]);
-    assert_eq!(world.status_of("default/web"), None);
-    assert_eq!(world.status_of("default/new"), Some(status(&["192.0.2.108"])));
 }
 
 #[test]

@@ -172,7 +172,6 @@ fn the_endpoints_of_a_vips_family_decide_about_it() {
     assert_eq!(world.local("2001:db8::7"), Some(vec![]), "no node can deliver it");
 }
 
-/// Returns a world in which everything but the slices is listed.
 fn with_all_but_slices(settings: Settings) -> World {
     let mut world = World::without_slices(Role::Alone, settings);
     world.tell(Event::Synced);

@@ -5,7 +5,6 @@ use super::{index::Vip, *};
 const NAMES: [&str; 4] = ["x/a", "x/b", "y/a", "y/c"];
 const NODES: [&str; 3] = ["node-a", "node-b", "node-c"];
 
-/// Objects of a cluster, each by its last event.
 #[derive(Clone, Debug, Default)]
 struct Cluster {
     services: BTreeMap<ServiceName, ServiceRecord>,
@@ -48,7 +47,6 @@ impl Cluster {
         self.others.insert(key, event.clone());
     }
 
-    /// Returns the world of an agent that starts now.
     fn start_now(&self, settings: &Settings) -> World {
         let mut world = World::unsynced(Role::Alone, settings.clone());
         for event in self.others.values() {
@@ -198,7 +196,7 @@ fn claim() -> impl Strategy<Value = Event> {
     let services = prop::collection::vec(name(), 0..3);
     let reservation =
         (prop::option::of(name()), prop::option::of(Just(None))).prop_map(|(reserved, kept)| {
-            reserved.map(|name| Box::new(pools::Reservation { service: named(name), pool: None, kept }))
+            reserved.map(|name| Box::new(Reservation { service: named(name), pool: None, kept }))
         });
     (vip(), any::<(bool, bool, bool)>(), services, reservation).prop_map(
         |(vip, (was_held, is_held, force), services, reservation)| Event::Claim {

@@ -1,11 +1,7 @@
 //! Instead of `MetalLB`: its annotations, and what its controller wrote.
 
 use super::*;
-use crate::{
-    base::time::Monotonic,
-    pools::PoolRecord,
-    records::{PoolKind, Reservation},
-};
+use crate::{pools::PoolRecord, records::PoolKind};
 
 const KEY: &str = "metallb.io/allow-shared-ip";
 
@@ -19,7 +15,6 @@ fn pool(kind: PoolKind, name: &str, addresses: &[&str]) -> Event {
     Event::Pool(pools::Change::Pool(Box::new(record)))
 }
 
-/// Returns a Service with a status that `MetalLB`'s controller wrote.
 fn from_metallb(name: &str, vip: &str) -> ServiceRecord {
     ServiceRecord { status_from_metallb: true, ..service(name).status("controller", &[vip]) }
 }
@@ -217,15 +212,10 @@ fn services_of_two_namespaces_keep_the_address_that_they_share() {
 
 #[test]
 fn in_a_vippool_a_key_keeps_an_address_only_if_metallb_gave_it_out() {
-    let consent = |with: &[&str]| Event::Namespace {
-        name: "a".into(),
-        labels: BTreeMap::new(),
-        share_with: with.iter().map(|name| (*name).into()).collect(),
-    };
     for (manager, have) in [("vipward", 1), ("controller", 2)] {
         let mut world = World::unsynced(Role::Controller, settings());
         world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.0/28"]));
-        world.tell(consent(&["b"]));
+        world.tell(consent("a", &["b"]));
         for mut record in sharers(manager) {
             record.annotations.share = Some("dns".into());
             world.put(record);
@@ -233,7 +223,7 @@ fn in_a_vippool_a_key_keeps_an_address_only_if_metallb_gave_it_out() {
         world.tell(Event::Synced);
         world.reserve();
         assert_eq!(world.demand("192.0.2.7").services.len(), 2, "{manager}: {:?}", world.words());
-        world.tell(consent(&[]));
+        world.tell(consent("a", &[]));
         assert_eq!(world.demand("192.0.2.7").services.len(), have, "{manager}: {:?}", world.words());
     }
 }
@@ -252,15 +242,8 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
         world.put(tcp);
         world.put(udp);
         let pool = Some(PoolKind::IpAddressPool.key("lan"));
-        world.tell(Event::Claim {
-            vip: ip("192.0.2.7"),
-            was_held: true,
-            sessions: held_by_z(true),
-            force: false,
-            services: vec![named("a/tcp"), named("b/udp")],
-            reservation: Some(Box::new(Reservation { service: named("a/tcp"), pool, kept: None })),
-            release: false,
-        });
+        let reservation = Reservation { service: named("a/tcp"), pool, kept: None };
+        world.tell(claim(ip("192.0.2.7"), (true, true), &["a/tcp", "b/udp"], Some(reservation)));
         world.tell(Event::Synced);
         world.hold("192.0.2.7", true);
         let have = if key == "dns" { 2 } else { 1 };

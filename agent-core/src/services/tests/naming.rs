@@ -1,9 +1,7 @@
 //! The addresses that the controller writes into statuses, and those that it leaves there.
 
 use super::*;
-use crate::{pools::PoolRecord, records::Reservation};
 
-/// Where the address is that the Service asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     Pool,
@@ -12,7 +10,6 @@ enum At {
     Confirmed,
     /// In the subnet of a node that has no such address by its Node object.
     Unconfirmed,
-    /// In no subnet.
     Nowhere,
 }
 
@@ -25,10 +22,8 @@ enum Held {
     Never,
 }
 
-/// The expected state of the address in a status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// It is written, and stays.
     Named,
     /// It is not written, and stays if it is there.
     Left,
@@ -39,28 +34,13 @@ enum Fate {
 const NAME: &str = "default/web";
 
 impl World {
-    fn pool(&mut self, addresses: &str) {
-        let addresses = vec![addresses.into()];
-        let record = PoolRecord { name: "lan".into(), addresses, auto_assign: true, ..PoolRecord::default() };
-        self.tell(Event::Pool(pools::Change::Pool(Box::new(record))));
-    }
-
-    /// Shows the object of an address that is reserved for the Service.
     fn reserved(&mut self, vip: &str, was_held: bool, is_held: bool) {
         let pool = match &self.process {
             Process::Agent(_) => None,
             Process::Controller(it) => it.allocator().kind_of(ip(vip)).map(|_| "lan".into()),
         };
-        let reservation = Some(Box::new(Reservation { service: named(NAME), pool, kept: None }));
-        self.tell(Event::Claim {
-            vip: ip(vip),
-            was_held,
-            sessions: held_by_z(is_held),
-            force: false,
-            services: vec![named(NAME)],
-            reservation,
-            release: false,
-        });
+        let reservation = Reservation { service: named(NAME), pool, kept: None };
+        self.tell(claim(ip(vip), (was_held, is_held), &[NAME], Some(reservation)));
         self.decide(pools::Event::Answered(ip(vip)));
     }
 
@@ -70,12 +50,7 @@ impl World {
     }
 
     fn written(&self) -> Option<Vec<String>> {
-        match self.duties.get(&named(NAME))? {
-            Command::WriteIngress { addresses, .. } => {
-                Some(addresses.iter().map(IpAddr::to_string).collect())
-            }
-            _ => Some(Vec::new()),
-        }
+        self.status_of(NAME)
     }
 }
 
@@ -90,7 +65,7 @@ fn world(at: At, held: Held, stands: bool) -> (World, &'static str) {
     let mut world = World::unsynced(Role::Controller, Settings { allow, ..Settings::default() });
     world.node("node-z", &[if at == At::Confirmed { "192.0.2.1" } else { "198.51.100.1" }]);
     if at == At::Pool {
-        world.pool("192.0.2.8-192.0.2.11");
+        world.tell(controller::pool("lan", &["192.0.2.8-192.0.2.11"]));
     }
     let record = service(NAME).addressed(vip);
     world.put(if stands { record.status("vipward", &[vip]) } else { record });

@@ -5,7 +5,7 @@ use super::{
     controller::{pool, reserved_for},
     *,
 };
-use crate::{pools::PoolRecord, records::Reservation};
+use crate::pools::PoolRecord;
 
 fn line(command: &ControllerCommand) -> String {
     let command = match command {
@@ -28,7 +28,6 @@ fn line(command: &ControllerCommand) -> String {
     }
 }
 
-/// Returns the settings of all rows.
 fn settings() -> Settings {
     let namespace_selector = Some("served=yes".parse().expect("a selector"));
     Settings { most_addresses: 2, external_ips: true, namespace_selector, ..Settings::default() }
@@ -69,15 +68,7 @@ fn external(record: ServiceRecord, address: &str) -> ServiceRecord {
 }
 
 fn held(vip: &str, reservation: Option<Reservation>) -> Event {
-    Event::Claim {
-        vip: ip(vip),
-        was_held: true,
-        sessions: Vec::new(),
-        force: false,
-        services: Vec::new(),
-        reservation: reservation.map(Box::new),
-        release: false,
-    }
+    claim(ip(vip), (true, false), &[], reservation)
 }
 
 /// Returns a pool that keeps the address of a Service that is gone.

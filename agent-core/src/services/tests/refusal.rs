@@ -31,7 +31,7 @@ fn lan() -> World {
     ]);
     eth0.bound = vec![ip("192.0.2.63"), ip("2001:db8::63")];
     eth0.gateways = vec![ip("192.0.2.3"), ip("2001:db8::3")];
-    world.tell(Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0], session: None });
+    world.tell(on_node("node-b", eth0));
     world
 }
 
@@ -223,20 +223,10 @@ fn a_status_full_of_node_addresses_is_refused_as_a_whole() {
 #[test]
 fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
     let at = |addresses: Vec<HostAddress>, hops: &[&str]| Event::HostNetwork(network(addresses, hops));
-    let node = |address: &str| Event::NodeAddresses {
-        node: "node-c".into(),
-        addresses: vec![ip(address)],
-        pod_cidrs: Vec::new(),
-    };
-    let interfaces = |net: &str| Event::NodeInterfaces {
-        node: "node-c".into(),
-        interfaces: vec![interface(&[net])],
-        session: None,
-    };
-    let bound = |bound: Option<&str>| Event::NodeInterfaces {
-        node: "node-c".into(),
-        interfaces: vec![NodeInterface { bound: bound.map(ip).into_iter().collect(), ..interface(&[]) }],
-        session: None,
+    let node = |address: &str| node_at("node-c", &[address]);
+    let interfaces = |net: &str| on_node("node-c", interface(&[net]));
+    let bound = |bound: Option<&str>| {
+        on_node("node-c", NodeInterface { bound: bound.map(ip).into_iter().collect(), ..interface(&[]) })
     };
     let table = [
         ("a node's interface has it as /32", bound(Some("192.0.2.7")), bound(None)),
@@ -264,7 +254,6 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
     }
 }
 
-/// Returns the news of the slice of `default/kubernetes`.
 fn api_servers(addresses: &[&str]) -> Event {
     let addresses = addresses.iter().map(|address| ip(address)).collect();
     Event::ApiServers { slice: Some("kubernetes".into()), addresses }
@@ -293,15 +282,10 @@ fn an_address_is_free_when_the_last_reason_against_it_is_gone() {
 fn needs() -> Vec<(Event, &'static str, Event)> {
     let at = |addresses: Vec<HostAddress>, hops: &[&str]| Event::HostNetwork(network(addresses, hops));
     let resolver = HostNetwork { name_servers: [ip("192.0.2.7")].into(), ..network(Vec::new(), &[]) };
-    let elsewhere = |interface: NodeInterface| Event::NodeInterfaces {
-        node: "node-c".into(),
-        interfaces: vec![interface],
-        session: None,
-    };
+    let elsewhere = |interface| on_node("node-c", interface);
     let free = || elsewhere(interface(&["192.0.2.9/24"]));
     let gateway = NodeInterface { gateways: vec![ip("192.0.2.7")], ..interface(&[]) };
     let bound = NodeInterface { bound: vec![ip("192.0.2.7")], ..interface(&[]) };
-    let node = |addresses| Event::NodeAddresses { node: "node-c".into(), addresses, pod_cidrs: Vec::new() };
     vec![
         (elsewhere(interface(&["192.0.2.7/24"])), "ip address del 192.0.2.7/24 dev eth0", free()),
         (elsewhere(bound), "node node-c has it as 192.0.2.7/32 on eth0 too", free()),
@@ -311,7 +295,7 @@ fn needs() -> Vec<(Event, &'static str, Event)> {
         (at(host("eth0", &["192.0.2.7/32"]), &[]), "dev eth0", at(Vec::new(), &[])),
         (at(Vec::new(), &["192.0.2.7"]), "this host routes through it", at(Vec::new(), &[])),
         (Event::HostNetwork(resolver), "/etc/resolv.conf", at(Vec::new(), &[])),
-        (node(vec![ip("192.0.2.7")]), "Node node-c lists it", node(Vec::new())),
+        (node_at("node-c", &["192.0.2.7"]), "Node node-c lists it", node_at("node-c", &[])),
         (api_servers(&["192.0.2.7"]), "API server", api_servers(&[])),
     ]
 }
@@ -351,11 +335,7 @@ fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7"));
     world.claim("192.0.2.7", true, false);
-    let taken = Event::NodeInterfaces {
-        node: "node-c".into(),
-        interfaces: vec![interface(&["192.0.2.7/24"])],
-        session: None,
-    };
+    let taken = on_node("node-c", interface(&["192.0.2.7/24"]));
     world.tell(taken);
     assert_eq!(world.tell(Event::ClaimGone(vip)), [], "its holder writes it again");
     assert_eq!(world.vips(), ["192.0.2.7"]);
@@ -371,11 +351,7 @@ fn a_vip_that_is_found_held_is_kept_until_this_node_has_had_time_to_take_it_back
         world.tell(Event::Behind(true));
         world.tell(Event::Found([(ip("192.0.2.7"), is_held)].into()));
         world.put(service("a/web").addressed("192.0.2.7"));
-        world.tell(Event::NodeInterfaces {
-            node: "node-c".into(),
-            interfaces: vec![interface(&["192.0.2.7/24"])],
-            session: None,
-        });
+        world.tell(on_node("node-c", interface(&["192.0.2.7/24"])));
         world.tell(Event::Synced);
         let kept: &[&str] = if is_held { &["192.0.2.7"] } else { &[] };
         assert_eq!(world.vips(), kept, "{role}");
@@ -392,11 +368,7 @@ fn a_vip_that_this_node_holds_is_kept_before_its_claim_is_seen() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7"));
     world.hold("192.0.2.7", true);
-    world.tell(Event::NodeInterfaces {
-        node: "node-c".into(),
-        interfaces: vec![interface(&["192.0.2.7/24"])],
-        session: None,
-    });
+    world.tell(on_node("node-c", interface(&["192.0.2.7/24"])));
     world.hold("192.0.2.7", false);
     assert_eq!(world.vips(), ["192.0.2.7"]);
 }
@@ -429,7 +401,7 @@ fn force_takes_no_address_that_is_also_a_gateways_or_a_name_servers() {
     let needs = [
         Event::HostNetwork(network(bound.clone(), &["192.0.2.7"])),
         Event::HostNetwork(HostNetwork { name_servers, ..network(bound, &[]) }),
-        Event::NodeInterfaces { node: "node-b".into(), interfaces: vec![eth0], session: None },
+        on_node("node-b", eth0),
     ];
     for need in needs {
         let mut world = World::new();

@@ -41,6 +41,7 @@ fn services_are_narrowed_by_namespace_labels_and_annotations() {
         let namespace_selector = Some(selector.parse().expect("a selector"));
         Settings { namespace_selector, ..all.clone() }
     };
+    let both = Settings { namespaces: ["a".into()].into(), ..by_namespace("team=edge") };
     let by_labels = |selector: &str| Settings {
         service_selector: Some(selector.parse().expect("a selector")),
         ..all.clone()
@@ -59,6 +60,7 @@ fn services_are_narrowed_by_namespace_labels_and_annotations() {
         ("another namespace", namespaces(&["a"]), &record, false),
         ("a namespace with the labels", by_namespace("team=edge"), &record, true),
         ("a namespace with others", by_namespace("team=core"), &record, false),
+        ("the labels, and another namespace", both, &record, false),
         ("a namespace that was not reported", by_namespace("!team"), &service("b/web").addressed(VIP), false),
         ("the labels", by_labels("tier in (front)"), &labelled, true),
         ("other labels", by_labels("tier in (front)"), &record, false),
@@ -71,16 +73,6 @@ fn services_are_narrowed_by_namespace_labels_and_annotations() {
     for (description, settings, record, served) in table {
         assert_eq!(is_served(settings, record.clone()), served, "{description}");
     }
-}
-
-#[test]
-fn both_kinds_of_namespace_rule_must_be_met() {
-    let settings = Settings {
-        namespaces: ["other".into()].into(),
-        namespace_selector: Some("team=edge".parse().expect("a selector")),
-        ..Settings::default()
-    };
-    assert!(!is_served(settings, service("edge/web").addressed(VIP)));
 }
 
 #[test]

@@ -7,6 +7,10 @@ pub(super) fn on_vip(name: &str) -> ServiceRecord {
     service(name).addressed(VIP)
 }
 
+fn claimed(services: &[&str]) -> Event {
+    claim(ip(VIP), (true, true), services, None)
+}
+
 #[test]
 fn the_owner_of_a_vip_decides_where_it_may_be_and_later_services_never_narrow_that() {
     type Row = (
@@ -70,15 +74,6 @@ fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
 
 #[test]
 fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
-    let claimed = |services: &[&str]| Event::Claim {
-        vip: ip(VIP),
-        was_held: true,
-        sessions: held_by_z(true),
-        force: false,
-        services: services.iter().map(|name| named(name)).collect(),
-        reservation: None,
-        release: false,
-    };
     let mut world = World::new();
     // An older Service asks for the address when another one has it.
     world.put(on_vip("x/young").ports(&[1]).created(9));
@@ -120,15 +115,6 @@ fn before_a_claim_names_a_service_the_order_is_that_of_statuses_and_age_and_then
 
 #[test]
 fn a_guest_inherits_neither_the_vip_nor_its_standing() {
-    let claimed = |services: &[&str]| Event::Claim {
-        vip: ip(VIP),
-        was_held: true,
-        sessions: held_by_z(true),
-        force: false,
-        services: services.iter().map(|name| named(name)).collect(),
-        reservation: None,
-        release: false,
-    };
     let mut world = two_tenants(["team", "team"], &["y"]);
     world.tell(claimed(&["x/web", "y/web"]));
     world.tell(Event::ServiceGone(named("x/web")));
@@ -156,25 +142,16 @@ fn a_guest_decides_about_the_nodes_only_if_no_service_of_the_owners_namespace_ca
 
 #[test]
 fn a_service_that_is_deleted_and_created_again_finds_its_vip_free() {
-    let claimed = |services: Vec<ServiceName>| Event::Claim {
-        vip: ip(VIP),
-        was_held: true,
-        sessions: held_by_z(true),
-        force: false,
-        services,
-        reservation: None,
-        release: false,
-    };
     let mut world = World::new();
     world.put(on_vip("x/web").created(5));
-    world.tell(claimed(vec![named("x/web")]));
+    world.tell(claimed(&["x/web"]));
     world.put(on_vip("y/web").created(1));
     world.tell(Event::ServiceGone(named("x/web")));
     assert_eq!(world.demands, BTreeMap::new(), "the stranger waits until the claim is gone");
     assert!(world.words()[0].contains("it belongs to Service x/web"), "{:?}", world.words());
     world.put(on_vip("x/again").created(6));
     assert_eq!(world.demand(VIP).services, [named("x/again")], "its namespace does not wait");
-    world.tell(claimed(vec![named("x/again")]));
+    world.tell(claimed(&["x/again"]));
     world.tell(Event::ServiceGone(named("x/again")));
     world.tell(Event::ClaimGone(ip(VIP)));
     assert_eq!(world.demand(VIP).services, [named("y/web")]);
@@ -191,11 +168,6 @@ fn two_tenants(keys: [&'static str; 2], listed: &[&str]) -> World {
     world.put(shared("x/web", keys[0], 1).created(1));
     world.put(shared("y/web", keys[1], 2).created(2));
     world
-}
-
-fn consent(namespace: &str, listed: &[&str]) -> Event {
-    let share_with = listed.iter().map(|name| Arc::from(*name)).collect();
-    Event::Namespace { name: namespace.into(), labels: BTreeMap::new(), share_with }
 }
 
 #[test]

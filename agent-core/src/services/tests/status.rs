@@ -213,18 +213,9 @@ fn an_address_whose_last_segment_is_gone_leaves_the_status_unless_its_vip_is_hel
     let gone = || Some(write("a/web", &["192.0.2.7"]));
     for (was_held, is_held, expected) in [(false, false, gone()), (true, false, gone()), (true, true, None)] {
         let mut world = World::new();
-        let interfaces = vec![interface(&["203.0.113.0/24"])];
-        world.tell(Event::NodeInterfaces { node: "node-y".into(), interfaces, session: None });
+        world.tell(on_node("node-y", interface(&["203.0.113.0/24"])));
         world.hold("192.0.2.7", true);
-        world.tell(Event::Claim {
-            vip: ip("203.0.113.7"),
-            was_held,
-            sessions: held_by_z(is_held),
-            force: false,
-            services: Vec::new(),
-            reservation: None,
-            release: false,
-        });
+        world.tell(claim(ip("203.0.113.7"), (was_held, is_held), &[], None));
         world.put(record());
         assert_eq!(duty(&world), None);
         world.tell(Event::NodeGone("node-y".into()));
@@ -234,14 +225,9 @@ fn an_address_whose_last_segment_is_gone_leaves_the_status_unless_its_vip_is_hel
 
 #[test]
 fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_nothing() {
-    let reserved = |vip: &str, name: &str, kept| Event::Claim {
-        vip: ip(vip),
-        was_held: true,
-        sessions: held_by_z(true),
-        force: false,
-        services: vec![named(name)],
-        reservation: Some(Box::new(pools::Reservation { service: named(name), pool: None, kept })),
-        release: false,
+    let reserved = |vip: &str, name: &str, kept| {
+        let reservation = Reservation { service: named(name), pool: None, kept };
+        claim(ip(vip), (true, true), &[name], Some(reservation))
     };
     let status = |record: ServiceRecord| record.status("vipward", &["192.0.2.7", "2001:db8::7"]);
     let mut world = World::unsynced(Role::Alone, Settings::default());

@@ -23,7 +23,6 @@ enum Common {
     Held(&'static str, bool),
     /// The claim is seen again. It names the Services of the demand without b.
     Claim(&'static str),
-    /// Somebody deletes the claim by hand.
     ClaimGone(&'static str),
     Listed,
 }
@@ -31,7 +30,6 @@ enum Common {
 #[derive(Clone, Debug)]
 enum Step {
     Common(Common),
-    /// An event that users of namespace b can cause.
     Hostile(Box<Event>),
 }
 
@@ -136,7 +134,6 @@ fn hostile_service() -> impl Strategy<Value = Event> {
     )
 }
 
-/// Returns what users of namespace b can do, its admin included.
 fn hostile() -> impl Strategy<Value = Event> {
     let name = || prop::sample::select(&["b/one", "b/two", "b/zero"][..]);
     // A slice may name Services of its own namespace only. It may have the name of any other slice.
@@ -150,14 +147,9 @@ fn hostile() -> impl Strategy<Value = Event> {
             Event::Slice(EndpointsRecord { slice, service, ready, serving_terminating, ready_elsewhere, is_ipv6 })
         }),
         1 => slice_name().prop_map(|slice| Event::SliceGone { namespace: "b".into(), slice: slice.into() }),
-        1 => Just(consents("b", &["a", "c"])),
+        1 => Just(consent("b", &["a", "c"])),
         1 => Just(Event::NamespaceGone("b".into())),
     ]
-}
-
-fn consents(name: &str, with: &[&str]) -> Event {
-    let share_with = with.iter().map(|name| Arc::from(*name)).collect();
-    Event::Namespace { name: name.into(), labels: BTreeMap::new(), share_with }
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
@@ -200,15 +192,11 @@ fn events(common: &Common, alone: &World) -> Vec<Event> {
         Common::Own(index, own) => events_of_own(*index, own).into(),
         Common::Held(vip, here) => vec![Event::Held { vip: ip(vip), here: *here }],
         Common::Claim(vip) => {
-            vec![Event::Claim {
-                vip: ip(vip),
-                was_held: true,
-                sessions: held_by_z(true),
-                force: false,
-                services: recorded(vip),
-                reservation: None,
-                release: false,
-            }]
+            let mut event = claim(ip(vip), (true, true), &[], None);
+            if let Event::Claim { services, .. } = &mut event {
+                *services = recorded(vip);
+            }
+            vec![event]
         }
         Common::ClaimGone(vip) => vec![Event::ClaimGone(ip(vip))],
         Common::Listed => vec![Event::Synced],
@@ -247,7 +235,7 @@ proptest! {
     ) {
         // Tenant a has its VIPs, with claims that say so.
         let mut cluster = World::with(settings.clone());
-        let mut given = vec![consents("a", &["c"])];
+        let mut given = vec![consent("a", &["c"])];
         given.extend(owns.iter().enumerate().flat_map(|(index, own)| events_of_own(index, own)));
         for event in &given {
             cluster.tell(event.clone());

@@ -6,7 +6,6 @@ use crate::{
     reports::outbox::Message,
 };
 
-/// Largest number of characters of a message.
 const MOST: usize = 1_500;
 
 /// Values that a namespace user may write to deceive who reads a log, an Event or a terminal.
