@@ -4,7 +4,6 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::layout::{Described, Field, Shape, place};
 
-/// The fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// The frame goes to the kernel, untouched.
@@ -32,12 +31,10 @@ macro_rules! outcomes {
             /// All outcomes, in the order of the counters.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// Returns the name of the outcome's counter.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => stringify!($field)),+ }
             }
 
-            /// Returns the fate of the frame.
             #[inline(always)]
             pub const fn action(self) -> Action {
                 match self { $(Self::$variant => Action::$action),+ }

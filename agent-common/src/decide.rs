@@ -45,11 +45,8 @@ pub trait Tables {
     fn fence(&self, now_ns: u64) -> FenceState;
     /// Returns true if `addr` may be a VIP. `false` is certain.
     fn may_be_vip(&self, addr: <Self::Question as Question>::Addr) -> bool;
-    /// Returns the entry of `addr` on this interface.
     fn vip(&self, addr: <Self::Question as Question>::Addr) -> Option<Vip>;
-    /// Returns this interface's own MAC.
     fn own_mac(&self) -> Option<MacAddr>;
-    /// Returns true if `mac` is a peer's on this segment.
     fn is_peer(&self, mac: MacAddr) -> bool;
     /// Returns the MAC to which this generation of the entry was yielded.
     fn yielded(&self, vip: &Vip) -> Option<MacAddr>;

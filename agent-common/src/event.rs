@@ -38,7 +38,6 @@ pub enum EventKind {
 number!(EventKind);
 
 impl EventKind {
-    /// Returns the word for logs, tables and JSON, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Conflict => "conflict",
@@ -73,7 +72,6 @@ pub struct Event {
     pub source: [u8; 6],
     /// The entry's MAC before the event.
     pub holder: [u8; 6],
-    /// Always zero.
     pub _pad: [u8; 4],
 }
 
@@ -133,9 +131,7 @@ pub struct OffenderKeyV4 {
     pub ifindex: u32,
     /// The VIP, in wire order.
     pub addr: [u8; 4],
-    /// The MAC that the claims give.
     pub mac: [u8; 6],
-    /// Always zero.
     pub _pad: u16,
 }
 
@@ -146,9 +142,7 @@ pub struct OffenderKeyV6 {
     pub ifindex: u32,
     /// The VIP, in wire order.
     pub addr: [u8; 16],
-    /// The MAC that the claims give.
     pub mac: [u8; 6],
-    /// Always zero.
     pub _pad: u16,
 }
 
@@ -186,7 +180,6 @@ pub struct Offender {
     pub first_ns: u64,
     pub last_ns: u64,
     pub claims: u64,
-    /// The kind of the last claim.
     pub kind: EventKind,
     /// The operation of the last claim, in host order.
     pub oper: u16,

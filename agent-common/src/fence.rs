@@ -20,7 +20,6 @@ number!(Policy);
 impl Policy {
     pub const ALL: [Self; 2] = [Self::Stop, Self::Hold];
 
-    /// Returns the name that every output uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -45,7 +44,6 @@ pinned! {
         pub words_settled: u64,
         /// The policy between the two times.
         pub policy: Policy,
-        /// Says whether the program defends held VIPs.
         pub defence: Defence,
     }
 }
@@ -64,7 +62,6 @@ impl FenceState {
     /// All states, in the order in which they follow each other.
     pub const ALL: [Self; 3] = [Self::Valid, Self::HeldOver, Self::Over];
 
-    /// Returns the name that every output uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",

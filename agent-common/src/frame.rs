@@ -102,7 +102,6 @@ impl ArpFrame {
         }
     }
 
-    /// Returns true if the `EtherType` is ARP.
     #[inline(always)]
     pub fn is_arp(&self) -> bool {
         self.ethertype == ETHERTYPE_ARP.to_be()
@@ -125,7 +124,6 @@ impl ArpFrame {
         u16::from_be(self.oper)
     }
 
-    /// Returns true if the operation is a request.
     #[inline(always)]
     pub fn is_request(&self) -> bool {
         self.oper == OPER_REQUEST.to_be()

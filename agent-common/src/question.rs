@@ -29,15 +29,12 @@ pub trait Question {
     fn oper(&self) -> u16;
     /// Returns the address that the frame claims for the sender; zeros for none.
     fn claimed(&self) -> Self::Addr;
-    /// Returns the address that the frame asks for.
     fn asked(&self) -> Option<Self::Addr>;
-    /// Returns true if the claim updates neighbour caches.
     fn announces(&self) -> bool;
     /// Returns true if the frame claims the address that it asks for.
     fn is_gratuitous(&self) -> bool;
     /// Returns the address that the sender asks for before it uses it (RFC 5227, 2.1.1; RFC 4862,
     /// 5.4.2).
     fn probed(&self) -> Option<Self::Addr>;
-    /// Returns the hosts whose answer is asked for.
     fn reach(&self) -> Reach;
 }

@@ -53,7 +53,6 @@ impl Proof {
         }
     }
 
-    /// Returns the name that every output uses. Being bypassed is a kind of blindness.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unproven => "unproven",
@@ -62,7 +61,6 @@ impl Proof {
         }
     }
 
-    /// Returns true if the program does not see every frame.
     pub const fn is_blind(self) -> bool {
         match self {
             Self::Blind | Self::Bypassed => true,
@@ -84,7 +82,6 @@ pinned! {
         /// The interface through which the peer is seen.
         pub ifindex: u32,
         pub mac: [u8; 6],
-        /// Always zero.
         pub _pad: u16,
     }
 }

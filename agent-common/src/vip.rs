@@ -24,7 +24,6 @@ pinned! {
 pinned! {
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
     pub struct VipKeyV6 {
-        /// The interface through which the segment is seen.
         pub ifindex: u32,
         /// The VIP, in wire order.
         pub addr: [u8; 16],
@@ -54,7 +53,6 @@ impl VipKeyV6 {
 /// A VIP in a segment, of either family.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VipKey {
-    /// The interface through which the segment is seen.
     pub ifindex: u32,
     pub addr: IpAddr,
 }
@@ -92,7 +90,6 @@ pub enum Role {
 number!(Role);
 
 impl Role {
-    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Foreign => "foreign",
@@ -126,7 +123,6 @@ const _: () = assert!(size_of::<VipEntry>() == 24);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
 #[repr(C, align(8))]
 pub struct Yield {
-    /// The peer's MAC.
     pub mac: [u8; 6],
     /// The generation of the entry that yielded; 0 for none.
     pub generation: u16,
@@ -192,11 +188,9 @@ pinned! {
     /// The value of `vip_counters`: the counters of one VIP on one CPU.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct VipCounters {
-        /// Requests answered.
         pub answered: u64,
         /// ARP claims dropped as conflicts.
         pub conflicts: u64,
-        /// Requests dropped.
         pub suppressed: u64,
     }
 }

@@ -37,7 +37,6 @@ impl VlanTag {
         self.0 & ID_BITS
     }
 
-    /// Returns true if it is a service tag (802.1ad).
     pub fn is_service(self) -> bool {
         self.0 & SERVICE_BIT != 0
     }
@@ -48,7 +47,6 @@ impl VlanTag {
         tci & ID_BITS == 0
     }
 
-    /// Returns true if the `EtherType` is a tag's.
     #[inline(always)]
     pub fn is_tag(ethertype: u16) -> bool {
         ethertype == ETHERTYPE_8021Q || ethertype == ETHERTYPE_8021AD
@@ -76,7 +74,6 @@ impl VlanTags {
         }
     }
 
-    /// Returns true if there is no tag.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.outer == VlanTag::NONE

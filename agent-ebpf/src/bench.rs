@@ -62,7 +62,6 @@ const SUMMED_FROM: usize = 7;
 const ARP: Places = Places { asker: &[15], vip: &[20], mac: &[5, 13], checksum: None };
 const ND: Places = Places { asker: &[18], vip: &[2, 26, 38], mac: &[5, 42], checksum: Some(28) };
 
-/// The receiver's counts.
 #[repr(C)]
 struct Seen {
     replies: u64,
@@ -234,7 +233,6 @@ fn word(number: u32) -> u16 {
     (number as u16).to_be()
 }
 
-/// Writes a frame of that many words.
 #[inline(always)]
 fn write<const WORDS: usize>(
     packet: &impl Packet,

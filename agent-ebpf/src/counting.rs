@@ -48,7 +48,6 @@ pub(crate) fn count<F: Family>(verdict: &Verdict) {
     }
 }
 
-/// Adds a frame to the counter of its outcome.
 #[inline(always)]
 pub(crate) fn count_outcome<F: Family>(outcome: Outcome) {
     if let Some(counters) = F::counters() {

@@ -38,9 +38,7 @@ pub(crate) trait Family: Sized {
     /// Returns the key of a sender that claims `addr`.
     fn offender_key(segment: u32, addr: AddrOf<Self>, mac: MacAddr) -> Self::OffenderKey;
     fn offender(key: &Self::OffenderKey) -> Option<*mut Offender>;
-    /// Adds the record of a new sender.
     fn add_offender(key: &Self::OffenderKey, offender: Offender);
-    /// Returns this CPU's counters.
     fn counters() -> Option<*mut Counters>;
     fn log(kind: EventKind, addr: AddrOf<Self>, sender: MacAddr);
 }

@@ -63,9 +63,7 @@ pub(crate) trait Packet {
     fn reach(&self, len: usize) -> bool;
     /// Changes the length. Pointers into the packet are invalid afterwards.
     fn resize(&self, len: usize) -> bool;
-    /// Writes over the bytes at an offset.
     fn store<T: NoUninit>(&self, at: usize, value: &T) -> Option<()>;
-    /// Writes over the units at an offset.
     fn store_units<const N: usize>(&self, at: usize, units: &[Unit; N]) -> Option<()>;
     /// Calls [`hides_claim`] with a stack of its own.
     fn hides_claim(&self, segment: u32) -> bool;

@@ -90,7 +90,6 @@ fn action(of: Action, ifindex: u32) -> i32 {
     }
 }
 
-/// Counts a frame, and passes it.
 #[inline(always)]
 fn pass(outcome: Outcome) -> i32 {
     count_outcome::<V4>(outcome);
@@ -159,7 +158,6 @@ impl Packet for TcContext {
     }
 }
 
-/// Returns two bytes of the frame.
 #[inline(always)]
 fn word(ctx: &TcContext, at: usize) -> Option<u16> {
     Packet::load(ctx, at).or_else(|| ctx.load(at).ok())

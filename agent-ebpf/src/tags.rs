@@ -20,7 +20,6 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the protocol with this `EtherType`, in host order.
     #[inline(always)]
     fn of(ethertype: u16) -> Option<Self> {
         match ethertype {

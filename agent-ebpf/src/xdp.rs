@@ -80,7 +80,6 @@ fn action(of: Action) -> u32 {
     }
 }
 
-/// Counts a frame, and passes it.
 #[inline(always)]
 fn pass(outcome: Outcome) -> u32 {
     count_outcome::<V4>(outcome);

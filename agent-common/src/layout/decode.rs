@@ -16,7 +16,6 @@ pub struct Decoder {
     count: usize,
 }
 
-/// The copying of one field.
 #[derive(Clone, Copy, Default, Debug)]
 struct Step {
     from: Place,

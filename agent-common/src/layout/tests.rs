@@ -204,7 +204,6 @@ fn bytes_are_checked_to_be_a_value_of_their_map() {
 }
 
 prop_compose! {
-    /// Places of fields, most of them within a small value.
     fn any_records()(
         places in proptest::collection::vec((0_u16..24, 0_u16..10), records().len()),
         present in proptest::collection::vec(proptest::bool::weighted(0.9), records().len()),

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Returns the units of a message.
 fn units<const N: usize>(bytes: &[u8]) -> [u64; N] {
     core::array::from_fn(|unit| u64::from_ne_bytes(bytes[unit * 8..][..8].try_into().expect("eight")))
 }

@@ -33,7 +33,6 @@ fn checksum(frame: &[u8]) -> u16 {
     !u16::try_from(sum).expect("folded")
 }
 
-/// Returns a valid frame with these options.
 fn message(frame: &NdFrame, options: &[u8]) -> Vec<u8> {
     let mut bytes = [&bytes(frame)[..78], options].concat();
     let length = u16::try_from(24 + options.len()).expect("short");
@@ -144,7 +143,6 @@ fn any_changed_byte_of_what_the_checksum_covers_is_noticed() {
     }
 }
 
-/// A description, the options, and what is read of them.
 type Row<'a> = (&'a str, Vec<u8>, Option<MacAddr>, Option<[u8; 6]>);
 
 #[test]

@@ -9,7 +9,6 @@ const HOST: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x99]
 /// The offset of the packet in the frame.
 const START: usize = 14;
 
-/// Returns an extension header of a number of eight bytes, with the type of what follows.
 fn header(next: u8, units: usize) -> Vec<u8> {
     let mut header = vec![next, u8::try_from(units - 1).expect("a length in a byte"), 1, 4];
     header.resize(units * 8, 0);
@@ -27,7 +26,6 @@ fn message(kind: u8, addresses: &[[u8; 16]]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 0][..], &addresses.concat()].concat()
 }
 
-/// Returns a frame with what follows the IPv6 header.
 fn frame(source: [u8; 16], first: u8, rest: &[Vec<u8>]) -> Vec<u8> {
     let rest = rest.concat();
     let len = u16::try_from(rest.len()).expect("it is short").to_be_bytes();

@@ -35,7 +35,6 @@ fn option(kind: u8, mac: MacAddr) -> Vec<u8> {
     [&[kind, 1][..], &mac.0].concat()
 }
 
-/// A solicitation by a host.
 fn asks(options: &[Vec<u8>]) -> Bytes {
     message(135, HOST, solicited_node(VIP), &[&VIP[..], &options.concat()].concat())
 }
