@@ -30,6 +30,7 @@ pub use self::{
         releaser::{ReleaseError, Released, Releaser},
         termination::{Surroundings, find_reason},
         wire_secret::{Rotating, WireSecret, WireSecretError},
+        wishes::WishError,
     },
     kinds::{
         claims::ClaimError,

@@ -9,16 +9,12 @@ use tokio::time::{Instant, sleep};
 use vipward_common::MacAddr;
 use vipward_core::records::{ClaimRecord, ClaimState, object_name};
 
-use super::wishes::{LOOK, ReadError, Wishes};
+use super::wishes::{LOOK, WishError, Wishes};
 use crate::shell::kube::{
-    kinds::{claims::ClaimError, resource::Resource, virtual_ip::MOVE_TO},
-    link::{
-        connect::{Access, ConnectError},
-        error::RequestError,
-    },
+    kinds::{resource::Resource, virtual_ip::MOVE_TO},
+    link::connect::{Access, ConnectError},
 };
 
-/// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
 pub enum MoveError {
     #[error("there is no VirtualIP {vip}; `kubectl get vip` lists those that there are")]
@@ -27,27 +23,12 @@ pub enum MoveError {
     NoNode { node: String },
     #[error("no node holds {vip}, so no node can hand it over; `kubectl describe vip {}` says why", object_name(*vip))]
     Nobody { vip: IpAddr },
-    /// A refusal of the API server, or a failed request.
-    #[error("failed to {what} VirtualIP {vip}")]
-    Request {
-        /// The operation.
-        what: &'static str,
-        vip: IpAddr,
-        #[source]
-        source: RequestError,
-    },
-    #[error("VirtualIP {vip} cannot be read")]
-    Unreadable {
-        vip: IpAddr,
-        #[source]
-        source: ClaimError,
-    },
+    #[error(transparent)]
+    Wish(#[from] WishError),
 }
 
-/// Outcome of the wish.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Moved {
-    /// The node holds the VIP.
     There {
         /// The MAC that it answers with.
         mac: MacAddr,
@@ -55,7 +36,6 @@ pub enum Moved {
     Refused {
         why: String,
     },
-    /// The time is over.
     NotYet {
         holder: String,
     },
@@ -64,17 +44,12 @@ pub enum Moved {
 pub struct Mover(Wishes);
 
 impl Mover {
-    /// Finds the API server.
     pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
         Ok(Self(Wishes::connect(access).await?))
     }
 
     async fn read(&self, vip: IpAddr) -> Result<ClaimRecord, MoveError> {
-        let claim = self.0.read(vip).await.map_err(|error| match error {
-            ReadError::Request(source) => MoveError::Request { what: "read", vip, source },
-            ReadError::Unreadable(source) => MoveError::Unreadable { vip, source },
-        });
-        claim?.ok_or(MoveError::Missing { vip })
+        self.0.read(vip).await?.ok_or(MoveError::Missing { vip })
     }
 
     /// Fails if the node does not exist. Ignores any other failure: the user may not be allowed to
@@ -86,16 +61,13 @@ impl Mover {
         }
     }
 
-    /// Writes the wish on the claim, and returns the VIP's holder.
     pub async fn ask(&self, vip: IpAddr, to: &str) -> Result<String, MoveError> {
         let claim = self.read(vip).await?;
         let holder = claim.state.holder().ok_or(MoveError::Nobody { vip })?;
         let from = holder.node.to_string();
         if from != to {
             self.check_node(to).await?;
-            let patch = json!({"metadata": {"annotations": {(MOVE_TO): to}}});
-            let asked = self.0.send(Wishes::claims().merge(&object_name(vip), &patch)).await;
-            asked.map_err(|source| MoveError::Request { what: "annotate", vip, source })?;
+            self.0.annotate(vip, json!({"annotations": {(MOVE_TO): to}})).await?;
         }
         Ok(from)
     }

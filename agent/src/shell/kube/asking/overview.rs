@@ -37,13 +37,11 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub enum OverviewError {
     #[error("failed to find the cluster")]
     Connect(#[from] ConnectError),
-    /// The cluster does not know the type.
     #[error(
         "the cluster does not know {resource}: Vipward is not installed there (kubectl apply -k \
          deploy/kubernetes/base), or the kubeconfig {} leads to another cluster", kubeconfig.display()
     )]
     NotInstalled { resource: Resource, kubeconfig: PathBuf },
-    /// The API server refused a list, or could not be reached.
     #[error("failed to list {resource}")]
     List {
         resource: Resource,

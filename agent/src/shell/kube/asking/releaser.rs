@@ -10,87 +10,55 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use vipward_core::{
     pools::Family,
-    records::{ClaimRecord, Reservation, ServiceName, object_name},
+    records::{ClaimRecord, Reservation, ServiceName},
     services::Place,
 };
 
-use super::wishes::{LOOK, ReadError, Wishes};
+use super::wishes::{LOOK, WishError, Wishes, failed};
 use crate::shell::kube::{
-    kinds::{
-        claims::{self, ClaimError},
-        virtual_ip::RELEASE,
-    },
+    kinds::{claims, virtual_ip::RELEASE},
     link::{
-        call::{Call, Collection},
+        call::Collection,
         connect::{Access, ConnectError},
         error::RequestError,
     },
     reading::objects,
 };
 
-/// Reason why the wish could not be written or followed.
 #[derive(Debug, Error)]
 pub enum ReleaseError {
     #[error(
         "{vip} is not reserved for any Service; `vipward pools --addresses` lists the addresses that are"
     )]
     NotReserved { vip: IpAddr },
-    /// An address that its Service asks for by name.
     #[error(
         "Service {service} asks for {vip} by name ({place}), so it would get it again; have it ask for \
          another address, or for none"
     )]
     AskedByName { vip: IpAddr, service: ServiceName, place: Place },
-    /// A refusal of the API server, or a failed request.
-    #[error("failed to {what} for {vip}")]
-    Request {
-        /// The operation.
-        what: &'static str,
-        vip: IpAddr,
-        #[source]
-        source: RequestError,
-    },
-    #[error("VirtualIP {vip} cannot be read")]
-    Unreadable {
-        vip: IpAddr,
-        #[source]
-        source: ClaimError,
-    },
+    #[error(transparent)]
+    Wish(#[from] WishError),
 }
 
-/// Outcome of the wish.
+const LIST: &str = "list the VirtualIPs";
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Released {
-    /// The Service does not have the address any more.
     Done {
         /// The Service that has it now. None: it is free.
         next: Option<ServiceName>,
         /// The addresses of the same family that the Service which had it has now.
         others: Vec<IpAddr>,
     },
-    /// The wish is gone from the claim, and the Service has the address.
     Withdrawn,
-    /// The time is over.
     NotYet,
 }
 
 pub struct Releaser(Wishes);
 
 impl Releaser {
-    /// Finds the API server.
     pub async fn connect(access: &Access) -> Result<Self, ConnectError> {
         Ok(Self(Wishes::connect(access).await?))
-    }
-
-    async fn send(&self, what: &'static str, vip: IpAddr, call: Call) -> Result<String, ReleaseError> {
-        self.0.send(call).await.map_err(|source| ReleaseError::Request { what, vip, source })
-    }
-
-    async fn read(&self, vip: IpAddr) -> Result<Option<ClaimRecord>, ReleaseError> {
-        self.0.read(vip).await.map_err(|error| match error {
-            ReadError::Request(source) => ReleaseError::Request { what: "read the VirtualIP", vip, source },
-            ReadError::Unreadable(source) => ReleaseError::Unreadable { vip, source },
-        })
     }
 
     /// Fails if the Service asks for the address by name. Ignores any other failure: the user may
@@ -106,7 +74,8 @@ impl Releaser {
 
     /// Writes the wish on the claim. Returns the reservation that is to go.
     pub async fn ask(&self, vip: IpAddr) -> Result<Reservation, ReleaseError> {
-        let Some(ClaimRecord { version, reservation: Some(reservation), .. }) = self.read(vip).await? else {
+        let Some(ClaimRecord { version, reservation: Some(reservation), .. }) = self.0.read(vip).await?
+        else {
             return Err(ReleaseError::NotReserved { vip });
         };
         if reservation.kept.is_none() {
@@ -114,8 +83,7 @@ impl Releaser {
         }
         // The wish is about this reservation, and no later one.
         let metadata = json!({"resourceVersion": version.as_str(), "annotations": {(RELEASE): "true"}});
-        let call = Wishes::claims().merge(&object_name(vip), &json!({"metadata": metadata}));
-        self.send("annotate the VirtualIP", vip, call).await?;
+        self.0.annotate(vip, metadata).await?;
         Ok(*reservation)
     }
 
@@ -128,7 +96,7 @@ impl Releaser {
     ) -> Result<Released, ReleaseError> {
         let deadline = Instant::now() + limit;
         loop {
-            let claim = self.read(vip).await?;
+            let claim = self.0.read(vip).await?;
             let is_wished = claim.as_ref().is_some_and(|claim| claim.release);
             let next = claim.and_then(|claim| claim.reservation).map(|next| next.service);
             if next.as_ref() != Some(&reservation.service) {
@@ -148,11 +116,9 @@ impl Releaser {
     /// Returns the addresses of the family of `vip` that are reserved for a Service.
     async fn addresses_of(&self, service: &ServiceName, vip: IpAddr) -> Result<Vec<IpAddr>, ReleaseError> {
         let call = Wishes::claims().list(&ListParams::default());
-        let text = self.send("list the VirtualIPs", vip, call).await?;
-        let list: ObjectList<&RawValue> = serde_json::from_str(&text).map_err(|source| {
-            let source = RequestError::Unreadable(source);
-            ReleaseError::Request { what: "list the VirtualIPs", vip, source }
-        })?;
+        let text = self.0.send(call).await.map_err(failed(LIST, vip))?;
+        let list: ObjectList<&RawValue> = serde_json::from_str(&text)
+            .map_err(|source| failed(LIST, vip)(RequestError::Unreadable(source)))?;
         let claims = list.items.into_iter().filter_map(|object| claims::read(object.get()).ok());
         let mut addresses: Vec<_> = claims
             .filter(|(claim, _)| Family::of(claim.vip) == Family::of(vip))

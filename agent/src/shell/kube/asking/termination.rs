@@ -89,7 +89,6 @@ struct Status {
     conditions: Option<Vec<PodCondition>>,
 }
 
-/// The agent's Pod, its `DaemonSet` and its Node.
 pub struct Surroundings {
     kube: Kube,
     connections: Connections,
@@ -148,7 +147,6 @@ impl Surroundings {
     }
 }
 
-/// Returns the state of the Pod, and the name of its `DaemonSet`.
 fn pod_state(answer: &Result<String, RequestError>) -> (PodState, Option<String>) {
     let Ok(Object { metadata, status, .. }) = read(answer) else { return (PodState::Unknown, None) };
     let (kind, reason) = DISRUPTED;

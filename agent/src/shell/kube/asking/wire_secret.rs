@@ -51,7 +51,6 @@ pub enum WireSecretError {
     Exists { namespace: String },
     #[error("there is no Secret {namespace}/{SECRET}: `vipward wire init` creates it")]
     Missing { namespace: String },
-    /// The Secret has no key, or an entry that is none.
     #[error(
         "Secret {namespace}/{SECRET} was edited: {}; nothing was changed (correct it, or delete it and call \
          `vipward wire init`)",
@@ -64,28 +63,18 @@ pub enum WireSecretError {
     },
     #[error("another program changed Secret {namespace}/{SECRET} meanwhile: call it again to go on")]
     Changed { namespace: String },
-    /// The API server refused, or could not be reached.
     #[error("failed to {what}")]
     Request {
-        /// The operation.
         what: String,
         #[source]
         source: RequestError,
     },
-    /// Some agents do not accept the new key in time.
     #[error(
         "after {}, the agents of {} do not accept key {} yet; both keys stay, and every agent accepts key {} \
          (`kubectl logs` of these agents says why; call `vipward wire rotate` again to go on)",
         humantime::format_duration(*timeout), names(missing), id.0, used.0
     )]
-    NotAccepted {
-        /// The new key.
-        id: KeyId,
-        /// The former key.
-        used: KeyId,
-        missing: Vec<NodeName>,
-        timeout: Duration,
-    },
+    NotAccepted { id: KeyId, used: KeyId, missing: Vec<NodeName>, timeout: Duration },
     #[error("failed to make a key")]
     Random(#[source] getrandom::Error),
     #[error("failed to read the clock")]
@@ -107,20 +96,20 @@ fn secrets(namespace: &str) -> Collection {
 /// A step of a rotation, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rotating {
-    /// The new key is in the Secret.
     Added(KeyId),
     /// It was there already: an earlier rotation was interrupted.
     Found(KeyId),
     /// Some agents do not accept it yet.
     Waiting {
-        /// The nodes of these agents.
         missing: Vec<NodeName>,
         /// The number of agents that take part.
         of: usize,
     },
     /// All agents use it. The other keys go after this time.
-    Used { id: KeyId, linger: Duration },
-    /// The other keys are gone.
+    Used {
+        id: KeyId,
+        linger: Duration,
+    },
     Removed(Vec<KeyId>),
 }
 
@@ -139,7 +128,6 @@ impl WireSecret {
         Ok(Self { connections: Connections::open(&server)?, namespace: namespace.to_owned(), limit: LIMIT })
     }
 
-    /// Returns the access of a controller.
     pub fn of(kube: &Kube) -> Result<Self, WireSecretError> {
         let limit = kube.server.limits().request();
         Ok(Self {
@@ -169,7 +157,6 @@ impl WireSecret {
         })
     }
 
-    /// Creates the Secret with a first key.
     pub async fn init(&self) -> Result<(), WireSecretError> {
         if self.create().await? {
             Ok(())

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, time::Duration};
 
+use serde_json::{Value, json};
+use thiserror::Error;
 use vipward_core::records::{ClaimRecord, object_name};
 
 use crate::shell::kube::{
@@ -22,11 +24,22 @@ pub(crate) const LOOK: Duration = Duration::from_millis(250);
 /// The deadline of one request.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Reason why a claim could not be read.
-pub(crate) enum ReadError {
-    /// A refusal of the API server, or a failed request.
-    Request(RequestError),
-    Unreadable(ClaimError),
+/// Reason why a wish could not be written or followed.
+#[derive(Debug, Error)]
+pub enum WishError {
+    #[error("failed to {what} for {vip}")]
+    Request {
+        what: &'static str,
+        vip: IpAddr,
+        #[source]
+        source: RequestError,
+    },
+    #[error("VirtualIP {vip} cannot be read")]
+    Unreadable {
+        vip: IpAddr,
+        #[source]
+        source: ClaimError,
+    },
 }
 
 /// An operator's way to the API server.
@@ -35,7 +48,6 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// Finds the API server.
     pub(crate) async fn connect(access: &Access) -> Result<Self, ConnectError> {
         let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
         let server = Server::find(access, limits).await?;
@@ -51,12 +63,25 @@ impl Wishes {
         self.connections.ask(call, LIMIT).await
     }
 
+    /// Changes the metadata of the claim of an address.
+    pub(crate) async fn annotate(&self, vip: IpAddr, metadata: Value) -> Result<(), WishError> {
+        let call = Self::claims().merge(&object_name(vip), &json!({"metadata": metadata}));
+        self.send(call).await.map(drop).map_err(failed("annotate the VirtualIP", vip))
+    }
+
     /// Reads the claim of an address, if it has one.
-    pub(crate) async fn read(&self, vip: IpAddr) -> Result<Option<ClaimRecord>, ReadError> {
+    pub(crate) async fn read(&self, vip: IpAddr) -> Result<Option<ClaimRecord>, WishError> {
         match self.send(Self::claims().get(&object_name(vip))).await {
-            Ok(object) => claims::read(&object).map(|(claim, _)| Some(claim)).map_err(ReadError::Unreadable),
+            Ok(object) => match claims::read(&object) {
+                Ok((claim, _)) => Ok(Some(claim)),
+                Err(source) => Err(WishError::Unreadable { vip, source }),
+            },
             Err(error) if error.is_status(404) => Ok(None),
-            Err(error) => Err(ReadError::Request(error)),
+            Err(error) => Err(failed("read the VirtualIP", vip)(error)),
         }
     }
+}
+
+pub(crate) fn failed(what: &'static str, vip: IpAddr) -> impl FnOnce(RequestError) -> WishError {
+    move |source| WishError::Request { what, vip, source }
 }

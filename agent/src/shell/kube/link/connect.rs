@@ -48,7 +48,6 @@ pub enum ConnectError {
         #[source]
         source: KubeconfigError,
     },
-    /// A context of the kubeconfig cannot be used.
     #[error("failed to use {} of the kubeconfig {}", context_text(context.as_deref()), path.display())]
     Context {
         path: PathBuf,
@@ -57,29 +56,24 @@ pub enum ConnectError {
         #[source]
         source: KubeconfigError,
     },
-    /// A context was given without a kubeconfig.
     #[error(
         "found no kubeconfig to take the context {context:?} from: give one with --kubeconfig (or KUBECONFIG)"
     )]
     ContextOfNothing { context: String },
-    /// Neither a kubeconfig nor a Pod's service account was found.
     #[error(
         "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or \
          KUBECONFIG) is given"
     )]
     NotInCluster(#[source] InClusterError),
-    /// The kubeconfig names a proxy, which would hide dead connections.
     #[error(
         "the API server is to be reached through the proxy {proxy}, which is not supported: remove \
          proxy-url from the kubeconfig"
     )]
     Proxy { proxy: String },
-    /// Certificates or tokens in files cannot be used.
     #[error(transparent)]
     Credentials(#[from] CredentialError),
     #[error("failed to set up connections to {server}")]
     Client {
-        /// The URL of the API server.
         server: String,
         #[source]
         source: Box<kube::Error>,
@@ -122,7 +116,6 @@ impl Limits {
         self.lease.saturating_sub(self.margin) / 2
     }
 
-    /// Returns the deadline of any other request.
     pub fn request(self) -> Duration {
         self.lease.saturating_sub(self.margin)
     }
@@ -198,7 +191,6 @@ impl Server {
         &self.renewals
     }
 
-    /// Returns the URL, always with the port.
     pub fn url(&self) -> String {
         let url = &self.config.cluster_url;
         let is_plain = url.scheme() == Some(&Scheme::HTTP);
@@ -207,7 +199,6 @@ impl Server {
         format!("{scheme}://{}:{port}{}", url.host().unwrap_or_default(), url.path().trim_end_matches('/'))
     }
 
-    /// Returns the namespace of the kubeconfig's context.
     pub fn default_namespace(&self) -> &str {
         &self.config.default_namespace
     }
@@ -217,7 +208,6 @@ impl Server {
         self.config.cluster_url.host()?.trim_matches(['[', ']']).parse().ok()
     }
 
-    /// Returns the limits of the time that requests take.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -236,7 +226,6 @@ impl Server {
     }
 }
 
-/// Returns the way to open connections with these credentials.
 fn way(config: Config, limits: Limits) -> kube::Result<Way> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

@@ -37,14 +37,12 @@ pub enum CredentialError {
         #[source]
         source: io::Error,
     },
-    /// A file of certificates is cut off, or has something else.
     #[error("a certificate in {} is cut off, or is no PEM", path.display())]
     Certificate { path: PathBuf },
     #[error("{} has no certificate (in PEM)", path.display())]
     NoCertificate { path: PathBuf },
     #[error("{} has no token: it must be one line of visible characters", path.display())]
     NoToken { path: PathBuf },
-    /// The files could be read, and what they contain cannot be used.
     #[error("failed to use the credentials {files}")]
     Unusable {
         files: String,
@@ -68,7 +66,6 @@ type Prepare = Box<dyn Fn(Config) -> kube::Result<Way> + Send + Sync>;
 
 /// The credentials, and the files from which they come.
 pub(crate) struct Credentials {
-    /// The configuration that names the files.
     config: Config,
     files: Vec<PathBuf>,
     prepare: Prepare,
@@ -138,14 +135,12 @@ impl Credentials {
 }
 
 impl Current {
-    /// Takes in that the files are as they were.
     fn settle(&mut self, files: &[PathBuf]) {
         if self.trouble.take().is_some() {
             info!(files = list(files), "the credentials are the last good ones again");
         }
     }
 
-    /// Takes in the credentials of changed files.
     fn change(&mut self, files: &[PathBuf], loaded: Loaded) {
         let changed = files.iter().zip(loaded.contents.iter().zip(&self.loaded.contents));
         let changed = changed.filter(|(_, (new, old))| new != old).map(|(path, _)| path);
@@ -154,7 +149,6 @@ impl Current {
         (self.loaded, self.trouble) = (loaded, None);
     }
 
-    /// Takes in that the files cannot be used now.
     fn complain(&mut self, error: String, now: Instant) {
         let is_known =
             self.trouble.as_ref().is_some_and(|(known, told)| *known == error && now < *told + REMIND_EVERY);

@@ -9,7 +9,6 @@ use thiserror::Error;
 use super::connect::ConnectError;
 use crate::shell::{logging::causes::causes, pages::metrics::ApiError};
 
-/// Reason why a request has no good answer.
 #[derive(Debug, Error)]
 pub enum RequestError {
     #[error("{}: {}", status.code, status.message)]
@@ -20,24 +19,14 @@ pub enum RequestError {
         retry_after: Option<Duration>,
     },
     #[error("no answer from {server} within {limit:?}")]
-    Deadline {
-        /// The URL of the API server.
-        server: String,
-        limit: Duration,
-    },
+    Deadline { server: String, limit: Duration },
     /// A connection that failed, or ended before the answer did.
     #[error("{}", failure_text(server, source))]
-    Connection {
-        /// The URL of the API server.
-        server: String,
-        source: ConnectionError,
-    },
-    /// An answer that is no object, or none of the requested type.
+    Connection { server: String, source: ConnectionError },
     #[error("the answer cannot be read")]
     Unreadable(#[source] serde_json::Error),
     #[error("the answer is no UTF-8")]
     NotText(#[source] FromUtf8Error),
-    /// An answer that is longer than the API server's longest.
     #[error("the answer is longer than {limit_bytes} bytes")]
     TooLong { limit_bytes: usize },
     /// No connection can be set up any more.
@@ -46,17 +35,14 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Returns the HTTP status of a refusal.
     pub fn code(&self) -> Option<u16> {
         self.status().map(|status| status.code)
     }
 
-    /// Returns true if the API server refused with this HTTP status.
     pub fn is_status(&self, wanted: u16) -> bool {
         self.code() == Some(wanted)
     }
 
-    /// Returns true if the API server does not know the type of object.
     pub fn is_unknown_type(&self) -> bool {
         // The API server answers such a request with plain text.
         self.status().is_some_and(|status| status.code == 404 && status.reason.is_empty())

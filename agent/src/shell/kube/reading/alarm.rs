@@ -15,18 +15,14 @@ use tokio::sync::watch;
 #[cfg(test)]
 mod tests;
 
-/// The alarms so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Signs {
-    /// Requests for lists of everything.
     lists: u64,
     /// The number of the request that was made when the store had last gone back; 0: none.
     back: u64,
-    /// Renewals that succeeded.
     renewals: u64,
 }
 
-/// Raises alarms, and makes listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Alarm(watch::Sender<Signs>);
 
@@ -40,7 +36,6 @@ impl Alarm {
         self.0.send_modify(|_| {});
     }
 
-    /// Asks for lists of everything.
     pub(crate) fn list_anew(&self) {
         self.0.send_modify(|signs| signs.lists += 1);
     }
@@ -75,7 +70,6 @@ impl Listener {
         self.heard.mark_unchanged();
     }
 
-    /// Raises the alarm for all others.
     pub(crate) fn raise(&mut self) {
         self.alarm.raise();
         self.forget();
@@ -86,7 +80,6 @@ impl Listener {
         self.heard.changed().await.expect("invariant: the listener keeps the other end open");
     }
 
-    /// Returns the number of renewals that succeeded.
     pub(crate) fn renewals(&self) -> u64 {
         self.heard.borrow().renewals
     }

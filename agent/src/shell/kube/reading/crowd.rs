@@ -15,7 +15,6 @@ const MANY: u32 = 50;
 /// Time for which claims are counted, and for which a crowd lasts after the last such number.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The number of claims that are written, by all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd(Mutex<State>);
 
@@ -33,7 +32,6 @@ impl Crowd {
         self.0.lock().expect("invariant: no thread panics with this lock")
     }
 
-    /// Counts a claim that a node has written.
     pub(crate) fn count(&self, now: Instant) {
         let mut state = self.state();
         let window = state.window.filter(|(begun, _)| now.duration_since(*begun) < WINDOW);

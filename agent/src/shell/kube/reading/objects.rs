@@ -69,7 +69,6 @@ impl Reading {
     }
 }
 
-/// Reason why an object cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum ObjectError {
     #[error("it is not of the form that its type has")]
@@ -94,7 +93,6 @@ pub(crate) struct Identity {
     pub(crate) version: String,
 }
 
-/// Reads an object's name and version only.
 pub(crate) fn identity(object: &str) -> Result<Identity, serde_json::Error> {
     let Bare { metadata } = serde_json::from_str(object)?;
     Ok(Identity { name: full_name(&metadata), version: metadata.resource_version })
@@ -157,7 +155,6 @@ pub(crate) fn parse(
     if is_nameless { Err(ObjectError::Nameless) } else { Ok(parsed) }
 }
 
-/// Returns the news that the object with that name is gone.
 pub(crate) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> {
     let in_namespace = || name.split_once('/');
     Some(match resource {

@@ -15,12 +15,9 @@ const CRD_MANIFEST: &str = "deploy/kubernetes/base/crd.yaml";
 const RBAC_MANIFEST: &str = "deploy/kubernetes/base/rbac.yaml";
 const METALLB_RBAC_MANIFEST: &str = "deploy/kubernetes/overlays/metallb/rbac.yaml";
 
-/// A way to read a type of object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// All objects at once.
     List,
-    /// Changes as they happen.
     Watch,
 }
 
@@ -38,13 +35,10 @@ impl fmt::Display for Verb {
 pub enum ReadError {
     #[error("the API server does not know {resource}: kubectl apply -f {CRD_MANIFEST}")]
     NoDefinition { resource: Resource },
-    /// A role that does not allow the reading.
     #[error("not allowed to {verb} {resource}; the permissions are in {}: {message}", manifest(*resource))]
     Forbidden { verb: Verb, resource: Resource, message: String },
-    /// Credentials that the API server does not accept.
     #[error("the API server does not accept the credentials (to {verb} {resource}): {message}")]
     Unauthorized { verb: Verb, resource: Resource, message: String },
-    /// An API server that cannot be reached, or cannot answer.
     #[error("failed to {verb} {resource}")]
     Failed {
         verb: Verb,
@@ -54,7 +48,6 @@ pub enum ReadError {
     },
 }
 
-/// Returns the file with the permission to read a type.
 fn manifest(resource: Resource) -> &'static str {
     if matches!(resource, Resource::MetalLb(_)) { METALLB_RBAC_MANIFEST } else { RBAC_MANIFEST }
 }
@@ -71,12 +64,10 @@ impl ReadError {
         self.is_forbidden() || self.code() == Some(404)
     }
 
-    /// Returns true if the API server does not permit the reading.
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden { .. })
     }
 
-    /// Returns true if the API server has too much to do now.
     pub(crate) fn is_busy(&self) -> bool {
         self.code() == Some(429)
     }

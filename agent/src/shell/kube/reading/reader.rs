@@ -65,9 +65,7 @@ use crate::shell::kube::{
     link::{connect::ConnectError, error::RequestError, http::Connections},
 };
 
-/// Number of news items that may wait for the receiver.
 const QUEUE: usize = 256;
-/// Number of objects in a page.
 const PAGE: u32 = 500;
 /// Number of objects in a page after a larger page did not come in time.
 const SMALL_PAGE: u32 = 50;
@@ -111,7 +109,6 @@ impl Reader {
         Ok((reader, receiver))
     }
 
-    /// Starts to read one more type.
     pub fn read(&mut self, resource: Resource) {
         let one = One {
             resource,
@@ -131,7 +128,6 @@ impl Reader {
     }
 }
 
-/// Reason why an attempt has ended.
 enum Halt {
     Closed,
     ReadError(ReadError),
@@ -157,7 +153,6 @@ enum Ended {
     Expired,
 }
 
-/// A reader of one type of object.
 struct One {
     resource: Resource,
     reading: Reading,
@@ -393,7 +388,6 @@ impl One {
         Err(ReadError::of(Verb::Watch, self.resource, error).into())
     }
 
-    /// Handles one event.
     async fn take(&mut self, event: WatchEvent<Box<RawValue>>) -> Result<Option<Ended>, Halt> {
         let version = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {

@@ -22,15 +22,11 @@ use crate::shell::{
 
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// A node's Lease was listed, or it changed.
     Lease(LeaseRecord),
     LeaseGone(NodeName),
-    /// A claim was listed, or it changed.
     Claim(ClaimRecord),
     ClaimGone(IpAddr),
-    /// A Node was listed, or it changed.
     Node {
-        /// The fields that are used.
         record: NodeRecord,
         /// The IP addresses in its `status.addresses`.
         addresses: Vec<IpAddr>,
@@ -38,7 +34,6 @@ pub enum Seen {
         pod_cidrs: Vec<IpNet>,
     },
     NodeGone(NodeName),
-    /// A Namespace was listed, or it changed.
     Namespace {
         name: Arc<str>,
         labels: BTreeMap<String, String>,
@@ -51,7 +46,6 @@ pub enum Seen {
         name: Arc<str>,
         nets: Vec<IpNet>,
     },
-    /// A Service was listed, or it changed.
     Service(Box<ServiceRecord>),
     ServiceGone(ServiceName),
     /// An `EndpointSlice` of a Service was listed, or it changed. Only those of an IP

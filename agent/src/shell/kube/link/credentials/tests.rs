@@ -5,7 +5,6 @@ use super::*;
 const CA: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 const CA_2: &str = "-----BEGIN CERTIFICATE-----\nBBBB\n-----END CERTIFICATE-----\n";
 
-/// Files of a CA and a token, and the credentials read from them.
 struct Scene {
     directory: PathBuf,
     credentials: Credentials,
@@ -41,7 +40,6 @@ impl Scene {
         fs::write(self.directory.join(name), content).expect("a file");
     }
 
-    /// Returns the number of the credentials a second later.
     fn number(&mut self) -> u64 {
         self.now += LOOK_EVERY;
         self.credentials.current_at(self.now).0
@@ -51,7 +49,6 @@ impl Scene {
         self.made.try_recv().ok()
     }
 
-    /// Returns the last warning, without the directory.
     fn trouble(&self) -> Option<String> {
         let trouble = self.credentials.current.lock().expect("a lock").trouble.clone();
         trouble.map(|(text, _)| text.replace(&format!("{}/", self.directory.display()), ""))

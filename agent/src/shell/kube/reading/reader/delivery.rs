@@ -63,7 +63,6 @@ impl Delivery {
         self.send(Seen::Synced(self.resource)).await
     }
 
-    /// Delivers an object, and returns its version.
     pub(super) async fn object(&mut self, object: &str) -> Result<String, Closed> {
         let parsed = match objects::parse(self.resource, object, &self.kube, self.reading) {
             Ok(parsed) => parsed,
@@ -91,7 +90,6 @@ impl Delivery {
         Ok(identity.version)
     }
 
-    /// Reports that an object is gone, if it was delivered.
     pub(super) async fn gone(&mut self, name: &str) -> Result<(), Closed> {
         if self.names.remove(name).is_none() {
             return Ok(());

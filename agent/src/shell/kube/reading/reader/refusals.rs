@@ -12,12 +12,10 @@ const REFUSALS: u32 = 4;
 /// The shortest and the longest time between two attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
-/// Number of refused watches in a row.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(u32);
 
 impl Refusals {
-    /// Notes that a watch was not refused.
     pub(super) fn forget(&mut self) {
         self.0 = 0;
     }
