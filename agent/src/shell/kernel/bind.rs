@@ -30,7 +30,6 @@ const ARP_ANNOUNCE_BEST: u8 = 2;
 pub enum BindError {
     #[error("cannot bind {vip} to {interface}: there is no such interface")]
     NoInterface { vip: IpAddr, interface: String },
-    /// The address was there before, without the agent's mark.
     #[error(
         "{net} is on {interface} already, and Vipward did not bind it ({}); remove it (ip address del {net} dev \
          {interface}) or drop `bind` for it",
@@ -147,7 +146,6 @@ async fn is_bound(index: u32, vip: IpAddr) -> Result<bool, BindError> {
     Ok(addresses.iter().any(|found| found.index == index && found.net == vip.into() && found.is_ours()))
 }
 
-/// Describes an address that lacks the mark.
 fn lacks(net: &IpNet) -> String {
     match net {
         IpNet::V4(_) => format!("its label is not {LABEL:?}"),

@@ -79,13 +79,11 @@ pub(crate) fn takes_tags_off(interface: &str) -> Fact<bool> {
     Ok(flags & ETH_FLAG_RXVLAN != 0)
 }
 
-/// Returns true if received packets are merged (`generic-receive-offload`).
 pub(crate) fn gro(interface: &str) -> Fact<bool> {
     let Gro(gro) = ask(interface)?;
     Ok(gro != 0)
 }
 
-/// Asks the driver of an interface.
 fn ask<T: Answer>(interface: &str) -> Fact<T> {
     let failed = |error: io::Error| Unread {
         reason: format!("ethtool has no answer about {interface}: {error}"),

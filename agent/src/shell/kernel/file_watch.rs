@@ -62,9 +62,7 @@ pub struct FileWatch {
     queue: AsyncFd<Queue>,
     /// The names that matter in each watched directory.
     names: BTreeMap<WatchDescriptor, BTreeSet<OsString>>,
-    /// The time to report a change.
     due: Option<Instant>,
-    /// The time to try again to watch a directory.
     retry: Option<Instant>,
 }
 

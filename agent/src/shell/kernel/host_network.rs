@@ -9,7 +9,6 @@ use vipward_core::host::interfaces;
 /// the kubelet copies the node's file there.
 const RESOLVERS: &str = "/etc/resolv.conf";
 
-/// Returns the DNS servers of the resolvers' file.
 pub(crate) fn name_servers() -> BTreeSet<IpAddr> {
     let text = fs::read_to_string(RESOLVERS).unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound {

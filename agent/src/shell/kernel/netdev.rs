@@ -24,7 +24,6 @@ const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 16 * 1024;
 
-/// Returns true if the driver of an interface has native XDP.
 pub(crate) fn has_native_xdp(ifindex: u32) -> Fact<bool> {
     features(ifindex).map(|features| features & NETDEV_XDP_ACT_BASIC != 0).map_err(|error| Unread {
         reason: format!("the kernel does not say what XDP its drivers do (it does since 6.3): {error}"),

@@ -89,7 +89,6 @@ impl Netlink {
         })
     }
 
-    /// Returns the present state of the calling thread's network namespace.
     pub async fn observe(&self) -> Result<NetView, NetlinkError> {
         let mut view = links().await?;
         for address in all_addresses().await? {

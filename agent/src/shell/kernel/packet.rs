@@ -50,7 +50,6 @@ pub enum PacketError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Sent {
-    /// Both frames were sent.
     Both,
     /// The check failed before a frame.
     Stopped {
@@ -73,7 +72,6 @@ pub(crate) fn open(kind: SockType) -> nix::Result<OwnedFd> {
 }
 
 impl Announcer {
-    /// Opens the socket, in the calling thread's network namespace.
     pub fn open() -> Result<Self, PacketError> {
         Ok(Self { socket: open(SockType::Raw).map_err(PacketError::Open)? })
     }
@@ -119,7 +117,6 @@ impl Announcer {
     }
 }
 
-/// Returns the nonce of a probe.
 pub(crate) fn nonce() -> Nonce {
     std::array::from_fn(|_| fastrand::u8(..))
 }

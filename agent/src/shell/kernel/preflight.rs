@@ -29,7 +29,6 @@ const FEATURES: [(Release, &str); 4] = [
 /// The first release that charges BPF memory to the cgroup.
 const MEMORY_IN_CGROUP: Release = Release { major: 5, minor: 11 };
 
-/// A missing requirement, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PreflightError {
     #[error("failed to read this process's capabilities")]
@@ -53,10 +52,7 @@ pub enum PreflightError {
         "{path} is missing: the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (those of current distributions \
          are), and /sys must be mounted"
     )]
-    NoBtf {
-        /// The searched path.
-        path: PathBuf,
-    },
+    NoBtf { path: PathBuf },
 }
 
 /// Capabilities, displayed with spaces between them.
@@ -76,7 +72,6 @@ impl fmt::Display for Capabilities {
     }
 }
 
-/// Features of newer kernels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Features(Vec<(Release, &'static str)>);
 
@@ -149,7 +144,6 @@ pub fn counts_bpf_as_locked(release: &str) -> bool {
     Release::parse(release).is_some_and(|running| running < MEMORY_IN_CGROUP)
 }
 
-/// Returns true if the running kernel has type information.
 pub fn has_btf() -> std::io::Result<bool> {
     Path::new(BTF).try_exists()
 }

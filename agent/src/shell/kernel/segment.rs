@@ -34,7 +34,6 @@ const WOKEN_BY: Interest = Interest::READABLE.add(Interest::ERROR);
 pub enum SegmentError {
     #[error("failed to open a packet socket: it needs CAP_NET_RAW (run as root, or with sudo)")]
     Open(#[source] Errno),
-    /// The socket cannot be limited to the address, or to the interface.
     #[error("failed to {operation} on {interface}")]
     Prepare {
         operation: &'static str,
@@ -49,11 +48,9 @@ pub enum SegmentError {
         #[source]
         source: Errno,
     },
-    /// No frame can be received any more.
     #[error("failed to listen on {interface}")]
     Receive {
         interface: String,
-        /// The cause, as for sending.
         #[source]
         source: io::Error,
     },

@@ -10,7 +10,6 @@ use super::{
     netlink::{Netlink, NetlinkError},
 };
 
-/// The reason why there is no status.
 #[derive(Debug, Error)]
 pub enum StatusError {
     #[error(

@@ -207,7 +207,6 @@ impl LinkPin {
         pins::remove(&self.path).map(|_| ())
     }
 
-    /// Returns the ids of the link and of the program that it runs.
     pub fn ids(&self) -> Result<LinkIds, BpfError> {
         match self.kind {
             Pinned::Link => {

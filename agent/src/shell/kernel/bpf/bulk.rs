@@ -16,7 +16,6 @@ const ELEMENTS: u32 = 4_096;
 /// Slots of counters to read at a time. Each has a value for every CPU.
 const SLOTS: u32 = 256;
 
-/// The counters of the VIPs, opened for reading.
 pub(super) struct Bulk {
     vip_counters: RawMap,
 }

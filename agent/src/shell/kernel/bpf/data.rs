@@ -9,7 +9,6 @@ use super::error::BpfError;
 /// The counters of a VIP, summed over the CPUs.
 pub type VipCount = VipCounters;
 
-/// Returns the data of a map of any kind.
 pub(super) fn map_data(map: &Map) -> Option<&MapData> {
     match map {
         Map::Array(data)
@@ -33,7 +32,6 @@ pub(super) fn plain<T: AnyBitPattern>(bytes: &[u8]) -> T {
     bytemuck::pod_read_unaligned(bytes)
 }
 
-/// Returns the sum of the counters of all CPUs.
 pub(super) fn total(cpus: impl Iterator<Item = VipCount>) -> VipCount {
     cpus.fold(VipCount::default(), |sum, cpu| VipCount {
         answered: sum.answered.wrapping_add(cpu.answered),

@@ -18,11 +18,9 @@ use super::{
 const NAME: usize = size_of::<FieldName>();
 const PLACE: usize = size_of::<Place>();
 
-/// The map `layout`, opened.
 pub(super) struct Records(HashMap<MapData, [u8; NAME], [u8; PLACE]>);
 
 impl Records {
-    /// Takes the map out of a loaded object.
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
         let missing = BpfError::Missing { kind: "map", name: names::LAYOUT };
         let map = ebpf.take_map(names::LAYOUT).ok_or(missing)?;
@@ -44,13 +42,11 @@ impl Records {
         Ok(Some(Self(map.try_into().map_err(failed("open", names::LAYOUT))?)))
     }
 
-    /// Pins the map to a set, which has all its other maps.
     pub(super) fn pin(self, pins: &Pins, set: Set) -> Result<(), BpfError> {
         let path = pins.path(set, names::LAYOUT);
         self.0.pin(&path).map_err(|source| BpfError::Pin { path, source })
     }
 
-    /// Returns what the map says.
     pub(super) fn read(&self) -> Result<Description, BpfError> {
         let record = |record: Result<([u8; NAME], [u8; PLACE]), _>| {
             let (name, place) = record.map_err(failed("read", names::LAYOUT))?;
@@ -59,7 +55,6 @@ impl Records {
         self.0.iter().map(record).collect()
     }
 
-    /// Adds records, or replaces them.
     pub(super) fn write(&mut self, description: &Description) -> Result<(), BpfError> {
         for (FieldName { text }, place) in description.records() {
             let place: [u8; PLACE] = bytemuck::cast([place.offset, place.bytes]);
@@ -69,7 +64,6 @@ impl Records {
     }
 }
 
-/// Returns what the kernel says of a pinned map.
 pub(super) fn info(path: &Path, map: &'static str) -> Result<layout::MapInfo, BpfError> {
     let info = MapInfo::from_pin(path).map_err(failed("open", map))?;
     Ok(layout::MapInfo {

@@ -14,10 +14,8 @@ use vipward_core::host::{attaching::Mode, layout::Change, net::Interface};
 /// A failure of an operation on the kernel's BPF objects.
 #[derive(Debug, Error)]
 pub enum BpfError {
-    /// The object could not be read or loaded.
     #[error("failed to load the programs from {object}")]
     Load {
-        /// The source of the object.
         object: String,
         #[source]
         source: Box<EbpfError>,
@@ -34,17 +32,14 @@ pub enum BpfError {
         /// The end of the verifier's log, and the kernel's error.
         why: String,
     },
-    /// The program for an interface cannot be loaded.
     #[error("no program for interface {interface}")]
     NoProgram { interface: String, source: Box<Self> },
-    /// The object lacks a map or program.
     #[error("the object has no {kind} named {name}; build it with `cargo xtask build-ebpf`")]
     Missing {
         /// `map` or `program`.
         kind: &'static str,
         name: &'static str,
     },
-    /// A map could not be opened, read or written.
     #[error("failed to {operation} map {map}")]
     Map {
         operation: &'static str,
@@ -54,10 +49,8 @@ pub enum BpfError {
     },
     #[error("map {map} is full at {max} entries; start the agent with a larger {option}")]
     Full { map: &'static str, max: u32, option: &'static str },
-    /// More VLAN devices than the map of their tags has room for.
     #[error("there is room for the tags of {max} VLAN devices; name fewer in `interfaces`")]
     TooManyVlans { max: u32 },
-    /// A map holds a value that this version does not write.
     #[error("map {map} holds a value that this version does not write; run `vipward unload` and start again")]
     Value { map: &'static str },
     #[error("the pins are of another version: {change}. Use the vipward that the agent runs")]
@@ -65,14 +58,12 @@ pub enum BpfError {
         /// The first difference.
         change: Change,
     },
-    /// A system call on a map or link failed.
     #[error("failed to {operation}")]
     Sys {
         operation: &'static str,
         #[source]
         source: io::Error,
     },
-    /// A pin could not be made, read or removed.
     #[error("failed to {operation} pin {}", path.display())]
     PinFile {
         operation: &'static str,
@@ -86,7 +77,6 @@ pub enum BpfError {
         #[source]
         source: PinError,
     },
-    /// A link could not be opened, replaced or read.
     #[error("failed to {operation} the link of {interface}")]
     Link {
         operation: &'static str,
@@ -110,7 +100,6 @@ pub enum BpfError {
         #[source]
         source: Box<ProgramError>,
     },
-    /// The kernel refused the filter of traffic control.
     #[error(
         "failed to attach a filter with priority {priority} to the ingress of {interface}; a filter of another kind or \
          protocol may have that priority: see `tc filter show dev {interface} ingress`, and give it a larger number"
@@ -121,19 +110,15 @@ pub enum BpfError {
         #[source]
         source: Box<ProgramError>,
     },
-    /// The kernel offers only a netlink attachment, which ends with the agent.
     #[error("the kernel made no bpf_link on {interface}; Linux 5.9 or later is needed")]
     NoLink { interface: String },
 }
 
-/// The failure of a replacement.
 pub(super) enum Replace {
-    /// There is nothing to replace.
     Dead,
     Failed(BpfError),
 }
 
-/// Wraps a map error with its operation.
 pub(super) fn failed<E: Into<MapError>>(
     operation: &'static str,
     map: &'static str,
@@ -148,7 +133,6 @@ pub(super) fn absent_is_fine(result: Result<(), MapError>, map: &'static str) ->
     }
 }
 
-/// Returns the error of a program that could not be attached.
 pub(super) fn not_attached(interface: &Interface, mode: Mode) -> impl FnOnce(ProgramError) -> BpfError {
     let interface = interface.name.clone();
     move |source| BpfError::Attach { interface, mode, source: Box::new(source) }

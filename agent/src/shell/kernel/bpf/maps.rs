@@ -57,7 +57,6 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// Takes the maps out of a loaded object.
     pub(super) fn take(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
         Self::build(|name| ebpf.take_map(name).ok_or(BpfError::Missing { kind: "map", name }))
     }
@@ -240,7 +239,6 @@ impl Maps {
             .collect()
     }
 
-    /// Makes tagged frames those of a VLAN device.
     pub(super) fn put_vlan(&mut self, key: VlanKey, device: u32) -> Result<(), BpfError> {
         self.vlans.insert(bytes::<_, VLAN_KEY>(&key), device, 0).map_err(|source| match source {
             MapError::SyscallError(error) if error.io_error.raw_os_error() == Some(libc::E2BIG) => {
@@ -250,7 +248,6 @@ impl Maps {
         })
     }
 
-    /// Makes tagged frames those of no VLAN device.
     pub(super) fn remove_vlan(&mut self, key: VlanKey) -> Result<(), BpfError> {
         absent_is_fine(self.vlans.remove(&bytes(&key)), names::VLANS)
     }
@@ -322,7 +319,6 @@ impl Maps {
         Ok(Some(total(values.iter().map(|cpu| bytemuck::cast(*cpu)))))
     }
 
-    /// Sets the counters of a slot to zero, for a VIP that gets the slot.
     pub fn reset_vip_count(&mut self, slot: u32) -> Result<(), BpfError> {
         if slot >= VIP_COUNTER_SLOTS {
             return Ok(());
@@ -333,7 +329,6 @@ impl Maps {
         self.vip_counters.set(slot, zero, 0).map_err(failed("write", names::VIP_COUNTERS))
     }
 
-    /// Returns the program's record about the VIP in `slot`.
     pub fn state(&self, slot: u32) -> Result<VipState, BpfError> {
         Ok(plain(&self.states.get(&slot, 0).map_err(failed("read", names::VIP_STATE))?))
     }

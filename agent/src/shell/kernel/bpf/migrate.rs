@@ -66,7 +66,6 @@ impl Old {
         Ok(left)
     }
 
-    /// Copies the yields that the old program recorded.
     pub(super) fn copy_yields(&self, to: &mut Maps) -> Result<(), BpfError> {
         let (Some(states), Some(yields)) = (&self.states, &self.yields) else { return Ok(()) };
         let Some(YieldTotal { total: total @ 1.. }) = yields.value(0)? else { return Ok(()) };
@@ -93,7 +92,6 @@ fn is_possible((key, entry): &(VipKey, VipEntry)) -> bool {
         && (entry.role == Role::Foreign || entry.mac != [0; 6])
 }
 
-/// A map of any layout.
 struct Table {
     of: &'static PinnedMap,
     map: RawMap,
@@ -140,7 +138,6 @@ impl Table {
         Ok(unreadable)
     }
 
-    /// Returns the elements as they are.
     fn elements(&self) -> Result<Vec<Element>, BpfError> {
         self.map.elements().map_err(not_copied)
     }

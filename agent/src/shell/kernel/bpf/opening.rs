@@ -24,12 +24,10 @@ use super::{
 /// The object that `cargo xtask build-ebpf` builds, with the layout of this version.
 static OBJECT: &[u8] = include_bytes_aligned!(env!("VIPWARD_EBPF_OBJECT"));
 
-/// The options of opening the data plane.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The pin directory, on a bpffs.
     pub pin_dir: PathBuf,
-    /// The size of `vips_v4`.
     pub max_vips: u32,
     /// True if the program logs claims through aya-log. Off, that costs nothing.
     pub log: bool,
@@ -67,14 +65,12 @@ pub enum Opening {
     /// Maps of another size were pinned. Their entries were taken over.
     Resized {
         from: u32,
-        /// The new size.
         to: u32,
         /// Entries that did not fit.
         dropped: usize,
     },
     /// Maps of another layout were pinned. Their contents were taken over.
     Migrated {
-        /// The first difference.
         change: Change,
         /// Elements that did not fit or could not be read.
         dropped: usize,

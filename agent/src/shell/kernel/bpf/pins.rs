@@ -35,7 +35,6 @@ pub(super) enum Set {
 /// kernel reports those to privileged users only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkPin {
-    /// The interface that it was made for.
     pub ifindex: u32,
     pub mode: Mode,
     pub(super) kind: Pinned,

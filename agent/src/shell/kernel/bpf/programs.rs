@@ -29,7 +29,6 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Checks that an object has the programs. Loads none.
     pub(super) fn of(ebpf: &mut Ebpf) -> Result<Self, BpfError> {
         for name in [XDP, XDP_PLAIN, PORTS] {
             find::<Xdp>(ebpf, name)?;
@@ -38,7 +37,6 @@ impl Programs {
         Ok(Self::default())
     }
 
-    /// Loads the program that runs in a mode, except on the ports of a bond.
     pub(super) fn load_for(&mut self, ebpf: &mut Ebpf, mode: Mode) -> Result<(), BpfError> {
         match mode {
             Mode::Native | Mode::Generic => self.xdp(ebpf, false).map(drop),
@@ -70,7 +68,6 @@ impl Programs {
         Ok(program.info().map_err(refused(name))?.id())
     }
 
-    /// Returns the program of traffic control with its id.
     pub(super) fn tc<'a>(&mut self, ebpf: &'a mut Ebpf) -> Result<(&'a mut SchedClassifier, u32), BpfError> {
         let program = find::<SchedClassifier>(ebpf, TC)?;
         if program.fd().is_err() {
@@ -80,7 +77,6 @@ impl Programs {
         Ok((program, id))
     }
 
-    /// Loads a program, unless the verifier has refused it.
     fn load(
         &mut self,
         program: &'static str,
@@ -128,7 +124,6 @@ fn is_before_the_verifier(error: &ProgramError) -> bool {
     )
 }
 
-/// Returns the error of an operation on a program that the kernel refused.
 pub(super) fn refused(program: &'static str) -> impl FnOnce(ProgramError) -> BpfError {
     move |source| BpfError::Program { program, source: Box::new(source) }
 }

@@ -29,11 +29,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Neither counters of VIPs nor offenders.
     pub const ENTRIES: Self = Self { most_counted: 0, offenders: false };
-    /// The offenders, and no counters of VIPs.
     pub const OFFENDERS: Self = Self { most_counted: 0, offenders: true };
-    /// The counters of all VIPs, and no offenders.
     pub const COUNTERS: Self = Self { most_counted: usize::MAX, offenders: false };
     pub const ALL: Self = Self { most_counted: usize::MAX, offenders: true };
 }

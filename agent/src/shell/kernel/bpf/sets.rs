@@ -13,7 +13,6 @@ use super::{
     pins::{LinkPin, NEW, Pinned, Pins, Set, exists, remove},
 };
 
-/// A pinned set of maps.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) description: Description,
@@ -85,7 +84,6 @@ impl Pins {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// Detaches every pinned attachment.
     pub(super) fn remove_links(&self) -> Result<(), BpfError> {
         self.links()?.iter().try_for_each(LinkPin::remove)
     }

@@ -20,7 +20,6 @@ pub(super) struct Vips {
     v6: Table<VipKeyV6, { size_of::<VipKeyV6>() }>,
 }
 
-/// A map with keys of one family.
 struct Table<K, const KEY: usize> {
     name: &'static str,
     map: HashMap<MapData, [u8; KEY], [u8; ENTRY]>,
@@ -30,7 +29,6 @@ struct Table<K, const KEY: usize> {
     key: std::marker::PhantomData<K>,
 }
 
-/// A key as its map has it.
 enum Key {
     V4(VipKeyV4),
     V6(VipKeyV6),
@@ -45,7 +43,6 @@ impl From<&VipKey> for Key {
     }
 }
 
-/// Returns the bit of a VIP in the filter.
 pub(super) fn bit_of(key: &VipKey) -> u32 {
     match key.addr {
         IpAddr::V4(v4) => filter_bit(v4.octets()),
@@ -54,7 +51,6 @@ pub(super) fn bit_of(key: &VipKey) -> u32 {
 }
 
 impl Vips {
-    /// Takes the maps that `map` returns by name.
     pub(super) fn build(
         map: &mut impl FnMut(&'static str) -> Result<Map, BpfError>,
     ) -> Result<Self, BpfError> {

@@ -59,7 +59,6 @@ impl WireMaps {
         Ok(Wid::from_number(self.this.get(&0, 0).map_err(failed("read", names::WIRE_SELF))?))
     }
 
-    /// Writes the number of this node as a witness.
     pub fn set_wid(&mut self, wid: Option<Wid>) -> Result<(), BpfError> {
         self.this.set(0, wid.map_or(0, Wid::number), 0).map_err(failed("write", names::WIRE_SELF))
     }
@@ -76,7 +75,6 @@ impl WireMaps {
         })
     }
 
-    /// Returns the slots of the peers that may be heard, by their keys in the index.
     pub fn index(&self) -> Result<BTreeMap<WireIndexKey, u32>, BpfError> {
         self.index
             .iter()
@@ -100,7 +98,6 @@ impl WireMaps {
         absent_is_fine(self.index.remove(&bytes(&key)), names::WIRE_INDEX)
     }
 
-    /// Returns the times of the frames of the peer in a slot.
     pub fn seen(&self, slot: u32) -> Result<WireSeen, BpfError> {
         Ok(plain(&self.seen.get(&slot, 0).map_err(failed("read", names::WIRE_SEEN))?))
     }
@@ -122,7 +119,6 @@ impl WireMaps {
         Ok(values.iter().fold(WireCounters::default(), |sum, cpu| sum.plus(bytemuck::cast(*cpu))))
     }
 
-    /// Returns the program's state of wire failover.
     pub(super) fn contents(&self) -> Result<Wire, BpfError> {
         let wid = self.wid()?.map_or(0, Wid::number);
         Ok(Wire {
@@ -144,7 +140,6 @@ impl WireMaps {
         Ok(numbers)
     }
 
-    /// Returns the peers that may be heard, each with the times of its frames.
     fn heard(&self) -> Result<Vec<WireHeard>, BpfError> {
         let index = self.index()?;
         // The clock is read last: no frame is of the future then.

@@ -25,7 +25,6 @@ pub enum NetlinkError {
         #[source]
         source: ExchangeError,
     },
-    /// The programs of tcx could not be read.
     #[error("failed to ask for the programs of tcx on interface {ifindex}")]
     Query {
         ifindex: u32,

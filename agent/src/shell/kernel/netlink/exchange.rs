@@ -30,12 +30,10 @@ pub enum ExchangeError {
     Open(#[source] io::Error),
     #[error("failed to send an rtnetlink request")]
     Send(#[source] io::Error),
-    /// No answer came within a second, or it could not be received.
     #[error("failed to receive the answer to an rtnetlink request")]
     Receive(#[source] io::Error),
     #[error("the kernel refused an rtnetlink request")]
     Refused(#[source] io::Error),
-    /// The answer is longer than any that the kernel sends.
     #[error("the kernel's answer has {length} bytes, more than the {DATAGRAM_BYTES} there is room for")]
     TooLong { length: usize },
     #[error("the answer was interrupted by a change; ask again")]
@@ -59,7 +57,6 @@ impl ExchangeError {
     }
 }
 
-/// A socket for one request after the other.
 pub(crate) struct Exchange {
     socket: Socket,
     sequence: u32,

@@ -10,7 +10,6 @@ pub(crate) const LABEL: &str = "vipward";
 pub(crate) const PROTOCOL: u8 = b'v';
 
 impl Address {
-    /// Returns true if the address has the agent's mark.
     pub(crate) fn is_ours(&self) -> bool {
         match self.net {
             IpNet::V4(_) => self.label == LABEL,

@@ -62,6 +62,12 @@ fn add_addresses(index: u32, first: Ipv4Addr, count: u32) {
     }
 }
 
+async fn cable(lan: &Lan) {
+    lan.veth("v0", "v1").await;
+    lan.up("v0").await;
+    lan.up("v1").await;
+}
+
 async fn set_mac(lan: &Lan, name: &str, mac: [u8; 6]) {
     let index = lan.index(name).await;
     lan.set(LinkUnspec::new_with_index(index).address(mac.to_vec()).build()).await;
@@ -115,9 +121,7 @@ fn links_are_observed_with_kind_master_carrier_mac_addresses_and_routes() {
 #[test]
 fn routes_through_a_gateway_are_left_out_and_metrics_are_kept() {
     in_network(|lan| async move {
-        lan.veth("v0", "v1").await;
-        lan.up("v0").await;
-        lan.up("v1").await;
+        cable(&lan).await;
         lan.address("v0", "192.0.2.1/24").await;
         let index = lan.index("v1").await;
         let second = RouteMessageBuilder::<Ipv4Addr>::new()
@@ -139,9 +143,7 @@ fn routes_through_a_gateway_are_left_out_and_metrics_are_kept() {
 #[test]
 fn carrier_mac_name_addresses_and_deletion_are_noticed() {
     in_network(|lan| async move {
-        lan.veth("v0", "v1").await;
-        lan.up("v0").await;
-        lan.up("v1").await;
+        cable(&lan).await;
         let mut netlink = settled().await;
         assert!(interface(&view(&netlink).await, "v0").carrier);
 
@@ -173,9 +175,7 @@ fn carrier_mac_name_addresses_and_deletion_are_noticed() {
 #[test]
 fn the_routes_of_an_interface_that_is_down_are_gone() {
     in_network(|lan| async move {
-        lan.veth("v0", "v1").await;
-        lan.up("v0").await;
-        lan.up("v1").await;
+        cable(&lan).await;
         lan.address("v0", "192.0.2.1/24").await;
         let mut netlink = settled().await;
         assert_eq!(view(&netlink).await.routes.len(), 1);
@@ -223,9 +223,7 @@ fn nothing_is_reported_while_nothing_changes_and_a_cancelled_wait_loses_nothing(
 #[test]
 fn routes_that_are_not_connected_are_not_reported() {
     in_network(|lan| async move {
-        lan.veth("v0", "v1").await;
-        lan.up("v0").await;
-        lan.up("v1").await;
+        cable(&lan).await;
         lan.address("v0", "192.0.2.1/24").await;
         // The kernel reports a change of carrier up to a second late (linkwatch), and the end of the
         // detection of duplicates up to two.
@@ -365,9 +363,7 @@ fn a_refusal_carries_the_kernels_reason() {
 #[test]
 fn an_interface_that_was_down_for_a_moment_is_named() {
     in_network(|lan| async move {
-        lan.veth("v0", "v1").await;
-        lan.up("v0").await;
-        lan.up("v1").await;
+        cable(&lan).await;
         let mut netlink = settled().await;
         lan.down("v0").await;
         lan.up("v0").await;

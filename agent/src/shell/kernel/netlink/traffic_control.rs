@@ -10,7 +10,6 @@ use super::{
 };
 use crate::shell::kernel::bpf;
 
-/// The direction of the frames that a program sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     Ingress,
@@ -18,7 +17,6 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// Returns the value of `enum bpf_attach_type` (`linux/bpf.h`).
     const fn attach_type(self) -> u32 {
         match self {
             Self::Ingress => 46,

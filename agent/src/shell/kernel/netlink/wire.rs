@@ -59,34 +59,19 @@ const TCA_BPF_ID: u16 = 11;
 /// A message that contradicts the kernel's header files.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
-    /// The message ends inside its fixed part.
     #[error("an rtnetlink {what} message of {length} bytes is too short")]
-    Short {
-        /// The message.
-        what: &'static str,
-        /// The length of its payload.
-        length: usize,
-    },
-    /// An attribute that the kernel always sends is missing.
+    Short { what: &'static str, length: usize },
     #[error("an rtnetlink {what} message about interface {index} has no {attribute}")]
     Missing {
-        /// The message.
         what: &'static str,
-        /// The ifindex.
         index: u32,
         /// The attribute's name in the kernel.
         attribute: &'static str,
     },
-    /// A prefix of more bits than the address has.
     #[error("an rtnetlink {what} message carries the prefix length {prefix_len}")]
-    PrefixLen {
-        /// The message.
-        what: &'static str,
-        prefix_len: u8,
-    },
+    PrefixLen { what: &'static str, prefix_len: u8 },
 }
 
-/// A netlink message of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Message<'a> {
     /// `RTM_*` or `NLMSG_*`.
@@ -99,7 +84,6 @@ pub(super) struct Message<'a> {
     pub(super) payload: &'a [u8],
 }
 
-/// An address on an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     /// The ifindex.
@@ -227,7 +211,6 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     })
 }
 
-/// Returns the tag of a VLAN device, from the attributes of its kind.
 fn vlan(data: &[u8]) -> Option<VlanTag> {
     let (mut id, mut protocol) = (None, ETHERTYPE_8021Q);
     for (attribute, value) in attributes_of(data) {
@@ -240,7 +223,6 @@ fn vlan(data: &[u8]) -> Option<VlanTag> {
     id.map(|id| VlanTag::new(protocol, id))
 }
 
-/// Returns the lower device that an `RTM_NEWLINK` message describes.
 pub(super) fn lower(payload: &[u8]) -> Result<Lower, Malformed> {
     let short = || Malformed::Short { what: "link", length: payload.len() };
     let index = u32_at(payload, 4).ok_or_else(short)?;
@@ -404,7 +386,6 @@ pub(super) fn next_hops(payload: &[u8]) -> Vec<IpAddr> {
     hops
 }
 
-/// Returns the failovers that a notification tells.
 pub(super) fn notices(datagram: &[u8]) -> impl Iterator<Item = Notice> {
     messages(datagram).filter(|message| message.kind == libc::RTM_NEWLINK).filter_map(|message| {
         let attributes = attributes_of(message.payload.get(LINK_HEADER_LEN..)?);

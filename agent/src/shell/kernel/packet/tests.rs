@@ -31,7 +31,6 @@ const REPLY: [u8; 60] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
-/// A capture of the frames that arrive at one interface.
 struct Capture(OwnedFd);
 
 impl Capture {

@@ -22,7 +22,6 @@ mod tests;
 const BPFFS: &str = "/sys/fs/bpf";
 const LOCKS: &str = "/proc/locks";
 
-/// A fault of the directory, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PinDirError {
     #[error("failed to look at the pin directory {dir}")]
@@ -31,7 +30,6 @@ pub enum PinDirError {
         #[source]
         source: io::Error,
     },
-    /// A directory on a filesystem that cannot hold pins.
     #[error(
         "{dir} is not on a bpffs: choose a --pin-dir below {BPFFS}, or mount one there: mount -t bpf bpf {at}"
     )]
@@ -40,32 +38,23 @@ pub enum PinDirError {
         /// The nearest directory above it that exists.
         at: PathBuf,
     },
-    /// A missing bpffs that this process may not mount.
     #[error(
         "no bpffs is mounted on {BPFFS} and mounting it failed: run `mount -t bpf bpf {BPFFS}` as root, or choose \
          a --pin-dir on a bpffs that is mounted elsewhere"
     )]
     Mount(#[source] Errno),
-    /// A missing directory that cannot be created.
     #[error("failed to create the pin directory {dir}")]
     Create {
         dir: PathBuf,
         #[source]
         source: io::Error,
     },
-    /// A directory that other users can change.
     #[error(
         "the pin directory {dir} belongs to user {owner} with mode {mode:o}, so that others than this user \
          ({user}) can take the pins away: chown {user} {dir} && chmod 0700 {dir}, or name another one with \
          --pin-dir"
     )]
-    NotOurs {
-        dir: PathBuf,
-        owner: u32,
-        mode: u32,
-        /// The agent's user.
-        user: u32,
-    },
+    NotOurs { dir: PathBuf, owner: u32, mode: u32, user: u32 },
     #[error(
         "another vipward agent{} uses {dir}: stop it, or give this one a directory of its own with --pin-dir",
         in_brackets(*pid)

@@ -14,7 +14,6 @@ const ADDRESS_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 0x10);
 const NEAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const FAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
-/// Returns the two ends of a cable, each with its own segment.
 async fn cable(lan: &Lan, number: u8, hears: IpAddr) -> (Segment, Segment) {
     let (v, w) = (format!("v{number}"), format!("w{number}"));
     lan.veth(&v, &w).await;

@@ -12,7 +12,6 @@ mod tests;
 /// Length of a key, in bytes.
 const LENGTH: usize = 16;
 
-/// A secret that the nodes of a cluster share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; LENGTH]);
 
@@ -25,21 +24,14 @@ impl fmt::Debug for Key {
 /// Reason why an entry of the Secret is no key. It does not tell the entry's value.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Fault {
-    /// The name is no number from 1 to 255.
     #[error("the name {name:?} of an entry is no number from 1 to 255")]
     Name { name: String },
-    /// The value is not 32 hexadecimal digits.
     #[error("the value of entry {id} is not 32 hexadecimal digits")]
-    Value {
-        /// The name of the entry.
-        id: u8,
-    },
-    /// Another key has the same place in the program.
+    Value { id: u8 },
     #[error("entry {id} has no place beside entry {other}: their numbers differ by a multiple of 4")]
     Place {
         /// The name of the entry, which is older.
         id: u8,
-        /// The name of the other.
         other: u8,
     },
 }
@@ -51,7 +43,6 @@ impl Key {
         Ok(Self(bytes))
     }
 
-    /// Returns the key in the form that the tags of frames need.
     pub fn sip(&self) -> SipKey {
         SipKey::from_bytes(self.0)
     }

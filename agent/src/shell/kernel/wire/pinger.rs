@@ -90,7 +90,6 @@ impl Pinger {
         Ok(Self { orders: Some(orders), wake, view, thread, wid })
     }
 
-    /// Returns this node's number as a witness.
     pub fn wid(&self) -> Wid {
         self.wid
     }
@@ -138,7 +137,6 @@ fn own_number(of: &mut WireMaps) -> Result<Wid, PingerError> {
     Ok(wid)
 }
 
-/// Runs `run`. A panic becomes an error.
 fn guarded(run: impl FnOnce() -> Result<(), PingerError>) -> Result<(), PingerError> {
     // Nothing of it is used after a panic.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(PingerError::Panicked(message(&*panic))))

@@ -26,7 +26,6 @@ mod tests;
 #[derive(Debug)]
 pub(crate) struct WireSocket(OwnedFd);
 
-/// A frame with its interface and its Ethernet source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Heard {
     pub(super) ifindex: u32,
@@ -36,7 +35,6 @@ pub(super) struct Heard {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// A poll or an answer to one.
     Frame(Heard),
     /// Another frame, or one whose tag is wrong.
     Refused,
@@ -44,7 +42,6 @@ pub(super) enum Next {
 }
 
 impl WireSocket {
-    /// Opens a socket that only sends.
     pub(crate) fn to_send() -> Result<Self, Errno> {
         Ok(Self(open(SockType::Datagram)?))
     }

@@ -11,7 +11,6 @@ pub struct Urgency {
     pub locked: Result<(), Errno>,
 }
 
-/// Makes the calling thread urgent, as far as this is allowed.
 pub(super) fn make_urgent() -> Urgency {
     Urgency { scheduled: schedule(), locked: lock() }
 }

@@ -7,10 +7,8 @@ use thiserror::Error;
 
 use crate::shell::kernel::bpf::BpfError;
 
-/// Reason why the thread does not run, or runs no longer.
 #[derive(Debug, Error)]
 pub enum PingerError {
-    /// The maps cannot be read or written.
     #[error("failed to {operation}")]
     Maps {
         operation: &'static str,

@@ -15,7 +15,6 @@ pub(super) fn index_of(interfaces: &[(Arc<str>, u32)], name: &str) -> Option<u32
     interfaces.iter().find(|(known, _)| **known == *name).map(|(_, index)| *index)
 }
 
-/// The program's records, read from the maps.
 pub(super) struct Sights<'a> {
     pub(super) maps: &'a WireMaps,
     pub(super) slots: &'a Slots,

@@ -22,7 +22,6 @@ fn a_panic_is_an_error_that_says_what_it_said() {
     );
 }
 
-/// Returns a state that the thread might show.
 fn shown() -> View {
     let urgency = Urgency { scheduled: Ok(()), locked: Ok(()) };
     let (traffic, counts) = (Vec::new(), Counts::default());

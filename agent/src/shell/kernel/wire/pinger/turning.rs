@@ -48,7 +48,6 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// The time between two updates of what people see, and two looks at the interfaces' indexes.
 const SHOW: Duration = Duration::from_secs(1);
 
-/// The state of the thread, for people.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
     pub urgency: Urgency,
@@ -281,7 +280,6 @@ impl Turning {
         }
     }
 
-    /// Waits for a frame, an order or the witness's deadline.
     fn wait(&self, wake: &EventFd) -> Result<(), PingerError> {
         thread::sleep(SHORTEST);
         let now = now()?;

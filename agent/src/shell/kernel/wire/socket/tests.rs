@@ -71,7 +71,6 @@ fn polls_and_their_answers_are_read_if_their_tag_is_right() {
     }
 }
 
-/// Makes a cable from v to w. Returns their indexes.
 async fn cable(lan: &Lan) -> (u32, u32) {
     lan.veth("v", "w").await;
     let (v, w) = (lan.index("v").await, lan.index("w").await);
