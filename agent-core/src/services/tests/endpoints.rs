@@ -3,47 +3,43 @@ use super::{
     *,
 };
 
+const A: &str = "node-a";
+const B: &str = "node-b";
+const C: &str = "node-c";
+
+fn web(name: &str, ready: &[&str], terminating: &[&str]) -> EndpointsRecord {
+    slice("a/web", name, ready, terminating)
+}
+
 #[test]
 fn local_traffic_goes_to_nodes_with_endpoints() {
     type Row = (&'static str, bool, bool, Vec<EndpointsRecord>, Option<Vec<&'static str>>);
-    let elsewhere = EndpointsRecord { ready_elsewhere: true, ..slice("a/web", "1", &[], &["node-c"]) };
+    let elsewhere = EndpointsRecord { ready_elsewhere: true, ..web("1", &[], &[C]) };
     let table: [Row; 12] = [
-        ("policy Cluster", false, false, vec![slice("a/web", "1", &["node-a"], &[])], None),
+        ("policy Cluster", false, false, vec![web("1", &[A], &[])], None),
         ("policy Cluster, no endpoint", false, false, vec![], None),
         ("policy Cluster, no endpoint, withdrawn", false, true, vec![], Some(vec![])),
-        (
-            "policy Cluster, an empty slice, withdrawn",
-            false,
-            true,
-            vec![slice("a/web", "1", &[], &[])],
-            Some(vec![]),
-        ),
-        ("policy Cluster, one that ends", false, true, vec![slice("a/web", "1", &[], &["node-a"])], None),
+        ("policy Cluster, an empty slice, withdrawn", false, true, vec![web("1", &[], &[])], Some(vec![])),
+        ("policy Cluster, one that ends", false, true, vec![web("1", &[], &[A])], None),
         ("policy Cluster, one on no node", false, true, vec![elsewhere.clone()], None),
         (
             "ready ones of all slices",
             true,
             false,
-            vec![slice("a/web", "1", &["node-b"], &[]), slice("a/web", "2", &["node-a"], &["node-c"])],
-            Some(vec!["node-a", "node-b"]),
+            vec![web("1", &[B], &[]), web("2", &[A], &[C])],
+            Some(vec![A, B]),
         ),
         ("none", true, false, vec![], Some(vec![])),
         (
             "those that end while no other is ready",
             true,
             false,
-            vec![slice("a/web", "1", &[], &["node-c"]), slice("a/web", "2", &[], &["node-a"])],
-            Some(vec!["node-a", "node-c"]),
+            vec![web("1", &[], &[C]), web("2", &[], &[A])],
+            Some(vec![A, C]),
         ),
         ("but not while one is ready, be it on no node", true, false, vec![elsewhere], None),
-        ("another Service's", true, false, vec![slice("a/other", "1", &["node-a"], &[])], Some(vec![])),
-        (
-            "one of the same name elsewhere",
-            true,
-            false,
-            vec![slice("b/web", "1", &["node-a"], &[])],
-            Some(vec![]),
-        ),
+        ("another Service's", true, false, vec![slice("a/other", "1", &[A], &[])], Some(vec![])),
+        ("one of the same name elsewhere", true, false, vec![slice("b/web", "1", &[A], &[])], Some(vec![])),
     ];
     for (description, local, withdraw_without_endpoints, slices, nodes) in table {
         let settings = Settings { withdraw_without_endpoints, ..Settings::default() };
@@ -70,24 +66,20 @@ fn placeholder(service: &str, name: &str) -> EndpointsRecord {
 #[test]
 fn ready_endpoints_that_name_no_node_limit_a_local_vip_to_no_nodes() {
     type Row = (&'static str, Vec<EndpointsRecord>, Option<Vec<&'static str>>);
-    let mixed = EndpointsRecord { ready_elsewhere: true, ..slice("a/web", "1", &["node-a"], &["node-c"]) };
+    let mixed = EndpointsRecord { ready_elsewhere: true, ..web("1", &[A], &[C]) };
     let table: [Row; 7] = [
         ("a placeholder alone", vec![placeholder("a/web", "1")], None),
         ("two placeholders", vec![placeholder("a/web", "1"), placeholder("a/web", "2")], None),
-        (
-            "a placeholder beside an empty slice",
-            vec![placeholder("a/web", "1"), slice("a/web", "2", &[], &[])],
-            None,
-        ),
-        ("a ready one on a node in the same slice", vec![mixed], Some(vec!["node-a"])),
+        ("a placeholder beside an empty slice", vec![placeholder("a/web", "1"), web("2", &[], &[])], None),
+        ("a ready one on a node in the same slice", vec![mixed], Some(vec![A])),
         (
             "a ready one on a node in another slice",
-            vec![placeholder("a/web", "1"), slice("a/web", "2", &["node-b"], &["node-c"])],
-            Some(vec!["node-b"]),
+            vec![placeholder("a/web", "1"), web("2", &[B], &[C])],
+            Some(vec![B]),
         ),
         (
             "one that ends on a node in another slice",
-            vec![placeholder("a/web", "1"), slice("a/web", "2", &[], &["node-c"])],
+            vec![placeholder("a/web", "1"), web("2", &[], &[C])],
             None,
         ),
         ("a placeholder of another Service", vec![placeholder("a/other", "1")], Some(vec![])),
@@ -112,11 +104,11 @@ fn a_local_vip_follows_its_endpoints_from_a_placeholder_to_nodes_and_back() {
     assert_eq!(world.local(VIP), Some(vec![]), "no endpoint yet");
     world.tell(Event::Slice(placeholder("a/web", "1")));
     assert_eq!(world.local(VIP), None);
-    world.tell(Event::Slice(slice("a/web", "2", &["node-b"], &[])));
-    assert_eq!(world.local(VIP), Some(vec!["node-b"]));
+    world.tell(Event::Slice(web("2", &[B], &[])));
+    assert_eq!(world.local(VIP), Some(vec![B]));
     world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
     assert_eq!(world.local(VIP), None);
-    world.tell(Event::Slice(slice("a/web", "1", &[], &[])));
+    world.tell(Event::Slice(web("1", &[], &[])));
     assert_eq!(world.local(VIP), Some(vec![]), "the placeholder is not ready any more");
 }
 
@@ -124,10 +116,10 @@ fn a_local_vip_follows_its_endpoints_from_a_placeholder_to_nodes_and_back() {
 fn an_owner_with_a_placeholder_limits_a_shared_vip_to_no_nodes() {
     type Row = (&'static str, &'static [&'static str], bool, bool);
     let table: [Row; 4] = [
-        ("the other has endpoints on nodes", &["node-b"], true, true),
+        ("the other has endpoints on nodes", &[B], true, true),
         ("the other has no endpoint", &[], true, false),
         ("the other has no endpoint, and its policy is Cluster", &[], false, false),
-        ("the other has endpoints on nodes, and its policy is Cluster", &["node-b"], false, false),
+        ("the other has endpoints on nodes, and its policy is Cluster", &[B], false, false),
     ];
     for (description, ready, local, is_partial) in table {
         let mut world = World::new();
@@ -145,14 +137,14 @@ fn an_owner_with_a_placeholder_limits_a_shared_vip_to_no_nodes() {
 fn endpoints_come_and_go_and_slices_change_hands() {
     let mut world = World::new();
     world.put(on_vip("a/web").local());
-    world.tell(Event::Slice(slice("a/web", "1", &["node-a"], &[])));
-    world.tell(Event::Slice(slice("a/web", "2", &["node-b"], &[])));
-    world.tell(Event::Slice(slice("a/web", "1", &["node-c"], &[])));
-    assert_eq!(world.local(VIP), Some(vec!["node-b", "node-c"]));
-    assert_eq!(world.tell(Event::Slice(slice("a/web", "1", &["node-c"], &[]))), [], "no news");
+    world.tell(Event::Slice(web("1", &[A], &[])));
+    world.tell(Event::Slice(web("2", &[B], &[])));
+    world.tell(Event::Slice(web("1", &[C], &[])));
+    assert_eq!(world.local(VIP), Some(vec![B, C]));
+    assert_eq!(world.tell(Event::Slice(web("1", &[C], &[]))), [], "no news");
     world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
-    assert_eq!(world.local(VIP), Some(vec!["node-c"]));
-    world.tell(Event::Slice(slice("a/other", "1", &["node-c"], &[])));
+    assert_eq!(world.local(VIP), Some(vec![C]));
+    world.tell(Event::Slice(slice("a/other", "1", &[C], &[])));
     assert_eq!(world.local(VIP), Some(vec![]));
     world.put(on_vip("a/web"));
     assert_eq!(world.local(VIP), None);
@@ -163,11 +155,11 @@ fn endpoints_come_and_go_and_slices_change_hands() {
 fn the_endpoints_of_a_vips_family_decide_about_it() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7,2001:db8::7").local());
-    world.tell(Event::Slice(slice("a/web", "web-4", &["node-a", "node-b"], &[])));
-    let of_ipv6 = slice("a/web", "web-6", &["node-b"], &[]);
+    world.tell(Event::Slice(web("web-4", &[A, B], &[])));
+    let of_ipv6 = web("web-6", &[B], &[]);
     world.tell(Event::Slice(EndpointsRecord { is_ipv6: true, ..of_ipv6 }));
-    assert_eq!(world.local("192.0.2.7"), Some(vec!["node-a", "node-b"]));
-    assert_eq!(world.local("2001:db8::7"), Some(vec!["node-b"]));
+    assert_eq!(world.local("192.0.2.7"), Some(vec![A, B]));
+    assert_eq!(world.local("2001:db8::7"), Some(vec![B]));
     world.tell(Event::SliceGone { namespace: "a".into(), slice: "web-6".into() });
     assert_eq!(world.local("2001:db8::7"), Some(vec![]), "no node can deliver it");
 }
@@ -209,12 +201,12 @@ fn no_slice_decides_before_all_are_listed() {
         let mut world = with_all_but_slices(Settings { withdraw_without_endpoints, ..Settings::default() });
         world.put(on_vip("a/web").local());
         world.put(service("a/other").addressed("192.0.2.70"));
-        world.tell(Event::Slice(slice("a/web", "1", &["node-b"], &[])));
+        world.tell(Event::Slice(web("1", &[B], &[])));
         assert_eq!(world.demand(VIP).reach, Reach::Unknown, "another slice of it may follow");
         let other = &world.demand("192.0.2.70").reach;
         assert_eq!(*other, if withdraw_without_endpoints { Reach::Unknown } else { Reach::Anywhere });
         world.tell(Event::SlicesListed);
-        assert_eq!(world.local(VIP), Some(vec!["node-b"]));
+        assert_eq!(world.local(VIP), Some(vec![B]));
         assert_eq!(world.local("192.0.2.70"), withdraw_without_endpoints.then(Vec::new));
         assert_eq!(world.tell(Event::SlicesListed), [], "listed again");
     }
@@ -255,9 +247,9 @@ fn the_owner_of_a_shared_vip_decides_although_its_slices_are_not_known_yet() {
         assert_eq!(demand.reach, reach, "owner Local: {owner}, the other one: {other}");
         assert_eq!(world.problems, [], "nothing is lost as far as is known");
         world.tell(Event::SlicesListed);
-        world.tell(Event::Slice(slice("a/web", "1", &["node-a"], &[])));
-        world.tell(Event::Slice(slice("a/mail", "2", &["node-b"], &[])));
-        assert_eq!(world.local(VIP), owner.then(|| vec!["node-a"]));
+        world.tell(Event::Slice(web("1", &[A], &[])));
+        world.tell(Event::Slice(slice("a/mail", "2", &[B], &[])));
+        assert_eq!(world.local(VIP), owner.then(|| vec![A]));
         assert_eq!(world.problems.len(), usize::from(other), "{:?}", world.words());
     }
 }

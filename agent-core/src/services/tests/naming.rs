@@ -81,26 +81,14 @@ fn world(at: At, held: Held, stands: bool) -> (World, &'static str) {
 fn a_status_names_what_an_admin_chose_and_else_what_is_held_on_a_segment_that_a_node_object_confirms() {
     use Fate::{Left, Named, Unnamed};
     let table = [
-        (At::Pool, [(Held::Now, Named), (Held::Lately, Named), (Held::LongAgo, Named), (Held::Never, Named)]),
-        (
-            At::Allowed,
-            [(Held::Now, Named), (Held::Lately, Named), (Held::LongAgo, Named), (Held::Never, Named)],
-        ),
-        (
-            At::Confirmed,
-            [(Held::Now, Named), (Held::Lately, Named), (Held::LongAgo, Left), (Held::Never, Unnamed)],
-        ),
-        (
-            At::Unconfirmed,
-            [(Held::Now, Left), (Held::Lately, Left), (Held::LongAgo, Unnamed), (Held::Never, Unnamed)],
-        ),
-        (
-            At::Nowhere,
-            [(Held::Now, Left), (Held::Lately, Left), (Held::LongAgo, Unnamed), (Held::Never, Unnamed)],
-        ),
+        (At::Pool, [Named, Named, Named, Named]),
+        (At::Allowed, [Named, Named, Named, Named]),
+        (At::Confirmed, [Named, Named, Left, Unnamed]),
+        (At::Unconfirmed, [Left, Left, Unnamed, Unnamed]),
+        (At::Nowhere, [Left, Left, Unnamed, Unnamed]),
     ];
-    for (at, rows) in table {
-        for (held, fate) in rows {
+    for (at, fates) in table {
+        for (held, fate) in [Held::Now, Held::Lately, Held::LongAgo, Held::Never].into_iter().zip(fates) {
             let (absent, vip) = world(at, held, false);
             let expected = (fate == Named).then(|| vec![vip.to_owned()]);
             assert_eq!(absent.written(), expected, "{at:?}, held {held:?}, not there yet");
