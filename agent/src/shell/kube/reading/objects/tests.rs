@@ -107,49 +107,19 @@ fn a_service_of_unknown_age_is_the_youngest_and_a_headless_one_has_no_address() 
 #[test]
 fn who_has_written_the_addresses_is_read_from_the_managed_fields() {
     let ingress = json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}});
+    let conditions = json!({"f:status": {"f:conditions": {}}});
+    let no_addresses = json!({"f:status": {"f:loadBalancer": {}}});
+    let by = |manager: &str, fields: &Value| json!({"manager": manager, "fieldsV1": fields});
+    let [ours, metallb, f5] = ["vipward", "metallb", "f5"].map(|manager| by(manager, &ingress));
     let rows = [
         (json!(null), None, false, "no managed fields"),
-        (
-            json!([{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:type": {}}}}]),
-            None,
-            false,
-            "another field",
-        ),
-        (
-            json!([{"manager": "x", "fieldsV1": {"f:status": {"f:conditions": {}}}}]),
-            None,
-            false,
-            "another part of the status",
-        ),
-        (
-            json!([{"manager": "x", "fieldsV1": {"f:status": {"f:loadBalancer": {}}}}]),
-            None,
-            false,
-            "no addresses",
-        ),
-        (
-            json!([{"manager": "x"}, {"manager": "vipward", "fieldsV1": ingress}]),
-            Some("vipward"),
-            false,
-            "us",
-        ),
-        (json!([{"manager": "metallb", "fieldsV1": ingress}]), Some("metallb"), false, "another"),
-        (
-            json!([{"manager": "vipward", "fieldsV1": ingress}, {"manager": "metallb", "fieldsV1": ingress}]),
-            Some("metallb"),
-            true,
-            "both",
-        ),
-        (
-            json!([
-                {"manager": "metallb", "fieldsV1": ingress},
-                {"manager": "f5", "fieldsV1": ingress},
-                {"manager": "vipward", "fieldsV1": ingress},
-            ]),
-            Some("metallb"),
-            true,
-            "three",
-        ),
+        (json!([by("kubectl", &json!({"f:spec": {"f:type": {}}}))]), None, false, "another field"),
+        (json!([by("x", &conditions)]), None, false, "another part of the status"),
+        (json!([by("x", &no_addresses)]), None, false, "no addresses"),
+        (json!([{"manager": "x"}, ours]), Some("vipward"), false, "us"),
+        (json!([metallb]), Some("metallb"), false, "another"),
+        (json!([ours, metallb]), Some("metallb"), true, "both"),
+        (json!([metallb, f5, ours]), Some("metallb"), true, "three"),
         (json!([{"fieldsV1": ingress}]), None, false, "somebody without a name"),
     ];
     for (managed_fields, expected, shared, description) in rows {
@@ -227,32 +197,20 @@ fn endpoints_count_by_their_conditions() {
     let endpoint = |node: Option<&str>, conditions: Value| -> Value {
         json!({"addresses": ["10.0.0.1"], "nodeName": node, "conditions": conditions})
     };
+    let ending = |node, serving: bool| {
+        endpoint(node, json!({"ready": false, "serving": serving, "terminating": true}))
+    };
+    let serving = json!({"ready": false, "serving": true});
     let rows = [
         (endpoint(Some("a"), json!({})), (vec!["a"], vec![], false), "no conditions: ready"),
         (endpoint(Some("a"), json!({"ready": true})), (vec!["a"], vec![], false), "ready"),
         (endpoint(Some("a"), json!({"ready": false})), (vec![], vec![], false), "not ready"),
-        (
-            endpoint(Some("a"), json!({"ready": false, "serving": true, "terminating": true})),
-            (vec![], vec!["a"], false),
-            "serving while it ends",
-        ),
-        (
-            endpoint(Some("a"), json!({"ready": false, "serving": false, "terminating": true})),
-            (vec![], vec![], false),
-            "ending, and not serving",
-        ),
-        (
-            endpoint(Some("a"), json!({"ready": false, "serving": true})),
-            (vec![], vec![], false),
-            "serving, not ready, not ending",
-        ),
+        (ending(Some("a"), true), (vec![], vec!["a"], false), "serving while it ends"),
+        (ending(Some("a"), false), (vec![], vec![], false), "ending, and not serving"),
+        (endpoint(Some("a"), serving), (vec![], vec![], false), "serving, not ready, not ending"),
         (endpoint(None, json!({"ready": true})), (vec![], vec![], true), "ready on no node"),
         (json!({"addresses": ["192.192.192.192"]}), (vec![], vec![], true), "a Gateway's placeholder"),
-        (
-            endpoint(None, json!({"ready": false, "serving": true, "terminating": true})),
-            (vec![], vec![], false),
-            "ending on no node",
-        ),
+        (ending(None, true), (vec![], vec![], false), "ending on no node"),
     ];
     for (endpoint, (ready, terminating, elsewhere), description) in rows {
         let record = slice_of(&json!({
@@ -316,39 +274,19 @@ fn the_api_servers_are_the_endpoints_of_the_service_kubernetes_only() {
 #[test]
 fn a_node_is_what_its_conditions_and_taints_say() {
     type Fact = fn(&NodeRecord) -> bool;
+    let condition =
+        |kind: &str, status: &str| json!({"status": {"conditions": [{"type": kind, "status": status}]}});
+    let taint = |key: &str| json!({"spec": {"taints": [{"key": key, "effect": "NoExecute"}]}});
+    let out_of_service = "node.kubernetes.io/out-of-service";
     let rows: [(Value, Fact, &str); 8] = [
-        (
-            json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-            |node| node.ready,
-            "ready",
-        ),
-        (
-            json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}),
-            |node| !node.ready,
-            "unknown",
-        ),
+        (condition("Ready", "True"), |node| node.ready, "ready"),
+        (condition("Ready", "Unknown"), |node| !node.ready, "unknown"),
         (json!({}), |node| !node.ready && !node.cordoned, "new"),
-        (
-            json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "True"}]}}),
-            |node| node.network_unavailable,
-            "no network",
-        ),
-        (
-            json!({"status": {"conditions": [{"type": "NetworkUnavailable", "status": "False"}]}}),
-            |node| !node.network_unavailable,
-            "network",
-        ),
+        (condition("NetworkUnavailable", "True"), |node| node.network_unavailable, "no network"),
+        (condition("NetworkUnavailable", "False"), |node| !node.network_unavailable, "network"),
         (json!({"spec": {"unschedulable": true}}), |node| node.cordoned, "cordoned"),
-        (
-            json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}),
-            |node| node.out_of_service,
-            "dead",
-        ),
-        (
-            json!({"spec": {"taints": [{"key": "example.com/x", "effect": "NoExecute"}]}}),
-            |node| !node.out_of_service,
-            "tainted",
-        ),
+        (taint(out_of_service), |node| node.out_of_service, "dead"),
+        (taint("example.com/x"), |node| !node.out_of_service, "tainted"),
     ];
     for (mut object, expected, description) in rows {
         object["metadata"] = json!({"name": "a", "labels": {"zone": "1"}});
