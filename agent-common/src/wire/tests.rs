@@ -1,6 +1,9 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
-use super::*;
+use super::{
+    WireType::{Echo, Ended, Ping, Poll, Silent},
+    *,
+};
 
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const SESSION: u64 = 10;
@@ -106,39 +109,24 @@ fn every_type_is_heard_and_recorded() {
     };
 
     let rows: [(_, _, _, &[_]); 12] = [
-        (
-            WireType::Ping,
-            fields(SESSION, PEER_WID, 5),
-            PingAnswered,
-            &[("heard", (21, NOW)), ("pinged", (21, 5))],
-        ),
+        (Ping, fields(SESSION, PEER_WID, 5), PingAnswered, &[("heard", (21, NOW)), ("pinged", (21, 5))]),
         // The clock of the witness may be ahead of this one.
         (
-            WireType::Ping,
+            Ping,
             fields(SESSION, PEER_WID, NOW + 1),
             PingAnswered,
             &[("heard", (21, NOW)), ("pinged", (21, NOW + 1))],
         ),
-        (WireType::Ping, fields(SESSION, PEER_WID, 4), PingRepeated, &[]),
-        (WireType::Ping, fields(SESSION, PEER_WID, 0), PingRepeated, &[]),
-        (WireType::Echo, fields(PEER_SESSION, WID, 4), RefusedRepeated, &[]),
-        (WireType::Echo, fields(PEER_SESSION, WID, 3), RefusedRepeated, &[]),
-        (WireType::Echo, fields(PEER_SESSION, WID, 0), RefusedRepeated, &[]),
-        (
-            WireType::Echo,
-            fields(PEER_SESSION, WID, 5),
-            EchoHeard,
-            &[("heard", (20, NOW)), ("answered", (20, 5))],
-        ),
-        (
-            WireType::Echo,
-            fields(PEER_SESSION, WID, NOW),
-            EchoHeard,
-            &[("heard", (20, NOW)), ("answered", (20, NOW))],
-        ),
-        (WireType::Poll, fields(PEER_SESSION, PEER_WID, 5), PollPassed, &[]),
-        (WireType::Silent, fields(PEER_SESSION, PEER_WID, 5), SilentPassed, &[]),
-        (WireType::Ended, fields(SESSION, 0, 0), EndedHeard, &[("ended", (0, SESSION))]),
+        (Ping, fields(SESSION, PEER_WID, 4), PingRepeated, &[]),
+        (Ping, fields(SESSION, PEER_WID, 0), PingRepeated, &[]),
+        (Echo, fields(PEER_SESSION, WID, 4), RefusedRepeated, &[]),
+        (Echo, fields(PEER_SESSION, WID, 3), RefusedRepeated, &[]),
+        (Echo, fields(PEER_SESSION, WID, 0), RefusedRepeated, &[]),
+        (Echo, fields(PEER_SESSION, WID, 5), EchoHeard, &[("heard", (20, NOW)), ("answered", (20, 5))]),
+        (Echo, fields(PEER_SESSION, WID, NOW), EchoHeard, &[("heard", (20, NOW)), ("answered", (20, NOW))]),
+        (Poll, fields(PEER_SESSION, PEER_WID, 5), PollPassed, &[]),
+        (Silent, fields(PEER_SESSION, PEER_WID, 5), SilentPassed, &[]),
+        (Ended, fields(SESSION, 0, 0), EndedHeard, &[("ended", (0, SESSION))]),
     ];
     for (kind, fields, expected, recorded) in rows {
         let recorded = recorded.iter().copied().collect();
@@ -156,7 +144,7 @@ fn a_frame_is_not_heard_for_the_first_reason_and_records_nothing() {
     let poll = fields(PEER_SESSION, PEER_WID, 5);
     let node_without = |session, wid, mac| Node { session, wid, mac, ..node() };
     let of_type = |number: u8| {
-        let mut bytes = signed(WireType::Ping, &ping).to_bytes();
+        let mut bytes = signed(Ping, &ping).to_bytes();
         bytes[4] = number;
         let mut frame = WireFrame::from_bytes(&bytes).expect("whole");
         frame.sign(sip());
@@ -164,55 +152,49 @@ fn a_frame_is_not_heard_for_the_first_reason_and_records_nothing() {
     };
     let other_key = SipKey::from_bytes([9; 16]);
     let rows = [
-        ("no MAC", node_without(SESSION, WID, None), OWN, signed(WireType::Ping, &ping), OtherPassed),
-        ("to all", node(), MacAddr::BROADCAST, signed(WireType::Ping, &ping), OtherPassed),
-        ("to a guest", node(), MacAddr([2, 0, 0, 0, 0, 0x99]), signed(WireType::Ping, &ping), OtherPassed),
+        ("no MAC", node_without(SESSION, WID, None), OWN, signed(Ping, &ping), OtherPassed),
+        ("to all", node(), MacAddr::BROADCAST, signed(Ping, &ping), OtherPassed),
+        ("to a guest", node(), MacAddr([2, 0, 0, 0, 0, 0x99]), signed(Ping, &ping), OtherPassed),
         ("type 0", node(), OWN, of_type(0), RefusedType),
         ("type 3", node(), OWN, of_type(3), RefusedType),
         ("type 6", node(), OWN, of_type(6), RefusedType),
         ("type 7", node(), OWN, of_type(7), RefusedType),
         ("type 9", node(), OWN, of_type(9), RefusedType),
-        ("another session", node(), OWN, signed(WireType::Ping, &fields(12, PEER_WID, 5)), RefusedTarget),
+        ("another session", node(), OWN, signed(Ping, &fields(12, PEER_WID, 5)), RefusedTarget),
         (
             "no session",
             node_without(0, WID, Some(OWN)),
             OWN,
-            signed(WireType::Ping, &fields(0, PEER_WID, 5)),
+            signed(Ping, &fields(0, PEER_WID, 5)),
             RefusedTarget,
         ),
-        ("another witness", node(), OWN, signed(WireType::Ping, &fields(SESSION, 22, 5)), RefusedPeer),
-        ("another holder", node(), OWN, signed(WireType::Echo, &fields(23, WID, 5)), RefusedPeer),
-        ("the own session", node(), OWN, signed(WireType::Echo, &fields(SESSION, WID, 5)), RefusedPeer),
-        ("for another", node(), OWN, signed(WireType::Echo, &fields(PEER_SESSION, 12, 5)), RefusedTarget),
+        ("another witness", node(), OWN, signed(Ping, &fields(SESSION, 22, 5)), RefusedPeer),
+        ("another holder", node(), OWN, signed(Echo, &fields(23, WID, 5)), RefusedPeer),
+        ("the own session", node(), OWN, signed(Echo, &fields(SESSION, WID, 5)), RefusedPeer),
+        ("for another", node(), OWN, signed(Echo, &fields(PEER_SESSION, 12, 5)), RefusedTarget),
         (
             "no wid",
             node_without(SESSION, 0, Some(OWN)),
             OWN,
-            signed(WireType::Echo, &fields(PEER_SESSION, 0, 5)),
+            signed(Echo, &fields(PEER_SESSION, 0, 5)),
             RefusedTarget,
         ),
-        (
-            "from the future",
-            node(),
-            OWN,
-            signed(WireType::Echo, &fields(PEER_SESSION, WID, NOW + 1)),
-            RefusedTime,
-        ),
-        ("about a stranger", node(), OWN, signed(WireType::Poll, &fields(24, PEER_WID, 5)), RefusedPeer),
-        ("about itself", node(), OWN, signed(WireType::Silent, &fields(SESSION, PEER_WID, 5)), RefusedPeer),
-        ("another's end", node(), OWN, signed(WireType::Ended, &fields(PEER_SESSION, 0, 0)), RefusedTarget),
+        ("from the future", node(), OWN, signed(Echo, &fields(PEER_SESSION, WID, NOW + 1)), RefusedTime),
+        ("about a stranger", node(), OWN, signed(Poll, &fields(24, PEER_WID, 5)), RefusedPeer),
+        ("about itself", node(), OWN, signed(Silent, &fields(SESSION, PEER_WID, 5)), RefusedPeer),
+        ("another's end", node(), OWN, signed(Ended, &fields(PEER_SESSION, 0, 0)), RefusedTarget),
         (
             "the end of nothing",
             node_without(0, WID, Some(OWN)),
             OWN,
-            signed(WireType::Ended, &fields(0, 0, 0)),
+            signed(Ended, &fields(0, 0, 0)),
             RefusedTarget,
         ),
-        ("another key", node(), OWN, WireFrame::new(WireType::Ping, 3, &ping, sip()), RefusedKey),
-        ("a forged ping", node(), OWN, WireFrame::new(WireType::Ping, KEY, &ping, other_key), RefusedTag),
-        ("a forged echo", node(), OWN, WireFrame::new(WireType::Echo, KEY, &echo, other_key), RefusedTag),
-        ("a forged poll", node(), OWN, WireFrame::new(WireType::Poll, KEY, &poll, other_key), RefusedTag),
-        ("a forged end", node(), OWN, WireFrame::new(WireType::Ended, KEY, &ping, other_key), RefusedTag),
+        ("another key", node(), OWN, WireFrame::new(Ping, 3, &ping, sip()), RefusedKey),
+        ("a forged ping", node(), OWN, WireFrame::new(Ping, KEY, &ping, other_key), RefusedTag),
+        ("a forged echo", node(), OWN, WireFrame::new(Echo, KEY, &echo, other_key), RefusedTag),
+        ("a forged poll", node(), OWN, WireFrame::new(Poll, KEY, &poll, other_key), RefusedTag),
+        ("a forged end", node(), OWN, WireFrame::new(Ended, KEY, &ping, other_key), RefusedTag),
     ];
     for (what, node, dst, frame, expected) in rows {
         assert_eq!(outcome(&node, dst, frame), (expected, BTreeMap::new()), "{what}");
@@ -221,8 +203,8 @@ fn a_frame_is_not_heard_for_the_first_reason_and_records_nothing() {
 
 #[test]
 fn a_reflected_frame_is_no_answer() {
-    let mut echo = signed(WireType::Ping, &fields(SESSION, PEER_WID, 5));
-    let own_ping = signed(WireType::Ping, &fields(PEER_SESSION, WID, 5));
+    let mut echo = signed(Ping, &fields(SESSION, PEER_WID, 5));
+    let own_ping = signed(Ping, &fields(PEER_SESSION, WID, 5));
     assert_eq!(outcome(&node(), OWN, own_ping).0, WireOutcome::RefusedTarget, "the own ping");
     echo.turn_into_echo(NOW, sip());
     assert_eq!(outcome(&node(), OWN, echo).0, WireOutcome::RefusedPeer, "the own echo");

@@ -69,34 +69,30 @@ fn a_file_of_the_wrong_shape_is_refused_in_words() {
 
 #[test]
 fn a_bad_address_is_named_with_its_place_and_the_way_out() {
-    for (address, fault) in [
-        ("192.0.2.300", "`192.0.2.300` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        ("192.0.2.010", "`192.0.2.010` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        ("\"\"", "`` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        ("a/24", "`a/24` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        ("\"\\e[2J\"", "`\\u{1b}[2J` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        ("192.0.2.10/24", "`192.0.2.10/24` has a prefix length; a VIP is one address: leave `/…` out"),
-        (
-            "\"2001:db8::10/64\"",
-            "`2001:db8::10/64` has a prefix length; a VIP is one address: leave `/…` out",
-        ),
-        ("\"fe80::10%eth0\"", "`fe80::10%eth0` is no IP address; write it as 192.0.2.10 or 2001:db8::10"),
-        ("\"fe80::1\"", "fe80::1 is a link-local address, which cannot be a VIP"),
-        ("\"ff02::1\"", "ff02::1 is a multicast address, which cannot be a VIP"),
-        ("\"::1\"", "::1 is a loopback address, which cannot be a VIP"),
-        ("\"::\"", ":: is an address that means \"this host\", which cannot be a VIP"),
-        (
-            "\"::ffff:192.0.2.10\"",
-            "::ffff:192.0.2.10 is an IPv4 address in the form of IPv6, which cannot be a VIP",
-        ),
-        ("0.0.0.0", "0.0.0.0 is an address that means \"this host\", which cannot be a VIP"),
-        ("255.255.255.255", "255.255.255.255 is a broadcast or reserved address, which cannot be a VIP"),
-        ("240.0.0.1", "240.0.0.1 is a broadcast or reserved address, which cannot be a VIP"),
-        ("224.0.0.18", "224.0.0.18 is a multicast address, which cannot be a VIP"),
-        ("127.0.0.1", "127.0.0.1 is a loopback address, which cannot be a VIP"),
-        ("169.254.1.1", "169.254.1.1 is a link-local address, which cannot be a VIP"),
+    let refused = |address: &str, fault: &str| {
+        each_is_refused(&[(&format!("vips: [{{address: \"{address}\"}}]"), &format!("1:18: {fault}"))]);
+    };
+    for text in ["192.0.2.300", "192.0.2.010", "", "a/24", "fe80::10%eth0"] {
+        refused(text, &format!("`{text}` is no IP address; write it as 192.0.2.10 or 2001:db8::10"));
+    }
+    refused("\\e[2J", "`\\u{1b}[2J` is no IP address; write it as 192.0.2.10 or 2001:db8::10");
+    for text in ["192.0.2.10/24", "2001:db8::10/64"] {
+        refused(text, &format!("`{text}` has a prefix length; a VIP is one address: leave `/…` out"));
+    }
+    for (address, what) in [
+        ("fe80::1", "a link-local address"),
+        ("ff02::1", "a multicast address"),
+        ("::1", "a loopback address"),
+        ("::", "an address that means \"this host\""),
+        ("::ffff:192.0.2.10", "an IPv4 address in the form of IPv6"),
+        ("0.0.0.0", "an address that means \"this host\""),
+        ("255.255.255.255", "a broadcast or reserved address"),
+        ("240.0.0.1", "a broadcast or reserved address"),
+        ("224.0.0.18", "a multicast address"),
+        ("127.0.0.1", "a loopback address"),
+        ("169.254.1.1", "a link-local address"),
     ] {
-        each_is_refused(&[(&format!("vips: [{{address: {address}}}]"), &format!("1:18: {fault}"))]);
+        refused(address, &format!("{address} is {what}, which cannot be a VIP"));
     }
 }
 
@@ -143,85 +139,51 @@ fn a_vip_is_listed_once_and_is_held_or_guarded() {
 
 #[test]
 fn a_bad_mac_is_named_with_its_place_and_the_way_out() {
-    each_is_refused(&[
-        (
-            "vips: [{address: 192.0.2.10, mac: '02:00:00:00:01'}]",
-            "1:35: `02:00:00:00:01` is no MAC; write it as 02:00:00:00:00:01",
-        ),
-        (
-            "vips: [{address: 192.0.2.10, mac: '00:00:00:00:00:00'}]",
-            "1:35: `00:00:00:00:00:00` is zero; give the MAC of one interface",
-        ),
-    ]);
-    each_line_is_refused(&[
-        (
-            "peers: ['02:00:00:00:00:01:02']",
-            "2:9: `02:00:00:00:00:01:02` is no MAC; write it as 02:00:00:00:00:01",
-        ),
-        ("peers: ['02:00:00:00:00:+1']", "2:9: `02:00:00:00:00:+1` is no MAC; write it as 02:00:00:00:00:01"),
-        ("peers: [router]", "2:9: `router` is no MAC; write it as 02:00:00:00:00:01"),
-        (
-            "peers: ['01:00:5e:00:00:12']",
-            "2:9: `01:00:5e:00:00:12` is a multicast address; give the MAC of one interface",
-        ),
-        (
-            "peers: ['ff:ff:ff:ff:ff:ff']",
-            "2:9: `ff:ff:ff:ff:ff:ff` is the broadcast address; give the MAC of one interface",
-        ),
-    ]);
+    for (text, why) in [
+        ("02:00:00:00:01", "is no MAC; write it as 02:00:00:00:00:01"),
+        ("02:00:00:00:00:01:02", "is no MAC; write it as 02:00:00:00:00:01"),
+        ("02:00:00:00:00:+1", "is no MAC; write it as 02:00:00:00:00:01"),
+        ("router", "is no MAC; write it as 02:00:00:00:00:01"),
+        ("00:00:00:00:00:00", "is zero; give the MAC of one interface"),
+        ("01:00:5e:00:00:12", "is a multicast address; give the MAC of one interface"),
+        ("ff:ff:ff:ff:ff:ff", "is the broadcast address; give the MAC of one interface"),
+    ] {
+        let guarded = format!("vips: [{{address: 192.0.2.10, mac: '{text}'}}]");
+        each_is_refused(&[(&guarded, &format!("1:35: `{text}` {why}"))]);
+        each_line_is_refused(&[(&format!("peers: ['{text}']"), &format!("2:9: `{text}` {why}"))]);
+    }
 }
 
 #[test]
 fn a_bad_interface_is_named_with_its_place_and_the_way_out() {
-    let glob = "use a name, or a glob with *, ? and [a-z]";
-    let table = [
-        (
-            "bind: a-name-of-16-byte",
-            "1:36: `a-name-of-16-byte` is no interface name: the kernel's names have 15 bytes at most"
-                .to_owned(),
-        ),
-        ("bind: ''", "1:36: `` is no interface name: it is empty".to_owned()),
-        (
-            "bind: a/b",
-            "1:36: `a/b` is no interface name: the kernel's names have no slash, colon or space".to_owned(),
-        ),
-        (
-            "bind: 'a:1'",
-            "1:36: `a:1` is no interface name: the kernel's names have no slash, colon or space".to_owned(),
-        ),
-        (
-            "bind: ..",
-            "1:36: `..` is no interface name: the kernel's names have no slash, colon or space".to_owned(),
-        ),
-        ("interface: ''", format!("1:41: `` is no interface pattern: it is empty; {glob}")),
-        (
-            "interface: a b",
-            format!(
-                "1:41: `a b` is no interface pattern: the kernel's names have no slash, colon or space; {glob}"
-            ),
-        ),
-        (
-            "interface: 'eth[0'",
-            format!("1:41: `eth[0` is no interface pattern: unclosed character class; missing ']'; {glob}"),
-        ),
-        (
-            "interface: '{eth,ens}*'",
-            format!(
-                "1:41: `{{eth,ens}}*` is no interface pattern: it has a character that no glob over interface names \
-                 needs; {glob}"
-            ),
-        ),
-    ];
-    for (rest, expected) in &table {
-        each_is_refused(&[(&format!("vips: [{{address: 192.0.2.10, {rest}}}]"), expected)]);
+    let characters = "the kernel's names have no slash, colon or space";
+    for (text, why) in [
+        ("a-name-of-16-byte", "the kernel's names have 15 bytes at most"),
+        ("", "it is empty"),
+        ("a/b", characters),
+        ("a:1", characters),
+        ("..", characters),
+    ] {
+        let file = format!("vips: [{{address: 192.0.2.10, bind: '{text}'}}]");
+        each_is_refused(&[(&file, &format!("1:36: `{text}` is no interface name: {why}"))]);
     }
-    each_is_refused(&[
+    let glob = "use a name, or a glob with *, ? and [a-z]";
+    for (text, why) in [
+        ("", "it is empty"),
+        ("a b", characters),
+        ("eth[0", "unclosed character class; missing ']'"),
+        ("{eth,ens}*", "it has a character that no glob over interface names needs"),
+    ] {
+        let file = format!("vips: [{{address: 192.0.2.10, interface: '{text}'}}]");
+        each_is_refused(&[(&file, &format!("1:41: `{text}` is no interface pattern: {why}; {glob}"))]);
+    }
+    each_line_is_refused(&[
         (
-            "vips: []\ninterfaces: [eth0, 'e[']",
+            "interfaces: [eth0, 'e[']",
             &format!("2:20: `e[` is no interface pattern: unclosed character class; missing ']'; {glob}"),
         ),
         (
-            "vips: []\ninterfaces: []",
+            "interfaces: []",
             "2:13: `interfaces` is empty, so nothing would be attached; leave it out to have the default",
         ),
     ]);
