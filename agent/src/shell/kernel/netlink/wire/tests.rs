@@ -12,6 +12,10 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn number(kind: u16, value: u32) -> Vec<u8> {
+    attribute(kind, &value.to_ne_bytes())
+}
+
 fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(16 + payload.len()).expect("a short payload");
     let mut bytes = length.to_ne_bytes().to_vec();
@@ -44,7 +48,7 @@ fn bridge_port() -> Vec<u8> {
             attribute(0x3ff0, b"???"),
             attribute(3, b"eth0\0"),
             attribute(1, &[2, 0, 0, 0, 0, 1]),
-            attribute(10, &9u32.to_ne_bytes()),
+            number(10, 9),
             attribute(0x12 | 0x8000, &kinds),
         ],
     )
@@ -64,16 +68,7 @@ fn route_bytes(table: u8, scope: u8, kind: u8, attributes: &[Vec<u8>]) -> Vec<u8
 }
 
 fn connected() -> Vec<u8> {
-    route_bytes(
-        254,
-        253,
-        1,
-        &[
-            attribute(1, &[192, 0, 2, 0]),
-            attribute(4, &5u32.to_ne_bytes()),
-            attribute(6, &100u32.to_ne_bytes()),
-        ],
-    )
+    route_bytes(254, 253, 1, &[attribute(1, &[192, 0, 2, 0]), number(4, 5), number(6, 100)])
 }
 
 #[test]
@@ -98,23 +93,15 @@ fn a_link_without_a_mac_of_six_bytes_has_the_zero_mac() {
 #[test]
 fn a_member_of_a_vrf_has_no_master() {
     let kinds = attribute(4, b"vrf\0");
-    let member = link_bytes(
-        0,
-        1,
-        &[attribute(3, b"eth0\0"), attribute(10, &9u32.to_ne_bytes()), attribute(18, &kinds)],
-    );
+    let member = link_bytes(0, 1, &[attribute(3, b"eth0\0"), number(10, 9), attribute(18, &kinds)]);
     assert_eq!(link(&member).expect("a link").master, None);
 }
 
 #[test]
 fn devices_on_another_have_an_interface_below_them_unless_it_is_elsewhere() {
     let lower = |kind: &[u8], elsewhere: bool| {
-        let mut attributes = vec![
-            attribute(3, b"top\0"),
-            attribute(5, &7u32.to_ne_bytes()),
-            attribute(18, &attribute(1, kind)),
-        ];
-        attributes.extend(elsewhere.then(|| attribute(37, &0u32.to_ne_bytes())));
+        let mut attributes = vec![attribute(3, b"top\0"), number(5, 7), attribute(18, &attribute(1, kind))];
+        attributes.extend(elsewhere.then(|| number(37, 0)));
         link(&link_bytes(0, 1, &attributes)).expect("a link").lower
     };
     assert_eq!(lower(b"vlan\0", false), Some(7));
@@ -129,7 +116,7 @@ fn devices_on_another_have_an_interface_below_them_unless_it_is_elsewhere() {
 fn a_vlan_device_has_its_id_and_its_kind_of_tag() {
     let vlan = |kind: &[u8], data: &[u8]| {
         let info = [attribute(1, kind), attribute(2, data)].concat();
-        let attributes = [attribute(3, b"top\0"), attribute(5, &7u32.to_ne_bytes()), attribute(18, &info)];
+        let attributes = [attribute(3, b"top\0"), number(5, 7), attribute(18, &info)];
         link(&link_bytes(0, 1, &attributes)).expect("a link").vlan
     };
     let id = attribute(1, &10u16.to_ne_bytes());
@@ -258,15 +245,11 @@ fn a_proxy_is_told_from_a_neighbour() {
 
 #[test]
 fn only_a_connected_route_of_the_main_table_counts() {
-    let oif = || attribute(4, &5u32.to_ne_bytes());
+    let oif = || number(4, 5);
     let table = [
         ("connected", connected(), true),
         ("local table", route_bytes(255, 253, 1, &[oif()]), false),
-        (
-            "a table above 255",
-            route_bytes(252, 253, 1, &[oif(), attribute(15, &1000u32.to_ne_bytes())]),
-            false,
-        ),
+        ("a table above 255", route_bytes(252, 253, 1, &[oif(), number(15, 1000)]), false),
         ("scope universe", route_bytes(254, 0, 1, &[oif()]), false),
         ("scope host", route_bytes(254, 254, 1, &[oif()]), false),
         ("blackhole", route_bytes(254, 253, 6, &[oif()]), false),
@@ -417,7 +400,7 @@ fn failovers_are_read_from_notifications_of_links() {
 #[test]
 fn only_a_bond_has_an_active_port() {
     let port = |kind: &[u8]| {
-        let data = attribute(2, &7u32.to_ne_bytes());
+        let data = number(2, 7);
         let info = [attribute(1, kind), attribute(2, &data)].concat();
         link(&link_bytes(0, 1, &[attribute(3, b"top\0"), attribute(18, &info)])).expect("a link").active_port
     };
