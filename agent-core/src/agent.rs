@@ -36,7 +36,7 @@ mod work;
 
 pub use self::{
     composed::{Agent, ClaimSnapshot, InterfaceSnapshot, Snapshot, Start, VipSnapshot},
-    effect::{Cluster as ClusterEffect, Effect, Line, Request},
+    effect::{Cluster as ClusterEffect, Effect, HeldVip, Line, Request},
     file::File as FileSource,
     input::{Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Unwritten},
     shared::Shared,

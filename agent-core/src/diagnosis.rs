@@ -2,6 +2,8 @@
 
 pub mod doctor;
 pub mod explain;
+pub mod fact;
+pub mod finding;
 pub mod live;
 pub mod overview;
 pub mod pinned;

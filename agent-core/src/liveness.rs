@@ -20,7 +20,7 @@ pub(crate) use self::plan::LEAST_SILENT;
 pub use self::{
     acceptance::Acceptance,
     frame::{Act, Frame, Kind, Received},
-    plan::{Answers, Counts, Ended, Finding, Path, Peer, Plan, Traffic, Watched, Word},
+    plan::{Answers, Counts, Ended, Finding, Path, Peer, Plan, Thread, Traffic, Watched, Word},
     scale::Scale,
     sight::{Seen, Sight},
     witness::Witness,

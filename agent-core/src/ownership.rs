@@ -39,7 +39,7 @@ mod tests;
 pub use self::{
     command::{ClaimWrite, Command, Expected, Fault, Fenced, LeaseWrite, Notice},
     engine::{Engine, NodeView, Quiet, Said, View, VipSummary, VipView, WireNodeView, WireView},
-    event::{Event, Found, FoundEntry, Outcome, StopReason, Wire},
+    event::{Event, Found, Outcome, StopReason, Wire},
     interlock::{Interlock, Step},
     nodes::{Disqualified, Eligible, NodeFacts, WireCounts, eligibility, weight},
     settings::{Settings, SettingsError},

@@ -16,7 +16,7 @@ mod reservation;
 mod selector;
 
 pub use self::{
-    claim::{ClaimNote, ClaimRecord, ClaimState, Holder},
+    claim::{ClaimNote, ClaimRecord, ClaimState, Holder, NoAnswer, Shows},
     demand::{Demand, Reach},
     labels::{Labels, ServiceLabels},
     lease::{LeaseRecord, MOST_ADDRESSES, MOST_ENDED, MOST_SUBNETS, NodeInterface, Room},

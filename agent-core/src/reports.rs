@@ -1,10 +1,22 @@
 //! The log lines, Events and notes on objects that are written, and how often.
+//!
+//! Each room says something only seldom, in its own way.
+//!
+//! Rooms, lowest first. Each imports only rooms above it in this list.
+//! - `seldom`: the same of one subject is said once a minute: refusals, and repairs of objects.
+//! - `bursts`: of many different lines at once, the first are written, and the others counted by kind.
+//! - `moves`: measures moves for the metrics, and says nothing.
+//! - `unanswered`: a silence is said when it has lasted, and by one node.
+//! - `refusals`: which outcome of a request begins or ends a refusal, and the words for it.
+//! - `reporting`: a problem is said by one of the nodes that see it, later if that one has died.
+//! - `shown`: what an object shows is compared with the finding; nothing is remembered.
+//! - `outbox`: an Event is one object, whose count is written every ten minutes at most.
 
 pub mod bursts;
 pub mod moves;
 pub mod outbox;
 pub mod refusals;
-pub mod repairs;
 pub mod reporting;
+pub mod seldom;
 pub mod shown;
 pub mod unanswered;

@@ -57,6 +57,7 @@ use vipward_core::{
     diagnosis::{
         doctor,
         explain::{explain, explain_service},
+        fact::Fact,
         who_has::Verdict,
     },
     ownership::SettingsError,
@@ -362,7 +363,7 @@ fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
         }
     };
     let facts = runtime()?.block_on(examination::read(&pins.pin_dir, interfaces, progress));
-    if called == CalledAs::Plugin && matches!(facts.plane, Ok(None)) {
+    if called == CalledAs::Plugin && matches!(facts.plane, Fact::Read(None)) {
         eprintln!("note: {ON_A_NODE}");
     }
     let checks = doctor::examine(&facts);

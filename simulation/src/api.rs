@@ -10,12 +10,13 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 use vipward_core::{
     agent::{
         Request,
-        cluster::{Reply, Seen, Shows},
+        cluster::{Reply, Seen},
     },
     base::legible,
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
     records::{
-        ClaimRecord, Epoch, LeaseRecord, Mode, NodeName, NodeRecord, Offer, ServiceName, Session, Version,
+        ClaimRecord, Epoch, LeaseRecord, Mode, NodeName, NodeRecord, Offer, ServiceName, Session, Shows,
+        Version,
     },
     reports::shown::Finding,
 };
@@ -98,8 +99,6 @@ pub(crate) struct Api {
     /// Each node's last offer in mode notice, with its session.
     last_notice: BTreeMap<NodeName, (Session, Offer)>,
     pub(crate) claims: BTreeMap<IpAddr, ClaimRecord>,
-    /// The findings that the claims show for people.
-    pub(crate) shows: BTreeMap<IpAddr, Shows>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceName, Service>,
     /// The changes of each kind, in order.
@@ -170,7 +169,6 @@ impl Api {
     }
 
     pub(crate) fn remove_claim(&mut self, vip: IpAddr) {
-        self.shows.remove(&vip);
         if self.claims.remove(&vip).is_some() {
             self.removed(Kind::Claim, Key::Vip(vip));
         }
@@ -261,17 +259,14 @@ impl Api {
 
     /// Shows a finding on a claim, which changes its version.
     fn show(&mut self, vip: IpAddr, finding: &Finding) -> Outcome<ClaimRecord> {
-        let Some(record) = self.claims.get(&vip).cloned() else { return Outcome::Missing };
+        let Some(mut record) = self.claims.get(&vip).cloned() else { return Outcome::Missing };
         if !finding.concerns(&record.state) {
             return Outcome::Done(record);
         }
-        let shows = self.shows.entry(vip).or_default();
+        let shows = record.shows.get_or_insert_default();
         match finding {
             Finding::Conflict(words) => shows.conflict = words.as_deref().map(legible::message),
-            Finding::Answers(_, why) => {
-                shows.unanswered =
-                    why.as_ref().map(|why| (why.reason().to_owned(), legible::message(&why.to_string())));
-            }
+            Finding::Answers(_, why) => shows.unanswered = why.as_ref().map(Into::into),
         }
         Outcome::Done(self.put_claim(record))
     }
@@ -330,20 +325,15 @@ impl Api {
             Ok(()) => {
                 let deleting = current.is_some_and(|record| record.deleting);
                 // The writer answers, as far as it knows.
-                if let Some(shows) = self.shows.get_mut(&write.vip) {
-                    shows.unanswered = None;
-                }
+                let shows = current.and_then(|record| record.shows.clone());
+                let shows = shows.map(|shows| Box::new(Shows { unanswered: None, ..*shows }));
                 Outcome::Done(self.put_claim(ClaimRecord {
-                    vip: write.vip,
-                    version: Version::from("0"),
                     epoch: write.epoch,
                     state: write.state.clone(),
                     deleting,
-                    move_to: None,
-                    release: false,
-                    reservation: None,
-                    force: false,
                     note: write.note.clone(),
+                    shows,
+                    ..ClaimRecord::blank(write.vip, "0".into())
                 }))
             }
             Err(Refusal::Conflict) => Outcome::Conflict,

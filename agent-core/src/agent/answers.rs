@@ -38,7 +38,6 @@ const PART: usize = 1_024;
 /// State that the answers for all VIPs depend on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Surroundings {
-    /// The state of the fence.
     pub fence: FenceState,
     /// True if the program has ever yielded a VIP.
     pub any_yielded: bool,
@@ -189,7 +188,6 @@ impl Answers {
         self.next = now + RETRY;
     }
 
-    /// Ends an examination.
     pub fn end(&mut self, examination: Examination, now: Monotonic) -> Examined {
         let Examination { surroundings, mut looked_at, over, .. } = examination;
         self.seen = Some(surroundings);

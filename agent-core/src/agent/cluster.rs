@@ -19,7 +19,7 @@ use std::{
 use vipward_common::MacAddr;
 
 pub(super) use self::commands::Todo;
-pub use self::input::{Input, Reply, Seen, Shows};
+pub use self::input::{Input, Reply, Seen};
 use self::{
     shown::{News, Showing},
     succession::Succession,
@@ -162,7 +162,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -172,7 +171,6 @@ impl Cluster {
         self.services.index()
     }
 
-    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -185,11 +183,6 @@ impl Cluster {
     /// Returns the time of the last renewal.
     pub fn beaten(&self) -> Monotonic {
         self.beaten
-    }
-
-    /// Returns what a claim shows for people, as it was last read.
-    pub fn shows(&self, vip: IpAddr) -> Option<&Shows> {
-        self.showing.shows.get(&vip)
     }
 
     /// Returns true if this node reports a problem of a Service, or none if that is not known yet.

@@ -24,7 +24,7 @@ use super::{
     host::Host,
     input::{Input, Network},
     memberships::Memberships,
-    segment::{self, Context, Segment, Settings},
+    segment::{self, Authority as _, Context, Segment, Settings},
     sight::Sight,
     source::Source,
     work::{Queue, Then, Waiting, Work},
@@ -166,7 +166,6 @@ impl Agent {
         &self.host
     }
 
-    /// Returns the segments.
     pub fn segment(&self) -> &Segment {
         &self.segment
     }
@@ -186,7 +185,6 @@ impl Agent {
         &self.source
     }
 
-    /// Returns the cluster, if there is one.
     pub fn cluster(&self) -> Option<&Cluster> {
         match &self.source {
             Source::File(_) => None,
@@ -319,6 +317,9 @@ impl Agent {
             cluster::Todo::SetFence(fenced) => {
                 let fence = self.fence(&fenced);
                 self.effects.push(Effect::SetFence(fence));
+                if self.source.may_begin_answering(now) && self.host.on_fence_given() {
+                    self.work.next([Work::RECONCILE]);
+                }
             }
             cluster::Todo::SetPeers(peers) => {
                 self.config.peers = peers.into_iter().collect();

@@ -43,7 +43,6 @@ pub enum Effect {
     Prepare {
         /// The interfaces.
         attach: Vec<u32>,
-        /// The slots.
         slots: BTreeSet<u32>,
         /// True to look whether the kernel may ask from a bound address.
         binds: bool,
@@ -89,7 +88,6 @@ pub enum Effect {
     ShowPort(VipKey),
     /// Ask for a VIP that this node holds, if the maps say by then that it does.
     ProbeHeld {
-        /// The VIP.
         key: VipKey,
         /// True if the VIP was taken back: then the fence may be held over.
         is_taken_back: bool,
@@ -99,7 +97,6 @@ pub enum Effect {
     /// Listen on a segment, and ask gateways, these peers and neighbours for an answer.
     /// [`Input::Listened`](super::Input::Listened) follows.
     Listen {
-        /// The segment.
         segment: u32,
         /// The number of the round.
         round: u64,
@@ -120,6 +117,15 @@ pub enum Effect {
     NotAlone(Session),
 }
 
+/// A VIP that this node holds, as `MetalLB`'s objects show it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeldVip {
+    pub services: Vec<ServiceName>,
+    pub interface: Arc<str>,
+    /// The uid of its claim.
+    pub uid: Option<Arc<str>>,
+}
+
 /// An effect of an agent that has a cluster.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cluster {
@@ -136,22 +142,19 @@ pub enum Cluster {
     SetHeeding(bool),
     /// Tell a VIP's former holder that its session has ended. The announcement follows.
     TellFormer {
-        /// The interface.
         ifindex: u32,
         /// The former holder's MAC.
         mac: MacAddr,
-        /// The session.
         session: Session,
     },
-    /// Show in `MetalLB`'s objects where this node holds a VIP, and for which Services. None: it does not.
-    ShowHolder(IpAddr, Option<(Arc<str>, Vec<ServiceName>)>),
+    /// Show in `MetalLB`'s objects where this node holds a VIP. None: it does not.
+    ShowHolder(IpAddr, Option<HeldVip>),
     /// Remove what `MetalLB`'s objects say of a dead node.
     ForgetHolder(Vec<ServiceName>, NodeName),
     /// Write an Event.
     Post(Box<Message>),
     /// A problem of a Service begins.
     Problem(ServiceName, Problem),
-    /// A problem of a Service is over.
     ProblemOver(ServiceName, Problem),
     /// This node no longer writes the status of a Service.
     LeaveStatus(ServiceName),
@@ -164,23 +167,17 @@ pub enum Cluster {
 /// A request to the API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Write a Lease.
     WriteLease(LeaseWrite),
-    /// Read a Lease.
     ReadLease(NodeName),
-    /// Write a claim.
     WriteClaim(ClaimWrite),
     /// Delete a claim that has this version.
     DeleteClaim(IpAddr, Version),
-    /// Read a claim.
     ReadClaim(IpAddr),
     /// Show a finding on a VIP's claim.
     Show(IpAddr, Finding),
     /// Write the status of a Service, or with none take back what Vipward wrote.
     WriteStatus {
-        /// The Service.
         service: ServiceName,
-        /// Its addresses.
         addresses: Option<Vec<IpAddr>>,
         /// True if the status is from `MetalLB`: it is replaced.
         from_metallb: bool,
@@ -202,22 +199,18 @@ pub enum Line {
     Groups(String),
     /// An entry has changed.
     Entry {
-        /// The VIP.
         key: VipKey,
         /// The entry before.
         from: Option<VipEntry>,
         /// The entry now.
         to: Option<VipEntry>,
-        /// The cause.
         cause: Cause,
     },
     /// The failures of writes that have begun or are over.
     Stale(Changes),
     /// VIPs that this node has and does not answer, with the reasons; and those that are answered again.
     Silences(Vec<(IpAddr, Option<String>)>, Vec<IpAddr>),
-    /// A conflict.
     Conflict(Box<conflict::Line>),
-    /// News of a segment.
     Segment(Note),
     /// This node takes VIPs back, which were announced with these MACs.
     TakesBack(BTreeMap<IpAddr, MacAddr>),

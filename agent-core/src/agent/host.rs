@@ -80,6 +80,8 @@ pub struct Host {
     settled: Option<Settled>,
     /// Time of the next full reading. It is sooner after a failure.
     verify: Monotonic,
+    /// True if entries wait for the fence to be given.
+    awaits_fence: bool,
 }
 
 impl Host {
@@ -92,6 +94,7 @@ impl Host {
             slots: Slots::default(),
             settled: None,
             verify: now + VERIFY,
+            awaits_fence: false,
         }
     }
 
@@ -124,6 +127,11 @@ impl Host {
     /// Has everything read again soon, after a failure.
     pub fn try_again_soon(&mut self, now: Monotonic) {
         self.verify_by(now + RETRY);
+    }
+
+    /// Returns true, once, if entries have waited for the fence, which is given now.
+    pub fn on_fence_given(&mut self) -> bool {
+        std::mem::take(&mut self.awaits_fence)
     }
 
     /// Returns the yielded VIPs, each with the MAC of the peer that has it.
@@ -237,6 +245,7 @@ impl Host {
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
         let left_silent = unchanged.len();
+        self.awaits_fence = left_silent > 0;
         let round = Round {
             actions,
             observed,
@@ -332,6 +341,7 @@ impl Host {
         };
         self.yielded.retain(|vip, _| !vips.contains(vip));
         let unchanged = begin_no_answer(&mut desired, &observed, true, context);
+        self.awaits_fence |= !unchanged.is_empty();
         let mut actions = plan::plan(&desired, &observed, true);
         // All other state is as it was observed.
         actions.retain(|action| action.key().is_some());

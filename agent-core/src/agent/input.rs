@@ -72,12 +72,7 @@ pub enum Outcome {
     /// The result of [`Effect::ChangeGroup`](super::Effect::ChangeGroup).
     Group(Change, Result<(), String>),
     /// An announcement of [`Effect::Announce`](super::Effect::Announce) has left.
-    Announced {
-        /// The VIP.
-        key: VipKey,
-        /// The round.
-        round: Round,
-    },
+    Announced { key: VipKey, round: Round },
     /// A probe of [`Effect::Probe`](super::Effect::Probe) could not be sent.
     NotSent(VipKey),
     /// The counts of [`Effect::Count`](super::Effect::Count).
@@ -115,7 +110,6 @@ pub struct Changed {
 pub struct Maps {
     /// The number of yields, read before the entries.
     pub yields: u64,
-    /// The entries.
     pub entries: BTreeMap<VipKey, VipEntry>,
     /// The MACs of this node and its peers.
     pub macs: Macs,
@@ -125,12 +119,10 @@ pub struct Maps {
     pub is_pinned: bool,
 }
 
-/// The MACs in the maps.
 #[derive(Debug, Default)]
 pub struct Macs {
     /// This node's, by interface.
     pub own: BTreeMap<u32, MacAddr>,
-    /// The peers'.
     pub peers: BTreeSet<(u32, MacAddr)>,
 }
 
@@ -143,7 +135,6 @@ pub struct Prepared {
     pub attachments: Attachments,
     /// The records of the slots that were asked for, or why attaching or reading has failed.
     pub records: Result<BTreeMap<u32, Yield>, String>,
-    /// The memberships in groups.
     pub groups: Result<BTreeSet<Membership>, String>,
     /// Warnings about bound addresses from which the kernel may ask.
     pub warnings: Vec<String>,
@@ -170,7 +161,6 @@ pub struct Unwritten {
 /// The result of listening on a segment.
 #[derive(Debug)]
 pub struct Listened {
-    /// The segment.
     pub segment: u32,
     /// The number of the round.
     pub round: u64,

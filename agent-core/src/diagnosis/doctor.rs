@@ -6,25 +6,30 @@
 mod addresses;
 mod check;
 mod facts;
+mod fence;
 mod links;
 mod machine;
 mod multicast;
 mod plane;
+mod program;
 mod surroundings;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::check::{Check, State};
 pub use self::facts::{
-    Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Machine, Neighbours, Nic, PinDir, Process, TcProgram,
-    WirePeer, WireReport, WireThread,
+    Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir, Process,
+    TcProgram, WireReport,
 };
+pub(crate) use self::fence::judge as judge_fence;
+pub(crate) use self::program::{Link, Program};
 pub(crate) use self::wire::MEND_CONTACT;
 
+use super::finding::{Finding, State};
+
 /// Returns every check, those of the host first.
-pub fn examine(facts: &Facts) -> Vec<Check> {
+pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut checks = machine::checks(facts);
     checks.extend(plane::checks(facts));
     checks.push(wire::check(facts));
@@ -37,7 +42,7 @@ pub fn examine(facts: &Facts) -> Vec<Check> {
 
 /// Returns true if the host passes: no check is red. With
 /// `strict`, none is yellow or unknown either.
-pub fn passes(checks: &[Check], strict: bool) -> bool {
+pub fn passes(checks: &[Finding], strict: bool) -> bool {
     checks.iter().all(|check| match check.state {
         State::Green | State::NotApplicable => true,
         State::Yellow | State::Unknown => !strict,

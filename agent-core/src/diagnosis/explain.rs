@@ -7,8 +7,8 @@
 mod cluster;
 mod facts;
 mod host;
+pub mod link;
 mod service;
-mod step;
 #[cfg(test)]
 mod tests;
 
@@ -18,8 +18,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::{
-    facts::{Cluster, Facts, LeaseSeen, Listed, ListedVip, Look, ServiceFacts},
-    step::{Attached, Link, Step, Verdict},
+    facts::{Cluster, Facts, LeaseSeen, Listed, ListedVip, ServiceFacts},
+    host::Attached,
+};
+use super::{
+    fact::Fact,
+    finding::{Finding, State},
 };
 
 /// The whole chain. A step that does not apply is not in the list
@@ -28,15 +32,15 @@ pub use self::{
 pub struct Explanation {
     /// The address.
     pub address: IpAddr,
-    /// The first broken step, or `null` when none is broken.
-    pub broken: Option<Link>,
-    /// What to do about that step, or `null` when none is broken.
+    /// The subject of the first step that is `red`, or `null` when none is.
+    pub broken: Option<&'static str>,
+    /// What to do about that step, or `null` when none is `red`.
     pub remedy: Option<String>,
     /// How the program runs on the interface with which this host answers, or `null` when this host
     /// has no entry that answers or the program does not run there.
     pub attached: Option<Attached>,
     /// The steps, from the Service that wants the address to the host that answers.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Finding>,
 }
 
 /// A Service's chain, and then those of its addresses.
@@ -44,12 +48,12 @@ pub struct Explanation {
 pub struct ServiceExplanation {
     /// The Service: its namespace and name.
     pub service: String,
-    /// The first broken step, or `null` when none is broken.
-    pub broken: Option<Link>,
-    /// What to do about that step, or `null` when none is broken.
+    /// The subject of the first step that is `red`, or `null` when none is.
+    pub broken: Option<&'static str>,
+    /// What to do about that step, or `null` when none is `red`.
     pub remedy: Option<String>,
     /// The steps, from the Service to its status.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Finding>,
     /// The chains of its addresses: those that it has, and those that it asks for.
     pub addresses: Vec<Explanation>,
 }
@@ -67,22 +71,22 @@ pub fn explain_service(facts: &ServiceFacts, addresses: &[Facts]) -> ServiceExpl
 }
 
 /// Returns the first broken step, and what to do about it.
-fn broken(steps: &[Step]) -> Option<(Link, Option<String>)> {
-    let step = steps.iter().find(|step| step.verdict == Verdict::Broken)?;
-    Some((step.link, step.remedy.clone()))
+fn broken(steps: &[Finding]) -> Option<(&'static str, Option<String>)> {
+    let step = steps.iter().find(|step| step.state == State::Red)?;
+    Some((step.subject, step.remedy.clone()))
 }
 
 /// Returns the chain of steps for these facts.
 pub fn explain(facts: &Facts) -> Explanation {
     let mut steps = match (&facts.cluster, &facts.config) {
-        (Look::Seen(cluster), _) => cluster::steps(cluster, facts),
-        (Look::Failed(why), _) => vec![Step::unreadable(why)],
-        (Look::Not(why), Look::Not(_)) => vec![Step::unseen(Link::Cluster, why.clone())],
-        (Look::Not(_), Look::Seen(_) | Look::Failed(_)) => Vec::new(),
+        (Fact::Read(cluster), _) => cluster::steps(cluster, facts),
+        (Fact::Unread(why), _) if !why.is_skipped() => vec![cluster::unreadable(why)],
+        (Fact::Unread(why), Fact::Unread(file)) if file.is_skipped() => {
+            vec![Finding::unseen(link::CLUSTER, &why.reason)]
+        }
+        (Fact::Unread(_), Fact::Read(_) | Fact::Unread(_)) => Vec::new(),
     };
-    if !matches!(facts.config, Look::Not(_)) {
-        steps.extend(host::config_steps(&facts.config));
-    }
+    steps.extend(host::config_steps(&facts.config));
     steps.extend(host::steps(facts));
     steps.push(host::segment(facts));
     let (broken, remedy) = broken(&steps).unzip();

@@ -13,40 +13,22 @@ use std::{
     time::Duration,
 };
 
-use thiserror::Error;
+use schemars::JsonSchema;
+use serde::Serialize;
 use vipward_common::{
-    Counters, Fence, FenceState, MacAddr, Offender, OffenderKey, Proof, Role, VipCounters, VipKey, VlanKey,
-    VlanTags, WireCounters, WireState,
+    Counters, Fence, FenceState, MacAddr, Proof, Role, VipCounters, VipKey, VlanKey, VlanTags, WireCounters,
+    WireState,
 };
 
 pub use self::status::{
-    FenceStatus, InterfaceStatus, OffenderStatus, PeerStatus, Status, VipStatus, WirePeerStatus, WireStatus,
+    FenceStatus, InterfaceStatus, OffenderStatus, On, PeerStatus, Status, VipStatus, WireStatus,
 };
+use super::fact::Fact;
 use crate::host::{
     answering::Part,
     attaching::Mode,
     net::{InterfaceFault, NetView},
 };
-
-/// A fact that was read, or the reason why it could not be read.
-pub type Fact<T> = Result<T, Unread>;
-
-/// The reason why a fact could not be read.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{reason}")]
-pub struct Unread {
-    /// The error with its causes.
-    pub reason: String,
-    /// True if root could read it.
-    pub denied: bool,
-}
-
-impl Unread {
-    /// Returns the reason of a fact that the reader was not asked for.
-    pub fn not_asked() -> Self {
-        Self { reason: "it was not read".to_owned(), denied: false }
-    }
-}
 
 /// The pins under a directory, as far as they could be read.
 #[derive(Clone, Debug)]
@@ -95,12 +77,10 @@ pub struct Contents {
     pub wire: Wire,
     /// Entries yielded since the maps were made.
     pub yields: u64,
-    /// The hosts that claimed VIPs, if the reader was asked for them.
-    pub offenders: Fact<BTreeMap<OffenderKey, Offender>>,
 }
 
 /// The program's state of wire failover, without the keys.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Wire {
     /// The number of this node as a witness; 0 for none.
     pub wid: u64,
@@ -112,18 +92,19 @@ pub struct Wire {
     pub heard: Vec<WireHeard>,
 }
 
-/// The times of a peer's frames over one interface.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A peer of wire failover, with the times of its frames over one interface.
+#[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct WireHeard {
-    /// The peer's session, if the frames were answers to pings, or its number as a witness, if they
-    /// were pings.
-    pub id: u64,
+    #[serde(skip)]
     pub ifindex: u32,
-    /// Time since the newest ping of this node that it has answered.
-    pub answered_ago: Option<Duration>,
-    /// The round-trip time of that ping.
-    pub round_trip: Option<Duration>,
-    pub heard_ago: Option<Duration>,
+    /// Its session, which answers pings, or its number as a witness, which pings: 16 hexadecimal digits.
+    pub id: String,
+    /// Time since the newest ping of this node that it has answered, or `null`.
+    pub answered_seconds_ago: Option<f64>,
+    /// The round-trip time of that ping, or `null`.
+    pub round_trip_seconds: Option<f64>,
+    /// Time since its last frame, or `null` when none has come.
+    pub heard_seconds_ago: Option<f64>,
 }
 
 /// An entry as the program sees it: a yield and the end of a handover count.
@@ -231,13 +212,6 @@ pub struct State {
 }
 
 impl State {
-    /// Joins a plane with the interfaces. Fails with the
-    /// first part of the plane that could not be read.
-    pub fn new(dir: PathBuf, plane: Plane, network: NetView) -> Fact<Self> {
-        let links = plane.links.into_iter().map(|link| Ok((link.ifindex, (link.mode, link.ids?))));
-        Ok(Self { dir, links: links.collect::<Fact<_>>()?, contents: plane.contents?, network })
-    }
-
     /// Returns the interfaces with a pinned link, and the VLAN devices whose frames such a link's
     /// program sees.
     pub fn segments(&self) -> BTreeSet<u32> {

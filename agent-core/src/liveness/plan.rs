@@ -1,7 +1,8 @@
 //! The plan that the engine gives a witness, and the findings that the witness returns.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use vipward_common::{MacAddr, WireState};
 
 use crate::records::{KeyId, NodeName, Session, Wid};
@@ -135,20 +136,38 @@ impl Plan {
     }
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The state of the thread that pings.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Thread {
+    /// The reason why it does not run before all ordinary threads (`SCHED_FIFO`). None if it does.
+    pub not_first: Option<String>,
+    /// The reason why the memory of its process is not locked. None if it is.
+    pub not_locked: Option<String>,
+    pub peers: Vec<Traffic>,
+    #[serde(flatten)]
+    pub counts: Counts,
+    pub frames_unsent: u64,
+    /// Frames that came to the agent and were not for it, or had a wrong tag.
+    pub frames_refused: u64,
+    /// Peers for which the map has no slot.
+    pub peers_left_out: usize,
+}
+
+/// The pings to a peer.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Traffic {
-    pub session: Session,
+    pub session: String,
     /// Time since the last ping that it answered.
-    pub answered_ago: Option<Duration>,
+    pub answered_seconds_ago: Option<f64>,
     /// The round-trip time of that ping.
-    pub round_trip: Option<Duration>,
+    pub round_trip_seconds: Option<f64>,
     /// Pings sent.
     pub sent: u64,
     /// Pings for which no answer came in time, to them or to a later one.
     pub lost: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Pings sent, to all peers so far.
     pub pings: u64,

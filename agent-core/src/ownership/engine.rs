@@ -17,7 +17,7 @@ use vipward_common::{MacAddr, Policy};
 use super::{
     command::Command,
     decisions::{Next, Stopping, Subject},
-    event::{Event, Found, FoundEntry},
+    event::{Event, Found},
     limits::{Disputes, Doubt, Pacing, Queue},
     nodes::{Nodes, Own},
     settings::Settings,
@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     base::time::Monotonic,
+    host::placement::Entry,
     records::{ClaimRecord, Demand, NodeInterface},
 };
 
@@ -218,7 +219,7 @@ impl Engine {
     pub fn on_taken_back(&mut self, vip: IpAddr) {
         if !self.has_begun() {
             self.found.yielded.remove(&vip);
-            self.found.entries.insert(vip, FoundEntry::Held);
+            self.found.entries.insert(vip, Entry::Held);
         }
     }
 

@@ -6,10 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use vipward_common::MacAddr;
+use vipward_common::{Fence, MacAddr, Role, VipEntry, VipKey};
 
 use crate::{
     base::time::Monotonic,
+    host::placement::Entry,
     liveness::Finding,
     records::{ClaimRecord, Demand, KeyId, LeaseRecord, NodeInterface, NodeName, NodeRecord, Session, Wid},
     segment::probing::Probed,
@@ -23,9 +24,8 @@ pub struct Found {
     /// Time until which the program answers without an agent: the deadline, or in mode hold the end of
     /// holding over.
     pub answers_until: Monotonic,
-    /// The entries that answer.
-    pub entries: BTreeMap<IpAddr, FoundEntry>,
-    pub foreign: BTreeMap<IpAddr, MacAddr>,
+    /// The entries that answer, and those that have the MAC of another holder.
+    pub entries: BTreeMap<IpAddr, Entry>,
     pub yielded: BTreeSet<IpAddr>,
     /// The words of peers that the fence settles, as
     /// [`Fenced::words_settled`](super::Fenced::words_settled).
@@ -33,26 +33,42 @@ pub struct Found {
 }
 
 impl Found {
+    /// Returns the pinned state, from the fence and the entries. Those for which the flag is true were
+    /// yielded.
+    pub fn of(fence: &Fence, entries: impl IntoIterator<Item = (VipKey, VipEntry, bool)>) -> Self {
+        let mut found = Self {
+            session: Session::from_number(fence.session),
+            deadline: Monotonic::from_nanos(fence.deadline_ns),
+            answers_until: Monotonic::from_nanos(fence.answers_until_ns()),
+            words_settled: fence.words_settled,
+            ..Self::default()
+        };
+        for (VipKey { addr, .. }, entry, is_yielded) in entries {
+            let mac = MacAddr(entry.mac);
+            let entry = match entry.role {
+                _ if is_yielded => {
+                    found.yielded.insert(addr);
+                    continue;
+                }
+                Role::Held => Entry::Held,
+                Role::Handover => Entry::Handover { mac, until: Monotonic::from_nanos(entry.until_ns) },
+                // A VIP's entries on its other interfaces have no MAC.
+                Role::Foreign if mac.is_zero() => continue,
+                Role::Foreign => {
+                    found.entries.entry(addr).or_insert(Entry::Foreign { mac });
+                    continue;
+                }
+            };
+            found.entries.insert(addr, entry);
+        }
+        found
+    }
+
     /// Returns the VIPs that the process before this one held (true), or guarded for another node.
     pub fn vips(&self) -> BTreeMap<IpAddr, bool> {
-        let guarded = self.foreign.keys().chain(&self.yielded).map(|vip| (*vip, false));
-        let held = self.entries.iter().map(|(vip, entry)| (*vip, *entry == FoundEntry::Held));
-        guarded.chain(held).collect()
+        let yielded = self.yielded.iter().map(|vip| (*vip, false));
+        yielded.chain(self.entries.iter().map(|(vip, entry)| (*vip, *entry == Entry::Held))).collect()
     }
-}
-
-/// A pinned entry that answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FoundEntry {
-    /// The entry answers with this node's own MAC.
-    Held,
-    /// The entry answers with a successor's MAC.
-    Handover {
-        /// The successor's MAC.
-        mac: MacAddr,
-        /// Time at which the handover ends by itself.
-        until: Monotonic,
-    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -72,6 +72,8 @@ impl ClaimState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimRecord {
     pub vip: IpAddr,
+    /// The uid of the object. Events about the VIP and objects that it owns name it.
+    pub uid: Option<Arc<str>>,
     /// Its version. Every write changes it.
     pub version: Version,
     /// Its place in the order of the VIP's claims.
@@ -88,14 +90,45 @@ pub struct ClaimRecord {
     pub note: ClaimNote,
     /// The Service that a controller has reserved its address for. The agents let such an object be.
     pub reservation: Option<Box<Reservation>>,
+    /// The nodes' findings that the object shows, if it shows any.
+    pub shows: Option<Box<Shows>>,
 }
 
 impl ClaimRecord {
-    /// Returns true if another record differs at most in the
-    /// version. Then only fields outside the records have changed.
+    /// Returns a claim that no agent has written.
+    pub fn blank(vip: IpAddr, version: Version) -> Self {
+        Self {
+            vip,
+            uid: None,
+            version,
+            epoch: Epoch::default(),
+            state: ClaimState::Blank,
+            deleting: false,
+            move_to: None,
+            force: false,
+            release: false,
+            note: ClaimNote::default(),
+            reservation: None,
+            shows: None,
+        }
+    }
+
+    /// Returns true if another record makes the same claim: only what the object shows of it has changed.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let Self { vip, version: _, epoch, state, deleting, move_to, force, release, note, reservation } =
-            self;
+        let Self {
+            vip,
+            uid: _,
+            version: _,
+            epoch,
+            state,
+            deleting,
+            move_to,
+            force,
+            release,
+            note,
+            reservation,
+            shows: _,
+        } = self;
         (*vip, *epoch, *deleting) == (other.vip, other.epoch, other.deleting)
             && (*force, *release) == (other.force, other.release)
             && (state, move_to, note, reservation)
@@ -113,4 +146,24 @@ pub struct ClaimNote {
     pub cause: String,
     /// The reasons why the VIP is not at its wanted place, or at none, node by node.
     pub trouble: Option<String>,
+}
+
+/// The reason why no node answers for a VIP, as a claim object gives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoAnswer {
+    /// The condition's reason, for programs.
+    pub word: String,
+    /// The condition's message, for people.
+    pub message: String,
+}
+
+/// The findings of nodes that a claim object shows to people.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Shows {
+    /// The conflict, in the words of a condition.
+    pub conflict: Option<String>,
+    /// The reason why no node answers.
+    pub unanswered: Option<NoAnswer>,
+    /// True if the object's parts do not fit each other, so that it must be written again.
+    pub is_torn: bool,
 }

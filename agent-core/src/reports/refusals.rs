@@ -1,7 +1,8 @@
 //! Choice of the API server's refusals that are logged: their beginnings, changes and ends.
 
-use std::{collections::BTreeMap, fmt, mem, net::IpAddr, sync::Arc, time::Duration};
+use std::{fmt, mem, net::IpAddr, sync::Arc};
 
+use super::seldom::Seldom;
 use crate::{
     base::time::Monotonic,
     ownership::{Event, Outcome},
@@ -11,9 +12,6 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// Time after which a refused request that was not repeated counts as not needed any
-/// more. A refused request is repeated every few seconds.
-const STALE: Duration = Duration::from_mins(1);
 /// Largest number of refusals that are remembered.
 const MOST: usize = 256;
 
@@ -50,17 +48,18 @@ pub enum News {
     More,
 }
 
+/// The requests that the API server refuses now, with its messages. A refused request is repeated every few
+/// seconds: one that was not repeated for long is not needed any more.
 #[derive(Debug)]
-struct Refusal {
-    message: Arc<str>,
-    last: Monotonic,
+pub struct Refusals {
+    said: Seldom<Asked, Arc<str>>,
+    more: bool,
 }
 
-/// The requests that the API server refuses now.
-#[derive(Default, Debug)]
-pub struct Refusals {
-    standing: BTreeMap<Asked, Refusal>,
-    more: bool,
+impl Default for Refusals {
+    fn default() -> Self {
+        Self { said: Seldom::start(MOST), more: false }
+    }
 }
 
 impl Refusals {
@@ -97,29 +96,20 @@ impl Refusals {
     }
 
     fn on_refused(&mut self, asked: Asked, message: Arc<str>, now: Monotonic) -> Option<News> {
-        let is_standing = |refusal: &Refusal| now < refusal.last + STALE;
-        if let Some(known) = self.standing.get_mut(&asked)
-            && is_standing(known)
-            && known.message == message
-        {
-            known.last = now;
-            return None;
+        match self.said.on(asked.clone(), Arc::clone(&message), now) {
+            Some(_) => {
+                self.more &= self.said.number() > 1;
+                Some(News::Refused(asked, message))
+            }
+            None if self.said.go_on(&asked, now) => None,
+            None => (!mem::replace(&mut self.more, true)).then_some(News::More),
         }
-        if self.standing.len() >= MOST && !self.standing.contains_key(&asked) {
-            self.standing.retain(|_, refusal| is_standing(refusal));
-            self.more &= self.standing.len() >= MOST;
-        }
-        if self.standing.len() >= MOST && !self.standing.contains_key(&asked) {
-            return (!mem::replace(&mut self.more, true)).then_some(News::More);
-        }
-        self.standing.insert(asked.clone(), Refusal { message: Arc::clone(&message), last: now });
-        Some(News::Refused(asked, message))
     }
 
     fn on_taken(&mut self, asked: Asked) -> Option<News> {
-        self.standing.remove(&asked)?;
-        self.more &= !self.standing.is_empty();
-        Some(News::Over(asked))
+        let is_over = self.said.end(&asked);
+        self.more &= self.said.number() > 0;
+        is_over.then_some(News::Over(asked))
     }
 }
 

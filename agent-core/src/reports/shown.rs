@@ -1,7 +1,10 @@
 //! The parts of a claim's object that are for people: what shows them, and what a write keeps.
 
 use super::unanswered::Unanswered;
-use crate::records::{ClaimState, Epoch, Session};
+use crate::{
+    base::legible::message,
+    records::{ClaimRecord, ClaimState, Epoch, NoAnswer, Session, Shows},
+};
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +20,18 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// Returns true if a claim's object shows exactly this finding. Without an object, nothing is shown.
+    pub fn is_shown_by(&self, claim: Option<&ClaimRecord>) -> bool {
+        let nothing = Shows::default();
+        let shows = claim.and_then(|claim| claim.shows.as_deref()).unwrap_or(&nothing);
+        match self {
+            Self::Conflict(conflict) => shows.conflict == conflict.as_deref().map(message),
+            Self::Answers(_, unanswered) => {
+                !shows.is_torn && shows.unanswered == unanswered.as_ref().map(NoAnswer::from)
+            }
+        }
+    }
+
     /// Returns true if a claim in this state should show the finding. A claim that names another
     /// session has another holder, which reports its own findings.
     pub fn concerns(&self, state: &ClaimState) -> bool {

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use crate::{base::time::Monotonic, records::NodeName};
+use crate::{
+    base::{legible::message, time::Monotonic},
+    records::{NoAnswer, NodeName},
+};
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +35,12 @@ impl Unanswered {
             Self::Silent(_) => "NotAnswered",
             Self::SessionEnded(_) => Self::SESSION_ENDED,
         }
+    }
+}
+
+impl From<&Unanswered> for NoAnswer {
+    fn from(unanswered: &Unanswered) -> Self {
+        Self { word: unanswered.reason().to_owned(), message: message(&unanswered.to_string()) }
     }
 }
 

@@ -59,7 +59,7 @@ pub use self::{
     writing::{
         ballots::{Candidate, leader},
         ingress::IngressError,
-        l2_statuses::{HeldVip, L2Statuses},
+        l2_statuses::L2Statuses,
         pool_statuses::PoolStatuses,
         recorder::Recorder,
         requests::{Found, Reply, Requests, Statuses},

@@ -90,16 +90,9 @@ fn a_sabotage_breaks_only_the_write_that_it_names() {
 fn a_restored_store_has_its_earlier_contents_and_uses_no_version_twice() {
     let mut api = Api::new(None);
     let before = api.put_claim(ClaimRecord {
-        vip: names::vip(0),
-        version: Version::from("0"),
         epoch: Epoch(1),
         state: ClaimState::Released,
-        deleting: false,
-        move_to: None,
-        release: false,
-        reservation: None,
-        force: false,
-        note: ClaimNote::default(),
+        ..ClaimRecord::blank(names::vip(0), "0".into())
     });
     let saved = api.save();
     let lost = api.put_claim(ClaimRecord { epoch: Epoch(2), ..before.clone() });

@@ -11,12 +11,7 @@ use vipward_common::{
     Defence, DefenceWindow, Fence, FenceState, MacAddr, Offender, OffenderKey, Policy, Role, VipEntry,
     VipKey, VipState, Yield,
 };
-use vipward_core::{
-    base::time::Monotonic,
-    host::plan::Action,
-    ownership::{Found, FoundEntry},
-    records::Session,
-};
+use vipward_core::{base::time::Monotonic, host::plan::Action, ownership::Found, records::Session};
 
 use super::wired::Wired;
 use crate::schedule::Sabotage;
@@ -268,32 +263,7 @@ impl Program {
     /// Returns what a new agent finds. A handover that has ended is one still: the engine judges its
     /// time.
     pub(crate) fn found(&self) -> Found {
-        let mut found = Found {
-            session: self.session(),
-            deadline: self.deadline(),
-            words_settled: self.fence.words_settled,
-            ..Found::default()
-        };
-        found.answers_until = match self.fence.policy {
-            Policy::Hold => self.hold_until().max(self.deadline()),
-            Policy::Stop => self.deadline(),
-        };
-        for (VipKey { addr, .. }, entry) in &self.entries {
-            let mac = MacAddr(entry.mac);
-            if self.recorded(entry).is_some() {
-                found.yielded.insert(*addr);
-                continue;
-            }
-            match entry.role {
-                Role::Held => _ = found.entries.insert(*addr, FoundEntry::Held),
-                Role::Handover => {
-                    let until = Monotonic::from_nanos(entry.until_ns);
-                    found.entries.insert(*addr, FoundEntry::Handover { mac, until });
-                }
-                Role::Foreign if mac.is_zero() => {}
-                Role::Foreign => _ = found.foreign.insert(*addr, mac),
-            }
-        }
-        found
+        let is_yielded = |entry: &VipEntry| self.recorded(entry).is_some();
+        Found::of(&self.fence, self.entries.iter().map(|(key, entry)| (*key, *entry, is_yielded(entry))))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_core::records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, Version};
+use vipward_core::records::{ClaimNote, ClaimRecord, ClaimState, Holder};
 
 use crate::{
     machine::{At, Host},
@@ -51,16 +51,9 @@ impl World {
         let mac = self.nodes[node].links[segment].mac;
         let holder = Holder { node: name, session, mac, interface: names::interface(segment) };
         let claim = known.unwrap_or_else(|| ClaimRecord {
-            vip: address,
-            version: Version::from(""),
-            epoch: Epoch(0),
             state: ClaimState::Released,
-            deleting: false,
-            move_to: None,
-            force: false,
-            release: false,
             note: ClaimNote { services: vec![names::service(vip)], ..ClaimNote::default() },
-            reservation: None,
+            ..ClaimRecord::blank(address, "".into())
         });
         self.note_edit(vip);
         self.record.people.lied[vip] = Some((holder.node.clone(), session));

@@ -1,6 +1,6 @@
 //! Requests on their way to the API server and back.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use fastrand::Rng;
 use vipward_core::{
@@ -132,31 +132,9 @@ impl World {
         self.reply(node, life, reply);
     }
 
-    /// Gives an agent the outcome of a request, after what it shows of a claim.
+    /// Gives an agent the outcome of a request.
     fn reply(&mut self, node: usize, life: u32, reply: Reply) {
-        let vip = match &reply {
-            Reply::Owned(
-                Event::ClaimWritten { vip, .. }
-                | Event::ClaimDeleted { vip, .. }
-                | Event::ClaimRead { vip, .. },
-            )
-            | Reply::Shown { vip, .. } => Some(*vip),
-            Reply::Owned(_) | Reply::Status { .. } => None,
-        };
-        if let Some(vip) = vip {
-            self.tell_shows(node, life, vip);
-        }
         let replies = cluster::Input::Replies { replies: vec![reply], new_claims: NEW_CLAIMS };
         self.incoming(node, life, Input::Cluster(replies));
-    }
-
-    /// Gives an agent what a claim shows for people, if that is news.
-    pub(super) fn tell_shows(&mut self, node: usize, life: u32, vip: IpAddr) {
-        let Some(process) = &self.nodes[node].process else { return };
-        let shows = self.api.shows.get(&vip);
-        if process.cluster().shows(vip) != shows {
-            let shows = shows.cloned().map(Box::new);
-            self.incoming(node, life, Input::Cluster(cluster::Input::Shows(vip, shows)));
-        }
     }
 }

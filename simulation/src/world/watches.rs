@@ -2,12 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward_core::{
-    agent::{
-        Input,
-        cluster::{self, Seen},
-    },
-    ownership::Event,
+use vipward_core::agent::{
+    Input,
+    cluster::{self, Seen},
 };
 
 use super::{Happening, World};
@@ -85,13 +82,6 @@ impl World {
 
     /// Gives an agent what it has read.
     fn seen(&mut self, node: usize, life: u32, seen: Vec<Seen>) {
-        for object in &seen {
-            if let Seen::Object(Some(Event::Claim(record)), _) = object {
-                self.tell_shows(node, life, record.vip);
-            } else if let Seen::Object(Some(Event::ClaimGone(vip)), _) = object {
-                self.tell_shows(node, life, *vip);
-            }
-        }
         self.incoming(node, life, Input::Cluster(cluster::Input::Seen(seen)));
     }
 

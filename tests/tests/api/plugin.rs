@@ -368,9 +368,9 @@ fn the_context_that_is_named_is_used_and_not_the_current_one() -> Result<()> {
         here(&["explain", "192.0.2.9", "-o", "json", "--pin-dir", "/sys/fs/bpf/none"]).output()?;
     let explanation: Value = serde_json::from_slice(&explained.stdout).with_context(|| said(&explained))?;
     let steps = explanation["steps"].as_array().context("no steps")?;
-    let claim = steps.iter().find(|step| step["link"] == "claim");
+    let claim = steps.iter().find(|step| step["subject"] == "claim");
     let claim = claim.with_context(|| format!("no claim in {explanation:#}"))?;
-    assert_eq!(claim["says"], "it names node-a at 02:00:00:00:00:0a on eth0, epoch 3");
+    assert_eq!(claim["found"], "it names node-a at 02:00:00:00:00:0a on eth0, epoch 3");
 
     let moved = here(&["move", "192.0.2.9", "--to", "node-b", "--timeout", "0s"]).output()?;
     let printed = String::from_utf8_lossy(&moved.stdout);

@@ -21,7 +21,7 @@ use vipward_tests::{
 use report::{ILL, doctor, doctor_at};
 
 pub(crate) const GREEN: &str = "green";
-const YELLOW: &str = "yellow";
+pub(crate) const YELLOW: &str = "yellow";
 pub(crate) const RED: &str = "red";
 const UNKNOWN: &str = "unknown";
 pub(crate) const NOT_APPLICABLE: &str = "not-applicable";
@@ -93,7 +93,7 @@ fn the_table_says_what_json_says_and_is_plain_in_a_pipe() -> Result<()> {
     let table = output_of(node.agent.vipward("doctor")?)?;
     assert!(!table.contains('\x1b'), "{table}");
     for row in &report.rows {
-        let (check, interface) = (row.text("check"), row.text("interface"));
+        let (check, interface) = (row.text("subject"), row.text("interface"));
         let state = row.text("state").replace(NOT_APPLICABLE, "n/a");
         let said = table.lines().any(|line| {
             let mut words = line.split_whitespace();

@@ -36,7 +36,7 @@ fn explained(command: Command) -> Result<Value> {
 
 fn step<'a>(explanation: &'a Value, link: &str) -> Result<&'a Value> {
     let steps = explanation["steps"].as_array().context("no steps")?;
-    steps.iter().find(|step| step["link"] == link).with_context(|| format!("no {link} in {explanation:#}"))
+    steps.iter().find(|step| step["subject"] == link).with_context(|| format!("no {link} in {explanation:#}"))
 }
 
 /// Fails unless `link` is the first broken step, with this text and this remedy.
@@ -44,7 +44,7 @@ fn step<'a>(explanation: &'a Value, link: &str) -> Result<&'a Value> {
 fn assert_broken(explanation: &Value, link: &str, says: &str, remedy: &str) {
     assert_eq!(explanation["broken"], link, "{explanation:#}");
     let step = step(explanation, link).expect("the step");
-    let everything = format!("{} {}", step["says"], step["details"]);
+    let everything = format!("{} {}", step["found"], step["details"]);
     assert!(everything.contains(says), "{says:?} in {step:#}");
     let to_do = explanation["remedy"].as_str().unwrap_or_default();
     assert!(to_do.contains(remedy), "{remedy:?} in {to_do:?}");
@@ -59,8 +59,8 @@ fn assert_attached(explanation: &Value) -> Result<()> {
     let because = attached["because"].as_str().unwrap_or_default();
     assert!(because.contains("software"), "{attached}");
     let step = step(explanation, "attached")?;
-    assert_eq!(step["verdict"], "good", "{step:#}");
-    assert_eq!(step["says"], "the program runs on eth0 in tc mode");
+    assert_eq!(step["state"], "green", "{step:#}");
+    assert_eq!(step["found"], "the program runs on eth0 in tc mode");
     assert!(step["details"].to_string().contains(because), "{step:#}");
     Ok(())
 }
@@ -96,11 +96,11 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
             let explanation = on_node(cluster, id, VIP)?;
             assert_eq!(explanation["broken"], Value::Null, "on {id}: {explanation:#}");
             let service = format!("wanted by {}/web", cluster.namespace());
-            assert_eq!(step(&explanation, "service")?["says"], service);
-            assert_eq!(step(&explanation, "candidates")?["says"], "2 of 2 nodes can hold it");
+            assert_eq!(step(&explanation, "service")?["found"], service);
+            assert_eq!(step(&explanation, "candidates")?["found"], "2 of 2 nodes can hold it");
             let claim = format!("held by {} at {} on eth0, epoch 1", cluster.node_name(holder), holder.mac());
-            assert_eq!(step(&explanation, "claim")?["says"], claim);
-            assert_eq!(step(&explanation, "session")?["verdict"], "good");
+            assert_eq!(step(&explanation, "claim")?["found"], claim);
+            assert_eq!(step(&explanation, "session")?["state"], "green");
             let is_here = id == holder;
             assert_eq!(step(&explanation, "fence").is_ok(), is_here, "on {id}: {explanation:#}");
             let segment = if is_here {
@@ -108,7 +108,7 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
             } else {
                 format!("{} answers, as it should", holder.mac())
             };
-            assert_eq!(step(&explanation, "segment")?["says"], segment, "on {id}");
+            assert_eq!(step(&explanation, "segment")?["found"], segment, "on {id}");
             // The mode of the program is known on the holder. Elsewhere the
             // explanation names the node to look at.
             if is_here {
@@ -148,11 +148,11 @@ fn dead_agents_are_seen_by_their_leases_and_an_api_server_that_is_away_by_its_ab
         let explanation = on_node(cluster, holder, VIP)?;
         let silent = format!("{}: its agent has not renewed its Lease", cluster.node_name(holder));
         assert_broken(&explanation, "candidates", &silent, "see whether the agent runs");
-        assert_eq!(step(&explanation, "session")?["verdict"], "broken", "{explanation:#}");
+        assert_eq!(step(&explanation, "session")?["state"], "red", "{explanation:#}");
         // Under the policy hold the pinned program answers on.
-        assert_eq!(step(&explanation, "entry")?["verdict"], "good", "{explanation:#}");
-        assert_eq!(step(&explanation, "fence")?["verdict"], "doubtful", "{explanation:#}");
-        assert_eq!(step(&explanation, "segment")?["verdict"], "good", "{explanation:#}");
+        assert_eq!(step(&explanation, "entry")?["state"], "green", "{explanation:#}");
+        assert_eq!(step(&explanation, "fence")?["state"], "yellow", "{explanation:#}");
+        assert_eq!(step(&explanation, "segment")?["state"], "green", "{explanation:#}");
 
         if cluster.api().is_shared() {
             return skip("an API server that is away");
@@ -160,7 +160,7 @@ fn dead_agents_are_seen_by_their_leases_and_an_api_server_that_is_away_by_its_ab
         cluster.forwarder.refuse_all();
         let explanation = on_node(cluster, holder, VIP)?;
         assert_broken(&explanation, "cluster", "cannot be read", "--kubeconfig");
-        assert_eq!(step(&explanation, "segment")?["verdict"], "good", "{explanation:#}");
+        assert_eq!(step(&explanation, "segment")?["state"], "green", "{explanation:#}");
         cluster.heal()
     })
 }
@@ -198,11 +198,11 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     let explanation = explain(Some(HOLDS))?;
     assert_eq!(explanation["broken"], Value::Null, "{explanation:#}");
     assert_eq!(
-        step(&explanation, "entry")?["says"],
+        step(&explanation, "entry")?["found"],
         format!("this host's entry on eth0 is held at {NODE}"),
         "{explanation:#}"
     );
-    assert_eq!(step(&explanation, "bound")?["verdict"], "good");
+    assert_eq!(step(&explanation, "bound")?["state"], "green");
     assert_attached(&explanation)?;
     let asked_for = explain(Some(&format!("{HOLDS}attach: tc\n")))?;
     assert_eq!(asked_for["attached"]["mode"], "tc", "{asked_for:#}");
@@ -226,13 +226,13 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     agent.signal(Signal::SIGSTOP)?;
     scene.node.delete_address("lo", Ipv4Net::new(VIP, 32)?)?;
     let explanation = explain(Some(HOLDS))?;
-    assert_eq!(step(&explanation, "bound")?["verdict"], "broken", "{explanation:#}");
+    assert_eq!(step(&explanation, "bound")?["state"], "red", "{explanation:#}");
 
     agent.kill9()?;
     wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
     let explanation = explain(Some("vips: [{address: 192.0.2.10}]\n"))?;
-    assert_broken(&explanation, "fence", "nothing is answered", "start the agent");
-    assert_eq!(step(&explanation, "segment")?["verdict"], "broken", "{explanation:#}");
+    assert_broken(&explanation, "fence", "VIPs not answered", "start the agent");
+    assert_eq!(step(&explanation, "segment")?["state"], "red", "{explanation:#}");
     Ok(())
 }
 
@@ -242,9 +242,9 @@ fn without_agent_and_cluster_the_segment_is_asked_all_the_same() -> Result<()> {
     let none = "/sys/fs/bpf/vipward-none";
     let explanation = standalone(&scene.client, none, None, ip(3))?;
     assert_eq!(explanation["broken"], Value::Null, "{explanation:#}");
-    assert_eq!(step(&explanation, "cluster")?["verdict"], "unseen");
-    assert_eq!(step(&explanation, "entry")?["verdict"], "unseen");
-    assert!(step(&explanation, "segment")?["says"].to_string().contains(&ROGUE.to_string()));
+    assert_eq!(step(&explanation, "cluster")?["state"], "unknown");
+    assert_eq!(step(&explanation, "entry")?["state"], "unknown");
+    assert!(step(&explanation, "segment")?["found"].to_string().contains(&ROGUE.to_string()));
 
     let explanation = standalone(&scene.client, none, None, ip(99))?;
     assert_broken(&explanation, "segment", "no host on eth0 answers", "the steps above");
@@ -262,7 +262,7 @@ fn without_agent_and_cluster_the_segment_is_asked_all_the_same() -> Result<()> {
     for part in [
         "192.0.2.99",
         "not seen  cluster",
-        "BROKEN    segment",
+        "red       segment",
         "The first broken step: segment",
         "What to do:",
     ] {

@@ -36,7 +36,7 @@ fn multicast(agent: &Agent) -> Result<(String, String)> {
     let report: Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("no JSON: {}", String::from_utf8_lossy(&output.stderr)))?;
     let rows = report["checks"].as_array().context("no list of checks")?;
-    let row = rows.iter().find(|row| row["check"] == "multicast").context("no check of multicast")?;
+    let row = rows.iter().find(|row| row["subject"] == "multicast").context("no check of multicast")?;
     let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
     Ok((text("state"), text("found")))
 }

@@ -1,10 +1,10 @@
 //! Carries out the commands of the engine and of the index of Services.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use super::{Assigned, Cluster};
 use crate::{
-    agent::effect::{self, Effect, Line, Request},
+    agent::effect::{self, Effect, HeldVip, Line, Request},
     base::{pattern::InterfacePattern, time::Monotonic},
     host::{net::Vital, placement::Entry, stale::Stale},
     ownership::{self, Command, Fenced, Notice, Step, StopReason},
@@ -169,9 +169,11 @@ impl Cluster {
             return;
         }
         let home = self.assigned.get(&vip).and_then(|assigned| assigned.home.as_ref());
-        let held = home
-            .filter(|_| self.engine.holds(vip))
-            .map(|home| (Arc::from(home.to_string()), self.services.index().having(vip).to_vec()));
+        let held = home.filter(|_| self.engine.holds(vip)).map(|home| HeldVip {
+            services: self.services.index().having(vip).to_vec(),
+            interface: home.to_string().into(),
+            uid: self.engine.claim(vip).and_then(|claim| claim.uid.clone()),
+        });
         self.emit(effect::Cluster::ShowHolder(vip, held));
     }
 
@@ -184,7 +186,7 @@ impl Cluster {
         }
         self.report_notice(&notice);
         let not_logged = match &notice {
-            Notice::Repaired { what, .. } => match self.news.repairs.on_repaired(what, now) {
+            Notice::Repaired { what, .. } => match self.news.repairs.on(what.clone(), (), now) {
                 Some(not_logged) => Some(not_logged),
                 None => return,
             },

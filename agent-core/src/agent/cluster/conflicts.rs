@@ -12,7 +12,7 @@ use crate::{
     agent::segment::Segment,
     base::time::Monotonic,
     host::net::NetView,
-    records::{NodeName, object_name},
+    records::{ClaimRecord, NodeName, object_name},
     reports::{
         outbox::Reason,
         shown::{Aspect, Finding},
@@ -25,9 +25,10 @@ use crate::{
 const MOST_NODES: usize = 3;
 
 impl Cluster {
-    /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it.
+    /// Reports a conflict, if this node holds the VIP or is about to. Other nodes only log it. A node that
+    /// becomes the one to report it does so with the next line.
     pub(in crate::agent) fn report_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
-        let (conflict, reason) = match line {
+        let (conflict, changed) = match line {
             Line::Began { conflict, sight: _ } => (conflict, Some(Reason::Conflict)),
             Line::NewOffender { conflict, mac: _ } => (conflict, Some(Reason::ConflictGrows)),
             // There may be more offenders than are listed, and some may be peers by now.
@@ -40,11 +41,13 @@ impl Cluster {
             return;
         }
         let text = claimants(conflict, view.vlan_of(conflict.key.ifindex));
-        if let Some(reason) = reason {
+        let before = self.showing.conflicted.insert(vip, text.clone());
+        let is_shown = before.as_ref() == Some(&text);
+        if let Some(reason) = before.map_or(Some(Reason::Conflict), |_| changed) {
             let remedy = remedy(conflict, vip, &self.engine.without_agent());
             self.write_event(vip, reason, &format!("{text}; {remedy}"));
         }
-        if self.showing.conflicted.insert(vip, text.clone()) != Some(text) {
+        if !is_shown {
             self.showing.writes.begin((vip, Aspect::Conflict), Show::News, now);
         }
     }
@@ -140,14 +143,12 @@ impl Cluster {
 
     /// Handles a claim object that was read. It may show a conflict that an earlier agent reported.
     /// After an edit or a restore it may lack one that this node reported.
-    pub(super) fn on_claim_seen(&mut self, vip: IpAddr, quiet: Duration, now: Monotonic) {
+    pub(super) fn on_claim_seen(&mut self, claim: &ClaimRecord, quiet: Duration, now: Monotonic) {
+        let vip = claim.vip;
         let known = self.known_conflict(vip);
-        if self.showing.is_shown(vip, &Finding::Conflict(known.clone())) {
-            return;
-        }
-        match known {
-            Some(_) => self.showing.writes.begin_if_idle((vip, Aspect::Conflict), Show::News, now),
-            None => self.showing.writes.begin_if_idle((vip, Aspect::Conflict), Show::Silence, now + quiet),
+        let (show, due) = if known.is_some() { (Show::News, now) } else { (Show::Silence, now + quiet) };
+        if !Finding::Conflict(known).is_shown_by(Some(claim)) {
+            self.showing.writes.begin_if_idle((vip, Aspect::Conflict), show, due);
         }
     }
 
@@ -165,7 +166,7 @@ impl Cluster {
         let text = self.conflict_in_words(vip, heard.as_deref());
         let shows = self.shows_conflicts_of(vip) || self.engine.reports_on(vip, now);
         let finding = Finding::Conflict(text);
-        if !shows || self.showing.is_shown(vip, &finding) {
+        if !shows || finding.is_shown_by(self.engine.claim(vip)) {
             return None;
         }
         let is_first = self.showing.writes.failures(&(vip, Aspect::Conflict)) == 0;

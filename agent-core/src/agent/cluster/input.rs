@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use crate::{
     ownership::{self, Outcome},
     records::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    reports::{shown::Finding, unanswered::Unanswered},
+    reports::shown::Finding,
     services,
 };
 
@@ -23,8 +23,6 @@ pub enum Input {
         /// The number of new claims to write at a time, by the API server's load.
         new_claims: usize,
     },
-    /// The conditions of a claim's object have changed. None: it has none, or there is no object.
-    Shows(IpAddr, Option<Box<Shows>>),
     /// Nodes have begun to write very many claims (true), or do so no longer.
     Crowded(bool),
     /// Events for the engine: of the witness, or the reason to end.
@@ -56,7 +54,6 @@ impl Seen {
         Self::Object(Some(ownership::Event::Lease(record)), Some(served))
     }
 
-    /// Returns that a Lease is gone.
     pub fn lease_gone(node: NodeName) -> Self {
         ownership::Event::LeaseGone(node).into()
     }
@@ -72,7 +69,6 @@ impl Seen {
         Self::Object(Some(ownership::Event::Claim(record)), Some(served))
     }
 
-    /// Returns that a claim is gone.
     pub fn claim_gone(vip: IpAddr) -> Self {
         Self::Object(Some(ownership::Event::ClaimGone(vip)), Some(services::Event::ClaimGone(vip)))
     }
@@ -84,7 +80,6 @@ impl Seen {
         Self::Object(Some(ownership::Event::Node(record)), Some(served))
     }
 
-    /// Returns that a Node is gone.
     pub fn node_gone(node: NodeName) -> Self {
         let served = services::Event::NodeGone(node.clone());
         Self::Object(Some(ownership::Event::NodeGone(node)), Some(served))
@@ -118,47 +113,18 @@ pub enum Reply {
     Owned(ownership::Event),
     /// The outcome of showing a finding on a claim.
     Shown {
-        /// The VIP.
         vip: IpAddr,
-        /// The finding.
         finding: Finding,
-        /// The outcome.
         outcome: Outcome<ClaimRecord>,
         /// A random number from 0 to 1, for the pause until the next attempt.
         jitter: f64,
     },
     /// The outcome of writing the status of a Service.
     Status {
-        /// The Service.
         service: ServiceName,
         /// True if it is written.
         done: bool,
         /// A random number from 0 to 1, for the pause until the next attempt.
         jitter: f64,
     },
-}
-
-/// The conditions of a claim's object that nodes write.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Shows {
-    /// The conflict, in the words of a condition.
-    pub conflict: Option<String>,
-    /// The reason why no node answers: the word for programs, and the one for people.
-    pub unanswered: Option<(String, String)>,
-    /// True if the object's parts do not fit each other, so that it must be written again.
-    pub is_torn: bool,
-}
-
-impl Shows {
-    /// Returns true if the object shows exactly this reason.
-    pub fn is_unanswered(&self, unanswered: Option<&Unanswered>) -> bool {
-        let wanted = unanswered.map(|why| (why.reason(), crate::base::legible::message(&why.to_string())));
-        let shown = self.unanswered.as_ref().map(|(word, words)| (word.as_str(), words.clone()));
-        !self.is_torn && shown == wanted
-    }
-
-    /// Returns true if the object shows exactly this conflict.
-    pub fn is_conflict(&self, conflict: Option<&str>) -> bool {
-        self.conflict.as_deref() == conflict.map(crate::base::legible::message).as_deref()
-    }
 }

@@ -22,8 +22,8 @@ impl Cluster {
 
     /// Writes an Event about a VIP, and one about each Service that wants it.
     pub(super) fn post(&mut self, (vip, services): (IpAddr, &[ServiceName]), reason: Reason, note: &str) {
-        // The caller knows the uid of the VIP's object.
-        let claim = (Object::VirtualIp(vip), None);
+        let uid = self.engine.claim(vip).and_then(|claim| claim.uid.clone());
+        let claim = (Object::VirtualIp(vip), uid);
         let index = self.services.index();
         let wanting = services.iter().map(|name| (Object::Service(name.clone()), index.uid(name).cloned()));
         let messages: Vec<_> = [claim]

@@ -40,7 +40,6 @@ impl Cluster {
                     examine.extend(self.on_reply(reply, now));
                 }
             }
-            Input::Shows(vip, shows) => self.showing.set(vip, shows),
             Input::Crowded(is_crowded) => self.is_crowded = is_crowded,
             Input::Owned(events) => {
                 for event in events {
@@ -67,7 +66,7 @@ impl Cluster {
             Some(Event::LeaseGone(node)) => self.moves.on_lease_gone(node),
             Some(Event::Claim(record)) => {
                 examine = Some(record.vip);
-                self.on_claim_seen(record.vip, quiet, now);
+                self.on_claim_seen(record, quiet, now);
             }
             Some(Event::ClaimGone(vip)) => examine = Some(*vip),
             _ => {}
@@ -107,8 +106,11 @@ impl Cluster {
                 if let Some(news) = self.news.refusals.on_answer(&event, now) {
                     self.effects.push(Effect::Log(Line::Refused(news)));
                 }
-                let written = match &event {
-                    Event::ClaimWritten { vip, outcome: Outcome::Done(_) } => Some(*vip),
+                let is_written = matches!(&event, Event::ClaimWritten { outcome: Outcome::Done(_), .. });
+                let vip = match &event {
+                    Event::ClaimWritten { vip, .. }
+                    | Event::ClaimDeleted { vip, .. }
+                    | Event::ClaimRead { vip, .. } => Some(*vip),
                     _ => None,
                 };
                 // This is the Lease of a node that this one has deposed.
@@ -116,10 +118,10 @@ impl Cluster {
                     self.moves.on_lease(lease, now);
                 }
                 self.decide(event, now);
-                if let Some(vip) = written {
+                if let Some(vip) = vip.filter(|_| is_written) {
                     self.show_conflict(vip, now);
                 }
-                written
+                vip
             }
             Reply::Shown { vip, finding, outcome, jitter } => {
                 self.on_shown(vip, &finding, outcome, jitter, now);

@@ -63,7 +63,7 @@ impl Cluster {
         // The claim's text stays during the grace.
         let is_open = unanswered.is_none() && answers.is_silent(vip);
         let finding = Finding::Answers(session, unanswered.cloned());
-        (!is_open && !self.showing.is_shown(vip, &finding)).then_some(finding)
+        (!is_open && !finding.is_shown_by(self.engine.claim(vip))).then_some(finding)
     }
 
     /// Handles the outcome of a write that shows a finding on a claim.
@@ -78,15 +78,13 @@ impl Cluster {
         let aspect = Aspect::of(finding);
         let key = (vip, aspect);
         let failures = self.showing.writes.failures(&key);
-        let is_shown = self.showing.is_shown(vip, finding);
         let is_over = match &outcome {
-            Outcome::Done(record) => is_shown || !finding.concerns(&record.state),
+            Outcome::Done(record) => finding.is_shown_by(Some(record)) || !finding.concerns(&record.state),
             // A claim that is created later shows it from the start.
             Outcome::Missing => true,
             Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => false,
         };
         self.showing.writes.on_result(&key, is_over, jitter, now);
-        let mut is_news = failures == 0;
         let problem = match outcome {
             Outcome::Done(record) => {
                 self.decide(Event::Claim(record), now);
@@ -96,8 +94,6 @@ impl Cluster {
                     }
                     return;
                 }
-                // A watch may have shown an older state meanwhile: one failure is no proof.
-                is_news = failures == 1;
                 // An API server drops fields that are missing in its definition of the type.
                 "the API server did not store it; apply the definition of VirtualIP of this version".into()
             }
@@ -106,7 +102,7 @@ impl Cluster {
             Outcome::Unknown => "no answer".into(),
             Outcome::Refused(message) => message.to_string(),
         };
-        if is_news {
+        if failures == 0 {
             self.effects.push(Effect::Log(Line::NotShown(vip, aspect, problem)));
         }
     }

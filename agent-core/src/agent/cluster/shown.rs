@@ -2,21 +2,26 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use super::input::Shows;
 use crate::{
     base::retrying::Writes,
-    reports::{
-        refusals::Refusals,
-        repairs::Repairs,
-        shown::{Aspect, Finding},
-    },
+    reports::{refusals::Refusals, seldom::Seldom, shown::Aspect},
 };
 
+/// The most repairs that are logged within a minute. A user or a program may edit a claim as often as its
+/// holder repairs it, and a store that went back may have thousands of old objects.
+const MOST_REPAIRS: usize = 64;
+
 /// Refusals and repairs that were logged.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct News {
     pub(super) refusals: Refusals,
-    pub(super) repairs: Repairs,
+    pub(super) repairs: Seldom<String, ()>,
+}
+
+impl Default for News {
+    fn default() -> Self {
+        Self { refusals: Refusals::default(), repairs: Seldom::start(MOST_REPAIRS) }
+    }
 }
 
 /// The reason for a write.
@@ -35,25 +40,4 @@ pub(super) struct Showing {
     pub(super) conflicted: BTreeMap<IpAddr, String>,
     /// Writes that show findings.
     pub(super) writes: Writes<(IpAddr, Aspect), Show>,
-    /// The claims that show something.
-    pub(super) shows: BTreeMap<IpAddr, Shows>,
-}
-
-impl Showing {
-    pub(super) fn set(&mut self, vip: IpAddr, shows: Option<Box<Shows>>) {
-        match shows {
-            Some(shows) => _ = self.shows.insert(vip, *shows),
-            None => _ = self.shows.remove(&vip),
-        }
-    }
-
-    /// Returns true if the claim shows this finding.
-    pub(super) fn is_shown(&self, vip: IpAddr, finding: &Finding) -> bool {
-        let nothing = Shows::default();
-        let shows = self.shows.get(&vip).unwrap_or(&nothing);
-        match finding {
-            Finding::Conflict(conflict) => shows.is_conflict(conflict.as_deref()),
-            Finding::Answers(_, unanswered) => shows.is_unanswered(unanswered.as_ref()),
-        }
-    }
 }

@@ -90,7 +90,6 @@ impl Segment {
         })
     }
 
-    /// Returns the held-back VIPs.
     pub fn held_back(&self) -> impl Iterator<Item = IpAddr> {
         self.held_back.iter().map(|key| key.addr)
     }

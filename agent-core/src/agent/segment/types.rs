@@ -58,7 +58,6 @@ pub struct Context<'a> {
     pub stale: &'a Stale,
     /// The source of the VIPs.
     pub authority: &'a dyn Authority,
-    /// The time.
     pub now: Monotonic,
 }
 
@@ -97,12 +96,7 @@ pub enum Input<'a> {
     /// The agent withdraws its VIPs: nothing is announced any more.
     Withdrawn,
     /// A pinned entry holds a VIP with this MAC.
-    Adopted {
-        /// The VIP.
-        key: VipKey,
-        /// Its MAC.
-        mac: MacAddr,
-    },
+    Adopted { key: VipKey, mac: MacAddr },
     /// The program has reported an event.
     Program(&'a Event),
     /// The program's counts, which [`Effect::Count`] asked for.
@@ -120,7 +114,6 @@ pub enum Input<'a> {
     },
     /// An entry was written.
     Entry {
-        /// The VIP.
         key: VipKey,
         /// The entry before.
         from: Option<&'a VipEntry>,
@@ -130,25 +123,18 @@ pub enum Input<'a> {
     /// A VIP that was taken belonged to a session that has ended, whose node may still answer. This is
     /// an answer to [`Effect::Taken`].
     Succeeded {
-        /// The VIP.
         key: VipKey,
         /// The MAC of that node.
         former: MacAddr,
     },
     /// A MAC was written as a peer's.
-    Peer {
-        /// The interface.
-        ifindex: u32,
-        /// The MAC.
-        mac: MacAddr,
-    },
+    Peer { ifindex: u32, mac: MacAddr },
     /// All entries are written. The program reports the answers to probes now.
     Written,
     /// These addresses count as free: their VIPs wait no longer.
     Freed(&'a BTreeSet<IpAddr>),
     /// The source wants an address probed.
     Wanted {
-        /// The VIP.
         key: VipKey,
         /// False if other nodes probe the address often while it is in use.
         often: bool,
@@ -162,12 +148,7 @@ pub enum Input<'a> {
     /// The entry of a yielded VIP was decided: by its claim, the file or an operator.
     Decided(IpAddr),
     /// The announcement of [`Effect::Announce`] has left.
-    Announced {
-        /// The VIP.
-        key: VipKey,
-        /// The round.
-        round: Round,
-    },
+    Announced { key: VipKey, round: Round },
     /// The probe of [`Effect::Probe`] could not be sent.
     NotSent(VipKey),
     /// Time has passed, and everything that was reported meanwhile has been passed on.
@@ -192,7 +173,6 @@ pub enum Effect {
     Report(Box<Line>),
     /// Pass the result of a probe to the source.
     Probed {
-        /// The VIP.
         key: VipKey,
         /// The result.
         probed: Probed,
@@ -219,7 +199,6 @@ pub enum Effect {
 pub enum Note {
     /// An interface has failed over, and its VIPs are announced.
     FailedOver {
-        /// The interface.
         ifindex: u32,
         /// The number of its VIPs.
         vips: usize,
@@ -228,7 +207,6 @@ pub enum Note {
     AsksAboutYield(IpAddr),
     /// A probed address is in use.
     InUse {
-        /// The VIP.
         vip: IpAddr,
         /// The MAC that uses it.
         mac: MacAddr,
@@ -244,8 +222,6 @@ pub enum Note {
 pub struct Settings {
     /// Settings of announcing.
     pub announce: announce::Settings,
-    /// Settings of probing.
     pub probe: probing::Settings,
-    /// Settings of conflicts.
     pub conflicts: conflict::Settings,
 }

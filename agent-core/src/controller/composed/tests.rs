@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ownership::Outcome,
     pools::{Change, PoolRecord},
-    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, NodeInterface, Session, Version},
+    records::{ClaimRecord, NodeInterface, Session, Version},
     services::{Annotations, Ingress, IpMode, Port, Protocol, ServiceRecord},
 };
 
@@ -145,18 +145,8 @@ fn put(record: &ServiceRecord) -> Event {
 
 /// Returns the object of an address, as it is after the write.
 fn written(write: &ReservationWrite, version: &str) -> Box<ClaimRecord> {
-    Box::new(ClaimRecord {
-        vip: write.vip,
-        version: Version::from(version),
-        epoch: Epoch(0),
-        state: ClaimState::Blank,
-        deleting: false,
-        move_to: None,
-        force: false,
-        release: false,
-        note: ClaimNote::default(),
-        reservation: write.reservation.clone().map(Box::new),
-    })
+    let record = ClaimRecord::blank(write.vip, Version::from(version));
+    Box::new(ClaimRecord { reservation: write.reservation.clone().map(Box::new), ..record })
 }
 
 fn reserved(write: &ReservationWrite, reserved: Reserved) -> Reply {

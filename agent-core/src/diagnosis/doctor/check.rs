@@ -1,102 +1,26 @@
-//! A check, and how a fact that was not read makes it unknown.
-
-use schemars::JsonSchema;
-use serde::Serialize;
+//! How a fact that was not read makes a check unknown.
 
 use super::facts::Facts;
-use crate::diagnosis::pinned::{Fact, Unread};
+use crate::diagnosis::{
+    fact::Fact,
+    finding::{Finding, State},
+    pinned::Contents,
+};
 
-/// The result of a check.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// The fact is as it should be.
-    Green,
-    /// It works, but something may go wrong.
-    Yellow,
-    /// It does not work.
-    Red,
-    /// The fact could not be read.
-    Unknown,
-    /// It does not matter on this host.
-    NotApplicable,
-}
-
-impl State {
-    /// All states, in the order of a summary.
-    pub const ALL: [Self; 5] = [Self::Red, Self::Yellow, Self::Unknown, Self::Green, Self::NotApplicable];
-
-    /// Returns the name for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Green => "green",
-            Self::Yellow => "yellow",
-            Self::Red => "red",
-            Self::Unknown => "unknown",
-            Self::NotApplicable => "n/a",
-        }
-    }
-}
-
-/// A check.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-pub struct Check {
-    /// The name of the check: the first column of [DOCTOR.md](DOCTOR.md#the-checks).
-    pub check: &'static str,
-    /// The interface that it is about, or `null` when it is about the host.
-    pub interface: Option<String>,
-    /// The result.
-    pub state: State,
-    /// What was found, or why it is `unknown`.
-    pub found: String,
-    /// What to do about it, or `null` when there is nothing to do: it is `green` or
-    /// `not-applicable`, or `unknown` for another reason than missing rights.
-    pub remedy: Option<String>,
-}
-
-impl Check {
-    pub(super) fn new(
-        check: &'static str,
-        state: State,
-        found: impl Into<String>,
-        remedy: Option<String>,
-    ) -> Self {
-        Self { check, interface: None, state, found: found.into(), remedy }
-    }
-
-    pub(super) fn green(check: &'static str, found: impl Into<String>) -> Self {
-        Self::new(check, State::Green, found, None)
-    }
-
-    pub(super) fn yellow(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(check, State::Yellow, found, Some(remedy.into()))
-    }
-
-    pub(super) fn red(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::new(check, State::Red, found, Some(remedy.into()))
-    }
-
-    pub(super) fn unknown(check: &'static str, unread: &Unread) -> Self {
-        let remedy = unread.denied.then(|| "run it as root (sudo vipward doctor)".to_owned());
-        Self::new(check, State::Unknown, unread.reason.clone(), remedy)
-    }
-
-    pub(super) fn not_applicable(check: &'static str, why: impl Into<String>) -> Self {
-        Self::new(check, State::NotApplicable, why, None)
-    }
-
-    pub(super) fn on(mut self, interface: &str) -> Self {
-        self.interface = Some(interface.to_owned());
-        self
-    }
-}
-
-/// Returns the result of `check` on a fact. Returns unknown if the fact could not be read.
-pub(super) fn known<T>(name: &'static str, fact: &Fact<T>, check: impl FnOnce(&T) -> Check) -> Check {
+/// Returns the result of `check` on a fact. Returns unknown if the fact was not read.
+pub(super) fn known<T>(name: &'static str, fact: Fact<T>, check: impl FnOnce(T) -> Finding) -> Finding {
     match fact {
-        Ok(fact) => check(fact),
-        Err(unread) => Check::unknown(name, unread),
+        Fact::Read(fact) => check(fact),
+        Fact::Unread(why) => Finding::unknown(name, &why),
     }
+}
+
+/// Returns the result of `check` on the contents of the maps. It does not apply if nothing is pinned.
+pub(super) fn pinned(name: &'static str, facts: &Facts, check: impl FnOnce(&Contents) -> Finding) -> Finding {
+    known(name, facts.contents(), |contents| match contents {
+        Some(contents) => check(contents),
+        None => Finding::not_applicable(name, "nothing is pinned"),
+    })
 }
 
 /// Largest number of values in a list.
@@ -107,13 +31,13 @@ pub(super) const SEE_ALL: &str =
 
 /// Returns the result of `check` for a process that is not among the seen ones.
 /// Returns unknown unless every process was seen.
-pub(super) fn absent(name: &'static str, facts: &Facts, check: impl FnOnce() -> Check) -> Check {
-    known(name, &facts.sees_all_processes, |all| {
+pub(super) fn absent(name: &'static str, facts: &Facts, check: impl FnOnce() -> Finding) -> Finding {
+    known(name, facts.sees_all_processes.as_ref(), |all| {
         if *all {
             return check();
         }
         let found = "none is seen in this PID namespace (a container's), and what runs outside of it is not";
-        Check::new(name, State::Unknown, found, Some(SEE_ALL.to_owned()))
+        Finding::new(name, State::Unknown, found, Some(SEE_ALL.to_owned()))
     })
 }
 

@@ -8,13 +8,17 @@ use std::{
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use vipward_common::{Offender, OffenderKey};
 
 use crate::{
     base::pattern::InterfacePattern,
-    diagnosis::pinned::{Fact, Plane},
+    diagnosis::{
+        fact::Fact,
+        pinned::{Contents, Plane},
+    },
     host::net::NetView,
-    liveness::Traffic,
-    ownership::WireView,
+    liveness::Thread,
+    ownership::{WireCounts, WireView},
     segment::groups::Membership,
 };
 
@@ -28,8 +32,10 @@ pub struct Facts {
     pub agent: Fact<Agent>,
     /// The pinned state in it. None if nothing is pinned.
     pub plane: Fact<Option<Plane>>,
-    /// The heartbeat of the agent. It matters only while the fence is valid.
-    pub heartbeat: Heartbeat,
+    /// The heartbeat of the agent. It is looked for only while the fence is valid.
+    pub heartbeat: Fact<Heartbeat>,
+    /// The hosts that claimed VIPs, by the program's records.
+    pub offenders: Fact<BTreeMap<OffenderKey, Offender>>,
     /// The interfaces to examine. If empty: those that an agent would attach to.
     pub wanted: Vec<InterfacePattern>,
     pub wire: Fact<WireReport>,
@@ -40,8 +46,8 @@ pub struct Facts {
     pub memberships: Fact<BTreeSet<Membership>>,
     /// Details of each interface, by ifindex.
     pub nics: BTreeMap<u32, Nic>,
-    /// The settings in `net.ipv4.conf`, by interface name and for `all`.
-    pub conf: BTreeMap<String, Fact<Conf>>,
+    /// The settings in `net.ipv4.conf` for `all`.
+    pub conf_all: Fact<Conf>,
     pub neighbours: Fact<Neighbours>,
     /// The processes of this network namespace, as far as `/proc` shows them.
     pub processes: Fact<Vec<Process>>,
@@ -49,72 +55,58 @@ pub struct Facts {
     pub sees_all_processes: Fact<bool>,
 }
 
-/// The machine, and the rights of this process.
+impl Facts {
+    /// Returns the details of an interface.
+    pub(super) fn nic(&self, ifindex: u32) -> Fact<&Nic> {
+        match self.nics.get(&ifindex) {
+            Some(nic) => Fact::Read(nic),
+            None => Fact::skipped("the interface was not looked at: it has gone, or has just come"),
+        }
+    }
+
+    /// Returns the contents of the maps, or none if nothing is pinned.
+    pub(super) fn contents(&self) -> Fact<Option<&Contents>> {
+        self.plane.as_ref().and_then(|plane| match plane {
+            Some(plane) => plane.contents.as_ref().map(Some),
+            None => Fact::Read(None),
+        })
+    }
+}
+
+/// The machine, and the rights of the agent on it.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The kernel release, as `uname -r` prints it.
-    pub release: Fact<String>,
-    /// A feature that the kernel lacks, in words. None if it lacks nothing.
-    pub lacks: Option<String>,
+    pub kernel: Fact<Kernel>,
     /// True if the kernel has type information.
     pub btf: Fact<bool>,
-    /// The capabilities that this process lacks.
-    pub missing_here: Fact<Vec<String>>,
-    /// The capabilities that the agent lacks. None if no agent is seen.
-    pub missing_in_agent: Option<Fact<Vec<String>>>,
+    /// The capabilities that the agent lacks, or this process if no agent is seen.
+    pub missing: Fact<Vec<String>>,
     /// `RLIMIT_MEMLOCK` in bytes.
     pub memlock_bytes: Fact<u64>,
-    /// True if BPF memory counts against that limit on this kernel.
-    pub memlock_counts: bool,
     /// `kernel.unprivileged_bpf_disabled`.
     pub unprivileged_bpf_disabled: Fact<u8>,
     pub clock_source: Fact<String>,
-    /// The agent's thread of wire failover. None if no agent is seen, or it has none.
-    pub wire_thread: Fact<Option<WireThread>>,
 }
 
-/// The rights of the thread of wire failover.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WireThread {
-    /// True if it runs before all ordinary threads (`SCHED_FIFO`).
-    pub runs_first: bool,
-    /// The locked memory of its process, in bytes.
-    pub locked_bytes: u64,
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kernel {
+    /// The release, as `uname -r` prints it.
+    pub release: String,
+    /// A feature that it lacks, in words. None if it lacks nothing.
+    pub lacks: Option<String>,
+    /// True if BPF memory counts against `RLIMIT_MEMLOCK`.
+    pub counts_bpf_as_locked: bool,
 }
 
 /// An agent's account of wire failover, as its page `/debug/wire` has it.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireReport {
+    /// The sessions that were ended. Those for a silent Lease count without wire failover, too.
+    pub counts: WireCounts,
     /// The engine's view. None if the node takes no part, by its options.
     pub view: Option<WireView>,
-    /// The traffic with the peers. Empty if the thread does not run.
-    pub peers: Vec<WirePeer>,
-}
-
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct WirePeer {
-    pub session: String,
-    /// Time since the last ping that it answered.
-    pub answered_seconds_ago: Option<f64>,
-    /// The round-trip time of that ping.
-    pub round_trip_seconds: Option<f64>,
-    /// Pings sent.
-    pub sent: u64,
-    /// Pings for which no answer came in time, to them or to a later one.
-    pub lost: u64,
-}
-
-impl WirePeer {
-    pub fn of(traffic: &Traffic) -> Self {
-        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-        Self {
-            session: traffic.session.to_string(),
-            answered_seconds_ago: seconds(traffic.answered_ago),
-            round_trip_seconds: seconds(traffic.round_trip),
-            sent: traffic.sent,
-            lost: traffic.lost,
-        }
-    }
+    /// The thread that pings. None if it does not run.
+    pub thread: Option<Thread>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -171,14 +163,14 @@ pub struct Nic {
     pub vlan_offload: Fact<bool>,
     pub gro: Fact<bool>,
     pub mtu_bytes: Fact<u32>,
+    /// Its settings in `net.ipv4.conf`.
+    pub conf: Fact<Conf>,
     /// Its settings in `net.ipv6.conf`.
     pub conf_v6: Fact<ConfV6>,
     /// MLD queries that it has received since it came up.
     pub mld_queries: Fact<u64>,
-    /// The interface below (of a VLAN or macvlan), or the other end of a veth.
-    pub lower: Option<u32>,
-    /// True if that interface is in another network namespace.
-    pub lower_elsewhere: bool,
+    /// The other end of a veth. None if it is in another network namespace.
+    pub peer: Fact<Option<u32>>,
     /// BPF programs of traffic control.
     pub tc: Fact<Vec<TcProgram>>,
     /// The names of the XDP programs on it, by id, as far as they could be looked up.

@@ -3,30 +3,35 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use super::{
-    addresses::contents,
-    check::{Check, known, list},
+    check::{known, list, pinned},
     facts::Facts,
     links,
 };
-use crate::{diagnosis::pinned::Entry, host::net::Interface, segment::groups::Membership};
+use crate::{
+    diagnosis::{
+        fact::Fact,
+        finding::Finding,
+        pinned::{Contents, Entry},
+    },
+    host::net::Interface,
+    segment::groups::Membership,
+};
 
 const NAME: &str = "multicast";
+const DISCOVERY: &str = "neighbour-discovery";
 
-pub(super) fn checks(facts: &Facts) -> Vec<Check> {
-    let Ok(view) = &facts.network else { return Vec::new() };
+pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
+    let Fact::Read(view) = &facts.network else { return Vec::new() };
     let examined = links::examined(facts, view);
     let on_one = |interface: &Interface| {
-        [membership(facts, interface), discovery(facts, interface)].map(|check| check.on(&interface.name))
+        let membership = pinned(NAME, facts, |contents| membership(facts, interface, contents));
+        let discovery = pinned(DISCOVERY, facts, |contents| discovery(facts, interface, contents));
+        [membership, discovery].map(|check| check.on(&interface.name))
     };
     examined.into_iter().flat_map(on_one).collect()
 }
 
-fn membership(facts: &Facts, interface: &Interface) -> Check {
-    let contents = match contents(facts) {
-        None => return Check::not_applicable(NAME, "nothing is pinned"),
-        Some(Err(unread)) => return Check::unknown(NAME, &unread),
-        Some(Ok(contents)) => contents,
-    };
+fn membership(facts: &Facts, interface: &Interface, contents: &Contents) -> Finding {
     let here = contents.entries.iter().filter(|it| it.is_own() && it.key.ifindex == interface.index);
     let vips: Vec<_> = here
         .map(Entry::address)
@@ -36,13 +41,13 @@ fn membership(facts: &Facts, interface: &Interface) -> Check {
         })
         .collect();
     if vips.is_empty() {
-        return Check::not_applicable(NAME, "this node holds no IPv6 VIP here");
+        return Finding::not_applicable(NAME, "this node holds no IPv6 VIP here");
     }
-    known(NAME, &facts.memberships, |joined| {
+    known(NAME, facts.memberships.as_ref(), |joined| {
         let missing: Vec<_> =
             vips.iter().filter(|(_, membership)| !joined.contains(membership)).map(|(vip, _)| vip).collect();
         if !missing.is_empty() {
-            return Check::red(
+            return Finding::red(
                 NAME,
                 format!(
                     "the card and switches may not pass on solicitations for {}: their groups are not joined",
@@ -53,10 +58,10 @@ fn membership(facts: &Facts, interface: &Interface) -> Check {
         }
         let groups: BTreeSet<_> = vips.iter().map(|(_, membership)| membership).collect();
         let found = format!("{} joined, for {} VIPs", groups.len(), vips.len());
-        let Some(nic) = facts.nics.get(&interface.index) else { return gone(NAME) };
-        known(NAME, &nic.conf_v6, |conf| {
+        let nic = facts.nic(interface.index);
+        known(NAME, nic.clone().and_then(|nic| nic.conf_v6.as_ref()), |conf| {
             if conf.disable_ipv6 != 0 {
-                return Check::yellow(
+                return Finding::yellow(
                     NAME,
                     format!(
                         "{found}, but not reported by MLD: IPv6 is off, and a switch that snoops passes nothing on"
@@ -64,34 +69,27 @@ fn membership(facts: &Facts, interface: &Interface) -> Check {
                     sysctl(interface, "disable_ipv6", 0),
                 );
             }
-            known(NAME, &nic.mld_queries, |queries| match queries {
-                0 => Check::green(
+            known(NAME, nic.and_then(|nic| nic.mld_queries.as_ref()), |queries| match queries {
+                0 => Finding::green(
                     NAME,
                     format!("{found}; no MLD query was heard: a switch that snoops needs a querier"),
                 ),
-                queries => Check::green(NAME, format!("{found}; {queries} MLD queries were heard")),
+                queries => Finding::green(NAME, format!("{found}; {queries} MLD queries were heard")),
             })
         })
     })
 }
 
 /// Examines how the kernel takes neighbour discovery where IPv6 VIPs are.
-fn discovery(facts: &Facts, interface: &Interface) -> Check {
-    const NAME: &str = "neighbour-discovery";
-
-    let contents = match contents(facts) {
-        None => return Check::not_applicable(NAME, "nothing is pinned"),
-        Some(Err(unread)) => return Check::unknown(NAME, &unread),
-        Some(Ok(contents)) => contents,
-    };
+fn discovery(facts: &Facts, interface: &Interface, contents: &Contents) -> Finding {
+    const NAME: &str = DISCOVERY;
     let is_here = |it: &&Entry| it.key.ifindex == interface.index && it.address().is_ipv6();
     if !contents.entries.iter().any(|it| is_here(&it)) {
-        return Check::not_applicable(NAME, "no IPv6 VIP is here");
+        return Finding::not_applicable(NAME, "no IPv6 VIP is here");
     }
-    let Some(nic) = facts.nics.get(&interface.index) else { return gone(NAME) };
-    known(NAME, &nic.conf_v6, |conf| {
+    known(NAME, facts.nic(interface.index).and_then(|nic| nic.conf_v6.as_ref()), |conf| {
         if conf.drop_unsolicited_na != 0 {
-            return Check::yellow(
+            return Finding::yellow(
                 NAME,
                 "drop_unsolicited_na is set: this host ignores announcements, and goes on sending to the former \
                  holder of a VIP until that does not answer",
@@ -99,7 +97,7 @@ fn discovery(facts: &Facts, interface: &Interface) -> Check {
             );
         }
         if conf.accept_dad > 1 {
-            return Check::yellow(
+            return Finding::yellow(
                 NAME,
                 format!(
                     "accept_dad is {}: the kernel switches IPv6 off when another host has the interface's link-local \
@@ -109,16 +107,12 @@ fn discovery(facts: &Facts, interface: &Interface) -> Check {
                 sysctl(interface, "accept_dad", 1),
             );
         }
-        Check::green(
+        Finding::green(
             NAME,
             "announcements are taken; a switch that guards neighbour discovery (RA guard, ND inspection, SAVI) must \
              allow advertisements of the VIPs on this port",
         )
     })
-}
-
-fn gone(name: &'static str) -> Check {
-    Check::not_applicable(name, "the interface has gone")
 }
 
 /// Returns the command that changes a setting of an interface. sysctl(8) writes a dot in a name as a

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{EventKind, MacAddr};
+use vipward_common::{EventKind, MacAddr, Offender, OffenderKey};
 
 use super::{
-    addresses::contents,
-    check::{Check, absent, known, list},
+    check::{absent, known, list, pinned},
     facts::{Facts, Process},
 };
+use crate::diagnosis::finding::Finding;
 
 /// The kernel's default of `gc_thresh3`.
 const DEFAULT_LIMIT: u32 = 1_024;
@@ -33,14 +33,14 @@ const RIVALS: [(&str, &str); 7] = [
     ("pacemakerd", "pacemaker"),
 ];
 
-pub(super) fn checks(facts: &Facts) -> Vec<Check> {
+pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
     vec![neighbour_table(facts), other_software(facts), strangers(facts)]
 }
 
 /// Checks the neighbour table. Vipward answers without it, but the traffic that follows needs it.
-fn neighbour_table(facts: &Facts) -> Check {
+fn neighbour_table(facts: &Facts) -> Finding {
     const NAME: &str = "neighbour-table";
-    known(NAME, &facts.neighbours, |table| {
+    known(NAME, facts.neighbours.as_ref(), |table| {
         let [_, soft, hard] = table.limits;
         let found = format!("{} entries, limits {soft} and {hard} (gc_thresh2, gc_thresh3)", table.entries);
         let wanted = (hard.max(DEFAULT_LIMIT)).saturating_mul(4);
@@ -52,35 +52,35 @@ fn neighbour_table(facts: &Facts) -> Check {
         let percent = u64::from(table.entries) * 100 / u64::from(hard.max(1));
         if percent >= FULL {
             let found = format!("{found}: full, so that hosts that are not in it cannot be reached");
-            return Check::red(NAME, found, remedy);
+            return Finding::red(NAME, found, remedy);
         }
         if percent >= NEARLY_FULL {
-            return Check::yellow(NAME, format!("{found}: nearly full"), remedy);
+            return Finding::yellow(NAME, format!("{found}: nearly full"), remedy);
         }
         if table.overflows > 0 {
             let found =
                 format!("{found}; it was full {} times since the machine was started", table.overflows);
-            return Check::yellow(NAME, found, remedy);
+            return Finding::yellow(NAME, found, remedy);
         }
         if hard < DEFAULT_LIMIT {
-            return Check::yellow(
+            return Finding::yellow(
                 NAME,
                 format!("{found}: less than the kernel's default {DEFAULT_LIMIT}"),
                 remedy,
             );
         }
-        Check::green(NAME, found)
+        Finding::green(NAME, found)
     })
 }
 
-fn other_software(facts: &Facts) -> Check {
+fn other_software(facts: &Facts) -> Finding {
     const NAME: &str = "other-vip-software";
-    known(NAME, &facts.processes, |processes| {
+    known(NAME, facts.processes.as_ref(), |processes| {
         let found: Vec<_> = processes.iter().filter_map(rival).collect();
         if found.is_empty() {
-            return absent(NAME, facts, || Check::green(NAME, "none runs here"));
+            return absent(NAME, facts, || Finding::green(NAME, "none runs here"));
         }
-        Check::yellow(
+        Finding::yellow(
             NAME,
             found.join(", "),
             "two systems must not hold the same address: give each its own range, or stop the other (docs/migrating)",
@@ -95,26 +95,23 @@ fn rival(process: &Process) -> Option<String> {
 }
 
 /// Looks for other hosts that claim VIPs, by the program's records.
-fn strangers(facts: &Facts) -> Check {
+fn strangers(facts: &Facts) -> Finding {
     const NAME: &str = "strangers";
-    let contents = match contents(facts) {
-        None => return Check::not_applicable(NAME, "nothing is pinned, so that no claim is recorded"),
-        Some(Err(unread)) => return Check::unknown(NAME, &unread),
-        Some(Ok(contents)) => contents,
-    };
-    let offenders = match &contents.offenders {
-        Err(unread) => return Check::unknown(NAME, unread),
-        Ok(offenders) => offenders,
-    };
+    pinned(NAME, facts, |contents| {
+        known(NAME, facts.offenders.as_ref(), |offenders| claimed(NAME, contents.now_ns, offenders))
+    })
+}
+
+fn claimed(name: &'static str, now_ns: u64, offenders: &BTreeMap<OffenderKey, Offender>) -> Finding {
     let mut claimed: BTreeMap<MacAddr, BTreeSet<IpAddr>> = BTreeMap::new();
     for (key, offender) in offenders {
-        let age = Duration::from_nanos(contents.now_ns.saturating_sub(offender.last_ns));
+        let age = Duration::from_nanos(now_ns.saturating_sub(offender.last_ns));
         if offender.kind == EventKind::Conflict && age < LONG_AGO {
             claimed.entry(key.mac).or_default().insert(key.vip.addr);
         }
     }
     let Some((mac, vips)) = claimed.iter().max_by_key(|(_, vips)| vips.len()) else {
-        return Check::green(NAME, "no other host has claimed a VIP in the last 5 minutes");
+        return Finding::green(name, "no other host has claimed a VIP in the last 5 minutes");
     };
     let words = |(mac, vips): (&MacAddr, &BTreeSet<IpAddr>)| {
         format!("{mac} ({}) claims {}", vipward_vendors::of(*mac), list(vips))
@@ -128,5 +125,5 @@ fn strangers(facts: &Facts) -> Check {
              ipvs.strictARP: true in kube-proxy's configuration, or run the agent there; else {remedy}"
         );
     }
-    Check::yellow(NAME, list(&found), remedy)
+    Finding::yellow(name, list(&found), remedy)
 }

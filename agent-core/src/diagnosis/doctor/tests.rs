@@ -6,7 +6,14 @@ use std::{
 
 use super::*;
 use crate::{
-    diagnosis::pinned::{self, Contents, Plane, Unread},
+    diagnosis::{
+        fact::{
+            Cause, Fact,
+            Fact::{Read, Unread},
+            Unread as Why,
+        },
+        pinned::{self, Contents, Plane},
+    },
     host::net::{Interface, NetView},
 };
 
@@ -31,22 +38,17 @@ fn healthy() -> Facts {
         it.xdp_programs = vec![OURS];
         it.addresses = vec!["192.0.2.2/24".parse().expect("a subnet")];
     });
-    let conf = Conf { arp_ignore: 0, arp_announce: 2, rp_filter: 2 };
     Facts {
         machine: Machine {
-            release: Ok("6.18.44".to_owned()),
-            lacks: None,
-            btf: Ok(true),
-            missing_here: Ok(Vec::new()),
-            missing_in_agent: Some(Ok(Vec::new())),
-            memlock_bytes: Ok(8 << 20),
-            memlock_counts: false,
-            unprivileged_bpf_disabled: Ok(2),
-            clock_source: Ok("tsc".to_owned()),
-            wire_thread: Ok(Some(WireThread { runs_first: true, locked_bytes: 1 << 20 })),
+            kernel: Read(Kernel { release: "6.18.44".to_owned(), lacks: None, counts_bpf_as_locked: false }),
+            btf: Read(true),
+            missing: Read(Vec::new()),
+            memlock_bytes: Read(8 << 20),
+            unprivileged_bpf_disabled: Read(2),
+            clock_source: Read("tsc".to_owned()),
         },
         dir: PathBuf::from("/sys/fs/bpf/vipward"),
-        pin_dir: Ok(PinDir {
+        pin_dir: Read(PinDir {
             at: PathBuf::from("/sys/fs/bpf/vipward"),
             exists: true,
             on_bpffs: true,
@@ -54,19 +56,20 @@ fn healthy() -> Facts {
             mode: 0o700,
             user: 0,
         }),
-        agent: Ok(Agent::Runs(Some(4_711))),
-        plane: Ok(Some(pinned::State::sample().into_parts().0)),
-        heartbeat: Heartbeat::Seen { good_for: Duration::from_millis(3_400) },
-        wire: Ok(WireReport::default()),
+        agent: Read(Agent::Runs(Some(4_711))),
+        plane: Read(Some(pinned::State::sample().into_parts().0)),
+        heartbeat: Read(Heartbeat::Seen { good_for: Duration::from_millis(3_400) }),
+        offenders: Read(BTreeMap::new()),
+        wire: Fact::skipped("no agent of a cluster runs"),
         wanted: Vec::new(),
-        network: Ok(view),
-        bound: Ok(vec![bound(2, "192.0.2.2/24", "eth0")]),
-        memberships: Ok(BTreeSet::new()),
+        network: Read(view),
+        bound: Read(vec![bound(2, "192.0.2.2/24", "eth0")]),
+        memberships: Read(BTreeSet::new()),
         nics: BTreeMap::from([(2, nic())]),
-        conf: BTreeMap::from([("all".to_owned(), Ok(conf)), ("eth0".to_owned(), Ok(conf))]),
-        neighbours: Ok(Neighbours { limits: [128, 512, 1_024], entries: 12, overflows: 0 }),
-        processes: Ok(vec![process(1, "systemd", "init"), process(4_711, "vipward", "vipward")]),
-        sees_all_processes: Ok(true),
+        conf_all: Read(conf()),
+        neighbours: Read(Neighbours { limits: [128, 512, 1_024], entries: 12, overflows: 0 }),
+        processes: Read(vec![process(1, "systemd", "init"), process(4_711, "vipward", "vipward")]),
+        sees_all_processes: Read(true),
     }
 }
 
@@ -76,18 +79,22 @@ fn add(view: &mut NetView, index: u32, name: &str, change: impl FnOnce(&mut Inte
     view.interfaces.insert(index, interface);
 }
 
+fn conf() -> Conf {
+    Conf { arp_ignore: 0, arp_announce: 2, rp_filter: 2 }
+}
+
 fn nic() -> Nic {
     Nic {
-        driver: Ok("mlx5_core".to_owned()),
-        native: Ok(true),
-        vlan_offload: Ok(false),
-        gro: Ok(true),
-        mtu_bytes: Ok(1_500),
-        conf_v6: Ok(ConfV6 { disable_ipv6: 0, accept_dad: 1, drop_unsolicited_na: 0 }),
-        mld_queries: Ok(3),
-        lower: None,
-        lower_elsewhere: false,
-        tc: Ok(Vec::new()),
+        driver: Read("mlx5_core".to_owned()),
+        native: Read(true),
+        vlan_offload: Read(false),
+        gro: Read(true),
+        mtu_bytes: Read(1_500),
+        conf: Read(conf()),
+        conf_v6: Read(ConfV6 { disable_ipv6: 0, accept_dad: 1, drop_unsolicited_na: 0 }),
+        mld_queries: Read(3),
+        peer: Read(None),
+        tc: Read(Vec::new()),
         xdp_names: BTreeMap::new(),
     }
 }
@@ -100,40 +107,36 @@ fn process(pid: u32, name: &str, program: &str) -> Process {
     Process { pid, name: name.to_owned(), program: program.to_owned() }
 }
 
-fn unread(reason: &str) -> Unread {
-    Unread { reason: reason.to_owned(), denied: false }
-}
-
 impl Facts {
     fn interface(&mut self, index: u32) -> &mut Interface {
-        let view = self.network.as_mut().expect("the network was read");
+        let view = self.network.read_mut();
         view.interfaces.get_mut(&index).expect("the interface is there")
     }
 
     fn view(&mut self) -> &mut NetView {
-        self.network.as_mut().expect("the network was read")
+        self.network.read_mut()
     }
 
-    fn nic(&mut self) -> &mut Nic {
+    fn nic_mut(&mut self) -> &mut Nic {
         self.nics.get_mut(&2).expect("eth0 is there")
     }
 
     fn conf_v6(&mut self) -> &mut ConfV6 {
-        self.nic().conf_v6.as_mut().expect("it was read")
+        self.nic_mut().conf_v6.read_mut()
     }
 
     fn pinned(&mut self) -> &mut Plane {
-        self.plane.as_mut().expect("the pins were read").as_mut().expect("something is pinned")
+        self.plane.read_mut().as_mut().expect("something is pinned")
     }
 
-    fn contents(&mut self) -> &mut Contents {
-        self.pinned().contents.as_mut().expect("the maps were read")
+    fn contents_mut(&mut self) -> &mut Contents {
+        self.pinned().contents.read_mut()
     }
 
     /// Sets the fence of a cluster's node to held over for 12.34 s,
     /// with a peer on each of these interfaces.
     fn hold_over(&mut self, peers: &[u32]) {
-        let contents = self.contents();
+        let contents = self.contents_mut();
         contents.peers = peers.iter().map(|ifindex| (*ifindex, pinned::State::SAMPLE_PEER)).collect();
         contents.fence.session = 7;
         contents.pass_deadline();
@@ -153,7 +156,7 @@ fn assert_rows(on: Option<&str>, rows: &[Row]) {
         let mut facts = healthy();
         change(&mut facts);
         let checks = examine(&facts);
-        let check = checks.iter().find(|it| it.check == *name && it.interface.as_deref() == on);
+        let check = checks.iter().find(|it| it.subject == *name && it.interface.as_deref() == on);
         let check = check.unwrap_or_else(|| panic!("{description}: no check {name} in {checks:#?}"));
         assert_eq!(check.state, *state, "{description}: {check:?}");
         for part in *found {
@@ -178,7 +181,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
     let amiss: Vec<_> =
         checks.iter().filter(|it| !matches!(it.state, State::Green | State::NotApplicable)).collect();
     assert!(amiss.is_empty(), "{amiss:#?}");
-    let names: Vec<_> = checks.iter().map(|it| (it.check, it.interface.as_deref())).collect();
+    let names: Vec<_> = checks.iter().map(|it| (it.subject, it.interface.as_deref())).collect();
     let eth0 = Some("eth0");
     assert_eq!(
         names,
@@ -222,7 +225,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
 
 #[test]
 fn a_host_passes_unless_something_is_red_or_strictly_unless_all_is_known_and_well() {
-    let check = |state| Check::new("link", state, "found", None);
+    let check = |state| Finding::new("link", state, "found", None);
     let table = [
         (vec![], true, true),
         (vec![State::Green, State::NotApplicable], true, true),
@@ -238,43 +241,94 @@ fn a_host_passes_unless_something_is_red_or_strictly_unless_all_is_known_and_wel
 
 #[test]
 fn nothing_that_could_not_be_read_is_green() {
-    let why = || unread("failed to read it");
+    const WHY: &str = "failed to read it";
     let mut facts = healthy();
     facts.machine = Machine {
-        release: Err(why()),
-        lacks: None,
-        btf: Err(why()),
-        missing_here: Err(why()),
-        missing_in_agent: None,
-        memlock_bytes: Err(why()),
-        memlock_counts: true,
-        unprivileged_bpf_disabled: Err(why()),
-        clock_source: Err(why()),
-        wire_thread: Err(why()),
+        kernel: Fact::failed(WHY),
+        btf: Fact::failed(WHY),
+        missing: Fact::failed(WHY),
+        memlock_bytes: Fact::failed(WHY),
+        unprivileged_bpf_disabled: Fact::failed(WHY),
+        clock_source: Fact::failed(WHY),
     };
-    facts.pin_dir = Err(why());
-    facts.agent = Err(why());
-    facts.plane = Err(why());
-    facts.wire = Err(why());
-    facts.bound = Err(why());
-    facts.memberships = Err(why());
-    facts.neighbours = Err(why());
-    facts.processes = Err(why());
-    facts.sees_all_processes = Err(why());
-    facts.conf.clear();
-    facts.network = Err(why());
+    facts.pin_dir = Fact::failed(WHY);
+    facts.agent = Fact::failed(WHY);
+    facts.plane = Fact::failed(WHY);
+    facts.heartbeat = Fact::failed(WHY);
+    facts.offenders = Fact::failed(WHY);
+    facts.wire = Fact::failed(WHY);
+    facts.bound = Fact::failed(WHY);
+    facts.memberships = Fact::failed(WHY);
+    facts.neighbours = Fact::failed(WHY);
+    facts.processes = Fact::failed(WHY);
+    facts.sees_all_processes = Fact::failed(WHY);
+    facts.conf_all = Fact::failed(WHY);
+    facts.network = Fact::failed(WHY);
     for check in examine(&facts) {
         assert_eq!(check.state, State::Unknown, "{check:?}");
-        assert!(check.found.contains("failed to read it"), "{check:?}");
+        assert!(check.found.contains(WHY), "{check:?}");
+    }
+}
+
+/// A fact that is not read, the checks that need it, and the reasons that they give.
+#[test]
+fn a_check_is_unknown_if_one_of_its_facts_was_not_read() {
+    const WHY: &str = "nobody read it";
+    type Row = (&'static str, fn(&mut Facts), &'static [&'static str]);
+    let not_attached: fn(&mut Facts) = |it| it.pinned().links[0].ids = Fact::skipped(WHY);
+    let rows: [Row; 11] = [
+        ("the kernel's release", |it| it.machine.kernel = Fact::skipped(WHY), &["kernel", "memlock"]),
+        ("the user of the pins", |it| it.agent = Fact::skipped(WHY), &["agent", "capabilities"]),
+        (
+            "the user of the pins, of which there are none",
+            |it| (it.agent, it.plane) = (Fact::skipped(WHY), Read(None)),
+            &["agent", "capabilities", "pins"],
+        ),
+        (
+            "the user of another user's pins",
+            |it| {
+                it.agent = Fact::skipped(WHY);
+                it.pin_dir.read_mut().owner = 1_000;
+            },
+            &["bpffs"],
+        ),
+        ("the heartbeat", |it| it.heartbeat = Fact::skipped(WHY), &["fence"]),
+        ("the map of claims", |it| it.offenders = Fact::skipped(WHY), &["strangers"]),
+        (
+            "the pins",
+            |it| it.plane = Fact::skipped(WHY),
+            &["pins", "fence", "program", "proof", "tc", "vlan-offload", "bound-elsewhere", "strangers"],
+        ),
+        (
+            "the maps, which say what sees a VLAN device's frames",
+            |it| {
+                it.pinned().links.clear();
+                it.pinned().contents = Fact::skipped(WHY);
+            },
+            &["program", "proof", "tc", "vlan-offload", "fence", "strangers"],
+        ),
+        ("a link's program", not_attached, &["program", "proof", "other-xdp"]),
+        ("the addresses", |it| it.bound = Fact::skipped(WHY), &["bound-elsewhere", "arp-ignore"]),
+        ("the settings of all", |it| it.conf_all = Fact::skipped(WHY), &["arp-announce", "rp-filter"]),
+    ];
+    for (what, change, names) in rows {
+        let mut facts = healthy();
+        change(&mut facts);
+        let checks = examine(&facts);
+        for name in names {
+            let check = checks.iter().find(|check| check.subject == *name).expect("there is such a check");
+            assert_eq!(check.state, State::Unknown, "{what}: {check:?}");
+            assert!(check.found.contains(WHY), "{what}: {check:?}");
+        }
     }
 }
 
 #[test]
 fn what_was_denied_says_that_root_may() {
     let mut facts = healthy();
-    facts.plane = Err(Unread { reason: "permission denied".to_owned(), denied: true });
+    facts.plane = Unread(Why { reason: "permission denied".to_owned(), cause: Cause::Denied });
     let checks = examine(&facts);
-    let fence = checks.iter().find(|check| check.check == "fence").expect("there is a check of the fence");
+    let fence = checks.iter().find(|check| check.subject == "fence").expect("there is a check of the fence");
     assert_eq!(fence.state, State::Unknown);
     assert!(fence.remedy.as_ref().is_some_and(|remedy| remedy.contains("sudo")), "{fence:?}");
 }

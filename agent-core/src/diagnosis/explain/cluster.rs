@@ -5,10 +5,14 @@ use std::{borrow::Cow, fmt, net::IpAddr};
 use super::{
     facts::{Cluster, Facts, LeaseSeen},
     host::explain_on,
-    step::{Link, Step, Verdict},
+    link,
 };
 use crate::{
-    diagnosis::doctor::MEND_CONTACT,
+    diagnosis::{
+        doctor::MEND_CONTACT,
+        fact::{Fact, Unread},
+        finding::{Finding, State},
+    },
     liveness::found::{self, FoundBy},
     ownership::{Disqualified, Eligible, NodeFacts, eligibility},
     records::{ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeName, NodeRecord, Shown},
@@ -31,7 +35,7 @@ impl<'a> WithoutContact<'a> {
         let (node, _) = cluster.leases.iter().find(|(_, lease)| is_here(lease))?;
         let able = able(cluster, demand, facts.address, cluster.nodes.get(node)?).ok()?;
         let interface = &*able.interface.name;
-        let lacks = facts.without_contact.iter().any(|name| name == interface);
+        let lacks = facts.without_contact.is_read_and(|names| names.iter().any(|name| name == interface));
         lacks.then_some(Self { node, interface })
     }
 }
@@ -43,15 +47,15 @@ impl fmt::Display for WithoutContact<'_> {
 }
 
 /// Returns the step for an address that a candidate is to take.
-fn to_take(link: Link, says: String, without: Option<&WithoutContact<'_>>) -> Step {
+fn to_take(subject: &'static str, says: String, without: Option<&WithoutContact<'_>>) -> Finding {
     match without {
-        Some(without) => Step::broken(
-            link,
+        Some(without) => Finding::red(
+            subject,
             format!("{says}; {}, this host, does not take it: {without}", without.node),
             format!("another candidate takes it within seconds, if there is one; here: {MEND_CONTACT}"),
         ),
-        None => Step::broken(
-            link,
+        None => Finding::red(
+            subject,
             says,
             "a candidate takes it within seconds; if not, its log says why (permissions, an API server that \
              refuses), or `vipward explain` there",
@@ -59,7 +63,7 @@ fn to_take(link: Link, says: String, without: Option<&WithoutContact<'_>>) -> St
     }
 }
 
-pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Step> {
+pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Finding> {
     let without = WithoutContact::find(cluster, facts);
     let without = without.as_ref();
     let mut steps = vec![
@@ -74,7 +78,16 @@ pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Step> {
     steps
 }
 
-fn service(cluster: &Cluster) -> Step {
+/// Returns the step for an API server that cannot be read.
+pub(super) fn unreadable(why: &Unread) -> Finding {
+    Finding::red(
+        link::CLUSTER,
+        format!("the API server cannot be read: {why}"),
+        "mend the way to it, or give another --kubeconfig; what is held is answered on meanwhile",
+    )
+}
+
+fn service(cluster: &Cluster) -> Finding {
     let mentions = &cluster.account.mentions;
     let is_served = |mention: &&Mention| mention.unserved.is_none() && mention.place.is_some();
     let served: Vec<_> = mentions.iter().filter(is_served).collect();
@@ -91,36 +104,40 @@ fn service(cluster: &Cluster) -> Step {
         let names = served.iter().map(|mention| mention.service.to_string()).collect::<Vec<_>>().join(", ");
         let details = problems.iter().cloned().chain(left_alone).collect();
         return if problems.is_empty() {
-            Step::good(Link::Service, format!("wanted by {names}")).with(details)
+            Finding::green(link::SERVICE, format!("wanted by {names}")).with(details)
         } else {
-            Step::doubtful(Link::Service, format!("wanted by {names}"), "see what is wrong with the Services")
-                .with(details)
+            Finding::yellow(
+                link::SERVICE,
+                format!("wanted by {names}"),
+                "see what is wrong with the Services",
+            )
+            .with(details)
         };
     }
     if let Some((mention, why)) = unserved.clone().next() {
         let says = format!("Service {} names it, and is not served: {}", mention.service, why.why);
         // The report already has the first of them.
-        return Step::broken(Link::Service, says, why.remedy.clone())
+        return Finding::red(link::SERVICE, says, why.remedy.clone())
             .with(left_alone.into_iter().skip(1).collect());
     }
     if let Some(problem) = problems.first() {
         let remedy = "put right what the Service says";
-        return Step::broken(Link::Service, problem.clone(), remedy).with(problems[1..].to_vec());
+        return Finding::red(link::SERVICE, problem.clone(), remedy).with(problems[1..].to_vec());
     }
     let left = if cluster.claim.is_some() { "; its VirtualIP is a leftover, or about to go" } else { "" };
-    Step::broken(
-        Link::Service,
+    Finding::red(
+        link::SERVICE,
         format!("no Service of type LoadBalancer names it{left}"),
         "annotate the Service with vipward.io/addresses, or have an address manager write its status",
     )
 }
 
-fn address(cluster: &Cluster) -> Step {
+fn address(cluster: &Cluster) -> Finding {
     let account = &cluster.account;
     if let Some(refusal) = &account.refusal {
         // The reason contains the remedy.
-        return Step::broken(
-            Link::Address,
+        return Finding::red(
+            link::ADDRESS,
             format!("it is not announced: {refusal}"),
             "give the Service another address",
         );
@@ -129,8 +146,8 @@ fn address(cluster: &Cluster) -> Step {
     if account.demand.is_none()
         && let Some(problem) = served.clone().find_map(|mention| mention.problems.first())
     {
-        return Step::broken(
-            Link::Address,
+        return Finding::red(
+            link::ADDRESS,
             problem.to_string(),
             "give the Service another address, or do what the reason says",
         );
@@ -139,10 +156,15 @@ fn address(cluster: &Cluster) -> Step {
     let deprecated = served.clone().any(|mention| mention.place == Some(Place::ExternalIps));
     let places: Vec<_> = served.filter_map(place).collect();
     if places.is_empty() {
-        return Step::unseen(Link::Address, "no Service that is served names it");
+        return Finding::unseen(link::ADDRESS, "no Service that is served names it");
     }
-    Step::good(Link::Address, format!("from {}", places.join(", ")))
-        .with(deprecated.then(|| Problem::ExternalIps.to_string()).into_iter().collect())
+    let unread = match &cluster.segments {
+        Fact::Read(_) => None,
+        Fact::Unread(why) => Some(format!("whether this host refuses it is unknown: {why}")),
+    };
+    let deprecated = deprecated.then(|| Problem::ExternalIps.to_string());
+    Finding::green(link::ADDRESS, format!("from {}", places.join(", ")))
+        .with(deprecated.into_iter().chain(unread).collect())
 }
 
 /// Returns the interface with which a node can hold the address. Fails with the reason why the node
@@ -167,9 +189,9 @@ fn able<'a>(
     eligibility(&facts, vip, demand, cluster.honour_exclude_label)
 }
 
-fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_>>) -> Step {
+fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_>>) -> Finding {
     let Some(demand) = &cluster.account.demand else {
-        return Step::unseen(Link::Candidates, "no node may hold what no Service wants");
+        return Finding::unseen(link::CANDIDATES, "no node may hold what no Service wants");
     };
     let nodes = cluster.nodes.iter();
     let all: Vec<_> = nodes.map(|(name, node)| (name, able(cluster, demand, vip, node))).collect();
@@ -187,15 +209,15 @@ fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_
     let details: Vec<_> = details.collect();
     let able = all.iter().filter(|(_, found)| found.is_ok()).count();
     if able > 0 {
-        return Step::good(Link::Candidates, format!("{able} of {} nodes can hold it", all.len()))
+        return Finding::green(link::CANDIDATES, format!("{able} of {} nodes can hold it", all.len()))
             .with(details);
     }
     if all.is_empty() {
-        return Step::broken(Link::Candidates, "there is no Node", "look at `kubectl get nodes`");
+        return Finding::red(link::CANDIDATES, "there is no Node", "look at `kubectl get nodes`");
     }
     let first = all.iter().find_map(|(_, found)| found.as_ref().err());
     let remedy = first.map(remedy).unwrap_or_default();
-    Step::broken(Link::Candidates, format!("none of {} nodes can hold it", all.len()), remedy).with(details)
+    Finding::red(link::CANDIDATES, format!("none of {} nodes can hold it", all.len()), remedy).with(details)
 }
 
 /// Returns the remedy for a node that cannot hold a VIP.
@@ -239,14 +261,14 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
     words.into()
 }
 
-fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContact<'_>>) -> Step {
+fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContact<'_>>) -> Finding {
     let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
     // Only a VIP that has had no holder yet waits until its address is free.
     let is_new =
         cluster.claim.as_ref().is_none_or(|claim| claim.epoch == Epoch(0) && claim.state.holder().is_none());
     if let Some(who) = answering.first().filter(|_| is_new && !is_forced) {
-        return Step::broken(
-            Link::Claim,
+        return Finding::red(
+            link::CLAIM,
             format!("no node has claimed it, because it is in use: {who} answers for it"),
             "take the address away from that host, and it is taken at once; or have it taken all the same: \
             kubectl annotate virtualip NAME vipward.io/force=true",
@@ -254,9 +276,9 @@ fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContac
     }
     let Some(claim) = &cluster.claim else {
         return match cluster.account.demand {
-            None => Step::unseen(Link::Claim, "there is no VirtualIP, and none is needed"),
+            None => Finding::unseen(link::CLAIM, "there is no VirtualIP, and none is needed"),
             Some(_) => {
-                to_take(Link::Claim, "there is no VirtualIP: no agent has claimed it".to_owned(), without)
+                to_take(link::CLAIM, "there is no VirtualIP: no agent has claimed it".to_owned(), without)
             }
         };
     };
@@ -273,36 +295,36 @@ fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContac
     }
     let epoch = claim.epoch;
     match (&claim.state, &cluster.unanswered) {
-        (ClaimState::Held(holder), Some(why)) => Step::broken(
-            Link::Claim,
+        (ClaimState::Held(holder), Some(why)) => Finding::red(
+            link::CLAIM,
             format!("{} has it, and no node answers for it: {why}, epoch {epoch}", holder.node),
             format!("look there: {}", explain_on(claim.vip, &cluster.namespace, holder)),
         ),
         (ClaimState::Held(holder), None) => {
             let Holder { node, mac, interface, .. } = holder;
-            let lives = session(cluster, holder, without).verdict == Verdict::Good;
+            let lives = session(cluster, holder, without).state == State::Green;
             let held = if lives { "held by" } else { "it names" };
-            Step::good(Link::Claim, format!("{held} {node} at {mac} on {interface}, epoch {epoch}"))
+            Finding::green(link::CLAIM, format!("{held} {node} at {mac} on {interface}, epoch {epoch}"))
         }
-        (ClaimState::Offered { to, from }, _) => Step::doubtful(
-            Link::Claim,
+        (ClaimState::Offered { to, from }, _) => Finding::yellow(
+            link::CLAIM,
             format!("{} is handing it over to {}, epoch {epoch}", from.0, to.node),
             "wait: it is over in seconds, or taken back",
         ),
         // A VIP that was released needs no contact, unless it is new.
         (ClaimState::Released | ClaimState::Blank, _) => {
-            to_take(Link::Claim, format!("no node holds it, epoch {epoch}"), without.filter(|_| is_new))
+            to_take(link::CLAIM, format!("no node holds it, epoch {epoch}"), without.filter(|_| is_new))
         }
     }
     .with(details)
 }
 
-fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'_>>) -> Step {
+fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'_>>) -> Finding {
     let node = &holder.node;
     let others = "others take it over when they have seen that for the lease duration, if any can";
     let Some(lease) = cluster.leases.get(node) else {
-        return Step::broken(
-            Link::Session,
+        return Finding::red(
+            link::SESSION,
             format!("there is no Lease of {node}"),
             format!("start its agent; {others}"),
         );
@@ -311,19 +333,19 @@ fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'
     if record.ended.contains(&holder.session) {
         let says = format!("the session of {node} in which it held it has been ended");
         // A node needs no contact for a VIP that was its own.
-        return to_take(Link::Session, says, without.filter(|without| without.node != node));
+        return to_take(link::SESSION, says, without.filter(|without| without.node != node));
     }
     if record.session != Some(holder.session) {
-        return Step::broken(
-            Link::Session,
+        return Finding::red(
+            link::SESSION,
             format!("{node} lives in another session than the one that the claim names"),
             format!("its agent claims it anew, or {others}"),
         );
     }
     let (watched, duration) = (lease.watched.as_secs_f64(), record.duration.as_secs_f64());
     if lease.is_silent() {
-        return Step::broken(
-            Link::Session,
+        return Finding::red(
+            link::SESSION,
             format!(
                 "{node} has not renewed its Lease while it was watched for {watched:.1} s; one is good for \
                 {duration:.1} s"
@@ -332,8 +354,8 @@ fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'
         );
     }
     if !lease.renewed {
-        return Step::doubtful(
-            Link::Session,
+        return Finding::yellow(
+            link::SESSION,
             format!(
                 "{node} has not renewed its Lease for {watched:.1} s, and has {duration:.1} s: it is being restarted"
             ),
@@ -341,7 +363,7 @@ fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'
         );
     }
     let leaving = if record.leaving { "; it goes away, and hands its VIPs over" } else { "" };
-    Step::good(Link::Session, format!("{node} renews its Lease{leaving}"))
+    Finding::green(link::SESSION, format!("{node} renews its Lease{leaving}"))
         .with(vec![failover(cluster, record)])
 }
 

@@ -3,44 +3,39 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    path::PathBuf,
     time::Duration,
 };
 
 use vipward_common::MacAddr;
 
 use crate::{
-    diagnosis::{pinned::State, who_has},
+    diagnosis::{doctor::Agent, fact::Fact, pinned::State, who_has},
     host::attaching::Attach,
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
     services::{Account, ServiceAccount},
 };
-
-/// An observation, or the reason why there is none.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Look<T> {
-    Seen(T),
-    /// Reason why there is nothing to observe, or why no observation was wanted.
-    Not(String),
-    Failed(String),
-}
 
 /// The facts about an address.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Facts {
     pub address: IpAddr,
     /// The objects of the API server.
-    pub cluster: Look<Cluster>,
+    pub cluster: Fact<Cluster>,
     /// The file of a standalone agent.
-    pub config: Look<Listed>,
-    /// The pinned state of this host.
-    pub pins: Look<State>,
+    pub config: Fact<Listed>,
+    /// The pinned state of this host. None if nothing is pinned.
+    pub pins: Fact<Option<State>>,
+    pub pin_dir: PathBuf,
+    /// The agent that uses the pin directory.
+    pub agent: Fact<Agent>,
     /// True for each interface whose driver has native XDP, by
     /// ifindex. Some kernels do not say that.
     pub native: BTreeMap<u32, bool>,
     /// The interfaces on which the agent here takes no VIP that is new or was another's, since no peer
     /// answers there.
-    pub without_contact: Vec<String>,
-    pub segment: Look<who_has::Report>,
+    pub without_contact: Fact<Vec<String>>,
+    pub segment: Fact<who_has::Report>,
     /// The unicast MACs of this host.
     pub own: BTreeSet<MacAddr>,
 }
@@ -49,10 +44,10 @@ impl Facts {
     /// Returns the strangers that answer on the segment. A stranger is a MAC that
     /// neither this host nor the cluster's Leases know.
     pub(super) fn strangers(&self) -> Vec<String> {
-        let Look::Seen(report) = &self.segment else { return Vec::new() };
+        let Fact::Read(report) = &self.segment else { return Vec::new() };
         let nodes: BTreeSet<String> = match &self.cluster {
-            Look::Seen(cluster) => cluster.macs().map(|mac| mac.to_string()).collect(),
-            Look::Not(_) | Look::Failed(_) => BTreeSet::new(),
+            Fact::Read(cluster) => cluster.macs().map(|mac| mac.to_string()).collect(),
+            Fact::Unread(_) => BTreeSet::new(),
         };
         let is_others = |row: &&who_has::Row| {
             matches!(row.relation, who_has::Relation::Stranger | who_has::Relation::Unknown)
@@ -67,10 +62,10 @@ impl Facts {
 pub struct ServiceFacts {
     pub service: ServiceName,
     /// Its account, by the objects of the API server. None if there is no such Service.
-    pub account: Look<Option<ServiceAccount>>,
+    pub account: Fact<Option<ServiceAccount>>,
     /// The controller that has the lead. If no controller runs, there are no pools, and the agents
     /// write the statuses.
-    pub leader: Look<String>,
+    pub leader: Fact<Option<String>>,
     /// Reason why pools could not be read.
     pub pools_unread: Option<String>,
     /// The namespace of the controller.
@@ -89,6 +84,8 @@ pub struct Cluster {
     pub nodes: BTreeMap<NodeName, NodeRecord>,
     /// True if nodes with the exclude label are left out.
     pub honour_exclude_label: bool,
+    /// The interfaces of the agent here. An address on one of their segments may be refused.
+    pub segments: Fact<Vec<u32>>,
     /// The namespace of the agents' Leases and Pods.
     pub namespace: String,
 }

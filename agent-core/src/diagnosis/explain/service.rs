@@ -2,35 +2,33 @@
 
 use std::net::IpAddr;
 
-use super::{
-    facts::{Look, ServiceFacts},
-    step::{Link, Step},
-};
+use super::{cluster, facts::ServiceFacts, link};
 use crate::{
+    diagnosis::{fact::Fact, finding::Finding},
     records::{Reservation, Shown},
     services::{Asking, Problem, ServiceAccount},
 };
 
-pub(super) fn steps(facts: &ServiceFacts) -> Vec<Step> {
+pub(super) fn steps(facts: &ServiceFacts) -> Vec<Finding> {
     let name = &facts.service;
     let account = match &facts.account {
-        Look::Seen(Some(account)) => account,
-        Look::Seen(None) => {
+        Fact::Read(Some(account)) => account,
+        Fact::Read(None) => {
             let remedy = format!("look at kubectl -n {} get services", name.namespace);
-            return vec![Step::broken(Link::Service, format!("there is no Service {name}"), remedy)];
+            return vec![Finding::red(link::SERVICE, format!("there is no Service {name}"), remedy)];
         }
-        Look::Failed(why) => return vec![Step::unreadable(why)],
-        Look::Not(why) => {
+        Fact::Unread(why) if why.is_skipped() => {
             let remedy = "give a kubeconfig, or explain an address";
-            return vec![Step::broken(Link::Cluster, why.clone(), remedy)];
+            return vec![Finding::red(link::CLUSTER, &why.reason, remedy)];
         }
+        Fact::Unread(why) => return vec![cluster::unreadable(why)],
     };
     if let Some(why) = &account.unserved {
         let says = format!("{name} is not served: {}", why.why);
-        return vec![Step::broken(Link::Service, says, why.remedy.clone())];
+        return vec![Finding::red(link::SERVICE, says, why.remedy.clone())];
     }
     let mut steps = vec![
-        Step::good(Link::Service, format!("{name} is of type LoadBalancer and served")),
+        Finding::green(link::SERVICE, format!("{name} is of type LoadBalancer and served")),
         request(account),
     ];
     if account.is_elsewhere {
@@ -41,7 +39,7 @@ pub(super) fn steps(facts: &ServiceFacts) -> Vec<Step> {
     steps
 }
 
-fn request(account: &ServiceAccount) -> Step {
+fn request(account: &ServiceAccount) -> Finding {
     let says = match &account.request {
         Asking::Addresses(place, addresses) => format!("it asks for {} ({place})", list(addresses)),
         Asking::Families(families, pool) => {
@@ -57,23 +55,25 @@ fn request(account: &ServiceAccount) -> Step {
     let problems = account.problems.iter().filter(|problem| !matches!(problem, Problem::Lacking(_)));
     let problems: Vec<_> = problems.map(ToString::to_string).collect();
     if problems.is_empty() {
-        return Step::good(Link::Request, says);
+        return Finding::green(link::REQUEST, says);
     }
-    Step::doubtful(Link::Request, says, "do what is said of each problem").with(problems)
+    Finding::yellow(link::REQUEST, says, "do what is said of each problem").with(problems)
 }
 
-fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
+fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     let leader = match (&facts.leader, &account.request) {
-        (Look::Seen(leader), _) => format!("the controller {leader}"),
-        (Look::Failed(why), _) => format!("the controller (its Lease cannot be read: {why})"),
-        (Look::Not(why), Asking::Families(..)) if account.given.is_empty() => {
-            return Step::broken(
-                Link::Pool,
-                format!("{why} that could give it an address of a pool"),
+        (Fact::Read(Some(leader)), _) => format!("the controller {leader}"),
+        (Fact::Unread(why), _) => format!("the controller (its Lease cannot be read: {why})"),
+        (Fact::Read(None), Asking::Families(..)) if account.given.is_empty() => {
+            return Finding::red(
+                link::POOL,
+                "no controller runs that could give it an address of a pool",
                 "run vipward controller, or name an address in the annotation vipward.io/addresses",
             );
         }
-        (Look::Not(why), _) => return Step::unseen(Link::Pool, format!("{why}; what it has, it keeps")),
+        (Fact::Read(None), _) => {
+            return Finding::unseen(link::POOL, "no controller runs; what it has, it keeps");
+        }
     };
     let given = account.given.iter().map(|(vip, reservation)| origin(*vip, reservation.as_ref()));
     let given: Vec<_> = given.collect();
@@ -84,20 +84,20 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
     if let Some(why) = &facts.pools_unread
         && given.is_empty()
     {
-        return Step::unseen(Link::Pool, format!("the pools cannot be read: {why}"));
+        return Finding::unseen(link::POOL, format!("the pools cannot be read: {why}"));
     }
     if let Some((first, others)) = account.lacks.split_first() {
         let others = others.iter().map(ToString::to_string);
         let details = given.into_iter().chain(others).chain(details).collect();
         let remedy = "do what the reason says; the address then comes by itself";
-        return Step::broken(Link::Pool, first.to_string(), remedy).with(details);
+        return Finding::red(link::POOL, first.to_string(), remedy).with(details);
     }
     if !given.is_empty() {
-        return Step::good(Link::Pool, given.join("; ")).with(details);
+        return Finding::green(link::POOL, given.join("; ")).with(details);
     }
     if account.prospects.is_empty() && matches!(account.request, Asking::Families(..)) {
-        return Step::broken(
-            Link::Pool,
+        return Finding::red(
+            link::POOL,
             "it has no address: there is no VIPPool, and no other controller has written its status",
             "create a VIPPool, or name an address in the annotation vipward.io/addresses",
         );
@@ -107,7 +107,7 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
         "{leader} reserves one within seconds; if it does not, see whether it renews its Lease \
          (kubectl -n {namespace} get lease vipward-controller), and its log"
     );
-    Step::broken(Link::Pool, "no address is reserved for it yet", remedy).with(details)
+    Finding::red(link::POOL, "no address is reserved for it yet", remedy).with(details)
 }
 
 /// Says where an address comes from.
@@ -121,32 +121,34 @@ fn origin(vip: IpAddr, reservation: Option<&Reservation>) -> String {
     }
 }
 
-fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Step {
+fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     let written = list(&account.status);
     if account.is_elsewhere {
         let who = account.manager.as_deref().unwrap_or("another controller");
-        return Step::good(Link::Status, format!("{who} has written {written}, which goes first"));
+        return Finding::green(link::STATUS, format!("{who} has written {written}, which goes first"));
     }
     if account.given.is_empty() && account.status.is_empty() {
-        return Step::unseen(Link::Status, "there is no address that it could name");
+        return Finding::unseen(link::STATUS, "there is no address that it could name");
     }
     let missing: Vec<_> =
         account.given.iter().map(|(vip, _)| *vip).filter(|vip| !account.status.contains(vip)).collect();
     if missing.is_empty() {
         let who = account.manager.as_deref().unwrap_or("an unknown manager");
-        return Step::good(Link::Status, format!("it names {written}, written by {who}"));
+        return Finding::green(link::STATUS, format!("it names {written}, written by {who}"));
     }
     let says = format!("it does not name {} yet", list(&missing));
     let remedy = match &facts.leader {
-        Look::Not(_) => "its holder writes it: see below why no node holds it, or that node's log".to_owned(),
-        Look::Seen(_) | Look::Failed(_) => format!(
+        Fact::Read(None) => {
+            "its holder writes it: see below why no node holds it, or that node's log".to_owned()
+        }
+        Fact::Read(Some(_)) | Fact::Unread(_) => format!(
             "the controller writes it within seconds, unless the address is refused (see below); that of no pool and \
              outside of --allow-address, once it is held. If not, see its log: \
              kubectl -n {} logs deployment/vipward-controller",
             facts.namespace
         ),
     };
-    Step::broken(Link::Status, says, remedy)
+    Finding::red(link::STATUS, says, remedy)
 }
 
 fn list(addresses: &[IpAddr]) -> String {
@@ -157,8 +159,8 @@ impl ServiceFacts {
     /// Returns the addresses that are to be explained after the Service.
     pub fn addresses(&self) -> Vec<IpAddr> {
         match &self.account {
-            Look::Seen(Some(account)) => addresses(account),
-            Look::Seen(None) | Look::Not(_) | Look::Failed(_) => Vec::new(),
+            Fact::Read(Some(account)) => addresses(account),
+            Fact::Read(None) | Fact::Unread(_) => Vec::new(),
         }
     }
 }

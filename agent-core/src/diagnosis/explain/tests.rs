@@ -18,6 +18,11 @@ use vipward_common::{MacAddr, Role, VipCounters};
 use super::*;
 use crate::{
     diagnosis::{
+        doctor::Agent,
+        finding::{
+            self,
+            State::{Green, Red, Unknown, Yellow},
+        },
         pinned::{Entry, State},
         who_has::{Relation, Report, Row, Seen, Verdict as Answers},
     },
@@ -26,8 +31,8 @@ use crate::{
         net::Interface,
     },
     records::{
-        Allowance, ClaimNote, ClaimRecord, ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeInterface,
-        NodeName, NodeRecord, PoolPolicy, ServiceName, Session, Version,
+        Allowance, ClaimRecord, ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeInterface, NodeName,
+        NodeRecord, PoolPolicy, ServiceName, Session, Version,
     },
     services::{Account, Malformed, Mention, Place, Problem, Refusal, Unserved, WayOut},
 };
@@ -153,21 +158,15 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
     let cluster = Cluster {
         account: Account { mentions: vec![mention], refusal: None, demand: Some(demand) },
         claim: Some(ClaimRecord {
-            vip: VIP,
-            version: Version::from("1"),
             epoch: Epoch(3),
             state: ClaimState::Held(holder("n1", N1)),
-            deleting: false,
-            move_to: None,
-            reservation: None,
-            release: false,
-            force: false,
-            note: ClaimNote::default(),
+            ..ClaimRecord::blank(VIP, "1".into())
         }),
         unanswered: None,
         leases: [("n1", N1), ("n2", N2)].map(|(node, mac)| (name(node), lease(node, mac))).into(),
         nodes: ["n1", "n2"].map(node).into(),
         honour_exclude_label: true,
+        segments: Fact::Read(vec![State::SAMPLE_IFINDEX]),
         namespace: "vipward-system".into(),
     };
     let is_holder = own == N1;
@@ -175,12 +174,14 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
     let seen = if is_holder { Seen::ThisHost } else { Seen::Wire };
     Facts {
         address: VIP,
-        cluster: Look::Seen(cluster),
-        config: Look::Not("no file was given".into()),
-        pins: Look::Seen(pinned(own, vec![entry(role, N1)])),
+        cluster: Fact::Read(cluster),
+        config: Fact::skipped("no file was given"),
+        pins: Fact::Read(Some(pinned(own, vec![entry(role, N1)]))),
+        pin_dir: "/sys/fs/bpf/vipward".into(),
+        agent: Fact::Read(Agent::Runs(None)),
         native: BTreeMap::from([(State::SAMPLE_IFINDEX, true)]),
-        without_contact: Vec::new(),
-        segment: Look::Seen(report(vec![row(N1, Relation::Holder, seen)])),
+        without_contact: Fact::Read(Vec::new()),
+        segment: Fact::Read(report(vec![row(N1, Relation::Holder, seen)])),
         own: BTreeSet::from([own]),
     }
 }
@@ -204,14 +205,14 @@ fn standalone() -> Facts {
         bind: Some(("lo".into(), true)),
     };
     Facts {
-        cluster: Look::Not("no kubeconfig".into()),
-        config: Look::Seen(Listed { file: "vipward.yaml".into(), attach: Attach::Auto, vip: Some(vip) }),
+        cluster: Fact::skipped("no kubeconfig"),
+        config: Fact::Read(Listed { file: "vipward.yaml".into(), attach: Attach::Auto, vip: Some(vip) }),
         ..cluster_seen_from(N1)
     }
 }
 
 fn in_cluster(facts: &mut Facts) -> &mut Cluster {
-    let Look::Seen(cluster) = &mut facts.cluster else { panic!("a cluster") };
+    let Fact::Read(cluster) = &mut facts.cluster else { panic!("a cluster") };
     cluster
 }
 
@@ -224,7 +225,7 @@ fn lease_of<'a>(facts: &'a mut Facts, node: &str) -> &'a mut LeaseSeen {
 }
 
 fn pins(facts: &mut Facts) -> &mut State {
-    let Look::Seen(pins) = &mut facts.pins else { panic!("pins") };
+    let Fact::Read(Some(pins)) = &mut facts.pins else { panic!("pins") };
     pins
 }
 
@@ -237,7 +238,7 @@ fn eth0(state: &mut State) -> &mut Interface {
 }
 
 fn listed(facts: &mut Facts) -> &mut Listed {
-    let Look::Seen(listed) = &mut facts.config else { panic!("a file") };
+    let Fact::Read(listed) = &mut facts.config else { panic!("a file") };
     listed
 }
 
@@ -261,7 +262,7 @@ fn unserved(facts: &mut Facts) -> &mut Option<Unserved> {
 
 /// Description, facts before the fault, the fault, the step that is
 /// named, and parts of its report and of its remedy.
-type Broken = (&'static str, fn() -> Facts, fn(&mut Facts), Link, &'static str, &'static str);
+type Broken = (&'static str, fn() -> Facts, fn(&mut Facts), &'static str, &'static str, &'static str);
 
 fn assert_broken(table: &[Broken]) {
     for (what, facts, break_it, link, says, remedy) in table {
@@ -269,8 +270,8 @@ fn assert_broken(table: &[Broken]) {
         break_it(&mut facts);
         let explanation = explain(&facts);
         assert_eq!(explanation.broken, Some(*link), "{what}: {explanation:#?}");
-        let step = explanation.steps.iter().find(|step| step.link == *link).expect("the step");
-        assert!(step.says.contains(says), "{what}: {says:?} in {:?}", step.says);
+        let step = explanation.steps.iter().find(|step| step.subject == *link).expect("the step");
+        assert!(step.found.contains(says), "{what}: {says:?} in {:?}", step.found);
         let to_do = explanation.remedy.as_deref().unwrap_or_default();
         assert!(to_do.contains(remedy), "{what}: {remedy:?} in {to_do:?}");
     }
@@ -278,46 +279,44 @@ fn assert_broken(table: &[Broken]) {
 
 #[test]
 fn what_is_right_has_no_broken_step_and_says_each_link_in_order() {
-    use Link::{
-        Address, Attached, Bound, Candidates, Claim, Config, Entry, Fence, Placement, Segment, Service,
-        Session,
+    use link::{
+        ADDRESS, ATTACHED, BOUND, CANDIDATES, CLAIM, CONFIG, ENTRY, FENCE, PLACEMENT, SEGMENT, SERVICE,
+        SESSION,
     };
     for (what, facts, links) in [
         (
             "at the holder",
             at_the_holder(),
-            &[Service, Address, Candidates, Claim, Session, Entry, Attached, Fence, Segment][..],
+            &[SERVICE, ADDRESS, CANDIDATES, CLAIM, SESSION, ENTRY, ATTACHED, FENCE, SEGMENT][..],
         ),
-        ("elsewhere", elsewhere(), &[Service, Address, Candidates, Claim, Session, Entry, Segment]),
-        ("standalone", standalone(), &[Config, Placement, Entry, Attached, Fence, Bound, Segment]),
+        ("elsewhere", elsewhere(), &[SERVICE, ADDRESS, CANDIDATES, CLAIM, SESSION, ENTRY, SEGMENT]),
+        ("standalone", standalone(), &[CONFIG, PLACEMENT, ENTRY, ATTACHED, FENCE, BOUND, SEGMENT]),
     ] {
         let explanation = explain(&facts);
         assert_eq!(explanation.broken, None, "{what}: {explanation:#?}");
-        assert!(explanation.steps.iter().map(|step| &step.link).eq(links), "{what}: {explanation:#?}");
-        assert!(
-            explanation.steps.iter().all(|step| step.verdict == Verdict::Good),
-            "{what}: {explanation:#?}"
-        );
+        assert!(explanation.steps.iter().map(|step| &step.subject).eq(links), "{what}: {explanation:#?}");
+        assert!(explanation.steps.iter().all(|step| step.state == Green), "{what}: {explanation:#?}");
     }
 }
 
 #[test]
 fn what_could_not_be_looked_at_is_said_and_breaks_nothing() {
     let facts = Facts {
-        cluster: Look::Not("no kubeconfig".into()),
-        pins: Look::Failed("permission denied".into()),
-        segment: Look::Not("it needs CAP_NET_RAW".into()),
+        cluster: Fact::skipped("no kubeconfig"),
+        pins: Fact::failed("permission denied"),
+        segment: Fact::skipped("it needs CAP_NET_RAW"),
         ..elsewhere()
     };
     let explanation = explain(&facts);
     assert_eq!(explanation.broken, None);
-    let seen: Vec<_> = explanation.steps.iter().map(|step| (step.link, step.verdict, &*step.says)).collect();
+    let seen: Vec<_> =
+        explanation.steps.iter().map(|step| (step.subject, step.state, &*step.found)).collect();
     assert_eq!(
         seen,
         [
-            (Link::Cluster, Verdict::Unseen, "no kubeconfig"),
-            (Link::Entry, Verdict::Unseen, "what is pinned here cannot be read: permission denied"),
-            (Link::Segment, Verdict::Unseen, "it needs CAP_NET_RAW"),
+            (link::CLUSTER, Unknown, "no kubeconfig"),
+            (link::ENTRY, Unknown, "what is pinned here cannot be read: permission denied"),
+            (link::SEGMENT, Unknown, "it needs CAP_NET_RAW"),
         ]
     );
 }
@@ -328,8 +327,9 @@ fn an_address_of_external_ips_is_right_and_its_step_says_that_the_field_is_depre
     let says = |facts: &Facts| {
         let explanation = explain(facts);
         assert_eq!(explanation.broken, None, "{explanation:#?}");
-        let step = explanation.steps.into_iter().find(|step| step.link == Link::Address).expect("the step");
-        (step.says, step.details.join("; "))
+        let step =
+            explanation.steps.into_iter().find(|step| step.subject == link::ADDRESS).expect("the step");
+        (step.found, step.details.join("; "))
     };
     assert_eq!(says(&facts).1, "");
     in_cluster(&mut facts).account.mentions[0].place = Some(Place::ExternalIps);

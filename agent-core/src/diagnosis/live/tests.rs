@@ -13,7 +13,7 @@ const NO_CARRIER: Part = Part::Silent(Silence::Interface(InterfaceFault::NoCarri
 /// Returns two VIPs of this node and one of another node on
 /// eth0, `seconds` after the machine's start.
 fn status(seconds: u64) -> Status {
-    let mut sample = Status::of(&State::sample());
+    let mut sample = Status::of(&State::sample(), &BTreeMap::new());
     sample.at = Monotonic::from_nanos(seconds * SECOND);
     sample.interfaces[0].mac = Some(mac(1));
     sample.vips =

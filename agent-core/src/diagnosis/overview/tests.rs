@@ -42,16 +42,10 @@ fn claim(last: u8, state: ClaimState, since: Option<&str>) -> ShownClaim {
     let note = ClaimNote { cause: format!("cause of {last}"), ..ClaimNote::default() };
     ShownClaim {
         record: ClaimRecord {
-            vip: IpAddr::from([192, 0, 2, last]),
-            version: Version::from("1"),
             epoch: Epoch(7),
             state,
-            deleting: false,
-            move_to: None,
-            reservation: None,
-            release: false,
-            force: false,
             note,
+            ..ClaimRecord::blank(IpAddr::from([192, 0, 2, last]), "1".into())
         },
         since: since.map(ToOwned::to_owned),
         conflict: None,

@@ -11,9 +11,12 @@ use vipward_common::{
 };
 
 use super::{Contents, Entry, LinkIds, PinnedLink, Plane, State, Wire};
-use crate::host::{
-    attaching::Mode,
-    net::{Interface, NetView},
+use crate::{
+    diagnosis::fact::Fact,
+    host::{
+        attaching::Mode,
+        net::{Interface, NetView},
+    },
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -59,7 +62,6 @@ impl State {
                 counters_v6: Counters::default(),
                 wire: Wire::default(),
                 yields: 0,
-                offenders: Ok(BTreeMap::new()),
             },
             network: NetView {
                 interfaces: BTreeMap::from([(interface.index, interface)]),
@@ -70,9 +72,9 @@ impl State {
 
     /// Takes the state apart into its plane and the interfaces.
     pub fn into_parts(self) -> (Plane, NetView) {
-        let link = |(ifindex, (mode, ids))| PinnedLink { ifindex, mode, ids: Ok(ids) };
+        let link = |(ifindex, (mode, ids))| PinnedLink { ifindex, mode, ids: Fact::Read(ids) };
         let links = self.links.into_iter().map(link).collect();
-        (Plane { missing: Vec::new(), links, contents: Ok(self.contents) }, self.network)
+        (Plane { missing: Vec::new(), links, contents: Fact::Read(self.contents) }, self.network)
     }
 }
 

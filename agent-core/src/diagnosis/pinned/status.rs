@@ -1,6 +1,6 @@
 //! The status of a data plane, as `vipward status -o json` prints it.
 
-use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -82,24 +82,18 @@ pub struct WireStatus {
     pub keys: Vec<u32>,
     /// The peers that may be heard. A node that pings this one and is pinged by it is there twice: by its
     /// session, which answers, and by its number as a witness, which pings.
-    pub peers: Vec<WirePeerStatus>,
+    pub peers: Vec<On<WireHeard>>,
 }
 
-/// A peer of wire failover.
+/// What is seen through an interface.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
-pub struct WirePeerStatus {
-    /// Its session, or its number as a witness: 16 hexadecimal digits.
-    pub id: String,
+pub struct On<T> {
     /// The interface.
     pub interface: String,
     /// The VLAN ID of that interface, or `null` when it is no VLAN device.
     pub vlan: Option<u16>,
-    /// Time since the newest ping of this node that it has answered, or `null`.
-    pub answered_seconds_ago: Option<f64>,
-    /// The round-trip time of that ping, or `null`.
-    pub round_trip_seconds: Option<f64>,
-    /// Time since its last frame, or `null` when none has come.
-    pub heard_seconds_ago: Option<f64>,
+    #[serde(flatten)]
+    pub of: T,
 }
 
 /// An interface that the program is pinned to.
@@ -203,7 +197,7 @@ pub struct OffenderStatus {
 }
 
 impl Status {
-    pub fn of(state: &State) -> Self {
+    pub fn of(state: &State, offenders: &BTreeMap<OffenderKey, Offender>) -> Self {
         let contents = &state.contents;
         let name = |ifindex: u32| state.network.name_of(ifindex);
         let peer = |(ifindex, mac): &(u32, MacAddr)| PeerStatus {
@@ -211,7 +205,7 @@ impl Status {
             vlan: state.network.vlan_of(*ifindex),
             mac: mac.to_string(),
         };
-        let mut offenders: Vec<_> = contents.offenders.iter().flatten().collect();
+        let mut offenders: Vec<_> = offenders.iter().collect();
         offenders.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
         let frames = contents.counters.plus(contents.counters_v6);
         Self {
@@ -263,14 +257,10 @@ impl State {
 
     fn wire(&self) -> Option<WireStatus> {
         let Wire { wid, keys, heard, .. } = &self.contents.wire;
-        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-        let peer = |peer: &WireHeard| WirePeerStatus {
-            id: format!("{:016x}", peer.id),
+        let peer = |peer: &WireHeard| On {
             interface: self.network.name_of(peer.ifindex),
             vlan: self.network.vlan_of(peer.ifindex),
-            answered_seconds_ago: seconds(peer.answered_ago),
-            round_trip_seconds: seconds(peer.round_trip),
-            heard_seconds_ago: seconds(peer.heard_ago),
+            of: peer.clone(),
         };
         (*wid != 0).then(|| WireStatus {
             witness: format!("{wid:016x}"),

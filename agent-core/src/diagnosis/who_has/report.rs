@@ -8,7 +8,10 @@ use vipward_common::{MacAddr, VipKey};
 
 use super::{Asking, Claimant};
 use crate::{
-    diagnosis::pinned::{Entry, Fact, State},
+    diagnosis::{
+        fact::Fact,
+        pinned::{Entry, State},
+    },
     host::{
         answering::{self, Part, Silence},
         net::Interface,
@@ -21,7 +24,7 @@ pub struct HostKnows {
     /// The unicast MACs of its interfaces.
     pub own: BTreeSet<MacAddr>,
     /// The interface that has the address. True if the kernel answers for it on this segment.
-    pub bound: Option<(String, bool)>,
+    pub bound: Option<(String, Fact<bool>)>,
     /// The pinned state. None on a host without an agent.
     pub pins: Fact<Option<State>>,
 }
@@ -39,7 +42,10 @@ struct Known<'a> {
 
 impl<'a> Known<'a> {
     fn new(host: &'a HostKnows, interface: &'a Interface, address: IpAddr) -> Self {
-        let state = host.pins.as_ref().ok().and_then(Option::as_ref);
+        let state = match &host.pins {
+            Fact::Read(state) => state.as_ref(),
+            Fact::Unread(_) => None,
+        };
         let key = VipKey::new(interface.index, address);
         let entry = state.and_then(|state| {
             let entry = state.contents.entries.iter().find(|entry| entry.key == key)?;
@@ -72,7 +78,9 @@ impl<'a> Known<'a> {
             (Some((entry, part)), _) if part.is_ours() => {
                 Some(Row::this_host(entry.mac, Relation::Holder, part.silence().map(Silence::name)))
             }
-            (None, Some((_, true))) => Some(Row::this_host(self.interface.mac, Relation::ThisHost, None)),
+            (None, Some((_, Fact::Read(true)))) => {
+                Some(Row::this_host(self.interface.mac, Relation::ThisHost, None))
+            }
             (Some(_) | None, _) => None,
         }
     }
@@ -332,10 +340,13 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
         (Some(false), Some((name, _))) => notes.push(format!(
             "the address is on {name} of this host, and the program keeps the kernel from answering for it"
         )),
-        (None, Some((name, false))) => notes.push(format!(
+        (None, Some((name, Fact::Read(false)))) => notes.push(format!(
             "the address is on {name} of this host, whose kernel does not answer for it on {}{}",
             interface.name,
             if known.address.is_ipv4() { " (arp_ignore)" } else { "" }
+        )),
+        (None, Some((name, Fact::Unread(why)))) => notes.push(format!(
+            "the address is on {name} of this host, and whether its kernel answers for it is unknown: {why}"
         )),
         (Some(_) | None, _) => {}
     }
@@ -344,11 +355,11 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
         notes.push(format!("{mac} should answer as far as this host knows, and does not"));
     }
     match &host.pins {
-        Ok(Some(_)) => {}
-        Ok(None) => notes.push(
+        Fact::Read(Some(_)) => {}
+        Fact::Read(None) => notes.push(
             "no agent has pins here: holders, peers and strangers cannot be distinguished".to_owned(),
         ),
-        Err(unread) => notes.push(format!(
+        Fact::Unread(unread) => notes.push(format!(
             "the pins here could not be read, so holders, peers and strangers cannot be distinguished: {unread}"
         )),
     }

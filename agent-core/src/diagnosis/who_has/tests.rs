@@ -5,6 +5,7 @@ use vipward_common::{ArpFrame, ND_OVERRIDE, ND_SOLICITED, NdFrame, Role};
 
 use super::*;
 use crate::{
+    diagnosis::fact::Fact,
     diagnosis::pinned::{Entry, State},
     host::net::{Interface, NetView},
 };
@@ -279,7 +280,7 @@ fn interface() -> Interface {
 
 /// Returns a host without an agent.
 fn nothing() -> HostKnows {
-    HostKnows { own: BTreeSet::new(), bound: None, pins: Ok(None) }
+    HostKnows { own: BTreeSet::new(), bound: None, pins: Fact::Read(None) }
 }
 
 /// Returns a host whose agent has an entry of the address, and knows peers.
@@ -290,12 +291,12 @@ fn knows(entry: Option<(Role, MacAddr)>, peers: &[MacAddr]) -> HostKnows {
     state.contents.peers = peers.iter().map(|mac| (State::SAMPLE_IFINDEX, *mac)).collect();
     let interface = state.network.interfaces.get_mut(&State::SAMPLE_IFINDEX).expect("it is there");
     interface.mac = OWN;
-    HostKnows { own: BTreeSet::from([OWN]), pins: Ok(Some(state)), ..nothing() }
+    HostKnows { own: BTreeSet::from([OWN]), pins: Fact::Read(Some(state)), ..nothing() }
 }
 
 /// Returns the same host, with the fence over.
 fn silent(mut knows: HostKnows) -> HostKnows {
-    knows.pins.as_mut().expect("read").as_mut().expect("an agent").contents.pass_hold();
+    knows.pins.read_mut().as_mut().expect("an agent").contents.pass_hold();
     knows
 }
 
@@ -337,8 +338,8 @@ fn one_answering_mac_is_right_and_more_are_a_conflict_wherever_they_are() {
     let silent = silent(knows(Some((Role::Held, OWN)), &[]));
     let leaving = knows(Some((Role::Handover, B)), &[B]);
     let elsewhere = knows(Some((Role::Foreign, A)), &[]);
-    let bound = |answers| HostKnows { bound: Some(("lo".into(), answers)), ..nothing() };
-    let bound_and_foreign = HostKnows { bound: Some(("lo".into(), true)), ..elsewhere.clone() };
+    let bound = |answers| HostKnows { bound: Some(("lo".into(), Fact::Read(answers))), ..nothing() };
+    let bound_and_foreign = HostKnows { bound: Some(("lo".into(), Fact::Read(true))), ..elsewhere.clone() };
     for (what, answering, knows, verdict, rows) in [
         ("no host", &[][..], &nothing(), Nobody, 0),
         ("one", &[A], &nothing(), One, 1),
@@ -362,6 +363,14 @@ fn one_answering_mac_is_right_and_more_are_a_conflict_wherever_they_are() {
             "{what}"
         );
     }
+}
+
+#[test]
+fn a_kernel_whose_settings_are_not_read_counts_as_no_answer_and_is_named() {
+    let bound = Some(("lo".into(), Fact::failed("no /proc")));
+    let report = report(&[A], &HostKnows { bound, ..nothing() });
+    assert_eq!((report.verdict, report.answers.len()), (Verdict::One, 1));
+    assert!(report.notes.iter().any(|note| note.ends_with("is unknown: no /proc")), "{report:?}");
 }
 
 #[test]

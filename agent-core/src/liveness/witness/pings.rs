@@ -119,9 +119,9 @@ impl Pings {
 
     pub(super) fn traffic(&self, session: Session, now: Boottime) -> Traffic {
         Traffic {
-            session,
-            answered_ago: self.answered.map(|answered| now.saturating_since(answered)),
-            round_trip: self.round_trip,
+            session: session.to_string(),
+            answered_seconds_ago: self.answered.map(|answered| now.saturating_since(answered).as_secs_f64()),
+            round_trip_seconds: self.round_trip.map(|took| took.as_secs_f64()),
             sent: self.sent,
             lost: self.lost,
         }

@@ -9,7 +9,7 @@ use crate::{
     host::placement::Entry,
     ownership::{
         command::{ClaimWrite, Command, Expected, Notice},
-        event::{FoundEntry, Outcome, Wire},
+        event::{Outcome, Wire},
         nodes::Former,
         times::{REFUSED_RETRY, RETRY},
         vip::{Busy, Commanded, Handover, News, Tenure, Vip, Waiting},
@@ -27,7 +27,7 @@ impl Subject<'_> {
             return self.vip.requests.keep_news(News::Claim(record.into()));
         }
         if let Some(known) = self.vip.claim.record.as_mut().filter(|known| known.says_the_same(&record)) {
-            known.version = record.version;
+            *known = record;
             return;
         }
         // A watch may show the state before this node's own offer.
@@ -300,11 +300,14 @@ impl Subject<'_> {
     }
 
     /// Adopts an entry that was found pinned, in its session. The fence was valid until `deadline`.
-    pub(crate) fn adopt(&mut self, entry: FoundEntry, deadline: Monotonic) {
+    ///
+    /// An entry at one of this node's own MACs that is silent is that of a VIP for which the process before
+    /// this one wrote a claim: it ended before it got the answer.
+    pub(crate) fn adopt(&mut self, entry: Entry, deadline: Monotonic) {
         let is_us = |holder: &Holder| self.nodes.is_us(&holder.node, holder.session);
         let claim = self.vip.claim.record.as_ref();
         match entry {
-            FoundEntry::Held => {
+            Entry::Held => {
                 // While the found fence is valid, no other node can have taken the VIP. If the
                 // claim says otherwise, somebody edited it by hand while no agent ran here. The
                 // VIP can be offered, though, by a write whose entry was lost.
@@ -320,7 +323,9 @@ impl Subject<'_> {
                     self.set_entry(Some(Entry::Held));
                 }
             }
-            FoundEntry::Handover { mac, until } => {
+            Entry::Foreign { mac } if self.is_own(mac) => return self.adopt_own_claim(),
+            Entry::Foreign { .. } => return,
+            Entry::Handover { mac, until } => {
                 let named = claim.and_then(|claim| claim.state.holder());
                 // If the claim still names this node, the offer was never written.
                 let attempted = named.is_some_and(is_us);
@@ -335,9 +340,8 @@ impl Subject<'_> {
         self.evaluate_again();
     }
 
-    /// Adopts a VIP for which the process before this one wrote a claim: its entry was found foreign
-    /// at one of this node's MACs, so that process ended before it got the answer; or the program
-    /// yielded the VIP. If the claim names this node, that is no edit by hand.
+    /// Adopts a VIP for which the process before this one may have written a claim: the program has yielded
+    /// it, or the answer did not come. If the claim names this node, that is no edit by hand.
     pub(crate) fn adopt_own_claim(&mut self) {
         let claim = self.vip.claim.record.as_ref();
         self.vip.claim.attempted = claim.is_some_and(|claim| {

@@ -99,7 +99,7 @@ impl Subject<'_> {
         }
     }
 
-    fn is_own(&self, mac: MacAddr) -> bool {
+    pub(super) fn is_own(&self, mac: MacAddr) -> bool {
         self.nodes.own.interfaces.iter().any(|interface| interface.mac == mac)
     }
 

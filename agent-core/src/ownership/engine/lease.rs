@@ -35,12 +35,6 @@ impl Engine {
 
     /// Adopts the pinned entries, in their session.
     fn adopt_found(&mut self) {
-        for (address, mac) in std::mem::take(&mut self.found.foreign) {
-            let is_own = self.nodes.own.interfaces.iter().any(|interface| interface.mac == mac);
-            if let Some(mut subject) = self.subject(address).filter(|_| is_own) {
-                subject.adopt_own_claim();
-            }
-        }
         for address in std::mem::take(&mut self.found.yielded) {
             if let Some(mut subject) = self.subject(address) {
                 subject.adopt_own_claim();
@@ -48,9 +42,10 @@ impl Engine {
         }
         let deadline = self.found.deadline;
         for (address, entry) in std::mem::take(&mut self.found.entries) {
-            match self.subject(address) {
-                Some(mut subject) => subject.adopt(entry, deadline),
-                None => self.set_entry_of_unknown(address, None),
+            match (self.subject(address), entry) {
+                (Some(mut subject), entry) => subject.adopt(entry, deadline),
+                (None, Entry::Foreign { .. }) => {}
+                (None, Entry::Held | Entry::Handover { .. }) => self.set_entry_of_unknown(address, None),
             }
         }
     }
@@ -64,10 +59,11 @@ impl Engine {
         self.evaluate_all();
     }
 
-    /// Makes the pinned entries foreign: they belong to another session.
+    /// Makes the pinned entries that answer foreign: they belong to another session.
     fn forsake_found(&mut self) {
         let answers_until = self.found.answers_until;
-        for address in std::mem::take(&mut self.found.entries).into_keys() {
+        let found = std::mem::take(&mut self.found.entries).into_iter();
+        for (address, _) in found.filter(|(_, entry)| !matches!(entry, Entry::Foreign { .. })) {
             match self.subject(address) {
                 Some(mut subject) => {
                     subject.note_answered(answers_until);

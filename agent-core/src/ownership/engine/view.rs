@@ -12,10 +12,10 @@ use crate::{
     base::time::Monotonic,
     host::placement::Entry,
     ownership::{
-        nodes::Member,
+        nodes::{Member, WireCounts},
         vip::{Busy, Commanded, Vip},
     },
-    records::{ClaimState, Epoch, NodeName, ServiceName, Session},
+    records::{ClaimRecord, ClaimState, Epoch, NodeName, ServiceName, Session},
     segment::conflict::Right,
 };
 
@@ -65,6 +65,7 @@ pub struct View {
     /// Wire failover. None if this node takes no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireView>,
+    pub wire_counts: WireCounts,
     pub nodes: Vec<NodeView>,
     pub vips: Vec<VipView>,
 }
@@ -217,9 +218,14 @@ impl Engine {
         self.vips.get(&vip).map(|vip| vip.services()).unwrap_or_default()
     }
 
+    /// Returns a VIP's claim, as this process last read or wrote it.
+    pub fn claim(&self, vip: IpAddr) -> Option<&ClaimRecord> {
+        self.vips.get(&vip)?.claim.record.as_ref()
+    }
+
     /// Returns the node that a VIP's claim names, dead or alive.
     pub fn claimed_by(&self, vip: IpAddr) -> Option<&NodeName> {
-        self.vips.get(&vip)?.claim.record.as_ref()?.state.holder().map(|holder| &holder.node)
+        self.claim(vip)?.state.holder().map(|holder| &holder.node)
     }
 
     /// Returns everything that the engine knows.
@@ -242,6 +248,7 @@ impl Engine {
             crowded_out,
             peers: self.peers.iter().flatten().map(ToString::to_string).collect(),
             wire: self.wire_view(now),
+            wire_counts: self.wire_counts(),
             nodes: self.nodes.iter().map(|(name, member)| self.node_view(name, member, now)).collect(),
             vips: self.vips.iter().map(|(address, vip)| vip_view(*address, vip, now)).collect(),
         }

@@ -66,8 +66,7 @@ pub struct WireView {
     /// The number of this node as a witness.
     pub wid: Option<String>,
     pub key: Option<u8>,
-    /// True if the witnesses may end this node's session.
-    pub on: bool,
+    /// The reason why no witness may end this node's session. None if they may.
     pub quiet: Option<Quiet>,
     /// The number of the configuration.
     pub round: u64,
@@ -86,14 +85,6 @@ pub struct WireView {
     pub without_contact: Vec<String>,
     /// The nodes that this one pings.
     pub nodes: Vec<WireNodeView>,
-    /// Sessions of other nodes that this node has ended because they were silent on the wire.
-    pub deposed_by_wire: u64,
-    /// Sessions that it has ended because their Leases were silent.
-    pub deposed_by_lease: u64,
-    /// Times that this node's session was ended for silence although it lived.
-    pub false_moves: u64,
-    /// Times that a peer said that this node's session had ended, and it had not.
-    pub false_ends: u64,
 }
 
 /// A node that this one pings.
@@ -142,7 +133,6 @@ impl Engine {
             silent: wire.suspects.has(&peer.node),
         });
         let slow = wire.slow_until().map(|until| until.saturating_since(now)).filter(|left| !left.is_zero());
-        let quiet = self.quiet(said, now);
         let interfaces = self.nodes.own.interfaces.iter();
         let without_contact = interfaces.filter(|interface| self.nodes.lacks_contact(interface, now));
         Some(WireView {
@@ -150,8 +140,7 @@ impl Engine {
             silent_after_seconds: scale.suspect().as_secs_f64(),
             wid: wire.wid.map(|wid| wid.to_string()),
             key: wire.key.map(|key| key.0),
-            on: quiet.is_none(),
-            quiet,
+            quiet: self.quiet(said, now),
             round: said.map_or(0, |offer| offer.round),
             invited: said.map(|offer| names(&offer.invited)).unwrap_or_default(),
             set: said.map(|offer| names(&offer.set)).unwrap_or_default(),
@@ -160,10 +149,6 @@ impl Engine {
             deaf: wire.contacts.deaf().map(ToString::to_string).collect(),
             without_contact: without_contact.map(|interface| interface.name.to_string()).collect(),
             nodes: nodes.collect(),
-            deposed_by_wire: wire.counts.deposed_by_wire,
-            deposed_by_lease: wire.counts.deposed_by_lease,
-            false_moves: wire.counts.false_moves,
-            false_ends: wire.counts.false_ends,
         })
     }
 

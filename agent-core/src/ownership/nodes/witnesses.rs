@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use vipward_common::Policy;
 
 use super::{contact::Contacts, suspects::Suspects};
@@ -60,7 +61,7 @@ pub(crate) struct Witnesses {
 }
 
 /// Counts of wire failover since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WireCounts {
     /// Sessions of other nodes that this node has ended because they were silent on the wire.
     pub deposed_by_wire: u64,

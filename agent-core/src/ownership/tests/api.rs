@@ -105,18 +105,7 @@ impl Api {
         let deleting = known.is_some_and(|known| known.deleting);
         let ClaimWrite { vip, expected: _, epoch, state, note, can_wait: _ } = write;
         let version = self.next_version();
-        let record = ClaimRecord {
-            vip,
-            version,
-            epoch,
-            state,
-            deleting,
-            move_to: None,
-            force: false,
-            note,
-            reservation: None,
-            release: false,
-        };
+        let record = ClaimRecord { epoch, state, deleting, note, ..ClaimRecord::blank(vip, version) };
         self.claims.insert(vip, record.clone());
         Outcome::Done(record)
     }

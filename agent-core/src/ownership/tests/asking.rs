@@ -5,7 +5,7 @@ use vipward_common::MacAddr;
 
 use super::world::*;
 use crate::{
-    ownership::{Event, Found, FoundEntry, Probed, Settings},
+    ownership::{Entry, Event, Found, Probed, Settings},
     records::{ClaimState, Demand, NodeInterface, NodeRecord},
 };
 
@@ -58,7 +58,7 @@ fn a_vip_that_the_program_answered_for_until_now_is_taken_back_without_asking() 
         (false, HOLD_FOR / 2, true),
     ];
     for (holds, passed, asks) in table {
-        let mut found = World::pinned("a", &[(VIP, FoundEntry::Held)]);
+        let mut found = World::pinned("a", &[(VIP, Entry::Held)]);
         if !holds {
             found.answers_until = found.deadline;
         }

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::{
-    ownership::{Entry, Event, FoundEntry, Wire},
+    ownership::{Entry, Event, Wire},
     records::ClaimState,
 };
 
@@ -280,7 +280,7 @@ fn while_the_fate_of_an_offer_stays_unknown_the_successor_is_answered_for_until_
 // Tests of a process that starts again in the middle.
 
 /// Returns a world in which a has started again with a pinned entry. The claim is as given.
-fn restarted(entry: FoundEntry, state: ClaimState, epoch: u64) -> World {
+fn restarted(entry: Entry, state: ClaimState, epoch: u64) -> World {
     let mut world = World::start("a", World::pinned("a", &[(VIP, entry)]));
     world.lease(lease("a", Some(session("a", 1)), &[]));
     world.introduce(&["b"]);
@@ -290,9 +290,9 @@ fn restarted(entry: FoundEntry, state: ClaimState, epoch: u64) -> World {
 }
 
 /// Returns a handover that began a second ago.
-fn pinned_handover() -> FoundEntry {
+fn pinned_handover() -> Entry {
     let now = World::start("a", World::pinned("a", &[])).now;
-    FoundEntry::Handover { mac: mac("b"), until: now + ms(3_275) }
+    Entry::Handover { mac: mac("b"), until: now + ms(3_275) }
 }
 
 #[test]

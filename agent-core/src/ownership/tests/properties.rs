@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::world::*;
 use crate::{
-    ownership::{Entry, Event, Found, FoundEntry, StopReason, Wire},
+    ownership::{Entry, Event, Found, StopReason, Wire},
     records::{ClaimState, Demand, LeaseRecord, NodeRecord, Reach},
 };
 
@@ -149,7 +149,7 @@ fn happen(world: &mut World, happens: &Happens) {
 fn begin(which: usize) -> World {
     let world = match which {
         0 => World::start("a", Found::default()),
-        1 => World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)])),
+        1 => World::start("a", World::pinned("a", &[(VIP, Entry::Held)])),
         2 => World::living("a", &["b", "c"]),
         _ => World::holding(&["b", "c"]),
     };

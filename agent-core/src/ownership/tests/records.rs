@@ -13,7 +13,7 @@ use crate::{
     base::time::Monotonic,
     ownership::Settings,
     records::{
-        Allowance, ClaimNote, ClaimRecord, ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeInterface,
+        Allowance, ClaimNote, ClaimRecord, ClaimState, Demand, Holder, LeaseRecord, NodeInterface,
         NodeRecord, PoolPolicy, Preference, Selector, ServiceName, Session,
     },
 };
@@ -165,16 +165,8 @@ pub(in crate::ownership) fn settings(node: &str) -> Settings {
 
 pub(in crate::ownership) fn claim_record(vip: IpAddr) -> ClaimRecord {
     ClaimRecord {
-        vip,
-        version: "0".into(),
-        epoch: Epoch(0),
-        state: ClaimState::Blank,
-        deleting: false,
-        move_to: None,
-        reservation: None,
-        release: false,
-        force: false,
         note: ClaimNote { services: demand().services, cause: "a test".to_owned(), trouble: None },
+        ..ClaimRecord::blank(vip, "0".into())
     }
 }
 

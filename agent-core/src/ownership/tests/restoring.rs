@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{api::Api, world::*};
 use crate::{
-    ownership::{Entry, Event, FoundEntry, Wire},
+    ownership::{Entry, Event, Wire},
     records::{ClaimNote, ClaimRecord, ClaimState, Demand},
 };
 
@@ -179,7 +179,7 @@ fn a_claim_that_was_put_right_says_why_the_vip_is_here_as_before() {
 
 #[test]
 fn peers_are_said_when_all_leases_have_been_listed_and_not_before() {
-    let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)]));
+    let mut world = World::start("a", World::pinned("a", &[(VIP, Entry::Held)]));
     world.lease(lease("a", Some(session("a", 1)), &[]));
     world.introduce(&["b", "c"]);
     assert!(world.peers().is_empty(), "{:?}", world.peers());

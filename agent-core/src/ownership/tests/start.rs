@@ -1,13 +1,21 @@
 //! Start of a process: it decides nothing before it knows everything.
 //! Pinned entries go on only in their own session.
 
+use std::{collections::BTreeMap, time::Duration};
+
+use vipward_common::{Defence, Fence, MacAddr, Policy, Role, VipEntry, VipKey};
+
 use super::world::*;
-use crate::ownership::{Event, Found, FoundEntry};
+use crate::{
+    base::time::Monotonic,
+    ownership::{Entry, Event, Found},
+    records::Session,
+};
 
 /// Returns a world in which a has started with the pins of its first
 /// session, which held the VIP, and b lives.
 fn restarted(lease_of_a: Option<crate::records::LeaseRecord>) -> World {
-    let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)])).by_hand();
+    let mut world = World::start("a", World::pinned("a", &[(VIP, Entry::Held)])).by_hand();
     if let Some(lease) = lease_of_a {
         world.lease(lease);
     }
@@ -44,7 +52,7 @@ fn nothing_is_decided_before_everything_has_been_listed() {
 
 #[test]
 fn before_everything_has_been_listed_the_found_fence_is_neither_moved_nor_left_to_end() {
-    let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)]));
+    let mut world = World::start("a", World::pinned("a", &[(VIP, Entry::Held)]));
     let found = World::pinned("a", &[]);
     assert_eq!(world.after(ms(10_000)), [""; 0]);
     assert_eq!((world.fence().session, world.fence().deadline), (found.session, found.deadline));
@@ -97,7 +105,7 @@ fn an_entry_that_is_found_held_is_dropped_when_the_fence_has_lapsed_and_the_clai
 
 #[test]
 fn an_entry_that_is_found_without_claim_or_service_is_removed() {
-    let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)]));
+    let mut world = World::start("a", World::pinned("a", &[(VIP, Entry::Held)]));
     world.lease(lease("a", Some(session("a", 1)), &[]));
     world.introduce(&[]);
     assert_eq!(world.sync(), ["no entry"]);
@@ -173,4 +181,65 @@ fn a_claim_of_an_own_session_that_ended_long_ago_is_free() {
     world.sync();
     let lines = world.answer();
     assert!(lines.iter().any(|line| line == "entry held"), "{lines:?}");
+}
+
+/// Description; each entry of the VIP with its interface, and true if it was yielded; what is found.
+type Row = (&'static str, &'static [(u32, Role, bool)], Option<Entry>, bool);
+
+#[test]
+fn the_pins_are_what_answers_what_another_node_has_and_what_was_yielded() {
+    let at = |seconds| Monotonic::default() + Duration::from_secs(seconds);
+    let (own, other) = (mac("a"), mac("b"));
+    let handover = Entry::Handover { mac: other, until: at(5) };
+    let rows: [Row; 7] = [
+        ("held", &[(3, Role::Held, false)], Some(Entry::Held), false),
+        ("handed over", &[(3, Role::Handover, false)], Some(handover), false),
+        ("another has it", &[(3, Role::Foreign, false)], Some(Entry::Foreign { mac: other }), false),
+        ("another has it, not known which", &[(0, Role::Foreign, false)], None, false),
+        ("yielded", &[(3, Role::Held, true)], None, true),
+        (
+            "held, and silent elsewhere",
+            &[(3, Role::Held, false), (4, Role::Foreign, false)],
+            Some(Entry::Held),
+            false,
+        ),
+        (
+            "the same, in the other order",
+            &[(2, Role::Foreign, false), (3, Role::Held, false)],
+            Some(Entry::Held),
+            false,
+        ),
+    ];
+    for (what, entries, expected, is_yielded) in rows {
+        let entry = |(ifindex, role, is_yielded): &(u32, Role, bool)| {
+            let mac = match (role, ifindex) {
+                (Role::Held, _) => own,
+                (_, 0) => MacAddr::ZERO,
+                (Role::Handover | Role::Foreign, _) => other,
+            };
+            let entry =
+                VipEntry { mac: mac.0, generation: 1, role: *role, slot: 0, until_ns: at(5).as_nanos() };
+            (VipKey::new(*ifindex, VIP), entry, *is_yielded)
+        };
+        for (policy, answers_until) in [(Policy::Hold, 20), (Policy::Stop, 10)] {
+            let fence = Fence {
+                deadline_ns: at(10).as_nanos(),
+                hold_until_ns: at(20).as_nanos(),
+                yields_settled: 1,
+                session: 7,
+                words_settled: 3,
+                policy,
+                defence: Defence::Off,
+            };
+            let found = Found {
+                session: Session::from_number(7),
+                deadline: at(10),
+                answers_until: at(answers_until),
+                entries: expected.map(|entry| BTreeMap::from([(VIP, entry)])).unwrap_or_default(),
+                yielded: is_yielded.then_some(VIP).into_iter().collect(),
+                words_settled: 3,
+            };
+            assert_eq!(Found::of(&fence, entries.iter().map(entry)), found, "{what}, {policy:?}");
+        }
+    }
 }

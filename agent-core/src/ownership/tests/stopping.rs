@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::world::*;
 use crate::{
-    ownership::{Entry, Event, Found, FoundEntry, StopReason},
+    ownership::{Entry, Event, Found, StopReason},
     records::LeaseRecord,
 };
 
@@ -246,7 +246,7 @@ fn an_uninstall_withdraws_even_what_has_no_object_any_more() {
 #[test]
 fn a_process_that_has_decided_nothing_yet_ends_at_once() {
     for reason in [StopReason::Restart, StopReason::Leave, StopReason::Uninstall] {
-        let mut world = World::start("a", World::pinned("a", &[(VIP, FoundEntry::Held)]));
+        let mut world = World::start("a", World::pinned("a", &[(VIP, Entry::Held)]));
         assert_eq!(world.tell(Event::Stop(reason)), ["stopped"], "{reason:?}");
         let mut world = World::start("a", Found::default());
         assert_eq!(world.tell(Event::Stop(reason)), ["stopped"], "{reason:?}");

@@ -9,7 +9,6 @@ use crate::{
     ownership::{Entry, Event, Probed, Settings},
     records::{
         ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeInterface, Reservation, ServiceName,
-        Version,
     },
     services::{
         self, AnnotationValues, Event as Served, HostAddress, HostNetwork, Port, Protocol, ServiceRecord,
@@ -142,16 +141,10 @@ fn of_claim(record: &ClaimRecord) -> Served {
 
 fn record(state: ClaimState, epoch: u64) -> ClaimRecord {
     ClaimRecord {
-        vip: VIP,
-        version: Version::from("1"),
         epoch: Epoch(epoch),
         state,
-        deleting: false,
-        move_to: None,
-        force: false,
-        release: false,
         note: ClaimNote { services: vec![service()], ..ClaimNote::default() },
-        reservation: None,
+        ..ClaimRecord::blank(VIP, "1".into())
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     base::time::Monotonic,
     liveness::Plan,
-    ownership::{Command, Engine, Entry, Event, Fenced, Found, FoundEntry, Notice, Settings},
+    ownership::{Command, Engine, Entry, Event, Fenced, Found, Notice, Settings},
     records::{ClaimRecord, ClaimState, Demand, Epoch, LeaseRecord, NodeName, NodeRecord},
 };
 
@@ -76,13 +76,12 @@ impl World {
     }
 
     /// Returns the pins of a process that has ended in its first session, with a valid fence.
-    pub(super) fn pinned(us: &str, entries: &[(IpAddr, FoundEntry)]) -> Found {
+    pub(super) fn pinned(us: &str, entries: &[(IpAddr, Entry)]) -> Found {
         Found {
             session: Some(session(us, 1)),
             deadline: Monotonic::from_nanos(1_003_000_000_000),
             answers_until: Monotonic::from_nanos(1_003_000_000_000) + HOLD_FOR,
             entries: entries.iter().copied().collect(),
-            foreign: BTreeMap::new(),
             yielded: BTreeSet::new(),
             words_settled: 0,
         }
@@ -121,7 +120,7 @@ impl World {
     }
 
     pub(super) fn holding_all(others: &[&'static str], vips: &[IpAddr]) -> Self {
-        let entries: Vec<_> = vips.iter().map(|vip| (*vip, FoundEntry::Held)).collect();
+        let entries: Vec<_> = vips.iter().map(|vip| (*vip, Entry::Held)).collect();
         let mut world = Self::start("a", Self::pinned("a", &entries));
         world.lease(lease("a", Some(session("a", 1)), &[]));
         world.introduce(others);

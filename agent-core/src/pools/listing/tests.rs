@@ -1,5 +1,5 @@
 use super::*;
-use crate::records::{ClaimNote, ClaimState, Epoch, ServiceName};
+use crate::records::{ClaimState, ServiceName};
 
 fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
     let addresses = addresses.iter().map(|text| (*text).into()).collect();
@@ -9,16 +9,9 @@ fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
 fn claim(vip: &str, name: &str, from: Option<&str>) -> ClaimRecord {
     let service = ServiceName { namespace: "a".into(), name: name.into() };
     ClaimRecord {
-        vip: vip.parse().expect("an address"),
-        version: "1".into(),
-        epoch: Epoch(0),
         state: ClaimState::Released,
-        deleting: false,
-        move_to: None,
-        force: false,
-        release: false,
-        note: ClaimNote::default(),
         reservation: Some(Box::new(Reservation { service, pool: from.map(Into::into), kept: None })),
+        ..ClaimRecord::blank(vip.parse().expect("an address"), "1".into())
     }
 }
 

@@ -1,6 +1,6 @@
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, time::Duration};
 
-use super::*;
+use super::{super::seldom::STANDS, *};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BEGIN: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
@@ -41,7 +41,7 @@ fn a_refusal_is_logged_when_it_begins_changes_is_over_and_comes_back() {
         let news = refusals.on_answer(&deleted(vip, outcome), BEGIN + SECOND * second);
         assert_eq!(news, expected, "{about}");
     }
-    assert!(refusals.standing.is_empty());
+    assert!(refusals.said.number() == 0);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_refusal_after_a_long_silence_is_new() {
         now = now + SECOND * 5;
         assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now), None);
     }
-    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now + STALE), Some(told(1, "no")));
+    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now + STANDS), Some(told(1, "no")));
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn a_bound_number_is_remembered_and_all_others_are_one_line() {
         for vip in 0..20_000 {
             let news = refusals.on_answer(&deleted(vip, refused("no")), BEGIN + SECOND * round * 5);
             lines += usize::from(news.is_some());
-            assert!(refusals.standing.len() <= MOST);
+            assert!(refusals.said.number() <= MOST);
         }
     }
     assert_eq!(lines, MOST + 1);
 
     // Stale refusals make room.
-    let later = BEGIN + STALE * 2;
+    let later = BEGIN + STANDS * 2;
     assert_eq!(refusals.on_answer(&deleted(20_000, refused("no")), later), Some(told(20_000, "no")));
-    assert_eq!(refusals.standing.len(), 1);
+    assert_eq!(refusals.said.number(), 1);
 }

@@ -2,7 +2,8 @@
 
 use super::{controller::pool, *};
 use crate::{
-    diagnosis::explain::{Look, ServiceFacts, explain_service},
+    diagnosis::explain::{ServiceFacts, explain_service},
+    diagnosis::fact::Fact,
     reports::outbox::Message,
 };
 
@@ -52,11 +53,11 @@ fn texts(world: &World) -> Vec<String> {
         texts.push(problem.to_string());
         texts.push(Message::of_problem(service.clone(), None, problem).note().to_owned());
         let service = service.clone();
-        let account = Look::Seen(world.account_of(&service));
-        let (leader, namespace) = (Look::Not(String::new()), "vipward-system".to_owned());
+        let account = Fact::Read(world.account_of(&service));
+        let (leader, namespace) = (Fact::Read(None), "vipward-system".to_owned());
         let facts = ServiceFacts { service, account, leader, pools_unread: None, namespace };
         for step in explain_service(&facts, &[]).steps {
-            texts.extend([step.says].into_iter().chain(step.details).chain(step.remedy));
+            texts.extend([step.found].into_iter().chain(step.details).chain(step.remedy));
         }
     }
     texts

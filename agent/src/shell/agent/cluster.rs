@@ -18,17 +18,14 @@ use vipward_core::{
     base::time::Monotonic,
     liveness::{Finding, Word},
     ownership::{Event, StopReason},
-    reports::outbox::{self, Object},
+    reports::outbox,
 };
 
 pub(super) use self::{failover::Failover, news::News};
 use super::error::RunError;
 use crate::shell::{
     kernel::bpf::DataPlane,
-    kube::{
-        Bulletin, ConnectError, HeldVip, Kube, L2Statuses, Reader, Reply, Requests, Resource, Seen,
-        find_reason,
-    },
+    kube::{Bulletin, ConnectError, Kube, L2Statuses, Reader, Reply, Requests, Resource, Seen, find_reason},
     logging::causes::chain,
     pages::metrics::MoveMetrics,
 };
@@ -93,10 +90,8 @@ impl Cluster {
                 }
             }
             Effect::ShowHolder(vip, held) => {
-                let uid = self.kube.claim_uid(vip);
                 if let Some(statuses) = &mut self.l2_statuses {
-                    statuses
-                        .show(vip, held.map(|(interface, services)| HeldVip { services, interface, uid }));
+                    statuses.show(vip, held);
                 }
             }
             Effect::ForgetHolder(services, node) => {
@@ -104,12 +99,7 @@ impl Cluster {
                     statuses.forget(&services, &node);
                 }
             }
-            Effect::Post(mut message) => {
-                if let Object::VirtualIp(vip) = message.object {
-                    message.uid = self.kube.claim_uid(vip);
-                }
-                self.bulletin.post(*message, now);
-            }
+            Effect::Post(message) => self.bulletin.post(*message, now),
             Effect::Problem(service, problem) => self.bulletin.begin(service, problem, now),
             Effect::ProblemOver(service, problem) => self.bulletin.end(&service, &problem, now),
             Effect::LeaveStatus(service) => self.bulletin.ingress_left(&service),

@@ -83,7 +83,6 @@ pub enum RunError {
          each other. Give each its own --node-name"
     )]
     NotAlone {
-        /// The name.
         node: NodeName,
         /// The other agent's session.
         session: Session,
@@ -94,7 +93,6 @@ pub enum RunError {
     /// A system call failed.
     #[error("failed to {operation}")]
     System {
-        /// The operation.
         operation: &'static str,
         /// The kernel's error.
         #[source]

@@ -52,9 +52,7 @@ pub(super) struct EventLoop {
 
 /// Where the VIPs come from.
 pub(super) enum Outer {
-    /// A file.
     File(Reading),
-    /// A cluster.
     Cluster(Box<Cluster>),
 }
 

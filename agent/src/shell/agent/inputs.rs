@@ -33,7 +33,6 @@ pub(super) enum Heard {
     Stop(&'static str),
     /// SIGHUP.
     Hangup,
-    /// The network has changed.
     Network(Changed),
     /// Events of the program.
     Events(Vec<Event>),

@@ -1,20 +1,15 @@
 //! The agent of a cluster's node: the command line's settings, and the pinned state.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io,
-};
+use std::{collections::BTreeSet, io};
 
 use nix::unistd::gethostname;
 use tracing::info;
-use vipward_common::{Fence, MacAddr, Policy, Role};
+use vipward_common::{Fence, Policy};
 use vipward_core::{
     agent::{Input, Source, cluster},
-    base::time::Monotonic,
     config::Config,
     host::heartbeat,
-    ownership::{Event, Found, FoundEntry, Settings, StopReason},
-    records::Session,
+    ownership::{Event, Found, Settings, StopReason},
     segment::announce,
     services,
 };
@@ -192,42 +187,14 @@ async fn start(
     Ok(event_loop)
 }
 
-/// Returns the pinned state: the session, the deadline, and the entries that have not yielded.
+/// Returns the pinned state: the session, the deadline, and the entries.
 fn found(maps: &Maps) -> Result<Found, RunError> {
-    let fence = maps.fence()?;
     let any_yielded = maps.yields()?.total > 0;
-    let mut entries = BTreeMap::new();
-    let mut foreign = BTreeMap::new();
-    let mut yielded = BTreeSet::new();
+    let mut entries = Vec::new();
     for (key, entry) in maps.entries()? {
-        if any_yielded && maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some() {
-            yielded.insert(key.addr);
-            continue;
-        }
-        let found = match entry.role {
-            Role::Held => FoundEntry::Held,
-            Role::Handover => {
-                FoundEntry::Handover { mac: MacAddr(entry.mac), until: Monotonic::from_nanos(entry.until_ns) }
-            }
-            Role::Foreign => {
-                // A VIP's entries on its other interfaces have no MAC.
-                let mac = MacAddr(entry.mac);
-                if !mac.is_zero() {
-                    foreign.insert(key.addr, mac);
-                }
-                continue;
-            }
-        };
-        entries.insert(key.addr, found);
+        let is_yielded =
+            any_yielded && maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some();
+        entries.push((key, entry, is_yielded));
     }
-    let session = Session::from_number(fence.session);
-    Ok(Found {
-        session,
-        deadline: Monotonic::from_nanos(fence.deadline_ns),
-        answers_until: Monotonic::from_nanos(fence.answers_until_ns()),
-        entries,
-        foreign,
-        yielded,
-        words_settled: fence.words_settled,
-    })
+    Ok(Found::of(&maps.fence()?, entries))
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vipward_core::{
     agent::Source,
     base::time::Monotonic,
-    diagnosis::doctor::{WirePeer, WireReport},
+    diagnosis::doctor::WireReport,
     host::net::Interface,
     segment::conflict::{Conflict, Offender},
 };
@@ -18,7 +18,7 @@ use crate::shell::{
     kube::Resource,
     pages::{
         Check, Question,
-        metrics::{MetalLbSnapshot, Mode as Kind, Snapshot, WireSnapshot},
+        metrics::{MetalLbSnapshot, Mode as Kind, Snapshot},
     },
 };
 
@@ -29,7 +29,7 @@ impl EventLoop {
         match question {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
             Question::Look(answer) => drop(answer.send(self.snapshot(now))),
-            Question::Wire(answer) => drop(answer.send(self.wire_report(now))),
+            Question::Wire(answer) => drop(answer.send(self.wire(now))),
             Question::State(answer) => drop(answer.send(self.state(now))),
         }
     }
@@ -41,23 +41,15 @@ impl EventLoop {
         })
     }
 
-    fn wire(&self, now: Monotonic) -> Option<WireSnapshot> {
+    fn wire(&self, now: Monotonic) -> Option<WireReport> {
         let (engine, Outer::Cluster(outer)) = (self.agent.cluster()?.engine(), &self.outer) else {
             return None;
         };
-        Some(WireSnapshot {
-            deposed: engine.wire_counts(),
+        Some(WireReport {
+            counts: engine.wire_counts(),
             view: engine.wire_view(now),
             thread: outer.wire.as_ref().and_then(Failover::thread),
         })
-    }
-
-    fn wire_report(&self, now: Monotonic) -> WireReport {
-        let Some(WireSnapshot { deposed: _, view, thread }) = self.wire(now) else {
-            return WireReport::default();
-        };
-        let peers = thread.iter().flat_map(|thread| &thread.traffic).map(WirePeer::of).collect();
-        WireReport { view, peers }
     }
 
     /// Returns what the metrics say instead of `MetalLB`.

@@ -23,7 +23,6 @@ enum News {
     Reload,
     /// A question of the pages.
     Question(Question),
-    /// News of the cluster.
     Cluster(Box<cluster::News>),
 }
 
@@ -117,11 +116,10 @@ impl EventLoop {
             }
             News::Cluster(news) => {
                 let Outer::Cluster(cluster) = &mut self.outer else { return Ok(()) };
-                let inputs = cluster.on_news(*news, &self.agent, &mut self.plane, now()?)?;
-                for input in inputs {
-                    self.step(Input::Cluster(input)).await?;
+                match cluster.on_news(*news, &mut self.plane, now()?)? {
+                    Some(input) => self.step(Input::Cluster(input)).await,
+                    None => Ok(()),
                 }
-                Ok(())
             }
         }
     }

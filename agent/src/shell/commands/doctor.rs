@@ -12,11 +12,13 @@ mod tc;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use aya::programs::{ProgramInfo, loaded_programs};
+use vipward_common::{Offender, OffenderKey};
 use vipward_core::{
     base::pattern::InterfacePattern,
     diagnosis::{
-        doctor::{Agent, Bound, Facts, Heartbeat, Machine, Nic},
-        pinned::{Fact, Plane, Unread},
+        doctor::{Agent, Bound, Facts, Heartbeat, Kernel, Machine, Nic},
+        fact::Fact,
+        pinned::Plane,
     },
     host::net::NetView,
 };
@@ -25,122 +27,122 @@ pub(crate) use self::files::conf;
 pub use self::report::{Report, Summary};
 use crate::shell::{
     kernel::{
-        bpf::{self, Extent, Pins},
+        bpf::{self, Pins, Reader},
         ethtool, groups,
         netdev::has_native_xdp,
-        netlink::{self, Lower, Netlink},
+        netlink::{self, Lower, Netlink, NetlinkError},
         preflight,
     },
-    logging::causes::unread,
+    logging::causes::fact,
     pages,
 };
 
 /// Reads the facts about this host. While it waits for a heartbeat, it calls `watched` with the
 /// time so far.
 pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut(Duration)) -> Facts {
-    let network = observe().await;
-    let agent = preflight::user_of(dir).map_err(|error| unread(&error));
-    let (plane, heartbeat) = plane(&Pins::new(dir), watched).await;
-    let lowers = netlink::lowers().await.unwrap_or_default();
+    let network = fact(observe().await);
+    let agent = fact(preflight::user_of(dir));
+    let pins = Pins::new(dir);
+    let (plane, heartbeat) = plane(&pins, watched).await;
+    let lowers = fact(netlink::lowers().await);
     let mut nics = BTreeMap::new();
-    let mut confs = BTreeMap::from([("all".to_owned(), conf("all"))]);
-    if let Ok(view) = &network {
+    if let Fact::Read(view) = &network {
         for interface in view.interfaces.values() {
-            let lower = lowers.iter().find(|lower| lower.index == interface.index);
+            let lower = lowers.as_ref().and_then(|lowers| {
+                let lower = lowers.iter().find(|it| it.index == interface.index).copied();
+                Fact::found(lower, || format!("the kernel does not list {}", interface.name))
+            });
             nics.insert(interface.index, nic(interface.index, &interface.name, lower).await);
-            confs.insert(interface.name.clone(), conf(&interface.name));
         }
         name_xdp_programs(view, &mut nics);
     }
     Facts {
-        machine: machine(agent.as_ref().ok().copied()),
-        pin_dir: preflight::look_at(dir).map_err(|error| unread(&error)),
-        wire: pages::wire(agent.as_ref().ok().copied()),
+        machine: machine(agent.clone()),
+        pin_dir: fact(preflight::look_at(dir)),
+        wire: agent.clone().and_then(pages::wire),
         plane,
         heartbeat,
+        offenders: offenders(&pins),
         dir: dir.to_owned(),
         agent,
         wanted,
         network,
-        bound: bound().await,
-        memberships: groups::observe().await.map_err(|error| unread(&error)),
+        bound: fact(netlink::addresses().await).map(|all| all.into_iter().map(bound).collect()),
+        memberships: fact(groups::observe().await),
         nics,
-        conf: confs,
-        neighbours: files::neighbours(),
-        processes: processes::of_this_network(),
-        sees_all_processes: processes::are_all_seen(),
+        conf_all: conf("all").into(),
+        neighbours: files::neighbours().into(),
+        processes: processes::of_this_network().into(),
+        sees_all_processes: processes::are_all_seen().into(),
     }
 }
 
 /// Reads the pinned state, and watches its fence.
-async fn plane(pins: &Pins, watched: impl FnMut(Duration)) -> (Fact<Option<Plane>>, Heartbeat) {
-    let mut plane = bpf::plane(pins, Extent::OFFENDERS);
-    let mut heartbeat = Heartbeat::Missed { watched: Duration::ZERO };
-    if let Ok(Some(Plane { contents, .. })) = &mut plane
-        && let Ok(read) = contents
-    {
-        match fence::watch(pins, read, watched).await {
-            Ok(seen) => heartbeat = seen,
-            Err(unread) => *contents = Err(unread),
+async fn plane(pins: &Pins, watched: impl FnMut(Duration)) -> (Fact<Option<Plane>>, Fact<Heartbeat>) {
+    let mut plane = bpf::plane(pins).into();
+    let heartbeat = match &mut plane {
+        Fact::Read(Some(Plane { contents: Fact::Read(contents), .. })) => {
+            fence::watch(pins, contents, watched).await.into()
         }
-    }
+        Fact::Read(_) | Fact::Unread(_) => Fact::skipped("there was no fence to watch"),
+    };
     (plane, heartbeat)
 }
 
-async fn observe() -> Fact<NetView> {
-    let netlink = Netlink::connect().map_err(|error| unread(&error))?;
-    netlink.observe().await.map_err(|error| unread(&error))
-}
-
-async fn bound() -> Fact<Vec<Bound>> {
-    let addresses = netlink::addresses().await.map_err(|error| unread(&error))?;
-    let bound = |it: netlink::Address| Bound {
-        ifindex: it.index,
-        net: it.net,
-        label: if it.is_ours() { netlink::LABEL.to_owned() } else { it.label },
-    };
-    Ok(addresses.into_iter().map(bound).collect())
-}
-
-fn machine(agent: Option<Agent>) -> Machine {
-    let release = preflight::release().map_err(|error| unread(&error));
-    let lacks = release.as_ref().ok().and_then(|release| preflight::lacks(release));
-    let missing = |pid: Option<u32>| {
-        let missing = preflight::missing_capabilities_of(pid).map_err(|error| unread(&error))?;
-        Ok(missing.0.iter().map(ToString::to_string).collect())
-    };
-    let agent = match agent {
-        Some(Agent::Runs(pid)) => pid,
-        Some(Agent::None) | None => None,
-    };
-    Machine {
-        lacks,
-        btf: preflight::has_btf().map_err(|error| unread(&error)),
-        missing_here: missing(None),
-        missing_in_agent: agent.map(|pid| missing(Some(pid))),
-        memlock_bytes: files::memlock_bytes(),
-        memlock_counts: release.as_ref().is_ok_and(|release| preflight::counts_bpf_as_locked(release)),
-        release,
-        unprivileged_bpf_disabled: files::unprivileged_bpf_disabled(),
-        clock_source: files::clock_source(),
-        wire_thread: agent.map_or(Ok(None), processes::wire_thread),
+fn offenders(pins: &Pins) -> Fact<BTreeMap<OffenderKey, Offender>> {
+    match Reader::find(pins) {
+        Ok(Some(reader)) => fact(reader.offenders()),
+        Ok(None) => Fact::skipped("nothing is pinned"),
+        Err(why) => Fact::Unread(why),
     }
 }
 
-async fn nic(ifindex: u32, name: &str, lower: Option<&Lower>) -> Nic {
+async fn observe() -> Result<NetView, NetlinkError> {
+    Netlink::connect()?.observe().await
+}
+
+fn bound(it: netlink::Address) -> Bound {
+    let label = if it.is_ours() { netlink::LABEL.to_owned() } else { it.label };
+    Bound { ifindex: it.index, net: it.net, label }
+}
+
+fn machine(agent: Fact<Agent>) -> Machine {
+    let kernel = |release: String| Kernel {
+        lacks: preflight::lacks(&release),
+        counts_bpf_as_locked: preflight::counts_bpf_as_locked(&release),
+        release,
+    };
+    let missing = |pid: Option<u32>| {
+        let missing = fact(preflight::missing_capabilities_of(pid));
+        missing.map(|missing| missing.0.iter().map(ToString::to_string).collect())
+    };
+    let pid = agent.map(|agent| match agent {
+        Agent::Runs(pid) => pid,
+        Agent::None => None,
+    });
+    Machine {
+        kernel: fact(preflight::release()).map(kernel),
+        btf: fact(preflight::has_btf()),
+        missing: pid.and_then(missing),
+        memlock_bytes: files::memlock_bytes().into(),
+        unprivileged_bpf_disabled: files::unprivileged_bpf_disabled().into(),
+        clock_source: files::clock_source().into(),
+    }
+}
+
+async fn nic(ifindex: u32, name: &str, lower: Fact<Lower>) -> Nic {
+    let mtu = |lower: &Lower| Fact::found(lower.mtu_bytes, || format!("the kernel names no MTU of {name}"));
     Nic {
-        driver: ethtool::driver(name),
-        native: has_native_xdp(ifindex),
-        vlan_offload: ethtool::takes_tags_off(name),
-        gro: ethtool::gro(name),
-        mtu_bytes: lower
-            .and_then(|lower| lower.mtu_bytes)
-            .ok_or_else(|| Unread { reason: format!("the kernel names no MTU of {name}"), denied: false }),
-        conf_v6: files::conf_v6(name),
-        mld_queries: files::mld_queries(name),
-        lower: lower.and_then(|lower| lower.link),
-        lower_elsewhere: lower.is_some_and(|lower| lower.elsewhere),
-        tc: tc::programs(ifindex).await,
+        driver: ethtool::driver(name).into(),
+        native: has_native_xdp(ifindex).into(),
+        vlan_offload: ethtool::takes_tags_off(name).into(),
+        gro: ethtool::gro(name).into(),
+        mtu_bytes: lower.as_ref().and_then(mtu),
+        conf: conf(name).into(),
+        conf_v6: files::conf_v6(name).into(),
+        mld_queries: files::mld_queries(name).into(),
+        peer: lower.map(|lower| lower.link.filter(|_| !lower.elsewhere)),
+        tc: tc::programs(ifindex).await.into(),
         xdp_names: BTreeMap::new(),
     }
 }
@@ -151,7 +153,7 @@ fn name_xdp_programs(view: &NetView, nics: &mut BTreeMap<u32, Nic>) {
         let Some(nic) = nics.get_mut(&interface.index) else { continue };
         let named = interface.xdp_programs.iter().filter_map(|id| Some((*id, names.get(id)?.clone())));
         nic.xdp_names = named.collect();
-        if let Ok(programs) = &mut nic.tc {
+        if let Fact::Read(programs) = &mut nic.tc {
             for program in programs.iter_mut().filter(|program| program.name.is_none()) {
                 program.name = names.get(&program.id).cloned();
             }

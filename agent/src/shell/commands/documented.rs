@@ -32,7 +32,7 @@ Generated from the code: `VIPWARD_WRITE_DOCS=1 cargo test -p vipward --lib docum
 
 Every key is always there. A key without a value is `null`, where its description says so. Keys and values may be
 added; until 1.0 a minor version may change others, and [CHANGELOG.md](../CHANGELOG.md) says so. Texts without a list of
-values, such as `says`, `found`, `remedy` and `notes`, are for people, and may change at any time. `status`, `pools`
+values, such as `found`, `remedy` and `notes`, are for people, and may change at any time. `status`, `pools`
 and `doctor` print the same as YAML with `-o yaml`.
 
 MACs are written as `02:00:00:00:00:01`, IPv4 addresses as `192.0.2.10`. Keys that end in `_seconds` or contain

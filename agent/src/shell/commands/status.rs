@@ -2,7 +2,7 @@
 
 mod table;
 
-use vipward_core::diagnosis::pinned::Status;
+use vipward_core::diagnosis::{doctor::WireReport, fact::Fact, pinned::Status};
 
 pub use self::table::render;
 use crate::shell::{
@@ -16,8 +16,10 @@ use crate::shell::{
 /// Reads the status, and asks the agent for what the maps do not have.
 pub async fn read_and_ask(pins: &Pins) -> Result<Status, StatusError> {
     let mut status = read(pins).await?;
-    if let Some(wire) = &mut status.wire {
-        wire.scale = wire_report(pins.dir()).ok().and_then(|report| report.view).map(|view| view.scale);
+    if let Some(wire) = &mut status.wire
+        && let Fact::Read(WireReport { view: Some(view), .. }) = wire_report(pins.dir())
+    {
+        wire.scale = Some(view.scale);
     }
     Ok(status)
 }

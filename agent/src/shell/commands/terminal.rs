@@ -5,6 +5,8 @@ use std::{
     io::{IsTerminal, stdout},
 };
 
+use vipward_core::diagnosis::finding::State;
+
 /// The choice of coloured or plain text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Colours(bool);
@@ -22,23 +24,14 @@ impl Colours {
         Self(stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
-    pub fn bad(self, text: &str) -> String {
-        self.set("1;31", text)
-    }
-
-    pub fn doubtful(self, text: &str) -> String {
-        self.set("1;33", text)
-    }
-
-    pub fn good(self, text: &str) -> String {
-        self.set("1;32", text)
-    }
-
-    pub fn aside(self, text: &str) -> String {
-        self.set("2", text)
-    }
-
-    fn set(self, code: &str, text: &str) -> String {
+    /// Returns `text` in the colour of `state`.
+    pub fn of(self, state: State, text: &str) -> String {
+        let code = match state {
+            State::Green => "1;32",
+            State::Yellow | State::Unknown => "1;33",
+            State::Red => "1;31",
+            State::NotApplicable => "2",
+        };
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }

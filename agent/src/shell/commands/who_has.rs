@@ -10,7 +10,8 @@ use vipward_common::{MacAddr, Offender, Role, VipKey};
 use vipward_core::{
     base::time::Monotonic,
     diagnosis::{
-        pinned::{State, Unread},
+        fact::{Fact, Unread},
+        pinned::State,
         who_has::{Asking, Command, HostKnows, Question, Report, SegmentError, choose_segment},
     },
     host::net::{Interface, NetView},
@@ -19,7 +20,7 @@ use vipward_core::{
 pub use self::table::render;
 use super::doctor::conf;
 use crate::shell::kernel::{
-    bpf::{BpfError, Extent, Pins, Reader},
+    bpf::{BpfError, Pins, Reader},
     clock,
     netlink::{Netlink, NetlinkError},
     packet::nonce,
@@ -56,10 +57,6 @@ pub enum WhoHasError {
     },
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
-    /// The pinned state could not be read.
-    #[error("failed to read the pinned objects")]
-    Pins(#[source] Unread),
-    /// The frames that the program dropped could not be read.
     #[error("failed to read the pinned objects")]
     Bpf(#[from] BpfError),
     #[error("failed to read the clock")]
@@ -72,7 +69,7 @@ pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result
     let view = Netlink::connect()?.observe().await?;
     let reader = Reader::find(&Pins::new(&options.pin_dir));
     let maps = reader.as_ref().ok().and_then(Option::as_ref);
-    let state = |reader: &Reader| reader.state(Extent::ENTRIES, view.clone()).map_err(WhoHasError::Pins);
+    let state = |reader: &Reader| reader.state(0, view.clone());
     let before = maps.map(state).transpose()?;
     let known = before.as_ref().map(|state| homes(state, address)).unwrap_or_default();
     let interface = choose_segment(&view, address, options.interface.as_deref(), &known)
@@ -90,9 +87,9 @@ pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result
     let asking = listen(&question, interface, maps, &mut progress).await?;
     // The answers may have changed the pinned state, so it is read again.
     let pins = match &reader {
-        Ok(Some(reader)) => Ok(Some(state(reader)?)),
-        Ok(None) => Ok(None),
-        Err(unread) => Err(unread.clone()),
+        Ok(Some(reader)) => Fact::Read(Some(state(reader)?)),
+        Ok(None) => Fact::Read(None),
+        Err(why) => Fact::Unread(why.clone()),
     };
     let host = HostKnows { own: view.macs(), bound: bound(&view, interface, address), pins };
     Ok(Report::new(&asking, interface, &host))
@@ -153,20 +150,19 @@ fn dropped(maps: &Reader, ifindex: u32, address: IpAddr) -> Result<BTreeMap<MacA
 
 /// Returns the interface of this host that has the address, and true
 /// if the kernel answers for it on `asked`.
-fn bound(view: &NetView, asked: &Interface, address: IpAddr) -> Option<(String, bool)> {
+fn bound(view: &NetView, asked: &Interface, address: IpAddr) -> Option<(String, Fact<bool>)> {
     let has = |interface: &&Interface| interface.addresses.iter().any(|net| net.addr() == address);
     // For an IPv6 address the kernel answers on the interface that has it.
-    let ignores = if address.is_ipv6() { 1 } else { arp_ignore(&asked.name) };
+    let ignores = if address.is_ipv6() { Fact::Read(1) } else { arp_ignore(&asked.name).into() };
     if has(&asked) {
-        return Some((asked.name.clone(), ignores < 8));
+        return Some((asked.name.clone(), ignores.map(|ignores| ignores < 8)));
     }
     let elsewhere = view.interfaces.values().find(has)?;
     // With 0 the kernel answers on every interface for every local address.
-    Some((elsewhere.name.clone(), ignores == 0))
+    Some((elsewhere.name.clone(), ignores.map(|ignores| ignores == 0)))
 }
 
 /// Returns the value in force: the larger of `all` and the interface's own.
-fn arp_ignore(interface: &str) -> u8 {
-    let read = |interface: &str| conf(interface).map_or(0, |conf| conf.arp_ignore);
-    read("all").max(read(interface))
+fn arp_ignore(interface: &str) -> Result<u8, Unread> {
+    Ok(conf("all")?.arp_ignore.max(conf(interface)?.arp_ignore))
 }

@@ -30,7 +30,7 @@ pub use self::{
     maps::Maps,
     opening::{Loader, Opening, Options},
     pins::{LinkPin, Pins},
-    reader::{Extent, Reader, plane},
+    reader::{Reader, plane},
     sets::unload,
     wire::WireMaps,
 };

@@ -4,7 +4,9 @@ use std::{io, mem, os::fd::AsRawFd, ptr};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use vipward_core::diagnosis::pinned::{Fact, Unread};
+use vipward_core::diagnosis::fact::Unread;
+
+use crate::shell::logging::causes::unread_io;
 
 // From <linux/ethtool.h> and <linux/sockios.h>; libc lacks them.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -67,28 +69,26 @@ unsafe impl Answer for DriverInfo {
     const COMMAND: u32 = 0x03;
 }
 
-pub(crate) fn driver(interface: &str) -> Fact<String> {
+pub(crate) fn driver(interface: &str) -> Result<String, Unread> {
     let info: DriverInfo = ask(interface)?;
     let end = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
 /// Returns true if VLAN tags are taken off received frames (`rx-vlan-offload`).
-pub(crate) fn takes_tags_off(interface: &str) -> Fact<bool> {
+pub(crate) fn takes_tags_off(interface: &str) -> Result<bool, Unread> {
     let Flags(flags) = ask(interface)?;
     Ok(flags & ETH_FLAG_RXVLAN != 0)
 }
 
-pub(crate) fn gro(interface: &str) -> Fact<bool> {
+pub(crate) fn gro(interface: &str) -> Result<bool, Unread> {
     let Gro(gro) = ask(interface)?;
     Ok(gro != 0)
 }
 
-fn ask<T: Answer>(interface: &str) -> Fact<T> {
-    let failed = |error: io::Error| Unread {
-        reason: format!("ethtool has no answer about {interface}: {error}"),
-        denied: error.kind() == io::ErrorKind::PermissionDenied,
-    };
+fn ask<T: Answer>(interface: &str) -> Result<T, Unread> {
+    let failed =
+        |error: io::Error| unread_io(format_args!("ethtool has no answer about {interface}"), &error);
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
     let socket = socket.map_err(|errno| failed(errno.into()))?;
     // SAFETY: all fields are numbers and pointers, for which zero is valid.

@@ -4,7 +4,9 @@ use std::io;
 
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
-use vipward_core::diagnosis::pinned::{Fact, Unread};
+use vipward_core::diagnosis::fact::Unread;
+
+use crate::shell::logging::causes::unread_io;
 
 // From <linux/genetlink.h> and <linux/netdev.h>; libc lacks them.
 const GENL_ID_CTRL: u16 = 16;
@@ -24,11 +26,10 @@ const NLM_F_REQUEST: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 16 * 1024;
 
-pub(crate) fn has_native_xdp(ifindex: u32) -> Fact<bool> {
-    features(ifindex).map(|features| features & NETDEV_XDP_ACT_BASIC != 0).map_err(|error| Unread {
-        reason: format!("the kernel does not say what XDP its drivers do (it does since 6.3): {error}"),
-        denied: error.kind() == io::ErrorKind::PermissionDenied,
-    })
+pub(crate) fn has_native_xdp(ifindex: u32) -> Result<bool, Unread> {
+    const WHAT: &str = "the kernel does not say what XDP its drivers do (it does since 6.3)";
+    let features = features(ifindex).map_err(|error| unread_io(WHAT, &error))?;
+    Ok(features & NETDEV_XDP_ACT_BASIC != 0)
 }
 
 fn features(ifindex: u32) -> io::Result<u64> {

@@ -3,12 +3,16 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
-use vipward_core::diagnosis::pinned::{Status, Unread};
+use vipward_core::diagnosis::{
+    fact::{Cause, Unread},
+    pinned::Status,
+};
 
 use super::{
-    bpf::{Extent, Pins, Reader},
+    bpf::{BpfError, Pins, Reader},
     netlink::{Netlink, NetlinkError},
 };
+use crate::shell::logging::causes::unread;
 
 #[derive(Debug, Error)]
 pub enum StatusError {
@@ -33,10 +37,16 @@ pub enum StatusError {
 pub async fn read(pins: &Pins) -> Result<Status, StatusError> {
     let dir = || pins.dir().to_owned();
     let failed = |source: Unread| {
-        if source.denied { StatusError::Denied { dir: dir(), source } } else { StatusError::Pins(source) }
+        if source.cause == Cause::Denied {
+            StatusError::Denied { dir: dir(), source }
+        } else {
+            StatusError::Pins(source)
+        }
     };
     let reader = Reader::find(pins).map_err(failed)?;
     let reader = reader.ok_or_else(|| StatusError::NothingPinned { dir: dir() })?;
     let network = Netlink::connect()?.observe().await?;
-    Ok(Status::of(&reader.state(Extent::ALL, network).map_err(failed)?))
+    let read = |error: BpfError| failed(unread(&error));
+    let state = reader.state(usize::MAX, network).map_err(read)?;
+    Ok(Status::of(&state, &reader.offenders().map_err(read)?))
 }

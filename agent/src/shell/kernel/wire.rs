@@ -11,6 +11,5 @@ mod urgency;
 pub(crate) use self::socket::WireSocket;
 pub use self::{
     keys::{Fault, Key, Keys},
-    pinger::{Panic, Pinger, PingerError, THREAD, View},
-    urgency::Urgency,
+    pinger::{Panic, Pinger, PingerError, THREAD},
 };

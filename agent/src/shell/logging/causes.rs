@@ -1,9 +1,9 @@
 //! Errors with their causes.
 
-use std::{error::Error, io, iter};
+use std::{error::Error, fmt, io, iter};
 
 use nix::errno::Errno;
-use vipward_core::diagnosis::pinned::Unread;
+use vipward_core::diagnosis::fact::{Cause, Fact, Unread};
 
 /// Returns an error and its causes, the outermost first.
 pub(crate) fn causes<'a>(
@@ -24,5 +24,16 @@ pub(crate) fn unread(error: &(dyn Error + 'static)) -> Unread {
         let errno = error.downcast_ref::<Errno>();
         kind == Some(io::ErrorKind::PermissionDenied) || matches!(errno, Some(Errno::EPERM | Errno::EACCES))
     };
-    Unread { reason: chain(error), denied: causes(error).any(is_denied) }
+    let cause = if causes(error).any(is_denied) { Cause::Denied } else { Cause::Failed };
+    Unread { reason: chain(error), cause }
+}
+
+pub(crate) fn fact<T, E: Error + 'static>(read: Result<T, E>) -> Fact<T> {
+    read.map_err(|error| unread(&error)).into()
+}
+
+/// Returns the reason why a reading failed. `what` says which.
+pub(crate) fn unread_io(what: impl fmt::Display, error: &io::Error) -> Unread {
+    let Unread { reason, cause } = unread(error);
+    Unread { reason: format!("{what}: {reason}"), cause }
 }

@@ -9,10 +9,13 @@ use std::{
 
 use vipward_core::diagnosis::{
     doctor::{Agent, WireReport},
-    pinned::{Fact, Unread},
+    fact::{Fact, Unread},
 };
 
-use crate::{cli::PORT, shell::kernel::preflight};
+use crate::{
+    cli::PORT,
+    shell::{kernel::preflight, logging::causes::fact},
+};
 
 /// The page of wire failover.
 pub(super) const WIRE: &str = "/debug/wire";
@@ -23,22 +26,24 @@ const LONGEST: u64 = 1 << 20;
 
 /// Returns the account of wire failover of the agent that uses a pin directory.
 pub(crate) fn wire_report(dir: &Path) -> Fact<WireReport> {
-    wire(preflight::user_of(dir).ok())
+    fact(preflight::user_of(dir)).and_then(wire)
 }
 
 /// Returns the agent's account of wire failover.
-pub(crate) fn wire(agent: Option<Agent>) -> Fact<WireReport> {
-    let unread = |why: String| Unread {
-        reason: format!(
-            "the agent was asked on 127.0.0.1:{PORT}, its default address (--listen, --listen-port): {why}"
-        ),
-        denied: false,
-    };
-    match agent {
-        Some(Agent::Runs(_)) => {}
-        Some(Agent::None) | None => return Err(unread("none runs".to_owned())),
+pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
+    if agent == Agent::None {
+        return Fact::skipped("no agent runs that could be asked");
     }
-    parse(&get(WIRE).map_err(|error| unread(error.to_string()))?).map_err(unread)
+    let answer = get(WIRE).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
+    let failed = |why| {
+        let whom = format!("127.0.0.1:{PORT}, its default address (--listen, --listen-port)");
+        Unread::failed(format!("the agent was asked on {whom}: {why}"))
+    };
+    match answer {
+        Ok(Some(report)) => Fact::Read(report),
+        Ok(None) => Fact::skipped("the agent's VIPs are those of a file"),
+        Err(why) => Fact::Unread(failed(why)),
+    }
 }
 
 /// Asks for a page. HTTP/1.0: the answer ends with the connection, and is not in chunks.
@@ -53,7 +58,7 @@ fn get(page: &str) -> io::Result<String> {
 }
 
 /// Reads the report in an answer, or returns why there is none.
-fn parse(answer: &str) -> Result<WireReport, String> {
+fn parse(answer: &str) -> Result<Option<WireReport>, String> {
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("it closed the connection")?;
     let status = head.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) != Some("200") {
@@ -64,15 +69,32 @@ fn parse(answer: &str) -> Result<WireReport, String> {
 
 #[cfg(test)]
 mod tests {
+    use vipward_core::{
+        liveness::{Counts, Thread},
+        ownership::WireCounts,
+    };
+
     use super::*;
 
     #[test]
     fn an_answer_is_a_report_or_says_why_there_is_none() {
-        let table = [
-            ("HTTP/1.0 200 OK\r\na: b\r\n\r\n{\"view\": null, \"peers\": []}", Ok(WireReport::default())),
+        let thread = Thread {
+            not_first: Some("Operation not permitted".to_owned()),
+            not_locked: None,
+            peers: Vec::new(),
+            counts: Counts { pings: 7, ..Counts::default() },
+            frames_unsent: 0,
+            frames_refused: 1,
+            peers_left_out: 0,
+        };
+        let report = WireReport { counts: WireCounts::default(), view: None, thread: Some(thread) };
+        let with_report = format!("HTTP/1.0 200 OK\r\na: b\r\n\r\n{}", serde_json::json!(report));
+        let table: [(&str, Result<_, &str>); 5] = [
+            (&with_report, Ok(Some(report))),
+            ("HTTP/1.0 200 OK\r\na: b\r\n\r\nnull\n", Ok(None)),
             ("HTTP/1.0 403 Forbidden\r\n\r\nthis host only\n", Err("HTTP/1.0 403 Forbidden: this host only")),
             ("", Err("it closed the connection")),
-            ("HTTP/1.0 200 OK\r\n\r\n{}", Err("another answer than an agent's: missing field `peers`")),
+            ("HTTP/1.0 200 OK\r\n\r\n{}", Err("another answer than an agent's: missing field `counts`")),
         ];
         for (answer, expected) in table {
             match (parse(answer), expected) {

@@ -35,7 +35,6 @@ pub use self::{
     moves::MoveMetrics,
     scrape::{Mode, Snapshot},
     text::Format,
-    wire::WireSnapshot,
 };
 
 pub struct Metrics {

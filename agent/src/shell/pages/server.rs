@@ -48,7 +48,7 @@ use crate::{
     cli::{Listen, ListenAddress},
     shell::{
         kernel::{
-            bpf::{BpfError, Extent, Pins, Reader},
+            bpf::{BpfError, Pins, Reader},
             status,
         },
         logging::causes::chain,
@@ -89,8 +89,8 @@ pub enum Question {
     Live(oneshot::Sender<Vec<Check>>),
     /// The state for `/metrics` and `/readyz`.
     Look(oneshot::Sender<Snapshot>),
-    /// Wire failover, for `/debug/wire`.
-    Wire(oneshot::Sender<WireReport>),
+    /// Wire failover, for `/debug/wire`. None without a cluster.
+    Wire(oneshot::Sender<Option<WireReport>>),
     /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
@@ -287,8 +287,7 @@ impl Desk {
         let kernel = Arc::clone(self.kernel.get()?);
         let most_counted = if with_counts { self.metrics.max_vips() } else { 0 };
         let _one = self.reading.acquire().await.ok()?;
-        let extent = Extent { most_counted, offenders: false };
-        spawn_blocking(move || kernel.contents(extent)).await.ok()
+        spawn_blocking(move || kernel.contents(most_counted)).await.ok()
     }
 
     async fn liveness(&self) -> Vec<Check> {

@@ -94,7 +94,10 @@ async fn a_conflict_on_the_segment_is_shown_and_changes_nothing_else() -> Result
     assert_eq!(writing.show_conflict("there is no such claim").await?, Outcome::Missing);
     let first = done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
     let record = done(writing.show_conflict("02:00:00:00:00:66 claims it").await?)?;
-    assert!(scene.kube.shows(VIP).unwrap_or_default().is_conflict(Some("02:00:00:00:00:66 claims it")));
+    assert_eq!(
+        record.shows.as_ref().and_then(|shows| shows.conflict.as_deref()),
+        Some("02:00:00:00:00:66 claims it")
+    );
     assert_eq!((&record.state, record.epoch), (&first.state, first.epoch));
     let object = scene.claims().get(&VIP.to_string()).await?;
     assert_eq!(object.data["status"]["conflict"], "02:00:00:00:00:66 claims it");

@@ -58,7 +58,7 @@ impl Report {
 
     /// Returns a check, which must exist.
     pub(crate) fn row(&self, check: &str, interface: Option<&str>) -> &Row {
-        let is_it = |row: &&Row| row.text("check") == check && row.0["interface"].as_str() == interface;
+        let is_it = |row: &&Row| row.text("subject") == check && row.0["interface"].as_str() == interface;
         let row = self.rows.iter().find(is_it);
         row.unwrap_or_else(|| panic!("no check {check} of {interface:?} in {self}"))
     }

@@ -32,7 +32,7 @@ fn check(cluster: &Cluster, id: NodeId) -> Result<Value> {
     command.args(["-o", "json"]);
     let report: Value = serde_json::from_str(&output_of(command)?)?;
     let checks = report["checks"].as_array().context("no checks")?;
-    checks.iter().find(|check| check["check"] == "wire").cloned().context("no check of it")
+    checks.iter().find(|check| check["subject"] == "wire").cloned().context("no check of it")
 }
 
 fn wait_for_state(cluster: &Cluster, id: NodeId, wanted: &str) -> Result<()> {
@@ -77,7 +77,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
 
         let explained = json_of(cluster, &["explain", &VIP.to_string()])?;
         let steps = explained["steps"].as_array().context("no steps")?;
-        let session = steps.iter().find(|step| step["link"] == "session").context("no session")?;
+        let session = steps.iter().find(|step| step["subject"] == "session").context("no session")?;
         let says = session["details"][0].as_str().unwrap_or_default();
         ensure!(says.starts_with("if it dies, that is found by 2 of its 2 witnesses"), "{session}");
 

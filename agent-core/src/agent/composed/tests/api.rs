@@ -13,12 +13,12 @@ use super::{
     *,
 };
 use crate::{
-    agent::cluster::{Input as News, Reply, Seen, Shows},
+    agent::cluster::{Input as News, Reply, Seen},
     base::samples::HOLDER,
     ownership::{Event, Expected, Outcome as Answer},
     records::{
-        ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, NodeInterface, NodeName, NodeRecord,
-        Offer, ServiceName, Version,
+        ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, NodeInterface, NodeName, NodeRecord, Offer,
+        ServiceName, Version,
     },
     reports::shown::Finding,
     services::{self, Port, Protocol, ServiceRecord},
@@ -39,10 +39,6 @@ pub(super) struct Api {
     pub(super) services: Vec<ServiceRecord>,
     version: u64,
     asked: VecDeque<Request>,
-    /// What the watch shows next.
-    news: VecDeque<News>,
-    /// What the claims show for people.
-    shows: BTreeMap<IpAddr, Shows>,
     /// Other nodes, which renew each second.
     pub(super) renewing: BTreeSet<NodeName>,
     pub(super) next_renewals: Option<Monotonic>,
@@ -77,9 +73,6 @@ impl Api {
         if self.is_away {
             return None;
         }
-        if let Some(news) = self.news.pop_front() {
-            return Some(news);
-        }
         let reply = match self.asked.pop_front()? {
             Request::WriteLease(write) => {
                 let node = write.node.clone();
@@ -105,30 +98,24 @@ impl Api {
                 Reply::Owned(Event::ClaimRead { vip, outcome })
             }
             Request::Show(vip, finding) => {
-                let replied = self.show(vip, finding);
-                self.news.push_back(replied);
-                let shows = self.shows.get(&vip).cloned().map(Box::new);
-                return Some(News::Shows(vip, shows));
+                Reply::Shown { vip, outcome: self.show(vip, &finding), finding, jitter: 0.0 }
             }
             Request::WriteStatus { service, .. } => Reply::Status { service, done: true, jitter: 0.0 },
         };
         Some(News::Replies { replies: vec![reply], new_claims: 32 })
     }
 
-    /// Stores a finding. The news of it comes before the outcome.
-    fn show(&mut self, vip: IpAddr, finding: Finding) -> News {
-        let shows = self.shows.entry(vip).or_default();
-        let message = crate::base::legible::message;
-        match &finding {
-            Finding::Conflict(conflict) => shows.conflict = conflict.as_deref().map(message),
-            Finding::Answers(_, why) => {
-                shows.unanswered =
-                    why.as_ref().map(|why| (why.reason().to_owned(), message(&why.to_string())));
+    /// Stores a finding.
+    fn show(&mut self, vip: IpAddr, finding: &Finding) -> Answer<ClaimRecord> {
+        let Some(record) = self.claims.get_mut(&vip) else { return Answer::Missing };
+        let shows = record.shows.get_or_insert_default();
+        match finding {
+            Finding::Conflict(conflict) => {
+                shows.conflict = conflict.as_deref().map(crate::base::legible::message);
             }
+            Finding::Answers(_, why) => shows.unanswered = why.as_ref().map(Into::into),
         }
-        let outcome = self.claims.get(&vip).cloned().map_or(Answer::Missing, Answer::Done);
-        let reply = Reply::Shown { vip, finding, outcome, jitter: 0.0 };
-        News::Replies { replies: vec![reply], new_claims: 32 }
+        Answer::Done(record.clone())
     }
 
     fn write_lease(&mut self, write: ownership::LeaseWrite) -> Answer<LeaseRecord> {
@@ -156,7 +143,8 @@ impl Api {
             return answer;
         }
         let (vip, epoch) = (write.vip, write.epoch);
-        self.put_claim(ClaimRecord { epoch, note: write.note, ..claim(vip, write.state, 0) });
+        let shows = self.claims.get(&vip).and_then(|known| known.shows.clone());
+        self.put_claim(ClaimRecord { epoch, note: write.note, shows, ..claim(vip, write.state, 0) });
         Answer::Done(self.claims[&vip].clone())
     }
 
@@ -202,18 +190,7 @@ pub(super) fn held(node: &str) -> ClaimState {
 }
 
 pub(super) fn claim(vip: IpAddr, state: ClaimState, epoch: u64) -> ClaimRecord {
-    ClaimRecord {
-        vip,
-        version: "0".into(),
-        epoch: Epoch(epoch),
-        state,
-        deleting: false,
-        move_to: None,
-        reservation: None,
-        release: false,
-        force: false,
-        note: ClaimNote::default(),
-    }
+    ClaimRecord { epoch: Epoch(epoch), state, ..ClaimRecord::blank(vip, "0".into()) }
 }
 
 pub(super) fn lease(node: &str, wire: Option<Offer>) -> LeaseRecord {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_common::Role;
+use vipward_common::{EventKind, Role};
 
 use super::{
     api::{self, RENEWAL, REST, claim, held, seen_service, service},
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     agent::cluster::{Input as News, Reply, Seen},
+    base::samples::stranger,
     ownership::{Event, Outcome as Answer},
     records::ClaimState,
     services::{self, ServiceRecord},
@@ -27,7 +28,7 @@ fn nothing_pinned_is_removed_before_the_cluster_is_known() {
     let before = [
         Input::Deadline,
         Input::Changed(Changed::default()),
-        Input::Program(vec![world.event_of(10, vipward_common::EventKind::Conflict, PEER)]),
+        Input::Program(vec![world.event_of(10, EventKind::Conflict, PEER)]),
         Input::Cluster(News::Seen(vec![Seen::Listed { slices: false, all: false }])),
     ];
     for input in before {
@@ -175,10 +176,38 @@ fn a_new_vip_is_probed_before_its_claim_is_written() {
     assert_eq!(lines, [&probed[..], &taken].concat());
 }
 
+/// Lets time pass, in which another host answers each probe. Returns the Events.
+fn answered(world: &mut World, host: u8, duration: Duration) -> Vec<String> {
+    let (end, mut lines) = (world.now + duration, Vec::new());
+    while world.now < end {
+        lines.extend(world.after(ms(100)));
+        if lines.last().is_some_and(|line| line.starts_with("probe")) {
+            lines.extend(world.event(host, EventKind::Sighted, stranger(1)));
+        }
+    }
+    only(lines, "post")
+}
+
+#[test]
+fn a_conflict_about_an_address_in_use_is_reported_once_by_the_first_candidate() {
+    // One Event is about the VIP, and one about its Service.
+    let reported = ["post Conflict"; 2];
+    // The VIP, and the Events while b lives and when it has gone. Node b is the first candidate for 15.
+    for (host, beside_b, alone) in [(14, &reported[..], &[][..]), (15, &[], &reported)] {
+        let mut world = World::living(&[], &[]);
+        world.see(vec![seen_service(service(host))]);
+        let lines = answered(&mut world, host, Duration::from_secs(90));
+        assert_eq!(lines, beside_b, "{host}, beside b");
+        world.end_b();
+        let lines = answered(&mut world, host, Duration::from_mins(4));
+        assert_eq!(lines, alone, "{host}, alone");
+    }
+}
+
 #[test]
 fn a_finding_is_shown_until_the_claim_has_it() {
     let mut world = World::living(&[10], &[]);
-    world.event(10, vipward_common::EventKind::Conflict, crate::base::samples::stranger(1));
+    world.event(10, EventKind::Conflict, stranger(1));
     assert_eq!(world.after_only(ms(100), "show"), ["show 10 Conflict"]);
     // Description, the outcome, and its line.
     let finding = crate::reports::shown::Finding::Conflict(Some("another conflict".to_owned()));
@@ -190,7 +219,7 @@ fn a_finding_is_shown_until_the_claim_has_it() {
     ];
     // The write is under way while no answer comes.
     world.api.is_away = true;
-    world.event(10, vipward_common::EventKind::Conflict, crate::base::samples::stranger(2));
+    world.event(10, EventKind::Conflict, stranger(2));
     world.after(ms(200));
     for (what, outcome, expected) in rows {
         let reply = Reply::Shown { vip: vip(10), finding: finding.clone(), outcome, jitter: 0.0 };
@@ -274,6 +303,28 @@ fn no_entry_begins_to_answer_while_the_fence_has_lapsed() {
     let first = lines.iter().position(|line| line == "fence").expect("a fence");
     let writes = lines.iter().position(|line| line == "write 10 held 01").expect("an entry");
     assert!(first < writes, "{lines:?}");
+}
+
+#[test]
+fn a_vip_that_the_lapsed_fence_kept_silent_answers_as_soon_as_the_fence_is_given() {
+    for silent in [&[10][..], &[10, 11], &[10, 11, 12]] {
+        let mut world = World::living(&[10, 11, 12], &[]);
+        world.api.is_away = true;
+        world.api.renewing.clear();
+        world.after(Duration::from_secs(20));
+        for host in silent {
+            world.entries.get_mut(&key(*host)).expect("an entry").role = Role::Foreign;
+        }
+        world.after(Duration::from_secs(40));
+        world.api.is_away = false;
+        let mut lines = Vec::new();
+        while !lines.contains(&"fence".to_owned()) || !world.agent.source.may_begin_answering(world.now) {
+            lines = world.after(ms(10));
+        }
+        lines.extend(world.after(ms(10)));
+        let held: Vec<_> = [10, 11, 12].iter().map(|host| format!("{host} held 01")).collect();
+        assert_eq!(world.roles(), held, "{silent:?}: {lines:?}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     agent::cluster::{self, Input as News, Seen},
     liveness::Scale,
-    ownership::{Event, Found, FoundEntry, Settings},
+    ownership::{Entry, Event, Found, Settings},
     records::{KeyId, LeaseRecord, Mode, NodeName, Offer, Wid},
     services,
 };
@@ -47,7 +47,7 @@ impl World {
             session: Some(session("a", 1)),
             deadline: fence_until,
             answers_until: fence_until + HOLD_FOR,
-            entries: pins.iter().map(|host| (vip(*host), FoundEntry::Held)).collect(),
+            entries: pins.iter().map(|host| (vip(*host), Entry::Held)).collect(),
             ..Found::default()
         };
         let services = services::Agent::alone(services::Settings::default());

@@ -3,30 +3,28 @@ use State::{Green, NotApplicable, Red, Unknown, Yellow};
 
 /// Puts a VIP on lo, as `bind: lo` does.
 fn bind_held(facts: &mut Facts) {
-    facts.bound.as_mut().expect("read").push(bound(1, "192.0.2.10/32", "vipward"));
+    facts.bound.read_mut().push(bound(1, "192.0.2.10/32", "vipward"));
 }
 
 /// Puts the VIP of another node on lo.
 fn bind_foreign(facts: &mut Facts) {
-    facts.bound.as_mut().expect("read").push(bound(1, "192.0.2.11/32", "lo"));
+    facts.bound.read_mut().push(bound(1, "192.0.2.11/32", "lo"));
 }
 
 fn ipvs(facts: &mut Facts) {
     add(facts.view(), 6, "kube-ipvs0", |it| (it.kind, it.up) = ("dummy".to_owned(), false));
-    facts.bound.as_mut().expect("read").push(bound(6, "192.0.2.11/32", "kube-ipvs0"));
+    facts.bound.read_mut().push(bound(6, "192.0.2.11/32", "kube-ipvs0"));
 }
 
 /// Adds a second interface, without the program.
 fn second_interface(facts: &mut Facts, arp_ignore: u8) {
     add(facts.view(), 3, "eth1.5", |it| it.addresses = vec!["198.51.100.2/24".parse().expect("a subnet")]);
-    let conf = Conf { arp_ignore, arp_announce: 2, rp_filter: 2 };
-    facts.conf.insert("eth1.5".to_owned(), Ok(conf));
+    facts.nics.insert(3, Nic { conf: Read(Conf { arp_ignore, ..super::conf() }), ..nic() });
 }
 
 fn conf(facts: &mut Facts, change: impl Fn(&mut Conf)) {
-    for name in ["all", "eth0"] {
-        change(facts.conf.get_mut(name).expect("there").as_mut().expect("read"));
-    }
+    change(facts.conf_all.read_mut());
+    change(facts.nic_mut().conf.read_mut());
 }
 
 #[test]
@@ -38,7 +36,7 @@ fn kube_proxy_and_how_it_serves() {
             ("IPVS", ipvs, "kube-proxy", Green, &["IPVS", "kube-ipvs0"], &[]),
             (
                 "iptables",
-                |it| it.processes.as_mut().expect("read").push(process(9, "kube-proxy", "kube-proxy")),
+                |it| it.processes.read_mut().push(process(9, "kube-proxy", "kube-proxy")),
                 "kube-proxy",
                 Green,
                 &["iptables or nftables"],
@@ -46,7 +44,7 @@ fn kube_proxy_and_how_it_serves() {
             ),
             (
                 "perhaps outside of this PID namespace",
-                |it| it.sees_all_processes = Ok(false),
+                |it| it.sees_all_processes = Read(false),
                 "kube-proxy",
                 Unknown,
                 &["none is seen", "PID namespace"],
@@ -56,7 +54,7 @@ fn kube_proxy_and_how_it_serves() {
                 "IPVS, whatever runs where",
                 |it| {
                     ipvs(it);
-                    it.sees_all_processes = Ok(false);
+                    it.sees_all_processes = Read(false);
                 },
                 "kube-proxy",
                 Green,
@@ -65,7 +63,7 @@ fn kube_proxy_and_how_it_serves() {
             ),
             (
                 "no /proc",
-                |it| it.processes = Err(unread("no /proc")),
+                |it| it.processes = Fact::failed("no /proc"),
                 "kube-proxy",
                 Unknown,
                 &["no /proc"],
@@ -82,7 +80,7 @@ fn vips_that_other_programs_and_people_add_to_interfaces() {
         &[
             (
                 "another node's is added with the segment's prefix",
-                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.11/24", "eth0")),
+                |it| it.bound.read_mut().push(bound(2, "192.0.2.11/24", "eth0")),
                 "bound-elsewhere",
                 Yellow,
                 &["192.0.2.11/24 on eth0"],
@@ -90,7 +88,7 @@ fn vips_that_other_programs_and_people_add_to_interfaces() {
             ),
             (
                 "this node's is added by hand",
-                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.10/24", "eth0")),
+                |it| it.bound.read_mut().push(bound(2, "192.0.2.10/24", "eth0")),
                 "bound-elsewhere",
                 Yellow,
                 &["192.0.2.10/24 on eth0", "has not put it there"],
@@ -98,7 +96,7 @@ fn vips_that_other_programs_and_people_add_to_interfaces() {
             ),
             (
                 "this node's is another program's, as /32",
-                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.10/32", "eth0")),
+                |it| it.bound.read_mut().push(bound(2, "192.0.2.10/32", "eth0")),
                 "bound-elsewhere",
                 Yellow,
                 &["192.0.2.10/32 on eth0"],
@@ -106,7 +104,7 @@ fn vips_that_other_programs_and_people_add_to_interfaces() {
             ),
             (
                 "this node's is on lo, for local delivery",
-                |it| it.bound.as_mut().expect("read").push(bound(1, "192.0.2.10/32", "lo")),
+                |it| it.bound.read_mut().push(bound(1, "192.0.2.10/32", "lo")),
                 "bound-elsewhere",
                 Green,
                 &[],
@@ -136,7 +134,7 @@ fn vips_as_addresses_of_this_host() {
                 "left by an agent that was unloaded",
                 |it| {
                     bind_held(it);
-                    it.plane = Ok(None);
+                    it.plane = Read(None);
                 },
                 "bound-elsewhere",
                 Red,
@@ -145,7 +143,7 @@ fn vips_as_addresses_of_this_host() {
             ),
             (
                 "nothing bound and nothing pinned",
-                |it| it.plane = Ok(None),
+                |it| it.plane = Read(None),
                 "bound-elsewhere",
                 NotApplicable,
                 &[],
@@ -155,7 +153,7 @@ fn vips_as_addresses_of_this_host() {
             ("our label", bind_held, "labelled-addresses", Green, &[], &[]),
             (
                 "another program's label",
-                |it| it.bound.as_mut().expect("read").push(bound(2, "192.0.2.50/32", "eth0:vip")),
+                |it| it.bound.read_mut().push(bound(2, "192.0.2.50/32", "eth0:vip")),
                 "labelled-addresses",
                 Yellow,
                 &["192.0.2.50/32 on eth0 (eth0:vip)"],
@@ -178,7 +176,7 @@ fn vips_as_addresses_of_this_host() {
                 "the program is there, and has no entry of it",
                 |it| {
                     bind_held(it);
-                    it.pinned().contents.as_mut().expect("read").entries.clear();
+                    it.pinned().contents.read_mut().entries.clear();
                 },
                 "arp-ignore",
                 Yellow,
@@ -201,7 +199,7 @@ fn vips_as_addresses_of_this_host() {
                 |it| {
                     bind_held(it);
                     second_interface(it, 0);
-                    it.conf.insert("eth1.5".to_owned(), Err(unread("gone")));
+                    it.nics.get_mut(&3).expect("there").conf = Fact::failed("gone");
                 },
                 "arp-ignore",
                 Unknown,
@@ -241,7 +239,7 @@ fn what_the_kernel_asks_and_drops_on_an_interface() {
                 "any here, best for all",
                 |it| {
                     bind_held(it);
-                    it.conf.get_mut("eth0").expect("there").as_mut().expect("read").arp_announce = 0;
+                    it.nic_mut().conf.read_mut().arp_announce = 0;
                 },
                 "arp-announce",
                 Green,
@@ -271,7 +269,7 @@ fn what_the_kernel_asks_and_drops_on_an_interface() {
             (
                 "not read",
                 |it| {
-                    it.conf.insert("eth0".to_owned(), Err(unread("gone")));
+                    it.nic_mut().conf = Fact::failed("gone");
                 },
                 "rp-filter",
                 Unknown,

@@ -12,13 +12,13 @@ fn tc(facts: &mut Facts) {
     facts.pinned().links[0].mode = Mode::Tc;
     facts.interface(2).xdp_programs.clear();
     facts.interface(2).tc_programs = Some(vec![OURS]);
-    facts.nic().tc = Ok(vec![TcProgram { id: OURS, name: None, ingress: true }]);
+    facts.nic_mut().tc = Read(vec![TcProgram { id: OURS, name: None, ingress: true }]);
 }
 
 fn veth(facts: &mut Facts) {
     facts.interface(2).kind = "veth".to_owned();
-    facts.nic().driver = Ok("veth".to_owned());
-    facts.nic().lower = Some(3);
+    facts.nic_mut().driver = Read("veth".to_owned());
+    facts.nic_mut().peer = Read(Some(3));
 }
 
 /// Makes the interface a veth, with its other end in the same namespace.
@@ -30,7 +30,7 @@ fn veth_pair(facts: &mut Facts) {
 
 fn foreign_program(facts: &mut Facts) {
     facts.interface(2).xdp_programs = vec![99];
-    facts.plane = Ok(None);
+    facts.plane = Read(None);
 }
 
 fn tc_program(name: Option<&str>, ingress: bool) -> Vec<TcProgram> {
@@ -38,7 +38,7 @@ fn tc_program(name: Option<&str>, ingress: bool) -> Vec<TcProgram> {
 }
 
 fn vlan_device(facts: &mut Facts) {
-    facts.nic().vlan_offload = Ok(true);
+    facts.nic_mut().vlan_offload = Read(true);
     facts.interface(2).strips_tags = true;
     add(facts.view(), 5, "eth0.7", |it| {
         (it.kind, it.up, it.lower) = ("vlan".to_owned(), false, Some(2));
@@ -53,7 +53,7 @@ fn member_of(facts: &mut Facts, kind: &str) {
 }
 
 fn finding(facts: &mut Facts, proof: Proof) {
-    facts.contents().proofs.insert(2, proof);
+    facts.contents_mut().proofs.insert(2, proof);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn whether_the_program_sees_the_frames_that_the_kernel_receives() {
                 &["not attached"],
                 &[],
             ),
-            ("nothing is pinned", |it| it.plane = Ok(None), "proof", NotApplicable, &["not attached"], &[]),
+            ("nothing is pinned", |it| it.plane = Read(None), "proof", NotApplicable, &["not attached"], &[]),
         ],
     );
 }
@@ -114,14 +114,14 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 },
                 "program",
                 Green,
-                &["takes VLAN tags off", "ethtool -K eth0 rxvlan off"],
+                &["takes VLAN tags off", "rxvlan off"],
                 &[],
             ),
             (
                 "tc, and no native",
                 |it| {
                     tc(it);
-                    it.nic().native = Ok(false);
+                    it.nic_mut().native = Read(false);
                 },
                 "program",
                 Green,
@@ -132,7 +132,7 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 "generic, and no native",
                 |it| {
                     generic(it);
-                    it.nic().native = Ok(false);
+                    it.nic_mut().native = Read(false);
                 },
                 "program",
                 Yellow,
@@ -143,7 +143,7 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 "tc, and an old kernel",
                 |it| {
                     tc(it);
-                    it.nic().native = Err(unread("no such family"));
+                    it.nic_mut().native = Fact::failed("no such family");
                 },
                 "program",
                 Green,
@@ -202,7 +202,7 @@ fn whether_the_kernel_runs_the_program_on_an_interface() {
             ),
             (
                 "the link cannot be read",
-                |it| it.pinned().links[0].ids = Err(unread("EPERM")),
+                |it| it.pinned().links[0].ids = Fact::failed("EPERM"),
                 "program",
                 Unknown,
                 &["EPERM"],
@@ -211,7 +211,7 @@ fn whether_the_kernel_runs_the_program_on_an_interface() {
             (
                 "not attached",
                 |it| {
-                    it.plane = Ok(None);
+                    it.plane = Read(None);
                     it.interface(2).xdp_programs.clear();
                 },
                 "program",
@@ -222,7 +222,7 @@ fn whether_the_kernel_runs_the_program_on_an_interface() {
             (
                 "not attached to a veth",
                 |it| {
-                    it.plane = Ok(None);
+                    it.plane = Read(None);
                     veth(it);
                 },
                 "program",
@@ -244,7 +244,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 "another, with its name",
                 |it| {
                     foreign_program(it);
-                    it.nic().xdp_names.insert(99, "xdp_dispatcher".to_owned());
+                    it.nic_mut().xdp_names.insert(99, "xdp_dispatcher".to_owned());
                 },
                 "other-xdp",
                 Yellow,
@@ -264,7 +264,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
             ),
             (
                 "its owner is not known",
-                |it| it.plane = Err(unread("denied")),
+                |it| it.plane = Fact::failed("denied"),
                 "other-xdp",
                 Unknown,
                 &["denied"],
@@ -272,7 +272,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
             ),
             (
                 "the link cannot be read: its owner is not known",
-                |it| it.pinned().links[0].ids = Err(unread("EPERM")),
+                |it| it.pinned().links[0].ids = Fact::failed("EPERM"),
                 "other-xdp",
                 Unknown,
                 &["EPERM"],
@@ -280,7 +280,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
             ),
             (
                 "whether it is attached is not known",
-                |it| it.plane = Err(unread("denied")),
+                |it| it.plane = Fact::failed("denied"),
                 "program",
                 Unknown,
                 &[],
@@ -290,7 +290,7 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 "a veth, and its mode is not known",
                 |it| {
                     veth(it);
-                    it.plane = Err(unread("denied"));
+                    it.plane = Fact::failed("denied");
                 },
                 "veth-peer",
                 Unknown,
@@ -303,15 +303,22 @@ fn what_else_is_on_an_interface_and_how_large_its_packets_are() {
                 "large packets, and tc for it",
                 |it| {
                     tc(it);
-                    it.nic().mtu_bytes = Ok(9_000);
+                    it.nic_mut().mtu_bytes = Read(9_000);
                 },
                 "mtu",
                 Yellow,
                 &["9000 bytes"],
                 &["ip link set eth0 mtu 3498"],
             ),
-            ("large packets, and native", |it| it.nic().mtu_bytes = Ok(9_000), "mtu", Green, &["9000"], &[]),
-            ("no MTU", |it| it.nic().mtu_bytes = Err(unread("gone")), "mtu", Unknown, &["gone"], &[]),
+            (
+                "large packets, and native",
+                |it| it.nic_mut().mtu_bytes = Read(9_000),
+                "mtu",
+                Green,
+                &["9000"],
+                &[],
+            ),
+            ("no MTU", |it| it.nic_mut().mtu_bytes = Fact::failed("gone"), "mtu", Unknown, &["gone"], &[]),
         ],
     );
 }
@@ -327,7 +334,7 @@ fn who_else_handles_the_frames_of_an_interface() {
                 "one that runs before Vipward's",
                 |it| {
                     tc(it);
-                    it.nic().tc.as_mut().expect("read").splice(..0, tc_program(Some("shaper"), true));
+                    it.nic_mut().tc.read_mut().splice(..0, tc_program(Some("shaper"), true));
                 },
                 "tc",
                 Yellow,
@@ -338,7 +345,7 @@ fn who_else_handles_the_frames_of_an_interface() {
                 "one that runs after Vipward's",
                 |it| {
                     tc(it);
-                    it.nic().tc.as_mut().expect("read").extend(tc_program(Some("shaper"), true));
+                    it.nic_mut().tc.read_mut().extend(tc_program(Some("shaper"), true));
                 },
                 "tc",
                 Green,
@@ -347,7 +354,7 @@ fn who_else_handles_the_frames_of_an_interface() {
             ),
             (
                 "Cilium",
-                |it| it.nic().tc = Ok(tc_program(Some("cil_from_netdev"), true)),
+                |it| it.nic_mut().tc = Read(tc_program(Some("cil_from_netdev"), true)),
                 "tc",
                 Yellow,
                 &["ingress program 7 (cil_from_netdev)"],
@@ -355,7 +362,7 @@ fn who_else_handles_the_frames_of_an_interface() {
             ),
             (
                 "one that cannot be named",
-                |it| it.nic().tc = Ok(tc_program(None, true)),
+                |it| it.nic_mut().tc = Read(tc_program(None, true)),
                 "tc",
                 Yellow,
                 &["ingress program 7"],
@@ -363,7 +370,7 @@ fn who_else_handles_the_frames_of_an_interface() {
             ),
             (
                 "another",
-                |it| it.nic().tc = Ok(tc_program(Some("shaper"), true)),
+                |it| it.nic_mut().tc = Read(tc_program(Some("shaper"), true)),
                 "tc",
                 Green,
                 &["shaper", "no concern"],
@@ -371,13 +378,13 @@ fn who_else_handles_the_frames_of_an_interface() {
             ),
             (
                 "Cilium's egress",
-                |it| it.nic().tc = Ok(tc_program(Some("cil_to_netdev"), false)),
+                |it| it.nic_mut().tc = Read(tc_program(Some("cil_to_netdev"), false)),
                 "tc",
                 Green,
                 &["egress program 7"],
                 &[],
             ),
-            ("not allowed", |it| it.nic().tc = Err(unread("EPERM")), "tc", Unknown, &["EPERM"], &[]),
+            ("not allowed", |it| it.nic_mut().tc = Fact::failed("EPERM"), "tc", Unknown, &["EPERM"], &[]),
             ("tags are seen", |_| {}, "vlan-offload", Green, &["off"], &[]),
             (
                 "tags are hidden, and tc sees them",
@@ -392,7 +399,7 @@ fn who_else_handles_the_frames_of_an_interface() {
             ),
             (
                 "tags are hidden, and there are none",
-                |it| it.nic().vlan_offload = Ok(true),
+                |it| it.nic_mut().vlan_offload = Read(true),
                 "vlan-offload",
                 Green,
                 &["no VLAN device"],
@@ -408,7 +415,7 @@ fn who_else_handles_the_frames_of_an_interface() {
             ),
             (
                 "no ethtool",
-                |it| it.nic().vlan_offload = Err(unread("EOPNOTSUPP")),
+                |it| it.nic_mut().vlan_offload = Fact::failed("EOPNOTSUPP"),
                 "vlan-offload",
                 Unknown,
                 &[],
@@ -438,7 +445,7 @@ fn whether_others_speak_for_an_interface() {
             (
                 "a veth without the program",
                 |it| {
-                    it.plane = Ok(None);
+                    it.plane = Read(None);
                     veth(it);
                 },
                 "veth-peer",
@@ -469,7 +476,7 @@ fn whether_others_speak_for_an_interface() {
                 "native, and the other end is elsewhere, under an index that is another interface's here",
                 |it| {
                     veth_pair(it);
-                    it.nic().lower_elsewhere = true;
+                    it.nic_mut().peer = Read(None);
                 },
                 "veth-peer",
                 Unknown,
@@ -497,18 +504,18 @@ fn an_interface_that_is_asked_for_and_is_not_there_is_red() {
     facts.wanted = vec!["eth9".parse().expect("a name"), "eth*".parse().expect("a glob")];
     let checks = examine(&facts);
     let missing = checks.iter().find(|it| it.interface.as_deref() == Some("eth9")).expect("a check of it");
-    assert_eq!((missing.check, missing.state), ("link", Red));
+    assert_eq!((missing.subject, missing.state), ("link", Red));
     assert!(missing.found.contains("no such interface"), "{missing:?}");
-    assert!(checks.iter().any(|it| it.interface.as_deref() == Some("eth0") && it.check == "program"));
+    assert!(checks.iter().any(|it| it.interface.as_deref() == Some("eth0") && it.subject == "program"));
 }
 
 #[test]
 fn a_host_without_an_interface_for_vips_says_so() {
     let mut facts = healthy();
-    facts.plane = Ok(None);
+    facts.plane = Read(None);
     facts.interface(2).ethernet = false;
     let checks = examine(&facts);
-    let link = checks.iter().find(|it| it.check == "link").expect("a check of it");
+    let link = checks.iter().find(|it| it.subject == "link").expect("a check of it");
     assert_eq!(link.state, Red);
     assert!(link.found.contains("no interface"), "{link:?}");
 }
@@ -519,6 +526,6 @@ fn an_interface_that_has_a_link_is_looked_at_though_it_is_down_and_excluded() {
     facts.interface(2).name = "veth7".to_owned();
     facts.interface(2).up = false;
     let checks = examine(&facts);
-    let link = checks.iter().find(|it| it.check == "link").expect("a check of it");
+    let link = checks.iter().find(|it| it.subject == "link").expect("a check of it");
     assert_eq!((link.interface.as_deref(), link.state), (Some("veth7"), Red));
 }

@@ -10,8 +10,9 @@ fn the_kernel_and_what_the_agent_may_do() {
             (
                 "too old",
                 |it| {
-                    it.machine.release = Ok("5.4.0".to_owned());
-                    it.machine.lacks = Some("bpf_link for XDP (since 5.9)".to_owned());
+                    let kernel = it.machine.kernel.read_mut();
+                    kernel.release = "5.4.0".to_owned();
+                    kernel.lacks = Some("bpf_link for XDP (since 5.9)".to_owned());
                 },
                 "kernel",
                 Red,
@@ -20,7 +21,7 @@ fn the_kernel_and_what_the_agent_may_do() {
             ),
             (
                 "uname fails",
-                |it| it.machine.release = Err(unread("no uname")),
+                |it| it.machine.kernel = Fact::failed("no uname"),
                 "kernel",
                 Unknown,
                 &["no uname"],
@@ -29,7 +30,7 @@ fn the_kernel_and_what_the_agent_may_do() {
             ("type information", |_| {}, "btf", Green, &[], &[]),
             (
                 "no type information",
-                |it| it.machine.btf = Ok(false),
+                |it| it.machine.btf = Read(false),
                 "btf",
                 Red,
                 &["/sys/kernel/btf/vmlinux is missing"],
@@ -37,16 +38,16 @@ fn the_kernel_and_what_the_agent_may_do() {
             ),
             ("the agent has all", |_| {}, "capabilities", Green, &["the agent has", "CAP_BPF"], &[]),
             (
-                "the agent has all, and this process has not",
-                |it| it.machine.missing_here = Ok(vec!["CAP_BPF".to_owned()]),
+                "whether an agent runs is not known",
+                |it| it.agent = Fact::failed("no /proc"),
                 "capabilities",
-                Green,
-                &["the agent has"],
+                Unknown,
+                &["no /proc"],
                 &[],
             ),
             (
                 "the agent lacks one",
-                |it| it.machine.missing_in_agent = Some(Ok(vec!["CAP_NET_RAW".to_owned()])),
+                |it| it.machine.missing = Read(vec!["CAP_NET_RAW".to_owned()]),
                 "capabilities",
                 Red,
                 &["the agent lacks CAP_NET_RAW"],
@@ -55,9 +56,8 @@ fn the_kernel_and_what_the_agent_may_do() {
             (
                 "no agent, and this process lacks two",
                 |it| {
-                    it.agent = Ok(Agent::None);
-                    it.machine.missing_in_agent = None;
-                    it.machine.missing_here = Ok(vec!["CAP_BPF".to_owned(), "CAP_PERFMON".to_owned()]);
+                    it.agent = Read(Agent::None);
+                    it.machine.missing = Read(vec!["CAP_BPF".to_owned(), "CAP_PERFMON".to_owned()]);
                 },
                 "capabilities",
                 Red,
@@ -66,7 +66,7 @@ fn the_kernel_and_what_the_agent_may_do() {
             ),
             (
                 "no agent, and this process has all",
-                |it| (it.agent, it.machine.missing_in_agent) = (Ok(Agent::None), None),
+                |it| it.agent = Read(Agent::None),
                 "capabilities",
                 Green,
                 &["this process has"],
@@ -74,7 +74,7 @@ fn the_kernel_and_what_the_agent_may_do() {
             ),
             (
                 "an agent in another PID namespace",
-                |it| (it.agent, it.machine.missing_in_agent) = (Ok(Agent::Runs(None)), None),
+                |it| it.agent = Read(Agent::Runs(None)),
                 "capabilities",
                 Unknown,
                 &["an agent runs", "PID namespace"],
@@ -92,7 +92,7 @@ fn what_of_the_kernel_is_set_otherwise() {
             ("the cgroup counts", |_| {}, "memlock", NotApplicable, &["cgroup"], &[]),
             (
                 "an old kernel, and little may be locked",
-                |it| it.machine.memlock_counts = true,
+                |it| it.machine.kernel.read_mut().counts_bpf_as_locked = true,
                 "memlock",
                 Yellow,
                 &["8388608 bytes"],
@@ -101,8 +101,8 @@ fn what_of_the_kernel_is_set_otherwise() {
             (
                 "an old kernel, and all may be locked",
                 |it| {
-                    it.machine.memlock_counts = true;
-                    it.machine.memlock_bytes = Ok(u64::MAX);
+                    it.machine.kernel.read_mut().counts_bpf_as_locked = true;
+                    it.machine.memlock_bytes = Read(u64::MAX);
                 },
                 "memlock",
                 Green,
@@ -112,7 +112,7 @@ fn what_of_the_kernel_is_set_otherwise() {
             ("only root loads programs", |_| {}, "unprivileged-bpf", Green, &["=2"], &[]),
             (
                 "everybody loads programs",
-                |it| it.machine.unprivileged_bpf_disabled = Ok(0),
+                |it| it.machine.unprivileged_bpf_disabled = Read(0),
                 "unprivileged-bpf",
                 Yellow,
                 &["every user"],
@@ -121,7 +121,7 @@ fn what_of_the_kernel_is_set_otherwise() {
             ("a fast clock", |_| {}, "clock-source", Green, &["tsc"], &[]),
             (
                 "a slow clock",
-                |it| it.machine.clock_source = Ok("hpet".to_owned()),
+                |it| it.machine.clock_source = Read("hpet".to_owned()),
                 "clock-source",
                 Yellow,
                 &["hpet"],
@@ -129,7 +129,7 @@ fn what_of_the_kernel_is_set_otherwise() {
             ),
             (
                 "no /sys",
-                |it| it.machine.clock_source = Err(unread("no /sys")),
+                |it| it.machine.clock_source = Fact::failed("no /sys"),
                 "clock-source",
                 Unknown,
                 &["no /sys"],

@@ -9,17 +9,17 @@ fn hold(facts: &mut Facts) {
     for vip in ["2001:db8::10", "2001:db8:1::10", "2001:db8::20"] {
         let vip: Ipv6Addr = vip.parse().expect("an address");
         let entry = Entry::sample(vip, vipward_common::Role::Held, pinned::State::SAMPLE_MAC);
-        facts.contents().entries.push(entry);
+        facts.contents_mut().entries.push(entry);
     }
 }
 
 fn join(facts: &mut Facts) {
     hold(facts);
-    let groups = facts.contents().entries.iter().filter_map(|entry| match entry.address() {
+    let groups = facts.contents_mut().entries.iter().filter_map(|entry| match entry.address() {
         std::net::IpAddr::V4(_) => None,
         std::net::IpAddr::V6(vip) => Some(Membership::of(entry.key.ifindex, vip)),
     });
-    facts.memberships = Ok(groups.collect());
+    facts.memberships = Read(groups.collect());
 }
 
 #[test]
@@ -32,7 +32,10 @@ fn solicitations_must_reach_the_host() {
                 "a VIP of another node",
                 |it| {
                     hold(it);
-                    it.contents().entries.iter_mut().for_each(|it| it.role = vipward_common::Role::Foreign);
+                    it.contents_mut()
+                        .entries
+                        .iter_mut()
+                        .for_each(|it| it.role = vipward_common::Role::Foreign);
                 },
                 "multicast",
                 NotApplicable,
@@ -53,7 +56,7 @@ fn solicitations_must_reach_the_host() {
                 |it| {
                     hold(it);
                     let vip = "2001:db8::10".parse().expect("an address");
-                    it.memberships = Ok(BTreeSet::from([Membership::of(3, vip)]));
+                    it.memberships = Read(BTreeSet::from([Membership::of(3, vip)]));
                 },
                 "multicast",
                 Red,
@@ -75,7 +78,7 @@ fn solicitations_must_reach_the_host() {
                 "memberships are unread",
                 |it| {
                     join(it);
-                    it.memberships = Err(unread("no answer"));
+                    it.memberships = Fact::failed("no answer");
                 },
                 "multicast",
                 Unknown,
@@ -119,7 +122,7 @@ fn the_kernel_must_take_neighbour_discovery() {
                 "no querier",
                 |it| {
                     join(it);
-                    it.nic().mld_queries = Ok(0);
+                    it.nic_mut().mld_queries = Read(0);
                 },
                 "multicast",
                 Green,

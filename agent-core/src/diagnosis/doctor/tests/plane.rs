@@ -11,7 +11,7 @@ fn the_pin_directory_is_on_a_bpffs() {
             ("a bpffs", |_| {}, "bpffs", Green, &["/sys/fs/bpf/vipward is on a bpffs", "mode 700"], &[]),
             (
                 "not made yet",
-                |it| it.pin_dir.as_mut().expect("read").exists = false,
+                |it| it.pin_dir.read_mut().exists = false,
                 "bpffs",
                 Green,
                 &["does not exist yet"],
@@ -19,7 +19,7 @@ fn the_pin_directory_is_on_a_bpffs() {
             ),
             (
                 "no bpffs at its usual place",
-                |it| it.pin_dir.as_mut().expect("read").on_bpffs = false,
+                |it| it.pin_dir.read_mut().on_bpffs = false,
                 "bpffs",
                 Red,
                 &["no bpffs is mounted on /sys/fs/bpf"],
@@ -29,7 +29,7 @@ fn the_pin_directory_is_on_a_bpffs() {
                 "a directory elsewhere",
                 |it| {
                     it.dir = PathBuf::from("/run/vipward/pins");
-                    let dir = it.pin_dir.as_mut().expect("read");
+                    let dir = it.pin_dir.read_mut();
                     dir.on_bpffs = false;
                     dir.at = PathBuf::from("/run");
                 },
@@ -49,7 +49,7 @@ fn the_pin_directory_belongs_to_the_agents_user_alone() {
         &[
             (
                 "others may write it",
-                |it| it.pin_dir.as_mut().expect("read").mode = 0o770,
+                |it| it.pin_dir.read_mut().mode = 0o770,
                 "bpffs",
                 Red,
                 &["mode 770", "take the pins away"],
@@ -58,8 +58,8 @@ fn the_pin_directory_belongs_to_the_agents_user_alone() {
             (
                 "another user's, and no agent",
                 |it| {
-                    it.agent = Ok(Agent::None);
-                    it.pin_dir.as_mut().expect("read").owner = 1_000;
+                    it.agent = Read(Agent::None);
+                    it.pin_dir.read_mut().owner = 1_000;
                 },
                 "bpffs",
                 Yellow,
@@ -68,7 +68,7 @@ fn the_pin_directory_belongs_to_the_agents_user_alone() {
             ),
             (
                 "another user's, whose agent runs",
-                |it| it.pin_dir.as_mut().expect("read").owner = 1_000,
+                |it| it.pin_dir.read_mut().owner = 1_000,
                 "bpffs",
                 Green,
                 &["owner 1000"],
@@ -86,7 +86,7 @@ fn an_agent_runs() {
             ("an agent", |_| {}, "agent", Green, &["pid 4711"], &[]),
             (
                 "an agent in another pid namespace",
-                |it| it.agent = Ok(Agent::Runs(None)),
+                |it| it.agent = Read(Agent::Runs(None)),
                 "agent",
                 Green,
                 &["an agent runs"],
@@ -94,7 +94,7 @@ fn an_agent_runs() {
             ),
             (
                 "no agent, and pins",
-                |it| it.agent = Ok(Agent::None),
+                |it| it.agent = Read(Agent::None),
                 "agent",
                 Yellow,
                 &["on its own"],
@@ -102,7 +102,7 @@ fn an_agent_runs() {
             ),
             (
                 "no agent, and no pins",
-                |it| (it.agent, it.plane) = (Ok(Agent::None), Ok(None)),
+                |it| (it.agent, it.plane) = (Read(Agent::None), Read(None)),
                 "agent",
                 Yellow,
                 &["nothing is pinned"],
@@ -128,7 +128,7 @@ fn all_pins_are_there() {
             ),
             (
                 "an agent without pins",
-                |it| it.plane = Ok(None),
+                |it| it.plane = Read(None),
                 "pins",
                 Red,
                 &["an agent runs, and nothing is pinned"],
@@ -136,7 +136,7 @@ fn all_pins_are_there() {
             ),
             (
                 "neither",
-                |it| (it.agent, it.plane) = (Ok(Agent::None), Ok(None)),
+                |it| (it.agent, it.plane) = (Read(Agent::None), Read(None)),
                 "pins",
                 NotApplicable,
                 &["nothing is pinned"],
@@ -162,8 +162,8 @@ fn a_valid_fence_tells_the_last_heartbeat() {
             (
                 "moved just before the first look, as the next one showed",
                 |it| {
-                    it.heartbeat = Heartbeat::Seen { good_for: Duration::from_millis(2_950) };
-                    it.contents().now_ns += 1;
+                    it.heartbeat = Read(Heartbeat::Seen { good_for: Duration::from_millis(2_950) });
+                    it.contents_mut().now_ns += 1;
                 },
                 "fence",
                 Green,
@@ -173,18 +173,18 @@ fn a_valid_fence_tells_the_last_heartbeat() {
             (
                 "not moved",
                 |it| {
-                    it.heartbeat = Heartbeat::Missed { watched: Duration::from_millis(3_004) };
-                    it.contents().fence.deadline_ns += 54 * SECOND;
+                    it.heartbeat = Read(Heartbeat::Missed { watched: Duration::from_millis(3_004) });
+                    it.contents_mut().fence.deadline_ns += 54 * SECOND;
                 },
                 "fence",
                 Yellow,
                 &["not moved while it was watched for 3s; valid for another 57s"],
                 &["hangs", "its log", "/livez", "more seldom than every 3s is as it should be"],
             ),
-            ("nothing pinned", |it| it.plane = Ok(None), "fence", NotApplicable, &[], &[]),
+            ("nothing pinned", |it| it.plane = Read(None), "fence", NotApplicable, &[], &[]),
             (
                 "another layout",
-                |it| it.pinned().contents = Err(unread("layout 9")),
+                |it| it.pinned().contents = Fact::failed("layout 9"),
                 "fence",
                 Unknown,
                 &["layout 9"],
@@ -203,7 +203,7 @@ fn a_fence_that_has_lapsed_tells_since_when() {
                 "held over",
                 |it| {
                     it.hold_over(&[]);
-                    it.contents().fence.session = 0;
+                    it.contents_mut().fence.session = 0;
                 },
                 "fence",
                 Yellow,
@@ -213,8 +213,8 @@ fn a_fence_that_has_lapsed_tells_since_when() {
             (
                 "held over for long enough",
                 |it| {
-                    it.contents().pass_hold();
-                    it.contents().now_ns += 100 * SECOND;
+                    it.contents_mut().pass_hold();
+                    it.contents_mut().now_ns += 100 * SECOND;
                 },
                 "fence",
                 Red,
@@ -224,9 +224,9 @@ fn a_fence_that_has_lapsed_tells_since_when() {
             (
                 "stopped",
                 |it| {
-                    it.contents().fence.policy = Policy::Stop;
-                    it.contents().pass_deadline();
-                    it.contents().now_ns += 5 * SECOND;
+                    it.contents_mut().fence.policy = Policy::Stop;
+                    it.contents_mut().pass_deadline();
+                    it.contents_mut().now_ns += 5 * SECOND;
                 },
                 "fence",
                 Red,
@@ -254,7 +254,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 "held over in a cluster, without an agent",
                 |it| {
                     it.hold_over(&[2]);
-                    it.agent = Ok(Agent::None);
+                    it.agent = Read(Agent::None);
                 },
                 "fence",
                 Yellow,
@@ -263,7 +263,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
             ),
             (
                 "a session that has ended, under hold",
-                |it| (it.contents().fence.session, it.contents().wire.told.ended) = (7, 7),
+                |it| (it.contents_mut().fence.session, it.contents_mut().wire.told.ended) = (7, 7),
                 "fence",
                 Yellow,
                 &["held over: a peer says that this node's session has ended", "goes on for"],
@@ -272,8 +272,8 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
             (
                 "a session that has ended, under stop",
                 |it| {
-                    (it.contents().fence.session, it.contents().wire.told.ended) = (7, 7);
-                    it.contents().fence.policy = Policy::Stop;
+                    (it.contents_mut().fence.session, it.contents_mut().wire.told.ended) = (7, 7);
+                    it.contents_mut().fence.policy = Policy::Stop;
                 },
                 "fence",
                 Red,
@@ -300,7 +300,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 "held over in a cluster, with no peer where nothing is answered",
                 |it| {
                     it.hold_over(&[2]);
-                    it.contents().entries[1].key.ifindex = 3;
+                    it.contents_mut().entries[1].key.ifindex = 3;
                 },
                 "fence",
                 Yellow,
@@ -311,7 +311,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 "held over without peers, standalone",
                 |it| {
                     it.hold_over(&[]);
-                    it.contents().fence.session = 0;
+                    it.contents_mut().fence.session = 0;
                 },
                 "fence",
                 Yellow,
@@ -331,7 +331,7 @@ fn full_maps_and_lost_events_are_found() {
             (
                 "little room",
                 |it| {
-                    let contents = it.contents();
+                    let contents = it.contents_mut();
                     contents.max_vips = 10;
                     contents.entries = vec![contents.entries[0]; 8];
                 },
@@ -342,7 +342,7 @@ fn full_maps_and_lost_events_are_found() {
             ),
             (
                 "no room",
-                |it| it.contents().max_vips = 2,
+                |it| it.contents_mut().max_vips = 2,
                 "map-fill",
                 Red,
                 &["vip_state is full", "2 of 2"],
@@ -355,7 +355,7 @@ fn full_maps_and_lost_events_are_found() {
                         let [_, _, high, low] = ifindex.to_be_bytes();
                         MacAddr([2, 0, 0, 1, high, low])
                     };
-                    it.contents().peers =
+                    it.contents_mut().peers =
                         (0..MAX_PEERS).map(|number| (2 + number % 2, mac(number))).collect();
                 },
                 "map-fill",
@@ -363,17 +363,17 @@ fn full_maps_and_lost_events_are_found() {
                 &["peers is full"],
                 &["interfaces"],
             ),
-            ("nothing pinned: no fill", |it| it.plane = Ok(None), "map-fill", NotApplicable, &[], &[]),
+            ("nothing pinned: no fill", |it| it.plane = Read(None), "map-fill", NotApplicable, &[], &[]),
             ("all events read", |_| {}, "events-lost", Green, &["none"], &[]),
             (
                 "events lost",
-                |it| it.contents().counters.events_lost = 7,
+                |it| it.contents_mut().counters.events_lost = 7,
                 "events-lost",
                 Yellow,
                 &["7 events"],
                 &["CPU time", "floods"],
             ),
-            ("nothing pinned: no events", |it| it.plane = Ok(None), "events-lost", NotApplicable, &[], &[]),
+            ("nothing pinned: no events", |it| it.plane = Read(None), "events-lost", NotApplicable, &[], &[]),
         ],
     );
 }

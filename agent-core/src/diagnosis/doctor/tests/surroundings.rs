@@ -4,7 +4,7 @@ use super::*;
 use State::{Green, NotApplicable, Red, Unknown, Yellow};
 
 fn entries(facts: &mut Facts, entries: u32) {
-    facts.neighbours.as_mut().expect("read").entries = entries;
+    facts.neighbours.read_mut().entries = entries;
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn the_neighbour_table() {
             ("full", |it| entries(it, 1_020), "neighbour-table", Red, &["full", "cannot be reached"], remedy),
             (
                 "it was full once",
-                |it| it.neighbours.as_mut().expect("read").overflows = 3,
+                |it| it.neighbours.read_mut().overflows = 3,
                 "neighbour-table",
                 Yellow,
                 &["3 times"],
@@ -26,7 +26,7 @@ fn the_neighbour_table() {
             ),
             (
                 "tiny",
-                |it| it.neighbours.as_mut().expect("read").limits = [16, 32, 64],
+                |it| it.neighbours.read_mut().limits = [16, 32, 64],
                 "neighbour-table",
                 Yellow,
                 &["limits 32 and 64", "less than the kernel's default 1024"],
@@ -34,7 +34,7 @@ fn the_neighbour_table() {
             ),
             (
                 "of no room at all",
-                |it| it.neighbours.as_mut().expect("read").limits = [0, 0, 0],
+                |it| it.neighbours.read_mut().limits = [0, 0, 0],
                 "neighbour-table",
                 Red,
                 &["full"],
@@ -42,7 +42,7 @@ fn the_neighbour_table() {
             ),
             (
                 "a namespace has none of its own",
-                |it| it.neighbours = Err(unread("only in the initial namespace")),
+                |it| it.neighbours = Fact::failed("only in the initial namespace"),
                 "neighbour-table",
                 Unknown,
                 &["initial namespace"],
@@ -60,7 +60,7 @@ fn other_software_that_holds_addresses() {
             ("no rival", |_| {}, "other-vip-software", Green, &["none runs here"], &[]),
             (
                 "not read",
-                |it| it.processes = Err(unread("no /proc")),
+                |it| it.processes = Fact::failed("no /proc"),
                 "other-vip-software",
                 Unknown,
                 &["no /proc"],
@@ -68,7 +68,7 @@ fn other_software_that_holds_addresses() {
             ),
             (
                 "in a container's PID namespace",
-                |it| it.sees_all_processes = Ok(false),
+                |it| it.sees_all_processes = Read(false),
                 "other-vip-software",
                 Unknown,
                 &["none is seen", "PID namespace"],
@@ -76,7 +76,7 @@ fn other_software_that_holds_addresses() {
             ),
             (
                 "no process knows in which",
-                |it| it.sees_all_processes = Err(unread("no /proc/self")),
+                |it| it.sees_all_processes = Fact::failed("no /proc/self"),
                 "other-vip-software",
                 Unknown,
                 &["no /proc/self"],
@@ -85,8 +85,8 @@ fn other_software_that_holds_addresses() {
             (
                 "in that namespace too",
                 |it| {
-                    it.sees_all_processes = Ok(false);
-                    it.processes = Ok(vec![process(77, "keepalived", "keepalived")]);
+                    it.sees_all_processes = Read(false);
+                    it.processes = Read(vec![process(77, "keepalived", "keepalived")]);
                 },
                 "other-vip-software",
                 Yellow,
@@ -95,7 +95,7 @@ fn other_software_that_holds_addresses() {
             ),
             (
                 "by its name",
-                |it| it.processes = Ok(vec![process(77, "keepalived", "sh")]),
+                |it| it.processes = Read(vec![process(77, "keepalived", "sh")]),
                 "other-vip-software",
                 Yellow,
                 &["keepalived (pid 77)"],
@@ -105,7 +105,7 @@ fn other_software_that_holds_addresses() {
                 "by its path",
                 |it| {
                     it.processes =
-                        Ok(vec![process(78, "main", "speaker"), process(79, "kube-vip", "kube-vip")]);
+                        Read(vec![process(78, "main", "speaker"), process(79, "kube-vip", "kube-vip")]);
                 },
                 "other-vip-software",
                 Yellow,
@@ -114,7 +114,7 @@ fn other_software_that_holds_addresses() {
             ),
             (
                 "ucarp",
-                |it| it.processes = Ok(vec![process(80, "ucarp", "ucarp")]),
+                |it| it.processes = Read(vec![process(80, "ucarp", "ucarp")]),
                 "other-vip-software",
                 Yellow,
                 &["ucarp (pid 80)"],
@@ -124,22 +124,17 @@ fn other_software_that_holds_addresses() {
     );
 }
 
-fn no_offenders(facts: &mut Facts) {
-    let Ok(Some(Plane { contents: Ok(contents), .. })) = &mut facts.plane else { panic!("there are pins") };
-    contents.offenders = Err(Unread::not_asked());
-}
-
 /// Records claims of one MAC on VIPs, with the time since the last of them.
 fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
-    let Ok(contents) = &mut facts.pinned().contents else { panic!("the maps were read") };
-    contents.now_ns = 1_000 * SECOND;
+    let now_ns = 1_000 * SECOND;
+    facts.contents_mut().now_ns = now_ns;
     for last in vips {
         let mac = [0, 0, 0x5e, 0, 0x53, 1];
         let key = OffenderKey {
             vip: vipward_common::VipKey::new(2, [192, 0, 2, *last]),
             mac: vipward_common::MacAddr(mac),
         };
-        let last_ns = contents.now_ns - ago * SECOND;
+        let last_ns = now_ns - ago * SECOND;
         let offender = Offender {
             first_ns: 0,
             last_ns,
@@ -151,7 +146,7 @@ fn claims(facts: &mut Facts, kind: EventKind, vips: &[u8], ago: u64) {
             strays: 0,
             defended_ns: 0,
         };
-        contents.offenders.as_mut().expect("they are read").insert(key, offender);
+        facts.offenders.read_mut().insert(key, offender);
     }
 }
 
@@ -187,8 +182,15 @@ fn other_hosts_that_claim_vips() {
             ),
             ("long ago", |it| claims(it, EventKind::Conflict, &[10], 301), "strangers", Green, &[], &[]),
             ("a peer", |it| claims(it, EventKind::Contested, &[10], 20), "strangers", Green, &[], &[]),
-            ("nothing pinned", |it| it.plane = Ok(None), "strangers", NotApplicable, &[], &[]),
-            ("the claims are not read", no_offenders, "strangers", Unknown, &["not read"], &[]),
+            ("nothing pinned", |it| it.plane = Read(None), "strangers", NotApplicable, &[], &[]),
+            (
+                "the map of claims is not read",
+                |it| it.offenders = Fact::skipped("it was not read"),
+                "strangers",
+                Unknown,
+                &["it was not read"],
+                &[],
+            ),
         ],
     );
 }

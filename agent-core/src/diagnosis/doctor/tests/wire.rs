@@ -3,7 +3,8 @@ use vipward_common::Policy;
 use super::*;
 use crate::{
     diagnosis::pinned::WireHeard,
-    ownership::{Quiet, WireNodeView, WireView},
+    liveness::{Counts, Thread, Traffic},
+    ownership::{Quiet, WireCounts, WireNodeView, WireView},
 };
 use State::{Green, NotApplicable, Unknown, Yellow};
 
@@ -20,7 +21,6 @@ fn on() -> WireView {
         silent_after_seconds: 0.6,
         wid: Some("0000000000000001".to_owned()),
         key: Some(1),
-        on: true,
         quiet: None,
         round: 1,
         invited: vec!["n2".to_owned(), "n3".to_owned()],
@@ -30,42 +30,52 @@ fn on() -> WireView {
         deaf: Vec::new(),
         without_contact: Vec::new(),
         nodes: vec![node("n2", "02", true), node("n3", "03", false)],
-        deposed_by_wire: 0,
-        deposed_by_lease: 0,
-        false_moves: 0,
-        false_ends: 0,
     }
 }
 
 /// Makes the host a node of a cluster that takes part.
 fn take_part(facts: &mut Facts) {
-    let contents = facts.contents();
+    let contents = facts.contents_mut();
     contents.fence.session = 7;
     contents.wire.wid = 1;
     contents.wire.heard = vec![WireHeard {
-        id: 2,
+        id: "02".to_owned(),
         ifindex: 2,
-        answered_ago: None,
-        round_trip: None,
-        heard_ago: Some(Duration::from_millis(80)),
+        answered_seconds_ago: None,
+        round_trip_seconds: None,
+        heard_seconds_ago: Some(0.08),
     }];
-    let peer = |session: &str, lost| WirePeer {
+    let peer = |session: &str, lost| Traffic {
         session: session.to_owned(),
         answered_seconds_ago: Some(0.05),
         round_trip_seconds: Some(0.0003),
         sent: 1_000,
         lost,
     };
-    facts.wire = Ok(WireReport { view: Some(on()), peers: vec![peer("02", 3)] });
+    let thread = Thread {
+        not_first: None,
+        not_locked: None,
+        peers: vec![peer("02", 3)],
+        counts: Counts::default(),
+        frames_unsent: 0,
+        frames_refused: 0,
+        peers_left_out: 0,
+    };
+    let counts = WireCounts::default();
+    facts.wire = Read(WireReport { counts, view: Some(on()), thread: Some(thread) });
 }
 
 fn view(facts: &mut Facts) -> &mut WireView {
-    facts.wire.as_mut().expect("the agent answered").view.as_mut().expect("it takes part")
+    facts.wire.read_mut().view.as_mut().expect("it takes part")
+}
+
+fn thread(facts: &mut Facts) -> &mut Thread {
+    facts.wire.read_mut().thread.as_mut().expect("it runs")
 }
 
 fn quiet(facts: &mut Facts, quiet: Quiet) {
     take_part(facts);
-    (view(facts).on, view(facts).quiet) = (false, Some(quiet));
+    view(facts).quiet = Some(quiet);
 }
 
 #[test]
@@ -76,7 +86,7 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
             ("of a file", |_| {}, "wire", NotApplicable, &["of a file"], &[]),
             (
                 "nothing is pinned",
-                |it| it.plane = Ok(None),
+                |it| it.plane = Read(None),
                 "wire",
                 NotApplicable,
                 &["nothing is pinned"],
@@ -100,7 +110,7 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 |it| {
                     take_part(it);
                     view(it).nodes[0].silent = true;
-                    let peer = &mut it.wire.as_mut().expect("a report").peers[0];
+                    let peer = &mut thread(it).peers[0];
                     (peer.answered_seconds_ago, peer.round_trip_seconds) = (None, None);
                 },
                 "wire",
@@ -112,7 +122,8 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 "an ordinary thread",
                 |it| {
                     take_part(it);
-                    it.machine.wire_thread = Ok(Some(WireThread { runs_first: false, locked_bytes: 0 }));
+                    let why = || Some("Operation not permitted".to_owned());
+                    (thread(it).not_first, thread(it).not_locked) = (why(), why());
                 },
                 "wire",
                 Green,
@@ -126,7 +137,7 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 "losses",
                 |it| {
                     take_part(it);
-                    it.wire.as_mut().expect("a report").peers[0].lost = 21;
+                    thread(it).peers[0].lost = 21;
                 },
                 "wire",
                 Yellow,
@@ -137,7 +148,7 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 "few pings, and one is lost",
                 |it| {
                     take_part(it);
-                    let peer = &mut it.wire.as_mut().expect("a report").peers[0];
+                    let peer = &mut thread(it).peers[0];
                     (peer.sent, peer.lost) = (10, 1);
                 },
                 "wire",
@@ -201,8 +212,8 @@ fn a_node_that_takes_no_part_by_its_options_has_nothing_amiss() {
                 "by policy",
                 |it| {
                     take_part(it);
-                    it.contents().fence.policy = Policy::Stop;
-                    it.wire.as_mut().expect("a report").view = None;
+                    it.contents_mut().fence.policy = Policy::Stop;
+                    it.wire.read_mut().view = None;
                 },
                 "wire",
                 NotApplicable,
@@ -213,7 +224,7 @@ fn a_node_that_takes_no_part_by_its_options_has_nothing_amiss() {
                 "by option",
                 |it| {
                     take_part(it);
-                    it.wire.as_mut().expect("a report").view = None;
+                    it.wire.read_mut().view = None;
                 },
                 "wire",
                 NotApplicable,
@@ -244,7 +255,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
                 "no thread",
                 |it| {
                     quiet(it, Quiet::NoWitness);
-                    it.machine.wire_thread = Ok(None);
+                    it.wire.read_mut().thread = None;
                 },
                 "wire",
                 Yellow,
@@ -297,7 +308,7 @@ fn without_an_agent_the_maps_show_what_was_heard() {
                 "no agent",
                 |it| {
                     take_part(it);
-                    it.agent = Ok(Agent::None);
+                    it.agent = Read(Agent::None);
                 },
                 "wire",
                 NotApplicable,
@@ -308,8 +319,8 @@ fn without_an_agent_the_maps_show_what_was_heard() {
                 "an agent that does not answer",
                 |it| {
                     take_part(it);
-                    it.contents().wire.heard.clear();
-                    it.wire = Err(unread("connection refused"));
+                    it.contents_mut().wire.heard.clear();
+                    it.wire = Fact::failed("connection refused");
                 },
                 "wire",
                 Unknown,

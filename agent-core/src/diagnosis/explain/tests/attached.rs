@@ -4,8 +4,9 @@ use super::*;
 
 /// Returns the step, with its details.
 fn shown(facts: &Facts) -> String {
-    let step = explain(facts).steps.into_iter().find(|step| step.link == Link::Attached).expect("the step");
-    let first = format!("{:8}  {:10}  {}", step.verdict.to_string(), step.link.name(), step.says);
+    let step =
+        explain(facts).steps.into_iter().find(|step| step.subject == link::ATTACHED).expect("the step");
+    let first = format!("{:8}  {:10}  {}", step.state.name(), step.subject, step.found);
     [first].into_iter().chain(step.details).collect::<Vec<_>>().join("\n")
 }
 
@@ -25,13 +26,13 @@ fn runs(facts: &mut Facts, mode: Mode, kind: &str, offers_native: Option<bool>) 
 #[test]
 fn the_mode_is_named_with_its_interface_and_another_than_native_is_a_remark_with_its_reason() {
     type Case = (&'static str, fn() -> Facts, fn(&mut Facts), &'static [&'static str]);
-    const TC: &str = "ok        attached    the program runs on eth0 in tc mode";
+    const TC: &str = "green     attached    the program runs on eth0 in tc mode";
     let cases: [Case; 9] = [
         (
             "native",
             at_the_holder,
             |facts| runs(facts, Mode::Native, "", Some(true)),
-            &["ok        attached    the program runs on eth0 in native mode"],
+            &["green     attached    the program runs on eth0 in native mode"],
         ),
         (
             "a veth",
@@ -59,7 +60,7 @@ fn the_mode_is_named_with_its_interface_and_another_than_native_is_a_remark_with
             at_the_holder,
             |facts| runs(facts, Mode::Generic, "", Some(false)),
             &[
-                "ok        attached    the program runs on eth0 in generic mode",
+                "yellow    attached    the program runs on eth0 in generic mode",
                 "not in native mode: the driver has no native XDP; each answer costs more",
             ],
         ),
@@ -68,10 +69,8 @@ fn the_mode_is_named_with_its_interface_and_another_than_native_is_a_remark_with
             at_the_holder,
             |facts| runs(facts, Mode::Tc, "", Some(true)),
             &[
-                TC,
-                "not in native mode: the driver offers native XDP, and has refused it (often for a large \
-                MTU or for too few queues), unless the agent was started so (--attach); the agent's line \
-                `attached` says why (`refused`)",
+                "yellow    attached    the program runs on eth0 in tc mode",
+                "not in native mode: the driver offers native XDP, and has refused it",
             ],
         ),
         (
@@ -101,7 +100,7 @@ fn the_mode_is_named_with_its_interface_and_another_than_native_is_a_remark_with
                 eth0(pins(facts)).carrier = false;
             },
             &[
-                "BROKEN    attached    eth0 does not answer: no carrier",
+                "red       attached    eth0 does not answer: up, but without carrier",
                 "the program runs on eth0 in native mode",
             ],
         ),

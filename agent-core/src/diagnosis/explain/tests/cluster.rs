@@ -7,8 +7,8 @@ const BROKEN: &[Broken] = &[
     (
         "the API server is away",
         elsewhere,
-        |facts| facts.cluster = Look::Failed("connection refused".into()),
-        Link::Cluster,
+        |facts| facts.cluster = Fact::failed("connection refused"),
+        link::CLUSTER,
         "connection refused",
         "--kubeconfig",
     ),
@@ -16,7 +16,7 @@ const BROKEN: &[Broken] = &[
         "no Service names the address",
         elsewhere,
         |facts| in_cluster(facts).account = Account::default(),
-        Link::Service,
+        link::SERVICE,
         "no Service of type LoadBalancer names it; its VirtualIP is a leftover",
         "vipward.io/addresses",
     ),
@@ -27,7 +27,7 @@ const BROKEN: &[Broken] = &[
             let (why, remedy) = ("its class is \"other\"".to_owned(), "create it anew".to_owned());
             *unserved(facts) = Some(Unserved { why, remedy });
         },
-        Link::Service,
+        link::SERVICE,
         "Service apps/web names it, and is not served: its class is \"other\"",
         "create it anew",
     ),
@@ -42,7 +42,7 @@ const BROKEN: &[Broken] = &[
             let why = Malformed::Prefix { part: "192.0.2.10/24".into() };
             account.mentions[0].problems = vec![Problem::Malformed { place: Place::Addresses, value, why }];
         },
-        Link::Service,
+        link::SERVICE,
         "has a prefix length",
         "put right",
     ),
@@ -53,7 +53,7 @@ const BROKEN: &[Broken] = &[
             in_cluster(facts).account.demand.as_mut().expect("a demand").policy =
                 Some(of_pool("zone=z", "eth0"));
         },
-        Link::Candidates,
+        link::CANDIDATES,
         "none of 2 nodes can hold it",
         "change spec.announce.nodeSelector of VIPPool lan",
     ),
@@ -63,7 +63,7 @@ const BROKEN: &[Broken] = &[
         |facts| {
             in_cluster(facts).account.demand.as_mut().expect("a demand").policy = Some(of_pool("", "bond*"));
         },
-        Link::Candidates,
+        link::CANDIDATES,
         "none of 2 nodes can hold it",
         "change spec.announce.interfaces of VIPPool lan",
     ),
@@ -75,7 +75,7 @@ const BROKEN: &[Broken] = &[
             account.refusal = Some(Refusal::ApiServer);
             account.demand = None;
         },
-        Link::Address,
+        link::ADDRESS,
         "the API server is there",
         "another address",
     ),
@@ -92,7 +92,7 @@ const BROKEN: &[Broken] = &[
                 own: "default".into(),
             }];
         },
-        Link::Address,
+        link::ADDRESS,
         "it belongs to Service other/web",
         "what the reason says",
     ),
@@ -104,7 +104,7 @@ const BROKEN: &[Broken] = &[
             cluster.leases.clear();
             cluster.claim = None;
         },
-        Link::Candidates,
+        link::CANDIDATES,
         "none of 2 nodes can hold it",
         "run the agent there",
     ),
@@ -115,7 +115,7 @@ const BROKEN: &[Broken] = &[
             in_cluster(facts).nodes.remove(&name("n2"));
             lease_of(facts, "n1").record.interfaces[0].subnets.clear();
         },
-        Link::Candidates,
+        link::CANDIDATES,
         "none of 1 nodes",
         "in the VIP's subnet",
     ),
@@ -127,7 +127,7 @@ const BROKEN: &[Broken] = &[
             cluster.nodes.remove(&name("n2"));
             cluster.account.demand.as_mut().expect("a demand").reach = Reach::On(BTreeSet::new());
         },
-        Link::Candidates,
+        link::CANDIDATES,
         "none of 1 nodes",
         "externalTrafficPolicy: Cluster",
     ),
@@ -140,7 +140,7 @@ const BROKEN: &[Broken] = &[
                 (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
             }
         },
-        Link::Candidates,
+        link::CANDIDATES,
         "none of 2 nodes can hold it",
         "see whether the agent runs",
     ),
@@ -149,9 +149,9 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| {
             in_cluster(facts).claim = None;
-            facts.segment = Look::Seen(report(Vec::new()));
+            facts.segment = Fact::Read(report(Vec::new()));
         },
-        Link::Claim,
+        link::CLAIM,
         "there is no VirtualIP",
         "log says why",
     ),
@@ -160,9 +160,9 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| {
             claim(facts).state = ClaimState::Released;
-            facts.segment = Look::Seen(report(Vec::new()));
+            facts.segment = Fact::Read(report(Vec::new()));
         },
-        Link::Claim,
+        link::CLAIM,
         "no node holds it, epoch 3",
         "a candidate takes it",
     ),
@@ -171,9 +171,9 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| {
             in_cluster(facts).claim = None;
-            facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
+            facts.segment = Fact::Read(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
         },
-        Link::Claim,
+        link::CLAIM,
         "it is in use: 02:00:00:00:00:03 (locally administered) answers for it",
         "kubectl annotate virtualip NAME vipward.io/force=true",
     ),
@@ -182,9 +182,9 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| {
             in_cluster(facts).claim = None;
-            facts.segment = Look::Seen(report(vec![row(N1, Relation::Unknown, Seen::Wire)]));
+            facts.segment = Fact::Read(report(vec![row(N1, Relation::Unknown, Seen::Wire)]));
         },
-        Link::Claim,
+        link::CLAIM,
         "there is no VirtualIP",
         "a candidate takes it within seconds",
     ),
@@ -193,9 +193,9 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| {
             claim(facts).state = ClaimState::Released;
-            facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
+            facts.segment = Fact::Read(report(vec![row(ROGUE, Relation::Unknown, Seen::Wire)]));
         },
-        Link::Claim,
+        link::CLAIM,
         "no node holds it, epoch 3",
         "a candidate takes it",
     ),
@@ -203,7 +203,7 @@ const BROKEN: &[Broken] = &[
         "its holder says that it does not answer",
         elsewhere,
         |facts| in_cluster(facts).unanswered = Some("eth0 has no carrier".into()),
-        Link::Claim,
+        link::CLAIM,
         "n1 has it, and no node answers for it: eth0 has no carrier, epoch 3",
         "exec POD -- /vipward explain 192.0.2.10 (POD: the agent's on n1)",
     ),
@@ -214,7 +214,7 @@ const BROKEN: &[Broken] = &[
             let lease = lease_of(facts, "n1");
             (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
         },
-        Link::Session,
+        link::SESSION,
         "n1 has not renewed its Lease while it was watched for 5.0 s",
         "see whether its agent runs",
     ),
@@ -222,7 +222,7 @@ const BROKEN: &[Broken] = &[
         "the holder's Lease is gone",
         elsewhere,
         |facts| drop(in_cluster(facts).leases.remove(&name("n1"))),
-        Link::Session,
+        link::SESSION,
         "there is no Lease of n1",
         "start its agent",
     ),
@@ -230,7 +230,7 @@ const BROKEN: &[Broken] = &[
         "the holder was deposed",
         elsewhere,
         |facts| lease_of(facts, "n1").record.ended.push(session(7)),
-        Link::Session,
+        link::SESSION,
         "has been ended",
         "a candidate takes it",
     ),
@@ -238,7 +238,7 @@ const BROKEN: &[Broken] = &[
         "the holder lives in another session",
         elsewhere,
         |facts| lease_of(facts, "n1").record.session = Some(session(8)),
-        Link::Session,
+        link::SESSION,
         "another session",
         "claims it anew",
     ),
@@ -258,14 +258,14 @@ fn each_candidate_is_named_with_what_speaks_against_it() {
     cluster.leases.insert(name("n3"), lease("n3", ROGUE));
     lease_of(&mut facts, "n3").record.interfaces[0].carrier = false;
     let explanation = explain(&facts);
-    let step = explanation.steps.iter().find(|step| step.link == Link::Candidates).expect("the step");
-    assert_eq!(step.says, "2 of 3 nodes can hold it");
+    let step = explanation.steps.iter().find(|step| step.subject == link::CANDIDATES).expect("the step");
+    assert_eq!(step.found, "2 of 3 nodes can hold it");
     assert_eq!(step.details, ["n1: can hold it", "n2: can hold it, but cordoned", "n3: eth0 has no carrier"]);
 }
 
 #[test]
 fn a_host_without_contact_says_that_it_does_not_take_what_is_new_or_was_anothers() {
-    type Case = (&'static str, fn(&mut Facts), Option<Link>, &'static str);
+    type Case = (&'static str, fn(&mut Facts), Option<&'static str>, &'static str);
     const NOT_TAKEN: &str =
         "n2, this host, does not take it: no peer answers on eth0, although one lives there";
     let cases: [Case; 8] = [
@@ -283,68 +283,77 @@ fn a_host_without_contact_says_that_it_does_not_take_what_is_new_or_was_anothers
                 (holder.node, holder.session) = (name("n2"), session(70));
                 lease_of(facts, "n2").record.ended.push(session(70));
             },
-            Some(Link::Session),
+            Some(link::SESSION),
             "has been ended",
         ),
-        ("its claim is missing", |facts| in_cluster(facts).claim = None, Some(Link::Claim), NOT_TAKEN),
+        ("its claim is missing", |facts| in_cluster(facts).claim = None, Some(link::CLAIM), NOT_TAKEN),
         (
             "it is new, and reserved",
             |facts| (claim(facts).state, claim(facts).epoch) = (ClaimState::Released, Epoch(0)),
-            Some(Link::Claim),
+            Some(link::CLAIM),
             NOT_TAKEN,
         ),
         (
             "its holder has died",
             |facts| lease_of(facts, "n1").record.ended.push(session(7)),
-            Some(Link::Session),
+            Some(link::SESSION),
             NOT_TAKEN,
         ),
         (
             "it was released, which needs no contact",
             |facts| claim(facts).state = ClaimState::Released,
-            Some(Link::Claim),
+            Some(link::CLAIM),
             "no node holds it, epoch 3",
         ),
         (
             "contact is lost where the address is not",
             |facts| {
                 lease_of(facts, "n1").record.ended.push(session(7));
-                facts.without_contact = vec!["eth1".to_owned()];
+                facts.without_contact = Fact::Read(vec!["eth1".to_owned()]);
             },
-            Some(Link::Session),
+            Some(link::SESSION),
             "has been ended",
         ),
     ];
     for (what, change, broken, says) in cases {
         let mut facts = elsewhere();
-        facts.without_contact = vec!["eth0".to_owned()];
+        facts.without_contact = Fact::Read(vec!["eth0".to_owned()]);
         change(&mut facts);
         let explanation = explain(&facts);
         assert_eq!(explanation.broken, broken, "{what}");
-        let step = explanation.steps.iter().find(|step| Some(step.link) == broken);
-        assert!(step.is_none_or(|step| step.says.ends_with(says)), "{what}: {step:?}");
+        let step = explanation.steps.iter().find(|step| Some(step.subject) == broken);
+        assert!(step.is_none_or(|step| step.found.ends_with(says)), "{what}: {step:?}");
         let remedy = explanation.remedy.unwrap_or_default();
         assert_eq!(remedy.contains("0x88b5"), says == NOT_TAKEN, "{what}: {remedy}");
-        let candidates = explanation.steps.iter().find(|step| step.link == Link::Candidates);
+        let candidates = explanation.steps.iter().find(|step| step.subject == link::CANDIDATES);
         let own = &candidates.expect("the step").details[1];
-        let lacks = facts.without_contact == ["eth0"];
+        let lacks = facts.without_contact.is_read_and(|names| names == &["eth0"]);
         assert_eq!(own.contains("no peer answers on eth0"), lacks, "{what}: {own}");
     }
 }
 
 #[test]
+fn an_address_that_this_host_might_refuse_is_said_to_be_so() {
+    let mut facts = at_the_holder();
+    in_cluster(&mut facts).segments = Fact::failed("permission denied");
+    let explanation = explain(&facts);
+    let step = explanation.steps.iter().find(|step| step.subject == link::ADDRESS).expect("the step");
+    assert_eq!(step.details, ["whether this host refuses it is unknown: permission denied"]);
+}
+
+#[test]
 fn a_claim_is_not_said_to_be_held_by_a_node_that_does_not_renew_its_lease() {
-    type Case = (&'static str, fn(&mut Facts), Verdict, &'static str);
+    type Case = (&'static str, fn(&mut Facts), finding::State, &'static str);
     const NAMED: &str = "it names n1 at 02:00:00:00:01:01 on eth0, epoch 3";
     let cases: [Case; 4] = [
-        ("it renews", |_| {}, Verdict::Good, "held by n1 at 02:00:00:00:01:01 on eth0, epoch 3"),
+        ("it renews", |_| {}, Green, "held by n1 at 02:00:00:00:01:01 on eth0, epoch 3"),
         (
             "its Lease is silent",
             |facts| {
                 let lease = lease_of(facts, "n1");
                 (lease.renewed, lease.watched) = (false, Duration::from_secs(5));
             },
-            Verdict::Good,
+            Green,
             NAMED,
         ),
         (
@@ -354,22 +363,17 @@ fn a_claim_is_not_said_to_be_held_by_a_node_that_does_not_renew_its_lease() {
                 (lease.renewed, lease.watched) = (false, Duration::from_secs(10));
                 lease.record.duration = Duration::from_mins(1);
             },
-            Verdict::Good,
+            Green,
             NAMED,
         ),
-        (
-            "its session is over",
-            |facts| lease_of(facts, "n1").record.ended.push(session(7)),
-            Verdict::Good,
-            NAMED,
-        ),
+        ("its session is over", |facts| lease_of(facts, "n1").record.ended.push(session(7)), Green, NAMED),
     ];
     for (what, change, verdict, says) in cases {
         let mut facts = elsewhere();
         change(&mut facts);
         let explanation = explain(&facts);
-        let claim = explanation.steps.iter().find(|step| step.link == Link::Claim).expect("the step");
-        assert_eq!((claim.verdict, claim.says.as_str()), (verdict, says), "{what}");
+        let claim = explanation.steps.iter().find(|step| step.subject == link::CLAIM).expect("the step");
+        assert_eq!((claim.state, claim.found.as_str()), (verdict, says), "{what}");
     }
 }
 
@@ -403,7 +407,7 @@ fn the_step_of_the_session_says_how_soon_the_death_of_the_holder_is_found() {
         lease_of(&mut facts, "n1").record.wire = wire;
         lease_of(&mut facts, "n2").record.wire = offer(2, &[]);
         let explanation = explain(&facts);
-        let step = explanation.steps.iter().find(|step| step.link == Link::Session).expect("the step");
-        assert_eq!((step.verdict, &step.details[..]), (Verdict::Good, &[expected.to_owned()][..]));
+        let step = explanation.steps.iter().find(|step| step.subject == link::SESSION).expect("the step");
+        assert_eq!((step.state, &step.details[..]), (Green, &[expected.to_owned()][..]));
     }
 }

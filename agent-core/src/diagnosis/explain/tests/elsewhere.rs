@@ -7,8 +7,8 @@ agent's on n1), or on n1 itself: vipward explain 192.0.2.10";
 
 /// Returns the report and the details of the entry's step.
 fn entry_step(facts: &Facts) -> (String, Vec<String>) {
-    let step = explain(facts).steps.into_iter().find(|step| step.link == Link::Entry).expect("the step");
-    (step.says, step.details)
+    let step = explain(facts).steps.into_iter().find(|step| step.subject == link::ENTRY).expect("the step");
+    (step.found, step.details)
 }
 
 #[test]
@@ -25,12 +25,12 @@ fn where_nothing_is_pinned_or_readable_no_entry_was_looked_at() {
     for (what, pins, says) in [
         (
             "a laptop",
-            Look::Not("nothing is pinned under /sys/fs/bpf/vipward".to_owned()),
-            "nothing is pinned under /sys/fs/bpf/vipward",
+            Fact::Read(None),
+            "nothing is pinned under /sys/fs/bpf/vipward: no agent has run here (another directory: --pin-dir)",
         ),
         (
             "not root",
-            Look::Failed("permission denied".to_owned()),
+            Fact::failed("permission denied"),
             "what is pinned here cannot be read: permission denied",
         ),
     ] {
@@ -72,7 +72,7 @@ fn what_is_guarded_for_another_host_is_looked_at_on_that_one() {
 
 #[test]
 fn where_no_host_answers_the_remedy_is_to_look_at_the_holder() {
-    let facts = Facts { segment: Look::Seen(report(Vec::new())), ..elsewhere() };
+    let facts = Facts { segment: Fact::Read(report(Vec::new())), ..elsewhere() };
     let remedy = explain(&facts).remedy.expect("something to do");
     assert!(remedy.contains("explain it on the host with 02:00:00:00:01:01: kubectl"), "{remedy}");
     assert!(remedy.contains("(POD: the agent's on n1)"), "{remedy}");

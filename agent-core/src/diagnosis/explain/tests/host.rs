@@ -1,5 +1,7 @@
 //! Tests of this host's own facts: the file, the pins, and the binding.
 
+use vipward_common::{Proof, VipKey};
+
 use super::*;
 
 const BROKEN: &[Broken] = &[
@@ -7,7 +9,7 @@ const BROKEN: &[Broken] = &[
         "the holder has no entry",
         at_the_holder,
         |facts| *entries(facts) = vec![entry(Role::Foreign, MacAddr::ZERO)],
-        Link::Entry,
+        link::ENTRY,
         "this host should answer, and has no entry that does",
         "its log",
     ),
@@ -15,7 +17,7 @@ const BROKEN: &[Broken] = &[
         "another host than the holder answers",
         elsewhere,
         |facts| *entries(facts) = vec![entry(Role::Held, N2)],
-        Link::Entry,
+        link::ENTRY,
         "is held at 02:00:00:00:01:02, and it should not be there",
         "its log",
     ),
@@ -25,7 +27,7 @@ const BROKEN: &[Broken] = &[
         |facts| {
             *entries(facts) = vec![Entry { yielded: true, ..entry(Role::Foreign, ROGUE) }];
         },
-        Link::Entry,
+        link::ENTRY,
         "gave way to 02:00:00:00:00:03",
         "SIGHUP",
     ),
@@ -33,16 +35,58 @@ const BROKEN: &[Broken] = &[
         "the program is not attached",
         at_the_holder,
         |facts| eth0(pins(facts)).xdp_programs.clear(),
-        Link::Attached,
-        "eth0 does not answer: the program is not attached",
+        link::ATTACHED,
+        "eth0 does not answer: native is pinned, but its program 40 is not on eth0",
+        "start the agent again",
+    ),
+    (
+        "no link is pinned where the entry is",
+        at_the_holder,
+        |facts| pins(facts).links.clear(),
+        link::ATTACHED,
+        "eth0 does not answer: not attached",
         "see whether the agent runs",
+    ),
+    (
+        "the interface is gone",
+        at_the_holder,
+        |facts| pins(facts).network.interfaces.clear(),
+        link::ATTACHED,
+        "#2 does not answer: it is gone",
+        "see whether the agent runs",
+    ),
+    (
+        "the interface has no carrier",
+        at_the_holder,
+        |facts| eth0(pins(facts)).carrier = false,
+        link::ATTACHED,
+        "eth0 does not answer: up, but without carrier",
+        "look at the cable",
+    ),
+    (
+        "the interface has another MAC",
+        at_the_holder,
+        |facts| eth0(pins(facts)).mac = N2,
+        link::ATTACHED,
+        "eth0 does not answer: its MAC is 02:00:00:00:01:02",
+        "see whether the agent runs",
+    ),
+    (
+        "requests get past the program",
+        at_the_holder,
+        |facts| {
+            pins(facts).contents.proofs.insert(State::SAMPLE_IFINDEX, Proof::Bypassed);
+        },
+        link::ATTACHED,
+        "eth0 does not answer: blind",
+        "bpftool net show dev eth0",
     ),
     (
         "the fence is over",
         at_the_holder,
         |facts| pins(facts).contents.pass_hold(),
-        Link::Fence,
-        "nothing is answered",
+        link::FENCE,
+        "1 of this node's VIPs not answered",
         "start the agent",
     ),
     (
@@ -53,15 +97,15 @@ const BROKEN: &[Broken] = &[
             contents.pass_deadline();
             contents.peers.clear();
         },
-        Link::Fence,
-        "held over for another 3597 s: this host answers, knows no peer on eth0, and yields to no host",
+        link::FENCE,
+        "it answers for 1 VIPs on eth0, where it knows no peer and yields to no host: two may answer",
         "vipward who-has 192.0.2.10",
     ),
     (
         "standalone: the file is bad",
         standalone,
-        |facts| facts.config = Look::Failed("line 3: unknown key".into()),
-        Link::Config,
+        |facts| facts.config = Fact::failed("line 3: unknown key"),
+        link::CONFIG,
         "line 3: unknown key",
         "--check",
     ),
@@ -69,7 +113,7 @@ const BROKEN: &[Broken] = &[
         "standalone: the file does not list it",
         standalone,
         |facts| listed(facts).vip = None,
-        Link::Config,
+        link::CONFIG,
         "vipward.yaml does not list it",
         "add it under `vips:`",
     ),
@@ -81,15 +125,15 @@ const BROKEN: &[Broken] = &[
             vip.interface = None;
             vip.problems = vec!["VIP 192.0.2.10 is in the subnet of no attached interface".into()];
         },
-        Link::Placement,
+        link::PLACEMENT,
         "in the subnet of no attached interface",
         "name an interface",
     ),
     (
         "standalone: no agent has run",
         standalone,
-        |facts| facts.pins = Look::Not("nothing is pinned under /sys/fs/bpf/vipward".into()),
-        Link::Entry,
+        |facts| facts.pins = Fact::Read(None),
+        link::ENTRY,
         "nothing is pinned",
         "start the agent",
     ),
@@ -97,7 +141,7 @@ const BROKEN: &[Broken] = &[
         "standalone: it is not bound",
         standalone,
         |facts| listed_vip(facts).bind = Some(("lo".into(), false)),
-        Link::Bound,
+        link::BOUND,
         "it is not on lo",
         "within 30 s",
     ),
@@ -105,10 +149,10 @@ const BROKEN: &[Broken] = &[
         "pins alone: no entry",
         standalone,
         |facts| {
-            facts.config = Look::Not("no file".into());
+            facts.config = Fact::skipped("no file");
             entries(facts).clear();
         },
-        Link::Entry,
+        link::ENTRY,
         "there is no entry for it",
         "--kubeconfig",
     ),
@@ -126,7 +170,7 @@ fn a_successor_is_no_trouble_of_the_interface() {
     *entries(&mut facts) = vec![entry(Role::Handover, N1)];
     let explanation = explain(&facts);
     assert_eq!(explanation.broken, None, "{explanation:#?}");
-    assert!(explanation.steps.iter().any(|step| step.link == Link::Attached));
+    assert!(explanation.steps.iter().any(|step| step.subject == link::ATTACHED));
 }
 
 #[test]
@@ -149,8 +193,8 @@ fn an_entry_that_is_not_answered_is_not_said_to_be_held() {
         let mut facts = at_the_holder();
         change(pins(&mut facts));
         let explanation = explain(&facts);
-        let entry = explanation.steps.iter().find(|step| step.link == Link::Entry).expect("the step");
-        assert_eq!((entry.verdict, entry.says.as_str()), (Verdict::Good, says), "{what}");
+        let entry = explanation.steps.iter().find(|step| step.subject == link::ENTRY).expect("the step");
+        assert_eq!((entry.state, entry.found.as_str()), (Green, says), "{what}");
     }
 }
 
@@ -166,7 +210,19 @@ fn a_fence_that_is_held_over_gives_way_to_the_peers_that_it_knows() {
         }
         let explanation = explain(&facts);
         assert_eq!(explanation.broken, None, "{what}: {explanation:#?}");
-        let fence = explanation.steps.iter().find(|step| step.link == Link::Fence).expect("the step");
-        assert_eq!(fence.verdict, Verdict::Doubtful, "{what}: {explanation:#?}");
+        let fence = explanation.steps.iter().find(|step| step.subject == link::FENCE).expect("the step");
+        assert_eq!(fence.state, Yellow, "{what}: {explanation:#?}");
     }
+}
+
+#[test]
+fn the_fence_is_judged_where_the_address_is() {
+    let mut facts = at_the_holder();
+    let contents = &mut pins(&mut facts).contents;
+    contents.pass_deadline();
+    // No peer is known there.
+    contents.entries.push(Entry { key: VipKey::new(3, [192, 0, 2, 11]), ..entry(Role::Held, N1) });
+    let explanation = explain(&facts);
+    let fence = explanation.steps.iter().find(|step| step.subject == link::FENCE).expect("the step");
+    assert_eq!(fence.state, Yellow, "{fence:?}");
 }

@@ -6,16 +6,16 @@ const BROKEN: &[Broken] = &[
     (
         "no host on the segment answers",
         elsewhere,
-        |facts| facts.segment = Look::Seen(report(Vec::new())),
-        Link::Segment,
+        |facts| facts.segment = Fact::Read(report(Vec::new())),
+        link::SEGMENT,
         "no host on eth0 answers",
         "explain it on the host with 02:00:00:00:01:01",
     ),
     (
         "the wrong host answers",
         elsewhere,
-        |facts| facts.segment = Look::Seen(report(vec![row(ROGUE, Relation::Stranger, Seen::Wire)])),
-        Link::Segment,
+        |facts| facts.segment = Fact::Read(report(vec![row(ROGUE, Relation::Stranger, Seen::Wire)])),
+        link::SEGMENT,
         "02:00:00:00:00:03 (locally administered; stranger) answers, and 02:00:00:00:01:01 should",
         "take the address away",
     ),
@@ -24,9 +24,9 @@ const BROKEN: &[Broken] = &[
         elsewhere,
         |facts| {
             let rows = [row(N1, Relation::Holder, Seen::Wire), row(ROGUE, Relation::Stranger, Seen::Dropped)];
-            facts.segment = Look::Seen(report(rows.into()));
+            facts.segment = Fact::Read(report(rows.into()));
         },
-        Link::Segment,
+        link::SEGMENT,
         "CONFLICT: 2 MACs",
         "take the address away from 02:00:00:00:00:03",
     ),

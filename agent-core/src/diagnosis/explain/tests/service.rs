@@ -25,16 +25,16 @@ fn account() -> ServiceAccount {
 fn facts(account: Option<ServiceAccount>) -> ServiceFacts {
     ServiceFacts {
         service: service(),
-        account: Look::Seen(account),
-        leader: Look::Seen("c1".to_owned()),
+        account: Fact::Read(account),
+        leader: Fact::Read(Some("c1".to_owned())),
         pools_unread: None,
         namespace: "vipward-system".to_owned(),
     }
 }
 
 /// Returns each step's link, verdict and text.
-fn rows(explanation: &ServiceExplanation) -> Vec<(Link, Verdict, &str)> {
-    explanation.steps.iter().map(|step| (step.link, step.verdict, step.says.as_str())).collect()
+fn rows(explanation: &ServiceExplanation) -> Vec<(&'static str, finding::State, &str)> {
+    explanation.steps.iter().map(|step| (step.subject, step.state, step.found.as_str())).collect()
 }
 
 #[test]
@@ -44,10 +44,10 @@ fn a_service_with_an_address_of_a_pool_is_followed_to_its_status() {
     assert_eq!(
         rows(&explanation),
         [
-            (Link::Service, Verdict::Good, "apps/web is of type LoadBalancer and served"),
-            (Link::Request, Verdict::Good, "it asks for an IPv4 address of any VIPPool"),
-            (Link::Pool, Verdict::Good, "192.0.2.10 of VIPPool lan is reserved for apps/web"),
-            (Link::Status, Verdict::Good, "it names 192.0.2.10, written by vipward"),
+            (link::SERVICE, Green, "apps/web is of type LoadBalancer and served"),
+            (link::REQUEST, Green, "it asks for an IPv4 address of any VIPPool"),
+            (link::POOL, Green, "192.0.2.10 of VIPPool lan is reserved for apps/web"),
+            (link::STATUS, Green, "it names 192.0.2.10, written by vipward"),
         ]
     );
     assert_eq!(
@@ -65,31 +65,30 @@ fn the_reason_for_no_address_is_the_first_broken_step() {
     let unserved =
         Unserved { why: "it is being deleted".to_owned(), remedy: "create another one".to_owned() };
     let cases = [
-        (Some(ServiceAccount { lacks: vec![lack.clone()], ..none.clone() }), Link::Pool, lack.to_string()),
-        (Some(none.clone()), Link::Pool, "no address is reserved for it yet".to_owned()),
+        (Some(ServiceAccount { lacks: vec![lack.clone()], ..none.clone() }), link::POOL, lack.to_string()),
+        (Some(none.clone()), link::POOL, "no address is reserved for it yet".to_owned()),
         (
             Some(no_pool),
-            Link::Pool,
+            link::POOL,
             "it has no address: there is no VIPPool, and no other controller has written its status"
                 .to_owned(),
         ),
         (
             Some(ServiceAccount { unserved: Some(unserved), ..account() }),
-            Link::Service,
+            link::SERVICE,
             "apps/web is not served: it is being deleted".to_owned(),
         ),
         (
             Some(ServiceAccount { status: Vec::new(), ..account() }),
-            Link::Status,
+            link::STATUS,
             "it does not name 192.0.2.10 yet".to_owned(),
         ),
-        (None, Link::Service, "there is no Service apps/web".to_owned()),
+        (None, link::SERVICE, "there is no Service apps/web".to_owned()),
     ];
     for (account, link, says) in cases {
         let explanation = explain_service(&facts(account), &[]);
-        let step =
-            explanation.steps.iter().find(|step| step.verdict == Verdict::Broken).expect("one is broken");
-        assert_eq!((step.link, &step.says), (link, &says));
+        let step = explanation.steps.iter().find(|step| step.state == Red).expect("one is broken");
+        assert_eq!((step.subject, &step.found), (link, &says));
         assert_eq!((explanation.broken, &explanation.remedy), (Some(link), &step.remedy));
     }
 }
@@ -99,15 +98,13 @@ fn without_a_controller_only_a_service_that_names_no_address_lacks_one() {
     let none = ServiceAccount { given: Vec::new(), status: Vec::new(), prospects: Vec::new(), ..account() };
     let asks = ServiceAccount { request: Asking::Addresses(Place::Addresses, vec![VIP]), ..none.clone() };
     let pool = |account| {
-        let explanation = explain_service(
-            &ServiceFacts { leader: Look::Not("no controller runs".to_owned()), ..facts(Some(account)) },
-            &[],
-        );
-        (explanation.steps[2].link, explanation.steps[2].verdict)
+        let explanation =
+            explain_service(&ServiceFacts { leader: Fact::Read(None), ..facts(Some(account)) }, &[]);
+        (explanation.steps[2].subject, explanation.steps[2].state)
     };
-    assert_eq!(pool(none), (Link::Pool, Verdict::Broken));
-    assert_eq!(pool(asks), (Link::Pool, Verdict::Unseen));
-    assert_eq!(pool(account()), (Link::Pool, Verdict::Unseen));
+    assert_eq!(pool(none), (link::POOL, Red));
+    assert_eq!(pool(asks), (link::POOL, Unknown));
+    assert_eq!(pool(account()), (link::POOL, Unknown));
 }
 
 #[test]
@@ -122,16 +119,16 @@ fn pools_that_cannot_be_read_are_not_said_to_be_missing() {
     };
     let unread = ServiceFacts { pools_unread: Some("forbidden".to_owned()), ..facts(Some(none)) };
     let explanation = explain_service(&unread, &[]);
-    assert_eq!(explanation.steps[2].verdict, Verdict::Unseen);
-    assert_eq!(explanation.steps[2].says, "the pools cannot be read: forbidden");
+    assert_eq!(explanation.steps[2].state, Unknown);
+    assert_eq!(explanation.steps[2].found, "the pools cannot be read: forbidden");
 }
 
 #[test]
 fn a_lease_that_cannot_be_read_is_not_taken_for_no_controller() {
     let none = ServiceAccount { given: Vec::new(), status: Vec::new(), ..account() };
-    let unread = ServiceFacts { leader: Look::Failed("forbidden".to_owned()), ..facts(Some(none)) };
+    let unread = ServiceFacts { leader: Fact::failed("forbidden"), ..facts(Some(none)) };
     let explanation = explain_service(&unread, &[]);
-    assert_eq!(explanation.steps[2].says, "no address is reserved for it yet");
+    assert_eq!(explanation.steps[2].found, "no address is reserved for it yet");
     let remedy = explanation.remedy.expect("there is one");
     assert!(remedy.contains("its Lease cannot be read: forbidden"), "{remedy}");
 }
@@ -145,9 +142,9 @@ fn a_status_of_another_controller_goes_first_and_no_pool_is_looked_at() {
         ..account()
     };
     let explanation = explain_service(&facts(Some(other)), &[]);
-    let links: Vec<_> = explanation.steps.iter().map(|step| step.link).collect();
-    assert_eq!(links, [Link::Service, Link::Request, Link::Status]);
-    assert_eq!(explanation.steps[2].says, "metallb has written 192.0.2.10, which goes first");
+    let links: Vec<_> = explanation.steps.iter().map(|step| step.subject).collect();
+    assert_eq!(links, [link::SERVICE, link::REQUEST, link::STATUS]);
+    assert_eq!(explanation.steps[2].found, "metallb has written 192.0.2.10, which goes first");
     assert_eq!(explanation.broken, None);
 }
 
@@ -163,16 +160,18 @@ fn the_addresses_follow_each_once_and_a_broken_one_of_them_is_named() {
     assert_eq!(facts.addresses(), [VIP, other]);
     let unseen = |address| Facts {
         address,
-        cluster: Look::Failed("refused".to_owned()),
-        config: Look::Not("no file".to_owned()),
-        pins: Look::Not("no pins".to_owned()),
+        cluster: Fact::failed("refused"),
+        config: Fact::skipped("no file"),
+        pins: Fact::Read(None),
         native: BTreeMap::new(),
-        without_contact: Vec::new(),
-        segment: Look::Not("not asked".to_owned()),
+        without_contact: Fact::skipped("no agent"),
+        pin_dir: "/sys/fs/bpf/vipward".into(),
+        agent: Fact::Read(Agent::Runs(None)),
+        segment: Fact::skipped("not asked"),
         own: BTreeSet::new(),
     };
     let explanation = explain_service(&facts, &[unseen(VIP), unseen(other)]);
     assert_eq!(explanation.addresses.len(), 2);
-    assert_eq!(explanation.broken, Some(Link::Cluster));
+    assert_eq!(explanation.broken, Some(link::CLUSTER));
     assert!(explanation.remedy.expect("there is one").starts_with("mend the way to it"));
 }

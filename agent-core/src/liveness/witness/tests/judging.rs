@@ -9,7 +9,7 @@ fn a_holder_that_answers_is_never_silent() {
     assert_eq!(lan.pings.len(), 6_001, "one ping each 100 ms");
     let traffic = &lan.witness.traffic(at(600_000))[0];
     assert_eq!((traffic.sent, traffic.lost), (6_001, 0));
-    assert_eq!(traffic.round_trip, Some(Duration::from_micros(300)));
+    assert_eq!(traffic.round_trip_seconds, Some(0.0003));
 }
 
 #[test]

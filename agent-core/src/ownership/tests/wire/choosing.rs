@@ -51,12 +51,12 @@ fn what_is_missing_keeps_the_mode_off() {
         let mut world = holding(&["b", "c"]);
         assert_eq!(said(&world).mode, Mode::Notice);
         let view = |world: &World| world.engine.wire_view(world.now).expect("a view");
-        assert_eq!((view(&world).on, view(&world).quiet), (true, None), "before: {what}");
+        assert_eq!(view(&world).quiet, None, "before: {what}");
         change(&mut world);
         world.after(RENEWAL * 2);
         let mode = world.stored_lease("a").wire.map_or(Mode::Off, |offer| offer.mode);
         assert_eq!(mode, Mode::Off, "{what}");
-        assert_eq!((view(&world).on, view(&world).quiet), (false, Some(quiet)), "{what}");
+        assert_eq!(view(&world).quiet, Some(quiet), "{what}");
     }
 }
 
@@ -168,7 +168,7 @@ fn the_configuration_goes_on_after_a_restart_of_the_agent() {
     let world = holding(&["b", "c"]);
     let before = said(&world);
     let mut next =
-        World::start_with(&wired(), "a", World::pinned("a", &[(VIP, crate::ownership::FoundEntry::Held)]));
+        World::start_with(&wired(), "a", World::pinned("a", &[(VIP, crate::ownership::Entry::Held)]));
     next.introduce(&["b", "c"]);
     for node in ["a", "b", "c"] {
         next.lease(world.stored_lease(node));

@@ -1,7 +1,7 @@
 //! Contact with peers decides which nodes may take a VIP, and which must let theirs go.
 
 use super::*;
-use crate::ownership::FoundEntry;
+use crate::ownership::Entry;
 
 /// Description, the other nodes, if frames and answers come, and if a takes.
 type Row = (&'static str, &'static [&'static str], (bool, bool), bool);
@@ -117,7 +117,7 @@ fn a_node_that_was_deposed_needs_contact_for_its_own_vip_and_one_that_starts_aga
     assert_eq!(world.after(ms(3_000)), [""; 0], "b may take it");
     assert_eq!(meet(&mut world, true, true), ["write claim: held by new, epoch 2"]);
 
-    let mut world = World::start_with(&wired(), "a", World::pinned("a", &[(VIP, FoundEntry::Held)]));
+    let mut world = World::start_with(&wired(), "a", World::pinned("a", &[(VIP, Entry::Held)]));
     world.lease(lease("a", None, &[session("a", 1)]));
     world.introduce(&["b"]);
     say(&mut world, "b", offer("b", "a", ""));

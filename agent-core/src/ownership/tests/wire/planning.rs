@@ -112,7 +112,7 @@ fn while_an_agent_restarts_its_program_hears_whom_it_heard_before() {
     let before = world.plan().clone();
     assert_eq!(before.peers.len(), 2, "c is invited, and invites nobody");
 
-    let entries = [(VIP, crate::ownership::FoundEntry::Held)];
+    let entries = [(VIP, crate::ownership::Entry::Held)];
     let mut next = World::start_with(&wired(), "a", World::pinned("a", &entries));
     next.tell(Event::WireSelf(Some(wid("a"))));
     next.tell(Event::WireKeys(vec![KeyId(1)]));

@@ -2,7 +2,7 @@
 //! came, and nothing from before.
 
 use super::*;
-use crate::ownership::{Found, FoundEntry};
+use crate::ownership::{Entry, Found};
 
 const READ: &str = "read lease of a";
 const RENEW: &str = "write lease of a: a1, ended none, 4s";
@@ -165,7 +165,7 @@ fn while_the_api_server_is_away_a_word_stands_and_makes_no_flood_of_requests() {
 fn a_process_that_starts_settles_a_word_that_it_finds_and_none_that_is_settled() {
     for (found, number, settled, counted) in [(0, 5, 6, 1), (6, 5, 6, 0), (6, 6, 7, 1)] {
         for policy in [vipward_common::Policy::Hold, vipward_common::Policy::Stop] {
-            let pinned = World::pinned("a", &[(VIP, FoundEntry::Held)]);
+            let pinned = World::pinned("a", &[(VIP, Entry::Held)]);
             let settings = Settings { policy, ..wired() };
             let found = Found { words_settled: found, ..pinned };
             let mut world = World::start_with(&settings, "a", found).by_hand();
@@ -187,7 +187,7 @@ fn a_process_that_starts_settles_a_word_that_it_finds_and_none_that_is_settled()
 
 #[test]
 fn a_process_that_starts_believes_a_word_that_its_lease_confirms() {
-    let mut world = World::start_with(&wired(), "a", World::pinned("a", &[(VIP, FoundEntry::Held)]));
+    let mut world = World::start_with(&wired(), "a", World::pinned("a", &[(VIP, Entry::Held)]));
     told(&mut world, 1, 5);
     world.lease(lease("a", None, &[session("a", 1)]));
     world.introduce(&["b"]);
@@ -213,7 +213,7 @@ fn two_false_words_in_ten_minutes_leave_only_the_lease_for_an_hour() {
     assert_eq!(world.stored_lease("a").wire, None);
     assert!(world.plan().peers.is_empty(), "it pings no node, and is no witness");
     let view = world.engine.wire_view(world.now).expect("it would take part");
-    assert_eq!((view.quiet, view.false_ends), (Some(Quiet::FalseEnds), 3));
+    assert_eq!((view.quiet, world.engine.wire_counts().false_ends), (Some(Quiet::FalseEnds), 3));
     assert!(world.holds(), "the VIP stays");
     world.after(ms(3_590_000));
     assert!(!world.heeds() && world.stored_lease("a").wire.is_none());

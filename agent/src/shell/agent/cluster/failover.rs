@@ -7,15 +7,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tracing::{info, warn};
 use vipward_common::MacAddr;
 use vipward_core::{
-    diagnosis::doctor::WirePeer,
-    liveness::{Finding, Frame, Plan, Scale},
+    liveness::{Finding, Frame, Plan, Scale, Thread},
     records::{KeyId, Session, Wid},
 };
 
 use crate::shell::{
     kernel::{
         bpf::{Pins, WireMaps},
-        wire::{Fault, Keys, Pinger, View, WireSocket},
+        wire::{Fault, Keys, Pinger, WireSocket},
     },
     kube::SECRET,
     logging::causes::chain,
@@ -68,7 +67,7 @@ impl Failover {
     }
 
     /// Returns the state of the thread, if it runs.
-    pub(in crate::shell::agent) fn thread(&self) -> Option<View> {
+    pub(in crate::shell::agent) fn thread(&self) -> Option<Thread> {
         self.running.as_ref()?.pinger.view()
     }
 
@@ -105,28 +104,9 @@ impl Failover {
             "keys": ids,
             "key": self.key.map(|KeyId(id)| id),
             "wid": view.as_ref().map(|(wid, _)| wid.to_string()),
-            "thread": view.and_then(|(_, view)| view).as_ref().map(shown),
+            "thread": view.and_then(|(_, view)| view),
         })
     }
-}
-
-fn shown(view: &View) -> Value {
-    let View { urgency, traffic, counts, unsent, refused, left_out } = view;
-    let right = |right: Result<(), nix::Error>| right.map_or_else(nix::Error::desc, |()| "yes");
-    let traffic: Vec<WirePeer> = traffic.iter().map(WirePeer::of).collect();
-    json!({
-        "runs_first": right(urgency.scheduled),
-        "memory_locked": right(urgency.locked),
-        "peers": traffic,
-        "peers_left_out": left_out,
-        "suspicions": counts.suspicions,
-        "polls": counts.polls,
-        "seconded": counts.seconded,
-        "agreed": counts.agreed,
-        "late": counts.late,
-        "frames_unsent": unsent,
-        "frames_refused": refused,
-    })
 }
 
 /// Returns the next finding, or none when the thread has ended. Safe to cancel.

@@ -3,10 +3,7 @@
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use vipward_core::{
-    agent::{
-        Agent,
-        cluster::{Input, Reply as Told, Seen as Read},
-    },
+    agent::cluster::{Input, Reply as Told, Seen as Read},
     base::time::Monotonic,
     liveness::Finding,
     ownership::{Event, StopReason},
@@ -65,27 +62,26 @@ impl Cluster {
         })
     }
 
-    /// Returns the inputs that follow from news, and from what waits behind it.
+    /// Returns the input that follows from news, and from what waits behind it.
     pub(in crate::shell::agent) fn on_news(
         &mut self,
         news: News,
-        agent: &Agent,
         plane: &mut DataPlane,
         now: Monotonic,
-    ) -> Result<Vec<Input>, RunError> {
+    ) -> Result<Option<Input>, RunError> {
         Ok(match news {
-            News::Found(finding) => vec![self.on_found(finding)],
-            News::Replied(first) => self.on_replies(first, agent, now),
+            News::Found(finding) => Some(self.on_found(finding)),
+            News::Replied(first) => Some(self.on_replies(first, now)),
             News::Why(reason) => {
                 (self.why, self.is_ending) = (None, true);
                 info!(reason = reason_name(reason), "the agent ends");
-                vec![Input::Owned(vec![Event::Stop(reason)])]
+                Some(Input::Owned(vec![Event::Stop(reason)]))
             }
             News::Written(outcome) => {
                 self.bulletin.on_event_written(outcome, now);
-                Vec::new()
+                None
             }
-            News::Seen(first) => self.on_seen(first, agent, plane)?,
+            News::Seen(first) => Some(self.on_seen(first, plane)?),
         })
     }
 
@@ -110,22 +106,13 @@ impl Cluster {
         Input::Owned(findings)
     }
 
-    fn on_replies(&mut self, first: Reply, agent: &Agent, now: Monotonic) -> Vec<Input> {
-        let (mut inputs, mut replies, mut next) = (Vec::new(), Vec::new(), Some(first));
+    fn on_replies(&mut self, first: Reply, now: Monotonic) -> Input {
+        let (mut replies, mut next) = (Vec::new(), Some(first));
         while let Some(reply) = next {
             let jitter = fastrand::f64();
             match reply {
-                Reply::Ownership(event) => {
-                    if let Event::ClaimWritten { vip, .. }
-                    | Event::ClaimDeleted { vip, .. }
-                    | Event::ClaimRead { vip, .. } = &event
-                    {
-                        inputs.extend(self.shows(*vip, agent));
-                    }
-                    replies.push(Told::Owned(event));
-                }
+                Reply::Ownership(event) => replies.push(Told::Owned(event)),
                 Reply::Shown { vip, finding, outcome } => {
-                    inputs.extend(self.shows(vip, agent));
                     replies.push(Told::Shown { vip, finding, outcome, jitter });
                 }
                 Reply::Ingress { service, result } => {
@@ -137,32 +124,18 @@ impl Cluster {
             }
             next = if replies.len() < BATCH { self.replies.try_recv().ok() } else { None };
         }
-        inputs.push(Input::Replies { replies, new_claims: self.requests.new_claims() });
-        inputs
+        Input::Replies { replies, new_claims: self.requests.new_claims() }
     }
 
-    /// Returns what a claim's object shows, if that is news for the agent.
-    fn shows(&self, vip: std::net::IpAddr, agent: &Agent) -> Option<Input> {
-        let shows = self.kube.shows(vip);
-        let is_new = agent.cluster()?.shows(vip) != shows.as_ref();
-        is_new.then(|| Input::Shows(vip, shows.map(Box::new)))
-    }
-
-    fn on_seen(&mut self, first: Seen, agent: &Agent, plane: &mut DataPlane) -> Result<Vec<Input>, RunError> {
-        let (mut inputs, mut read, mut next) = (Vec::new(), Vec::new(), Some(first));
+    fn on_seen(&mut self, first: Seen, plane: &mut DataPlane) -> Result<Input, RunError> {
+        let (mut read, mut next) = (Vec::new(), Some(first));
         let mut taken = 0;
         while let Some(seen) = next {
-            if let Seen::Claim(record) = &seen {
-                inputs.extend(self.shows(record.vip, agent));
-            } else if let Seen::ClaimGone(vip) = &seen {
-                inputs.extend(self.shows(*vip, agent));
-            }
             read.extend(self.read(seen, plane)?);
             taken += 1;
             next = if taken < BATCH { self.seen.try_recv().ok() } else { None };
         }
-        inputs.push(Input::Seen(read));
-        Ok(inputs)
+        Ok(Input::Seen(read))
     }
 
     fn read(&mut self, mut seen: Seen, plane: &mut DataPlane) -> Result<Option<Read>, RunError> {

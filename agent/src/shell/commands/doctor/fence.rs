@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use vipward_common::FenceState;
-use vipward_core::diagnosis::{
-    doctor::Heartbeat,
-    pinned::{Contents, Fact},
-};
+use vipward_core::diagnosis::{doctor::Heartbeat, fact::Unread, pinned::Contents};
 
-use crate::shell::kernel::bpf::{Pins, Reader};
+use crate::shell::{
+    kernel::bpf::{Pins, Reader},
+    logging::causes::unread,
+};
 
 /// The time between two looks at the fence, and so the precision of a heartbeat's time.
 const POLL: Duration = Duration::from_millis(50);
@@ -25,14 +25,14 @@ pub(super) async fn watch(
     pins: &Pins,
     contents: &mut Contents,
     mut watched: impl FnMut(Duration),
-) -> Fact<Heartbeat> {
-    let reader = Reader::open(pins).map_err(|error| super::unread(&error))?;
+) -> Result<Heartbeat, Unread> {
+    let reader = Reader::open(pins).map_err(|error| unread(&error))?;
     let mut last = contents.clone();
     let so_far = |last: &Contents| last.passed(contents.now_ns);
     let is_moved = |last: &Contents| last.fence.deadline_ns != contents.fence.deadline_ns;
     while last.fence_state() == FenceState::Valid && !is_moved(&last) && so_far(&last) < LONG_ENOUGH {
         sleep(POLL).await;
-        (last.fence, last.now_ns) = reader.fence().map_err(|error| super::unread(&error))?;
+        (last.fence, last.now_ns) = reader.fence().map_err(|error| unread(&error))?;
         watched(so_far(&last));
     }
     if last.fence_state() == FenceState::Valid && is_moved(&last) {

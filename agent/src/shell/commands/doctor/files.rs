@@ -1,11 +1,13 @@
 //! Small files of /proc and /sys. /proc/sys/net shows the network namespace of the reading thread.
 
-use std::{fmt::Display, fs, io, path::Path, str::FromStr};
+use std::{fmt::Display, fs, path::Path, str::FromStr};
 
 use vipward_core::diagnosis::{
     doctor::{Conf, ConfV6, Neighbours},
-    pinned::{Fact, Unread},
+    fact::{Cause, Unread},
 };
+
+use crate::shell::logging::causes::unread_io;
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current
 const UNPRIVILEGED_BPF: &str = "/proc/sys/kernel/unprivileged_bpf_disabled";
 
 /// Returns the settings of an interface, or of `all`.
-pub(crate) fn conf(interface: &str) -> Fact<Conf> {
+pub(crate) fn conf(interface: &str) -> Result<Conf, Unread> {
     let value = |key: &str| number(&Path::new(CONF).join(interface).join(key));
     Ok(Conf {
         arp_ignore: value("arp_ignore")?,
@@ -30,7 +32,7 @@ pub(crate) fn conf(interface: &str) -> Fact<Conf> {
 }
 
 /// Returns the settings of an interface for IPv6.
-pub(super) fn conf_v6(interface: &str) -> Fact<ConfV6> {
+pub(super) fn conf_v6(interface: &str) -> Result<ConfV6, Unread> {
     let path = |key: &str| Path::new(CONF_V6).join(interface).join(key);
     Ok(ConfV6 {
         disable_ipv6: number(&path("disable_ipv6"))?,
@@ -40,7 +42,7 @@ pub(super) fn conf_v6(interface: &str) -> Fact<ConfV6> {
 }
 
 /// Returns the number of MLD queries that an interface has received.
-pub(super) fn mld_queries(interface: &str) -> Fact<u64> {
+pub(super) fn mld_queries(interface: &str) -> Result<u64, Unread> {
     let path = Path::new(SNMP_V6).join(interface);
     let text = text(&path)?;
     let count = text.lines().find_map(|line| line.strip_prefix("Icmp6InGroupMembQueries"));
@@ -48,13 +50,13 @@ pub(super) fn mld_queries(interface: &str) -> Fact<u64> {
 }
 
 /// Returns the neighbour table. Its limits and counts are visible in the initial namespace only.
-pub(super) fn neighbours() -> Fact<Neighbours> {
+pub(super) fn neighbours() -> Result<Neighbours, Unread> {
     let limit = |key: &str| match number(&Path::new(NEIGH).join(key)) {
-        Err(Unread { denied: false, .. }) if !Path::new(NEIGH).join(key).exists() => Err(Unread {
-            reason: "the limits are the whole machine's, and are seen in its first network namespace only"
-                .to_owned(),
-            denied: false,
-        }),
+        Err(Unread { cause: Cause::Failed, .. }) if !Path::new(NEIGH).join(key).exists() => {
+            Err(Unread::failed(
+                "the limits are the whole machine's, and are seen in its first network namespace only",
+            ))
+        }
         read => read,
     };
     let limits = [limit("gc_thresh1")?, limit("gc_thresh2")?, limit("gc_thresh3")?];
@@ -83,17 +85,17 @@ fn arp_cache(text: &str) -> Option<(u32, u64)> {
     Some((entries?, overflows))
 }
 
-pub(super) fn clock_source() -> Fact<String> {
+pub(super) fn clock_source() -> Result<String, Unread> {
     text(Path::new(CLOCK_SOURCE)).map(|text| text.trim().to_owned())
 }
 
 /// Returns the setting that keeps users without capabilities from bpf(2).
-pub(super) fn unprivileged_bpf_disabled() -> Fact<u8> {
+pub(super) fn unprivileged_bpf_disabled() -> Result<u8, Unread> {
     number(Path::new(UNPRIVILEGED_BPF))
 }
 
 /// Returns how much memory this process may lock.
-pub(super) fn memlock_bytes() -> Fact<u64> {
+pub(super) fn memlock_bytes() -> Result<u64, Unread> {
     let path = Path::new(LIMITS);
     let text = text(path)?;
     locked_bytes(&text).ok_or_else(|| nonsense(path, &text))
@@ -108,21 +110,16 @@ fn locked_bytes(limits: &str) -> Option<u64> {
     }
 }
 
-fn number<T: FromStr<Err: Display>>(path: &Path) -> Fact<T> {
+fn number<T: FromStr<Err: Display>>(path: &Path) -> Result<T, Unread> {
     let text = text(path)?;
     text.trim().parse().map_err(|_| nonsense(path, &text))
 }
 
-fn text(path: &Path) -> Fact<String> {
-    fs::read_to_string(path).map_err(|error| Unread {
-        reason: format!("failed to read {}: {error}", path.display()),
-        denied: error.kind() == io::ErrorKind::PermissionDenied,
-    })
+fn text(path: &Path) -> Result<String, Unread> {
+    let failed = |error| unread_io(format_args!("failed to read {}", path.display()), &error);
+    fs::read_to_string(path).map_err(failed)
 }
 
 fn nonsense(path: &Path, text: &str) -> Unread {
-    Unread {
-        reason: format!("{} says {:?}, which makes no sense", path.display(), text.trim()),
-        denied: false,
-    }
+    Unread::failed(format!("{} says {:?}, which makes no sense", path.display(), text.trim()))
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
-use vipward_core::diagnosis::doctor::{Check, State};
+use vipward_core::diagnosis::finding::{Finding, State};
 
 use crate::shell::commands::{
     tables::{shown, table},
@@ -24,7 +24,7 @@ pub struct Report {
     #[schemars(schema_with = "summary")]
     pub summary: Summary,
     /// The checks, those of the host first.
-    pub checks: Vec<Check>,
+    pub checks: Vec<Finding>,
     /// Whether states are coloured in the table.
     #[serde(skip)]
     pub colours: Colours,
@@ -39,7 +39,7 @@ fn summary(generator: &mut SchemaGenerator) -> Schema {
 }
 
 impl Report {
-    pub fn new(checks: Vec<Check>, passes: bool, colours: Colours) -> Self {
+    pub fn new(checks: Vec<Finding>, passes: bool, colours: Colours) -> Self {
         let mut summary: Summary = State::ALL.map(|state| (state, 0)).into();
         for check in &checks {
             *summary.entry(check.state).or_default() += 1;
@@ -47,19 +47,9 @@ impl Report {
         Self { passes, summary, checks, colours }
     }
 
-    /// Returns `text` in the colour of `state`.
-    fn painted(&self, state: State, text: &str) -> String {
-        match state {
-            State::Green => self.colours.good(text),
-            State::Yellow | State::Unknown => self.colours.doubtful(text),
-            State::Red => self.colours.bad(text),
-            State::NotApplicable => self.colours.aside(text),
-        }
-    }
-
     /// Returns a row with its state painted, once the widths of the columns are settled.
     fn row(&self, state: State, line: &str) -> String {
-        line.trim_end().replacen(state.name(), &self.painted(state, state.name()), 1)
+        line.trim_end().replacen(state.name(), &self.colours.of(state, state.name()), 1)
     }
 }
 
@@ -68,7 +58,7 @@ impl fmt::Display for Report {
         let mut table = table(&["STATE", "CHECK", "INTERFACE", "FOUND"]);
         for check in &self.checks {
             let interface = check.interface.as_deref().unwrap_or("-");
-            table.add_row([check.state.name(), check.check, interface, &check.found]);
+            table.add_row([check.state.name(), check.subject, interface, &check.found]);
         }
         let text = table.to_string();
         let (header, rows) = text.split_once('\n').unwrap_or((&text, ""));
@@ -92,11 +82,11 @@ impl Report {
             for check in self.checks.iter().filter(|check| check.state == state) {
                 let Some(remedy) = &check.remedy else { continue };
                 let on = check.interface.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
-                let title = format!("{} {}{on}", state.name(), check.check);
+                let title = format!("{} {}{on}", state.name(), check.subject);
                 writeln!(
                     f,
                     "\n{}\n  found:  {}\n  remedy: {}",
-                    self.painted(state, &title),
+                    self.colours.of(state, &title),
                     shown(&check.found),
                     shown(remedy)
                 )?;
@@ -116,18 +106,19 @@ mod tests {
         state: State,
         found: &str,
         remedy: Option<&str>,
-    ) -> Check {
+    ) -> Finding {
         let owned = |text: &str| text.to_owned();
-        Check {
-            check,
+        Finding {
+            subject: check,
             interface: interface.map(owned),
             state,
             found: owned(found),
+            details: Vec::new(),
             remedy: remedy.map(owned),
         }
     }
 
-    fn checks() -> Vec<Check> {
+    fn checks() -> Vec<Finding> {
         vec![
             check("kernel", None, State::Green, "6.18 in green", None),
             check("agent", None, State::Yellow, "none runs", Some("start one")),

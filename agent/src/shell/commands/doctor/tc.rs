@@ -1,6 +1,6 @@
 //! BPF programs of traffic control on an interface, from tcx and from filters.
 
-use vipward_core::diagnosis::{doctor::TcProgram, pinned::Fact};
+use vipward_core::diagnosis::{doctor::TcProgram, fact::Unread};
 
 use crate::shell::{
     kernel::netlink::{self, Direction},
@@ -9,7 +9,7 @@ use crate::shell::{
 
 /// Returns the programs of both kinds, ingress and egress, in the order in which they run. Those of
 /// tcx have no names here.
-pub(super) async fn programs(ifindex: u32) -> Fact<Vec<TcProgram>> {
+pub(super) async fn programs(ifindex: u32) -> Result<Vec<TcProgram>, Unread> {
     let mut programs = Vec::new();
     for direction in [Direction::Ingress, Direction::Egress] {
         let ingress = direction == Direction::Ingress;

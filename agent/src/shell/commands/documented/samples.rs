@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, VipKey};
 use vipward_core::{
     diagnosis::{
-        doctor::{self, Check},
-        explain::{Attached, Explanation, Link, ServiceExplanation, Step, Verdict},
+        explain::{Attached, Explanation, ServiceExplanation, link},
+        finding::{self, Finding},
         live::Change,
         overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
-        pinned::{State, Status, WirePeerStatus, WireStatus},
+        pinned::{On, State, Status, WireHeard, WireStatus},
         who_has::{self, Latency, Relation, Row, Seen},
     },
     host::{
@@ -66,18 +66,20 @@ pub(super) fn who_has() -> who_has::Report {
 }
 
 pub(super) fn explain() -> Explanation {
-    let remedy = text("start the agent, or see why it cannot renew (its log)");
+    let remedy =
+        text("start the agent again, or see in its log why it cannot renew (no API server, no CPU time)");
     let because = text("the driver has no native XDP; each answer costs more");
-    let step = Step {
-        link: Link::Fence,
-        verdict: Verdict::Broken,
-        says: text("over: nothing is answered, since the agent does not move it"),
+    let step = Finding {
+        subject: link::FENCE,
+        interface: None,
+        state: finding::State::Red,
+        found: text("over since 5s; 1 of this node's VIPs not answered"),
         details: Vec::new(),
         remedy: Some(remedy.clone()),
     };
     Explanation {
         address: VIP,
-        broken: Some(Link::Fence),
+        broken: Some(link::FENCE),
         remedy: Some(remedy),
         attached: Some(Attached { interface: text("eth0"), mode: Mode::Tc, because: Some(because) }),
         steps: vec![step],
@@ -86,10 +88,11 @@ pub(super) fn explain() -> Explanation {
 
 pub(super) fn explain_service() -> ServiceExplanation {
     let remedy = text("do what the reason says; the address then comes by itself");
-    let step = Step {
-        link: Link::Pool,
-        verdict: Verdict::Broken,
-        says: text(
+    let step = Finding {
+        subject: link::POOL,
+        interface: None,
+        state: finding::State::Red,
+        found: text(
             "no IPv4 address is free in VIPPool lan; add addresses to one of them, or release some (vipward pools)",
         ),
         details: vec![text("VIPPool lan: serves it with priority 0, 0 of 30 IPv4 addresses are free")],
@@ -97,7 +100,7 @@ pub(super) fn explain_service() -> ServiceExplanation {
     };
     ServiceExplanation {
         service: text("apps/web"),
-        broken: Some(Link::Pool),
+        broken: Some(link::POOL),
         remedy: Some(remedy),
         steps: vec![step],
         addresses: Vec::new(),
@@ -105,18 +108,19 @@ pub(super) fn explain_service() -> ServiceExplanation {
 }
 
 pub(super) fn doctor() -> Report {
-    let check = Check {
-        check: "link",
+    let check = Finding {
+        subject: "link",
         interface: Some(text("eth0")),
-        state: doctor::State::Red,
+        state: finding::State::Red,
         found: text("down, driver ixgbe"),
+        details: Vec::new(),
         remedy: Some(text("ip link set eth0 up")),
     };
     Report::new(vec![check], false, Colours::NONE)
 }
 
 pub(super) fn status() -> Status {
-    let mut state = State::sample();
+    let state = State::sample();
     let key = OffenderKey { vip: VipKey::new(State::SAMPLE_IFINDEX, VIP), mac: STRANGER };
     let last_ns = state.contents.now_ns - 1_500_000_000;
     let offender = Offender {
@@ -130,21 +134,23 @@ pub(super) fn status() -> Status {
         strays: 0,
         defended_ns: 0,
     };
-    state.contents.offenders = Ok([(key, offender)].into());
-    let mut status = Status::of(&state);
+    let mut status = Status::of(&state, &[(key, offender)].into());
     status.vips.truncate(1);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
     status.wire = Some(WireStatus {
         witness: text("3c1fe0a94b7d6258"),
         scale: Some(2),
         keys: vec![1],
-        peers: vec![WirePeerStatus {
-            id: text("5f2b8c9d01e4a673"),
+        peers: vec![On {
             interface: text("eth0"),
             vlan: None,
-            answered_seconds_ago: Some(0.08),
-            round_trip_seconds: Some(0.0003),
-            heard_seconds_ago: Some(0.08),
+            of: WireHeard {
+                ifindex: State::SAMPLE_IFINDEX,
+                id: text("5f2b8c9d01e4a673"),
+                answered_seconds_ago: Some(0.08),
+                round_trip_seconds: Some(0.0003),
+                heard_seconds_ago: Some(0.08),
+            },
         }],
     });
     status.wire_counters = [("ping_answered", 86_400), ("refused_tag", 2)].into();

@@ -15,7 +15,10 @@ use tokio::{
 use vipward_core::{
     agent::cluster::Seen as Read,
     base::time::Monotonic,
-    diagnosis::explain::{Cluster, LeaseSeen, Look, ServiceFacts},
+    diagnosis::{
+        explain::{Cluster, LeaseSeen, ServiceFacts},
+        fact::Fact,
+    },
     host::net::NetView,
     pools::Allocator,
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
@@ -29,7 +32,7 @@ use super::{
 use crate::shell::{
     kernel::{clock, host_network::name_servers},
     kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server, leader},
-    logging::causes::chain,
+    logging::causes::{chain, fact},
 };
 
 const LISTING: Duration = Duration::from_secs(20);
@@ -46,12 +49,12 @@ pub(super) async fn look(
     options: &Options,
     view: &NetView,
     progress: &mut impl FnMut(&str),
-) -> Result<Look<World>, ExplainError> {
+) -> Result<Fact<World>, ExplainError> {
     let server = match Server::find(&options.access, LIMITS).await {
         Ok(server) => server,
         Err(ConnectError::NotInCluster(_)) => {
             let why = "no kubeconfig (--kubeconfig), and not in a Pod: what a cluster has was not looked at";
-            return Ok(Look::Not(why.to_owned()));
+            return Ok(Fact::skipped(why));
         }
         Err(error) => return Err(error.into()),
     };
@@ -63,19 +66,19 @@ pub(super) async fn look(
     let resources = [Resource::OF_CONTROLLER, &[Resource::EndpointSlices], of_metallb].concat();
     let reading = Reading { service_labels: true, needs_pools: false, metallb };
     let (_reader, mut seen) = Reader::start(&kube, &resources, reading)?;
-    let mut world = World::new(options, &server, kube.clone(), lead(&kube).await, view)?;
+    let mut world = World::new(options, &server, fact(leader(&kube).await), view);
     let deadline = Instant::now() + LISTING;
     while world.listed.len() < resources.len() {
         match next(&mut seen, deadline).await {
             Some(Seen::Unreadable { resource, error }) => {
                 let why = format!("{resource}: {}", chain(&*error));
                 if !resource.is_optional() {
-                    return Ok(Look::Failed(why));
+                    return Ok(Fact::failed(why));
                 }
                 world.unread.insert(resource, why);
             }
             Some(seen) => world.take_in(seen)?,
-            None => return Ok(Look::Failed(format!("{} has not listed everything in 20 s", server.url()))),
+            None => return Ok(Fact::failed(format!("{} has not listed everything in 20 s", server.url()))),
         }
     }
     // An agent that keeps a VIP against another need of its address has seen the VIP held first.
@@ -92,15 +95,7 @@ pub(super) async fn look(
             Some(seen) => world.take_in(seen)?,
         }
     }
-    Ok(Look::Seen(world))
-}
-
-async fn lead(kube: &Kube) -> Look<String> {
-    match leader(kube).await {
-        Ok(Some(leader)) => Look::Seen(leader),
-        Ok(None) => Look::Not("no controller runs".to_owned()),
-        Err(error) => Look::Failed(chain(&error)),
-    }
+    Ok(Fact::Read(world))
 }
 
 async fn next(seen: &mut mpsc::Receiver<Seen>, deadline: Instant) -> Option<Seen> {
@@ -154,49 +149,45 @@ pub(super) struct World {
     leases: BTreeMap<NodeName, Watched>,
     claims: BTreeMap<IpAddr, ClaimRecord>,
     listed: BTreeSet<Resource>,
-    kube: Kube,
     /// The namespace of a Service that is named without one.
     pub(super) namespace: Arc<str>,
-    leader: Look<String>,
+    leader: Fact<Option<String>>,
+    segments: Fact<Vec<u32>>,
     /// Why types that may be missing could not be read.
     unread: BTreeMap<Resource, String>,
 }
 
 impl World {
-    fn new(
-        options: &Options,
-        server: &Server,
-        kube: Kube,
-        leader: Look<String>,
-        view: &NetView,
-    ) -> Result<Self, ExplainError> {
+    fn new(options: &Options, server: &Server, leader: Fact<Option<String>>, view: &NetView) -> Self {
         // What a Service has is the controller's to say, if there is one.
         let settings = options.services.clone();
         let mut services = match &leader {
-            Look::Not(_) => Judge::Agent(Box::new(Agent::alone(settings))),
-            Look::Seen(_) | Look::Failed(_) => Judge::Controller(Box::new(Controller::start(settings))),
+            Fact::Read(None) => Judge::Agent(Box::new(Agent::alone(settings))),
+            Fact::Read(Some(_)) | Fact::Unread(_) => Judge::Controller(Box::new(Controller::start(settings))),
         };
         let addresses = server.address().into_iter().collect();
         services.on_event(services::Event::ApiServers { slice: None, addresses });
         // The addresses that this host refuses matter only if an agent runs here.
-        let attached = host::attached(options)?;
-        if !attached.is_empty() {
+        let segments = host::segments(options);
+        if let Fact::Read(attached) = &segments
+            && !attached.is_empty()
+        {
             let host = gethostname().unwrap_or_default();
             let host = host.to_string_lossy();
-            let network = HostNetwork::of(host.as_ref().into(), view, &attached, name_servers());
+            let network = HostNetwork::of(host.as_ref().into(), view, attached, name_servers());
             services.on_event(services::Event::HostNetwork(network));
         }
-        Ok(Self {
+        Self {
             services,
             nodes: BTreeMap::new(),
             leases: BTreeMap::new(),
             claims: BTreeMap::new(),
             listed: BTreeSet::new(),
-            kube,
             namespace: server.default_namespace().into(),
             leader,
+            segments,
             unread: BTreeMap::new(),
-        })
+        }
     }
 
     /// Stores an object that was read.
@@ -269,13 +260,16 @@ impl World {
             let watched = now.saturating_since(lease.since);
             (node.clone(), LeaseSeen { watched, renewed: lease.renewed, record: lease.record.clone() })
         };
+        let claim = self.claims.get(&address).cloned();
+        let shows = claim.as_ref().and_then(|claim| claim.shows.as_deref());
         Ok(Cluster {
             nodes: self.nodes.clone(),
             honour_exclude_label: options.honour_exclude_label,
-            claim: self.claims.get(&address).cloned(),
-            unanswered: self.kube.unanswered(address),
+            unanswered: shows.and_then(|shows| Some(shows.unanswered.as_ref()?.message.clone())),
+            claim,
             leases: self.leases.iter().map(seen).collect(),
             account: self.services.parts().0.account(address),
+            segments: self.segments.clone(),
             namespace: options.lease_namespace.clone(),
         })
     }
@@ -283,7 +277,7 @@ impl World {
     /// Returns what concerns a Service.
     pub(super) fn service(&self, service: ServiceName, options: &Options) -> ServiceFacts {
         let (index, allocator) = self.services.parts();
-        let account = Look::Seen(index.account_of(&service, allocator));
+        let account = Fact::Read(index.account_of(&service, allocator));
         let namespace = options.lease_namespace.clone();
         let is_of_pools = |(resource, _): &(&Resource, &String)| **resource != Resource::ServiceCidrs;
         let pools_unread = self.unread.iter().find(is_of_pools).map(|(_, why)| why.clone());

@@ -3,7 +3,10 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use vipward_core::{
-    diagnosis::explain::{Facts, Look, ServiceFacts},
+    diagnosis::{
+        explain::{Facts, ServiceFacts},
+        fact::Fact,
+    },
     host::net::NetView,
     records::ServiceName,
 };
@@ -15,7 +18,11 @@ use super::{
 };
 use crate::{
     cli::NamedService,
-    shell::{commands::who_has, kernel::netlink::Netlink, logging::causes::chain},
+    shell::{
+        commands::who_has,
+        kernel::{netlink::Netlink, preflight},
+        logging::causes::{chain, fact},
+    },
 };
 
 /// The number of questions to the segment, and the time that each waits for answers.
@@ -43,19 +50,18 @@ pub async fn gather_service(
     let world = cluster::look(options, &view, &mut progress).await?;
     let namespace = match (&service.namespace, &world) {
         (Some(namespace), _) => Arc::clone(namespace),
-        (None, Look::Seen(world)) => Arc::clone(&world.namespace),
-        (None, Look::Not(_) | Look::Failed(_)) => "default".into(),
+        (None, Fact::Read(world)) => Arc::clone(&world.namespace),
+        (None, Fact::Unread(_)) => "default".into(),
     };
     let service = ServiceName { namespace, name: Arc::clone(&service.name) };
     let unknown = |account| {
         let namespace = options.lease_namespace.clone();
-        let leader = Look::Not("no cluster was looked at".to_owned());
+        let leader = Fact::skipped("no cluster was looked at");
         ServiceFacts { service: service.clone(), account, leader, pools_unread: None, namespace }
     };
     let facts = match &world {
-        Look::Seen(world) => world.service(service, options),
-        Look::Not(why) => unknown(Look::Not(why.clone())),
-        Look::Failed(why) => unknown(Look::Failed(why.clone())),
+        Fact::Read(world) => world.service(service, options),
+        Fact::Unread(why) => unknown(Fact::Unread(why.clone())),
     };
     let (mut addresses, without_contact) = (Vec::new(), host::without_contact(options));
     for address in facts.addresses() {
@@ -67,14 +73,13 @@ pub async fn gather_service(
 async fn about(
     options: &Options,
     view: &NetView,
-    world: &Look<World>,
-    without_contact: &[String],
+    world: &Fact<World>,
+    without_contact: &Fact<Vec<String>>,
     address: IpAddr,
 ) -> Result<Facts, ExplainError> {
     let cluster = match world {
-        Look::Seen(world) => Look::Seen(world.cluster(address, options)?),
-        Look::Not(why) => Look::Not(why.clone()),
-        Look::Failed(why) => Look::Failed(why.clone()),
+        Fact::Read(world) => Fact::Read(world.cluster(address, options)?),
+        Fact::Unread(why) => Fact::Unread(why.clone()),
     };
     let (config, listed) = host::config(options, address, view);
     let asked = who_has::Options {
@@ -85,8 +90,8 @@ async fn about(
         pin_dir: options.pin_dir.clone(),
     };
     let segment = match who_has::ask(&asked, |_| {}).await {
-        Ok(report) => Look::Seen(report),
-        Err(error) => Look::Not(format!("the segment was not asked: {}", chain(&error))),
+        Ok(report) => Fact::Read(report),
+        Err(error) => Fact::failed(format!("the segment was not asked: {}", chain(&error))),
     };
     let pins = host::pins(options, view);
     Ok(Facts {
@@ -95,7 +100,9 @@ async fn about(
         config,
         native: host::native(&pins, address),
         pins,
-        without_contact: without_contact.to_vec(),
+        pin_dir: options.pin_dir.clone(),
+        agent: fact(preflight::user_of(&options.pin_dir)),
+        without_contact: without_contact.clone(),
         segment,
         own: view.macs(),
     })

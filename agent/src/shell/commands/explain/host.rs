@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, net::IpAddr};
 use vipward_core::{
     config::Config,
     diagnosis::{
-        explain::{Listed, ListedVip, Look},
+        doctor::WireReport,
+        explain::{Listed, ListedVip},
+        fact::Fact,
         pinned::State,
     },
     host::{
@@ -18,27 +20,27 @@ use super::options::Options;
 use crate::shell::{
     agent::read_config,
     kernel::{
-        bpf::{BpfError, Extent, Pins, Reader},
+        bpf::{Pins, Reader},
         netdev::has_native_xdp,
     },
-    logging::causes::chain,
+    logging::causes::{chain, fact, unread},
     pages::wire_report,
 };
 
 /// Returns what the agent's file says, and the interface of the address.
-pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Look<Listed>, Option<String>) {
+pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Fact<Listed>, Option<String>) {
     let Some(path) = &options.config else {
-        return (Look::Not("no file was given (--config)".to_owned()), None);
+        return (Fact::skipped("no file was given (--config)"), None);
     };
     let mut config = match read_config(path) {
         Ok(config) => config,
-        Err(error) => return (Look::Failed(chain(&error)), None),
+        Err(error) => return (Fact::failed(chain(&error)), None),
     };
     let file = path.display().to_string();
     // The VIP is placed alone, so that every problem concerns it.
     config.vips.retain(|vip| vip.address == address);
     let Some(vip) = config.vips.first() else {
-        return (Look::Seen(Listed { file, attach: config.attach, vip: None }), None);
+        return (Fact::Read(Listed { file, attach: config.attach, vip: None }), None);
     };
     let (interface, problems) = place(&config, view);
     let bind = vip.bind.as_ref().map(|bind| {
@@ -47,7 +49,7 @@ pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Loo
         (bind.as_str().to_owned(), there)
     });
     let listed = ListedVip { guarded: vip.mac, interface: interface.clone(), problems, bind };
-    (Look::Seen(Listed { file, attach: config.attach, vip: Some(listed) }), interface)
+    (Fact::Read(Listed { file, attach: config.attach, vip: Some(listed) }), interface)
 }
 
 fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
@@ -66,38 +68,30 @@ fn place(config: &Config, view: &NetView) -> (Option<String>, Vec<String>) {
 }
 
 /// Returns the interfaces that an agent has attached the program to.
-pub(super) fn attached(options: &Options) -> Result<Vec<u32>, BpfError> {
+pub(super) fn segments(options: &Options) -> Fact<Vec<u32>> {
     match Reader::find(&Pins::new(&options.pin_dir)) {
-        Ok(Some(reader)) => reader.segments(),
-        Ok(None) | Err(_) => Ok(Vec::new()),
+        Ok(Some(reader)) => fact(reader.segments()),
+        Ok(None) => Fact::Read(Vec::new()),
+        Err(why) => Fact::Unread(why),
     }
 }
 
-pub(super) fn pins(options: &Options, view: &NetView) -> Look<State> {
-    let dir = options.pin_dir.display();
-    match Reader::find(&Pins::new(&options.pin_dir)) {
-        Ok(None) => Look::Not(format!(
-            "nothing is pinned under {dir}: no agent has run here (another directory: --pin-dir)"
-        )),
-        Ok(Some(reader)) => match reader.state(Extent::COUNTERS, view.clone()) {
-            Ok(state) => Look::Seen(state),
-            Err(unread) => Look::Failed(unread.reason),
-        },
-        Err(unread) => Look::Failed(unread.reason),
-    }
+pub(super) fn pins(options: &Options, view: &NetView) -> Fact<Option<State>> {
+    let state = |reader: Reader| reader.state(usize::MAX, view.clone()).map_err(|error| unread(&error));
+    let found = Reader::find(&Pins::new(&options.pin_dir));
+    found.and_then(|reader| reader.map(state).transpose()).into()
 }
 
-/// Returns the interfaces on which the agent here takes no VIP for want of contact, as it says. Returns
-/// none if no agent answers.
-pub(super) fn without_contact(options: &Options) -> Vec<String> {
-    let view = wire_report(&options.pin_dir).ok().and_then(|report| report.view);
-    view.map(|view| view.without_contact).unwrap_or_default()
+/// Returns the interfaces on which the agent here takes no VIP for want of contact, as it says.
+pub(super) fn without_contact(options: &Options) -> Fact<Vec<String>> {
+    let names = |report: WireReport| report.view.into_iter().flat_map(|view| view.without_contact);
+    wire_report(&options.pin_dir).map(|report| names(report).collect())
 }
 
 /// Returns the interfaces that have an entry of the address. The
 /// value is true if the driver has native XDP.
-pub(super) fn native(pins: &Look<State>, address: IpAddr) -> BTreeMap<u32, bool> {
-    let Look::Seen(state) = pins else { return BTreeMap::new() };
+pub(super) fn native(pins: &Fact<Option<State>>, address: IpAddr) -> BTreeMap<u32, bool> {
+    let Fact::Read(Some(state)) = pins else { return BTreeMap::new() };
     let interfaces = state.contents.entries_of(address).map(|entry| entry.key.ifindex);
     interfaces.filter_map(|ifindex| Some((ifindex, has_native_xdp(ifindex).ok()?))).collect()
 }

@@ -6,7 +6,7 @@ use thiserror::Error;
 use vipward_core::services;
 
 use crate::shell::{
-    kernel::{bpf::BpfError, netlink::NetlinkError},
+    kernel::netlink::NetlinkError,
     kube::{Access, ConnectError},
 };
 
@@ -37,9 +37,6 @@ pub enum ExplainError {
     Connect(#[from] ConnectError),
     #[error("failed to read the interfaces")]
     Netlink(#[from] NetlinkError),
-    /// The pinned links could not be read.
-    #[error("failed to read the pinned objects")]
-    Bpf(#[from] BpfError),
     #[error("failed to read the clock")]
     Clock(#[from] nix::Error),
 }

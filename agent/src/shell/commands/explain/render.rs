@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use vipward_core::diagnosis::explain::{Explanation, Link, ServiceExplanation, Step, Verdict};
+use vipward_core::diagnosis::{
+    explain::{Explanation, ServiceExplanation, link},
+    finding::{Finding, State},
+};
 
 use crate::shell::commands::{tables::shown, terminal::Colours};
 
@@ -28,21 +31,15 @@ pub fn render(explanation: &Explanation, colours: Colours) -> String {
     text
 }
 
-fn steps(text: &mut String, steps: &[Step], colours: Colours) {
-    let indent = " ".repeat(" not seen  candidates  ".len());
+fn steps(text: &mut String, steps: &[Finding], colours: Colours) {
+    let indent = " ".repeat(" unknown   candidates  ".len());
     for step in steps {
-        let verdict = format!("{:8}", step.verdict.to_string());
-        let verdict = match step.verdict {
-            Verdict::Good => colours.good(&verdict),
-            Verdict::Doubtful => colours.doubtful(&verdict),
-            Verdict::Broken => colours.bad(&verdict),
-            Verdict::Unseen => verdict,
-        };
-        let _ = writeln!(text, " {verdict}  {:10}  {}", step.link.name(), shown(&step.says));
+        let state = colours.of(step.state, &format!("{:8}", step.state.name()));
+        let _ = writeln!(text, " {state}  {:10}  {}", step.subject, shown(&step.found));
         for detail in &step.details {
             let _ = writeln!(text, "{indent}{}", shown(detail));
         }
-        if step.verdict == Verdict::Doubtful
+        if step.state == State::Yellow
             && let Some(remedy) = &step.remedy
         {
             let _ = writeln!(text, "{indent}to do: {}", shown(remedy));
@@ -52,18 +49,18 @@ fn steps(text: &mut String, steps: &[Step], colours: Colours) {
 
 fn conclusion<'a>(
     text: &mut String,
-    broken: Option<Link>,
+    broken: Option<&str>,
     remedy: Option<&str>,
-    mut steps: impl Iterator<Item = &'a Step>,
+    mut steps: impl Iterator<Item = &'a Finding>,
     colours: Colours,
 ) {
     text.push('\n');
     match broken {
         Some(link) => {
-            let _ = writeln!(text, "{}", colours.bad(&format!("The first broken step: {}", link.name())));
+            let _ = writeln!(text, "{}", colours.of(State::Red, &format!("The first broken step: {link}")));
             let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
         }
-        None if steps.any(|step| step.verdict != Verdict::Unseen && step.link != Link::Cluster) => {
+        None if steps.any(|step| step.state != State::Unknown && step.subject != link::CLUSTER) => {
             text.push_str("Nothing that was looked at is broken.\n");
         }
         None => text.push_str("Nothing could be looked at.\n"),

@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ratatui::{Terminal, backend::TestBackend, layout::Size};
 use vipward_common::MacAddr;
@@ -41,7 +41,7 @@ fn vip(address: [u8; 4], part: Part, at: u8) -> VipStatus {
 /// Returns two VIPs, `seconds` after the machine's start. The
 /// first has answered and counted conflicts.
 fn status_at(seconds: u64, [answered, conflicts, suppressed]: [u64; 3]) -> Status {
-    let mut status = Status::of(&State::sample());
+    let mut status = Status::of(&State::sample(), &BTreeMap::new());
     status.at = Monotonic::from_nanos(seconds * SECOND);
     (status.fence.left_seconds, status.fence.hold_left_seconds) = (2.84, 3_600.0);
     status.interfaces[0].mode = Mode::Generic;

@@ -123,13 +123,13 @@ fn wire_peer_table(wire: &WireStatus) -> Rows {
     let mut peers = table(&["WIRE PEER", "INTERFACE", "ANSWERED", "ROUND TRIP", "HEARD"]);
     let ago = |seconds: Option<f64>| or_dash(seconds.map(|seconds| format!("{seconds:.2} s ago")).as_ref());
     for row in &wire.peers {
-        let round_trip = row.round_trip_seconds.map(|seconds| format!("{:.2} ms", seconds * 1e3));
+        let round_trip = row.of.round_trip_seconds.map(|seconds| format!("{:.2} ms", seconds * 1e3));
         peers.add_row([
-            row.id.clone(),
+            row.of.id.clone(),
             labelled(&row.interface, row.vlan),
-            ago(row.answered_seconds_ago),
+            ago(row.of.answered_seconds_ago),
             or_dash(round_trip.as_ref()),
-            ago(row.heard_seconds_ago),
+            ago(row.of.heard_seconds_ago),
         ]);
     }
     peers

@@ -3,7 +3,10 @@
 use std::{fmt::Write as _, time::Duration};
 
 use vipward_core::{
-    diagnosis::who_has::{Latency, Report, Row, Seen, Verdict},
+    diagnosis::{
+        finding::State,
+        who_has::{Latency, Report, Row, Seen, Verdict},
+    },
     host::net::labelled,
 };
 
@@ -16,11 +19,11 @@ use super::super::{
 pub fn render(report: &Report, colours: Colours) -> String {
     let mut text = format!("{} on {}: ", report.address, labelled(&report.interface, report.vlan));
     match report.verdict {
-        Verdict::Nobody => text += &colours.doubtful("no host answers"),
-        Verdict::One => text += &colours.good("one answers"),
+        Verdict::Nobody => text += &colours.of(State::Yellow, "no host answers"),
+        Verdict::One => text += &colours.of(State::Green, "one answers"),
         Verdict::Several => {
             let answering = report.answers.iter().filter(|row| row.answering).count();
-            text += &colours.bad(&format!("CONFLICT: {answering} MACs answer"));
+            text += &colours.of(State::Red, &format!("CONFLICT: {answering} MACs answer"));
             text += "; clients believe whichever is first, and change their minds";
         }
     }

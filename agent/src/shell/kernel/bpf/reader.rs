@@ -8,7 +8,10 @@ use std::{
 
 use vipward_common::{Fence, Offender, OffenderKey, SeenEntry, Yield, maps as names};
 use vipward_core::{
-    diagnosis::pinned::{Contents, Entry, Fact, PinnedLink, Plane, State, Unread},
+    diagnosis::{
+        fact::{Fact, Unread},
+        pinned::{Contents, Entry, LinkIds, PinnedLink, Plane, State},
+    },
     host::net::NetView,
 };
 
@@ -19,21 +22,6 @@ use super::{
     pins::{LinkPin, Pins, Set, exists},
 };
 use crate::shell::{kernel::clock, logging::causes::unread};
-
-/// The choice of contents that take long to read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
-    /// The largest number of VIPs whose counters are read. With more VIPs, none are read.
-    pub most_counted: usize,
-    pub offenders: bool,
-}
-
-impl Extent {
-    pub const ENTRIES: Self = Self { most_counted: 0, offenders: false };
-    pub const OFFENDERS: Self = Self { most_counted: 0, offenders: true };
-    pub const COUNTERS: Self = Self { most_counted: usize::MAX, offenders: false };
-    pub const ALL: Self = Self { most_counted: usize::MAX, offenders: true };
-}
 
 pub struct Reader {
     pins: Pins,
@@ -56,7 +44,7 @@ impl Reader {
     }
 
     /// Opens the pinned maps, if there are any.
-    pub fn find(pins: &Pins) -> Fact<Option<Self>> {
+    pub fn find(pins: &Pins) -> Result<Option<Self>, Unread> {
         if !exists(&pins.map(names::LAYOUT)).map_err(|error| unread(&error))? {
             return Ok(None);
         }
@@ -67,15 +55,16 @@ impl Reader {
         &self.pins
     }
 
-    /// Reads the contents of the maps. With thousands of entries that takes milliseconds.
-    pub fn contents(&self, extent: Extent) -> Result<Contents, BpfError> {
+    /// Reads the contents of the maps. With thousands of entries that takes milliseconds. With more
+    /// than `most_counted` VIPs, their counters are not read.
+    pub fn contents(&self, most_counted: usize) -> Result<Contents, BpfError> {
         let maps = &self.maps;
         let now_ns = now_ns()?;
         // Before the first yield no VIP's state needs to be read.
         let yields = maps.yields()?.total;
         let found = maps.entries()?;
         let vips: BTreeSet<IpAddr> = found.keys().map(|key| key.addr).collect();
-        let with_counts = vips.len() <= extent.most_counted;
+        let with_counts = vips.len() <= most_counted;
         let slots = found.values().map(|entry| entry.slot + 1).max().filter(|_| with_counts);
         let counts = self.bulk.counts(slots.unwrap_or(0))?;
         let count_of = |slot: u32| match &counts {
@@ -102,16 +91,15 @@ impl Reader {
             counters_v6: maps.counters_v6()?,
             wire: maps.wire().contents()?,
             yields,
-            offenders: if extent.offenders { Ok(maps.offenders()?) } else { Err(Unread::not_asked()) },
         })
     }
 
     /// Reads the contents and the links, and joins them with the interfaces.
-    pub fn state(&self, extent: Extent, network: NetView) -> Fact<State> {
-        let links = links(&self.pins).map_err(|error| unread(&error))?;
-        let contents = self.contents(extent).map_err(|error| unread(&error));
-        let plane = Plane { missing: Vec::new(), links, contents };
-        State::new(self.pins.dir().to_owned(), plane, network)
+    pub fn state(&self, most_counted: usize, network: NetView) -> Result<State, BpfError> {
+        let links = links(&self.pins)?.into_iter().map(|(link, ids)| Ok((link.ifindex, (link.mode, ids?))));
+        let links = links.collect::<Result<_, BpfError>>()?;
+        let (dir, contents) = (self.pins.dir().to_owned(), self.contents(most_counted)?);
+        Ok(State { dir, links, contents, network })
     }
 
     /// Returns the interfaces with a pinned link, and the VLAN devices above them.
@@ -132,7 +120,7 @@ impl Reader {
 }
 
 /// Reads the pins as far as they can be read, or returns none when nothing is pinned.
-pub fn plane(pins: &Pins, extent: Extent) -> Fact<Option<Plane>> {
+pub fn plane(pins: &Pins) -> Result<Option<Plane>, Unread> {
     let mut missing = Vec::new();
     for name in names::all() {
         if !exists(&pins.map(name)).map_err(|error| unread(&error))? {
@@ -144,20 +132,23 @@ pub fn plane(pins: &Pins, extent: Extent) -> Fact<Option<Plane>> {
         return Ok(None);
     }
     let contents = match missing.first() {
-        Some(map) => Err(Unread { reason: format!("the pin of {map} is missing"), denied: false }),
-        None => Reader::open(pins).and_then(|reader| reader.contents(extent)).map_err(|error| unread(&error)),
+        Some(map) => Fact::failed(format!("the pin of {map} is missing")),
+        None => Reader::open(pins).and_then(|it| it.contents(0)).map_err(|error| unread(&error)).into(),
     };
-    Ok(Some(Plane { missing, links, contents }))
+    let ids = |ids: Result<LinkIds, BpfError>| ids.map_err(|error| unread(&error)).into();
+    let links = links.into_iter();
+    let links = links.map(|(link, of)| PinnedLink { ifindex: link.ifindex, mode: link.mode, ids: ids(of) });
+    Ok(Some(Plane { missing, links: links.collect(), contents }))
 }
 
-fn links(pins: &Pins) -> Result<Vec<PinnedLink>, BpfError> {
-    let read = |link: LinkPin| {
-        let LinkPin { ifindex, mode, .. } = link;
-        match link.ids() {
-            // The agent has removed it since it was listed.
-            Err(_) if matches!(exists(&link.path), Ok(false)) => None,
-            ids => Some(PinnedLink { ifindex, mode, ids: ids.map_err(|error| unread(&error)) }),
-        }
+/// A pinned link, and its ids if they could be read.
+type Linked = (LinkPin, Result<LinkIds, BpfError>);
+
+fn links(pins: &Pins) -> Result<Vec<Linked>, BpfError> {
+    let read = |link: LinkPin| match link.ids() {
+        // The agent has removed it since it was listed.
+        Err(_) if matches!(exists(&link.path), Ok(false)) => None,
+        ids => Some((link, ids)),
     };
     Ok(pins.links()?.into_iter().filter_map(read).collect())
 }

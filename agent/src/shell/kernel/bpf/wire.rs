@@ -147,14 +147,16 @@ impl WireMaps {
             index.into_iter().map(|(key, slot)| Ok((key, self.seen(slot)?))).collect::<Result<_, _>>()?;
         let now = clock::boottime_ns()
             .map_err(|errno| BpfError::Sys { operation: "read the clock", source: io::Error::from(errno) })?;
-        let ago = |time: u64| (time != 0).then(|| Duration::from_nanos(now.saturating_sub(time)));
+        // A time of zero is none.
+        let seconds = |from: u64, to: u64| {
+            (from != 0).then(|| Duration::from_nanos(to.saturating_sub(from)).as_secs_f64())
+        };
         let heard = |(key, seen): (WireIndexKey, WireSeen)| WireHeard {
-            id: key.id,
             ifindex: key.ifindex,
-            answered_ago: ago(seen.answered),
-            round_trip: (seen.answered != 0)
-                .then(|| Duration::from_nanos(seen.heard.saturating_sub(seen.answered))),
-            heard_ago: ago(seen.heard),
+            id: format!("{:016x}", key.id),
+            answered_seconds_ago: seconds(seen.answered, now),
+            round_trip_seconds: seconds(seen.answered, seen.heard),
+            heard_seconds_ago: seconds(seen.heard, now),
         };
         Ok(slots.into_iter().map(heard).collect())
     }

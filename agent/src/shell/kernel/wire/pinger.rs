@@ -19,14 +19,11 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::error;
 use vipward_core::{
-    liveness::{Finding, Plan, Scale},
+    liveness::{Finding, Plan, Scale, Thread},
     records::Wid,
 };
 
-pub use self::{
-    error::{Panic, PingerError},
-    turning::View,
-};
+pub use self::error::{Panic, PingerError};
 use self::{
     error::{maps, system},
     turning::{Order, Turning},
@@ -46,7 +43,7 @@ pub struct Pinger {
     /// None only while this is dropped.
     orders: Option<mpsc::Sender<Order>>,
     wake: Arc<EventFd>,
-    view: Arc<Mutex<Option<View>>>,
+    view: Arc<Mutex<Option<Thread>>>,
     thread: Option<JoinHandle<()>>,
     wid: Wid,
 }
@@ -70,7 +67,7 @@ impl Pinger {
     fn spawn(
         wid: Wid,
         orders: mpsc::Sender<Order>,
-        turns: impl FnOnce(&EventFd, &Mutex<Option<View>>) -> Result<(), PingerError> + Send + 'static,
+        turns: impl FnOnce(&EventFd, &Mutex<Option<Thread>>) -> Result<(), PingerError> + Send + 'static,
     ) -> Result<Self, PingerError> {
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         let wake = Arc::new(EventFd::from_flags(flags).map_err(system("open an event counter"))?);
@@ -95,7 +92,7 @@ impl Pinger {
     }
 
     /// Returns the state of the thread. None before its first turn, and once it has ended.
-    pub fn view(&self) -> Option<View> {
+    pub fn view(&self) -> Option<Thread> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -4,11 +4,11 @@ use nix::errno::Errno;
 
 /// The rights that a thread has got: to run before all others, and never to wait for its memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Urgency {
+pub(super) struct Urgency {
     /// Ok if it runs at once whenever it is due (`SCHED_FIFO`), else the reason why not.
-    pub scheduled: Result<(), Errno>,
+    pub(super) scheduled: Result<(), Errno>,
     /// Ok if the memory of the process is locked, else the reason why not.
-    pub locked: Result<(), Errno>,
+    pub(super) locked: Result<(), Errno>,
 }
 
 pub(super) fn make_urgent() -> Urgency {

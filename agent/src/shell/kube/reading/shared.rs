@@ -4,10 +4,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
-use vipward_core::{
-    agent::cluster::Shows,
-    records::{NodeName, Version},
-};
+use vipward_core::records::{NodeName, Version};
 
 use super::{alarm::Alarm, crowd::Crowd};
 use crate::shell::{
@@ -71,19 +68,9 @@ impl Kube {
         self.alarm.list_anew();
     }
 
-    /// Returns what the VIP's claim shows for people, in its last known state.
-    pub fn shows(&self, vip: IpAddr) -> Option<Shows> {
-        self.claims.shows(vip)
-    }
-
-    /// Returns the reason why no node answers for a VIP, from its claim.
-    pub fn unanswered(&self, vip: IpAddr) -> Option<String> {
-        self.claims.unanswered(vip)
-    }
-
     /// Returns the uid of the VIP's claim, in its last known state.
-    pub fn claim_uid(&self, vip: IpAddr) -> Option<Arc<str>> {
-        self.claims.latest(vip)?.uid.map(Into::into)
+    pub(crate) fn claim_uid(&self, vip: IpAddr) -> Option<Arc<str>> {
+        self.claims.latest(vip)?.uid
     }
 
     /// Returns the version of the VIP's claim, in its last known state.

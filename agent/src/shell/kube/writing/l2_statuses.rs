@@ -20,6 +20,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 use vipward_core::{
+    agent::HeldVip,
     base::{retrying::Writes, time::Monotonic},
     ownership::weight,
     records::{NodeName, ServiceName, object_name},
@@ -45,14 +46,6 @@ type Key = (ServiceName, NodeName);
 struct Status {
     interfaces: BTreeSet<Arc<str>>,
     owner: Option<(IpAddr, Arc<str>)>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HeldVip {
-    pub services: Vec<ServiceName>,
-    pub interface: Arc<str>,
-    /// The uid of its `VirtualIP`.
-    pub uid: Option<Arc<str>>,
 }
 
 /// A writer of the objects that runs until it is dropped.

@@ -9,7 +9,10 @@ use vipward_common::{
 };
 use vipward_core::{
     agent::{self, InterfaceSnapshot, VipSnapshot},
-    diagnosis::pinned::{self, Contents},
+    diagnosis::{
+        doctor::WireReport,
+        pinned::{self, Contents},
+    },
     host::{
         answering::Part,
         net::{Interface, InterfaceFault},
@@ -20,7 +23,6 @@ use vipward_core::{
 use super::{
     metallb::MetalLbSnapshot,
     page::{IPV4, IPV6, Page, is, size},
-    wire::WireSnapshot,
 };
 
 #[cfg(test)]
@@ -51,7 +53,7 @@ pub struct Snapshot {
     pub agent: agent::Snapshot,
     /// The source of the VIPs.
     pub mode: Mode,
-    pub wire: Option<WireSnapshot>,
+    pub wire: Option<WireReport>,
     /// What there is instead of `MetalLB`.
     pub metallb: Option<MetalLbSnapshot>,
     /// The number of open problems, as in the log.

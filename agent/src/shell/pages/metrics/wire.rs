@@ -7,24 +7,16 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
     registry::Unit,
 };
-use vipward_core::ownership::{Quiet, WireCounts, WireView};
+use vipward_core::{
+    diagnosis::doctor::WireReport,
+    liveness::Thread,
+    ownership::{Quiet, WireView},
+};
 
 use super::page::{Page, is, size};
-use crate::shell::kernel::wire::View;
 
 #[cfg(test)]
 mod tests;
-
-/// Wire failover, as this node takes part in it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct WireSnapshot {
-    /// The sessions that were ended. Those for a silent Lease count without wire failover, too.
-    pub deposed: WireCounts,
-    /// The engine's view. None if the node takes no part, by its options.
-    pub view: Option<WireView>,
-    /// The state of the thread that pings. None if it does not run.
-    pub thread: Option<View>,
-}
 
 /// Returns the name of the state, as a value of the label `state`.
 fn state(view: Option<&WireView>) -> &'static str {
@@ -36,8 +28,8 @@ fn state(view: Option<&WireView>) -> &'static str {
 }
 
 impl Page<'_> {
-    pub(super) fn wire(&mut self, wire: &WireSnapshot) -> fmt::Result {
-        let WireSnapshot { deposed, view, thread } = wire;
+    pub(super) fn wire(&mut self, wire: &WireReport) -> fmt::Result {
+        let WireReport { counts: ended, view, thread } = wire;
         let found = state(view.as_ref());
         let names = ["on", "off"].into_iter().chain(Quiet::ALL.map(Quiet::name));
         self.values(
@@ -60,23 +52,23 @@ impl Page<'_> {
         self.counts(
             "sessions_deposed",
             "Sessions of other nodes that this node has ended, by what was silent",
-            [("wire", deposed.deposed_by_wire), ("lease", deposed.deposed_by_lease)]
+            [("wire", ended.deposed_by_wire), ("lease", ended.deposed_by_lease)]
                 .map(|(by, count)| ([("by", by)], count)),
         )?;
         self.total(
             "wire_false_moves",
             "Times that this node's session was ended for silence on the wire although it lived",
-            deposed.false_moves,
+            ended.false_moves,
         )?;
         self.total(
             "wire_false_ends",
             "Times that a peer said that this node's session had ended, and it had not",
-            deposed.false_ends,
+            ended.false_ends,
         )?;
         self.thread(thread.as_ref())
     }
 
-    fn thread(&mut self, thread: Option<&View>) -> fmt::Result {
+    fn thread(&mut self, thread: Option<&Thread>) -> fmt::Result {
         let counts = thread.map(|thread| thread.counts).unwrap_or_default();
         self.total("wire_pings", "Pings sent", counts.pings)?;
         self.total("wire_pings_lost", "Pings that were not answered within a second", counts.lost)?;
@@ -100,12 +92,13 @@ impl Page<'_> {
             "Times that enough witnesses agreed that a holder is silent",
             counts.agreed,
         )?;
-        let round_trips = thread.iter().flat_map(|thread| &thread.traffic).filter_map(|peer| peer.round_trip);
+        let peers = thread.iter().flat_map(|thread| &thread.peers);
+        let round_trips = peers.filter_map(|peer| peer.round_trip_seconds);
         let help = "The longest of the last round trips of all peers";
         let unit = Some(&Unit::Seconds);
         let metric = self.0.encode_descriptor("wire_round_trip", help, unit, MetricType::Gauge)?;
-        match round_trips.max() {
-            Some(longest) => ConstGauge::new(longest.as_secs_f64()).encode(metric),
+        match round_trips.reduce(f64::max) {
+            Some(longest) => ConstGauge::new(longest).encode(metric),
             None => Ok(()),
         }
     }

@@ -23,7 +23,7 @@ fn the_neighbour_table_is_read_from_its_statistics() {
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let unread = text(Path::new("/proc/no-such-file")).expect_err("it is not there");
-    assert!(unread.reason.contains("/proc/no-such-file") && !unread.denied, "{unread:?}");
+    assert!(unread.reason.contains("/proc/no-such-file") && unread.cause == Cause::Failed, "{unread:?}");
 }
 
 #[test]

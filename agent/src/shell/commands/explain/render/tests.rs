@@ -4,10 +4,11 @@ use super::*;
 
 #[test]
 fn each_step_is_followed_by_its_details_and_a_doubtful_one_by_what_to_do() {
-    let step = |verdict, link, says: &str, details: &[&str]| Step {
-        link,
-        verdict,
-        says: says.to_owned(),
+    let step = |state, subject, found: &str, details: &[&str]| Finding {
+        subject,
+        interface: None,
+        state,
+        found: found.to_owned(),
         details: details.iter().map(|detail| (*detail).to_owned()).collect(),
         remedy: Some("wait".to_owned()),
     };
@@ -17,13 +18,13 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_one_by_what_to_do() {
         remedy: None,
         attached: None,
         steps: vec![
-            step(Verdict::Good, Link::Entry, "held", &["one", "two"]),
-            step(Verdict::Doubtful, Link::Fence, "held over", &[]),
+            step(State::Green, link::ENTRY, "held", &["one", "two"]),
+            step(State::Yellow, link::FENCE, "held over", &[]),
         ],
     };
     let indent = " ".repeat(23);
     let expected = format!(
-        "192.0.2.10\n\n ok        entry       held\n{indent}one\n{indent}two\n doubtful  fence       held over\n\
+        "192.0.2.10\n\n green     entry       held\n{indent}one\n{indent}two\n yellow    fence       held over\n\
          {indent}to do: wait\n\nNothing that was looked at is broken.\n"
     );
     assert_eq!(render(&explanation, Colours::NONE), expected);

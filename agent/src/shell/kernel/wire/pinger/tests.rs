@@ -7,7 +7,6 @@ use vipward_core::{
 };
 
 use super::*;
-use crate::shell::kernel::wire::Urgency;
 
 #[test]
 fn a_panic_is_an_error_that_says_what_it_said() {
@@ -22,10 +21,16 @@ fn a_panic_is_an_error_that_says_what_it_said() {
     );
 }
 
-fn shown() -> View {
-    let urgency = Urgency { scheduled: Ok(()), locked: Ok(()) };
-    let (traffic, counts) = (Vec::new(), Counts::default());
-    View { urgency, traffic, counts, unsent: 0, refused: 0, left_out: 0 }
+fn shown() -> Thread {
+    Thread {
+        not_first: None,
+        not_locked: None,
+        peers: Vec::new(),
+        counts: Counts::default(),
+        frames_unsent: 0,
+        frames_refused: 0,
+        peers_left_out: 0,
+    }
 }
 
 #[test]
@@ -37,7 +42,7 @@ fn a_thread_that_fails_or_panics_ends_its_findings_and_shows_nothing_any_longer(
         let (orders, taken) = mpsc::channel();
         let (findings, mut found) = unbounded_channel();
         let session = Session::from_number(7).expect("not zero");
-        let turns = move |_: &EventFd, view: &Mutex<Option<View>>| {
+        let turns = move |_: &EventFd, view: &Mutex<Option<Thread>>| {
             *view.lock().expect("no panic yet") = Some(shown());
             drop(findings.send(Finding::Answers { session }));
             // Its first order ends it.

@@ -19,7 +19,7 @@ use tracing::warn;
 use vipward_common::{MacAddr, WireIndexKey, WireSeen};
 use vipward_core::{
     base::time::Boottime,
-    liveness::{Act, Counts, Finding, Kind, Plan, Received, Scale, Traffic, Witness},
+    liveness::{Act, Finding, Kind, Plan, Received, Scale, Thread, Witness},
     records::{Session, Wid},
 };
 
@@ -47,18 +47,6 @@ const SHORTEST: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(100);
 /// The time between two updates of what people see, and two looks at the interfaces' indexes.
 const SHOW: Duration = Duration::from_secs(1);
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct View {
-    pub urgency: Urgency,
-    pub traffic: Vec<Traffic>,
-    pub counts: Counts,
-    pub unsent: u64,
-    /// Frames that came to the agent and were not for it, or had a wrong tag.
-    pub refused: u64,
-    /// Peers for which the map has no slot.
-    pub left_out: usize,
-}
 
 /// An order of the event loop.
 pub(super) enum Order {
@@ -118,7 +106,7 @@ impl Turning {
         })
     }
 
-    pub(super) fn run(&mut self, wake: &EventFd, shown: &Mutex<Option<View>>) -> Result<(), PingerError> {
+    pub(super) fn run(&mut self, wake: &EventFd, shown: &Mutex<Option<Thread>>) -> Result<(), PingerError> {
         let urgency = make_urgent();
         loop {
             if !self.take_orders()? {
@@ -265,14 +253,16 @@ impl Turning {
         }
     }
 
-    fn show(&self, urgency: Urgency, shown: &Mutex<Option<View>>, now: Boottime) {
-        let view = View {
-            urgency,
-            traffic: self.witness.traffic(now),
+    fn show(&self, urgency: Urgency, shown: &Mutex<Option<Thread>>, now: Boottime) {
+        let why = |right: Result<(), Errno>| right.err().map(|errno| errno.desc().to_owned());
+        let view = Thread {
+            not_first: why(urgency.scheduled),
+            not_locked: why(urgency.locked),
+            peers: self.witness.traffic(now),
             counts: self.witness.counts(),
-            unsent: self.unsent,
-            refused: self.refused,
-            left_out: self.left_out,
+            frames_unsent: self.unsent,
+            frames_refused: self.refused,
+            peers_left_out: self.left_out,
         };
         // A reader may be slow: the next second will do.
         if let Ok(mut shown) = shown.try_lock() {

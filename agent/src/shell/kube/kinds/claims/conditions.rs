@@ -3,11 +3,11 @@
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
     base::legible,
-    records::{ClaimNote, ClaimState},
+    records::{ClaimNote, ClaimState, NoAnswer},
     reports::unanswered::Unanswered,
 };
 
-use super::known::{Known, Reason};
+use super::known::Known;
 use crate::shell::kube::kinds::{
     condition::{Condition, Truth},
     text,
@@ -21,7 +21,7 @@ pub(super) const TROUBLE: &str = "Trouble";
 pub(super) const CONFLICT: &str = "Conflict";
 
 /// Returns the state that `kubectl get vip` shows.
-pub(super) fn state_name(state: &ClaimState, unanswered: Option<&Reason>) -> &'static str {
+pub(super) fn state_name(state: &ClaimState, unanswered: Option<&NoAnswer>) -> &'static str {
     match (state, unanswered) {
         (ClaimState::Held(_), None) => "held",
         (ClaimState::Held(_), Some(reason)) if reason.word == Unanswered::SESSION_ENDED => "nobody",
@@ -44,11 +44,11 @@ pub(super) fn held_reason(state: &ClaimState) -> (Truth, &'static str) {
 pub(super) fn held_condition(
     state: &ClaimState,
     note: &ClaimNote,
-    unanswered: Option<&Reason>,
+    unanswered: Option<&NoAnswer>,
     before: Option<(Truth, Timestamp)>,
     now: Timestamp,
 ) -> Condition {
-    if let Some(Reason { word, message }) = unanswered {
+    if let Some(NoAnswer { word, message }) = unanswered {
         return condition(HELD, Truth::False, word, message, before, now);
     }
     let (status, reason) = held_reason(state);

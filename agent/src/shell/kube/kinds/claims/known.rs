@@ -3,24 +3,19 @@
 use std::{
     collections::BTreeMap,
     net::IpAddr,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use k8s_openapi::jiff::Timestamp;
-use vipward_core::{
-    agent::cluster::Shows,
-    base::legible::message,
-    records::{Epoch, NodeName, Reservation, Version},
-    reports::unanswered::Unanswered,
-};
+use vipward_core::records::{Epoch, NoAnswer, NodeName, Reservation, Version};
 
 use crate::shell::kube::kinds::condition::{Condition, Truth};
 
-/// The parts of a claim's object that its record does not have, and a write needs.
+/// The parts of a claim's object that a write of it rests on, or carries over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     pub(crate) version: Version,
-    pub(crate) uid: Option<Box<str>>,
+    pub(crate) uid: Option<Arc<str>>,
     pub(super) epoch: Epoch,
     /// The nodes that the claim names: the holder, and in an offer the node that offers.
     pub(super) nodes: Box<[NodeName]>,
@@ -30,20 +25,9 @@ pub(crate) struct Known {
     pub(super) finalizers: Option<Box<[String]>>,
     pub(super) held: Option<(Truth, Timestamp)>,
     /// Reason why no node answers for the VIP, as the object gives it.
-    pub(super) unanswered: Option<Box<Reason>>,
-    /// True if the object's state, condition and words fit its claim and each other.
-    pub(super) is_consistent: bool,
+    pub(super) unanswered: Option<Box<NoAnswer>>,
     pub(super) trouble: Option<(Truth, Timestamp)>,
     pub(super) conflict: Option<Box<Condition>>,
-}
-
-/// Reason why no node answers for a VIP, as an object gives it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Reason {
-    /// The condition's reason, for programs.
-    pub(super) word: String,
-    /// The condition's message, for people.
-    pub(super) message: String,
 }
 
 impl Known {
@@ -53,14 +37,10 @@ impl Known {
     }
 }
 
-impl Reason {
-    pub(super) fn of(unanswered: &Unanswered) -> Self {
-        Self { word: unanswered.reason().to_owned(), message: message(&unanswered.to_string()) }
-    }
-}
-
-/// The last known state of each claim's object, from a read or a write. The states are boxed,
-/// because a map that is filled in order leaves half of its slots empty.
+/// The last known state of each claim's object, from a read or a write, for the lanes that write: a patch
+/// names what it keeps. All else that is known of a claim is in the core's records.
+///
+/// The states are boxed, because a map that is filled in order leaves half of its slots empty.
 #[derive(Debug, Default)]
 pub(crate) struct KnownClaims(Mutex<BTreeMap<IpAddr, Box<Known>>>);
 
@@ -82,23 +62,5 @@ impl KnownClaims {
     /// Returns the last known state of the object.
     pub(crate) fn latest(&self, vip: IpAddr) -> Option<Known> {
         self.all().get(&vip).map(|known| Known::clone(known))
-    }
-
-    /// Returns the reason why no node answers for the VIP, as the object gives it.
-    pub(crate) fn unanswered(&self, vip: IpAddr) -> Option<String> {
-        Some(self.all().get(&vip)?.unanswered.as_ref()?.message.clone())
-    }
-
-    /// Returns what the object shows for people. Returns `None` if it shows nothing, or is not known.
-    pub(crate) fn shows(&self, vip: IpAddr) -> Option<Shows> {
-        let all = self.all();
-        let known = all.get(&vip)?;
-        let conflict = known.conflict.as_deref().filter(|conflict| conflict.status == Truth::True);
-        let shows = Shows {
-            conflict: conflict.map(|conflict| conflict.message.clone()),
-            unanswered: known.unanswered.as_ref().map(|why| (why.word.clone(), why.message.clone())),
-            is_torn: !known.is_consistent,
-        };
-        (shows != Shows::default()).then_some(shows)
     }
 }

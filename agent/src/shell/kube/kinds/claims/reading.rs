@@ -1,18 +1,19 @@
 //! A `VirtualIP` object read as a claim.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use thiserror::Error;
 use vipward_core::records::{
-    ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NodeName, Reservation, Session, Version, vip_named,
+    ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, NoAnswer, NodeName, Reservation, Session, Shows,
+    Version, vip_named,
 };
 
 use super::{
     conditions::{CONFLICT, HELD, TROUBLE, held_reason, state_name},
-    known::{Known, Reason},
+    known::Known,
 };
 use crate::shell::kube::kinds::{
     condition::{Condition, Truth},
@@ -104,32 +105,52 @@ pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
     };
     let held = of_kind(HELD);
     let word = held.map(|held| held.reason.clone()).unwrap_or_default();
-    let unanswered = status.unanswered.map(|message| Box::new(Reason { word, message }));
-    let is_consistent = status.state.as_deref() == Some(state_name(&state, unanswered.as_deref()))
+    let unanswered = status.unanswered.map(|message| NoAnswer { word, message });
+    let is_consistent = status.state.as_deref() == Some(state_name(&state, unanswered.as_ref()))
         && held.is_some_and(|held| match &unanswered {
             Some(unanswered) => held.status == Truth::False && held.message == unanswered.message,
             None => (held.status, held.reason.as_str()) == held_reason(&state),
         });
+    let conflict = of_kind(CONFLICT).cloned().map(Box::new);
+    let shown = conflict.as_deref().filter(|conflict| conflict.status == Truth::True);
+    let shows = Shows {
+        conflict: shown.map(|conflict| conflict.message.clone()),
+        unanswered: unanswered.clone(),
+        is_torn: !is_consistent,
+    };
+    let shows = (shows != Shows::default()).then(|| Box::new(shows));
+    let uid: Option<Arc<str>> = metadata.uid.as_deref().map(Into::into);
     let known = Known {
         version: version.clone(),
-        uid: metadata.uid.clone(),
+        uid: uid.clone(),
         epoch,
         nodes,
         reservation: reservation.clone(),
         finalizers: foreign(metadata.finalizers.as_deref().unwrap_or_default()),
         held: since(HELD),
-        unanswered,
-        is_consistent,
+        unanswered: unanswered.map(Box::new),
         trouble: since(TROUBLE),
-        conflict: of_kind(CONFLICT).cloned().map(Box::new),
+        conflict,
     };
     let deleting = metadata.is_deleting();
     let move_to = metadata.annotation(MOVE_TO).filter(|node| !node.is_empty());
     let move_to = move_to.map(|node| NodeName::from(text::clipped_bytes(node, MAX_NAME)));
     let is_wished = |wish| metadata.annotation(wish) == Some("true");
     let (force, release) = (is_wished(FORCE), is_wished(RELEASE));
-    let record =
-        ClaimRecord { vip, version, epoch, state, deleting, move_to, force, release, note, reservation };
+    let record = ClaimRecord {
+        vip,
+        uid,
+        version,
+        epoch,
+        state,
+        deleting,
+        move_to,
+        force,
+        release,
+        note,
+        reservation,
+        shows,
+    };
     Ok((record, known))
 }
 

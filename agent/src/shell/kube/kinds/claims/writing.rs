@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use vipward_core::{
     base::legible,
     ownership::{ClaimWrite, Expected},
-    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, NodeName, Reservation, object_name},
+    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, NoAnswer, NodeName, Reservation, object_name},
     reports::shown::{Before, Finding, Kept},
 };
 
 use super::{
     conditions::{CONFLICT, condition, held_condition, state_name, trouble_condition},
-    known::{Known, Reason},
+    known::Known,
     reading::{self, ClaimError},
 };
 use crate::shell::kube::{
@@ -149,7 +149,7 @@ pub(crate) fn showing(
             (json!({"conflict": conflict.as_deref().map(legible::message)}), shown)
         }
         Finding::Answers(_, unanswered) => {
-            let unanswered = unanswered.as_ref().map(Reason::of);
+            let unanswered = unanswered.as_ref().map(NoAnswer::from);
             let status = answers(&record.state, unanswered.as_ref());
             (status, held_condition(&record.state, &record.note, unanswered.as_ref(), known.held, now))
         }
@@ -161,7 +161,7 @@ pub(crate) fn showing(
 }
 
 /// Returns the part of the status about who answers, with `null` for what is absent.
-fn answers(state: &ClaimState, unanswered: Option<&Reason>) -> Value {
+fn answers(state: &ClaimState, unanswered: Option<&NoAnswer>) -> Value {
     json!({
         "state": state_name(state, unanswered),
         "unanswered": unanswered.map(|unanswered| &unanswered.message),

@@ -108,7 +108,7 @@ impl Worker {
         let (_, known) = self.learn(&object)?;
         let is_kept = claims::is_kept_by_others(&known);
         let preconditions = Preconditions {
-            uid: known.uid.map(Into::into),
+            uid: known.uid.as_deref().map(ToOwned::to_owned),
             resource_version: Some(known.version.to_string()),
         };
         let params = DeleteParams::default().preconditions(preconditions);

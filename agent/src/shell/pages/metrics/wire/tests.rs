@@ -1,17 +1,10 @@
-use std::time::Duration;
-
-use nix::errno::Errno;
 use vipward_core::{
     liveness::{Counts, Traffic},
-    ownership::WireNodeView,
-    records::Session,
+    ownership::{WireCounts, WireNodeView},
 };
 
 use super::*;
-use crate::shell::{
-    kernel::wire::Urgency,
-    pages::metrics::{Format, Metrics, Mode, Snapshot, scrape::tests::snapshot},
-};
+use crate::shell::pages::metrics::{Format, Metrics, Mode, Snapshot, scrape::tests::snapshot};
 
 fn view(quiet: Option<Quiet>) -> WireView {
     let node = |node: &str, watched| WireNodeView {
@@ -26,7 +19,6 @@ fn view(quiet: Option<Quiet>) -> WireView {
         silent_after_seconds: 0.6,
         wid: Some("0000000000000001".to_owned()),
         key: Some(1),
-        on: quiet.is_none(),
         quiet,
         round: 3,
         invited: vec!["n2".to_owned(), "n3".to_owned()],
@@ -36,43 +28,40 @@ fn view(quiet: Option<Quiet>) -> WireView {
         deaf: vec!["eth1".to_owned()],
         without_contact: Vec::new(),
         nodes: vec![node("n2", true), node("n3", false)],
-        deposed_by_wire: 2,
-        deposed_by_lease: 1,
-        false_moves: 1,
-        false_ends: 1,
     }
 }
 
-fn thread(round_trips: &[Option<u64>]) -> View {
-    let traffic = |(session, round_trip): (u64, &Option<u64>)| Traffic {
-        session: Session::from_number(session).expect("not zero"),
-        answered_ago: None,
-        round_trip: round_trip.map(Duration::from_micros),
+fn thread(round_trips: &[Option<f64>]) -> Thread {
+    let traffic = |round_trip_seconds: &Option<f64>| Traffic {
+        session: "0000000000000007".to_owned(),
+        answered_seconds_ago: None,
+        round_trip_seconds: *round_trip_seconds,
         sent: 10,
         lost: 1,
     };
-    View {
-        urgency: Urgency { scheduled: Ok(()), locked: Err(Errno::EPERM) },
-        traffic: (1..).zip(round_trips).map(traffic).collect(),
+    Thread {
+        not_first: None,
+        not_locked: None,
+        peers: round_trips.iter().map(traffic).collect(),
         counts: Counts { pings: 120, lost: 7, suspicions: 6, polls: 5, seconded: 4, agreed: 3, late: 2 },
-        unsent: 0,
-        refused: 0,
-        left_out: 0,
+        frames_unsent: 0,
+        frames_refused: 0,
+        peers_left_out: 0,
     }
 }
 
-fn page(wire: WireSnapshot) -> String {
+fn page(wire: WireReport) -> String {
     let snapshot = Snapshot { wire: Some(wire), ..snapshot(Mode::Kubernetes, &[]) };
     Metrics::new(Mode::Kubernetes, 10).page(Format::Prometheus, None, Some(snapshot)).expect("a page")
 }
 
 #[test]
 fn one_state_of_all_is_one() {
-    let deposed = WireCounts::default();
+    let counts = WireCounts::default();
     let states = [("off", None), ("on", Some(view(None)))];
     let quiet = Quiet::ALL.map(|quiet| (quiet.name(), Some(view(Some(quiet)))));
     for (name, view) in states.into_iter().chain(quiet) {
-        let page = page(WireSnapshot { deposed, view, thread: None });
+        let page = page(WireReport { counts, view, thread: None });
         let lines: Vec<_> = page.lines().filter(|line| line.starts_with("vipward_wire_state{")).collect();
         assert_eq!(lines.len(), 10, "{name}");
         let ones: Vec<_> = lines.into_iter().filter(|line| line.ends_with(" 1.0")).collect();
@@ -82,9 +71,9 @@ fn one_state_of_all_is_one() {
 
 #[test]
 fn what_engine_and_thread_count_is_on_the_page() {
-    let deposed = WireCounts { deposed_by_wire: 2, deposed_by_lease: 1, false_moves: 8, false_ends: 9 };
-    let thread = Some(thread(&[Some(300), None, Some(900)]));
-    let full = page(WireSnapshot { deposed, view: Some(view(None)), thread });
+    let counts = WireCounts { deposed_by_wire: 2, deposed_by_lease: 1, false_moves: 8, false_ends: 9 };
+    let thread = Some(thread(&[Some(0.0003), None, Some(0.0009)]));
+    let full = page(WireReport { counts, view: Some(view(None)), thread });
     let expected = [
         "vipward_wire_witnesses 2.0",
         "vipward_wire_watched 1.0",
@@ -105,7 +94,7 @@ fn what_engine_and_thread_count_is_on_the_page() {
         assert!(full.lines().any(|found| found == line), "{line} is not in {full}");
     }
     // Without a thread, nothing has been counted, and no round trip is known.
-    let empty = page(WireSnapshot { deposed, view: None, thread: None });
+    let empty = page(WireReport { counts, view: None, thread: None });
     assert!(empty.lines().any(|line| line == "vipward_wire_pings_total 0"), "{empty}");
     assert!(empty.contains("# TYPE vipward_wire_round_trip_seconds gauge"), "{empty}");
     assert!(!empty.lines().any(|line| line.starts_with("vipward_wire_round_trip_seconds ")), "{empty}");

@@ -1,0 +1,111 @@
+//! Judgement of the fence, for `doctor` and for `explain`.
+
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+
+use vipward_common::{FenceState, Policy};
+
+use super::facts::Agent;
+use crate::diagnosis::{
+    fact::Fact,
+    finding::Finding,
+    pinned::{Contents, Entry},
+};
+
+pub(super) const FENCE: &str = "fence";
+const START_OR_SEE: &str =
+    "start the agent again, or see in its log why it cannot renew (no API server, no CPU time)";
+/// The reason why a fence has lapsed before its deadline.
+const ENDED: &str = "a peer says that this node's session has ended";
+
+/// Returns the finding about the fence, for an address or for all VIPs of this node.
+pub(crate) fn judge(
+    contents: &Contents,
+    agent: &Fact<Agent>,
+    name_of: &dyn Fn(u32) -> String,
+    address: Option<IpAddr>,
+) -> Finding {
+    let fence = &contents.fence;
+    let is_meant = |it: &&Entry| it.is_own() && address.is_none_or(|address| it.address() == address);
+    match contents.fence_state() {
+        FenceState::Valid => {
+            Finding::green(FENCE, format!("valid for another {}", span(contents.left(fence.deadline_ns))))
+        }
+        FenceState::HeldOver => {
+            let who_has = address.map_or_else(|| "ADDRESS".to_owned(), |address| address.to_string());
+            let alone = alone(contents, contents.entries.iter().filter(is_meant), name_of);
+            held_over(contents, agent, &alone, &who_has)
+        }
+        FenceState::Over => {
+            let end_ns = match fence.policy {
+                Policy::Stop => fence.deadline_ns,
+                Policy::Hold => fence.deadline_ns.max(fence.hold_until_ns),
+            };
+            let had = contents.entries.iter().filter(is_meant).count();
+            let over = if contents.has_ended() {
+                ENDED.to_owned()
+            } else {
+                format!("over since {}", span(contents.passed(end_ns)))
+            };
+            let found = format!("{over}; {had} of this node's VIPs not answered");
+            Finding::red(FENCE, found, START_OR_SEE)
+        }
+    }
+}
+
+/// Judges a fence that is held over. A node of a cluster gives way to its peers only. If it knows no
+/// peer, another node may answer beside it.
+fn held_over(contents: &Contents, agent: &Fact<Agent>, alone: &[String], who_has: &str) -> Finding {
+    let fence = &contents.fence;
+    let why = if contents.has_ended() {
+        ENDED.to_owned()
+    } else {
+        let passed = span(contents.passed(fence.deadline_ns));
+        format!("the agent has not moved it in time, and the deadline passed {passed} ago")
+    };
+    let found =
+        format!("held over: {why}; answering goes on for {}", span(contents.left(fence.hold_until_ns)));
+    if !alone.is_empty() {
+        return Finding::red(
+            FENCE,
+            format!(
+                "{found}; it answers for {}, where it knows no peer and yields to no host: two may answer",
+                alone.join(" and ")
+            ),
+            format!(
+                "let the agent reach the API server: its log says what fails. When another node has the VIPs \
+                 (`vipward who-has {who_has}` lists who answers), stop the agent here and run `vipward unload`"
+            ),
+        );
+    }
+    let remedy = match agent {
+        Fact::Read(Agent::Runs(_)) if contents.is_in_cluster() => {
+            "the agent runs, and does not renew its Lease: let it reach the API server, or give it CPU time; its log \
+             says which"
+        }
+        Fact::Read(Agent::Runs(_) | Agent::None) | Fact::Unread(_) => START_OR_SEE,
+    };
+    Finding::yellow(FENCE, found, remedy)
+}
+
+/// Returns the interfaces on which a node of a cluster answers and knows no peer. Each comes with its
+/// number of VIPs.
+fn alone<'a>(
+    contents: &Contents,
+    entries: impl Iterator<Item = &'a Entry>,
+    name_of: &dyn Fn(u32) -> String,
+) -> Vec<String> {
+    let mut answered: BTreeMap<u32, usize> = BTreeMap::new();
+    let in_cluster = contents.is_in_cluster();
+    for entry in entries.filter(|_| in_cluster) {
+        *answered.entry(entry.key.ifindex).or_default() += 1;
+    }
+    answered.retain(|ifindex, _| contents.peers_on(*ifindex) == 0);
+    answered.into_iter().map(|(ifindex, vips)| format!("{vips} VIPs on {}", name_of(ifindex))).collect()
+}
+
+/// Returns a time for people, in tenths of a second. From a minute on, returns it in seconds.
+pub(super) fn span(time: Duration) -> String {
+    const LONG: Duration = Duration::from_mins(1);
+    let tenths = if time < LONG { time.subsec_millis() / 100 } else { 0 };
+    humantime::format_duration(Duration::new(time.as_secs(), tenths * 100_000_000)).to_string()
+}

@@ -1,0 +1,55 @@
+//! What was said of each subject: it is said again when it has changed, or after a minute.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::base::time::Monotonic;
+
+#[cfg(test)]
+mod tests;
+
+/// Time for which what was said stands.
+pub(super) const STANDS: Duration = Duration::from_mins(1);
+
+/// The findings that were said within the last minute, by their subjects.
+#[derive(Debug)]
+pub struct Seldom<K, V> {
+    said: BTreeMap<K, (V, Monotonic)>,
+    /// The most subjects of which something is said within that time.
+    most: usize,
+    /// Number of findings since the last one that was said.
+    left_out: u64,
+}
+
+impl<K: Ord, V: PartialEq> Seldom<K, V> {
+    pub const fn start(most: usize) -> Self {
+        Self { said: BTreeMap::new(), most, left_out: 0 }
+    }
+
+    /// Handles a finding. If it is to be said, returns the number of findings before it that were not.
+    pub fn on(&mut self, subject: K, finding: V, now: Monotonic) -> Option<u64> {
+        self.said.retain(|_, (_, at)| now < *at + STANDS);
+        let known = self.said.get(&subject);
+        let is_full = known.is_none() && self.said.len() >= self.most;
+        if is_full || known.is_some_and(|(said, _)| *said == finding) {
+            self.left_out += 1;
+            return None;
+        }
+        self.said.insert(subject, (finding, now));
+        Some(std::mem::take(&mut self.left_out))
+    }
+
+    /// Lets what was said of a subject stand from now on. Returns false if nothing stands.
+    pub fn go_on(&mut self, subject: &K, now: Monotonic) -> bool {
+        self.said.get_mut(subject).map(|(_, at)| *at = now).is_some()
+    }
+
+    /// Handles that a finding is over. Returns true if it was said.
+    pub fn end(&mut self, subject: &K) -> bool {
+        self.said.remove(subject).is_some()
+    }
+
+    /// Returns the number of subjects of which something was said.
+    pub fn number(&self) -> usize {
+        self.said.len()
+    }
+}
