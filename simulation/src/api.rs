@@ -1,11 +1,17 @@
 //! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
+mod reserving;
 mod service;
 #[cfg(test)]
 mod tests;
 mod wish;
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use vipward_core::{
     agent::{
@@ -14,18 +20,21 @@ use vipward_core::{
     },
     base::legible,
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
+    pools::{self, PoolRecord},
     records::{
         ClaimRecord, Epoch, LeaseRecord, Mode, NodeName, NodeRecord, Offer, ServiceName, Session, Shows,
         Version,
     },
     reports::shown::Finding,
+    services,
 };
 
 pub(crate) use self::{
+    reserving::Reserved,
     service::Service,
-    wish::{Stranger, Wish, Wishes},
+    wish::{Stranger, Wishes},
 };
-use crate::schedule::{Kind, Sabotage, Times, names};
+use crate::schedule::{Kind, MOST_KINDS, Sabotage, Times, names};
 
 /// The random number of a reply, which spreads the attempts of very many agents.
 const JITTER: f64 = 0.5;
@@ -36,6 +45,8 @@ pub(crate) enum Key {
     Node(NodeName),
     Vip(IpAddr),
     Service(ServiceName),
+    /// A pool or a namespace.
+    Name(Arc<str>),
 }
 
 /// Returns the reply to a request without a response in time.
@@ -101,8 +112,13 @@ pub(crate) struct Api {
     pub(crate) claims: BTreeMap<IpAddr, ClaimRecord>,
     pub(crate) nodes: BTreeMap<NodeName, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceName, Service>,
+    pub(crate) pools: BTreeMap<Arc<str>, PoolRecord>,
+    /// The namespaces, each with what a process reads of it.
+    namespaces: BTreeMap<Arc<str>, Seen>,
+    /// True if the endpoints of Services are a kind of their own.
+    has_slices: bool,
     /// The changes of each kind, in order.
-    changes: [Vec<Change>; 4],
+    changes: [Vec<Change>; MOST_KINDS],
     /// True while no node reaches it, and while it refuses connections meanwhile.
     pub(crate) down: Times,
     pub(crate) refuses: Times,
@@ -110,12 +126,15 @@ pub(crate) struct Api {
     pub(crate) slow: Vec<(usize, u32)>,
     /// The backups, each with the disturbance that restores it.
     pub(crate) saved: Vec<(usize, Saved)>,
+    /// The kinds of writes that it refuses.
+    pub(crate) refused: [Times; 2],
     sabotage: Option<Sabotage>,
 }
 
 impl Api {
-    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
-        Self { sabotage, ..Self::default() }
+    /// Starts empty. With `has_slices`, the endpoints of Services are a kind of their own.
+    pub(crate) fn new(sabotage: Option<Sabotage>, has_slices: bool) -> Self {
+        Self { has_slices, sabotage, ..Self::default() }
     }
 
     /// Returns a version that no object has had, even before a restore: between two writes of these
@@ -144,7 +163,7 @@ impl Api {
     }
 
     fn removed(&mut self, kind: Kind, key: Key) {
-        let seen = gone(kind, key.clone());
+        let seen = self.gone(kind, key.clone());
         self.changes[kind as usize].push(Change { key, exists: false, seen });
     }
 
@@ -186,7 +205,7 @@ impl Api {
         }
     }
 
-    /// Adds, changes or removes a Service.
+    /// Adds, changes or removes a Service, with its endpoints.
     pub(crate) fn put_service(&mut self, name: &ServiceName, service: Option<Service>) {
         let before = match &service {
             Some(service) => self.services.insert(name.clone(), service.clone()),
@@ -197,9 +216,75 @@ impl Api {
         }
         let key = Key::Service(name.clone());
         match service {
-            Some(service) => self.changed(Kind::Demand, key, service.seen()),
-            None => self.removed(Kind::Demand, key),
+            Some(service) if self.has_slices => {
+                self.changed(Kind::Slice, key, vec![service.slice()]);
+                self.store_service(service);
+            }
+            Some(service) => self.changed(Kind::Demand, key, service.seen_with_slice()),
+            None => {
+                self.removed(Kind::Demand, key.clone());
+                if self.has_slices {
+                    self.removed(Kind::Slice, key);
+                }
+            }
         }
+    }
+
+    /// Stores a Service at a new version.
+    fn store_service(&mut self, mut service: Service) {
+        service.at(self.version());
+        let name = service.record().name.clone();
+        self.changed(Kind::Demand, Key::Service(name.clone()), vec![service.seen()]);
+        self.services.insert(name, service);
+    }
+
+    /// Adds, changes or removes a pool.
+    pub(crate) fn put_pool(&mut self, name: &Arc<str>, record: Option<PoolRecord>) {
+        let key = Key::Name(Arc::clone(name));
+        match record {
+            Some(record) => {
+                self.changed(Kind::Pool, key, vec![pool(&record)]);
+                self.pools.insert(Arc::clone(name), record);
+            }
+            None => {
+                if self.pools.remove(name).is_some() {
+                    self.removed(Kind::Pool, key);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn put_namespace(
+        &mut self,
+        name: &Arc<str>,
+        labels: BTreeMap<String, String>,
+        share_with: BTreeSet<Arc<str>>,
+    ) {
+        let seen = Seen::from(services::Event::Namespace { name: Arc::clone(name), labels, share_with });
+        self.changed(Kind::Namespace, Key::Name(Arc::clone(name)), vec![seen.clone()]);
+        self.namespaces.insert(Arc::clone(name), seen);
+    }
+
+    /// Returns whether a list of this kind has the endpoints of Services.
+    pub(crate) fn has_slices(&self, kind: Kind) -> bool {
+        kind == if self.has_slices { Kind::Slice } else { Kind::Demand }
+    }
+
+    /// Returns what a process gets about an object that is gone.
+    pub(crate) fn gone(&self, kind: Kind, key: Key) -> Vec<Seen> {
+        vec![match (kind, key) {
+            (Kind::Slice, Key::Service(name)) => Service::slice_gone(&name),
+            (_, Key::Service(name)) if self.has_slices => services::Event::ServiceGone(name).into(),
+            (_, Key::Service(name)) => {
+                let slice = Service::slice_gone(&name);
+                return vec![services::Event::ServiceGone(name).into(), slice];
+            }
+            (Kind::Lease, Key::Node(node)) => Seen::lease_gone(node),
+            (_, Key::Node(node)) => Seen::node_gone(node),
+            (_, Key::Vip(vip)) => Seen::claim_gone(vip),
+            (Kind::Namespace, Key::Name(name)) => services::Event::NamespaceGone(name).into(),
+            (_, Key::Name(name)) => services::Event::Pool(pools::Change::PoolGone(name)).into(),
+        }]
     }
 
     /// Returns a list's keys and objects.
@@ -212,9 +297,24 @@ impl Api {
             Kind::Lease => self.leases.values().map(lease).collect(),
             Kind::Claim => self.claims.values().map(claim).collect(),
             Kind::Node => self.nodes.values().map(of_node).collect(),
-            Kind::Demand => {
+            Kind::Demand | Kind::Slice => {
+                let seen = |service: &Service| match kind {
+                    Kind::Slice => vec![service.slice()],
+                    _ if self.has_slices => vec![service.seen()],
+                    _ => service.seen_with_slice(),
+                };
                 let services = self.services.iter();
-                services.map(|(name, service)| (Key::Service(name.clone()), service.seen())).collect()
+                services.map(|(name, service)| (Key::Service(name.clone()), seen(service))).collect()
+            }
+            Kind::Pool => {
+                let of = |(name, record): (&Arc<str>, &PoolRecord)| {
+                    (Key::Name(Arc::clone(name)), vec![pool(record)])
+                };
+                self.pools.iter().map(of).collect()
+            }
+            Kind::Namespace => {
+                let of = |(name, seen): (&Arc<str>, &Seen)| (Key::Name(Arc::clone(name)), vec![seen.clone()]);
+                self.namespaces.iter().map(of).collect()
             }
         }
     }
@@ -324,6 +424,9 @@ impl Api {
         match allowed(&write.expected, current.map(|record| &record.version)) {
             Ok(()) => {
                 let deleting = current.is_some_and(|record| record.deleting);
+                // The agents' patches leave what they do not name.
+                let reservation = current.and_then(|record| record.reservation.clone());
+                let release = current.is_some_and(|record| record.release);
                 // The writer answers, as far as it knows.
                 let shows = current.and_then(|record| record.shows.clone());
                 let shows = shows.map(|shows| Box::new(Shows { unanswered: None, ..*shows }));
@@ -331,6 +434,8 @@ impl Api {
                     epoch: write.epoch,
                     state: write.state.clone(),
                     deleting,
+                    release,
+                    reservation,
                     note: write.note.clone(),
                     shows,
                     ..ClaimRecord::blank(write.vip, "0".into())
@@ -347,14 +452,9 @@ fn node(record: NodeRecord) -> Seen {
     Seen::node(record, Vec::new(), Vec::new())
 }
 
-/// Returns what an agent gets about an object that is gone.
-pub(crate) fn gone(kind: Kind, key: Key) -> Vec<Seen> {
-    vec![match (kind, key) {
-        (_, Key::Service(name)) => return Service::gone(name),
-        (Kind::Lease, Key::Node(node)) => Seen::lease_gone(node),
-        (_, Key::Node(node)) => Seen::node_gone(node),
-        (_, Key::Vip(vip)) => Seen::claim_gone(vip),
-    }]
+/// Returns what a process reads of a pool.
+fn pool(record: &PoolRecord) -> Seen {
+    services::Event::Pool(pools::Change::Pool(Box::new(record.clone()))).into()
 }
 
 enum Refusal {

@@ -7,6 +7,7 @@ mod owner;
 mod quiet;
 mod restored;
 mod safety;
+mod tenants;
 mod wire;
 
 use crate::world::World;
@@ -24,6 +25,7 @@ impl World {
         }
         self.check_mild();
         self.check_maps();
+        self.check_tenants();
     }
 
     /// Checks the promises that time alone can break.
@@ -36,6 +38,7 @@ impl World {
             self.guard(vip);
         }
         self.check_announced();
+        self.check_tenants();
         self.check_restored();
         self.check_quiet();
     }

@@ -1,4 +1,4 @@
-//! Simulates clusters: ownership engines on a model API server and a model segment, in one thread
+//! Simulates clusters: agents and a controller on a model API server and a model segment, in one thread
 //! and without real time.
 //!
 //! A [`Schedule`] is a cluster and its disturbances. [`run`] plays it and checks the promises

@@ -1,6 +1,7 @@
-//! A node and the network: clocks, interfaces, the pinned program, the agent's process.
+//! A node, the network and the controller: clocks, interfaces, the pinned program, the processes.
 
 mod frame;
+mod leader;
 mod network;
 mod node;
 mod process;
@@ -11,10 +12,11 @@ mod witness;
 
 pub(crate) use self::{
     frame::{Frame, Oper},
+    leader::{Leader, Leading},
     network::{Host, Network, Way},
-    node::{Marks, Node, PROGRAM},
-    process::{Process, Writing},
+    node::{Faults, Marks, Node, Noise, PROGRAM},
+    process::{Process, Watch, Writing},
     program::{Program, Refuses, hearing::Handled},
-    time::At,
+    time::{At, Clock},
     witness::{Pinger, SOCKET},
 };

@@ -105,6 +105,9 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     for (what, seen) in tally.wire_shares() {
         println!("{seen} of {} schedules with wire failover had {what}", tally.wire);
     }
+    for (what, seen) in tally.controller_shares() {
+        println!("{seen} of {} schedules with a controller had {what}", tally.controller);
+    }
     println!("{} VIPs were held again soon after a crash", tally.crashes);
     println!(
         "{} VIPs were guarded during planned changes, {} were dark and answered again in time",

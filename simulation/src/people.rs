@@ -6,3 +6,4 @@ mod hosts;
 mod marks;
 mod steps;
 mod strangers;
+mod tenants;

@@ -1,6 +1,8 @@
 //! The record of a run: what its promises are checked against, what it is worth, and its trace.
 
 mod facts;
+mod served;
+mod tenants;
 pub(crate) mod trace;
 mod wire;
 
@@ -13,7 +15,10 @@ use vipward_core::{
 
 pub use self::facts::{Facts, Tally};
 use self::trace::Trace;
-pub(crate) use self::wire::{Crash, Mild, WireRecord};
+pub(crate) use self::{
+    tenants::{Kept, TenantsRecord},
+    wire::{Crash, Mild, WireRecord},
+};
 use crate::{machine::At, schedule::Schedule};
 
 /// The time without a disturbance after which all nodes are up to date.
@@ -116,6 +121,7 @@ pub(crate) struct Record {
     pub(crate) guarded: Vec<bool>,
     /// What concerns wire failover.
     pub(crate) wire: WireRecord,
+    pub(crate) tenants: TenantsRecord,
     pub(crate) people: People,
     pub(crate) trouble: Trouble,
     pub(crate) backup: Backup,
@@ -136,6 +142,7 @@ impl Record {
             told_check: vec![At::default(); vips],
             guarded: vec![false; vips],
             wire: WireRecord::default(),
+            tenants: TenantsRecord::new(plan.tenants.as_ref().map_or(0, |plan| plan.services.len()), vips),
             people: People {
                 edited: vec![None; vips],
                 occupied: vec![At::default(); vips],

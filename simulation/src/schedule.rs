@@ -6,6 +6,7 @@ mod generate;
 mod options;
 mod plan;
 mod sabotage;
+mod tenants;
 mod times;
 mod timing;
 mod what;
@@ -18,7 +19,8 @@ pub use self::{
 pub(crate) use self::{
     plan::{NodePlan, Step, When},
     sabotage::OMITTED_MS,
+    tenants::{Asks, KeepPlan, PoolPlan, SharingPlan, TenantsPlan},
     times::Times,
     timing::REFRESH,
-    what::{Ending, KINDS, Kind, Mark, What, Who},
+    what::{Ending, KINDS, Kind, MOST_KINDS, Mark, Refused, What, Who},
 };

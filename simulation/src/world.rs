@@ -4,9 +4,11 @@ mod agent;
 mod effects;
 mod fence;
 mod hosts;
+mod leader;
 mod maps;
 mod noise;
 mod omitting;
+mod parties;
 mod queue;
 mod requests;
 mod transit;
@@ -23,8 +25,8 @@ use vipward_common::Policy;
 pub(crate) use self::queue::Happening;
 use self::{queue::Queue, transit::Transit, under_way::UnderWay};
 use crate::{
-    api::{Api, Wish, Wishes},
-    machine::{At, Network, Node, Program},
+    api::{Api, Wishes},
+    machine::{At, Clock, Leader, Network, Node, Program},
     record::{Record, Violation},
     schedule::{Options, Sabotage, Schedule, When, names},
 };
@@ -41,6 +43,8 @@ pub(crate) struct World {
     transit: Transit,
     pub(crate) api: Api,
     pub(crate) nodes: Vec<Node>,
+    /// The controller, if the schedule has one.
+    pub(crate) leader: Option<Leader>,
     pub(crate) network: Network,
     pub(crate) wishes: Wishes,
     pub(crate) under_way: UnderWay,
@@ -64,16 +68,20 @@ impl World {
             now: At::default(),
             queue: Queue::default(),
             transit: Transit::default(),
-            api: Api::new(options.sabotage),
+            api: Api::new(options.sabotage, plan.has_controller()),
             network: Network::new(plan.segments.into(), plan.vips.len()),
-            wishes: Wishes { vips: vec![Wish::default(); plan.vips.len()], strangers: Vec::new() },
+            wishes: Wishes::new(plan),
             under_way: UnderWay::new(plan),
             stirred: false,
             record: Record::new(plan, options.trace),
             noise: seeds.fork(),
+            leader: None,
             plan: plan.clone(),
         };
+        let clock = Clock::new(SWEEP, 0);
+        world.leader = plan.tenants.is_some().then(|| Leader::new(clock, &mut seeds));
         world.record.facts.wire = world.has_wire();
+        world.record.facts.controller = plan.has_controller();
         if let Some(scale) = world.scale() {
             world.record.trace.line(world.now, "", || format!("wire failover, at scale {}", scale.factor()));
         }
@@ -86,8 +94,14 @@ impl World {
         for (index, node) in plan.nodes.iter().enumerate() {
             self.at(At::from_millis(node.joins_ms.into()), Happening::Join(index));
         }
-        for (index, vip) in plan.vips.iter().enumerate() {
-            self.at(At::from_millis(vip.wanted_ms.into()), Happening::Wanted(index));
+        let services = plan.tenants.iter().flat_map(|plan| &plan.services).map(|service| service.wanted_ms);
+        let vips = plan.vips.iter().map(|vip| vip.wanted_ms).filter(|_| plan.tenants.is_none());
+        for (index, wanted_ms) in vips.chain(services).enumerate() {
+            self.at(At::from_millis(wanted_ms.into()), Happening::Wanted(index));
+        }
+        if plan.has_controller() {
+            self.begin_tenants();
+            self.boot(names::CONTROLLER);
         }
         for (index, disturbance) in plan.disturbances.iter().enumerate() {
             let ms = match disturbance.when {
@@ -122,11 +136,7 @@ impl World {
             Happening::Disarm(index) => self.disarm(index),
             Happening::StoreAway => self.store_away(),
             Happening::Join(node) => self.join(node),
-            Happening::Wanted(vip) => {
-                self.wishes.vips[vip].begun = true;
-                self.record.disturbed(self.now);
-                self.tell_wish(vip);
-            }
+            Happening::Wanted(index) => self.want(index),
             Happening::Boot { node } => self.boot(node),
             Happening::List { node, life, kind, watch } => self.list(node, life, kind, watch),
             Happening::Listed { node, life, kind, watch, list } => {

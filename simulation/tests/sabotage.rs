@@ -15,7 +15,7 @@ const NOISES: u64 = 500;
 
 /// Plays schedules until one breaks one of the `rules` because of the sabotage alone.
 fn is_noticed(sabotage: Sabotage, rules: &[&str]) {
-    is_noticed_in(1..=SEEDS, |_| true, sabotage, rules);
+    is_noticed_in(1..=SEEDS, |schedule| !schedule.has_controller(), sabotage, rules);
 }
 
 /// The same in schedules with wire failover.
@@ -120,7 +120,34 @@ fn going_on_with_the_watches_after_a_restore_is_noticed() {
 
 #[test]
 fn writing_in_the_reverse_order_is_noticed() {
-    is_noticed(Sabotage::WritesReversed, &["M1", "M2", "L1", "L2", "S1", "S2"]);
+    // Chance seldom hits this one: a VIP's slot is given to another one in the same round.
+    let node = |ppm: i32, clock_ms: u32, joins_ms: u32| json!({"clock_ppm": ppm, "clock_ms": clock_ms, "joins_ms": joins_ms});
+    let leaves = |ms: u32, node: u8, back_ms: u32| json!({"when": {"Ms": ms}, "what": {"End": {"who": {"Node": node}, "how": "Leave", "back_ms": back_ms}}});
+    let schedule = json!({
+        "seed": 1_086,
+        "hold": false,
+        "timing": {
+            "lease_ms": 4_000, "renewal_ms": 1_000, "margin_ms": 500,
+            "restart_lease_ms": 15_000, "hold_for_ms": 30_000
+        },
+        "segments": 1,
+        "nodes": [
+            node(0, 1_359_164, 0), node(0, 1_129_601, 0), node(-10_000, 1_239_152, 23_278),
+            node(10_000, 1_624_244, 0)
+        ],
+        "vips": [{"wanted_ms": 0}, {"wanted_ms": 24_354}],
+        "disturbances": [
+            leaves(15_462, 1, 12_498),
+            leaves(17_447, 3, 17_299),
+            {"when": {"Ms": 11_761}, "what": {"Local": {"vip": 0, "on": 0, "for_ms": 27_809}}},
+            {"when": {"Ms": 30_761}, "what": {"Host": {"vip": 0, "who": {"Node": 1}, "for_ms": 24_285}}},
+        ],
+    });
+    let schedule: Schedule = serde_json::from_value(schedule).expect("this is a schedule");
+    assert_eq!(run(&schedule, Options::default()).violation, None, "it is harmless");
+    let sabotaged = Options { sabotage: Some(Sabotage::WritesReversed), ..Options::default() };
+    let violation = run(&schedule, sabotaged).violation.expect("it is noticed");
+    assert_eq!(violation.rule, "M1");
 }
 
 #[test]

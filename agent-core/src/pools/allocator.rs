@@ -85,11 +85,11 @@ impl Allocator {
             }
             Event::Object { vip, reservation, release, services } => {
                 let before = self.book.put(vip, reservation, release, services, &mut self.pools);
-                self.touch(vip, before);
+                self.touch_changed(vip, before);
             }
             Event::ObjectGone(vip) => {
                 let before = self.book.remove(vip, &mut self.pools);
-                self.touch(vip, before);
+                self.touch_changed(vip, before);
             }
             Event::Permitted(vip) => self.touch_free(vip),
             Event::Answered(vip) => {
@@ -97,7 +97,10 @@ impl Allocator {
                 let asking = self.book.answered(vip);
                 self.touch(vip, asking);
             }
-            Event::Failed(vip) => self.touched.extend(self.book.failed(vip)),
+            Event::Failed(vip) => {
+                self.touched.extend(self.book.failed(vip));
+                self.touched.extend(self.waiting.for_address(vip).cloned());
+            }
             Event::Synced => {
                 self.is_synced = true;
                 self.pools.look_again(self.book.reservations());
@@ -177,8 +180,24 @@ impl Allocator {
         self.book.reservation(vip)
     }
 
+    /// Notes an address whose reservation may have changed. The Services that wait for the address share
+    /// it with its new owner, or are told who has it.
+    fn touch_changed(&mut self, vip: IpAddr, before: Option<Reservation>) {
+        let after = self.book.reservation(vip);
+        if after.is_some() && after != before.as_ref() {
+            self.touched.extend(self.waiting.for_address(vip).cloned());
+        }
+        self.touch(vip, before.map(|reservation| reservation.service));
+    }
+
     fn touch(&mut self, vip: IpAddr, before: Option<ServiceName>) {
         let after = self.book.reservation(vip).map(|reservation| reservation.service.clone());
+        // Where a namespace may have so many addresses, another of its Services may have one now.
+        if let Some(before) = before.as_ref().filter(|_| after.is_none() && self.most.is_some()) {
+            let first = ServiceName { namespace: Arc::clone(&before.namespace), name: "".into() };
+            let from = self.requests.range(first..).map(|(service, _)| service);
+            self.touched.extend(from.take_while(|other| other.namespace == before.namespace).cloned());
+        }
         self.touch_free(vip);
         self.touched.extend(before.into_iter().chain(after));
     }

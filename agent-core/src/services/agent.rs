@@ -61,8 +61,8 @@ impl Agent {
                     self.index.assess(&name)
                 }
                 Subject::Vip(vip) => {
-                    let is_granted = self.grants.owner(vip).is_some();
-                    self.index.resolve(vip, Origin { pool: None, is_granted })
+                    let origin = Origin { pool: None, reserved_for: self.grants.owner(vip) };
+                    self.index.resolve(vip, origin)
                 }
             });
         }

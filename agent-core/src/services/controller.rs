@@ -70,8 +70,10 @@ impl Controller {
         let mut for_allocator = of_pools(&event);
         // The allocator has a claim while the index still refuses an address that was never held. So the
         // address is reserved after its VIP is evaluated.
-        if matches!(event, Event::Claim { .. }) {
+        if let Event::Claim { vip, .. } = &event {
             self.allocate(for_allocator.take(), &mut commands);
+            // Statuses name what is reserved.
+            self.index.touch([], *vip);
         }
         of_index(self.index.on_event(event), &mut commands);
         self.allocate(for_allocator, &mut commands);
@@ -101,7 +103,9 @@ impl Controller {
                     of_index(self.index.assess(&name), &mut commands);
                 }
                 Subject::Vip(vip) => {
-                    let origin = Origin { pool: self.allocator.kind_of(vip), is_granted: false };
+                    let reservation = self.allocator.reservation(vip).filter(|it| it.kept.is_none());
+                    let reserved_for = reservation.map(|reservation| &reservation.service);
+                    let origin = Origin { pool: self.allocator.kind_of(vip), reserved_for };
                     of_index(self.index.resolve(vip, origin), &mut commands);
                     let permitted = self.index.opens(vip).then_some(pools::Event::Permitted(vip));
                     self.allocate(permitted, &mut commands);

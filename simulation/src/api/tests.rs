@@ -79,7 +79,7 @@ fn a_sabotage_breaks_only_the_write_that_it_names() {
         (Sabotage::NoDeposing, 1, false),
         (Sabotage::NoSessionCheck, 1, true),
     ] {
-        let mut api = Api::new(Some(sabotage));
+        let mut api = Api::new(Some(sabotage), false);
         let outcome = written(api.carry_out(writer, &lease(0, Expected::Absent)));
         assert!(matches!(outcome, Outcome::Done(_)), "{sabotage:?} by {writer}");
         assert_eq!(api.leases.contains_key(&names::node(0)), is_stored, "{sabotage:?} by {writer}");
@@ -88,7 +88,7 @@ fn a_sabotage_breaks_only_the_write_that_it_names() {
 
 #[test]
 fn a_restored_store_has_its_earlier_contents_and_uses_no_version_twice() {
-    let mut api = Api::new(None);
+    let mut api = Api::new(None, false);
     let before = api.put_claim(ClaimRecord {
         epoch: Epoch(1),
         state: ClaimState::Released,

@@ -6,6 +6,7 @@ use vipward_common::{MacAddr, Role};
 use vipward_core::{base::time::Monotonic, records::ClaimState};
 
 use crate::{
+    machine::Node,
     record::trace,
     schedule::{REFRESH, names},
     world::World,
@@ -21,6 +22,12 @@ impl World {
     /// Returns what is not settled about a VIP.
     pub(crate) fn unsettled(&self, vip: usize) -> Option<String> {
         let segment = self.segment_of(vip);
+        if self.plan.has_controller() {
+            let wrong = self.unsettled_reservation(vip);
+            if wrong.is_some() || !self.is_wanted(vip) {
+                return wrong.or_else(|| self.unsettled_unwanted(vip));
+            }
+        }
         let could = |node: usize| self.nodes[node].times.fit.is_some() && self.may_hold(node, vip);
         if !(0..self.nodes.len()).any(could) {
             return None;
@@ -28,7 +35,11 @@ impl World {
         let Some(claim) = self.api.claims.get(&names::vip(vip)) else {
             return Some("it has no claim".to_owned());
         };
-        if claim.note.services != [names::service(vip)] {
+        let is_right = match &claim.reservation {
+            Some(reservation) => claim.note.services.contains(&reservation.service),
+            None => claim.note.services == [names::service(vip)],
+        };
+        if !is_right {
             return Some(format!("its claim names {:?}", claim.note.services));
         }
         let ClaimState::Held(holder) = &claim.state else {
@@ -45,6 +56,14 @@ impl World {
             return Some(format!("its claim names {} at an old MAC", holder.node));
         }
         (0..self.nodes.len()).find_map(|node| self.unsettled_on(node, vip, index, holder.mac))
+    }
+
+    /// Returns what is not settled about an address that no Service has.
+    fn unsettled_unwanted(&self, vip: usize) -> Option<String> {
+        let segment = self.segment_of(vip);
+        let answers = |it: &&Node| it.times.fit.is_some() && it.answer(vip, segment, self.now).is_some();
+        let node = self.nodes.iter().find(answers)?;
+        Some(format!("{} answers for it, and no Service has it", names::node(node.index)))
     }
 
     fn unsettled_on(&self, node: usize, vip: usize, holder: usize, mac: MacAddr) -> Option<String> {
@@ -76,7 +95,9 @@ impl World {
         let unsettled = match self.under_way.open {
             0 => {
                 let of_vip = |vip| Some(format!("{}: {}", names::vip(vip), self.unsettled(vip)?));
-                (0..self.plan.vips.len()).find_map(of_vip).or_else(|| self.unsettled_maps())
+                (0..self.plan.vips.len())
+                    .find_map(of_vip)
+                    .or_else(|| self.unsettled_maps().or_else(|| self.unsettled_tenants()))
             }
             _ => None,
         };

@@ -18,13 +18,13 @@ use vipward_core::{
 };
 
 use super::{
-    process::Process,
+    process::{Process, Watch},
     program::Program,
     time::{At, Clock},
     wired,
     witness::Truth,
 };
-use crate::schedule::{KINDS, NodePlan, Times, names};
+use crate::schedule::{Kind, MOST_KINDS, NodePlan, Times, names};
 
 /// The kernel's number of the program.
 pub(crate) const PROGRAM: u32 = 1;
@@ -60,7 +60,7 @@ pub(crate) struct Faults {
     pub(crate) cut_off: Times,
     pub(crate) refused: Times,
     pub(crate) no_answers: Times,
-    pub(crate) stalled: [Times; 4],
+    pub(crate) stalled: [Times; MOST_KINDS],
     /// The kernel refuses changes of entries.
     pub(crate) no_changes: Times,
     /// The map has no room for another entry.
@@ -225,8 +225,8 @@ impl Node {
     /// Returns whether its agent, if one runs, can do everything that ownership needs.
     pub(crate) fn is_fit(&self, api_works: bool) -> bool {
         self.acts(api_works)
-            && !KINDS.iter().any(|kind| self.faults.stalled[*kind as usize].any())
-            && self.process.as_ref().is_some_and(|process| process.watches.iter().all(|watch| watch.listed))
+            && !Kind::ALL.iter().any(|kind| self.faults.stalled[*kind as usize].any())
+            && self.process.as_ref().is_some_and(|process| process.watches.iter().all(Watch::is_read))
     }
 
     /// Returns whether its agent, if one runs, can do everything but see what has changed.

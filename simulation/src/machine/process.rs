@@ -13,7 +13,7 @@ use vipward_core::{
 use super::{time::At, witness::Pinger};
 use crate::{
     api::Key,
-    schedule::{Ending, Kind},
+    schedule::{Ending, MOST_KINDS},
 };
 
 /// An agent's watch of one kind of object.
@@ -31,6 +31,13 @@ pub(crate) struct Watch {
     pub(crate) listed: bool,
     /// Counts the watches; deliveries of an earlier one are void.
     pub(crate) life: u32,
+}
+
+impl Watch {
+    /// Returns whether the list has arrived, or none has been begun.
+    pub(crate) fn is_read(&self) -> bool {
+        self.listed || self.life == 0
+    }
 }
 
 /// A write that is half done.
@@ -54,7 +61,7 @@ pub(crate) struct Process {
     pub(crate) is_busy: bool,
     /// True if the next effect has taken its time.
     pub(crate) has_gone_on: bool,
-    pub(crate) watches: [Watch; 4],
+    pub(crate) watches: [Watch; MOST_KINDS],
     /// The witness. None if no node takes part in wire failover.
     pub(crate) pinger: Option<Pinger>,
     /// The time of the agent's next deadline.
@@ -77,7 +84,7 @@ impl Process {
             inbox: VecDeque::new(),
             is_busy: false,
             has_gone_on: false,
-            watches: <[Watch; 4]>::default(),
+            watches: <[Watch; MOST_KINDS]>::default(),
             pinger: None,
             deadline: None,
             ending: None,
@@ -101,9 +108,5 @@ impl Process {
     pub(crate) fn has_written_all(&self) -> bool {
         let stale = self.agent.stale();
         stale.all().all(|(vip, _)| stale.left(vip).is_none())
-    }
-
-    pub(crate) fn watch(&mut self, kind: Kind) -> &mut Watch {
-        &mut self.watches[kind as usize]
     }
 }

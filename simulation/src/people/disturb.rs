@@ -47,7 +47,7 @@ impl World {
             self.nodes.iter().position(|node| node.program.wired.wid == Some(wid))
         };
         let node = match who {
-            Who::Node(_) | Who::Giver | Who::Taker => return who,
+            Who::Node(_) | Who::Giver | Who::Taker | Who::Controller => return who,
             Who::Holder(vip) => holder(vip).and_then(|node| names::node_index(&node)),
             Who::Witness(vip, number) => witness(vip, number),
         };
@@ -192,6 +192,15 @@ impl World {
                 self.change_host(number, (vip.into(), who.map(Who::index)), begins);
             }
             What::Lie { vip, who } => self.lie(vip.into(), who.index()),
+            What::ServiceGone { .. }
+            | What::ServiceReplaced { .. }
+            | What::ServiceRetyped { .. }
+            | What::ServiceAsks { .. }
+            | What::PoolEdited { .. }
+            | What::PoolGone { .. }
+            | What::Unlabelled { .. }
+            | What::Released { .. }
+            | What::Refused { .. } => self.change_tenants(number, what, begins),
             What::LeaseDeleted { .. }
             | What::LeaseBlanked { .. }
             | What::LeaseEdited { .. }
@@ -225,10 +234,10 @@ impl World {
     }
 
     fn pause(&mut self, node: usize, begins: bool) {
-        if begins && self.nodes[node].process.is_none() {
+        if begins && !self.has_process(node) {
             return;
         }
-        self.nodes[node].faults.paused.change(begins);
+        self.faults_mut(node).paused.change(begins);
         if !begins {
             self.resume(node);
         }
@@ -343,10 +352,10 @@ impl World {
     fn change_api(&mut self, number: usize, what: What, begins: bool) {
         match what {
             What::CutOff { who, refused, .. } => {
-                let it = &mut self.nodes[who.index()];
-                it.faults.cut_off.change(begins);
+                let faults = self.faults_mut(who.index());
+                faults.cut_off.change(begins);
                 if refused {
-                    it.faults.refused.change(begins);
+                    faults.refused.change(begins);
                 }
                 if !begins {
                     self.revive(who.index());
@@ -358,18 +367,10 @@ impl World {
                     self.api.refuses.change(begins);
                 }
                 if !begins {
-                    for node in 0..self.nodes.len() {
-                        self.revive(node);
-                    }
+                    self.parties().for_each(|party| self.revive(party));
                 }
             }
-            What::ApiRestart => {
-                for node in 0..self.nodes.len() {
-                    for kind in KINDS {
-                        self.begin_list(node, kind);
-                    }
-                }
-            }
+            What::ApiRestart => self.parties().for_each(|party| self.list_anew(party)),
             What::Restored { for_ms, down_ms } if begins => {
                 self.api.saved.push((number, self.api.save()));
                 let up = Duration::from_millis(for_ms.saturating_sub(down_ms).into());
@@ -377,20 +378,26 @@ impl World {
             }
             What::Restored { .. } => self.restore(number),
             What::SlowApi { by_ms, .. } => keep(&mut self.api.slow, number, by_ms, begins),
-            What::NoAnswers { who, .. } => self.nodes[who.index()].faults.no_answers.change(begins),
+            What::NoAnswers { who, .. } => self.faults_mut(who.index()).no_answers.change(begins),
             What::Stall { who, kind, .. } => {
-                let it = &mut self.nodes[who.index()];
-                if begins && !it.faults.stalled[kind as usize].any() {
-                    it.times.blind.0 = self.now;
-                }
-                it.faults.stalled[kind as usize].change(begins);
+                self.note_blindness(who.index(), kind, begins);
+                self.faults_mut(who.index()).stalled[kind as usize].change(begins);
                 if !begins {
-                    it.times.blind.1 = self.now + SEES_AGAIN;
                     self.revive_watch(who.index(), kind);
                 }
             }
             What::Reset { who, kind } => self.begin_list(who.index(), kind),
             other => unreachable!("{other:?} does not disturb the API server"),
+        }
+    }
+
+    /// Notes since when a node does not see changes, or until when.
+    fn note_blindness(&mut self, node: usize, kind: Kind, begins: bool) {
+        let Some(it) = self.nodes.get_mut(node) else { return };
+        if begins && !it.faults.stalled[kind as usize].any() {
+            it.times.blind.0 = self.now;
+        } else if !begins {
+            it.times.blind.1 = self.now + SEES_AGAIN;
         }
     }
 
@@ -413,15 +420,17 @@ impl World {
             for kind in KINDS {
                 match kind {
                     Kind::Lease | Kind::Claim => self.go_on_in_the_past(node, kind),
-                    Kind::Node | Kind::Demand => self.revive_watch(node, kind),
+                    Kind::Node | Kind::Demand | Kind::Pool | Kind::Namespace | Kind::Slice => {
+                        self.revive_watch(node, kind);
+                    }
                 }
             }
         }
     }
 
     fn revive(&mut self, node: usize) {
-        for kind in KINDS {
-            self.revive_watch(node, kind);
+        for kind in self.all_kinds() {
+            self.revive_watch(node, *kind);
         }
     }
 
@@ -439,7 +448,7 @@ impl World {
     }
 }
 
-fn keep<T>(list: &mut Vec<(usize, T)>, number: usize, value: T, begins: bool) {
+pub(super) fn keep<T>(list: &mut Vec<(usize, T)>, number: usize, value: T, begins: bool) {
     if begins {
         list.push((number, value));
     } else {

@@ -47,6 +47,9 @@ impl World {
     }
 
     pub(crate) fn is_wanted(&self, vip: usize) -> bool {
+        if self.plan.has_controller() {
+            return self.reservation(vip).is_some();
+        }
         self.wishes.vips[vip].begun && !self.wishes.vips[vip].unwanted.any()
     }
 
@@ -54,7 +57,11 @@ impl World {
     pub(crate) fn may_hold(&self, node: usize, vip: usize) -> bool {
         let it = &self.nodes[node];
         let marks = it.marks;
-        let local = self.wishes.vips[vip].local.last().is_none_or(|(_, bits)| bits >> node & 1 == 1);
+        let local = if self.plan.has_controller() {
+            self.has_endpoints(node, vip)
+        } else {
+            self.wishes.vips[vip].local.last().is_none_or(|(_, bits)| bits >> node & 1 == 1)
+        };
         local
             && self.network.hosts[vip].is_none()
             && !self.is_listed(vip)

@@ -36,6 +36,14 @@ pub struct Facts {
     pub told_falsely: bool,
     /// A mild disturbance was in force, by which nothing may move.
     pub mild: bool,
+    /// A controller runs.
+    pub controller: bool,
+    /// A Service was created again, and had the address that was kept for it.
+    pub kept: bool,
+    /// A Service lacked an address, and a problem said why.
+    pub lacked: bool,
+    /// A Service had an address that it had waited for.
+    pub waited: bool,
     /// The number of VIPs whose holder crashed, and which had to be held again soon.
     pub crashes: u64,
     /// The number of times that a dark VIP had to be answered again in time, and was.
@@ -81,6 +89,14 @@ pub struct Tally {
     pub mild: u64,
     /// Runs with a crash that was judged.
     pub crashed: u64,
+    /// Runs with a controller.
+    pub controller: u64,
+    /// Runs with a Service that had its address again.
+    pub kept: u64,
+    /// Runs with a lack that was reported.
+    pub lacked: u64,
+    /// Runs with a Service that had waited for its address.
+    pub waited: u64,
     /// VIPs that had to be held again soon, in all runs.
     pub crashes: u64,
     /// Dark VIPs that were answered again in time, in all runs.
@@ -108,6 +124,10 @@ impl AddAssign<Facts> for Tally {
         self.told_falsely += u64::from(facts.told_falsely);
         self.mild += u64::from(facts.mild);
         self.crashed += u64::from(facts.crashes > 0);
+        self.controller += u64::from(facts.controller);
+        self.kept += u64::from(facts.kept);
+        self.lacked += u64::from(facts.lacked);
+        self.waited += u64::from(facts.waited);
         self.crashes += facts.crashes;
         self.brightened += facts.brightened;
         self.guarded += facts.guarded;
@@ -133,6 +153,10 @@ impl AddAssign for Tally {
         self.told_falsely += other.told_falsely;
         self.mild += other.mild;
         self.crashed += other.crashed;
+        self.controller += other.controller;
+        self.kept += other.kept;
+        self.lacked += other.lacked;
+        self.waited += other.waited;
         self.crashes += other.crashes;
         self.brightened += other.brightened;
         self.guarded += other.guarded;
@@ -142,9 +166,11 @@ impl AddAssign for Tally {
 impl Tally {
     /// Returns what happened in less than a tenth of the runs that it belongs to.
     pub fn too_rare(&self) -> Vec<&'static str> {
-        let all = self.shares().map(|(what, seen)| (what, seen, self.runs));
+        // Of the schedules without a controller.
+        let all = self.shares().map(|(what, seen)| (what, seen, self.runs - self.controller));
         let wire = self.wire_shares().map(|(what, seen)| (what, seen, self.wire));
-        let rare = all.into_iter().chain(wire).filter(|(_, seen, of)| seen * 10 < *of);
+        let controller = self.controller_shares().map(|(what, seen)| (what, seen, self.controller));
+        let rare = all.into_iter().chain(wire).chain(controller).filter(|(_, seen, of)| seen * 10 < *of);
         rare.map(|(what, ..)| what).collect()
     }
 
@@ -157,6 +183,15 @@ impl Tally {
             ("a program that was told so falsely", self.told_falsely),
             ("a mild disturbance", self.mild),
             ("a crash that was judged", self.crashed),
+        ]
+    }
+
+    /// Returns in how many runs with a controller each happened.
+    pub fn controller_shares(&self) -> [(&'static str, u64); 3] {
+        [
+            ("a Service that had its address again", self.kept),
+            ("a lack that was reported", self.lacked),
+            ("a Service that had waited for its address", self.waited),
         ]
     }
 

@@ -9,10 +9,12 @@ use vipward_core::{
         cluster::{self, Reply, Seen},
     },
     base::time::Monotonic,
+    controller,
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
     records::{ClaimRecord, ClaimState, LeaseRecord, Mode, NodeName, Offer, Session, Wid},
 };
 
+use super::served::served;
 use crate::{machine::At, schedule::names};
 
 /// The contents of a Lease without its version.
@@ -57,10 +59,10 @@ impl Trace {
         match input {
             Input::Cluster(cluster::Input::Seen(all)) => {
                 for seen in all {
-                    if let Seen::Object(Some(told), _) = seen {
-                        self.event(at, node, told);
-                    } else {
-                        self.line(at, names::node(node), || format!("sees {seen:?}"));
+                    match seen {
+                        Seen::Object(Some(told), _) => self.event(at, node, told),
+                        Seen::Object(None, Some(told)) => self.line(at, names::node(node), || served(told)),
+                        seen => self.line(at, names::node(node), || format!("sees {seen:?}")),
                     }
                 }
             }
@@ -86,6 +88,34 @@ impl Trace {
             }
             Input::Deadline | Input::Listened(_) | Input::Result(_) => {}
             input => self.line(at, names::node(node), || format!("has {input:?}")),
+        }
+    }
+
+    /// Adds what the controller gets, unless it is a mere heartbeat.
+    pub(crate) fn leader_input(&mut self, at: At, input: &controller::Input) {
+        match input {
+            controller::Input::Seen(all) => {
+                for seen in all {
+                    match seen {
+                        Seen::Object(Some(Event::Lease(_)), _) => {}
+                        Seen::Object(Some(told), _) => self.line(at, "leader", || event(told)),
+                        Seen::Object(None, Some(told)) => self.line(at, "leader", || served(told)),
+                        seen => self.line(at, "leader", || format!("sees {seen:?}")),
+                    }
+                }
+            }
+            controller::Input::Replies(replies) => {
+                for reply in replies {
+                    self.line(at, "leader", || format!("has {reply:?}"));
+                }
+            }
+            controller::Input::Deadline => {}
+        }
+    }
+
+    pub(crate) fn leader_effect(&mut self, at: At, effect: &controller::Effect) {
+        if *effect != controller::Effect::ShowPools {
+            self.line(at, "leader", || format!("  {effect:?}"));
         }
     }
 
@@ -209,12 +239,18 @@ fn wire(offer: Option<&Offer>) -> String {
 fn claim(record: &ClaimRecord) -> String {
     let deleting = if record.deleting { ", deleting" } else { "" };
     let wish = record.move_to.as_ref().map(|node| format!(", wanted on {node}")).unwrap_or_default();
+    let reserved = record.reservation.as_ref().map(|reservation| {
+        let kept = reservation.kept.map(|until| format!(", kept until {until:?}")).unwrap_or_default();
+        let release = if record.release { ", to be released" } else { "" };
+        format!(", reserved for {}{kept}{release}", reservation.service)
+    });
     format!(
-        "claim of {} v{}: epoch {}, {}{deleting}{wish}",
+        "claim of {} v{}: epoch {}, {}{deleting}{wish}{}",
         record.vip,
         record.version,
         record.epoch,
-        state(&record.state)
+        state(&record.state),
+        reserved.unwrap_or_default()
     )
 }
 

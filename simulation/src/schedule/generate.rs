@@ -1,5 +1,6 @@
 //! Makes a schedule from a seed, such that each kind of fault is frequent.
 
+mod tenants;
 mod wire;
 
 use fastrand::Rng;
@@ -36,7 +37,7 @@ struct Generator {
 impl Schedule {
     /// Returns the schedule of a seed.
     pub fn generate(seed: u64) -> Self {
-        generate(seed)
+        if tenants::has_controller(seed) { tenants::generate(seed) } else { generate(seed) }
     }
 }
 
@@ -68,6 +69,7 @@ fn generate(seed: u64) -> Schedule {
         vips: vip_plans,
         disturbances,
         wire: None,
+        tenants: None,
     };
     if hold && generator.rng.bool() { generator.with_wire(schedule) } else { schedule }
 }

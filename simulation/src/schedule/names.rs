@@ -14,6 +14,8 @@ const FIRST_VIP: u8 = 10;
 
 /// The number of the first host that is no node, among the stations of a segment.
 const FIRST_HOST: usize = 16;
+/// The number of the controller, among the processes that use the API server.
+pub(crate) const CONTROLLER: usize = 7;
 /// The number of the first interface; the other follows.
 const FIRST_INTERFACE: u32 = 2;
 
@@ -23,7 +25,8 @@ pub(crate) const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0xff, 0xff]);
 pub(crate) const STRANGER: MacAddr = MacAddr([2, 0xff, 0, 0, 0, 1]);
 
 pub(crate) fn node(index: usize) -> NodeName {
-    const NAMES: [&str; 7] = ["node-a", "node-b", "node-c", "node-d", "node-e", "node-f", "node-g"];
+    const NAMES: [&str; CONTROLLER + 1] =
+        ["node-a", "node-b", "node-c", "node-d", "node-e", "node-f", "node-g", "controller"];
     NodeName::from(NAMES[index])
 }
 
@@ -74,6 +77,19 @@ pub(crate) fn strangers_service(number: u8) -> ServiceName {
 
 pub(crate) fn is_strangers(service: &ServiceName) -> bool {
     service.namespace == strangers_namespace()
+}
+
+/// Returns a tenant's namespace: that of its Services with even or with odd numbers.
+pub(crate) fn tenants_namespace(number: usize) -> Arc<str> {
+    ["tenant-a", "tenant-b"][number % 2].into()
+}
+
+pub(crate) fn tenants_service(number: usize) -> ServiceName {
+    ServiceName { namespace: tenants_namespace(number), name: format!("web-{number}").into() }
+}
+
+pub(crate) fn pool(number: usize) -> Arc<str> {
+    format!("pool-{number}").into()
 }
 
 pub(crate) fn interface(segment: usize) -> Arc<str> {

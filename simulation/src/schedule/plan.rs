@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use vipward_core::liveness::Scale;
 
-use super::{timing::Timing, what::What};
+use super::{tenants::TenantsPlan, timing::Timing, what::What};
 
 /// The input of one run. The same schedule gives the same run, byte for byte.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Schedule {
     /// Wire failover. None if no node takes part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wire: Option<WirePlan>,
+    /// A controller. None if the agents are alone. Then each VIP has a Service that asks for it by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tenants: Option<TenantsPlan>,
 }
 
 impl Schedule {
@@ -37,6 +40,11 @@ impl Schedule {
     /// Returns the scale of wire failover, or none if no node takes part.
     pub(crate) fn scale(&self) -> Option<Scale> {
         self.wire.filter(|_| self.hold).map(|wire| wire.scale)
+    }
+
+    /// Returns whether a controller runs beside the agents.
+    pub fn has_controller(&self) -> bool {
+        self.tenants.is_some()
     }
 
     /// Returns the number of disturbances.

@@ -139,4 +139,38 @@ pub enum Omitted {
     Reply,
     /// A deadline.
     Deadline,
+    /// The controller's write that reserves an address.
+    Reserve,
+    /// Its write that keeps an address for a Service that is gone.
+    Keep,
+    /// Its write that frees an address.
+    Free,
+    /// Its write of a status.
+    WriteStatus,
+    /// Its write that clears a status.
+    ClearStatus,
+    /// Its reading of the endpoints.
+    ListSlices,
+    /// A problem of a Service that begins.
+    Problem,
+    /// The end of a problem.
+    ProblemOver,
+    /// The outcome of a reservation.
+    ReservedReply,
+    /// The outcome of a status.
+    StatusReply,
+    /// A deadline of the controller.
+    LeaderDeadline,
+    /// A Service that the controller read.
+    LeaderSeesService,
+    /// A Service that is gone.
+    LeaderSeesServiceGone,
+    /// A claim that the controller read.
+    LeaderSeesClaim,
+    /// A claim that is gone.
+    LeaderSeesClaimGone,
+    /// A pool that the controller read, or that is gone.
+    LeaderSeesPool,
+    /// A namespace that the controller read.
+    LeaderSeesNamespace,
 }

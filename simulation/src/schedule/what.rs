@@ -5,7 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use vipward_core::liveness::Scale;
 
-use super::timing::Timing;
+use super::{
+    names,
+    tenants::{Asks, PoolPlan},
+    timing::Timing,
+};
 
 /// The longest time for which a node may stand still without being found silent, at scale 1.
 pub(crate) const MILD_FREEZE_MS: u32 = 150;
@@ -23,20 +27,23 @@ pub(crate) enum Who {
     Holder(u8),
     /// A witness of that node, as its Lease says then: the first, the second, and so on.
     Witness(u8, u8),
+    /// The controller, which is on no node.
+    Controller,
 }
 
 impl Who {
-    /// Returns the number of a node that has been named.
+    /// Returns the number of a node that has been named, or of the controller.
     pub(crate) fn index(self) -> usize {
         match self {
             Self::Node(node) => node.into(),
+            Self::Controller => names::CONTROLLER,
             Self::Giver | Self::Taker => unreachable!("the step names its giver and taker"),
             Self::Holder(_) | Self::Witness(..) => unreachable!("they are named when the disturbance begins"),
         }
     }
 }
 
-/// A kind of object that a node watches.
+/// A kind of object that a process watches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// Leases.
@@ -45,12 +52,40 @@ pub(crate) enum Kind {
     Claim,
     /// Nodes.
     Node,
-    /// Services, with their endpoints.
+    /// Services; without a controller with their endpoints.
     Demand,
+    /// Pools.
+    Pool,
+    /// Namespaces.
+    Namespace,
+    /// The endpoints of Services. Read only by a process that needs them.
+    Slice,
 }
 
-/// All kinds.
+/// The number of kinds.
+pub(crate) const MOST_KINDS: usize = 7;
+
+/// All kinds without a controller.
 pub(crate) const KINDS: [Kind; 4] = [Kind::Lease, Kind::Claim, Kind::Node, Kind::Demand];
+
+impl Kind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; MOST_KINDS] =
+        [Self::Lease, Self::Claim, Self::Node, Self::Demand, Self::Pool, Self::Namespace, Self::Slice];
+
+    /// The kinds that a process reads from its start where a controller runs.
+    pub(crate) const WITH_CONTROLLER: [Self; 6] =
+        [Self::Lease, Self::Claim, Self::Node, Self::Demand, Self::Pool, Self::Namespace];
+}
+
+/// A kind of write that an admission policy refuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Refused {
+    /// Of reservations.
+    Reservation,
+    /// Of statuses.
+    Status,
+}
 
 /// The reason for which an agent is asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -155,6 +190,24 @@ pub(crate) enum What {
     Host { vip: u8, who: Option<Who>, for_ms: u32 },
     /// The token of a node claims a VIP for that node, without its agent.
     Lie { vip: u8, who: Who },
+    /// A tenant's Service is deleted, and created again with another uid.
+    ServiceGone { service: u8, for_ms: u32 },
+    /// A tenant's Service is deleted, and another one of its name created at once.
+    ServiceReplaced { service: u8 },
+    /// A tenant's Service is of another type.
+    ServiceRetyped { service: u8, for_ms: u32 },
+    /// A tenant's Service asks for something else.
+    ServiceAsks { service: u8, asks: Asks, for_ms: u32 },
+    /// A pool has other fields.
+    PoolEdited { pool: u8, to: PoolPlan, for_ms: u32 },
+    /// A pool is deleted, and created again.
+    PoolGone { pool: u8, for_ms: u32 },
+    /// A namespace is without its label.
+    Unlabelled { namespace: u8, for_ms: u32 },
+    /// An admin wishes that the reservation of an address is given up.
+    Released { vip: u8 },
+    /// The API server refuses a kind of write of the controller.
+    Refused { of: Refused, for_ms: u32 },
     /// A Lease is deleted by hand.
     LeaseDeleted { who: Who },
     /// The session is removed from a Lease by hand.
@@ -197,6 +250,13 @@ impl What {
             | Self::Local { for_ms, .. }
             | Self::Unwanted { for_ms, .. }
             | Self::Stranger { for_ms, .. }
+            | Self::ServiceGone { for_ms, .. }
+            | Self::ServiceRetyped { for_ms, .. }
+            | Self::ServiceAsks { for_ms, .. }
+            | Self::PoolEdited { for_ms, .. }
+            | Self::PoolGone { for_ms, .. }
+            | Self::Unlabelled { for_ms, .. }
+            | Self::Refused { for_ms, .. }
             | Self::Host { for_ms, .. } => for_ms,
             Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
                 back_ms?
@@ -208,6 +268,8 @@ impl What {
             | Self::Reset { .. }
             | Self::Move { .. }
             | Self::Lie { .. }
+            | Self::ServiceReplaced { .. }
+            | Self::Released { .. }
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -267,6 +329,15 @@ impl What {
             | Self::Stranger { .. }
             | Self::Host { .. }
             | Self::Lie { .. }
+            | Self::ServiceGone { .. }
+            | Self::ServiceReplaced { .. }
+            | Self::ServiceRetyped { .. }
+            | Self::ServiceAsks { .. }
+            | Self::PoolEdited { .. }
+            | Self::PoolGone { .. }
+            | Self::Unlabelled { .. }
+            | Self::Released { .. }
+            | Self::Refused { .. }
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -302,12 +373,24 @@ impl What {
     pub(crate) fn is_planned(&self, timing: &Timing) -> bool {
         match *self {
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
-            Self::End { how: Ending::Leave, .. }
+            // No answer depends on the controller.
+            Self::Kill { who: Who::Controller, .. }
+            | Self::Pause { who: Who::Controller, .. }
+            | Self::CutOff { who: Who::Controller, .. }
+            | Self::NoAnswers { who: Who::Controller, .. }
+            | Self::Stall { who: Who::Controller, .. }
+            | Self::Reset { who: Who::Controller, .. }
+            | Self::End { how: Ending::Leave, .. }
             | Self::Marked { .. }
             | Self::Move { .. }
             | Self::Local { .. }
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
+            | Self::PoolEdited { .. }
+            | Self::PoolGone { .. }
+            | Self::Unlabelled { .. }
+            | Self::Released { .. }
+            | Self::Refused { .. }
             | Self::Host { .. } => true,
             Self::End { how: Ending::Uninstall, .. }
             | Self::Kill { .. }
@@ -338,6 +421,10 @@ impl What {
             | Self::Reset { .. }
             | Self::NodeGone { .. }
             | Self::Lie { .. }
+            | Self::ServiceGone { .. }
+            | Self::ServiceReplaced { .. }
+            | Self::ServiceRetyped { .. }
+            | Self::ServiceAsks { .. }
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -392,6 +479,15 @@ impl What {
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
             | Self::Host { who: None, .. }
+            | Self::ServiceGone { .. }
+            | Self::ServiceReplaced { .. }
+            | Self::ServiceRetyped { .. }
+            | Self::ServiceAsks { .. }
+            | Self::PoolEdited { .. }
+            | Self::PoolGone { .. }
+            | Self::Unlabelled { .. }
+            | Self::Released { .. }
+            | Self::Refused { .. }
             | Self::ClaimDeleted { .. }
             | Self::ClaimBlanked { .. } => {}
         }

@@ -17,7 +17,7 @@ use vipward_core::{
 use super::{Happening, World};
 use crate::{
     machine::{Process, Program},
-    schedule::{Ending, KINDS, REFRESH, Sabotage, Step, Times, names},
+    schedule::{Ending, REFRESH, Sabotage, Step, Times, names},
 };
 
 /// The time between an input or deadline and the agent's step, in microseconds.
@@ -60,13 +60,21 @@ impl World {
         }
     }
 
-    /// Returns the index of Services of a new agent. The VIPs' addresses are permitted, whatever the
+    /// Returns the settings of all processes about Services. The VIPs' addresses are permitted, whatever the
     /// Leases say.
-    fn start_services(&self) -> services::Agent {
+    pub(super) fn services_settings(&self) -> services::Settings {
         let segments = self.network.segments.len();
         let allow = (0..segments).flat_map(|segment| names::subnets(segment, segments)).collect();
-        let mut services =
-            services::Agent::alone(services::Settings { allow, ..services::Settings::default() });
+        let most_vips = self.plan.tenants.as_ref().and_then(|plan| plan.most).map(usize::from);
+        services::Settings { allow, most_vips, ..services::Settings::default() }
+    }
+
+    /// Returns the index of Services of a new agent.
+    fn start_services(&self) -> services::Agent {
+        if self.plan.has_controller() {
+            return services::Agent::announcer(self.services_settings());
+        }
+        let mut services = services::Agent::alone(self.services_settings());
         services.on_event(services::Event::SlicesListed);
         if self.sabotage == Some(Sabotage::NoConsent) {
             let (name, share_with) = (names::namespace(), [names::strangers_namespace()].into());
@@ -85,6 +93,9 @@ impl World {
 
     /// Starts an agent, unless one runs.
     pub(crate) fn boot(&mut self, node: usize) {
+        if node == names::CONTROLLER {
+            return self.start_leader();
+        }
         if !self.nodes[node].powered || self.nodes[node].process.is_some() {
             return;
         }
@@ -124,15 +135,16 @@ impl World {
         self.start_witness(node);
         let life = self.nodes[node].life;
         self.incoming(node, life, Input::Begin);
-        for kind in KINDS {
-            self.begin_list(node, kind);
-        }
+        self.list_anew(node);
         self.read_ring(node);
         self.update_fitness();
     }
 
     /// Ends the agent at once, whatever it is doing.
     pub(crate) fn kill(&mut self, node: usize) {
+        if node == names::CONTROLLER {
+            return self.kill_leader();
+        }
         let it = &mut self.nodes[node];
         it.process = None;
         it.faults.paused = Times::default();
@@ -188,6 +200,9 @@ impl World {
 
     /// Continues an agent that did not run.
     pub(crate) fn resume(&mut self, node: usize) {
+        if node == names::CONTROLLER {
+            return self.drain_leader();
+        }
         if !self.nodes[node].agent_runs() {
             return;
         }
@@ -340,6 +355,9 @@ impl World {
 
     /// Handles that an agent's deadline has come. What its program has reported before comes first.
     pub(super) fn deadline(&mut self, node: usize, life: u32) {
+        if node == names::CONTROLLER {
+            return self.leader_is_due(life);
+        }
         let now = self.now;
         let it = &mut self.nodes[node];
         let (runs, local) = (it.agent_runs(), it.clock.read(now));

@@ -12,10 +12,10 @@ use vipward_core::{
     segment::{announce::Command, proving::LISTEN},
 };
 
-use super::{Happening, World};
+use super::{Happening, World, transit};
 use crate::{
     machine::{Frame, Node, Oper, PROGRAM, Writing},
-    schedule::{KINDS, Sabotage, Step, names},
+    schedule::{Kind, Sabotage, Step, names},
 };
 
 /// The time until an agent that ended with an error is started again, in milliseconds.
@@ -137,7 +137,7 @@ impl World {
         match effect {
             ClusterEffect::Ask(request) => self.ask(node, request),
             ClusterEffect::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
-            ClusterEffect::ListAnew => KINDS.into_iter().for_each(|kind| self.begin_list(node, kind)),
+            ClusterEffect::ListAnew => self.list_anew(node),
             ClusterEffect::Watch(plan) => self.set_wire(node, plan),
             ClusterEffect::SetHeeding(heeds) => self.set_heeding(node, heeds),
             ClusterEffect::TellFormer { ifindex, mac, session } => {
@@ -148,7 +148,7 @@ impl World {
                     self.send_wire(node, names::segment_behind(ifindex), mac, key, frame);
                 }
             }
-            ClusterEffect::ListSlices(service) => unreachable!("the slices of {service} are known"),
+            ClusterEffect::ListSlices(_) => self.begin_list(node, Kind::Slice),
             ClusterEffect::ShowHolder(..)
             | ClusterEffect::ForgetHolder(..)
             | ClusterEffect::Post(_)
@@ -178,7 +178,7 @@ impl World {
             }
             _ => None,
         };
-        self.send(node, request);
+        self.send(node, transit::Request::Agents(request));
         if let Some((step, giver, taker)) = step {
             self.step(step, giver, taker);
         }

@@ -12,6 +12,9 @@ impl World {
             node.times.fit = node.is_fit(api_works).then(|| node.times.fit.unwrap_or(self.now));
             node.times.acts = node.acts(api_works).then(|| node.times.acts.unwrap_or(self.now));
         }
+        if let Some(it) = &mut self.leader {
+            it.fit = it.is_fit(api_works).then(|| it.fit.unwrap_or(self.now));
+        }
     }
 
     /// Schedules a check of the program for when its fence lapses.

@@ -2,6 +2,7 @@
 
 use vipward_core::{
     agent::{ClusterEffect, Effect, Line, Request},
+    controller,
     segment::announce::{Command, Round},
 };
 
@@ -9,6 +10,20 @@ use super::World;
 use crate::schedule::names;
 
 impl World {
+    /// Notes an effect of the controller that is none of a quiet cluster.
+    pub(super) fn note_noise_of_leader(&mut self, effect: &controller::Effect) {
+        match effect {
+            controller::Effect::Reserve(_)
+            | controller::Effect::WriteStatus { .. }
+            | controller::Effect::ListSlices(_)
+            | controller::Effect::Problem(..)
+            | controller::Effect::ProblemOver(..)
+            | controller::Effect::LeaveStatus(_)
+            | controller::Effect::Log(_) => self.record.noise(self.now, None),
+            controller::Effect::Assigned(_) | controller::Effect::ShowPools => {}
+        }
+    }
+
     /// Notes an effect that is none of a quiet cluster, or a renewal.
     pub(super) fn note_noise(&mut self, node: usize, effect: &Effect) {
         match effect {

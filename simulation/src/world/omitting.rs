@@ -6,6 +6,7 @@ use vipward_core::{
         ClusterEffect, Effect, Input, Request,
         cluster::{self, Seen},
     },
+    controller,
     host::plan::Action,
     ownership,
     segment::announce::{Command, Round},
@@ -15,7 +16,7 @@ use vipward_core::{
 use super::World;
 use crate::{
     machine::At,
-    schedule::{OMITTED_MS, Omitted, Sabotage},
+    schedule::{OMITTED_MS, Omitted, Sabotage, names},
 };
 
 impl World {
@@ -25,7 +26,11 @@ impl World {
         match (self.sabotage, what) {
             (Some(Sabotage::Always(omitted)), Some(what)) => omitted == what && is_time,
             (Some(Sabotage::Once(omitted)), Some(what)) if omitted == what && is_time => {
-                !std::mem::replace(&mut self.nodes[node].has_omitted, true)
+                let has_omitted = match &mut self.leader {
+                    Some(leader) if node == names::CONTROLLER => &mut leader.has_omitted,
+                    _ => &mut self.nodes[node].has_omitted,
+                };
+                !std::mem::replace(has_omitted, true)
             }
             _ => false,
         }
@@ -56,6 +61,52 @@ impl World {
             _ => return false,
         };
         self.omits(node, Some(what))
+    }
+
+    pub(super) fn omits_effect_of_leader(&mut self, effect: &controller::Effect) -> bool {
+        let what = match effect {
+            controller::Effect::Reserve(write) => match &write.reservation {
+                None => Omitted::Free,
+                Some(reservation) if reservation.kept.is_some() => Omitted::Keep,
+                Some(_) => Omitted::Reserve,
+            },
+            controller::Effect::WriteStatus { addresses: Some(_), .. } => Omitted::WriteStatus,
+            controller::Effect::WriteStatus { addresses: None, .. } => Omitted::ClearStatus,
+            controller::Effect::ListSlices(_) => Omitted::ListSlices,
+            controller::Effect::Problem(..) => Omitted::Problem,
+            controller::Effect::ProblemOver(..) => Omitted::ProblemOver,
+            controller::Effect::LeaveStatus(_)
+            | controller::Effect::Assigned(_)
+            | controller::Effect::ShowPools
+            | controller::Effect::Log(_) => return false,
+        };
+        self.omits(names::CONTROLLER, Some(what))
+    }
+
+    /// Does the same for the controller.
+    pub(super) fn without_omitted_of_leader(
+        &mut self,
+        input: controller::Input,
+    ) -> Option<controller::Input> {
+        let who = names::CONTROLLER;
+        match input {
+            controller::Input::Seen(all) => {
+                let kept = |seen: &Seen| !self.omits(who, read_by_leader(seen));
+                Some(controller::Input::Seen(all.into_iter().filter(kept).collect()))
+            }
+            controller::Input::Replies(replies) => {
+                let kept = |reply: &controller::Reply| {
+                    let what = match reply {
+                        controller::Reply::Reserved(..) => Omitted::ReservedReply,
+                        controller::Reply::Status { .. } => Omitted::StatusReply,
+                    };
+                    !self.omits(who, Some(what))
+                };
+                Some(controller::Input::Replies(replies.into_iter().filter(kept).collect()))
+            }
+            controller::Input::Deadline if self.omits(who, Some(Omitted::LeaderDeadline)) => None,
+            controller::Input::Deadline => Some(controller::Input::Deadline),
+        }
     }
 
     pub(super) fn omits_observation(&mut self, node: usize) -> bool {
@@ -123,4 +174,18 @@ fn kind_of(seen: &Seen) -> Option<Omitted> {
         ) => Some(Omitted::SeenService),
         _ => None,
     }
+}
+
+/// Returns what the controller does not read if it is left out.
+fn read_by_leader(seen: &Seen) -> Option<Omitted> {
+    let Seen::Object(_, Some(served)) = seen else { return None };
+    Some(match served {
+        services::Event::Service(_) => Omitted::LeaderSeesService,
+        services::Event::ServiceGone(_) => Omitted::LeaderSeesServiceGone,
+        services::Event::Claim { .. } => Omitted::LeaderSeesClaim,
+        services::Event::ClaimGone(_) => Omitted::LeaderSeesClaimGone,
+        services::Event::Pool(_) => Omitted::LeaderSeesPool,
+        services::Event::Namespace { .. } => Omitted::LeaderSeesNamespace,
+        _ => return None,
+    })
 }

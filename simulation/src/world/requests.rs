@@ -1,18 +1,19 @@
 //! Requests on their way to the API server and back.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use fastrand::Rng;
 use vipward_core::{
-    agent::{
-        Input, Request,
-        cluster::{self, Reply},
-    },
+    agent::{self, Input, cluster},
     ownership::{Event, Outcome},
-    records::{LeaseRecord, Session},
+    records::{LeaseRecord, ServiceName, Session},
 };
 
-use super::{Happening, World, agent::NEW_CLAIMS, transit::Flight};
+use super::{
+    Happening, World,
+    agent::NEW_CLAIMS,
+    transit::{Flight, Reply, Request},
+};
 use crate::{api, schedule::names};
 
 /// Returns the ordinary latency of one direction.
@@ -25,31 +26,31 @@ fn latency(noise: &mut Rng) -> Duration {
 }
 
 impl World {
-    /// Returns how long the agent waits for a response.
+    /// Returns how long a process waits for a response.
     pub(crate) fn request_timeout(&self) -> Duration {
         Duration::from_millis(self.plan.timing.lease_ms.into()) * 3 / 8
     }
 
     pub(super) fn latency(&mut self, node: usize) -> Duration {
         let slow = self.api.slow.iter().map(|(_, by)| *by).max();
-        let noise = &mut self.nodes[node].rng.steps;
+        let noise = &mut self.noise_of(node).steps;
         let slowness = slow.map_or(0, |by| noise.u32(0..=by));
         latency(noise) + Duration::from_millis(slowness.into())
     }
 
-    /// Returns whether a node reaches the API server now.
+    /// Returns whether a process reaches the API server now.
     pub(super) fn reaches_api(&self, node: usize) -> bool {
-        !self.api.down.any() && !self.nodes[node].faults.cut_off.any()
+        !self.api.down.any() && !self.faults(node).cut_off.any()
     }
 
     pub(super) fn send(&mut self, node: usize, request: Request) {
-        let life = self.nodes[node].life;
+        let life = self.life(node);
         let flight = self.transit.flights.len();
         self.transit.flights.push(Flight { node, life, request, answer: None, settled: false });
         if self.reaches_api(node) {
             let delay = self.latency(node);
             self.after(delay, Happening::Arrive(flight));
-        } else if self.api.refuses.any() || self.nodes[node].faults.refused.any() {
+        } else if self.api.refuses.any() || self.faults(node).refused.any() {
             let delay = self.latency(node);
             self.after(delay, Happening::Timeout(flight));
         }
@@ -64,39 +65,77 @@ impl World {
         }
         let request = self.transit.flights[index].request.clone();
         let before = match &request {
-            Request::WriteClaim(write) => self.api.claims.get(&write.vip).map(|claim| claim.state.clone()),
-            Request::WriteLease(_)
-            | Request::ReadLease(_)
-            | Request::DeleteClaim(..)
-            | Request::ReadClaim(_)
-            | Request::Show(..)
-            | Request::WriteStatus { .. } => None,
+            Request::Agents(agent::Request::WriteClaim(write)) => {
+                self.api.claims.get(&write.vip).map(|claim| claim.state.clone())
+            }
+            Request::Agents(_) | Request::Reserve(..) | Request::Status(..) => None,
         };
-        let deposed = self.deposed(node, &request);
-        let answer = self.api.carry_out(node, &request);
-        self.note_lease(node, deposed, &answer);
+        let answer = match request {
+            Request::Agents(request) => {
+                let deposed = self.deposed(node, &request);
+                let answer = self.api.carry_out(node, &request);
+                self.note_lease(node, deposed, &answer);
+                Reply::Agents(answer)
+            }
+            Request::Reserve(write, known) => {
+                let reserved = self.api.reserve(&write, known.as_deref());
+                if let Outcome::Done(_) = reserved.0 {
+                    self.record.tenants.given = self.now;
+                }
+                self.stirred = true;
+                Reply::Reserved(write, known, reserved)
+            }
+            Request::Status(service, addresses, unseen) => {
+                let seen = addresses.iter().flatten().filter(|vip| !unseen.contains(vip)).copied();
+                self.check_status_write(index, &service, &seen.collect::<Vec<_>>());
+                self.stirred = true;
+                let is_done = self.api.write_ingress(&service, addresses.as_deref()).is_ok();
+                Reply::Status(service, is_done)
+            }
+        };
         self.transit.flights[index].answer = Some(answer.clone());
         self.spread();
         let delay = self.latency(node);
-        if !self.nodes[node].faults.no_answers.any() {
+        if !self.faults(node).no_answers.any() {
             self.after(delay, Happening::Answer(index));
         }
-        if let Reply::Owned(Event::ClaimWritten { outcome: Outcome::Done(record), .. }) = answer {
+        if let Reply::Agents(cluster::Reply::Owned(Event::ClaimWritten {
+            outcome: Outcome::Done(record),
+            ..
+        })) = answer
+        {
             self.on_claim_stored(before.as_ref(), &record);
         }
     }
 
+    /// Checks a status that is about to be written, but for addresses that the controller has begun to free
+    /// since it sent the request.
+    fn check_status_write(&mut self, index: usize, service: &ServiceName, addresses: &[IpAddr]) {
+        let since = &self.transit.flights[index..];
+        let frees = |vip: IpAddr| {
+            since.iter().any(|flight| {
+                matches!(&flight.request, Request::Reserve(write, _) if write.vip == vip && write.reservation.is_none())
+            })
+        };
+        let addresses: Vec<_> = addresses.iter().copied().filter(|vip| !frees(*vip)).collect();
+        if since[0].life == self.life(since[0].node) {
+            self.check_status(service, &addresses);
+        }
+    }
+
     /// Returns another node's Lease, and its session that this request ends.
-    fn deposed(&self, by: usize, request: &Request) -> Option<(LeaseRecord, Session)> {
-        let Request::WriteLease(write) = request else { return None };
+    fn deposed(&self, by: usize, request: &agent::Request) -> Option<(LeaseRecord, Session)> {
+        let agent::Request::WriteLease(write) = request else { return None };
         let before = self.api.leases.get(&write.node).filter(|_| write.node != names::node(by))?;
         let session = before.session.filter(|session| write.ended.contains(session))?;
         Some((before.clone(), session))
     }
 
     /// Notes the change of a Lease.
-    fn note_lease(&mut self, by: usize, deposed: Option<(LeaseRecord, Session)>, answer: &Reply) {
-        let Reply::Owned(Event::LeaseWritten { node, outcome: Outcome::Done(_) }) = answer else { return };
+    fn note_lease(&mut self, by: usize, deposed: Option<(LeaseRecord, Session)>, answer: &cluster::Reply) {
+        let cluster::Reply::Owned(Event::LeaseWritten { node, outcome: Outcome::Done(_) }) = answer else {
+            return;
+        };
         let Some(index) = names::node_index(node) else { return };
         let since = std::mem::replace(&mut self.record.leases[index], self.now);
         // A sabotaged write is answered as done, and ends nothing.
@@ -128,12 +167,26 @@ impl World {
             return;
         }
         flight.settled = true;
-        let (node, life, reply) = (flight.node, flight.life, api::unknown(&flight.request));
+        let (node, life) = (flight.node, flight.life);
+        let reply = match &flight.request {
+            Request::Agents(request) => Reply::Agents(api::unknown(request)),
+            Request::Reserve(write, known) => {
+                Reply::Reserved(write.clone(), known.clone(), (Outcome::Unknown, None))
+            }
+            Request::Status(service, ..) => Reply::Status(service.clone(), false),
+        };
         self.reply(node, life, reply);
     }
 
-    /// Gives an agent the outcome of a request.
+    /// Gives a process the outcome of a request.
     fn reply(&mut self, node: usize, life: u32, reply: Reply) {
+        let reply = match reply {
+            Reply::Agents(reply) => reply,
+            Reply::Reserved(write, known, reserved) => {
+                return self.leader_has_reserved(life, write, known.as_deref(), reserved);
+            }
+            Reply::Status(service, done) => return self.leader_has_written(life, service, done),
+        };
         let replies = cluster::Input::Replies { replies: vec![reply], new_claims: NEW_CLAIMS };
         self.incoming(node, life, Input::Cluster(replies));
     }

@@ -1,33 +1,58 @@
 //! What is on its way between the parts of a run, where the queue has its number.
 
+use std::net::IpAddr;
+
 use vipward_core::{
-    agent::{
-        Request,
-        cluster::{Reply, Seen},
-    },
+    agent::{self, cluster::Seen},
     liveness::Finding,
+    pools::ReservationWrite,
+    records::{ClaimRecord, ServiceName},
 };
 
-use crate::api::Key;
+use crate::{
+    api::{Key, Reserved},
+    schedule::MOST_KINDS,
+};
 
 /// What is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Transit {
     /// The number of changes of each kind that the watches have been offered.
-    pub(crate) told: [usize; 4],
+    pub(crate) told: [usize; MOST_KINDS],
     pub(crate) flights: Vec<Flight>,
     pub(crate) lists: Vec<Vec<(Key, Vec<Seen>)>>,
     pub(crate) findings: Vec<Option<Finding>>,
+}
+
+/// A request of an agent or of the controller.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    Agents(agent::Request),
+    /// A reservation, with the object of the address as the controller knew it.
+    Reserve(ReservationWrite, Option<Box<ClaimRecord>>),
+    /// A status, and the addresses whose objects were others already when the request was sent: the
+    /// controller had yet to see that.
+    Status(ServiceName, Option<Vec<IpAddr>>, Vec<IpAddr>),
+}
+
+/// The response to a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Agents(agent::cluster::Reply),
+    /// A reservation, with the object of the address as the controller knew it when it sent the request.
+    Reserved(ReservationWrite, Option<Box<ClaimRecord>>, Reserved),
+    /// A status was written, or was not.
+    Status(ServiceName, bool),
 }
 
 /// A request on its way.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) node: usize,
-    /// The life of the agent that sent it; no other gets the response.
+    /// The life of the process that sent it; no other gets the response.
     pub(crate) life: u32,
     pub(crate) request: Request,
     pub(crate) answer: Option<Reply>,
-    /// True if the agent no longer waits for it.
+    /// True if the process no longer waits for it.
     pub(crate) settled: bool,
 }

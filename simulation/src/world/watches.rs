@@ -1,4 +1,4 @@
-//! Lists and watches: the objects that each agent gets, and when.
+//! Lists and watches: the objects that each process gets, and when.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,17 +9,17 @@ use vipward_core::agent::{
 
 use super::{Happening, World};
 use crate::{
-    api::{self, Change, Key},
-    schedule::{KINDS, Kind, Sabotage},
+    api::{Change, Key},
+    machine::Watch,
+    schedule::{Kind, Sabotage, names},
 };
 
 impl World {
     /// Begins to list and then to watch objects of a kind anew.
     pub(crate) fn begin_list(&mut self, node: usize, kind: Kind) {
         let delay = self.latency(node);
-        let life = self.nodes[node].life;
-        let Some(process) = &mut self.nodes[node].process else { return };
-        let watch = process.watch(kind);
+        let life = self.life(node);
+        let Some(watch) = self.watch(node, kind) else { return };
         watch.life += 1;
         watch.is_live = false;
         watch.listed = false;
@@ -27,26 +27,33 @@ impl World {
         self.after(delay, Happening::List { node, life, kind, watch });
     }
 
+    /// Does so for all kinds that a process reads.
+    pub(crate) fn list_anew(&mut self, node: usize) {
+        for kind in self.kinds() {
+            self.begin_list(node, *kind);
+        }
+        if self.watch(node, Kind::Slice).is_some_and(|watch| watch.life > 0) {
+            self.begin_list(node, Kind::Slice);
+        }
+    }
+
     pub(super) fn list(&mut self, node: usize, life: u32, kind: Kind, watch: u32) {
-        if self.nodes[node].life != life {
+        if self.life(node) != life {
             return;
         }
         let delay = self.latency(node);
         let arrives = self.now + delay;
-        let reaches = self.reaches_api(node) && !self.nodes[node].faults.stalled[kind as usize].any();
-        let Some(process) = &mut self.nodes[node].process else { return };
-        let it = process.watch(kind);
-        if it.life != watch {
-            return;
-        }
+        let reaches = self.reaches_api(node) && !self.faults(node).stalled[kind as usize].any();
+        let position = self.api.changes(kind).len();
+        let Some(it) = self.watch(node, kind).filter(|it| it.life == watch) else { return };
         if !reaches {
             self.after(delay + Duration::from_millis(250), Happening::List { node, life, kind, watch });
             return;
         }
         it.is_live = true;
-        it.position = self.api.changes(kind).len();
+        it.position = position;
         it.last = arrives;
-        if kind == Kind::Claim {
+        if kind == Kind::Claim && node != names::CONTROLLER {
             self.note_unrecorded(node);
         }
         let list = self.transit.lists.len();
@@ -55,12 +62,11 @@ impl World {
     }
 
     pub(super) fn listed(&mut self, node: usize, life: u32, kind: Kind, watch: u32, list: usize) {
-        if self.nodes[node].life != life {
+        if self.life(node) != life {
             return;
         }
         let reaches = self.reaches_api(node);
-        let Some(process) = &mut self.nodes[node].process else { return };
-        if process.watch(kind).life != watch {
+        if self.watch(node, kind).is_none_or(|it| it.life != watch) {
             return;
         }
         if !reaches {
@@ -68,30 +74,34 @@ impl World {
             return;
         }
         let list = std::mem::take(&mut self.transit.lists[list]);
-        let watch = process.watch(kind);
         let keys: BTreeSet<Key> = list.iter().map(|(key, _)| key.clone()).collect();
+        let Some(watch) = self.watch(node, kind) else { return };
         let known = std::mem::replace(&mut watch.known, keys.clone());
         watch.listed = true;
-        let all = process.watches.iter().all(|watch| watch.listed);
+        let all = self.watches(node).is_some_and(|watches| watches.iter().all(Watch::is_read));
         let goners = known.into_iter().filter(|key| !keys.contains(key));
-        let seen = list.into_iter().map(|(_, seen)| seen).chain(goners.map(|key| api::gone(kind, key)));
-        let listed = Seen::Listed { slices: kind == Kind::Demand, all };
-        self.seen(node, life, seen.flatten().chain([listed]).collect());
+        let gone = goners.map(|key| self.api.gone(kind, key));
+        let seen: Vec<_> = list.into_iter().map(|(_, seen)| seen).chain(gone).flatten().collect();
+        let listed = Seen::Listed { slices: self.api.has_slices(kind), all };
+        self.seen(node, life, seen.into_iter().chain([listed]).collect());
         self.update_fitness();
     }
 
-    /// Gives an agent what it has read.
+    /// Gives a process what it has read.
     fn seen(&mut self, node: usize, life: u32, seen: Vec<Seen>) {
+        if node == names::CONTROLLER {
+            return self.leader_sees(life, seen);
+        }
         self.incoming(node, life, Input::Cluster(cluster::Input::Seen(seen)));
     }
 
     /// Lets the watches deliver new changes.
     pub(crate) fn spread(&mut self) {
-        for kind in KINDS {
+        for kind in Kind::ALL {
             let upto = self.api.changes(kind).len();
             for change in self.transit.told[kind as usize]..upto {
-                for node in 0..self.nodes.len() {
-                    self.spread_to(node, kind, change + 1);
+                for party in self.parties() {
+                    self.spread_to(party, kind, change + 1);
                 }
             }
             self.transit.told[kind as usize] = upto;
@@ -99,19 +109,14 @@ impl World {
     }
 
     fn spread_to(&mut self, node: usize, kind: Kind, upto: usize) {
-        let now = self.now;
-        let it = &mut self.nodes[node];
-        let delay = Duration::from_micros(match it.rng.watches.u8(0..100) {
-            0..90 => it.rng.watches.u64(500..15_000),
-            90..99 => it.rng.watches.u64(15_000..60_000),
-            _ => it.rng.watches.u64(60_000..200_000),
+        let noise = &mut self.noise_of(node).watches;
+        let delay = Duration::from_micros(match noise.u8(0..100) {
+            0..90 => noise.u64(500..15_000),
+            90..99 => noise.u64(15_000..60_000),
+            _ => noise.u64(60_000..200_000),
         });
-        let life = it.life;
-        let Some(process) = &mut it.process else { return };
-        let watch = process.watch(kind);
-        if !watch.is_live {
-            return;
-        }
+        let (now, life) = (self.now, self.life(node));
+        let Some(watch) = self.watch(node, kind).filter(|watch| watch.is_live) else { return };
         let at = watch.last.max(now + delay);
         watch.last = at;
         let watch = watch.life;
@@ -119,18 +124,19 @@ impl World {
     }
 
     pub(super) fn deliver(&mut self, node: usize, life: u32, kind: Kind, watch: u32, upto: usize) {
-        if self.nodes[node].life != life || !self.reaches_api(node) {
+        if self.life(node) != life || !self.reaches_api(node) {
             return;
         }
-        if self.nodes[node].faults.stalled[kind as usize].any() {
+        if self.faults(node).stalled[kind as usize].any() {
             return;
         }
-        let Some(process) = &mut self.nodes[node].process else { return };
-        let it = process.watch(kind);
+        let Some(it) = self.watch(node, kind).filter(|it| it.life == watch) else { return };
+        let from = it.position;
+        it.position = from.max(upto);
+        let changes = self.api.changes(kind).get(from..upto).unwrap_or_default().to_vec();
+        let Some(it) = self.watch(node, kind) else { return };
         let mut all = Vec::new();
-        while it.life == watch && it.position < upto {
-            let Change { key, exists, seen } = self.api.changes(kind)[it.position].clone();
-            it.position += 1;
+        for Change { key, exists, seen } in changes {
             if exists {
                 it.known.insert(key);
             } else {
@@ -152,11 +158,7 @@ impl World {
         let it = &mut self.nodes[node];
         let (life, is_silent) = (it.life, it.rng.watches.bool());
         let delay = silence + Duration::from_millis(it.rng.watches.u64(0..1_000));
-        let Some(process) = &mut it.process else { return };
-        let watch = process.watch(kind);
-        if !watch.is_live {
-            return;
-        }
+        let Some(watch) = self.watch(node, kind).filter(|watch| watch.is_live) else { return };
         watch.life += 1;
         watch.position = upto;
         watch.is_live = !is_silent;
@@ -169,13 +171,11 @@ impl World {
     /// Continues a watch that was silent where it was, or begins it anew.
     pub(crate) fn revive_watch(&mut self, node: usize, kind: Kind) {
         let upto = self.api.changes(kind).len();
-        let it = &mut self.nodes[node];
-        let life = it.life;
-        let goes_on = it.rng.watches.bool();
-        let delay = Duration::from_millis(it.rng.watches.u64(1..700));
-        let now = self.now;
-        let Some(process) = &mut it.process else { return };
-        let watch = process.watch(kind);
+        let (now, life) = (self.now, self.life(node));
+        let noise = &mut self.noise_of(node).watches;
+        let goes_on = noise.bool();
+        let delay = Duration::from_millis(noise.u64(1..700));
+        let Some(watch) = self.watch(node, kind).filter(|watch| watch.life > 0) else { return };
         if goes_on && watch.is_live {
             let at = watch.last.max(now + delay);
             watch.last = at;

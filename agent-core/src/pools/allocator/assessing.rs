@@ -235,6 +235,11 @@ impl Allocator {
             let pool = self.pools.any_of(vip);
             let is_served = request.status.contains(&vip);
             match self.book.reservation(vip).cloned() {
+                // It is reserved again when it is free.
+                Some(reservation) if reservation.service == *service && self.book.is_being_freed(vip) => {
+                    self.waiting.add_address(service.clone(), vip);
+                    addresses.extend(is_served.then_some(vip));
+                }
                 Some(reservation) if reservation.service == *service => {
                     addresses.push(vip);
                     self.claim_back(vip, service, commands);
@@ -265,6 +270,8 @@ impl Allocator {
                 }
                 None if self.book.is_asked(vip) => {
                     self.waiting.add_address(service.clone(), vip);
+                    let by = self.book.fails_for(vip).filter(|by| *by != service).cloned();
+                    lacks.extend(by.map(|by| Lack::Reserved { vip, by, is_kept: false }));
                     addresses.extend(is_served.then_some(vip));
                 }
                 None if !is_served && self.limit_of(service).is_some() => {
@@ -274,16 +281,32 @@ impl Allocator {
                     self.reserve(vip, self.pools.reservation(vip, service), commands);
                     addresses.extend(is_served.then_some(vip));
                 }
-                // The index of Services decides whether they share a VIP.
-                None => addresses.push(vip),
+                // Its claim names another Service. The index of Services decides whether they share a VIP.
+                None => {
+                    addresses.push(vip);
+                    self.waiting.add_address(service.clone(), vip);
+                }
             }
         }
         let misses = |lack: &Lack| !matches!(lack, Lack::AskedByName { .. });
         if lacks.iter().any(misses) || self.book.is_asking(service) {
-            // It gives nothing up for what it does not get, or does not have yet.
-            addresses.append(&mut spare);
+            // It gives nothing up for what it does not get, or does not have yet. What is kept it does not have.
+            let (had, kept): (Vec<_>, _) =
+                spare.into_iter().partition(|vip| !self.book.is_kept(*vip) || request.status.contains(vip));
+            for vip in &had {
+                self.claim_back(*vip, service, commands);
+            }
+            addresses.extend(had);
+            spare = kept;
+            spare.retain(|vip| self.is_kept_no_longer(*vip));
         }
         (addresses, spare)
+    }
+
+    /// Returns true if the time has ended for which an address was kept.
+    fn is_kept_no_longer(&self, vip: IpAddr) -> bool {
+        let kept = self.book.reservation(vip).and_then(|reservation| reservation.kept.flatten());
+        kept.is_some_and(|until| until <= self.now)
     }
 
     pub(super) fn reserve(&mut self, vip: IpAddr, reservation: Reservation, commands: &mut Vec<Command>) {

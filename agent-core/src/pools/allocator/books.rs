@@ -63,7 +63,7 @@ impl Book {
         release: bool,
         services: Vec<ServiceName>,
         pools: &mut Pools,
-    ) -> Option<ServiceName> {
+    ) -> Option<Reservation> {
         let before = self.take(vip, pools);
         if let Some(reservation) = &reservation {
             self.by_service.insert((reservation.service.clone(), vip));
@@ -76,21 +76,21 @@ impl Book {
         before
     }
 
-    pub(super) fn remove(&mut self, vip: IpAddr, pools: &mut Pools) -> Option<ServiceName> {
+    pub(super) fn remove(&mut self, vip: IpAddr, pools: &mut Pools) -> Option<Reservation> {
         let before = self.take(vip, pools);
         self.entries.remove(&vip);
         before
     }
 
-    /// Takes the reservation of an address out. Returns its Service.
-    fn take(&mut self, vip: IpAddr, pools: &mut Pools) -> Option<ServiceName> {
+    /// Takes the reservation of an address out.
+    fn take(&mut self, vip: IpAddr, pools: &mut Pools) -> Option<Reservation> {
         let reservation = self.entries.get_mut(&vip)?.reservation.take()?;
         pools.count(vip, &reservation, false);
         if let Some(Some(until)) = reservation.kept {
             self.expiries.remove(&(until, vip));
         }
         self.by_service.remove(&(reservation.service.clone(), vip));
-        Some(reservation.service)
+        Some(reservation)
     }
 
     /// Returns the command that gives an address to a Service, or has it kept or freed. None if a command
@@ -138,6 +138,11 @@ impl Book {
         Some(asked.service.clone())
     }
 
+    /// Returns the Service for which an address is being reserved, if the write has failed.
+    pub(super) fn fails_for(&self, vip: IpAddr) -> Option<&ServiceName> {
+        self.asked.get(&vip).filter(|asked| asked.has_failed && !asked.frees()).map(|asked| &asked.service)
+    }
+
     pub(super) fn is_reserving_for(&self, service: &ServiceName) -> bool {
         let is_under_way =
             |vip| self.asked.get(&vip).is_some_and(|asked| !asked.frees() && !asked.has_failed);
@@ -158,6 +163,16 @@ impl Book {
 
     pub(super) fn is_asked_by(&self, vip: IpAddr, service: &ServiceName) -> bool {
         self.asked.get(&vip).is_some_and(|asked| !asked.frees() && asked.service == *service)
+    }
+
+    /// Returns true if the reservation of the address is being given up.
+    pub(super) fn is_being_freed(&self, vip: IpAddr) -> bool {
+        self.asked.get(&vip).is_some_and(Asked::frees)
+    }
+
+    /// Returns true if the address is kept for a Service, and the Service does not have it.
+    pub(super) fn is_kept(&self, vip: IpAddr) -> bool {
+        self.reservation(vip).is_some_and(|reservation| reservation.kept.is_some())
     }
 
     pub(super) fn is_asked(&self, vip: IpAddr) -> bool {

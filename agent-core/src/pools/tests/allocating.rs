@@ -322,6 +322,38 @@ fn sharing_is_what_the_pool_says() {
 }
 
 #[test]
+fn a_service_that_waits_for_the_reservation_of_another_shares_the_address_or_is_told_whose_it_is() {
+    let vip = ip("192.0.2.1");
+    for (sharing, has, lack) in [
+        (Sharing::Key, vec![vip], None),
+        (
+            Sharing::Never,
+            vec![],
+            Some("192.0.2.1 is reserved for Service default/owner; choose another address"),
+        ),
+    ] {
+        let mut world = World::new([PoolRecord { sharing, ..pool("a", &["192.0.2.1"]) }]);
+        let ask = |world: &mut World, name: &str| {
+            let request = Box::new(for_addresses(&["192.0.2.1"]));
+            world.allocator.on_event(Event::Request(service(name), request), &world.around)
+        };
+        let asked = ask(&mut world, "owner");
+        let [Command::Write(write), Command::Assign(..)] = &asked[..] else { panic!("{asked:?}") };
+        // The write is under way.
+        let Some(Command::Assign(_, given)) = ask(&mut world, "guest").pop() else { panic!() };
+        assert_eq!((given.addresses, given.lacks), (vec![], vec![]), "{sharing:?}");
+        // While it fails, an Event says whose the address is to be.
+        world.tell(Event::Failed(vip));
+        assert!(world.lacks("guest")[0].starts_with("192.0.2.1 is reserved for Service default/owner"));
+        assert!(world.store.carry_out(write));
+        world.tell(world.store.event(vip));
+        world.tell(Event::Answered(vip));
+        let lacks = world.lacks("guest");
+        assert_eq!((world.has("guest"), lacks.first().map(String::as_str)), (has, lack), "{sharing:?}");
+    }
+}
+
+#[test]
 fn a_kept_address_that_is_shared_goes_to_the_one_that_shares_it() {
     let keeping = PoolRecord { keep: Some("1h".into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
     let mut world = World::new([keeping]);
@@ -364,6 +396,76 @@ fn a_service_gives_nothing_up_for_an_address_that_it_does_not_get() {
     world.tell(Event::Withdrawn(service("other")));
     assert_eq!(world.has("web"), [ip("192.0.2.2")]);
     assert_eq!(world.store.objects.len(), 1);
+}
+
+#[test]
+fn an_address_that_is_being_freed_is_reserved_again_for_a_service_that_names_it() {
+    let vip = ip("192.0.2.1");
+    let mut world = World::new([]);
+    assert_eq!(world.ask("web", for_addresses(&["192.0.2.1"])), [vip]);
+    let freeing = world.allocator.on_event(Event::Withdrawn(service("web")), &world.around);
+    let [Command::Write(free)] = &freeing[..] else { panic!("{freeing:?}") };
+    // The write is under way, and its Service was created again.
+    assert_eq!(world.ask("web", for_addresses(&["192.0.2.1"])), NONE);
+    assert!(world.store.carry_out(free));
+    world.tell(world.store.event(vip));
+    world.tell(Event::Answered(vip));
+    assert_eq!(world.has("web"), [vip]);
+    assert!(world.store.objects.contains_key(&vip));
+}
+
+#[test]
+fn a_service_that_asks_for_another_address_does_not_have_the_one_that_is_kept_for_it() {
+    let vip = ip("192.0.2.1");
+    let keeping = PoolRecord { keep: Some("1h".into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
+    for (what, status, has, kept) in [
+        ("its status does not name it", vec![], vec![], Some(Some(3_600))),
+        ("its status names it", vec![vip], vec![vip], None),
+    ] {
+        let never = PoolRecord { sharing: Sharing::Never, ..keeping.clone() };
+        let mut world = World::new([never]);
+        assert_eq!(world.ask("web", v4()), [vip]);
+        assert_eq!(world.ask("other", v4()), [ip("192.0.2.2")]);
+        world.tell(Event::Withdrawn(service("web")));
+        let request = Request { status, ..for_addresses(&["192.0.2.2"]) };
+        assert_eq!(world.ask("web", request), has, "{what}");
+        let reservation = world.store.objects[&vip].clone().expect("it is reserved");
+        assert_eq!((reservation.service, reservation.kept), (service("web"), kept), "{what}");
+    }
+    let mut world = World::new([PoolRecord { sharing: Sharing::Never, ..keeping }]);
+    world.ask("web", v4());
+    world.ask("other", v4());
+    world.tell(Event::Withdrawn(service("web")));
+    world.ask("web", for_addresses(&["192.0.2.2"]));
+    world.tell(Event::Time(3_600));
+    assert!(!world.store.objects.contains_key(&ip("192.0.2.1")), "its time has ended");
+}
+
+#[test]
+fn an_address_whose_claim_names_another_service_is_given_when_the_claim_is_gone() {
+    let vip = ip("192.0.2.1");
+    let mut world = World::new([]);
+    let services = vec![service("other/former")];
+    world.tell(Event::Object { vip, reservation: None, release: false, services });
+    world.ask("web", for_addresses(&["192.0.2.1"]));
+    assert!(world.store.objects.is_empty());
+    world.tell(Event::ObjectGone(vip));
+    assert!(world.store.objects.contains_key(&vip));
+}
+
+#[test]
+fn a_service_beyond_the_limit_of_its_namespace_has_an_address_when_another_gives_its_own_up() {
+    let mut world = World { allocator: Allocator::start(Some(1)), ..World::default() };
+    world.tell(Event::Pool(Box::new(pool("a", &["192.0.2.1-192.0.2.9"]))));
+    world.tell(Event::Synced);
+    assert_eq!(world.ask("one", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("two", v4()), NONE);
+    assert_eq!(world.ask("three", for_addresses(&["192.0.2.5"])), NONE);
+    assert_eq!(world.ask("other/web", v4()), [ip("192.0.2.2")]);
+    world.tell(Event::Withdrawn(service("one")));
+    assert_eq!(world.has("three"), [ip("192.0.2.5")]);
+    world.tell(Event::Withdrawn(service("three")));
+    assert_eq!(world.has("two"), [ip("192.0.2.1")]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ struct Outcome {
 }
 
 impl Index {
-    pub(crate) fn resolve(&mut self, address: IpAddr, origin: Origin) -> Vec<Command> {
+    pub(crate) fn resolve(&mut self, address: IpAddr, origin: Origin<'_>) -> Vec<Command> {
         let mut commands = Vec::new();
         self.touched.resolved.insert(address);
         let standing = self.note_standing(address);
@@ -46,6 +46,8 @@ impl Index {
         let naming = self.naming(address, &standing, origin);
         let Outcome { refusal, demand, problems, ranks } =
             self.outcome(address, verdict, &standing, naming, origin);
+        let is_left = naming == Naming::Named && !self.role.may_begin_to_name(origin, demand.as_ref());
+        let naming = if is_left { Naming::Left } else { naming };
         if let Some(limit) = self.settings.most_vips {
             self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
         }
@@ -95,7 +97,7 @@ impl Index {
         verdict: Verdict,
         standing: &Standing,
         naming: Naming,
-        origin: Origin,
+        origin: Origin<'_>,
     ) -> Outcome {
         let vip = &self.vips[&address];
         let dispute = match verdict {

@@ -9,7 +9,7 @@ use super::super::{
     sharing::Kept,
     statuses::Naming,
 };
-use crate::records::PoolKind;
+use crate::records::{Demand, PoolKind, ServiceName};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
@@ -23,11 +23,11 @@ pub(crate) enum Role {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct Origin<'a> {
     /// The kind of the pool that it came from or that has it. An agent does not know that.
     pub(crate) pool: Option<PoolKind>,
-    /// True if it is reserved, as an agent has read it.
-    pub(crate) is_granted: bool,
+    /// The Service that it is reserved for. What is kept for one that is gone is reserved for none.
+    pub(crate) reserved_for: Option<&'a ServiceName>,
 }
 
 impl Role {
@@ -91,16 +91,23 @@ impl Role {
         }
     }
 
+    /// Returns true if statuses may begin to name an address: the controller has reserved it for a Service
+    /// that has the VIP. The reservation of one that has left goes to another Service, or is kept.
+    pub(super) fn may_begin_to_name(self, origin: Origin<'_>, demand: Option<&Demand>) -> bool {
+        let has_it = |service| demand.is_some_and(|demand| demand.services.contains(service));
+        self != Self::Controller || origin.reserved_for.is_some_and(has_it)
+    }
+
     /// Returns true if Services of several namespaces may share an address by `MetalLB`'s key. What an
     /// agent finds in the statuses, the controller has allowed.
-    pub(super) fn shares_by_metallb(self, origin: Origin, settings: &Settings) -> bool {
+    pub(super) fn shares_by_metallb(self, origin: Origin<'_>, settings: &Settings) -> bool {
         settings.metallb && (self == Self::Announcer || origin.pool == Some(PoolKind::IpAddressPool))
     }
 
     /// Returns which Services keep an address of another namespace by `MetalLB`'s key. That of a
     /// `VIPPool` needs consent, unless `MetalLB` gave it out.
-    pub(super) fn kept_by_metallb(self, origin: Origin, settings: &Settings) -> Kept {
-        let was_given = self == Self::Alone && origin.is_granted;
+    pub(super) fn kept_by_metallb(self, origin: Origin<'_>, settings: &Settings) -> Kept {
+        let was_given = self == Self::Alone && origin.reserved_for.is_some();
         if !settings.metallb && !was_given {
             Kept::Never
         } else if origin.pool == Some(PoolKind::VipPool) {

@@ -51,7 +51,7 @@ impl Index {
         self.turns.get(service).is_some_and(Turns::is_contest)
     }
 
-    pub(super) fn naming(&self, address: IpAddr, standing: &Standing, origin: Origin) -> Naming {
+    pub(super) fn naming(&self, address: IpAddr, standing: &Standing, origin: Origin<'_>) -> Naming {
         let vip = &self.vips[&address];
         let is_held = vip.order.is_held || self.holders.left.contains_key(&address);
         let is_near = self.reserved.is_on_segment(address);

@@ -80,6 +80,33 @@ fn what_is_reserved_together_is_written_together_and_what_fails_keeps_nothing_ba
 }
 
 #[test]
+fn no_status_names_an_address_while_its_reservation_for_another_is_being_kept() {
+    let mut world = controller();
+    let keeping = PoolRecord {
+        name: "lan".into(),
+        addresses: vec!["192.0.2.100".into()],
+        auto_assign: true,
+        keep: Some("1h".into()),
+        ..PoolRecord::default()
+    };
+    world.tell(Event::Pool(pools::Change::Pool(Box::new(keeping))));
+    world.put(service("default/web"));
+    world.reserve();
+    world.put(service("default/web").status("vipward", &["192.0.2.100"]));
+    world.put(service("other/guest").addressed("192.0.2.100"));
+    assert_eq!(world.words().len(), 1, "it may not share: {:?}", world.words());
+    world.tell(Event::ServiceGone(named("default/web")));
+    assert_eq!(world.reserving.len(), 1);
+    // The agents have released the VIP, and its claim names no Service any more.
+    let web = Reservation { service: named("default/web"), pool: Some("lan".into()), kept: None };
+    world.tell(reserved_for(ip("192.0.2.100"), web));
+    assert_eq!(world.status_of("other/guest"), None);
+    world.reserve();
+    assert_eq!(world.status_of("other/guest"), None);
+    assert!(world.words()[0].contains("which was deleted, and whose address its pool keeps"));
+}
+
+#[test]
 fn without_a_pool_a_service_waits_and_with_one_that_is_not_for_it_an_event_says_why() {
     let mut world = controller();
     world.put(service("default/web"));
@@ -177,7 +204,9 @@ fn a_namespace_reserves_no_more_addresses_than_it_may_have() {
     assert!(world.words().iter().all(|words| words.contains("may have no more")), "{:?}", world.words());
     world.tell(Event::ServiceGone(named("greedy/a")));
     world.reserve();
-    assert_eq!(world.controller().allocator().reservations().count(), 2);
+    let reserved = world.controller().allocator().reservations();
+    let names: BTreeSet<_> = reserved.map(|(_, reservation)| reservation.service.to_string()).collect();
+    assert_eq!(names, ["greedy/b", "greedy/c", "modest/a"].map(str::to_owned).into());
 }
 
 #[test]

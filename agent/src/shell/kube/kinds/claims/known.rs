@@ -54,6 +54,15 @@ impl KnownClaims {
         self.all().insert(vip, Box::new(known));
     }
 
+    /// Remembers an object as a request returned it, if `before` is still the last known version. What a
+    /// watch has shown since the request was sent is newer.
+    pub(crate) fn learn_since(&self, before: Option<&Version>, vip: IpAddr, known: Known) {
+        let mut all = self.all();
+        if all.get(&vip).map(|known| &known.version) == before {
+            all.insert(vip, Box::new(known));
+        }
+    }
+
     /// Forgets an object that is gone.
     pub(crate) fn forget(&self, vip: IpAddr) {
         self.all().remove(&vip);

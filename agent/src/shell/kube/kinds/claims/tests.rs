@@ -8,7 +8,9 @@ use serde_json::Value;
 use vipward_common::MacAddr;
 use vipward_core::{
     ownership::{ClaimWrite, Expected},
-    records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, Reservation, ServiceName, Session},
+    records::{
+        ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, Reservation, ServiceName, Session, Version,
+    },
     reports::shown::Finding,
 };
 
@@ -357,6 +359,27 @@ fn what_was_seen_last_is_known_whatever_its_version() {
     }
     all.forget(VIP);
     assert!(all.latest(VIP).is_none());
+}
+
+#[test]
+fn a_response_takes_the_place_only_of_what_was_known_when_its_request_was_sent() {
+    let known = |version: &str| {
+        let held = write(Expected::Absent, 1, ClaimState::Held(holder("a")));
+        read(&stored(&creation(&held, at(0)), version)).expect("a claim").1
+    };
+    let latest = |before: Option<&str>, shown: Option<&str>| {
+        let all = KnownClaims::default();
+        // The watch shows an object, or that it is gone, between the request and its response.
+        if let Some(shown) = shown {
+            all.learn(VIP, known(shown));
+        }
+        all.learn_since(before.map(Version::from).as_ref(), VIP, known("5"));
+        all.latest(VIP).map(|known| known.version)
+    };
+    assert_eq!(latest(None, None), Some("5".into()), "it was created");
+    assert_eq!(latest(Some("9"), Some("9")), Some("5".into()), "it was written, in a store that went back");
+    assert_eq!(latest(Some("4"), Some("7")), Some("7".into()), "the watch has shown a later write");
+    assert_eq!(latest(Some("4"), None), None, "the watch has shown that it is gone");
 }
 
 #[test]

@@ -81,9 +81,9 @@ impl Worker {
                 (self.claims().merge(&object_name(write.vip), &patch), false)
             }
         };
-        let object = self.ask_about(write.vip, call, deadline).await;
-        let object = object.map_err(|error| Failure::Request { error, creating })?;
-        Ok(self.learn(&object)?.0)
+        let answer = self.ask_about(write.vip, call, deadline).await;
+        let answer = answer.map_err(|error| Failure::Request { error, creating })?;
+        Ok(self.learn(&answer)?.0)
     }
 
     /// Fails if the claim exists. Sends a request only if a claim was seen, since it may be gone.
@@ -104,8 +104,8 @@ impl Worker {
         let known = self.known_at(vip, expected, deadline).await?;
         let name = object_name(vip);
         let patch = self.claims().merge(&name, &claims::letting_go(&known, &self.kube.node));
-        let object = self.ask_about(vip, patch, deadline).await.map_err(Failure::of)?;
-        let (_, known) = self.learn(&object)?;
+        let answer = self.ask_about(vip, patch, deadline).await.map_err(Failure::of)?;
+        let (_, known) = self.learn(&answer)?;
         let is_kept = claims::is_kept_by_others(&known);
         let preconditions = Preconditions {
             uid: known.uid.as_deref().map(ToOwned::to_owned),
@@ -180,9 +180,9 @@ impl Worker {
                 return Err(Failure::Conflict);
             }
         };
-        let object = self.ask_about(*vip, call, deadline).await;
-        let object = object.map_err(|error| Failure::Request { error, creating: known.is_none() })?;
-        Ok(Some(Box::new(self.learn(&object)?.0)))
+        let answer = self.ask_about(*vip, call, deadline).await;
+        let answer = answer.map_err(|error| Failure::Request { error, creating: known.is_none() })?;
+        Ok(Some(Box::new(self.learn(&answer)?.0)))
     }
 
     async fn read_claim(
@@ -191,23 +191,24 @@ impl Worker {
         deadline: Instant,
     ) -> Result<(ClaimRecord, claims::Known, String), Failure> {
         let get = self.claims().get(&object_name(vip));
-        let object = self.ask_about(vip, get, deadline).await.map_err(Failure::of)?;
-        let (record, known) = self.learn(&object)?;
-        Ok((record, known, object))
+        let answer = self.ask_about(vip, get, deadline).await.map_err(Failure::of)?;
+        let (record, known) = self.learn(&answer)?;
+        Ok((record, known, answer.object))
     }
 
     /// Sends a request about a claim. Forgets the claim if it does not exist.
-    async fn ask_about(&self, vip: IpAddr, call: Call, deadline: Instant) -> Result<String, RequestError> {
+    async fn ask_about(&self, vip: IpAddr, call: Call, deadline: Instant) -> Result<Answer, RequestError> {
+        let before = self.kube.claim_version(vip);
         let answer = self.ask(call, deadline).await;
         if answer.as_ref().is_err_and(|error| error.is_status(404)) {
             self.kube.claims.forget(vip);
         }
-        answer
+        Ok(Answer { object: answer?, before })
     }
 
-    fn learn(&self, object: &str) -> Result<(ClaimRecord, claims::Known), Failure> {
+    fn learn(&self, Answer { object, before }: &Answer) -> Result<(ClaimRecord, claims::Known), Failure> {
         let (record, known) = claims::read(object).map_err(|_| Failure::Unreadable)?;
-        self.kube.claims.learn(record.vip, known.clone());
+        self.kube.claims.learn_since(before.as_ref(), record.vip, known.clone());
         Ok((record, known))
     }
 
@@ -240,9 +241,16 @@ impl Worker {
         // The claim has another holder now, which shows its own findings.
         let Some(patch) = patch else { return Ok(record) };
         let call = self.claims().merge(&object_name(vip), &patch);
-        let object = self.ask_about(vip, call, deadline).await.map_err(Failure::of)?;
-        Ok(self.learn(&object)?.0)
+        let answer = self.ask_about(vip, call, deadline).await.map_err(Failure::of)?;
+        Ok(self.learn(&answer)?.0)
     }
+}
+
+/// A claim's object, as a request returned it.
+struct Answer {
+    object: String,
+    /// The last known version when the request was sent.
+    before: Option<Version>,
 }
 
 /// Reason why a request about a claim has no result.
