@@ -150,8 +150,7 @@ impl Yield {
 described!(Yield { mac, generation });
 
 /// An entry as it counts at one moment, after a yield or the end of a handover. The fence plays no
-/// part in it. The core's `FoundEntry` is what an engine starts from: an entry that answers, with
-/// the end of its handover still to come.
+/// part in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {
     pub role: Role,

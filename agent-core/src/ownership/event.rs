@@ -24,7 +24,7 @@ pub struct Found {
     /// Time until which the program answers without an agent: the deadline, or in mode hold the end of
     /// holding over.
     pub answers_until: Monotonic,
-    /// The entries that answer, and those that have the MAC of another holder.
+    /// The entries that answer, and silent ones that name a MAC.
     pub entries: BTreeMap<IpAddr, Entry>,
     pub yielded: BTreeSet<IpAddr>,
     /// The words of peers that the fence settles, as

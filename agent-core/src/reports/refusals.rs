@@ -98,7 +98,7 @@ impl Refusals {
     fn on_refused(&mut self, asked: Asked, message: Arc<str>, now: Monotonic) -> Option<News> {
         match self.said.on(asked.clone(), Arc::clone(&message), now) {
             Some(_) => {
-                self.more &= self.said.number() > 1;
+                self.more &= self.said.number() >= MOST;
                 Some(News::Refused(asked, message))
             }
             None if self.said.go_on(&asked, now) => None,

@@ -10,11 +10,11 @@ mod tests;
 /// Time for which what was said stands.
 pub(super) const STANDS: Duration = Duration::from_mins(1);
 
-/// The findings that were said within the last minute, by their subjects.
+/// What was said last of each subject. What no longer stands makes room when there is none.
 #[derive(Debug)]
 pub struct Seldom<K, V> {
     said: BTreeMap<K, (V, Monotonic)>,
-    /// The most subjects of which something is said within that time.
+    /// The most subjects of which something stands.
     most: usize,
     /// Number of findings since the last one that was said.
     left_out: u64,
@@ -27,10 +27,13 @@ impl<K: Ord, V: PartialEq> Seldom<K, V> {
 
     /// Handles a finding. If it is to be said, returns the number of findings before it that were not.
     pub fn on(&mut self, subject: K, finding: V, now: Monotonic) -> Option<u64> {
-        self.said.retain(|_, (_, at)| now < *at + STANDS);
-        let known = self.said.get(&subject);
-        let is_full = known.is_none() && self.said.len() >= self.most;
-        if is_full || known.is_some_and(|(said, _)| *said == finding) {
+        let is_standing = |at: &Monotonic| now < *at + STANDS;
+        let is_known = self.said.contains_key(&subject);
+        if !is_known && self.said.len() >= self.most {
+            self.said.retain(|_, (_, at)| is_standing(at));
+        }
+        let is_full = !is_known && self.said.len() >= self.most;
+        if is_full || self.said.get(&subject).is_some_and(|(said, at)| *said == finding && is_standing(at)) {
             self.left_out += 1;
             return None;
         }

@@ -170,12 +170,8 @@ impl Cluster {
             return None;
         }
         let is_first = self.showing.writes.failures(&(vip, Aspect::Conflict)) == 0;
-        match heard {
-            Some(heard) => _ = self.showing.conflicted.insert(vip, heard),
-            None if finding == Finding::Conflict(None) && show == Show::Silence && is_first => {
-                self.end_unheard(vip, quiet);
-            }
-            None => {}
+        if heard.is_none() && finding == Finding::Conflict(None) && show == Show::Silence && is_first {
+            self.end_unheard(vip, quiet);
         }
         Some(finding)
     }

@@ -23,10 +23,14 @@ impl Subject<'_> {
     /// server's cache. So where this node answers, it is only a reason to read the claim.
     /// Elsewhere it is believed, because every write is a compare-and-swap.
     pub(crate) fn on_claim(&mut self, record: ClaimRecord) {
+        let known = self.vip.claim.record.as_mut().filter(|known| known.says_the_same(&record));
         if self.vip.requests.busy.is_some() {
+            if let Some(known) = known {
+                (known.uid, known.shows) = (record.uid.clone(), record.shows.clone());
+            }
             return self.vip.requests.keep_news(News::Claim(record.into()));
         }
-        if let Some(known) = self.vip.claim.record.as_mut().filter(|known| known.says_the_same(&record)) {
+        if let Some(known) = known {
             *known = record;
             return;
         }

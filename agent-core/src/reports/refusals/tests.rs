@@ -35,13 +35,20 @@ fn a_refusal_is_logged_when_it_begins_changes_is_over_and_comes_back() {
         ("it comes back", 1, refused("a webhook says no"), Some(told(1, "a webhook says no"))),
         ("a conflict is no refusal", 1, Outcome::Conflict, Some(over(1))),
         ("nor is that it is gone", 2, Outcome::Missing, Some(over(2))),
+        ("it begins, and is unknown for long", 3, refused("no"), Some(told(3, "no"))),
     ];
     let mut refusals = Refusals::default();
     for (second, (about, vip, outcome, expected)) in (0..).zip(table) {
         let news = refusals.on_answer(&deleted(vip, outcome), BEGIN + SECOND * second);
         assert_eq!(news, expected, "{about}");
     }
-    assert!(refusals.said.number() == 0);
+    let later = BEGIN + STANDS * 2;
+    assert_eq!(refusals.on_answer(&deleted(4, refused("no")), later), Some(told(4, "no")));
+    assert_eq!(
+        refusals.on_answer(&deleted(3, Outcome::Done(())), later),
+        Some(over(3)),
+        "whatever others do"
+    );
 }
 
 #[test]
@@ -82,8 +89,19 @@ fn a_bound_number_is_remembered_and_all_others_are_one_line() {
     }
     assert_eq!(lines, MOST + 1);
 
+    // Some are not needed any more: there is room, and it fills again.
+    let half = BEGIN + STANDS;
+    for vip in 0..100 {
+        assert_eq!(refusals.on_answer(&deleted(vip, refused("no")), half), None);
+    }
+    let begin = BEGIN + STANDS + SECOND * 10;
+    let news: Vec<_> =
+        (30_000..30_157).filter_map(|vip| refusals.on_answer(&deleted(vip, refused("no")), begin)).collect();
+    assert_eq!((news.len(), news.last()), (157, Some(&News::More)));
+    assert_eq!(refusals.said.number(), MOST);
+
     // Stale refusals make room.
-    let later = BEGIN + STANDS * 2;
+    let later = BEGIN + STANDS * 3;
     assert_eq!(refusals.on_answer(&deleted(20_000, refused("no")), later), Some(told(20_000, "no")));
     assert_eq!(refusals.said.number(), 1);
 }

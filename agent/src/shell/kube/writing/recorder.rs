@@ -132,8 +132,8 @@ fn event(write: &Write, kube: &Kube, at: Timestamp) -> Value {
             "apiVersion": "vipward.io/v1alpha1",
             "kind": "VirtualIP",
             "name": object_name(*vip),
-            // The claim may have been created after the message was posted.
-            "uid": uid.clone().or_else(|| kube.claim_uid(*vip)).as_deref(),
+            // The claim may have been created, or made anew, after the message was posted.
+            "uid": kube.claim_uid(*vip).or_else(|| uid.clone()).as_deref(),
         }),
     };
     json!({
