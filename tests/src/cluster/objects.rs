@@ -151,6 +151,17 @@ impl Cluster {
         self.patch_node(id, &json!({"spec": {"unschedulable": true}}))
     }
 
+    pub fn uncordon(&self, id: NodeId) -> Result<()> {
+        self.patch_node(id, &json!({"spec": {"unschedulable": null}}))
+    }
+
+    /// Replaces a node's taints: key and effect of each.
+    pub fn set_taints(&self, id: NodeId, taints: &[(&str, &str)]) -> Result<()> {
+        let taints: Vec<_> =
+            taints.iter().map(|(key, effect)| json!({"key": key, "effect": effect})).collect();
+        self.patch_node(id, &json!({"spec": {"taints": taints}}))
+    }
+
     /// Sets or removes a label of a node.
     pub fn label_node(&self, id: NodeId, key: &str, value: Option<&str>) -> Result<()> {
         self.patch_node(id, &json!({"metadata": {"labels": {key: value}}}))

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{
@@ -17,7 +17,7 @@ use crate::{
     agent::ask,
     kit::interrupt::{self, poll},
     lan::Host,
-    measure::{DatagramReport, Datagrams, Double, Monitor, MonitorReport, VipReport},
+    measure::{DatagramReport, Datagrams, Double, Monitor, MonitorReport},
 };
 
 /// Destination port of the datagrams.
@@ -188,48 +188,88 @@ impl Watch {
 }
 
 impl Seen {
-    /// Panics unless every request was answered, never by two nodes at once, and every datagram
-    /// arrived.
-    #[track_caller]
-    pub fn assert_seamless(&self, vip: impl Into<IpAddr>) {
+    /// Fails unless every request was answered, never by
+    /// two nodes at once, and every datagram arrived.
+    pub fn check_seamless(&self, vip: impl Into<IpAddr>) -> Result<()> {
         let vip = vip.into();
-        let (wire, felt) = (self.on_wire(vip), self.felt(vip).expect("it is watched"));
-        assert!(wire.answered() > 0 && !felt.received.is_empty(), "nothing was seen of {vip}:\n{self}");
-        assert!(wire.gaps().is_empty(), "{vip} was not answered throughout:\n{self}");
-        assert!(felt.lost().is_empty(), "datagrams to {vip} were lost:\n{self}");
-        self.assert_no_doubles(vip);
+        let wire = self.wire.vip(vip)?;
+        let felt = self.felt(vip)?;
+        ensure!(wire.answered() > 0 && !felt.received.is_empty(), "nothing was seen of {vip}:\n{self}");
+        ensure!(wire.gaps().is_empty(), "{vip} was not answered throughout:\n{self}");
+        ensure!(wire.doubles().is_empty(), "two hosts answered for {vip} at once:\n{self}");
+        ensure!(felt.lost().is_empty(), "datagrams to {vip} were lost:\n{self}");
+        Ok(())
     }
 
-    /// Panics unless [`Seen::assert_seamless`] holds for every VIP that was watched.
+    /// Panics unless the check succeeds.
+    #[track_caller]
+    pub fn assert_seamless(&self, vip: impl Into<IpAddr>) {
+        held(self.check_seamless(vip));
+    }
+
+    /// Panics unless the check succeeds for every VIP that was watched.
     #[track_caller]
     pub fn assert_all_seamless(&self) {
         for vip in self.felt.keys() {
-            self.assert_seamless(*vip);
+            held(self.check_seamless(*vip));
         }
     }
 
-    /// Panics unless datagrams flowed again within `limit` of an instant, and went on.
+    /// Fails unless datagrams flowed again within `limit` of an instant, and went on.
+    pub fn check_flows_again(&self, vip: impl Into<IpAddr>, from: SystemTime, limit: Duration) -> Result<()> {
+        let vip = vip.into();
+        let again = self.felt(vip)?.flows_for_good_after(from);
+        let again = again.with_context(|| format!("datagrams to {vip} never flowed again:\n{self}"))?;
+        ensure!(
+            again <= limit,
+            "datagrams to {vip} flowed again after {again:?} only, not {limit:?}:\n{self}"
+        );
+        Ok(())
+    }
+
+    /// Panics unless the check succeeds.
     #[track_caller]
     pub fn assert_flows_again(&self, vip: impl Into<IpAddr>, from: SystemTime, limit: Duration) {
-        let vip = vip.into();
-        let again = self.felt(vip).expect("it is watched").flows_for_good_after(from);
-        assert!(
-            again.is_some_and(|again| again <= limit),
-            "datagrams to {vip} flowed again after {again:?}, not {limit:?}:\n{self}"
-        );
+        held(self.check_flows_again(vip, from, limit));
     }
 
-    /// Panics if two nodes answered at once. They never do under the policy `stop`.
+    /// Fails if two nodes answered at once.
+    pub fn check_no_doubles(&self, vip: impl Into<IpAddr>) -> Result<()> {
+        let vip = vip.into();
+        ensure!(self.wire.vip(vip)?.doubles().is_empty(), "two hosts answered for {vip} at once:\n{self}");
+        Ok(())
+    }
+
+    /// Panics unless the check succeeds. It must under the policy `stop`.
     #[track_caller]
     pub fn assert_no_doubles(&self, vip: impl Into<IpAddr>) {
-        let vip = vip.into();
-        assert!(self.on_wire(vip).doubles().is_empty(), "two hosts answered for {vip} at once:\n{self}");
+        held(self.check_no_doubles(vip));
     }
 
-    /// Panics if `new` has not announced the VIP since an instant, or if two nodes answered a
-    /// request that was sent after the announcement, as they never do under the policy `hold`. Allows
-    /// for the time in which the machine stood still then, because the switch may deliver the
-    /// announcement to others later than to the observer.
+    /// Fails if `new` has not announced the VIP since an instant, or if two nodes answered a
+    /// request that was sent after the announcement. Allows for the time in which the machine stood
+    /// still then, because the switch may deliver the announcement to others later than to the
+    /// observer.
+    pub fn check_no_doubles_after_announcement(
+        &self,
+        vip: impl Into<IpAddr>,
+        new: NodeId,
+        from: SystemTime,
+    ) -> Result<()> {
+        let vip = vip.into();
+        let wire = self.wire.vip(vip)?;
+        let announced = wire.first_announced_after(from, new.mac());
+        let announced = announced.with_context(|| format!("{new} has not announced {vip}:\n{self}"))?;
+        let arrived = announced + wire.delay_of_monitor_about(announced);
+        let later: Vec<Double> = wire.doubles().into_iter().filter(|double| double.at > arrived).collect();
+        ensure!(
+            later.is_empty(),
+            "two hosts answered for {vip} after {new} had announced it: {later:?}\n{self}"
+        );
+        Ok(())
+    }
+
+    /// Panics unless the check succeeds. It must under the policy `hold`.
     #[track_caller]
     pub fn assert_no_doubles_after_announcement(
         &self,
@@ -237,22 +277,7 @@ impl Seen {
         new: NodeId,
         from: SystemTime,
     ) {
-        let vip = vip.into();
-        let wire = self.on_wire(vip);
-        let Some(announced) = wire.first_announced_after(from, new.mac()) else {
-            panic!("{new} has not announced {vip}:\n{self}");
-        };
-        let arrived = announced + wire.delay_of_monitor_about(announced);
-        let later: Vec<Double> = wire.doubles().into_iter().filter(|double| double.at > arrived).collect();
-        assert!(
-            later.is_empty(),
-            "two hosts answered for {vip} after {new} had announced it: {later:?}\n{self}"
-        );
-    }
-
-    #[track_caller]
-    fn on_wire(&self, vip: IpAddr) -> &VipReport {
-        self.wire.vip(vip).expect("it is watched")
+        held(self.check_no_doubles_after_announcement(vip, new, from));
     }
 
     /// Returns the report of an application.
@@ -268,5 +293,13 @@ impl fmt::Display for Seen {
             writeln!(f, "{report}")?;
         }
         self.wire.fmt(f)
+    }
+}
+
+/// Panics at the caller's place if a check failed.
+#[track_caller]
+fn held(checked: Result<()>) {
+    if let Err(failure) = checked {
+        panic!("{failure:#}");
     }
 }

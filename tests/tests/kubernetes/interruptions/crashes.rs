@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use vipward_tests::{
-    agent::{VIP, vip_status},
+    agent::{LogLine, VIP, vip_status},
     cluster::{ClusterOptions, NodeId, SEGMENT, ServiceSpec, scenario},
-    frames::Family,
+    frames::{Arp, Family, Mac, Message},
+    lan::Wire,
     measure::DatagramReport,
 };
 
@@ -17,9 +18,42 @@ const A_MOMENT: Duration = Duration::from_millis(20);
 /// Time for late effects.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
-/// Kills the agent of a holder, whose program yields to the next one.
-fn kill_the_holder(name: &str, policy: &str) -> Result<()> {
-    scenario(name, ClusterOptions::with_args(&["--policy", policy]), |cluster| {
+fn with_args(args: &[&str]) -> ClusterOptions {
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    ClusterOptions { args, ..ClusterOptions::default() }
+}
+
+#[test]
+fn the_vip_of_a_killed_agent_moves_and_its_pinned_program_yields() -> Result<()> {
+    scenario("kill", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
+
+        let killed = watch.step(format!("kill -9 on {old}"));
+        cluster.kill9(old)?;
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
+        watch.let_pass(AFTERWARDS)?;
+
+        let seen = watch.stop()?;
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, killed, cluster.options().failover_limit());
+            seen.assert_no_doubles_after_announcement(vip, new, killed);
+            let gap = seen.wire.vip(vip)?.longest_gap();
+            assert!(gap <= A_MOMENT, "{vip}: the pinned program answers on until it yields: {seen}");
+            assert_received_within(seen.felt(vip)?, new, killed, cluster.options().failover_limit())?;
+            let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, vip, SEGMENT)?;
+            assert_eq!((&entry["role"], &entry["yielded"]), (&"foreign".into(), &true.into()), "{entry}");
+            assert_eq!(entry["mac"], new.mac().to_string(), "{entry}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Result<()> {
+    scenario("killstop", with_args(&["--policy", "stop"]), |cluster| {
         cluster.create_service(&ServiceSpec::dual_stack("web"))?;
         let old = cluster.wait_until_all_held(&Family::vips())?;
         let watch = cluster.watch(&Family::vips())?;
@@ -32,38 +66,21 @@ fn kill_the_holder(name: &str, policy: &str) -> Result<()> {
 
         let seen = watch.stop()?;
         let fence = cluster.status(old)?["fence"].take();
+        assert_eq!((&fence["state"], &fence["policy"]), (&"over".into(), &"stop".into()), "{fence}");
         for vip in Family::vips() {
             seen.assert_flows_again(vip, killed, cluster.options().failover_limit());
-            if policy == "stop" {
-                assert_eq!((&fence["state"], &fence["policy"]), (&"over".into(), &"stop".into()), "{fence}");
-                seen.assert_no_doubles(vip);
-            } else {
-                seen.assert_no_doubles_after_announcement(vip, new, killed);
-                let gap = seen.wire.vip(vip)?.longest_gap();
-                assert!(gap <= A_MOMENT, "{vip}: the pinned program answers on until it yields: {seen}");
-            }
+            seen.assert_no_doubles(vip);
             assert_received_within(seen.felt(vip)?, new, killed, cluster.options().failover_limit())?;
             let entry = vip_status(cluster.member(old)?.agent().context("it was started")?, vip, SEGMENT)?;
             assert_eq!((&entry["role"], &entry["yielded"]), (&"foreign".into(), &true.into()), "{entry}");
-            assert_eq!(entry["mac"], new.mac().to_string(), "{entry}");
         }
         Ok(())
     })
 }
 
-#[test]
-fn the_vip_of_a_killed_agent_moves_and_its_pinned_program_yields() -> Result<()> {
-    kill_the_holder("kill", "hold")
-}
-
-#[test]
-fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Result<()> {
-    kill_the_holder("killstop", "stop")
-}
-
 /// Stops a holder for longer than its lease, and then continues it.
 fn pause_the_holder(name: &str, policy: &str) -> Result<()> {
-    scenario(name, ClusterOptions::with_args(&["--policy", policy]), |cluster| {
+    scenario(name, with_args(&["--policy", policy]), |cluster| {
         cluster.create_service(&ServiceSpec::dual_stack("web"))?;
         let old = cluster.wait_until_all_held(&Family::vips())?;
         let session = cluster.session(old)?;
@@ -113,7 +130,7 @@ fn under_stop_a_holder_that_was_stopped_never_answers_beside_its_successor() -> 
 #[test]
 fn a_node_that_loses_power_is_replaced_and_gets_the_vip_back_only_when_it_has_been_stable() -> Result<()> {
     const STABLE: Duration = Duration::from_secs(7);
-    scenario("power", ClusterOptions::with_args(&["--stable-for", "7s"]), |cluster| {
+    scenario("power", with_args(&["--stable-for", "7s"]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         cluster.wait_until_held(VIP)?;
         let watch = cluster.watch(&[VIP])?;
@@ -175,6 +192,102 @@ fn a_holder_without_carrier_on_the_segment_is_replaced_at_once_whatever_the_mana
             seen.assert_flows_again(vip, pulled, Duration::from_secs(1));
             seen.assert_no_doubles(vip);
             assert_eq!(cluster.holder(vip)?, Some(new), "it stays where it is");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn no_client_notices_that_a_followers_agent_is_killed() -> Result<()> {
+    scenario("follower", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let holder = cluster.wait_until_held(VIP)?;
+        let follower = cluster.ids().into_iter().find(|id| *id != holder).context("there are three")?;
+        let watch = cluster.watch(&[VIP])?;
+        let epoch = cluster.epoch(VIP)?;
+
+        watch.step(format!("kill -9 on {follower}"));
+        cluster.kill9(follower)?;
+        watch.let_pass(cluster.options().failover_limit() + AFTERWARDS)?;
+
+        watch.stop()?.assert_seamless(VIP);
+        assert_eq!((cluster.holder(VIP)?, cluster.epoch(VIP)?), (Some(holder), epoch));
+        Ok(())
+    })
+}
+
+#[test]
+fn two_nodes_lose_power_one_after_the_other_and_the_third_answers() -> Result<()> {
+    scenario("twice", with_args(&["--policy", "stop"]), |cluster| {
+        let limit = cluster.options().failover_limit();
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let first = cluster.wait_until_held(VIP)?;
+        let watch = cluster.watch(&[VIP])?;
+
+        let off = watch.step(format!("{first} loses power"));
+        cluster.power_off(first)?;
+        let second = cluster.wait_until_held_by_another(VIP, first)?;
+        watch.wait_until_received_by(VIP, second)?;
+        let off_too = watch.step(format!("{second} loses power"));
+        cluster.power_off(second)?;
+        let third = cluster.wait_until_held_by_another(VIP, second)?;
+        watch.wait_until_received_by(VIP, third)?;
+
+        let seen = watch.stop()?;
+        assert_ne!(third, first);
+        assert_received_within(seen.felt(VIP)?, second, off, limit)?;
+        seen.assert_flows_again(VIP, off_too, limit);
+        seen.assert_no_doubles(VIP);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Result<()> {
+    /// Time between two claims of the rogue.
+    const PAUSE: Duration = Duration::from_millis(200);
+    /// Time in which a round comes: announcements are repeated every 1.1 s at first.
+    const ROUND: Duration = Duration::from_millis(1500);
+    scenario("rogue", ClusterOptions::default(), |cluster| {
+        cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+        let old = cluster.wait_until_all_held(&Family::vips())?;
+        let watch = cluster.watch(&Family::vips())?;
+        let wire = Wire::open(&cluster.rogue, SEGMENT)?;
+        let rogue = cluster.rogue.mac(SEGMENT)?;
+        let claim = || {
+            wire.send(&Arp::gratuitous_request(rogue, VIP, Mac::ZERO).to_bytes())?;
+            wire.send(&Arp::gratuitous_reply(rogue, VIP, rogue).to_bytes())?;
+            wire.send(&Message::announcement(rogue, Family::V6.vip()).to_bytes())
+        };
+
+        let off = watch.step(format!("{old} loses power"));
+        cluster.power_off(old)?;
+        let limit = cluster.options().failover_limit();
+        while Family::vips().iter().any(|vip| cluster.holder(*vip).is_ok_and(|now| now == Some(old))) {
+            ensure!(off.elapsed()? < 2 * limit, "no node takes the VIPs over");
+            claim()?;
+            watch.let_pass(PAUSE)?;
+        }
+        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
+        let last = watch.step("the rogue's last claim");
+        claim()?;
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
+        watch.let_pass(AFTERWARDS)?;
+
+        let seen = watch.stop()?;
+        let told = cluster.member(new)?.agent().context("it was started")?.logs()?;
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, last, ROUND);
+            seen.assert_no_doubles(vip);
+            assert_eq!(cluster.answered_by(vip)?, Some(new));
+            let entry = cluster.wait_for_entry(new, vip, "to count conflicts", |entry| {
+                entry["conflicts"].as_u64().is_some_and(|conflicts| conflicts > 0)
+            })?;
+            assert_eq!(entry["role"], "held", "{entry}");
+            let is_it = |line: &LogLine| {
+                line.has("kind", "conflict") && line.has("mac", rogue) && line.has("vip", vip)
+            };
+            assert!(told.iter().any(is_it), "the conflict about {vip} is reported with the rogue's MAC");
         }
         Ok(())
     })

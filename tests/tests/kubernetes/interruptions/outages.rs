@@ -20,6 +20,10 @@ fn long_enough(cluster: &Cluster) -> Duration {
     cluster.options().failover_limit() + cluster.options().lease
 }
 
+fn with_args(args: &[&str]) -> ClusterOptions {
+    ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
+}
+
 /// Checks that the VIPs of both families stay with their holder and are answered throughout, during
 /// `trouble` and after it.
 fn nothing_changes(
@@ -126,7 +130,7 @@ fn an_agent_that_starts_where_it_cannot_reach_the_api_server_gives_way_to_the_ne
 
 #[test]
 fn under_stop_a_holder_that_loses_the_api_server_is_silent_before_another_answers() -> Result<()> {
-    scenario("cutstop", ClusterOptions::with_args(&["--policy", "stop"]), |cluster| {
+    scenario("cutstop", with_args(&["--policy", "stop"]), |cluster| {
         cluster.create_service(&ServiceSpec::dual_stack("web"))?;
         let old = cluster.wait_until_all_held(&Family::vips())?;
         let watch = cluster.watch(&Family::vips())?;
@@ -148,6 +152,19 @@ fn under_stop_a_holder_that_loses_the_api_server_is_silent_before_another_answer
             assert!(silent > Duration::ZERO, "{vip}: the old holder is silent before the new one: {seen}");
             assert_eq!(cluster.holder(vip)?, Some(new));
         }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_follower_that_loses_the_api_server_for_a_while_disturbs_no_vip() -> Result<()> {
+    nothing_changes("follower", |cluster, watch, holder| {
+        let follower = another(cluster, holder)?;
+        watch.step(format!("{follower} is cut off from the API server"));
+        cluster.cut_off(follower, Cut::Silent);
+        watch.let_pass(long_enough(cluster))?;
+        watch.step(format!("{follower} is back"));
+        cluster.reconnect(follower);
         Ok(())
     })
 }
@@ -176,6 +193,24 @@ fn nothing_moves_when_the_api_server_comes_back_without_its_history() -> Result<
         server.compact();
         watch.step("it is back, and remembers nothing that happened before");
         server.start_again()
+    })
+}
+
+#[test]
+fn a_watch_that_stalls_while_writes_go_on_moves_nothing() -> Result<()> {
+    nothing_changes("stall", |cluster, watch, holder| {
+        let follower = cluster.user_of(another(cluster, holder)?);
+        let length = long_enough(cluster);
+        let Some(server) = cluster.api_mut().in_this_process() else {
+            return skip("a watch of it stalls");
+        };
+        watch.step(format!("{follower} hears of no Lease any more"));
+        let stall = server.stall_watches(Matching::any().user(follower).resource("leases"));
+        watch.let_pass(length)?;
+        let server = cluster.api_mut().in_this_process().context("it was there a moment ago")?;
+        watch.step("it does again");
+        server.end_trouble(stall);
+        Ok(())
     })
 }
 

@@ -8,16 +8,25 @@ use serde_json::json;
 use vipward_tests::{
     agent::{VIP, ip},
     apiserver::{Effect, Matching, Often, Verb},
-    cluster::{Cluster, ClusterOptions, Kind, NodeId, SEGMENT, ServiceSpec, Watch, scenario},
-    frames::Family,
+    cluster::{Cluster, ClusterOptions, Kind, N1, NodeId, SEGMENT, ServiceSpec, Watch, scenario},
+    frames::{Family, Mac},
 };
 
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+fn with_args(args: &[&str]) -> ClusterOptions {
+    ClusterOptions { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..ClusterOptions::default() }
+}
 
 /// Waits until the VIPs of both families have their holder, and the nodes know each other as
 /// candidates.
 fn begin(cluster: &mut Cluster) -> Result<(NodeId, Watch)> {
-    cluster.create_service(&ServiceSpec::dual_stack("web"))?;
+    begin_with(cluster, &ServiceSpec::dual_stack("web"))
+}
+
+fn begin_with(cluster: &mut Cluster, service: &ServiceSpec) -> Result<(NodeId, Watch)> {
+    cluster.create_service(service)?;
     let holder = cluster.wait_until_all_held(&Family::vips())?;
     for id in cluster.ids() {
         cluster.wait_until_renewing(id)?;
@@ -42,14 +51,66 @@ fn moves_away(name: &str, what: &str, deed: impl FnOnce(&Cluster, NodeId) -> Res
     })
 }
 
+/// Does `deed`, and checks that no VIP moves.
+fn stays(
+    name: &str,
+    options: ClusterOptions,
+    what: &str,
+    deed: impl FnOnce(&Cluster, NodeId) -> Result<()>,
+) -> Result<()> {
+    scenario(name, options, |cluster| {
+        let (holder, watch) = begin(cluster)?;
+        let before = cluster.places(&Family::vips())?;
+        watch.step(what);
+        deed(cluster, holder)?;
+        watch.let_pass(cluster.options().failover_limit() + cluster.options().lease)?;
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.places(&Family::vips())?, before);
+        Ok(())
+    })
+}
+
 #[test]
 fn a_cordoned_holder_hands_over() -> Result<()> {
     moves_away("cordon", "cordoned", Cluster::cordon)
 }
 
 #[test]
+fn a_holder_that_is_excluded_by_its_label_hands_over() -> Result<()> {
+    moves_away("exclude", "labelled", |cluster, id| cluster.label_node(id, EXCLUDE, Some("true")))
+}
+
+#[test]
+fn a_holder_that_is_out_of_service_hands_over() -> Result<()> {
+    moves_away("oos", "tainted", |cluster, id| cluster.set_taints(id, &[(OUT_OF_SERVICE, "NoExecute")]))
+}
+
+#[test]
 fn a_holder_that_is_not_ready_hands_over_when_another_can_take_it() -> Result<()> {
     moves_away("notready", "not ready", |cluster, id| cluster.set_conditions(id, false, false))
+}
+
+#[test]
+fn a_holder_whose_network_is_unavailable_hands_over() -> Result<()> {
+    moves_away("nonet", "network unavailable", |cluster, id| cluster.set_conditions(id, true, true))
+}
+
+#[test]
+fn when_every_node_is_not_ready_nothing_moves() -> Result<()> {
+    stays("allbad", ClusterOptions::default(), "no node is ready", |cluster, holder| {
+        // The holder comes last: until then it is the best node.
+        let others = cluster.ids().into_iter().filter(|id| *id != holder);
+        for id in others.chain([holder]) {
+            cluster.set_conditions(id, false, false)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn the_only_node_keeps_its_vip_when_it_is_cordoned() -> Result<()> {
+    let options = ClusterOptions { nodes: 1, ..ClusterOptions::default() };
+    stays("onenode", options, "the only node is cordoned", Cluster::cordon)
 }
 
 #[test]
@@ -70,6 +131,37 @@ fn a_drain_of_the_holder_hands_over_and_the_end_of_its_agent_is_not_noticed() ->
 }
 
 #[test]
+fn an_uncordoned_node_gets_its_vip_back_only_when_it_has_been_good_for_a_while() -> Result<()> {
+    const STABLE: Duration = Duration::from_secs(6);
+    scenario("uncordon", with_args(&["--stable-for", "6s"]), |cluster| {
+        let old = N1;
+        let preferred = format!("kubernetes.io/hostname={}", cluster.node_name(old));
+        let service = ServiceSpec::new("web", VIP).annotation("vipward.io/preferred-nodes", &preferred);
+        cluster.create_service(&service)?;
+        cluster.wait_until_held_by(VIP, old)?;
+        let watch = cluster.watch(&[VIP])?;
+        watch.step(format!("{old} is cordoned"));
+        cluster.cordon(old)?;
+        let new = cluster.wait_until_held_by_another(VIP, old)?;
+        watch.wait_until_received_by(VIP, new)?;
+
+        let uncordoned = watch.step(format!("{old} is uncordoned"));
+        cluster.uncordon(old)?;
+        cluster.wait_until_held_by(VIP, old)?;
+        watch.wait_until_received_by(VIP, old)?;
+        watch.let_pass(cluster.options().lease)?;
+
+        let seen = watch.stop()?;
+        seen.assert_seamless(VIP);
+        let moves = seen.wire.vip(VIP)?.moves();
+        let back = moves.iter().find(|moved| moved.at > uncordoned).context("it moved back")?;
+        let after = back.at.duration_since(uncordoned)?;
+        assert!(after >= STABLE, "it moved back after {after:?}: {seen}");
+        Ok(())
+    })
+}
+
+#[test]
 fn vipward_move_hands_over_to_the_node_that_is_named() -> Result<()> {
     scenario("move", ClusterOptions::default(), |cluster| {
         let (old, watch) = begin(cluster)?;
@@ -79,7 +171,7 @@ fn vipward_move_hands_over_to_the_node_that_is_named() -> Result<()> {
         let (code, printed) = cluster.vipward_move(VIP, &name)?;
         assert_eq!(code, Some(0), "{printed}");
         assert!(printed.contains(&format!("{VIP} is held by {name} now, at {}", to.mac())), "{printed}");
-        watch.wait_until_all_received_by(&Family::vips(), to)?;
+        watch.wait_until_received_by(VIP, to)?;
 
         watch.step(format!("vipward move --to {to}, which has it"));
         let epoch = cluster.epoch(VIP)?;
@@ -108,6 +200,54 @@ fn vipward_move_to_a_node_that_cannot_hold_the_vip_says_why_and_moves_nothing() 
 
         watch.stop()?.assert_all_seamless();
         assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
+fn a_move_to_a_node_that_does_not_exist_moves_nothing_and_leaves_no_wish() -> Result<()> {
+    scenario("nonode", ClusterOptions::default(), |cluster| {
+        let (holder, watch) = begin(cluster)?;
+        let claim = cluster.virtual_ip(VIP);
+        watch.step("vipward move --to nowhere");
+        let (code, printed) = cluster.vipward_move(VIP, "nowhere")?;
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains("there is no node \"nowhere\""), "{printed}");
+        let about = cluster.events_about("web")?;
+        assert!(about.iter().all(|event| !event.note.contains("nowhere")), "no agent was asked: {about:#?}");
+
+        watch.step("vipward.io/move-to: nowhere");
+        let wish = json!({"metadata": {"annotations": {"vipward.io/move-to": "nowhere"}}});
+        cluster.admin().merge(&claim, &wish)?;
+        cluster.wait_for_event("web", &["cannot be moved to nowhere", "there is no such Node"])?;
+        let limit = cluster.options().lease;
+        cluster.admin().wait_for(limit, &claim, "to be without the wish", |claim| {
+            claim.is_some_and(|claim| claim["metadata"]["annotations"]["vipward.io/move-to"].is_null())
+        })?;
+
+        watch.stop()?.assert_all_seamless();
+        assert_eq!(cluster.holder(VIP)?, Some(holder));
+        Ok(())
+    })
+}
+
+#[test]
+fn the_annotation_moves_a_vip_and_is_taken_off() -> Result<()> {
+    scenario("annotate", ClusterOptions::default(), |cluster| {
+        let (old, watch) = begin(cluster)?;
+        let to = cluster.ids().into_iter().rfind(|id| *id != old).context("there is but one node")?;
+        watch.step(format!("vipward.io/move-to: {to}"));
+        let claim = cluster.virtual_ip(VIP);
+        let wish = json!({"metadata": {"annotations": {"vipward.io/move-to": cluster.node_name(to)}}});
+        cluster.admin().merge(&claim, &wish)?;
+        cluster.wait_until_held_by(VIP, to)?;
+        watch.wait_until_received_by(VIP, to)?;
+        let limit = cluster.options().lease;
+        cluster.admin().wait_for(limit, &claim, "to be without the wish", |claim| {
+            claim.is_some_and(|claim| claim["metadata"]["annotations"]["vipward.io/move-to"].is_null())
+        })?;
+        watch.let_pass(limit)?;
+        watch.stop()?.assert_all_seamless();
         Ok(())
     })
 }
@@ -149,6 +289,34 @@ fn a_move_does_not_wait_for_hundreds_of_new_claims() -> Result<()> {
         }
         watch.let_pass(cluster.options().lease)?;
         watch.stop()?.assert_all_seamless();
+        Ok(())
+    })
+}
+
+#[test]
+fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() -> Result<()> {
+    const NEW: Mac = Mac([2, 0, 0, 0, 0x09, 0x09]);
+    scenario("newmac", ClusterOptions::default(), |cluster| {
+        let (holder, watch) = begin(cluster)?;
+        let changed = watch.step(format!("the MAC of {holder} changes"));
+        cluster.member(holder)?.host.set_mac(SEGMENT, NEW)?;
+        for vip in Family::vips() {
+            watch.monitor().wait_until_answered_by(vip, NEW, cluster.options().failover_limit())?;
+        }
+        let limit = cluster.options().failover_limit();
+        cluster.admin().wait_for(limit, &cluster.virtual_ip(VIP), "to have the new MAC", |claim| {
+            claim.is_some_and(|claim| claim["spec"]["mac"] == NEW.to_string())
+        })?;
+        watch.wait_until_received_by(VIP, holder)?;
+        watch.let_pass(limit)?;
+
+        let seen = watch.stop()?;
+        // The announcement updates a client's old cache at once.
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, changed, Duration::from_secs(2));
+            seen.assert_no_doubles(vip);
+            assert_eq!(cluster.holder(vip)?, Some(holder));
+        }
         Ok(())
     })
 }

@@ -3,17 +3,22 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use vipward_tests::{
     agent::{VIP, ip},
-    cluster::{ClusterOptions, NodeId, PATIENCE, ServiceSpec, scenario},
+    cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec, Watch, scenario},
     frames::Family,
 };
 
+fn with_args(args: &[&str]) -> ClusterOptions {
+    let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+    ClusterOptions { args, ..ClusterOptions::default() }
+}
+
 /// Kills an agent, and starts it again as a supervisor would.
 fn kill_and_start_again(name: &str, policy: &str) -> Result<()> {
-    scenario(name, ClusterOptions::with_args(&["--policy", policy]), |cluster| {
+    scenario(name, with_args(&["--policy", policy]), |cluster| {
         cluster.create_service(&ServiceSpec::dual_stack("web"))?;
         let holder = cluster.wait_until_all_held(&Family::vips())?;
         let session = cluster.session(holder)?;
@@ -126,7 +131,7 @@ fn after_an_uninstall_with_a_dead_agent_nothing_answers_and_no_claim_is_left() -
     /// Time between SIGTERM and SIGKILL in the manifests.
     const TERMINATION: Duration = Duration::from_secs(30);
     let vips = [VIP, ip(50), ip(51), ip(52)];
-    scenario("uninstall", ClusterOptions::with_args(&["--hold-for", "5s"]), |cluster| {
+    scenario("uninstall", with_args(&["--hold-for", "5s"]), |cluster| {
         for vip in vips {
             cluster.create_service(&ServiceSpec::new(&name_of(vip), vip).port(u16::from(vip.octets()[3])))?;
         }
@@ -172,6 +177,69 @@ fn after_an_uninstall_with_a_dead_agent_nothing_answers_and_no_claim_is_left() -
         assert_eq!(left, Vec::<serde_json::Value>::new(), "no agent is left to remove their finalizers");
         Ok(())
     })
+}
+
+#[test]
+fn from_one_node_to_three_vips_move_one_at_a_time_and_no_client_notices() -> Result<()> {
+    /// `--handover-pace`
+    const PACE: Duration = Duration::from_secs(1);
+    let vips = [VIP, ip(50), ip(51), ip(52)];
+    let options =
+        ClusterOptions { start_agents: false, ..with_args(&["--stable-for", "2s", "--handover-pace", "1s"]) };
+    scenario("scale", options, |cluster| {
+        cluster.start_agent(N1)?;
+        for vip in vips {
+            cluster.create_service(&ServiceSpec::new(&name_of(vip), vip).port(u16::from(vip.octets()[3])))?;
+        }
+        for vip in vips {
+            cluster.wait_until_held_by(vip, N1)?;
+        }
+        let watch = cluster.watch(&vips)?;
+
+        watch.step("two more nodes");
+        let more: Vec<NodeId> = cluster.ids().into_iter().filter(|id| *id != N1).collect();
+        for id in &more {
+            cluster.start_agent(*id)?;
+        }
+        for vip in vips {
+            cluster.deliver(vip)?;
+        }
+        wait_until_spread(cluster, &watch, &vips)?;
+
+        let seen = watch.stop()?;
+        let mut moves = Vec::new();
+        for vip in vips {
+            seen.assert_seamless(vip);
+            let moved = seen.wire.vip(vip)?.moves();
+            assert!(moved.len() <= 1, "{vip} moved more than once: {seen}");
+            moves.extend(moved.iter().map(|moved| moved.at));
+        }
+        moves.sort();
+        assert!(moves.len() >= 2, "most are better off elsewhere: {seen}");
+        for pair in moves.windows(2) {
+            let between = pair[1].duration_since(pair[0])?;
+            // The wire shows two handovers later than they began, by the time of the API server.
+            assert!(between > PACE / 2, "two moved within {between:?}: {seen}");
+        }
+        Ok(())
+    })
+}
+
+/// Waits until some VIPs have left the first node and the others stay.
+fn wait_until_spread(cluster: &Cluster, watch: &Watch, vips: &[Ipv4Addr]) -> Result<()> {
+    const QUIET: Duration = Duration::from_secs(4);
+    let holders = || vips.iter().map(|vip| cluster.wait_until_held(*vip)).collect::<Result<Vec<_>>>();
+    let mut before = holders()?;
+    let rounds = PATIENCE.as_secs() / QUIET.as_secs();
+    for _ in 0..rounds {
+        watch.let_pass(QUIET)?;
+        let now = holders()?;
+        if now == before && now.iter().any(|holder| *holder != N1) {
+            return Ok(());
+        }
+        before = now;
+    }
+    bail!("the VIPs do not spread: they are at {before:?}")
 }
 
 fn name_of(vip: Ipv4Addr) -> String {

@@ -12,7 +12,10 @@ use anyhow::{Context, Result, ensure};
 use vipward_tests::{
     agent::{VIP, ip},
     apiserver::Verb,
-    cluster::{Cluster, ClusterOptions, NodeId, ServiceSpec, Watch, scenario, skip_without_backup},
+    cluster::{
+        Cluster, ClusterOptions, N1, N2, N3, NodeId, PATIENCE, ServiceSpec, Watch, scenario,
+        skip_without_backup,
+    },
     measure::{Monitor, MonitorReport},
 };
 
@@ -187,8 +190,8 @@ fn goes_back(name: &str, down: Duration) -> Result<()> {
         let settled = settle(cluster, |time| watch.let_pass(time))?;
         let (seen, others) = stopped(watch, monitor)?;
 
-        seen.assert_seamless(UNTOUCHED);
-        seen.assert_seamless(MOVED);
+        seen.check_seamless(UNTOUCHED)?;
+        seen.check_seamless(MOVED)?;
         assert_eq!(holder_throughout(cluster, &seen.wire, UNTOUCHED, &settled)?, holder);
         assert_eq!(holder_throughout(cluster, &seen.wire, MOVED, &settled)?, new);
         assert!(cluster.epoch(MOVED)? > epoch, "{:?} is no higher than {epoch:?}", cluster.epoch(MOVED)?);
@@ -208,4 +211,121 @@ fn a_store_that_goes_back_while_the_fences_are_valid_moves_nothing() -> Result<(
 #[test]
 fn a_store_that_goes_back_after_the_fences_have_lapsed_moves_nothing() -> Result<()> {
     goes_back("backlong", LONG)
+}
+
+#[test]
+fn a_store_that_goes_back_to_the_same_state_disturbs_no_vip() -> Result<()> {
+    let vips = [UNTOUCHED, MOVED];
+    scenario("backnow", ClusterOptions::default(), |cluster| {
+        for vip in vips {
+            create(cluster, vip)?;
+        }
+        for vip in vips {
+            cluster.wait_until_held(vip)?;
+        }
+        cluster.wait_until_all_renew()?;
+        let state = |cluster: &Cluster| -> Result<_> {
+            let claims = vips.map(|vip| Ok((cluster.holder(vip)?, cluster.epoch(vip)?)));
+            let sessions = cluster.ids().into_iter().map(|id| cluster.session(id));
+            Ok((claims.into_iter().collect::<Result<Vec<_>>>()?, sessions.collect::<Result<Vec<_>>>()?))
+        };
+        let before = state(cluster)?;
+        let marks = mark(cluster)?;
+        let watch = cluster.watch(&vips)?;
+        let Some(saved) = cluster.api().save()? else { return skip_without_backup() };
+
+        watch.step("the API server goes back to what it has just saved");
+        cluster.go_back(&saved, BRIEF)?;
+        watch.step("it is ready again");
+        let settled = settle(cluster, |time| watch.let_pass(time))?;
+        let seen = watch.stop()?;
+
+        for vip in vips {
+            seen.check_seamless(vip)?;
+            holder_throughout(cluster, &seen.wire, vip, &settled)?;
+        }
+        assert_eq!(state(cluster)?, before);
+        check_agents(cluster, &marks)
+    })
+}
+
+#[test]
+fn an_agent_whose_session_is_younger_than_the_store_goes_on() -> Result<()> {
+    let vips = [UNTOUCHED, MOVED];
+    scenario("backyoung", ClusterOptions::default(), |cluster| {
+        for vip in vips {
+            create(cluster, vip)?;
+        }
+        let lost = cluster.wait_until_held(vips[0])?;
+        cluster.wait_until_held(vips[1])?;
+        cluster.wait_until_all_renew()?;
+        let old = cluster.session(lost)?;
+        let Some(saved) = cluster.api().save()? else { return skip_without_backup() };
+
+        cluster.power_off(lost)?;
+        for vip in vips {
+            cluster.wait_until_held_by_another(vip, lost)?;
+        }
+        cluster.power_on(lost)?;
+        cluster.restart_agent(lost)?;
+        let young = cluster.session(lost)?;
+        ensure!(young.is_some() && young != old, "{lost} is to have begun a session: {old:?}, {young:?}");
+        let marks = mark(cluster)?;
+        let monitor = cluster.monitor(&vips)?;
+
+        monitor.note("the API server goes back");
+        cluster.go_back(&saved, BRIEF)?;
+        monitor.note("it is ready again");
+        let settled = settle(cluster, vipward_tests::kit::interrupt::pass)?;
+        let seen = monitor.stop()?;
+
+        check_agents(cluster, &marks)?;
+        for vip in vips {
+            holder_throughout(cluster, &seen, vip, &settled)?;
+        }
+        cluster.wait_until_renewing(lost)?;
+        let now = cluster.session(lost)?;
+        assert!(now.is_some() && now != old, "it does not go on with a session that has ended: {now:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_node_that_is_younger_than_the_store_makes_its_lease_again_and_keeps_its_vips() -> Result<()> {
+    let options = ClusterOptions { start_agents: false, ..ClusterOptions::default() };
+    scenario("backnode", options, |cluster| {
+        for id in [N1, N2] {
+            cluster.start_agent(id)?;
+        }
+        create(cluster, UNTOUCHED)?;
+        create(cluster, MOVED)?;
+        let holder = cluster.wait_until_held(UNTOUCHED)?;
+        cluster.wait_until_held(MOVED)?;
+        for id in [N1, N2] {
+            cluster.wait_until_renewing(id)?;
+        }
+        let Some(saved) = cluster.api().save()? else { return skip_without_backup() };
+
+        cluster.start_agent(N3)?;
+        cluster.wait_until_renewing(N3)?;
+        move_to(cluster, MOVED, N3)?;
+        let session = cluster.session(N3)?;
+        let marks = mark(cluster)?;
+        let watch = cluster.watch(&[UNTOUCHED, MOVED])?;
+
+        watch.step("the API server goes back");
+        cluster.go_back(&saved, BRIEF)?;
+        watch.step("it is ready again");
+        let settled = settle(cluster, |time| watch.let_pass(time))?;
+        let seen = watch.stop()?;
+
+        for (vip, holder) in [(UNTOUCHED, holder), (MOVED, N3)] {
+            seen.check_seamless(vip)?;
+            assert_eq!(holder_throughout(cluster, &seen.wire, vip, &settled)?, holder);
+        }
+        let lease = cluster.lease_of(N3)?.with_context(|| format!("{N3} has no Lease"))?;
+        cluster.admin().wait_for(PATIENCE, &lease, "to be there", |lease| lease.is_some())?;
+        assert_eq!(cluster.session(N3)?, session, "it goes on with its session");
+        check_agents(cluster, &marks)
+    })
 }
