@@ -1,7 +1,7 @@
 //! Times, pauses between attempts, addresses, names and texts.
 //!
-//! The limits are of three kinds. `pace` is a rate that nothing changes. [`concurrency`] is a number of requests
-//! under way that follows a server's answers. [`retrying`] repeats one write until it succeeds.
+//! `pace` limits what is sent by a fixed rate. [`concurrency`] limits the requests that are under way, and
+//! its limit follows the server's answers. [`retrying`] limits nothing: it repeats each write until it succeeds.
 
 pub mod address;
 pub mod concurrency;

@@ -1,11 +1,9 @@
-//! The log lines, Events and notes on objects that are written, and how often.
-//!
-//! Each room says something only seldom, in its own way.
+//! Decisions about log lines, Events and notes on objects: which are written, and how often.
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - `seldom`: the same of one subject is said once a minute: refusals, and repairs of objects.
 //! - `bursts`: of many different lines at once, the first are written, and the others counted by kind.
-//! - `moves`: measures moves for the metrics, and says nothing.
+//! - `moves`: measures moves for the metrics. It decides about no line.
 //! - `unanswered`: a silence is said when it has lasted, and by one node.
 //! - `refusals`: which outcome of a request begins or ends a refusal, and the words for it.
 //! - `reporting`: a problem is said by one of the nodes that see it, later if that one has died.
