@@ -79,20 +79,19 @@ fn bound_elsewhere(facts: &Facts) -> Finding {
             contents.entries.iter().filter(|entry| entry.is_own()).map(Entry::address).collect();
         let all: BTreeSet<IpAddr> = contents.entries.iter().map(Entry::address).collect();
         let elsewhere = &all - &here;
-        let mut wrong = Vec::new();
-        for it in bound {
+        let judged = bound.iter().map(|it| {
             let is_theirs = elsewhere.contains(&it.net.addr()) && view.name_of(it.ifindex) != IPVS;
             let is_ours = here.contains(&it.net.addr()) && it.label != OUR_LABEL;
             let attached = match view.interfaces.get(&it.ifindex) {
                 Some(on) if is_ours && is_host(&it.net) => links::is_attached(facts, view, on),
                 Some(_) | None => Fact::Read(!is_host(&it.net)),
             };
-            match attached {
-                Fact::Read(attached) if is_theirs || is_ours && attached => wrong.push(it),
-                Fact::Read(_) => {}
-                Fact::Unread(why) => return Finding::unknown(NAME, &why),
-            }
-        }
+            (it, attached.map(|attached| is_theirs || is_ours && attached))
+        });
+        let wrong = match faulty(judged) {
+            Fact::Read(wrong) => wrong,
+            Fact::Unread(why) => return Finding::unknown(NAME, &why),
+        };
         let Some(first) = wrong.first() else {
             return Finding::green(NAME, "no VIP is an address here by another program, or of another node");
         };
@@ -123,6 +122,23 @@ fn left_over(view: &NetView, bound: &[Bound]) -> Finding {
         left.join(", ")
     );
     Finding::red(NAME, found, "start the agent, or take it away: vipward unload")
+}
+
+/// Returns those that are known to have a fault. If none is, and one could not be judged, the result
+/// is the reason for that.
+fn faulty<T>(judged: impl Iterator<Item = (T, Fact<bool>)>) -> Fact<Vec<T>> {
+    let (mut faulty, mut unread) = (Vec::new(), None);
+    for (it, has_fault) in judged {
+        match has_fault {
+            Fact::Read(true) => faulty.push(it),
+            Fact::Read(false) => {}
+            Fact::Unread(why) => unread = unread.or(Some(why)),
+        }
+    }
+    match unread.filter(|_| faulty.is_empty()) {
+        Some(why) => Fact::Unread(why),
+        None => Fact::Read(faulty),
+    }
 }
 
 fn on(view: &NetView, bound: &Bound) -> String {
@@ -163,15 +179,15 @@ fn arp_ignore(facts: &Facts) -> Finding {
     let entries: BTreeSet<(u32, IpAddr)> =
         entries.map(|entry| (entry.key.ifindex, entry.address())).collect();
     let has_all = |it: &Interface| vips.iter().all(|vip| entries.contains(&(it.index, vip.net.addr())));
-    let mut answering = Vec::new();
-    for interface in view.interfaces.values().filter(|it| speaks(it)) {
+    let judged = view.interfaces.values().filter(|it| speaks(it)).map(|interface| {
         let silenced = links::is_attached(facts, view, interface).map(|is| is && has_all(interface));
-        match silenced.and_then(|is| conf_of(facts, interface).map(|conf| is || conf.arp_ignore != 0)) {
-            Fact::Read(true) => {}
-            Fact::Read(false) => answering.push(interface),
-            Fact::Unread(why) => return Finding::unknown(NAME, &why),
-        }
-    }
+        let conf = conf_of(facts, interface);
+        (interface, silenced.zip(conf).map(|(silenced, conf)| !silenced && conf.arp_ignore == 0))
+    });
+    let answering = match faulty(judged) {
+        Fact::Read(answering) => answering,
+        Fact::Unread(why) => return Finding::unknown(NAME, &why),
+    };
     let Some(interface) = answering.first() else {
         return Finding::green(
             NAME,

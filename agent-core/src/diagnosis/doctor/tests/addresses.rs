@@ -11,6 +11,12 @@ fn bind_foreign(facts: &mut Facts) {
     facts.bound.read_mut().push(bound(1, "192.0.2.11/32", "lo"));
 }
 
+/// Puts the VIP of this node on eth0, as another program does, and that of another node on lo.
+fn bind_by_hand_and_foreign(facts: &mut Facts) {
+    facts.bound.read_mut().push(bound(2, "192.0.2.10/32", "eth0"));
+    bind_foreign(facts);
+}
+
 fn ipvs(facts: &mut Facts) {
     add(facts.view(), 6, "kube-ipvs0", |it| (it.kind, it.up) = ("dummy".to_owned(), false));
     facts.bound.read_mut().push(bound(6, "192.0.2.11/32", "kube-ipvs0"));
@@ -194,6 +200,15 @@ fn vips_as_addresses_of_this_host() {
                 &[],
                 &[],
             ),
+        ],
+    );
+}
+
+#[test]
+fn what_cannot_be_read_of_one_interface_or_address_hides_no_fault_of_another() {
+    assert_rows(
+        None,
+        &[
             (
                 "the setting cannot be read",
                 |it| {
@@ -202,6 +217,40 @@ fn vips_as_addresses_of_this_host() {
                     it.nics.get_mut(&3).expect("there").conf = Fact::failed("gone");
                 },
                 "arp-ignore",
+                Unknown,
+                &["gone"],
+                &[],
+            ),
+            (
+                "the setting cannot be read, and the kernel answers on another interface",
+                |it| {
+                    bind_held(it);
+                    second_interface(it, 0);
+                    it.nic_mut().conf = Fact::failed("gone");
+                },
+                "arp-ignore",
+                Yellow,
+                &["on eth1.5"],
+                &["net.ipv4.conf.eth1/5.arp_ignore=1"],
+            ),
+            (
+                "a link cannot be read, and another node's is bound",
+                |it| {
+                    bind_by_hand_and_foreign(it);
+                    it.pinned().links[0].ids = Fact::failed("gone");
+                },
+                "bound-elsewhere",
+                Yellow,
+                &["192.0.2.11/32 on lo"],
+                &["ip address del 192.0.2.11/32 dev lo"],
+            ),
+            (
+                "a link cannot be read, which the fault depends on",
+                |it| {
+                    it.bound.read_mut().push(bound(2, "192.0.2.10/32", "eth0"));
+                    it.pinned().links[0].ids = Fact::failed("gone");
+                },
+                "bound-elsewhere",
                 Unknown,
                 &["gone"],
                 &[],
