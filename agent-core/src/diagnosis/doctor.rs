@@ -22,7 +22,7 @@ pub use self::facts::{
     Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir, Process,
     TcProgram, WireReport,
 };
-pub(crate) use self::fence::judge as judge_fence;
+pub(crate) use self::fence::{FENCE, judge as judge_fence};
 pub(crate) use self::program::{Link, Program};
 pub(crate) use self::wire::MEND_CONTACT;
 

@@ -1,6 +1,10 @@
 //! Judgement of the fence, for `doctor` and for `explain`.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
 use vipward_common::{FenceState, Policy};
 
@@ -11,9 +15,7 @@ use crate::diagnosis::{
     pinned::{Contents, Entry},
 };
 
-pub(super) const FENCE: &str = "fence";
-const START_OR_SEE: &str =
-    "start the agent again, or see in its log why it cannot renew (no API server, no CPU time)";
+pub(crate) const FENCE: &str = "fence";
 /// The reason why a fence has lapsed before its deadline.
 const ENDED: &str = "a peer says that this node's session has ended";
 
@@ -40,14 +42,18 @@ pub(crate) fn judge(
                 Policy::Stop => fence.deadline_ns,
                 Policy::Hold => fence.deadline_ns.max(fence.hold_until_ns),
             };
-            let had = contents.entries.iter().filter(is_meant).count();
             let over = if contents.has_ended() {
                 ENDED.to_owned()
             } else {
                 format!("over since {}", span(contents.passed(end_ns)))
             };
-            let found = format!("{over}; {had} of this node's VIPs not answered");
-            Finding::red(FENCE, found, START_OR_SEE)
+            let found = if address.is_some() {
+                format!("{over}: it is not answered")
+            } else {
+                let had: BTreeSet<_> = contents.entries.iter().filter(is_meant).map(Entry::address).collect();
+                format!("{over}; {} of this node's VIPs not answered", had.len())
+            };
+            Finding::red(FENCE, found, start(contents))
         }
     }
 }
@@ -82,9 +88,18 @@ fn held_over(contents: &Contents, agent: &Fact<Agent>, alone: &[String], who_has
             "the agent runs, and does not renew its Lease: let it reach the API server, or give it CPU time; its log \
              says which"
         }
-        Fact::Read(Agent::Runs(_) | Agent::None) | Fact::Unread(_) => START_OR_SEE,
+        Fact::Read(Agent::Runs(_) | Agent::None) | Fact::Unread(_) => start(contents),
     };
     Finding::yellow(FENCE, found, remedy)
+}
+
+/// Returns the remedy if no agent renews.
+fn start(contents: &Contents) -> &'static str {
+    if contents.has_ended() {
+        "start the agent again: it begins a new session; if it runs, let it reach the API server"
+    } else {
+        "start the agent again, or see in its log why it cannot renew (no API server, no CPU time)"
+    }
 }
 
 /// Returns the interfaces on which a node of a cluster answers and knows no peer. Each comes with its

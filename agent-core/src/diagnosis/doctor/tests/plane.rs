@@ -222,6 +222,20 @@ fn a_fence_that_has_lapsed_tells_since_when() {
                 &["start the agent again"],
             ),
             (
+                "held over for long enough, with a VIP on two interfaces",
+                |it| {
+                    let contents = it.contents_mut();
+                    contents.pass_hold();
+                    let mut second = contents.entries[0];
+                    second.key.ifindex = 3;
+                    contents.entries.push(second);
+                },
+                "fence",
+                Red,
+                &["; 1 of this node's VIPs not answered"],
+                &["start the agent again"],
+            ),
+            (
                 "stopped",
                 |it| {
                     it.contents_mut().fence.policy = Policy::Stop;
@@ -278,7 +292,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 "fence",
                 Red,
                 &["a peer says that this node's session has ended", "1 of this node's VIPs not answered"],
-                &["start the agent again"],
+                &["start the agent again", "new session"],
             ),
             (
                 "held over in a cluster, with no peer",

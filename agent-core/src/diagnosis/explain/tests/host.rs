@@ -86,8 +86,20 @@ const BROKEN: &[Broken] = &[
         at_the_holder,
         |facts| pins(facts).contents.pass_hold(),
         link::FENCE,
-        "1 of this node's VIPs not answered",
-        "start the agent",
+        ": it is not answered",
+        "start the agent again, or see in its log",
+    ),
+    (
+        "its session has ended, as a peer says, and the fence is over",
+        at_the_holder,
+        |facts| {
+            let contents = &mut pins(facts).contents;
+            contents.pass_hold();
+            contents.wire.told.ended = 7;
+        },
+        link::FENCE,
+        "a peer says that this node's session has ended: it is not answered",
+        "it begins a new session",
     ),
     (
         "held over without a peer",

@@ -73,7 +73,7 @@ pub(super) fn explain() -> Explanation {
         subject: link::FENCE,
         interface: None,
         state: finding::State::Red,
-        found: text("over since 5s; 1 of this node's VIPs not answered"),
+        found: text("over since 5s: it is not answered"),
         details: Vec::new(),
         remedy: Some(remedy.clone()),
     };
