@@ -33,6 +33,7 @@ pub struct Explanation {
     /// The address.
     pub address: IpAddr,
     /// The subject of the first step that is `red`, or `null` when none is.
+    #[schemars(schema_with = "link::name_or_null")]
     pub broken: Option<&'static str>,
     /// What to do about that step, or `null` when none is `red`.
     pub remedy: Option<String>,
@@ -40,6 +41,7 @@ pub struct Explanation {
     /// has no entry that answers or the program does not run there.
     pub attached: Option<Attached>,
     /// The steps, from the Service that wants the address to the host that answers.
+    #[schemars(schema_with = "link::steps")]
     pub steps: Vec<Finding>,
 }
 
@@ -49,10 +51,12 @@ pub struct ServiceExplanation {
     /// The Service: its namespace and name.
     pub service: String,
     /// The subject of the first step that is `red`, or `null` when none is.
+    #[schemars(schema_with = "link::name_or_null")]
     pub broken: Option<&'static str>,
     /// What to do about that step, or `null` when none is `red`.
     pub remedy: Option<String>,
     /// The steps, from the Service to its status.
+    #[schemars(schema_with = "link::steps")]
     pub steps: Vec<Finding>,
     /// The chains of its addresses: those that it has, and those that it asks for.
     pub addresses: Vec<Explanation>,
@@ -82,7 +86,7 @@ pub fn explain(facts: &Facts) -> Explanation {
         (Fact::Read(cluster), _) => cluster::steps(cluster, facts),
         (Fact::Unread(why), _) if !why.is_skipped() => vec![cluster::unreadable(why)],
         (Fact::Unread(why), Fact::Unread(file)) if file.is_skipped() => {
-            vec![Finding::unseen(link::CLUSTER, &why.reason)]
+            vec![Finding::unknown(link::CLUSTER, why)]
         }
         (Fact::Unread(_), Fact::Read(_) | Fact::Unread(_)) => Vec::new(),
     };

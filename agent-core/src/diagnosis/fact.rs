@@ -5,9 +5,20 @@ use std::fmt;
 /// A value that was read, or the reason why it was not.
 ///
 /// Only a value that was read can be judged. So there is no default, no empty stand-in, and no method
-/// that drops the reason:
+/// that drops the reason. This compiles:
 ///
-/// ```compile_fail
+/// ```
+/// use std::collections::BTreeMap;
+/// use vipward_core::diagnosis::fact::Fact;
+///
+/// fn is_quiet(claims: Fact<BTreeMap<u32, u64>>) -> Fact<bool> {
+///     claims.map(|claims| claims.is_empty())
+/// }
+/// ```
+///
+/// And this does not:
+///
+/// ```compile_fail,E0599
 /// use std::collections::BTreeMap;
 /// use vipward_core::diagnosis::fact::Fact;
 ///
@@ -24,7 +35,7 @@ pub enum Fact<T> {
 impl<T> Fact<T> {
     /// Returns a fact that nobody looked for.
     pub fn skipped(reason: impl Into<String>) -> Self {
-        Self::Unread(Unread { reason: reason.into(), cause: Cause::Skipped })
+        Self::Unread(Unread::skipped(reason))
     }
 
     /// Returns a fact that could not be read, for another reason than missing rights.
@@ -59,14 +70,6 @@ impl<T> Fact<T> {
     /// Returns both facts. The reason is that of the first that was not read.
     pub fn zip<U>(self, other: Fact<U>) -> Fact<(T, U)> {
         self.and_then(|one| other.map(|two| (one, two)))
-    }
-
-    /// Returns true if the fact was read, and `is` holds.
-    pub fn is_read_and(&self, is: impl FnOnce(&T) -> bool) -> bool {
-        match self {
-            Self::Read(value) => is(value),
-            Self::Unread(_) => false,
-        }
     }
 }
 
@@ -107,8 +110,18 @@ pub enum Cause {
 }
 
 impl Unread {
+    pub fn skipped(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), cause: Cause::Skipped }
+    }
+
     pub fn failed(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), cause: Cause::Failed }
+    }
+
+    /// Returns the reason with what is unknown for it.
+    #[must_use]
+    pub fn of(&self, what: impl fmt::Display) -> Self {
+        Self { reason: format!("{what}: {}", self.reason), cause: self.cause }
     }
 
     /// Returns true if nobody looked.

@@ -51,8 +51,8 @@ pub struct Finding {
     pub found: String,
     /// Details of what was found.
     pub details: Vec<String>,
-    /// What to do about it, or `null` when there is nothing to do: it is `green` or
-    /// `not-applicable`, or `unknown` for another reason than missing rights.
+    /// What to do about it, or `null` when there is nothing to do. It is there when the state is `red`
+    /// or `yellow`, and when it is `unknown` and other rights or another place would show it.
     pub remedy: Option<String>,
 }
 
@@ -80,14 +80,8 @@ impl Finding {
 
     /// Returns the finding about a fact that was not read.
     pub(super) fn unknown(subject: &'static str, unread: &Unread) -> Self {
-        let remedy =
-            (unread.cause == Cause::Denied).then(|| "run it as root (sudo vipward doctor)".to_owned());
+        let remedy = (unread.cause == Cause::Denied).then(|| "run it as root (sudo)".to_owned());
         Self::new(subject, State::Unknown, unread.reason.clone(), remedy)
-    }
-
-    /// Returns the finding about what was not looked at.
-    pub(super) fn unseen(subject: &'static str, why: impl Into<String>) -> Self {
-        Self::new(subject, State::Unknown, why, None)
     }
 
     pub(super) fn not_applicable(subject: &'static str, why: impl Into<String>) -> Self {
@@ -99,7 +93,9 @@ impl Finding {
         self
     }
 
-    pub(super) fn with(self, details: Vec<String>) -> Self {
-        Self { details, ..self }
+    /// Adds details.
+    pub(super) fn with(mut self, details: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(details);
+        self
     }
 }

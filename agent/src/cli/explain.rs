@@ -23,7 +23,7 @@ Beside a standalone agent:
 
 Without a kubeconfig, and in no Pod, no cluster is looked at.
 The options about Services must be those that the agents have. \
-What cannot be looked at from here is said to be \"not seen\".
+What cannot be looked at from here is \"unknown\".
 Exit codes: 0 nothing that was looked at is broken, 8 a step is broken, 1 it failed, 3 the kubeconfig is wrong.";
 
 /// `vipward explain`.

@@ -261,7 +261,7 @@ fn without_agent_and_cluster_the_segment_is_asked_all_the_same() -> Result<()> {
     let text = String::from_utf8_lossy(&printed.stdout);
     for part in [
         "192.0.2.99",
-        "not seen  cluster",
+        " unknown   cluster",
         "red       segment",
         "The first broken step: segment",
         "What to do:",

@@ -79,7 +79,7 @@ pub(super) fn examined<'a>(facts: &Facts, view: &'a NetView) -> Vec<&'a Interfac
     }
     let (chosen, _) = interfaces::choose(&Selection::default(), view, &BTreeSet::new());
     let chosen: BTreeSet<u32> = chosen.into_iter().map(|interface| interface.index).collect();
-    let has_link = |it: &Interface| pinned_link(facts, it.index).is_read_and(Option::is_some);
+    let has_link = |it: &Interface| matches!(pinned_link(facts, it.index), Fact::Read(Some(_)));
     let is_examined = |it: &&Interface| chosen.contains(&it.index) || has_link(it);
     view.interfaces.values().filter(is_examined).collect()
 }
@@ -105,10 +105,7 @@ fn program_of<'a>(facts: &'a Facts, view: &'a NetView, interface: &'a Interface)
         }
         None => Fact::Read(None),
     });
-    let native = match facts.nic(interface.index).and_then(|nic| nic.native.as_ref()) {
-        Fact::Read(native) => Some(*native),
-        Fact::Unread(_) => None,
-    };
+    let native = facts.nic(interface.index).and_then(|nic| nic.native.clone());
     Program { view, interface, link, native, contents: facts.contents() }
 }
 

@@ -1,5 +1,7 @@
 //! Judgement of the program on an interface, for `doctor` and for `explain`.
 
+use std::borrow::Cow;
+
 use vipward_common::Proof;
 
 use super::check::known;
@@ -32,8 +34,8 @@ pub(crate) struct Program<'a> {
     pub(crate) view: &'a NetView,
     pub(crate) interface: &'a Interface,
     pub(crate) link: Fact<Option<Link>>,
-    /// True if the driver has native XDP. None if the kernel does not say that.
-    pub(crate) native: Option<bool>,
+    /// True if the driver has native XDP.
+    pub(crate) native: Fact<bool>,
     pub(crate) contents: Fact<Option<&'a Contents>>,
 }
 
@@ -50,7 +52,11 @@ impl Program<'_> {
     /// Returns the reason why the program does not run, or would not run, in native mode. `own` is its
     /// XDP variant.
     pub(crate) fn why_not_native(&self, own: Option<u32>) -> WhyNotNative {
-        WhyNotNative::of(self.interface, self.view, own, self.native)
+        let native = match self.native {
+            Fact::Read(native) => Some(native),
+            Fact::Unread(_) => None,
+        };
+        WhyNotNative::of(self.interface, self.view, own, native)
     }
 
     /// Judges whether the interface carries frames.
@@ -115,7 +121,7 @@ impl Program<'_> {
     }
 
     /// Returns the reason why a link is not native, with words for people, unless it is.
-    pub(crate) fn because(&self, link: Link) -> Option<(WhyNotNative, &'static str)> {
+    pub(crate) fn because(&self, link: Link) -> Option<(WhyNotNative, Cow<'static, str>)> {
         let own = match link.mode {
             Mode::Native => return None,
             Mode::Tc => None,
@@ -134,9 +140,14 @@ impl Program<'_> {
             WhyNotNative::Refused => "the driver offers native XDP, and has refused it",
             WhyNotNative::NotOffered => "the driver has no native XDP; each answer costs more",
             WhyNotNative::Unknown => {
-                "the driver has no native XDP or has refused it, or the agent was started so (--attach); this \
-                kernel does not say which (Linux 6.3 and later do)"
+                "the driver has no native XDP or has refused it, or the agent was started so (--attach)"
             }
+        };
+        let words = match &self.native {
+            Fact::Unread(unread) if why == WhyNotNative::Unknown => {
+                format!("{words}; which is unknown: {unread}").into()
+            }
+            Fact::Read(_) | Fact::Unread(_) => words.into(),
         };
         Some((why, words))
     }

@@ -1,6 +1,6 @@
 //! Steps that the API server shows: from the Service to the holder's life.
 
-use std::{borrow::Cow, fmt, net::IpAddr};
+use std::{borrow::Cow, net::IpAddr};
 
 use super::{
     facts::{Cluster, Facts, LeaseSeen},
@@ -19,14 +19,15 @@ use crate::{
     services::{Mention, Place, Problem},
 };
 
-/// This host, where its agent takes no VIP that is new or was another's, since no peer answers there.
-struct WithoutContact<'a> {
+/// This host, if it could hold the address.
+struct Here<'a> {
     node: &'a NodeName,
     interface: &'a str,
+    /// True if its agent takes no VIP that is new or was another's, since no peer answers there.
+    lacks_contact: Fact<bool>,
 }
 
-impl<'a> WithoutContact<'a> {
-    /// Returns this host if it could hold the address, and its agent does not take it.
+impl<'a> Here<'a> {
     fn find(cluster: &'a Cluster, facts: &Facts) -> Option<Self> {
         let demand = cluster.account.demand.as_ref()?;
         let is_here = |lease: &LeaseSeen| {
@@ -35,45 +36,56 @@ impl<'a> WithoutContact<'a> {
         let (node, _) = cluster.leases.iter().find(|(_, lease)| is_here(lease))?;
         let able = able(cluster, demand, facts.address, cluster.nodes.get(node)?).ok()?;
         let interface = &*able.interface.name;
-        let lacks = facts.without_contact.is_read_and(|names| names.iter().any(|name| name == interface));
-        lacks.then_some(Self { node, interface })
+        let lacks = |names: &Vec<String>| names.iter().any(|name| name == interface);
+        Some(Self { node, interface, lacks_contact: facts.without_contact.as_ref().map(lacks) })
+    }
+
+    /// Returns what speaks against it as a candidate, for want of contact.
+    fn but(&self) -> Option<String> {
+        match &self.lacks_contact {
+            Fact::Read(lacks) => {
+                lacks.then(|| format!("takes none that is new or was another's: {}", self.silence()))
+            }
+            Fact::Unread(why) => Some(format!("whether it has contact is unknown: {why}")),
+        }
+    }
+
+    fn silence(&self) -> String {
+        format!("no peer answers on {}, although one lives there", self.interface)
     }
 }
 
-impl fmt::Display for WithoutContact<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no peer answers on {}, although one lives there", self.interface)
-    }
-}
-
-/// Returns the step for an address that a candidate is to take.
-fn to_take(subject: &'static str, says: String, without: Option<&WithoutContact<'_>>) -> Finding {
-    match without {
-        Some(without) => Finding::red(
-            subject,
-            format!("{says}; {}, this host, does not take it: {without}", without.node),
-            format!("another candidate takes it within seconds, if there is one; here: {MEND_CONTACT}"),
-        ),
-        None => Finding::red(
-            subject,
-            says,
-            "a candidate takes it within seconds; if not, its log says why (permissions, an API server that \
-             refuses), or `vipward explain` there",
-        ),
-    }
+/// Returns the step for an address that a candidate is to take. `here` is one that needs contact for it.
+fn to_take(subject: &'static str, says: String, here: Option<&Here<'_>>) -> Finding {
+    let unknown = match here.map(|here| (here, &here.lacks_contact)) {
+        Some((here, Fact::Read(true))) => {
+            return Finding::red(
+                subject,
+                format!("{says}; {}, this host, does not take it: {}", here.node, here.silence()),
+                format!("another candidate takes it within seconds, if there is one; here: {MEND_CONTACT}"),
+            );
+        }
+        Some((here, Fact::Unread(why))) => {
+            Some(format!("whether {}, this host, takes it is unknown: {why}", here.node))
+        }
+        Some((_, Fact::Read(false))) | None => None,
+    };
+    let remedy = "a candidate takes it within seconds; if not, its log says why (permissions, an API server that \
+                  refuses), or `vipward explain` there";
+    Finding::red(subject, says, remedy).with(unknown)
 }
 
 pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Finding> {
-    let without = WithoutContact::find(cluster, facts);
-    let without = without.as_ref();
+    let here = Here::find(cluster, facts);
+    let here = here.as_ref();
     let mut steps = vec![
         service(cluster),
         address(cluster),
-        candidates(cluster, facts.address, without),
-        claim(cluster, &facts.strangers(), without),
+        candidates(cluster, facts.address, here),
+        claim(cluster, facts.strangers(cluster), here),
     ];
     if let Some(holder) = cluster.claim.as_ref().and_then(|claim| claim.state.holder()) {
-        steps.push(session(cluster, holder, without));
+        steps.push(session(cluster, holder, here));
     }
     steps
 }
@@ -102,7 +114,7 @@ fn service(cluster: &Cluster) -> Finding {
     let problems: Vec<_> = problems.collect();
     if !served.is_empty() {
         let names = served.iter().map(|mention| mention.service.to_string()).collect::<Vec<_>>().join(", ");
-        let details = problems.iter().cloned().chain(left_alone).collect();
+        let details = problems.iter().cloned().chain(left_alone);
         return if problems.is_empty() {
             Finding::green(link::SERVICE, format!("wanted by {names}")).with(details)
         } else {
@@ -117,8 +129,7 @@ fn service(cluster: &Cluster) -> Finding {
     if let Some((mention, why)) = unserved.clone().next() {
         let says = format!("Service {} names it, and is not served: {}", mention.service, why.why);
         // The report already has the first of them.
-        return Finding::red(link::SERVICE, says, why.remedy.clone())
-            .with(left_alone.into_iter().skip(1).collect());
+        return Finding::red(link::SERVICE, says, why.remedy.clone()).with(left_alone.into_iter().skip(1));
     }
     if let Some(problem) = problems.first() {
         let remedy = "put right what the Service says";
@@ -156,15 +167,17 @@ fn address(cluster: &Cluster) -> Finding {
     let deprecated = served.clone().any(|mention| mention.place == Some(Place::ExternalIps));
     let places: Vec<_> = served.filter_map(place).collect();
     if places.is_empty() {
-        return Finding::unseen(link::ADDRESS, "no Service that is served names it");
+        return Finding::unknown(link::ADDRESS, &Unread::skipped("no Service that is served names it"));
     }
-    let unread = match &cluster.segments {
-        Fact::Read(_) => None,
-        Fact::Unread(why) => Some(format!("whether this host refuses it is unknown: {why}")),
+    let from = format!("from {}", places.join(", "));
+    let step = match &cluster.segments {
+        Fact::Read(_) => Finding::green(link::ADDRESS, from),
+        Fact::Unread(why) => {
+            let what = format!("{from}; whether this host refuses it is unknown");
+            Finding::unknown(link::ADDRESS, &why.of(what))
+        }
     };
-    let deprecated = deprecated.then(|| Problem::ExternalIps.to_string());
-    Finding::green(link::ADDRESS, format!("from {}", places.join(", ")))
-        .with(deprecated.into_iter().chain(unread).collect())
+    step.with(deprecated.then(|| Problem::ExternalIps.to_string()))
 }
 
 /// Returns the interface with which a node can hold the address. Fails with the reason why the node
@@ -189,18 +202,17 @@ fn able<'a>(
     eligibility(&facts, vip, demand, cluster.honour_exclude_label)
 }
 
-fn candidates(cluster: &Cluster, vip: IpAddr, without: Option<&WithoutContact<'_>>) -> Finding {
+fn candidates(cluster: &Cluster, vip: IpAddr, here: Option<&Here<'_>>) -> Finding {
     let Some(demand) = &cluster.account.demand else {
-        return Finding::unseen(link::CANDIDATES, "no node may hold what no Service wants");
+        let why = Unread::skipped("no node may hold what no Service wants");
+        return Finding::unknown(link::CANDIDATES, &why);
     };
     let nodes = cluster.nodes.iter();
     let all: Vec<_> = nodes.map(|(name, node)| (name, able(cluster, demand, vip, node))).collect();
-    let lacking = |name: &NodeName| without.filter(|without| without.node == name);
+    let contact = |name: &NodeName| here.filter(|here| here.node == name)?.but();
     let details = all.iter().map(|(name, found)| match found {
         Ok(Eligible { soft, .. }) => {
-            let contact =
-                lacking(name).map(|without| format!("takes none that is new or was another's: {without}"));
-            let but: Vec<_> = soft.iter().map(ToString::to_string).chain(contact).collect();
+            let but: Vec<_> = soft.iter().map(ToString::to_string).chain(contact(name)).collect();
             let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join("; ")) };
             format!("{name}: can hold it{but}")
         }
@@ -261,28 +273,38 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
     words.into()
 }
 
-fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContact<'_>>) -> Finding {
+fn claim(cluster: &Cluster, strangers: Fact<Vec<String>>, here: Option<&Here<'_>>) -> Finding {
     let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
     // Only a VIP that has had no holder yet waits until its address is free.
     let is_new =
         cluster.claim.as_ref().is_none_or(|claim| claim.epoch == Epoch(0) && claim.state.holder().is_none());
-    if let Some(who) = answering.first().filter(|_| is_new && !is_forced) {
-        return Finding::red(
-            link::CLAIM,
-            format!("no node has claimed it, because it is in use: {who} answers for it"),
-            "take the address away from that host, and it is taken at once; or have it taken all the same: \
-            kubectl annotate virtualip NAME vipward.io/force=true",
-        );
+    let mut details = Vec::new();
+    match strangers {
+        _ if !is_new || is_forced => {}
+        Fact::Read(strangers) => {
+            if let Some(who) = strangers.first() {
+                return Finding::red(
+                    link::CLAIM,
+                    format!("no node has claimed it, because it is in use: {who} answers for it"),
+                    "take the address away from that host, and it is taken at once; or have it taken all the same: \
+                    kubectl annotate virtualip NAME vipward.io/force=true",
+                );
+            }
+        }
+        Fact::Unread(why) => details.push(format!("whether another host uses it is unknown: {why}")),
     }
     let Some(claim) = &cluster.claim else {
         return match cluster.account.demand {
-            None => Finding::unseen(link::CLAIM, "there is no VirtualIP, and none is needed"),
+            None => {
+                let why = Unread::skipped("there is no VirtualIP, and none is needed");
+                Finding::unknown(link::CLAIM, &why)
+            }
             Some(_) => {
-                to_take(link::CLAIM, "there is no VirtualIP: no agent has claimed it".to_owned(), without)
+                to_take(link::CLAIM, "there is no VirtualIP: no agent has claimed it".to_owned(), here)
+                    .with(details)
             }
         };
     };
-    let mut details = Vec::new();
     if !claim.note.cause.is_empty() {
         details.push(format!("cause: {}", claim.note.cause));
     }
@@ -302,7 +324,7 @@ fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContac
         ),
         (ClaimState::Held(holder), None) => {
             let Holder { node, mac, interface, .. } = holder;
-            let lives = session(cluster, holder, without).state == State::Green;
+            let lives = session(cluster, holder, here).state == State::Green;
             let held = if lives { "held by" } else { "it names" };
             Finding::green(link::CLAIM, format!("{held} {node} at {mac} on {interface}, epoch {epoch}"))
         }
@@ -313,13 +335,13 @@ fn claim(cluster: &Cluster, answering: &[String], without: Option<&WithoutContac
         ),
         // A VIP that was released needs no contact, unless it is new.
         (ClaimState::Released | ClaimState::Blank, _) => {
-            to_take(link::CLAIM, format!("no node holds it, epoch {epoch}"), without.filter(|_| is_new))
+            to_take(link::CLAIM, format!("no node holds it, epoch {epoch}"), here.filter(|_| is_new))
         }
     }
     .with(details)
 }
 
-fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'_>>) -> Finding {
+fn session(cluster: &Cluster, holder: &Holder, here: Option<&Here<'_>>) -> Finding {
     let node = &holder.node;
     let others = "others take it over when they have seen that for the lease duration, if any can";
     let Some(lease) = cluster.leases.get(node) else {
@@ -333,7 +355,7 @@ fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'
     if record.ended.contains(&holder.session) {
         let says = format!("the session of {node} in which it held it has been ended");
         // A node needs no contact for a VIP that was its own.
-        return to_take(link::SESSION, says, without.filter(|without| without.node != node));
+        return to_take(link::SESSION, says, here.filter(|here| here.node != node));
     }
     if record.session != Some(holder.session) {
         return Finding::red(
@@ -364,7 +386,7 @@ fn session(cluster: &Cluster, holder: &Holder, without: Option<&WithoutContact<'
     }
     let leaving = if record.leaving { "; it goes away, and hands its VIPs over" } else { "" };
     Finding::green(link::SESSION, format!("{node} renews its Lease{leaving}"))
-        .with(vec![failover(cluster, record)])
+        .with([failover(cluster, record)])
 }
 
 /// Returns how long it takes until others know that a holder is dead, and why.

@@ -29,9 +29,8 @@ pub struct Facts {
     pub pin_dir: PathBuf,
     /// The agent that uses the pin directory.
     pub agent: Fact<Agent>,
-    /// True for each interface whose driver has native XDP, by
-    /// ifindex. Some kernels do not say that.
-    pub native: BTreeMap<u32, bool>,
+    /// True for each interface whose driver has native XDP, by ifindex.
+    pub native: BTreeMap<u32, Fact<bool>>,
     /// The interfaces on which the agent here takes no VIP that is new or was another's, since no peer
     /// answers there.
     pub without_contact: Fact<Vec<String>>,
@@ -43,18 +42,14 @@ pub struct Facts {
 impl Facts {
     /// Returns the strangers that answer on the segment. A stranger is a MAC that
     /// neither this host nor the cluster's Leases know.
-    pub(super) fn strangers(&self) -> Vec<String> {
-        let Fact::Read(report) = &self.segment else { return Vec::new() };
-        let nodes: BTreeSet<String> = match &self.cluster {
-            Fact::Read(cluster) => cluster.macs().map(|mac| mac.to_string()).collect(),
-            Fact::Unread(_) => BTreeSet::new(),
-        };
+    pub(super) fn strangers(&self, cluster: &Cluster) -> Fact<Vec<String>> {
+        let nodes: BTreeSet<String> = cluster.macs().map(|mac| mac.to_string()).collect();
         let is_others = |row: &&who_has::Row| {
             matches!(row.relation, who_has::Relation::Stranger | who_has::Relation::Unknown)
                 && !nodes.contains(&row.mac)
         };
-        let answering = report.answers.iter().filter(is_others);
-        answering.map(|row| format!("{} ({})", row.mac, row.vendor)).collect()
+        let name = |row: &who_has::Row| format!("{} ({})", row.mac, row.vendor);
+        self.segment.as_ref().map(|report| report.answers.iter().filter(is_others).map(name).collect())
     }
 }
 
@@ -66,8 +61,8 @@ pub struct ServiceFacts {
     /// The controller that has the lead. If no controller runs, there are no pools, and the agents
     /// write the statuses.
     pub leader: Fact<Option<String>>,
-    /// Reason why pools could not be read.
-    pub pools_unread: Option<String>,
+    /// Whether the pools were read, which `account` is from.
+    pub pools: Fact<()>,
     /// The namespace of the controller.
     pub namespace: String,
 }

@@ -13,17 +13,14 @@ use super::{
 use crate::{
     diagnosis::{
         doctor::{self, Link, Program},
-        fact::Fact,
-        finding::{
-            Finding,
-            State::{NotApplicable, Red},
-        },
+        fact::{Cause, Fact, Unread},
+        finding::{Finding, State::Green},
         pinned::{Entry, LinkIds, State},
         who_has::{self, Seen},
     },
     host::{
         attaching::{Attach, Mode},
-        net::Interface,
+        net::{Interface, InterfaceFault},
     },
     records::{ClaimState, Holder},
 };
@@ -36,10 +33,13 @@ const FOLLOWS: &str = "see whether the agent runs: it attaches the program and f
 pub(super) fn config_steps(config: &Fact<Listed>) -> Vec<Finding> {
     let listed = match config {
         Fact::Read(listed) => listed,
-        Fact::Unread(why) if why.is_skipped() => return Vec::new(),
         Fact::Unread(why) => {
             let remedy = "mend the file: `vipward agent --check --config FILE` says what is wrong";
-            return vec![Finding::red(link::CONFIG, &why.reason, remedy)];
+            return match why.cause {
+                Cause::Skipped => Vec::new(),
+                Cause::Denied => vec![Finding::unknown(link::CONFIG, why)],
+                Cause::Failed => vec![Finding::red(link::CONFIG, &why.reason, remedy)],
+            };
         }
     };
     let Some(vip) = &listed.vip else {
@@ -67,7 +67,7 @@ fn placement(vip: &ListedVip) -> Finding {
             problem.cloned().unwrap_or_else(|| "it is on no interface".to_owned()),
             "name an interface for it, or give one an address in its subnet",
         )
-        .with(vip.problems.get(1..).unwrap_or_default().to_vec()),
+        .with(vip.problems.iter().skip(1).cloned()),
     }
 }
 
@@ -80,16 +80,15 @@ pub(super) fn steps(facts: &Facts) -> Vec<Finding> {
             return vec![Finding::red(link::ENTRY, nothing_pinned(facts), remedy)];
         }
         Fact::Read(None) => {
-            return vec![Finding::unseen(link::ENTRY, nothing_pinned(facts)).with(unseen_there(facts))];
+            let why = Unread::skipped(nothing_pinned(facts));
+            return vec![Finding::unknown(link::ENTRY, &why).with(unseen_there(facts))];
         }
         Fact::Unread(why) => {
-            let why = format!("what is pinned here cannot be read: {why}");
-            return vec![Finding::unseen(link::ENTRY, why).with(unseen_there(facts))];
+            let why = why.of("what is pinned here cannot be read");
+            return vec![Finding::unknown(link::ENTRY, &why).with(unseen_there(facts))];
         }
     };
-    let entry = entry(facts, state, is_here(facts));
-    let details = entry.details.iter().cloned().chain(unseen_there(facts)).collect();
-    let mut steps = vec![entry.with(details)];
+    let mut steps = vec![entry(facts, state, is_here(facts)).with(unseen_there(facts))];
     if let Some((state, own)) = own(facts) {
         let name_of = |ifindex: u32| state.network.label_of(ifindex);
         let fence = doctor::judge_fence(&state.contents, &facts.agent, &name_of, Some(facts.address));
@@ -274,55 +273,71 @@ pub(super) fn attachment(facts: &Facts) -> Option<Attached> {
     let mode = state.running(entry.key.ifindex)?;
     let (point, _, ids) = state.link_of(entry.key.ifindex)?;
     let program = program(facts, state, state.network.interfaces.get(&point)?);
-    let asked = match &facts.config {
+    let because = program.because(Link { ifindex: point, mode, program: ids.program });
+    let because = because.map(|(_, words)| asked(facts, mode).unwrap_or_else(|| words.into_owned()));
+    Some(Attached { interface: state.network.label_of(entry.key.ifindex), mode, because })
+}
+
+/// Returns that the file asks for a mode, if it does.
+fn asked(facts: &Facts, mode: Mode) -> Option<String> {
+    match &facts.config {
         Fact::Read(Listed { file, attach, .. })
             if matches!((attach, mode), (Attach::Tc, Mode::Tc) | (Attach::Generic, Mode::Generic)) =>
         {
             Some(format!("{file} asks for it (`attach: {mode}`)"))
         }
         Fact::Read(_) | Fact::Unread(_) => None,
-    };
-    let because = program.because(Link { ifindex: point, mode, program: ids.program });
-    let because = because.map(|(_, words)| asked.unwrap_or_else(|| words.to_owned()));
-    Some(Attached { interface: state.network.label_of(entry.key.ifindex), mode, because })
+    }
 }
 
 fn program<'a>(facts: &Facts, state: &'a State, interface: &'a Interface) -> Program<'a> {
+    let unasked = || Fact::skipped("the driver was not looked at");
     let link = |(ifindex, mode, ids): (u32, Mode, LinkIds)| Link { ifindex, mode, program: ids.program };
     Program {
         view: &state.network,
         interface,
         link: Fact::Read(state.link_of(interface.index).map(link)),
-        native: facts.native.get(&interface.index).copied(),
+        native: facts.native.get(&interface.index).cloned().unwrap_or_else(unasked),
         contents: Fact::Read(Some(&state.contents)),
     }
 }
 
-/// Returns the step of the program: the first fault that `doctor` finds on the interface, too.
+/// Returns the step of the program, as `doctor` judges it, or of what else keeps the interface from
+/// answering.
 fn attached(facts: &Facts, state: &State, own: &Entry) -> Finding {
-    let name = state.network.label_of(own.key.ifindex);
-    let Some(interface) = state.network.interfaces.get(&own.key.ifindex) else {
-        return Finding::red(link::ATTACHED, format!("{name} does not answer: it is gone"), FOLLOWS);
+    let ifindex = own.key.ifindex;
+    let name = state.network.label_of(ifindex);
+    let silent = |why: &str, remedy: Option<String>| {
+        let remedy = remedy.unwrap_or_else(|| FOLLOWS.to_owned());
+        Finding::red(link::ATTACHED, format!("{name} does not answer: {why}"), remedy)
     };
+    let Some(interface) = state.network.interfaces.get(&ifindex) else { return silent("it is gone", None) };
     let program = program(facts, state, interface);
     let runs = program.runs();
-    let is_fault = |it: &Finding| it.state == Red || it.subject == runs.subject && it.state == NotApplicable;
-    let fault = [program.carrier(""), runs.clone(), program.proof()].into_iter().find(is_fault);
     let attached = attachment(facts);
     let because = attached.as_ref().and_then(|attached| attached.because.as_ref());
     let because = because.map(|because| format!("not in native mode: {because}"));
+    let is_asked = attached.as_ref().is_some_and(|attached| asked(facts, attached.mode).is_some());
     let mode = attached.map(|attached| format!("the program runs on {name} in {} mode", attached.mode));
-    if let Some(Finding { found, remedy, .. }) = fault {
-        let remedy = remedy.unwrap_or_else(|| FOLLOWS.to_owned());
-        return Finding::red(link::ATTACHED, format!("{name} does not answer: {found}"), remedy)
-            .with(mode.into_iter().chain(because).collect());
-    }
-    if own.role == Role::Held && interface.mac != own.mac {
-        let found = format!("{name} does not answer: its MAC is {}", interface.mac);
-        return Finding::red(link::ATTACHED, found, FOLLOWS);
+    let fault = state.interface_fault(own).filter(|fault| fault.silences(own.role));
+    match fault.or_else(|| InterfaceFault::of_proof(state.contents.proof(ifindex))) {
+        None => {}
+        Some(InterfaceFault::OtherMac) => return silent(&format!("its MAC is {}", interface.mac), None),
+        Some(fault) => {
+            let Finding { found, remedy, .. } = match fault {
+                InterfaceFault::Down | InterfaceFault::NoCarrier => program.carrier(""),
+                InterfaceFault::Blind | InterfaceFault::Bypassed => program.proof(),
+                InterfaceFault::Gone | InterfaceFault::NotAttached | InterfaceFault::OtherMac => runs,
+            };
+            return silent(&found, remedy).with(mode.into_iter().chain(because));
+        }
     }
     let found = mode.unwrap_or_else(|| format!("the program runs on {name}"));
-    Finding::new(link::ATTACHED, runs.state, found, runs.remedy).with(because.into_iter().collect())
+    if runs.state == Green || is_asked {
+        return Finding::green(link::ATTACHED, found).with(because);
+    }
+    let because = because.unwrap_or(runs.found);
+    Finding::new(link::ATTACHED, runs.state, found, runs.remedy).with([because])
 }
 
 fn bound(interface: &str, there: bool) -> Finding {
@@ -340,7 +355,7 @@ fn bound(interface: &str, there: bool) -> Finding {
 pub(super) fn segment(facts: &Facts) -> Finding {
     let report = match &facts.segment {
         Fact::Read(report) => report,
-        Fact::Unread(why) => return Finding::unseen(link::SEGMENT, &why.reason),
+        Fact::Unread(why) => return Finding::unknown(link::SEGMENT, why),
     };
     let expected = expected(facts);
     let row = |row: &who_has::Row| format!("{} ({}; {})", row.mac, row.vendor, row.relation.name());

@@ -1,7 +1,12 @@
 //! The links of the chain, in order: the subjects of the steps. docs/COMMANDS.md says what each looks
 //! at.
 
-use crate::diagnosis::doctor;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::{
+    base::schema::{names, or_null},
+    diagnosis::{doctor, finding::Finding},
+};
 
 pub const CLUSTER: &str = "cluster";
 pub const SERVICE: &str = "service";
@@ -19,3 +24,23 @@ pub const ATTACHED: &str = "attached";
 pub const FENCE: &str = doctor::FENCE;
 pub const BOUND: &str = "bound";
 pub const SEGMENT: &str = "segment";
+
+/// All of them, in order.
+pub(super) const ALL: [&str; 16] = [
+    CLUSTER, SERVICE, REQUEST, POOL, STATUS, ADDRESS, CANDIDATES, CLAIM, SESSION, CONFIG, PLACEMENT, ENTRY,
+    ATTACHED, FENCE, BOUND, SEGMENT,
+];
+
+/// Returns the schema of one of them, or of null.
+pub(super) fn name_or_null(_: &mut SchemaGenerator) -> Schema {
+    or_null(names(ALL))
+}
+
+/// Returns the schema of steps, with these subjects.
+pub(super) fn steps(generator: &mut SchemaGenerator) -> Schema {
+    let mut step = Finding::json_schema(generator);
+    if let Some(subject) = step.pointer_mut("/properties/subject") {
+        subject["enum"] = ALL.as_slice().into();
+    }
+    json_schema!({"type": "array", "items": step})
+}

@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use super::{cluster, facts::ServiceFacts, link};
 use crate::{
-    diagnosis::{fact::Fact, finding::Finding},
+    diagnosis::{
+        fact::{Fact, Unread},
+        finding::Finding,
+    },
     records::{Reservation, Shown},
     services::{Asking, Problem, ServiceAccount},
 };
@@ -72,7 +75,8 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
             );
         }
         (Fact::Read(None), _) => {
-            return Finding::unseen(link::POOL, "no controller runs; what it has, it keeps");
+            let why = Unread::skipped("no controller runs; what it has, it keeps");
+            return Finding::unknown(link::POOL, &why);
         }
     };
     let given = account.given.iter().map(|(vip, reservation)| origin(*vip, reservation.as_ref()));
@@ -81,14 +85,14 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     if matches!(account.request, Asking::Addresses(..)) {
         details.clear();
     }
-    if let Some(why) = &facts.pools_unread
+    if let Fact::Unread(why) = &facts.pools
         && given.is_empty()
     {
-        return Finding::unseen(link::POOL, format!("the pools cannot be read: {why}"));
+        return Finding::unknown(link::POOL, &why.of("the pools cannot be read"));
     }
     if let Some((first, others)) = account.lacks.split_first() {
         let others = others.iter().map(ToString::to_string);
-        let details = given.into_iter().chain(others).chain(details).collect();
+        let details = given.into_iter().chain(others).chain(details);
         let remedy = "do what the reason says; the address then comes by itself";
         return Finding::red(link::POOL, first.to_string(), remedy).with(details);
     }
@@ -128,7 +132,7 @@ fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
         return Finding::green(link::STATUS, format!("{who} has written {written}, which goes first"));
     }
     if account.given.is_empty() && account.status.is_empty() {
-        return Finding::unseen(link::STATUS, "there is no address that it could name");
+        return Finding::unknown(link::STATUS, &Unread::skipped("there is no address that it could name"));
     }
     let missing: Vec<_> =
         account.given.iter().map(|(vip, _)| *vip).filter(|vip| !account.status.contains(vip)).collect();

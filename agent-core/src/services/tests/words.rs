@@ -55,7 +55,7 @@ fn texts(world: &World) -> Vec<String> {
         let service = service.clone();
         let account = Fact::Read(world.account_of(&service));
         let (leader, namespace) = (Fact::Read(None), "vipward-system".to_owned());
-        let facts = ServiceFacts { service, account, leader, pools_unread: None, namespace };
+        let facts = ServiceFacts { service, account, leader, pools: Fact::Read(()), namespace };
         for step in explain_service(&facts, &[]).steps {
             texts.extend([step.found].into_iter().chain(step.details).chain(step.remedy));
         }

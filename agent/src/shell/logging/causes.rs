@@ -34,6 +34,5 @@ pub(crate) fn fact<T, E: Error + 'static>(read: Result<T, E>) -> Fact<T> {
 
 /// Returns the reason why a reading failed. `what` says which.
 pub(crate) fn unread_io(what: impl fmt::Display, error: &io::Error) -> Unread {
-    let Unread { reason, cause } = unread(error);
-    Unread { reason: format!("{what}: {reason}"), cause }
+    unread(error).of(what)
 }

@@ -147,7 +147,7 @@ fn whether_an_interface_carries_and_how_the_program_runs_on_it() {
                 },
                 "program",
                 Green,
-                &["does not say"],
+                &["which is unknown: no such family"],
                 &[],
             ),
             (
@@ -181,6 +181,17 @@ fn whether_the_kernel_runs_the_program_on_an_interface() {
     assert_rows(
         Some("eth0"),
         &[
+            (
+                "tc on a NIC that was not looked at",
+                |it| {
+                    tc(it);
+                    it.nics.clear();
+                },
+                "program",
+                Green,
+                &["which is unknown: the interface was not looked at"],
+                &[],
+            ),
             (
                 "detached behind our back",
                 |it| it.interface(2).xdp_programs.clear(),

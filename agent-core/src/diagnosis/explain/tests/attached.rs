@@ -20,92 +20,139 @@ fn runs(facts: &mut Facts, mode: Mode, kind: &str, offers_native: Option<bool>) 
     interface.kind = kind.to_owned();
     (interface.xdp_programs, interface.tc_programs) = (Vec::new(), Some(Vec::new()));
     mode.note(interface, program);
-    facts.native = offers_native.map(|offers| (State::SAMPLE_IFINDEX, offers)).into_iter().collect();
+    let native = offers_native.map_or_else(|| Fact::failed("no such family"), Fact::Read);
+    facts.native = [(State::SAMPLE_IFINDEX, native)].into();
 }
+
+/// Description, facts before the change, the change, and the lines of the step.
+type Case = (&'static str, fn() -> Facts, fn(&mut Facts), &'static [&'static str]);
+const TC: &str = "green     attached    the program runs on eth0 in tc mode";
+const CASES: &[Case] = &[
+    (
+        "native",
+        at_the_holder,
+        |facts| runs(facts, Mode::Native, "", Some(true)),
+        &["green     attached    the program runs on eth0 in native mode"],
+    ),
+    (
+        "a veth",
+        at_the_holder,
+        |facts| runs(facts, Mode::Tc, "veth", Some(true)),
+        &[TC, "not in native mode: a software device gets tc"],
+    ),
+    (
+        "beside another XDP program",
+        at_the_holder,
+        |facts| {
+            runs(facts, Mode::Tc, "", Some(true));
+            eth0(pins(facts)).xdp_programs.push(99);
+        },
+        &[TC, "not in native mode: another XDP program is on the interface, which takes one"],
+    ),
+    (
+        "a driver without",
+        at_the_holder,
+        |facts| runs(facts, Mode::Tc, "", Some(false)),
+        &[TC, "not in native mode: the driver has no native XDP; each answer costs more"],
+    ),
+    (
+        "a driver without, in generic mode",
+        at_the_holder,
+        |facts| runs(facts, Mode::Generic, "", Some(false)),
+        &[
+            "yellow    attached    the program runs on eth0 in generic mode",
+            "not in native mode: the driver has no native XDP; each answer costs more",
+        ],
+    ),
+    (
+        "a driver that refuses",
+        at_the_holder,
+        |facts| runs(facts, Mode::Tc, "", Some(true)),
+        &[
+            "yellow    attached    the program runs on eth0 in tc mode",
+            "not in native mode: the driver offers native XDP, and has refused it",
+        ],
+    ),
+    (
+        "a kernel that does not say",
+        at_the_holder,
+        |facts| runs(facts, Mode::Tc, "", None),
+        &[
+            TC,
+            "not in native mode: the driver has no native XDP or has refused it, or the agent was \
+            started so (--attach); which is unknown: no such family",
+        ],
+    ),
+    (
+        "a driver that was not looked at",
+        at_the_holder,
+        |facts| {
+            runs(facts, Mode::Tc, "", None);
+            facts.native.clear();
+        },
+        &[
+            TC,
+            "not in native mode: the driver has no native XDP or has refused it, or the agent was \
+            started so (--attach); which is unknown: the driver was not looked at",
+        ],
+    ),
+    (
+        "native on a bond with ports",
+        at_the_holder,
+        |facts| runs(facts, Mode::Native, "bond", Some(true)),
+        &[
+            "yellow    attached    the program runs on eth0 in native mode",
+            "native, program 40: it runs on the ports, of which each needs native XDP; and while the agent \
+            is dead, no program follows a failover",
+        ],
+    ),
+    (
+        "as the file says, and the driver offers native",
+        standalone,
+        |facts| {
+            runs(facts, Mode::Tc, "", Some(true));
+            listed(facts).attach = Attach::Tc;
+        },
+        &[TC, "not in native mode: vipward.yaml asks for it (`attach: tc`)"],
+    ),
+    (
+        "not as the file says, and the driver offers native",
+        standalone,
+        |facts| {
+            runs(facts, Mode::Tc, "", Some(true));
+            listed(facts).attach = Attach::Native;
+        },
+        &[
+            "yellow    attached    the program runs on eth0 in tc mode",
+            "not in native mode: the driver offers native XDP, and has refused it",
+        ],
+    ),
+    (
+        "as the file says",
+        standalone,
+        |facts| {
+            runs(facts, Mode::Tc, "", None);
+            listed(facts).attach = Attach::Tc;
+        },
+        &[TC, "not in native mode: vipward.yaml asks for it (`attach: tc`)"],
+    ),
+    (
+        "no carrier",
+        at_the_holder,
+        |facts| {
+            runs(facts, Mode::Native, "", Some(true));
+            eth0(pins(facts)).carrier = false;
+        },
+        &[
+            "red       attached    eth0 does not answer: up, but without carrier",
+            "the program runs on eth0 in native mode",
+        ],
+    ),
+];
 
 #[test]
 fn the_mode_is_named_with_its_interface_and_another_than_native_is_a_remark_with_its_reason() {
-    type Case = (&'static str, fn() -> Facts, fn(&mut Facts), &'static [&'static str]);
-    const TC: &str = "green     attached    the program runs on eth0 in tc mode";
-    let cases: [Case; 9] = [
-        (
-            "native",
-            at_the_holder,
-            |facts| runs(facts, Mode::Native, "", Some(true)),
-            &["green     attached    the program runs on eth0 in native mode"],
-        ),
-        (
-            "a veth",
-            at_the_holder,
-            |facts| runs(facts, Mode::Tc, "veth", Some(true)),
-            &[TC, "not in native mode: a software device gets tc"],
-        ),
-        (
-            "beside another XDP program",
-            at_the_holder,
-            |facts| {
-                runs(facts, Mode::Tc, "", Some(true));
-                eth0(pins(facts)).xdp_programs.push(99);
-            },
-            &[TC, "not in native mode: another XDP program is on the interface, which takes one"],
-        ),
-        (
-            "a driver without",
-            at_the_holder,
-            |facts| runs(facts, Mode::Tc, "", Some(false)),
-            &[TC, "not in native mode: the driver has no native XDP; each answer costs more"],
-        ),
-        (
-            "a driver without, in generic mode",
-            at_the_holder,
-            |facts| runs(facts, Mode::Generic, "", Some(false)),
-            &[
-                "yellow    attached    the program runs on eth0 in generic mode",
-                "not in native mode: the driver has no native XDP; each answer costs more",
-            ],
-        ),
-        (
-            "a driver that refuses",
-            at_the_holder,
-            |facts| runs(facts, Mode::Tc, "", Some(true)),
-            &[
-                "yellow    attached    the program runs on eth0 in tc mode",
-                "not in native mode: the driver offers native XDP, and has refused it",
-            ],
-        ),
-        (
-            "a kernel that does not say",
-            at_the_holder,
-            |facts| runs(facts, Mode::Tc, "", None),
-            &[
-                TC,
-                "not in native mode: the driver has no native XDP or has refused it, or the agent was \
-                started so (--attach); this kernel does not say which (Linux 6.3 and later do)",
-            ],
-        ),
-        (
-            "as the file says",
-            standalone,
-            |facts| {
-                runs(facts, Mode::Tc, "", None);
-                listed(facts).attach = Attach::Tc;
-            },
-            &[TC, "not in native mode: vipward.yaml asks for it (`attach: tc`)"],
-        ),
-        (
-            "no carrier",
-            at_the_holder,
-            |facts| {
-                runs(facts, Mode::Native, "", Some(true));
-                eth0(pins(facts)).carrier = false;
-            },
-            &[
-                "red       attached    eth0 does not answer: up, but without carrier",
-                "the program runs on eth0 in native mode",
-            ],
-        ),
-    ];
-    for (what, facts, change, expected) in cases {
+    for (what, facts, change, expected) in CASES {
         let mut facts = facts();
         change(&mut facts);
         assert_eq!(shown(&facts), expected.join("\n"), "{what}");

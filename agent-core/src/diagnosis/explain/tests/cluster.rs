@@ -327,18 +327,9 @@ fn a_host_without_contact_says_that_it_does_not_take_what_is_new_or_was_anothers
         assert_eq!(remedy.contains("0x88b5"), says == NOT_TAKEN, "{what}: {remedy}");
         let candidates = explanation.steps.iter().find(|step| step.subject == link::CANDIDATES);
         let own = &candidates.expect("the step").details[1];
-        let lacks = facts.without_contact.is_read_and(|names| names == &["eth0"]);
+        let lacks = matches!(&facts.without_contact, Fact::Read(names) if names == &["eth0"]);
         assert_eq!(own.contains("no peer answers on eth0"), lacks, "{what}: {own}");
     }
-}
-
-#[test]
-fn an_address_that_this_host_might_refuse_is_said_to_be_so() {
-    let mut facts = at_the_holder();
-    in_cluster(&mut facts).segments = Fact::failed("permission denied");
-    let explanation = explain(&facts);
-    let step = explanation.steps.iter().find(|step| step.subject == link::ADDRESS).expect("the step");
-    assert_eq!(step.details, ["whether this host refuses it is unknown: permission denied"]);
 }
 
 #[test]

@@ -64,6 +64,18 @@ const BROKEN: &[Broken] = &[
         "look at the cable",
     ),
     (
+        "the program is not attached, and the interface has no carrier",
+        at_the_holder,
+        |facts| {
+            let eth0 = eth0(pins(facts));
+            eth0.xdp_programs.clear();
+            eth0.carrier = false;
+        },
+        link::ATTACHED,
+        "eth0 does not answer: native is pinned, but its program 40 is not on eth0",
+        "start the agent again",
+    ),
+    (
         "the interface has another MAC",
         at_the_holder,
         |facts| eth0(pins(facts)).mac = N2,
@@ -75,6 +87,18 @@ const BROKEN: &[Broken] = &[
         "requests get past the program",
         at_the_holder,
         |facts| {
+            pins(facts).contents.proofs.insert(State::SAMPLE_IFINDEX, Proof::Bypassed);
+        },
+        link::ATTACHED,
+        "eth0 does not answer: blind",
+        "bpftool net show dev eth0",
+    ),
+    (
+        "requests get past the program, and the address is being handed over",
+        elsewhere,
+        |facts| {
+            claim(facts).state = ClaimState::Offered { to: holder("n1", N1), from: (name("n2"), session(7)) };
+            *entries(facts) = vec![entry(Role::Handover, N1)];
             pins(facts).contents.proofs.insert(State::SAMPLE_IFINDEX, Proof::Bypassed);
         },
         link::ATTACHED,

@@ -27,7 +27,7 @@ fn facts(account: Option<ServiceAccount>) -> ServiceFacts {
         service: service(),
         account: Fact::Read(account),
         leader: Fact::Read(Some("c1".to_owned())),
-        pools_unread: None,
+        pools: Fact::Read(()),
         namespace: "vipward-system".to_owned(),
     }
 }
@@ -117,7 +117,7 @@ fn pools_that_cannot_be_read_are_not_said_to_be_missing() {
         lacks: vec![lack],
         ..account()
     };
-    let unread = ServiceFacts { pools_unread: Some("forbidden".to_owned()), ..facts(Some(none)) };
+    let unread = ServiceFacts { pools: Fact::failed("forbidden"), ..facts(Some(none)) };
     let explanation = explain_service(&unread, &[]);
     assert_eq!(explanation.steps[2].state, Unknown);
     assert_eq!(explanation.steps[2].found, "the pools cannot be read: forbidden");

@@ -17,7 +17,7 @@ use vipward_core::{
     base::time::Monotonic,
     diagnosis::{
         explain::{Cluster, LeaseSeen, ServiceFacts},
-        fact::Fact,
+        fact::{Fact, Unread},
     },
     host::net::NetView,
     pools::Allocator,
@@ -32,7 +32,7 @@ use super::{
 use crate::shell::{
     kernel::{clock, host_network::name_servers},
     kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server, leader},
-    logging::causes::{chain, fact},
+    logging::causes::{fact, unread},
 };
 
 const LISTING: Duration = Duration::from_secs(20);
@@ -71,9 +71,9 @@ pub(super) async fn look(
     while world.listed.len() < resources.len() {
         match next(&mut seen, deadline).await {
             Some(Seen::Unreadable { resource, error }) => {
-                let why = format!("{resource}: {}", chain(&*error));
+                let why = unread(&*error).of(resource);
                 if !resource.is_optional() {
-                    return Ok(Fact::failed(why));
+                    return Ok(Fact::Unread(why));
                 }
                 world.unread.insert(resource, why);
             }
@@ -154,7 +154,7 @@ pub(super) struct World {
     leader: Fact<Option<String>>,
     segments: Fact<Vec<u32>>,
     /// Why types that may be missing could not be read.
-    unread: BTreeMap<Resource, String>,
+    unread: BTreeMap<Resource, Unread>,
 }
 
 impl World {
@@ -279,8 +279,9 @@ impl World {
         let (index, allocator) = self.services.parts();
         let account = Fact::Read(index.account_of(&service, allocator));
         let namespace = options.lease_namespace.clone();
-        let is_of_pools = |(resource, _): &(&Resource, &String)| **resource != Resource::ServiceCidrs;
-        let pools_unread = self.unread.iter().find(is_of_pools).map(|(_, why)| why.clone());
-        ServiceFacts { service, account, leader: self.leader.clone(), pools_unread, namespace }
+        let is_of_pools = |(resource, _): &(&Resource, &Unread)| **resource != Resource::ServiceCidrs;
+        let unread = self.unread.iter().find(is_of_pools);
+        let pools = unread.map_or(Fact::Read(()), |(_, why)| Fact::Unread(why.clone()));
+        ServiceFacts { service, account, leader: self.leader.clone(), pools, namespace }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
     shell::{
         commands::who_has,
         kernel::{netlink::Netlink, preflight},
-        logging::causes::{chain, fact},
+        logging::causes::{fact, unread},
     },
 };
 
@@ -54,14 +54,15 @@ pub async fn gather_service(
         (None, Fact::Unread(_)) => "default".into(),
     };
     let service = ServiceName { namespace, name: Arc::clone(&service.name) };
-    let unknown = |account| {
-        let namespace = options.lease_namespace.clone();
-        let leader = Fact::skipped("no cluster was looked at");
-        ServiceFacts { service: service.clone(), account, leader, pools_unread: None, namespace }
-    };
     let facts = match &world {
         Fact::Read(world) => world.service(service, options),
-        Fact::Unread(why) => unknown(Fact::Unread(why.clone())),
+        Fact::Unread(why) => ServiceFacts {
+            service,
+            account: Fact::Unread(why.clone()),
+            leader: Fact::Unread(why.clone()),
+            pools: Fact::Unread(why.clone()),
+            namespace: options.lease_namespace.clone(),
+        },
     };
     let (mut addresses, without_contact) = (Vec::new(), host::without_contact(options));
     for address in facts.addresses() {
@@ -91,7 +92,7 @@ async fn about(
     };
     let segment = match who_has::ask(&asked, |_| {}).await {
         Ok(report) => Fact::Read(report),
-        Err(error) => Fact::failed(format!("the segment was not asked: {}", chain(&error))),
+        Err(error) => Fact::Unread(unread(&error).of("the segment was not asked")),
     };
     let pins = host::pins(options, view);
     Ok(Facts {

@@ -23,7 +23,7 @@ use crate::shell::{
         bpf::{Pins, Reader},
         netdev::has_native_xdp,
     },
-    logging::causes::{chain, fact, unread},
+    logging::causes::{fact, unread},
     pages::wire_report,
 };
 
@@ -32,9 +32,9 @@ pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Fac
     let Some(path) = &options.config else {
         return (Fact::skipped("no file was given (--config)"), None);
     };
-    let mut config = match read_config(path) {
-        Ok(config) => config,
-        Err(error) => return (Fact::failed(chain(&error)), None),
+    let mut config = match fact(read_config(path)) {
+        Fact::Read(config) => config,
+        Fact::Unread(why) => return (Fact::Unread(why), None),
     };
     let file = path.display().to_string();
     // The VIP is placed alone, so that every problem concerns it.
@@ -88,10 +88,13 @@ pub(super) fn without_contact(options: &Options) -> Fact<Vec<String>> {
     wire_report(&options.pin_dir).map(|report| names(report).collect())
 }
 
-/// Returns the interfaces that have an entry of the address. The
-/// value is true if the driver has native XDP.
-pub(super) fn native(pins: &Fact<Option<State>>, address: IpAddr) -> BTreeMap<u32, bool> {
+/// Returns the interfaces that see the requests for the address: those that have an entry of it, and
+/// those whose program answers there. The value is true if the driver has native XDP.
+pub(super) fn native(pins: &Fact<Option<State>>, address: IpAddr) -> BTreeMap<u32, Fact<bool>> {
     let Fact::Read(Some(state)) = pins else { return BTreeMap::new() };
-    let interfaces = state.contents.entries_of(address).map(|entry| entry.key.ifindex);
-    interfaces.filter_map(|ifindex| Some((ifindex, has_native_xdp(ifindex).ok()?))).collect()
+    let interfaces = state.contents.entries_of(address).flat_map(|entry| {
+        let ifindex = entry.key.ifindex;
+        state.link_of(ifindex).map(|(point, ..)| point).into_iter().chain([ifindex])
+    });
+    interfaces.map(|ifindex| (ifindex, has_native_xdp(ifindex).into())).collect()
 }

@@ -39,7 +39,7 @@ fn steps(text: &mut String, steps: &[Finding], colours: Colours) {
         for detail in &step.details {
             let _ = writeln!(text, "{indent}{}", shown(detail));
         }
-        if step.state == State::Yellow
+        if matches!(step.state, State::Yellow | State::Unknown)
             && let Some(remedy) = &step.remedy
         {
             let _ = writeln!(text, "{indent}to do: {}", shown(remedy));

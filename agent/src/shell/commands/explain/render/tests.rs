@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use super::*;
 
 #[test]
-fn each_step_is_followed_by_its_details_and_a_doubtful_one_by_what_to_do() {
+fn each_step_is_followed_by_its_details_and_a_doubtful_or_unknown_one_by_what_to_do() {
     let step = |state, subject, found: &str, details: &[&str]| Finding {
         subject,
         interface: None,
@@ -20,12 +20,13 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_one_by_what_to_do() {
         steps: vec![
             step(State::Green, link::ENTRY, "held", &["one", "two"]),
             step(State::Yellow, link::FENCE, "held over", &[]),
+            step(State::Unknown, link::SEGMENT, "denied", &[]),
         ],
     };
     let indent = " ".repeat(23);
     let expected = format!(
         "192.0.2.10\n\n green     entry       held\n{indent}one\n{indent}two\n yellow    fence       held over\n\
-         {indent}to do: wait\n\nNothing that was looked at is broken.\n"
+         {indent}to do: wait\n unknown   segment     denied\n{indent}to do: wait\n\nNothing that was looked at is broken.\n"
     );
     assert_eq!(render(&explanation, Colours::NONE), expected);
 }
