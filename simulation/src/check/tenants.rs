@@ -62,11 +62,18 @@ impl World {
         !plan.labelled || is_labelled
     }
 
+    fn pool_has(&self, number: usize, vip: usize) -> bool {
+        self.pool(number).is_some_and(|plan| plan.vips >> vip & 1 == 1)
+    }
+
+    fn usable_pool_of(&self, vip: usize) -> Option<usize> {
+        (0..2).find(|number| self.pool_has(*number, vip) && self.is_usable(*number))
+    }
+
     /// Returns the pool whose rules count for an address.
     fn pool_of(&self, vip: usize) -> Option<PoolPlan> {
-        let has_it = |number: &usize| self.pool(*number).is_some_and(|plan| plan.vips >> vip & 1 == 1);
-        let usable = (0..2).filter(has_it).find(|number| self.is_usable(*number));
-        self.pool(usable.or_else(|| (0..2).find(has_it))?)
+        let usable = self.usable_pool_of(vip);
+        self.pool(usable.or_else(|| (0..2).find(|number| self.pool_has(*number, vip)))?)
     }
 
     /// Returns whether two Services may share an address, which the first one has.
@@ -344,7 +351,10 @@ impl World {
         let claim = self.api.claims.get(&names::vip(vip))?;
         let reservation = claim.reservation.as_ref()?;
         let is_served = self.served(&reservation.service).is_some();
-        let keeps = self.pool_of(vip).is_none_or(|plan| plan.keep != KeepPlan::Not);
+        // A pool that gives out nothing decides about its own addresses alone.
+        let came_from = (0..2).find(|number| reservation.pool.as_ref() == Some(&names::pool(*number)));
+        let decides = self.usable_pool_of(vip).or(came_from).and_then(|number| self.pool(number));
+        let keeps = decides.is_none_or(|plan| plan.keep != KeepPlan::Not);
         let what = match reservation.kept {
             None if !is_served => "is reserved for a Service that is not served",
             Some(_) if is_served && self.is_fitting(vip, &reservation.service) => {

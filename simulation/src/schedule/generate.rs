@@ -34,13 +34,6 @@ struct Generator {
     timing: Timing,
 }
 
-impl Schedule {
-    /// Returns the schedule of a seed.
-    pub fn generate(seed: u64) -> Self {
-        if tenants::has_controller(seed) { tenants::generate(seed) } else { generate(seed) }
-    }
-}
-
 fn generate(seed: u64) -> Schedule {
     let mut rng = Rng::with_seed(seed);
     let timing = timing(&mut rng);

@@ -2,20 +2,21 @@
 
 use fastrand::Rng;
 
-use super::{FIRST_MS, Generator, timing};
+use super::{FIRST_MS, Generator, generate as without_controller, timing};
 use crate::schedule::{
     plan::{Disturbance, Schedule, When},
     tenants::{Asks, KeepPlan, PoolPlan, ServicePlan, SharingPlan, TenantsPlan},
     what::{Kind, Refused, What, Who},
 };
 
-/// Returns whether the schedule of a seed has a controller. The others have nothing of it.
-pub(super) fn has_controller(seed: u64) -> bool {
-    seed.is_multiple_of(3)
+impl Schedule {
+    /// Returns the schedule of a seed. Every third has a controller, and the others have nothing of it.
+    pub fn generate(seed: u64) -> Self {
+        if seed.is_multiple_of(3) { generate(seed) } else { without_controller(seed) }
+    }
 }
 
-/// Returns the schedule of a seed with a controller.
-pub(super) fn generate(seed: u64) -> Schedule {
+fn generate(seed: u64) -> Schedule {
     let mut rng = Rng::with_seed(seed);
     let timing = timing(&mut rng);
     let (nodes, vips) = (rng.u8(3..=5), rng.u8(2..=5));
