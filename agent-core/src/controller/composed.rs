@@ -123,13 +123,16 @@ impl Controller {
 
     fn on_reserved(&mut self, write: ReservationWrite, reserved: Reserved, now: Monotonic) {
         let vip = write.vip;
-        let known = match reserved {
-            Reserved::Object(Some(record)) => Seen::claim(*record).into_served(),
+        let known = match &reserved {
+            Reserved::Object(Some(record)) => Seen::claim((**record).clone()).into_served(),
             Reserved::Object(None) => Some(Event::ClaimGone(vip)),
-            Reserved::ReadSince => None,
+            Reserved::ReadSince | Reserved::Refused(_) | Reserved::Unknown => None,
+        };
+        match reserved {
             Reserved::Refused(why) => return self.on_failed(write, Some(why), now),
             Reserved::Unknown => return self.on_failed(write, None, now),
-        };
+            Reserved::Object(_) | Reserved::ReadSince => {}
+        }
         if let Some(failed) = self.failures.end(vip) {
             self.effects.push(Effect::Log(Line::Reserved(vip)));
             self.end(failed.reported);
@@ -178,8 +181,8 @@ impl Controller {
             match command {
                 ControllerCommand::Reserve(write) => self.reserve(write, now),
                 ControllerCommand::GiveUp(vip) => {
-                    let reported = self.failures.end(vip).and_then(|failed| failed.reported);
-                    self.end(reported);
+                    let over = self.failures.end(vip).and_then(|failed| failed.reported);
+                    self.end(over);
                 }
                 ControllerCommand::Serve(command) => self.serve(command, now),
             }
@@ -231,7 +234,11 @@ impl Controller {
 
     /// Does what is due by the clock.
     fn on_time(&mut self, now: Now) {
-        self.effects.extend(self.failures.due(now.at).into_iter().map(Effect::Reserve));
+        for write in self.failures.due(now.at) {
+            let vip = write.vip;
+            self.effects.push(Effect::Reserve(write));
+            self.decide_pools(pools::Event::TriedAgain(vip), now.at);
+        }
         let is_another_second = self.looked.unix_seconds != now.unix_seconds;
         if is_another_second || self.looked.at + PACE <= now.at {
             self.looked = now;

@@ -36,6 +36,8 @@ pub struct Allocator {
     namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
     waiting: Waiting,
     touched: BTreeSet<ServiceName>,
+    /// Those of them that may want something else than their commands that have failed.
+    reconsidered: BTreeSet<ServiceName>,
     freed: BTreeSet<IpAddr>,
     is_synced: bool,
     most: Option<usize>,
@@ -63,6 +65,7 @@ impl Allocator {
                 if self.namespaces.get(&name) != Some(&labels) {
                     let of_it = self.requests.keys().filter(|service| service.namespace == name);
                     self.touched.extend(of_it.cloned());
+                    self.reconsidered.extend(self.book.failing().filter(|it| it.namespace == name).cloned());
                     self.namespaces.insert(name, labels);
                 }
             }
@@ -70,17 +73,20 @@ impl Allocator {
                 self.namespaces.remove(&name);
                 let of_it = self.requests.keys().filter(|service| service.namespace == name);
                 self.touched.extend(of_it.cloned().chain(self.book.owners_in(&name)));
+                self.reconsidered.extend(self.book.failing().filter(|it| it.namespace == name).cloned());
             }
             Event::Request(service, request) => {
                 if self.requests.get(&service) != Some(&request) {
                     self.waiting.remove(&service);
                     self.requests.insert(service.clone(), request);
+                    self.reconsidered.insert(service.clone());
                     self.touched.insert(service);
                 }
             }
             Event::Withdrawn(service) => {
                 self.requests.remove(&service);
                 self.waiting.remove(&service);
+                self.reconsidered.insert(service.clone());
                 self.touched.insert(service);
             }
             Event::Object { vip, reservation, release, services } => {
@@ -101,6 +107,7 @@ impl Allocator {
                 self.touched.extend(self.book.failed(vip));
                 self.touched.extend(self.waiting.for_address(vip).cloned());
             }
+            Event::TriedAgain(vip) => self.book.tried_again(vip),
             Event::Synced => {
                 self.is_synced = true;
                 self.pools.look_again(self.book.reservations());
@@ -140,6 +147,7 @@ impl Allocator {
         self.pools.look_again(self.book.reservations());
         self.touched.extend(self.requests.keys().cloned());
         self.touched.extend(self.book.owners());
+        self.reconsidered.extend(self.book.failing().cloned());
     }
 
     /// Evaluates the Services that wait for an address which nobody has, until one asks for it.

@@ -231,7 +231,7 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     agent.kill9()?;
     wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
     let explanation = explain(Some("vips: [{address: 192.0.2.10}]\n"))?;
-    assert_broken(&explanation, "fence", "VIPs not answered", "start the agent");
+    assert_broken(&explanation, "fence", "it is not answered", "start the agent");
     assert_eq!(step(&explanation, "segment")?["state"], "red", "{explanation:#}");
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     ownership::Outcome,
-    pools::{Change, PoolRecord},
+    pools::{Change, Choice, PoolRecord},
     records::{ClaimRecord, NodeInterface, Session, Version},
     services::{Annotations, Ingress, IpMode, Port, Protocol, ServiceRecord},
 };
@@ -232,6 +232,58 @@ fn a_refused_reservation_that_is_not_wanted_any_more_is_given_up_and_its_problem
         let again = world.waited(1_000).contains(&"reserve 192.0.2.100 for web".to_owned());
         assert_eq!(again, expected.is_empty(), "{what}");
     }
+}
+
+#[test]
+fn services_that_are_refused_keep_to_their_addresses_and_their_pace() {
+    let mut world = World::unsynced();
+    let addresses = ["192.0.2.100", "192.0.2.101", "192.0.2.102"];
+    let first = PoolRecord { choice: Choice::First, ..pool_record("lan", &addresses) };
+    world.seen([Event::Pool(Change::Pool(Box::new(first)))]);
+    world.listed(true);
+    let both = [put(&service(&[])), put(&ServiceRecord { name: other(), ..service(&[]) })];
+    let effects = world.step(Input::Seen(both.map(Seen::from).into()));
+    let [Effect::Reserve(one), Effect::Reserve(two)] = effects.as_slice() else { panic!("{effects:?}") };
+    for round in 0..3 {
+        let refused = |write: &ReservationWrite| reserved(write, Reserved::Refused("no right".into()));
+        let lines = world.lines(Input::Replies(vec![refused(one), refused(two)]));
+        assert!(!lines.iter().any(|line| line.starts_with("reserve")), "{round}: {lines:?}");
+        let mut again = world.waited(1_000 << round);
+        again.retain(|line| line.starts_with("reserve"));
+        assert_eq!(again, ["reserve 192.0.2.100 for web", "reserve 192.0.2.101 for other"], "{round}");
+    }
+}
+
+#[test]
+fn a_write_that_nobody_wants_any_more_has_its_outcome_before_it_is_given_up() {
+    for outcome in [Reserved::Refused("no right".into()), Reserved::Unknown] {
+        let (mut world, write) = World::reserving();
+        world.replied(reserved(&write, Reserved::Refused("no right".into())));
+        assert_eq!(world.waited(1_000)[0], "reserve 192.0.2.100 for web");
+        let gone = [Event::ServiceGone(web()), put(&ServiceRecord { name: other(), ..service(&[]) })];
+        let lines = world.seen(gone);
+        assert!(!lines.iter().any(|line| line.starts_with("reserve")), "it is under way: {lines:?}");
+        let mut lines = world.replied(reserved(&write, outcome.clone()));
+        lines.retain(|line| line.starts_with("reserve") || line.starts_with("over for web"));
+        assert_eq!(lines.len(), 2, "{outcome:?}: {lines:?}");
+        assert_eq!(lines[1], "reserve 192.0.2.100 for other", "{outcome:?}");
+        assert!(!world.waited(70_000).iter().any(|line| line.contains("web")), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_service_that_is_back_while_its_address_is_freed_keeps_it_if_that_is_refused() {
+    let (mut world, write) = World::reserving();
+    world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
+    world.replied(status_written(true));
+    let effects = world.step(Input::Seen(vec![Event::ServiceGone(web()).into()]));
+    let [.., Effect::Reserve(free)] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(free.reservation, None);
+    let lines = world.seen([put(&service(&[]))]);
+    assert!(!lines.iter().any(|line| line.starts_with("write")), "it may be free soon: {lines:?}");
+    let lines = world.replied(reserved(free, Reserved::Refused("no right".into())));
+    assert_eq!(lines.last().map(String::as_str), Some("write [192.0.2.100] to web"), "{lines:?}");
+    assert!(!world.waited(2_000).iter().any(|line| line.starts_with("free")));
 }
 
 #[test]

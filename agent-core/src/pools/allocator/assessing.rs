@@ -21,11 +21,18 @@ impl Allocator {
         surroundings: &impl Surroundings,
         commands: &mut Vec<Command>,
     ) {
-        self.book.set_aside_failed(service);
+        // Only another wish is a reason: who asks for any address would else get another one each time.
+        if self.reconsidered.contains(service) {
+            self.book.set_aside_failed(service);
+            // What has been sent may fail.
+            if !self.book.is_under_way(service) {
+                self.reconsidered.remove(service);
+            }
+        }
         self.evaluate(service, surroundings, commands);
         for vip in self.book.given_up() {
             commands.push(Command::GiveUp(vip));
-            self.touch(vip, None);
+            self.touch(vip, Some(service.clone()));
         }
     }
 
@@ -303,10 +310,10 @@ impl Allocator {
         (addresses, spare)
     }
 
-    /// Returns true if the time has ended for which an address was kept.
+    /// Returns true if the time has ended for which an address was kept, or an admin wants it released.
     fn is_kept_no_longer(&self, vip: IpAddr) -> bool {
         let kept = self.book.reservation(vip).and_then(|reservation| reservation.kept.flatten());
-        kept.is_some_and(|until| until <= self.now)
+        kept.is_some_and(|until| until <= self.now) || self.book.is_to_be_released(vip)
     }
 
     pub(super) fn reserve(&mut self, vip: IpAddr, reservation: Reservation, commands: &mut Vec<Command>) {

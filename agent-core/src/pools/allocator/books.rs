@@ -27,6 +27,8 @@ struct Asked {
     write: ReservationWrite,
     /// True if it has failed, and is tried again.
     has_failed: bool,
+    /// True from a failure until the next attempt.
+    is_waiting: bool,
 }
 
 impl Asked {
@@ -107,14 +109,21 @@ impl Book {
         let write = ReservationWrite { vip, expected: self.expected(vip), reservation };
         let has_failed = self.set_aside.remove(&vip).is_some_and(|asked| asked.write == write);
         self.asking.insert((service.clone(), vip));
-        self.asked.insert(vip, Asked { service: service.clone(), write: write.clone(), has_failed });
+        let asked =
+            Asked { service: service.clone(), write: write.clone(), has_failed, is_waiting: has_failed };
+        self.asked.insert(vip, asked);
         (!has_failed).then_some(write)
     }
 
-    /// Sets the failed commands about a Service aside, which is evaluated now.
+    /// Returns the Services about which a command has failed. One with several comes several times.
+    pub(super) fn failing(&self) -> impl Iterator<Item = &ServiceName> {
+        self.asked.values().filter(|asked| asked.has_failed).map(|asked| &asked.service)
+    }
+
+    /// Sets the commands about a Service aside that have failed and wait: it is evaluated now.
     pub(super) fn set_aside_failed(&mut self, service: &ServiceName) {
-        let failed = |vip: &IpAddr| self.asked.get(vip).is_some_and(|asked| asked.has_failed);
-        for vip in self.asked_for(service).filter(failed).collect::<Vec<_>>() {
+        let waits = |vip: &IpAddr| self.asked.get(vip).is_some_and(|asked| asked.is_waiting);
+        for vip in self.asked_for(service).filter(waits).collect::<Vec<_>>() {
             self.asking.remove(&(service.clone(), vip));
             self.set_aside.extend(self.asked.remove(&vip).map(|asked| (vip, asked)));
         }
@@ -134,8 +143,20 @@ impl Book {
     /// Notes that a command has failed, and is tried again. Returns its Service.
     pub(super) fn failed(&mut self, vip: IpAddr) -> Option<ServiceName> {
         let asked = self.asked.get_mut(&vip)?;
-        asked.has_failed = true;
+        (asked.has_failed, asked.is_waiting) = (true, true);
         Some(asked.service.clone())
+    }
+
+    /// Notes that a command is tried again.
+    pub(super) fn tried_again(&mut self, vip: IpAddr) {
+        if let Some(asked) = self.asked.get_mut(&vip) {
+            asked.is_waiting = false;
+        }
+    }
+
+    /// Returns true if a command about the Service has been sent and has no outcome yet.
+    pub(super) fn is_under_way(&self, service: &ServiceName) -> bool {
+        self.asked_for(service).any(|vip| self.asked.get(&vip).is_some_and(|asked| !asked.is_waiting))
     }
 
     /// Returns the Service for which an address is being reserved, if the write has failed.

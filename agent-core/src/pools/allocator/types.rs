@@ -43,6 +43,8 @@ pub enum Event {
     /// The write of an address's reservation has failed, and is tried again. [`Event::Answered`]
     /// follows, unless [`Command::GiveUp`] comes before.
     Failed(IpAddr),
+    /// Such a write has been sent again.
+    TriedAgain(IpAddr),
     /// Everything has been listed. No command comes before the first of these events.
     Synced,
     /// The time, in seconds since 1970. It ends what is kept for a time.

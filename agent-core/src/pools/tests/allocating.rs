@@ -354,6 +354,28 @@ fn a_service_that_waits_for_the_reservation_of_another_shares_the_address_or_is_
 }
 
 #[test]
+fn a_hand_over_to_one_that_shares_is_tried_again_at_its_pace() {
+    let vip = ip("192.0.2.1");
+    let mut world = World::new([PoolRecord { sharing: Sharing::Namespace, ..pool("a", &["192.0.2.1"]) }]);
+    for name in ["owner", "guest"] {
+        world.tell(Event::Request(service(name), Box::new(for_addresses(&["192.0.2.1"]))));
+    }
+    let is_for_guest = |command: &Command| match command {
+        Command::Write(write) => write.reservation.as_ref().is_some_and(|it| it.service == service("guest")),
+        Command::GiveUp(_) | Command::Assign(..) => false,
+    };
+    let commands = world.allocator.on_event(Event::Withdrawn(service("owner")), &world.around);
+    assert!(commands.iter().any(is_for_guest), "{commands:?}");
+    for _ in 0..3 {
+        let commands = world.allocator.on_event(Event::Failed(vip), &world.around);
+        let assigned = |command: &Command| matches!(command, Command::Assign(..));
+        assert!(commands.iter().all(assigned), "{commands:?}");
+    }
+    let commands = world.allocator.on_event(Event::Withdrawn(service("guest")), &world.around);
+    assert!(commands.contains(&Command::GiveUp(vip)), "{commands:?}");
+}
+
+#[test]
 fn a_kept_address_that_is_shared_goes_to_the_one_that_shares_it() {
     let keeping = PoolRecord { keep: Some("1h".into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
     let mut world = World::new([keeping]);
