@@ -121,7 +121,7 @@ fn going_on_with_the_watches_after_a_restore_is_noticed() {
 #[test]
 fn writing_in_the_reverse_order_is_noticed() {
     // Chance seldom hits this one: a VIP's slot is given to another one in the same round.
-    let node = |clock_ppm: i32, clock_ms: u32, joins_ms: u32| json!({"clock_ppm": clock_ppm, "clock_ms": clock_ms, "joins_ms": joins_ms});
+    let node = |ppm: i32, ms: u32, joins: u32| json!({"clock_ppm": ppm, "clock_ms": ms, "joins_ms": joins});
     let leaves = |ms: u32, node: u8, back_ms: u32| {
         let end = json!({"who": {"Node": node}, "how": "Leave", "back_ms": back_ms});
         json!({"when": {"Ms": ms}, "what": {"End": end}})
