@@ -1,4 +1,4 @@
-//! What the agent wants done, and the lines that it logs.
+//! The effects of the agent, and the lines that it logs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -222,7 +222,7 @@ pub enum Line {
         from: Proof,
         /// The finding.
         to: Proof,
-        /// What it rests on.
+        /// The frames that prove it.
         heard: Heard,
     },
     /// The heartbeat was late. The fence now lasts this many milliseconds.

@@ -87,7 +87,7 @@ pub enum Outcome {
 pub struct Network {
     /// The interfaces, addresses and routes.
     pub view: NetView,
-    /// What is attached.
+    /// The attached programs.
     pub attachments: Attachments,
     /// The DNS servers of this host.
     pub name_servers: BTreeSet<IpAddr>,
@@ -131,7 +131,7 @@ pub struct Macs {
 pub struct Prepared {
     /// The network, with the attached programs noted.
     pub view: NetView,
-    /// What is attached.
+    /// The attached programs.
     pub attachments: Attachments,
     /// The records of the slots that were asked for, or why attaching or reading has failed.
     pub records: Result<BTreeMap<u32, Yield>, String>,

@@ -1,4 +1,4 @@
-//! What the program sees of the segments.
+//! Decides on which segments the program sees the frames.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use vipward_common::Proof;
 
 use crate::{base::time::Monotonic, segment::proving::Proving};
 
-/// What the program sees of the segments.
+/// The segments, and the findings whether the program sees their frames.
 #[derive(Debug)]
 pub(super) struct Sight {
     pub(super) proving: Proving,

@@ -77,7 +77,7 @@ impl Work {
     pub(super) const RECONCILE: Self = Self::Reconcile { reclaim: false, is_first: false };
 }
 
-/// What follows when the entries of some VIPs are written.
+/// The next step after the entries of some VIPs were written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
     Nothing,

@@ -1,4 +1,4 @@
-//! What the controller wants done, and the lines that it logs.
+//! The effects of the controller, and the lines that it logs.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 

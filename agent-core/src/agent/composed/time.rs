@@ -1,4 +1,4 @@
-//! What is due, and the beginning and end of a file's agent.
+//! Handles deadlines, and starts and ends the agent of a file.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What cannot be read or written is logged, tried again after five seconds, and never ends the agent.
+//! Tests that a reading or write which fails is logged, is repeated after five seconds, and never ends the
+//! agent.
 
 use std::time::Duration;
 

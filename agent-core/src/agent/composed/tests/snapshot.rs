@@ -1,4 +1,4 @@
-//! What the pages are told, in each state.
+//! Tests what the pages show in each state of the agent.
 
 use std::time::Duration;
 

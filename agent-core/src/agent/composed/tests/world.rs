@@ -41,7 +41,7 @@ pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// What can fail.
+/// A reading or write that can fail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     Network,
@@ -74,7 +74,7 @@ pub(super) struct World {
     pub(super) groups: BTreeSet<Membership>,
     pub(super) fence: Fence,
     pub(super) warnings: Vec<String>,
-    /// What fails now.
+    /// The readings and writes that fail now.
     pub(super) fails: BTreeSet<Part>,
     /// The VIPs whose entries cannot be written.
     pub(super) unwritable: BTreeSet<IpAddr>,
