@@ -222,7 +222,7 @@ pub enum Line {
         from: Proof,
         /// The finding.
         to: Proof,
-        /// The frames that prove it.
+        /// The frames that the finding rests on.
         heard: Heard,
     },
     /// The heartbeat was late. The fence now lasts this many milliseconds.

@@ -274,11 +274,8 @@ impl Leader {
 
     /// Logs what a reading says to people alone, and posts its Events.
     fn report(&mut self, seen: &Seen, now: Monotonic) {
+        seen.log();
         match seen {
-            Seen::Unreadable { resource, error } => {
-                warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
-            }
-            Seen::Readable { resource } => info!(%resource, "read from the API server again"),
             Seen::L2Advertisement(record, object) => self.telling.advertisement(record, object, now),
             Seen::Unserved(object) => self.telling.unserved(object, now),
             Seen::UnservedGone { of, name } => self.telling.gone(*of, name),
@@ -289,6 +286,8 @@ impl Leader {
                 }
             }
             Seen::Synced(_)
+            | Seen::Unreadable { .. }
+            | Seen::Readable { .. }
             | Seen::Lease(_)
             | Seen::LeaseGone(_)
             | Seen::Claim(_)

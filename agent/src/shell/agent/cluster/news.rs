@@ -22,7 +22,6 @@ use crate::shell::{
         wire::{Fault, Keys},
     },
     kube::{Reply, Resource, SECRET, Seen},
-    logging::causes::chain,
     pages::Question,
 };
 
@@ -139,6 +138,7 @@ impl Cluster {
     }
 
     fn read(&mut self, mut seen: Seen, plane: &mut DataPlane) -> Result<Option<Read>, RunError> {
+        seen.log();
         match &mut seen {
             Seen::Synced(Resource::WireSecret) => {
                 if let Some(wire) = &mut self.wire {
@@ -151,14 +151,8 @@ impl Cluster {
                 let slices = *resource == Resource::EndpointSlices;
                 return Ok(Some(Read::Listed { slices, all: self.listed.len() == self.resources.len() }));
             }
-            Seen::Unreadable { resource, error } => {
-                self.unreadable.insert(*resource);
-                warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
-            }
-            Seen::Readable { resource } => {
-                self.unreadable.remove(resource);
-                info!(%resource, "read from the API server again");
-            }
+            Seen::Unreadable { resource, .. } => _ = self.unreadable.insert(*resource),
+            Seen::Readable { resource } => _ = self.unreadable.remove(resource),
             Seen::WireKeys { keys, faults } => {
                 let (keys, faults) = (keys.clone(), std::mem::take(faults));
                 self.take_keys(&keys, &faults, plane)?;

@@ -1,15 +1,25 @@
 //! Turns readings into inputs of the core, for the agent, the controller and `vipward explain`.
 
+use tracing::{info, warn};
 use vipward_core::{
     agent::cluster::Seen as Read, ownership::Event as Owned, pools::Change, services::Event as Served,
 };
 
-use crate::shell::kube::Seen;
+use crate::shell::{kube::Seen, logging::causes::chain};
 
 #[cfg(test)]
 mod tests;
 
 impl Seen {
+    /// Logs that objects of a type cannot be read, or can be again.
+    pub fn log(&self) {
+        if let Self::Unreadable { resource, error } = self {
+            warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
+        } else if let Self::Readable { resource } = self {
+            info!(%resource, "read from the API server again");
+        }
+    }
+
     /// Returns the object as the core reads it. There is none for [`Seen::Synced`], [`Seen::Unreadable`]
     /// and [`Seen::Readable`]: the caller handles them.
     pub fn into_read(self) -> Option<Read> {
