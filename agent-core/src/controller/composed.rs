@@ -123,16 +123,13 @@ impl Controller {
 
     fn on_reserved(&mut self, write: ReservationWrite, reserved: Reserved, now: Monotonic) {
         let vip = write.vip;
-        let known = match &reserved {
-            Reserved::Object(Some(record)) => Seen::claim((**record).clone()).into_served(),
+        let known = match reserved {
+            Reserved::Object(Some(record)) => Seen::claim(*record).into_served(),
             Reserved::Object(None) => Some(Event::ClaimGone(vip)),
-            Reserved::ReadSince | Reserved::Refused(_) | Reserved::Unknown => None,
-        };
-        match reserved {
+            Reserved::ReadSince => None,
             Reserved::Refused(why) => return self.on_failed(write, Some(why), now),
             Reserved::Unknown => return self.on_failed(write, None, now),
-            Reserved::Object(_) | Reserved::ReadSince => {}
-        }
+        };
         if let Some(failed) = self.failures.end(vip) {
             self.effects.push(Effect::Log(Line::Reserved(vip)));
             self.end(failed.reported);

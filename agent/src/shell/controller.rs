@@ -242,8 +242,8 @@ impl Leader {
             }
             self.telling.on_time(self.controller.index(), at);
             // What is still to be listed may have become more by then.
-            let unlisted = unlisted(&self.resources, &self.listed).filter(|_| !self.controller.is_synced());
-            self.board.leads(unlisted);
+            let is_synced = self.controller.is_synced();
+            self.board.leads(if is_synced { None } else { unlisted(&self.resources, &self.listed) });
             if renew <= Instant::now() {
                 // A renewal that fails is tried again while the lease lasts.
                 let ran = candidate.run_for_it(now()?).await;
