@@ -175,11 +175,6 @@ impl Agent {
         &self.stale
     }
 
-    /// Returns the VIPs that this node does not answer for.
-    pub fn answers(&self) -> &Answers {
-        &self.answers
-    }
-
     /// Returns the source of the VIPs.
     pub fn source(&self) -> &Source {
         &self.source
@@ -203,7 +198,7 @@ impl Agent {
     }
 
     /// Returns the wanted VIPs.
-    pub fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> + Clone {
+    fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> + Clone {
         self.source.wanted(&self.config)
     }
 
