@@ -36,9 +36,11 @@ mod work;
 
 pub use self::{
     composed::{Agent, ClaimSnapshot, InterfaceSnapshot, Snapshot, Start, VipSnapshot},
-    effect::{Cluster as ClusterEffect, Effect, HeldVip, Line, Request},
+    effect::{Cluster as ClusterEffect, Effect, HeldVip, Line, Reading, Request},
     file::File as FileSource,
-    input::{Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Unwritten},
+    input::{
+        Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Readout, Unwritten,
+    },
     shared::Shared,
     source::Source,
 };

@@ -1,6 +1,7 @@
 //! The composed agent: its inputs, its work, and what the caller may see of it.
 
 mod looking;
+mod outcomes;
 mod reconciling;
 mod segments;
 mod snapshot;
@@ -20,7 +21,7 @@ pub use self::snapshot::{ClaimSnapshot, InterfaceSnapshot, Snapshot, VipSnapshot
 use super::{
     answers::Answers,
     cluster::{self, Cluster},
-    effect::{Effect, Line},
+    effect::{Effect, Line, Reading},
     host::Host,
     input::{Input, Network},
     memberships::Memberships,
@@ -204,6 +205,11 @@ impl Agent {
 
     fn context(&self, now: Monotonic) -> Context<'_> {
         context((&self.view, &self.config, &self.stale), &self.source, now)
+    }
+
+    /// Reads what the work needs.
+    fn read(&mut self, reading: Reading, waiting: Waiting) {
+        self.wait(Effect::Read(reading), waiting);
     }
 
     /// Emits an effect whose result the work needs.

@@ -32,12 +32,8 @@ use crate::{
 /// inputs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
-    /// Observe the network. [`Outcome::Observed`](super::Outcome::Observed) follows.
-    Observe,
-    /// Read the number of yields. [`Outcome::Yields`](super::Outcome::Yields) follows.
-    ReadYields,
-    /// Read the maps. [`Outcome::Maps`](super::Outcome::Maps) follows.
-    ReadMaps,
+    /// Read this. [`Outcome::Read`](super::Outcome::Read) follows.
+    Read(Reading),
     /// Attach to these interfaces, and detach from all others; then read the records of these slots and
     /// the memberships in groups. [`Outcome::Prepared`](super::Outcome::Prepared) follows.
     Prepare {
@@ -47,22 +43,8 @@ pub enum Effect {
         /// True to look whether the kernel may ask from a bound address.
         binds: bool,
     },
-    /// Read these entries. [`Outcome::Entries`](super::Outcome::Entries) follows.
-    ReadEntries(Vec<VipKey>),
-    /// Read the records of these slots. [`Outcome::Records`](super::Outcome::Records) follows.
-    ReadRecords(BTreeSet<u32>),
-    /// Read the MACs of this node and its peers. [`Outcome::Macs`](super::Outcome::Macs) follows.
-    ReadMacs,
     /// Carry out these actions. [`Outcome::Written`](super::Outcome::Written) follows.
     Write(Vec<Action>),
-    /// Read the held entries. [`Outcome::Held`](super::Outcome::Held) follows.
-    ReadHeld,
-    /// Read the state of the fence. [`Outcome::Fence`](super::Outcome::Fence) follows.
-    ReadFence,
-    /// Read these entries as they count now. [`Outcome::Seen`](super::Outcome::Seen) follows.
-    ReadSeen(Vec<VipKey>),
-    /// Read the memberships in groups. [`Outcome::Groups`](super::Outcome::Groups) follows.
-    ReadGroups,
     /// Join or leave a group. [`Outcome::Group`](super::Outcome::Group) follows.
     ChangeGroup(groups::Command),
     /// Move the fence. If that fails, the agent must end.
@@ -115,6 +97,28 @@ pub enum Effect {
     Stopped(Option<StopReason>),
     /// End with an error: another agent has this node's name, in this session.
     NotAlone(Session),
+}
+
+/// What is read of the kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Reading {
+    Network,
+    /// The number of yields.
+    Yields,
+    /// All maps.
+    Maps,
+    Entries(Vec<VipKey>),
+    /// The records of these slots.
+    Records(BTreeSet<u32>),
+    /// The MACs of this node and its peers.
+    Macs,
+    /// The held entries.
+    Held,
+    Fence,
+    /// These entries as they count now.
+    Seen(Vec<VipKey>),
+    /// The memberships in groups.
+    Groups,
 }
 
 /// A VIP that this node holds, as `MetalLB`'s objects show it.

@@ -44,31 +44,12 @@ pub enum Input {
 /// The result of an effect. It comes before any other input.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The network of [`Effect::Observe`](super::Effect::Observe), or why it could not be observed.
-    Observed(Result<Box<Network>, String>),
-    /// The number of yields of [`Effect::ReadYields`](super::Effect::ReadYields).
-    Yields(Result<u64, String>),
-    /// The maps of [`Effect::ReadMaps`](super::Effect::ReadMaps).
-    Maps(Result<Box<Maps>, String>),
+    /// The result of [`Effect::Read`](super::Effect::Read), or why nothing could be read.
+    Read(Result<Readout, String>),
     /// The result of [`Effect::Prepare`](super::Effect::Prepare).
     Prepared(Box<Prepared>),
-    /// The entries of [`Effect::ReadEntries`](super::Effect::ReadEntries) that exist.
-    Entries(Result<Entries, String>),
-    /// The records of [`Effect::ReadRecords`](super::Effect::ReadRecords).
-    Records(Result<BTreeMap<u32, Yield>, String>),
-    /// The MACs of [`Effect::ReadMacs`](super::Effect::ReadMacs).
-    Macs(Result<Macs, String>),
     /// The results of the actions of [`Effect::Write`](super::Effect::Write), in their order.
     Written(Vec<Result<(), Unwritten>>),
-    /// The held entries of [`Effect::ReadHeld`](super::Effect::ReadHeld), with their MACs.
-    Held(Result<Vec<(VipKey, MacAddr)>, String>),
-    /// The fence of [`Effect::ReadFence`](super::Effect::ReadFence), and whether the program has ever
-    /// yielded a VIP.
-    Fence(Result<(FenceState, bool), String>),
-    /// The entries of [`Effect::ReadSeen`](super::Effect::ReadSeen), as they count now.
-    Seen(Result<BTreeMap<VipKey, SeenEntry>, String>),
-    /// The memberships of [`Effect::ReadGroups`](super::Effect::ReadGroups).
-    Groups(Result<BTreeSet<Membership>, String>),
     /// The result of [`Effect::ChangeGroup`](super::Effect::ChangeGroup).
     Group(Change, Result<(), String>),
     /// An announcement of [`Effect::Announce`](super::Effect::Announce) has left.
@@ -80,6 +61,24 @@ pub enum Outcome {
     /// The network and what is attached after [`Effect::AttachAgain`](super::Effect::AttachAgain), unless
     /// it has failed.
     AttachedAgain(Option<Box<(NetView, Attachments)>>),
+}
+
+/// What a [`Reading`](super::Reading) has found.
+#[derive(Debug)]
+pub enum Readout {
+    Network(Box<Network>),
+    Yields(u64),
+    Maps(Box<Maps>),
+    /// The entries that exist.
+    Entries(Entries),
+    Records(BTreeMap<u32, Yield>),
+    Macs(Macs),
+    /// The held entries, with their MACs.
+    Held(Vec<(VipKey, MacAddr)>),
+    /// The fence, and whether the program has ever yielded a VIP.
+    Fence(FenceState, bool),
+    Seen(BTreeMap<VipKey, SeenEntry>),
+    Groups(BTreeSet<Membership>),
 }
 
 /// The network, and what the program is attached to.

@@ -136,15 +136,7 @@ impl Trace {
             | Effect::Announce { .. }
             | Effect::Problems(_)
             | Effect::Log(_)
-            | Effect::ReadYields
-            | Effect::ReadMaps
-            | Effect::ReadMacs
-            | Effect::ReadHeld
-            | Effect::ReadFence
-            | Effect::ReadGroups
-            | Effect::ReadEntries(_)
-            | Effect::ReadRecords(_)
-            | Effect::ReadSeen(_)
+            | Effect::Read(_)
             | Effect::Prepare { .. }
             | Effect::Listen { .. } => true,
             _ => false,

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use vipward_common::{Fence, FenceState, MacAddr, VipKey};
 use vipward_core::{
-    agent::{ClusterEffect, Effect, Entries, Input, Listened, Macs, Maps, Outcome, Prepared, Request},
+    agent::{
+        ClusterEffect, Effect, Entries, Input, Listened, Macs, Maps, Outcome, Prepared, Reading, Readout,
+        Request,
+    },
     host::attaching::Mode,
     liveness,
     ownership::Expected,
@@ -45,37 +48,11 @@ impl World {
 
     /// Carries out an effect. Returns its result, if it has one now.
     fn result_of(&mut self, node: usize, effect: Effect) -> Option<Outcome> {
-        let now = self.now;
         Some(match effect {
-            Effect::Observe => Outcome::Observed(Ok(self.observe(node).into())),
-            Effect::ReadYields => Outcome::Yields(Ok(self.nodes[node].program.yields_total())),
-            Effect::ReadMaps => Outcome::Maps(Ok(read_maps(&self.nodes[node]).into())),
+            Effect::Read(reading) => Outcome::Read(Ok(self.read(node, reading))),
             Effect::Prepare { attach, slots, binds: _ } => {
                 Outcome::Prepared(self.prepare(node, attach, &slots)?.into())
             }
-            Effect::ReadEntries(keys) => {
-                let program = &self.nodes[node].program;
-                let entries = keys.into_iter().filter_map(|key| Some((key, *program.entry(key)?)));
-                let (yields, entries) = (program.yields_total(), entries.collect());
-                Outcome::Entries(Ok(Entries { yields, entries }))
-            }
-            Effect::ReadRecords(slots) => Outcome::Records(Ok(self.nodes[node].program.records(&slots))),
-            Effect::ReadMacs => Outcome::Macs(Ok(read_macs(&self.nodes[node]))),
-            Effect::ReadHeld => Outcome::Held(Ok(self.nodes[node].program.held().collect())),
-            Effect::ReadFence => {
-                let it = &self.nodes[node];
-                Outcome::Fence(Ok((it.fence(now), it.program.yields_total() > 0)))
-            }
-            Effect::ReadSeen(keys) => {
-                let it = &self.nodes[node];
-                let local = it.program_now(now).as_nanos();
-                let seen = |key: VipKey| {
-                    let entry = it.program.entry(key)?;
-                    Some((key, entry.as_seen(it.program.record(entry.slot), local)))
-                };
-                Outcome::Seen(Ok(keys.into_iter().filter_map(seen).collect()))
-            }
-            Effect::ReadGroups => Outcome::Groups(Ok(BTreeSet::new())),
             Effect::ChangeGroup(command) => Outcome::Group(command, Ok(())),
             Effect::AttachAgain(_) => Outcome::AttachedAgain(None),
             Effect::Count => Outcome::Counted(self.nodes[node].program.offenders().clone()),
@@ -131,6 +108,33 @@ impl World {
             }
             Effect::PutProof(..) | Effect::Problems(_) | Effect::Log(_) => return None,
         })
+    }
+
+    fn read(&mut self, node: usize, reading: Reading) -> Readout {
+        let (it, now) = (&self.nodes[node], self.now);
+        let program = &it.program;
+        match reading {
+            Reading::Network => Readout::Network(self.observe(node).into()),
+            Reading::Yields => Readout::Yields(program.yields_total()),
+            Reading::Maps => Readout::Maps(read_maps(it).into()),
+            Reading::Entries(keys) => {
+                let entries = keys.into_iter().filter_map(|key| Some((key, *program.entry(key)?)));
+                Readout::Entries(Entries { yields: program.yields_total(), entries: entries.collect() })
+            }
+            Reading::Records(slots) => Readout::Records(program.records(&slots)),
+            Reading::Macs => Readout::Macs(read_macs(it)),
+            Reading::Held => Readout::Held(program.held().collect()),
+            Reading::Fence => Readout::Fence(it.fence(now), program.yields_total() > 0),
+            Reading::Seen(keys) => {
+                let local = it.program_now(now).as_nanos();
+                let seen = |key: VipKey| {
+                    let entry = program.entry(key)?;
+                    Some((key, entry.as_seen(program.record(entry.slot), local)))
+                };
+                Readout::Seen(keys.into_iter().filter_map(seen).collect())
+            }
+            Reading::Groups => Readout::Groups(BTreeSet::new()),
+        }
     }
 
     fn carry_out_in_cluster(&mut self, node: usize, effect: ClusterEffect) {

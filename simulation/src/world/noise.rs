@@ -69,17 +69,8 @@ fn is_noise(effect: &Effect) -> bool {
         | Effect::Stopped(_)
         | Effect::NotAlone(_)
         | Effect::Log(Line::Notice(..)) => true,
-        Effect::Observe
-        | Effect::ReadYields
-        | Effect::ReadMaps
+        Effect::Read(_)
         | Effect::Prepare { .. }
-        | Effect::ReadEntries(_)
-        | Effect::ReadRecords(_)
-        | Effect::ReadMacs
-        | Effect::ReadHeld
-        | Effect::ReadFence
-        | Effect::ReadSeen(_)
-        | Effect::ReadGroups
         | Effect::SetFence(_)
         | Effect::PutProof(..)
         | Effect::ShowPort(_)

@@ -8,7 +8,7 @@ use super::Agent;
 use crate::{
     agent::{
         answers::{Examination, Examined, Known, Surroundings},
-        effect::{Effect, Line},
+        effect::{Effect, Line, Reading},
         input::{Changed, Network},
         memberships::SHARE,
         segment::{Authority as _, Input},
@@ -28,28 +28,22 @@ use crate::{
 
 impl Agent {
     pub(super) fn observe(&mut self, changed: Option<(Changed, Monotonic)>) {
-        self.wait(Effect::Observe, Waiting::Network(changed));
+        self.read(Reading::Network, Waiting::Network(changed));
     }
 
+    /// Handles the network, if it could be observed.
     pub(super) fn on_observed(
         &mut self,
-        observed: Result<Box<Network>, String>,
+        observed: Option<Network>,
         changed: Option<(Changed, Monotonic)>,
         now: Monotonic,
     ) {
         let mut before = None;
-        match observed {
-            Ok(network) => {
-                let Network { view, attachments, name_servers } = *network;
-                let old = std::mem::replace(&mut self.view, view);
-                (self.attachments, self.name_servers) = (attachments, name_servers);
-                self.on_segment(Input::Network(&old), now);
-                before = Some(old);
-            }
-            Err(error) => {
-                self.log(Line::Unobserved(error));
-                self.host.try_again_soon(now);
-            }
+        if let Some(Network { view, attachments, name_servers }) = observed {
+            let old = std::mem::replace(&mut self.view, view);
+            (self.attachments, self.name_servers) = (attachments, name_servers);
+            self.on_segment(Input::Network(&old), now);
+            before = Some(old);
         }
         // Containers come and go: a change that concerns no VIP must not cost a reading of all maps.
         let mut work = Vec::new();
@@ -103,18 +97,11 @@ impl Agent {
     /// Begins to examine the answers, if that is due.
     pub(super) fn examine(&mut self, now: Monotonic) {
         if self.segment.is_started() && self.answers.is_open(now) {
-            self.wait(Effect::ReadFence, Waiting::Fence);
+            self.read(Reading::Fence, Waiting::Fence);
         }
     }
 
-    pub(super) fn on_fence(&mut self, fence: Result<(FenceState, bool), String>, now: Monotonic) {
-        let (fence, any_yielded) = match fence {
-            Ok(read) => read,
-            Err(error) => {
-                self.answers.give_up(now);
-                return self.log(Line::Unread(error));
-            }
-        };
+    pub(super) fn on_fence(&mut self, fence: FenceState, any_yielded: bool, now: Monotonic) {
         let with_fault = |(ifindex, _)| {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
@@ -132,7 +119,7 @@ impl Agent {
     fn examine_next(&mut self, mut examination: Box<Examination>, now: Monotonic) {
         while let Some(keys) = examination.next_part() {
             if !keys.is_empty() {
-                self.wait(Effect::ReadSeen(keys), Waiting::Seen(examination));
+                self.read(Reading::Seen(keys), Waiting::Seen(examination));
                 return;
             }
             self.examine_part(&mut examination, &BTreeMap::new(), now);
@@ -167,20 +154,12 @@ impl Agent {
 
     pub(super) fn on_seen(
         &mut self,
-        entries: Result<BTreeMap<VipKey, SeenEntry>, String>,
+        entries: &BTreeMap<VipKey, SeenEntry>,
         mut examination: Box<Examination>,
         now: Monotonic,
     ) {
-        match entries {
-            Ok(entries) => {
-                self.examine_part(&mut examination, &entries, now);
-                self.examine_next(examination, now);
-            }
-            Err(error) => {
-                self.answers.give_up(now);
-                self.log(Line::Unread(error));
-            }
-        }
+        self.examine_part(&mut examination, entries, now);
+        self.examine_next(examination, now);
     }
 
     /// Begins the writes of findings that are due.
@@ -198,7 +177,7 @@ impl Agent {
             return;
         }
         if self.memberships.must_be_read(now) {
-            self.wait(Effect::ReadGroups, Waiting::Groups);
+            self.read(Reading::Groups, Waiting::Groups);
         } else {
             self.change_groups(None, now);
         }

@@ -10,9 +10,9 @@ use vipward_common::{MacAddr, VipEntry, VipKey, Yield};
 use super::{Agent, context};
 use crate::{
     agent::{
-        effect::{Effect, Line},
+        effect::{Effect, Line, Reading},
         host::{End, Host, Read, Round},
-        input::{Entries, Macs, Maps, Outcome, Prepared, Unwritten},
+        input::{Entries, Macs, Maps, Prepared, Unwritten},
         segment::{Authority as _, Input},
         source::Source,
         work::{Kind, Placed, SomePlaced, Then, Waiting, Work, Writing},
@@ -32,97 +32,23 @@ const PINS_ARE_MISSING: &str = "pins are missing in the pin directory, so that w
 const TOGETHER: usize = 256;
 
 impl Agent {
-    /// Handles the result of an effect.
-    pub(super) fn on_outcome(&mut self, outcome: Outcome, now: Monotonic) {
-        match outcome {
-            Outcome::Announced { key, round } => {
-                return self.on_segment(Input::Announced { key, round }, now);
-            }
-            Outcome::NotSent(key) => return self.on_segment(Input::NotSent(key), now),
-            Outcome::Counted(counts) => return self.on_segment(Input::Counted(counts), now),
-            Outcome::AttachedAgain(None) => return self.host.try_again_soon(now),
-            Outcome::AttachedAgain(Some(network)) => {
-                (self.view, self.attachments) = *network;
-                return;
-            }
-            _ => {}
-        }
-        match (self.work.waiting.take(), outcome) {
-            (Some(Waiting::Network(changed)), Outcome::Observed(observed)) => {
-                self.on_observed(observed, changed, now);
-            }
-            (Some(Waiting::Yields), Outcome::Yields(yields)) => self.on_yields(yields, now),
-            (Some(Waiting::Maps { reclaim, is_first }), Outcome::Maps(maps)) => {
-                self.on_maps(maps, reclaim, is_first, now);
-            }
-            (Some(Waiting::Prepared(placed)), Outcome::Prepared(prepared)) => {
-                self.on_prepared(*prepared, *placed, now);
-            }
-            (Some(Waiting::Some(vips, then)), Outcome::Entries(entries)) => {
-                self.on_some(entries, vips, then, now);
-            }
-            (Some(Waiting::Records(placed)), Outcome::Records(records)) => {
-                self.on_records(records, *placed, now);
-            }
-            (Some(Waiting::Macs), Outcome::Macs(macs)) => self.on_macs(macs, now),
-            (Some(Waiting::Written(writing)), Outcome::Written(results)) => {
-                self.on_written(writing, results, now);
-            }
-            (Some(Waiting::Memberships(keys)), Outcome::Entries(entries)) => {
-                self.on_members(&keys, entries, now);
-            }
-            (Some(Waiting::Groups), Outcome::Groups(groups)) => match groups {
-                Ok(joined) => {
-                    self.memberships.on_observed(joined);
-                    self.change_groups(None, now);
-                }
-                Err(error) => {
-                    self.log(Line::Groups(error));
-                    self.memberships.try_again_soon(now);
-                }
-            },
-            (Some(Waiting::Group { until, then }), Outcome::Group(change, result)) => {
-                self.on_group(change, result);
-                self.change_group(until, then, now);
-            }
-            (Some(Waiting::Held), Outcome::Held(held)) => self.on_held(held, now),
-            (Some(Waiting::Fence), Outcome::Fence(fence)) => self.on_fence(fence, now),
-            (Some(Waiting::Seen(examination)), Outcome::Seen(entries)) => {
-                self.on_seen(entries, examination, now);
-            }
-            (waiting, outcome) => {
-                debug_assert!(false, "{outcome:?} is no result of {waiting:?}");
-                self.work.waiting = waiting;
-            }
-        }
-    }
-
     /// Reads the number of yields.
     pub(super) fn read_yields(&mut self) {
-        self.wait(Effect::ReadYields, Waiting::Yields);
+        self.read(Reading::Yields, Waiting::Yields);
     }
 
-    fn on_yields(&mut self, yields: Result<u64, String>, now: Monotonic) {
-        match yields {
-            Ok(yields) if yields == self.host.yields_settled() => {}
-            Ok(_) => self.work.next([Work::RECONCILE]),
-            Err(error) => {
-                self.log(Line::Unread(error));
-                self.host.try_again_soon(now);
-            }
+    pub(super) fn on_yields(&mut self, yields: u64) {
+        if yields != self.host.yields_settled() {
+            self.work.next([Work::RECONCILE]);
         }
     }
 
     /// Begins a full round. `reclaim` takes yielded VIPs back.
     pub(super) fn reconcile(&mut self, reclaim: bool, is_first: bool) {
-        self.wait(Effect::ReadMaps, Waiting::Maps { reclaim, is_first });
+        self.read(Reading::Maps, Waiting::Maps { reclaim, is_first });
     }
 
-    fn on_maps(&mut self, maps: Result<Box<Maps>, String>, reclaim: bool, is_first: bool, now: Monotonic) {
-        let maps = match maps {
-            Ok(maps) => *maps,
-            Err(error) => return self.on_unread(error, now),
-        };
+    pub(super) fn on_maps(&mut self, maps: Maps, reclaim: bool, is_first: bool) {
         let Maps { yields, entries, macs, binds, is_pinned } = maps;
         self.host.on_read(&entries);
         let before = plan::placed(&entries);
@@ -148,19 +74,19 @@ impl Agent {
     }
 
     /// Handles that a full round could not begin. That does not end the agent, which would help no VIP.
-    fn on_unread(&mut self, error: String, now: Monotonic) {
+    pub(super) fn on_round_unread(&mut self, error: String, now: Monotonic) {
         self.log(Line::Unread(error));
         self.host.try_again_soon(now);
         self.observe_segments(now);
         self.answers.examine_all();
     }
 
-    fn on_prepared(&mut self, prepared: Prepared, placed: Placed, now: Monotonic) {
+    pub(super) fn on_prepared(&mut self, prepared: Prepared, placed: Placed, now: Monotonic) {
         let Prepared { view, attachments, records, groups, warnings } = prepared;
         (self.view, self.attachments) = (view, attachments);
         let records = match records {
             Ok(records) => records,
-            Err(error) => return self.on_unread(error, now),
+            Err(error) => return self.on_round_unread(error, now),
         };
         // The verifier may have taken long for a program.
         self.beat_if_due(now);
@@ -212,7 +138,12 @@ impl Agent {
         self.wait(Effect::Write(together), Waiting::Written(writing));
     }
 
-    fn on_written(&mut self, mut writing: Box<Writing>, results: Vec<Result<(), Unwritten>>, now: Monotonic) {
+    pub(super) fn on_written(
+        &mut self,
+        mut writing: Box<Writing>,
+        results: Vec<Result<(), Unwritten>>,
+        now: Monotonic,
+    ) {
         for result in results {
             let Some(action) = writing.actions().get(writing.done).cloned() else { break };
             writing.done += 1;
@@ -334,20 +265,11 @@ impl Agent {
         self.answers.examine_some(vips.iter().copied());
         let attached = self.attached();
         let keys = attached.iter().flat_map(|ifindex| vips.iter().map(|vip| VipKey::new(*ifindex, *vip)));
-        self.wait(Effect::ReadEntries(keys.collect()), Waiting::Some(vips, then));
+        self.read(Reading::Entries(keys.collect()), Waiting::Some(vips, then));
     }
 
-    fn on_some(
-        &mut self,
-        entries: Result<Entries, String>,
-        vips: BTreeSet<IpAddr>,
-        then: Then,
-        now: Monotonic,
-    ) {
-        let Entries { yields, entries } = match entries {
-            Ok(entries) => entries,
-            Err(error) => return self.on_some_unread(vips, error, then, now),
-        };
+    pub(super) fn on_some(&mut self, read: Entries, vips: BTreeSet<IpAddr>, then: Then, now: Monotonic) {
+        let Entries { yields, entries } = read;
         let wanted = self.source.wanted_of(&self.config, &vips).into_iter();
         let selection = self.config.selection();
         let placed = plan::placed(&entries);
@@ -355,26 +277,15 @@ impl Agent {
         let placement = placement::place(&selection, wanted, &self.view, &placed, &is_there, self.max_vips);
         let placed = SomePlaced { vips, then, entries, placement };
         if yields == 0 {
-            return self.on_records(Ok(BTreeMap::new()), placed, now);
+            return self.on_records(BTreeMap::new(), placed, now);
         }
         let new = placed.placement.desired.entries.len();
-        self.wait(
-            Effect::ReadRecords(self.host.slots_of_some(&placed.entries, new, self.max_vips)),
-            Waiting::Records(Box::new(placed)),
-        );
+        let slots = self.host.slots_of_some(&placed.entries, new, self.max_vips);
+        self.read(Reading::Records(slots), Waiting::Records(Box::new(placed)));
     }
 
-    fn on_records(
-        &mut self,
-        records: Result<BTreeMap<u32, Yield>, String>,
-        placed: SomePlaced,
-        now: Monotonic,
-    ) {
+    pub(super) fn on_records(&mut self, records: BTreeMap<u32, Yield>, placed: SomePlaced, now: Monotonic) {
         let SomePlaced { vips, then, entries, placement } = placed;
-        let records = match records {
-            Ok(records) => records,
-            Err(error) => return self.on_some_unread(vips, error, then, now),
-        };
         let attached = self.attached();
         let context = context((&self.view, &self.config, &self.stale), &self.source, now);
         let what = (entries, placement);
@@ -382,7 +293,13 @@ impl Agent {
         self.write(Writing::of(Kind::Some { round, vips, then }), now);
     }
 
-    fn on_some_unread(&mut self, vips: BTreeSet<IpAddr>, error: String, then: Then, now: Monotonic) {
+    pub(super) fn on_some_unread(
+        &mut self,
+        vips: BTreeSet<IpAddr>,
+        error: String,
+        then: Then,
+        now: Monotonic,
+    ) {
         let changes = self.host.end_some(&vips, Err(error), &mut self.stale, now);
         self.end_some(vips, changes, then, now);
     }
@@ -398,14 +315,11 @@ impl Agent {
     /// Begins to replace the known peers by those of the configuration.
     pub(super) fn reconcile_peers(&mut self) {
         self.host.unsettle();
-        self.wait(Effect::ReadMacs, Waiting::Macs);
+        self.read(Reading::Macs, Waiting::Macs);
     }
 
-    fn on_macs(&mut self, macs: Result<Macs, String>, now: Monotonic) {
-        let Macs { own, peers } = match macs {
-            Ok(macs) => macs,
-            Err(error) => return self.on_peers_unwritten(error, now),
-        };
+    pub(super) fn on_macs(&mut self, macs: Macs, now: Monotonic) {
+        let Macs { own, peers } = macs;
         let attached = self.attached();
         let attached = attached.iter().filter_map(|ifindex| self.view.interfaces.get(ifindex));
         let wanted = placement::peers(&self.config.selection(), attached);
@@ -418,24 +332,20 @@ impl Agent {
         self.write(Writing::of(Kind::Peers { actions, observed, failed: None }), now);
     }
 
-    fn on_peers_unwritten(&mut self, error: String, now: Monotonic) {
+    pub(super) fn on_peers_unwritten(&mut self, error: String, now: Monotonic) {
         self.log(Line::PeersUnwritten(error));
         self.host.try_again_soon(now);
     }
 
-    fn on_members(&mut self, keys: &[VipKey], entries: Result<Entries, String>, now: Monotonic) {
-        match entries {
-            Ok(Entries { entries, .. }) => {
-                for key in keys {
-                    let is_probed = self.segment.is_probed(key);
-                    self.memberships.on_entry(key, entries.get(key), is_probed, now);
-                }
-            }
-            Err(error) => {
-                // Only a full round reads all entries again.
-                self.log(Line::Groups(error));
-                self.host.try_again_soon(now);
-            }
+    pub(super) fn on_members(
+        &mut self,
+        keys: &[VipKey],
+        entries: &BTreeMap<VipKey, VipEntry>,
+        now: Monotonic,
+    ) {
+        for key in keys {
+            let is_probed = self.segment.is_probed(key);
+            self.memberships.on_entry(key, entries.get(key), is_probed, now);
         }
     }
 }

@@ -7,7 +7,7 @@ use vipward_common::{Event, EventKind, MacAddr, Proof, VipKey};
 use super::{Agent, context};
 use crate::{
     agent::{
-        effect::{Effect, Line},
+        effect::{Effect, Line, Reading},
         input::{Changed, Listened},
         segment::{self, Input},
         source::Source,
@@ -198,7 +198,7 @@ impl Agent {
     pub(super) fn read_members(&mut self, mut keys: Vec<VipKey>) {
         keys.retain(|key| key.addr.is_ipv6());
         if !keys.is_empty() {
-            self.wait(Effect::ReadEntries(keys.clone()), Waiting::Memberships(keys));
+            self.read(Reading::Entries(keys.clone()), Waiting::Memberships(keys));
         }
     }
 }

@@ -7,7 +7,7 @@ use vipward_common::{MacAddr, VipKey};
 use super::{Agent, settings};
 use crate::{
     agent::{
-        effect::{Effect, Line},
+        effect::{Effect, Reading},
         input::File,
         segment::{Authority as _, Input},
         source::Source,
@@ -114,21 +114,12 @@ impl Agent {
 
     /// Begins to adopt the held entries.
     pub(super) fn adopt(&mut self) {
-        self.wait(Effect::ReadHeld, Waiting::Held);
+        self.read(Reading::Held, Waiting::Held);
     }
 
-    pub(super) fn on_held(&mut self, held: Result<Vec<(VipKey, MacAddr)>, String>, now: Monotonic) {
-        match held {
-            Ok(held) => {
-                for (key, mac) in held {
-                    self.on_segment(Input::Adopted { key, mac }, now);
-                }
-            }
-            Err(error) => {
-                self.log(Line::Unread(error));
-                self.work.adopts = true;
-                self.host.try_again_soon(now);
-            }
+    pub(super) fn on_held(&mut self, held: Vec<(VipKey, MacAddr)>, now: Monotonic) {
+        for (key, mac) in held {
+            self.on_segment(Input::Adopted { key, mac }, now);
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use tracing::{debug, error, warn};
 use vipward_common::{Fence, FenceState, Role, VipKey};
 use vipward_core::{
-    agent::{Effect, Input, Listened, Network, Outcome},
+    agent::{Effect, Input, Listened, Outcome},
     segment::{
         frame::Frame,
         proving::{MOST_ASKED, targets},
@@ -24,10 +24,9 @@ use super::{
 };
 use crate::shell::{
     kernel::{
-        bpf::Maps,
+        bpf::{BpfError, Maps},
         clock,
         groups::{self, GroupsError},
-        host_network::name_servers,
         netlink::{Exchange, neighbours},
         packet::nonce,
     },
@@ -57,63 +56,32 @@ impl EventLoop {
         effect: Effect,
         standing: &mut Standing,
     ) -> Result<Option<Input>, RunError> {
-        let outcome = match effect {
-            Effect::Observe => Outcome::Observed(self.observe().await),
-            Effect::ReadYields => Outcome::Yields(in_words(self.yields())),
-            Effect::ReadMaps => Outcome::Maps(self.read_maps().await.map(Box::new)),
+        if matches!(effect, Effect::Write(_) | Effect::SetFence(_)) {
+            *standing = Standing::default();
+        }
+        let mut outcome = None;
+        match effect {
+            Effect::Read(reading) => outcome = Some(Outcome::Read(in_words(self.read(reading).await))),
             Effect::Prepare { attach, slots, binds } => {
-                Outcome::Prepared(Box::new(self.prepare(&attach, &slots, binds).await))
+                outcome = Some(Outcome::Prepared(Box::new(self.prepare(&attach, &slots, binds).await)));
             }
-            Effect::ReadEntries(keys) => Outcome::Entries(in_words(self.read_entries(&keys))),
-            Effect::ReadRecords(slots) => Outcome::Records(in_words(self.read_records(&slots))),
-            Effect::ReadMacs => Outcome::Macs(in_words(self.read_macs())),
-            Effect::Write(actions) => {
-                *standing = Standing::default();
-                Outcome::Written(self.write(&actions).await)
+            Effect::Write(actions) => outcome = Some(Outcome::Written(self.write(&actions).await)),
+            Effect::ChangeGroup(change) => {
+                outcome = Some(Outcome::Group(change, in_words(self.change_group(change))));
             }
-            Effect::ReadHeld => Outcome::Held(in_words(self.plane.maps().held())),
-            Effect::ReadFence => Outcome::Fence(in_words(self.read_fence())),
-            Effect::ReadSeen(keys) => Outcome::Seen(in_words(self.read_seen(&keys))),
-            Effect::ReadGroups => Outcome::Groups(in_words(groups::observe().await)),
-            Effect::ChangeGroup(change) => Outcome::Group(change, in_words(self.change_group(change))),
-            Effect::AttachAgain(segment) => Outcome::AttachedAgain(self.attach_again(segment)),
+            Effect::AttachAgain(segment) => {
+                outcome = Some(Outcome::AttachedAgain(self.attach_again(segment)));
+            }
             Effect::Announce { command, is_taken_back } => {
-                return Ok(self.announce(command, is_taken_back, standing).map(Input::Result));
+                outcome = self.announce(command, is_taken_back, standing);
             }
-            Effect::Probe(key) if !self.ask(key, None) => Outcome::NotSent(key),
-            Effect::Count => match self.plane.maps().offenders() {
-                Ok(counts) => Outcome::Counted(counts),
-                Err(error) => {
-                    warn!(error = chain(&error), "failed to read the counts of claims");
-                    return Ok(None);
-                }
-            },
+            Effect::Probe(key) => outcome = (!self.ask(key, None)).then_some(Outcome::NotSent(key)),
+            Effect::Count => outcome = self.count(),
             Effect::Cluster(effect) => {
                 let Some(cluster) = self.outer.cluster() else { return Ok(None) };
                 return Ok(cluster.carry_out(effect, &mut self.plane)?.map(Input::Cluster));
             }
-            Effect::SetFence(_)
-            | Effect::PutProof(..)
-            | Effect::Probe(_)
-            | Effect::ShowPort(_)
-            | Effect::ProbeHeld { .. }
-            | Effect::Listen { .. }
-            | Effect::Problems(_)
-            | Effect::Log(_)
-            | Effect::Withdraw
-            | Effect::Stopped(_)
-            | Effect::NotAlone(_) => return self.carry_out_silently(effect, standing).await.map(|()| None),
-        };
-        Ok(Some(Input::Result(outcome)))
-    }
-
-    /// Carries out an effect that has no result.
-    async fn carry_out_silently(&mut self, effect: Effect, standing: &mut Standing) -> Result<(), RunError> {
-        match effect {
-            Effect::SetFence(fence) => {
-                *standing = Standing::default();
-                self.plane.maps_mut().set_fence(&fence)?;
-            }
+            Effect::SetFence(fence) => self.plane.maps_mut().set_fence(&fence)?,
             Effect::PutProof(ifindex, proof) => self.plane.maps_mut().put_proof(ifindex, proof)?,
             Effect::ShowPort(key) => _ = self.ask(key, None),
             Effect::ProbeHeld { key, is_taken_back } => self.probe_held(key, is_taken_back, standing),
@@ -125,32 +93,14 @@ impl EventLoop {
             Effect::NotAlone(session) => {
                 return Err(RunError::NotAlone { node: self.agent.config().node.as_str().into(), session });
             }
-            Effect::Observe
-            | Effect::ReadYields
-            | Effect::ReadMaps
-            | Effect::Prepare { .. }
-            | Effect::ReadEntries(_)
-            | Effect::ReadRecords(_)
-            | Effect::ReadMacs
-            | Effect::Write(_)
-            | Effect::ReadHeld
-            | Effect::ReadFence
-            | Effect::ReadSeen(_)
-            | Effect::ReadGroups
-            | Effect::ChangeGroup(_)
-            | Effect::AttachAgain(_)
-            | Effect::Announce { .. }
-            | Effect::Probe(_)
-            | Effect::Count
-            | Effect::Cluster(_) => {}
         }
-        Ok(())
+        Ok(outcome.map(Input::Result))
     }
 
-    async fn observe(&self) -> Result<Box<Network>, String> {
-        let view = in_words(self.inputs.netlink.observe().await)?;
-        let attachments = self.plane.attachments().clone();
-        Ok(Box::new(Network { view, attachments, name_servers: name_servers() }))
+    fn count(&self) -> Option<Outcome> {
+        let counts = self.plane.maps().offenders();
+        let failed = |error: &BpfError| warn!(error = chain(error), "failed to read the counts of claims");
+        counts.inspect_err(failed).ok().map(Outcome::Counted)
     }
 
     fn change_group(
@@ -228,7 +178,7 @@ impl EventLoop {
 pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunError> {
     let Report { segment, number: round, counted_before, frames, first, .. } = *report;
     let counted = maps.heard(segment)?.wrapping_sub(counted_before);
-    let now_ns = clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))?;
+    let now_ns = clock_ns()?;
     let mut answered = BTreeSet::new();
     if maps.fence_state(now_ns)? == FenceState::Valid {
         for vip in &report.requested {
@@ -241,6 +191,10 @@ pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunErro
     }
     debug!(segment, round, frames, counted, ?first, ?answered, "listened");
     Ok(Listened { segment, round, frames, counted, answered })
+}
+
+fn clock_ns() -> Result<u64, RunError> {
+    clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))
 }
 
 /// Returns an error with its causes, in words.

@@ -46,19 +46,21 @@ fn action(action: &Action) -> String {
 pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
     let keys = |keys: &[VipKey]| keys.iter().map(|key| named(key.addr)).collect::<Vec<_>>().join(" ");
     Some(match effect {
-        Effect::Observe => "observe".to_owned(),
-        Effect::ReadYields => "read yields".to_owned(),
-        Effect::ReadMaps => "read maps".to_owned(),
+        Effect::Read(reading) => match reading {
+            Reading::Network => "observe".to_owned(),
+            Reading::Yields => "read yields".to_owned(),
+            Reading::Maps => "read maps".to_owned(),
+            Reading::Entries(all) => format!("read {}", keys(all)),
+            Reading::Records(_) => "read records".to_owned(),
+            Reading::Macs => "read macs".to_owned(),
+            Reading::Held => "read held".to_owned(),
+            Reading::Groups => "read groups".to_owned(),
+            Reading::Fence | Reading::Seen(_) => return None,
+        },
         Effect::Prepare { attach, .. } => format!("prepare {attach:?}"),
-        Effect::ReadEntries(all) => format!("read {}", keys(all)),
-        Effect::ReadRecords(_) => "read records".to_owned(),
-        Effect::ReadMacs => "read macs".to_owned(),
         Effect::Write(actions) => {
             format!("write {}", actions.iter().map(action).collect::<Vec<_>>().join(", "))
         }
-        Effect::ReadHeld => "read held".to_owned(),
-        Effect::ReadFence | Effect::ReadSeen(_) => return None,
-        Effect::ReadGroups => "read groups".to_owned(),
         Effect::ChangeGroup(groups::Command::Join(it)) => format!("join {}", it.group),
         Effect::ChangeGroup(groups::Command::Leave(it)) => format!("leave {}", it.group),
         Effect::SetFence(_) => "fence".to_owned(),

@@ -1,14 +1,11 @@
 //! Reads and writes the maps, and attaches.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::debug;
-use vipward_common::{FenceState, SeenEntry, VipKey, Yield};
+use vipward_common::{SeenEntry, VipKey, Yield};
 use vipward_core::{
-    agent::{Entries, Macs, Maps, Prepared, Unwritten},
+    agent::{Entries, Macs, Maps, Network, Prepared, Reading, Readout, Unwritten},
     host::{
         placement::Desired,
         plan::{self, Action, Observed},
@@ -16,34 +13,50 @@ use vipward_core::{
     },
 };
 
-use super::in_words;
+use super::{clock_ns, in_words};
 use crate::shell::{
-    agent::{
-        error::{RunError, system},
-        event_loop::EventLoop,
-        timing::now,
-    },
-    kernel::{bind, bpf::BpfError, clock, groups},
+    agent::{error::RunError, event_loop::EventLoop, timing::now},
+    kernel::{bind, bpf::BpfError, groups, host_network::name_servers},
     logging::causes::chain,
 };
 
 impl EventLoop {
-    pub(super) fn yields(&self) -> Result<u64, BpfError> {
+    pub(super) async fn read(
+        &self,
+        reading: Reading,
+    ) -> Result<Readout, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(match reading {
+            Reading::Network => {
+                let view = self.inputs.netlink.observe().await?;
+                let attachments = self.plane.attachments().clone();
+                Readout::Network(Box::new(Network { view, attachments, name_servers: name_servers() }))
+            }
+            Reading::Yields => Readout::Yields(self.yields()?),
+            Reading::Maps => Readout::Maps(Box::new(self.read_maps().await?)),
+            Reading::Entries(keys) => Readout::Entries(self.read_entries(&keys)?),
+            Reading::Records(slots) => Readout::Records(self.read_records(&slots)?),
+            Reading::Macs => Readout::Macs(self.read_macs()?),
+            Reading::Held => Readout::Held(self.plane.maps().held()?),
+            Reading::Fence => Readout::Fence(self.plane.maps().fence_state(clock_ns()?)?, self.yields()? > 0),
+            Reading::Seen(keys) => Readout::Seen(self.read_seen(&keys)?),
+            Reading::Groups => Readout::Groups(groups::observe().await?),
+        })
+    }
+
+    fn yields(&self) -> Result<u64, BpfError> {
         Ok(self.plane.maps().yields()?.total)
     }
 
     /// Reads the maps for a full round.
-    pub(super) async fn read_maps(&self) -> Result<Maps, String> {
+    async fn read_maps(&self) -> Result<Maps, RunError> {
         let maps = self.plane.maps();
-        let yields = in_words(self.yields())?;
-        let entries = in_words(maps.entries())?;
-        let macs = in_words(self.read_macs())?;
-        let binds: BTreeSet<(String, IpAddr)> = in_words(bind::observe_binds(self.agent.view()).await)?;
-        let is_pinned = in_words(self.plane.is_pinned())?;
+        let (yields, entries, macs) = (self.yields()?, maps.entries()?, self.read_macs()?);
+        let binds = bind::observe_binds(self.agent.view()).await?;
+        let is_pinned = self.plane.is_pinned()?;
         Ok(Maps { yields, entries, macs, binds, is_pinned })
     }
 
-    pub(super) fn read_macs(&self) -> Result<Macs, BpfError> {
+    fn read_macs(&self) -> Result<Macs, BpfError> {
         let maps = self.plane.maps();
         Ok(Macs { own: maps.own_macs()?, peers: maps.peers()? })
     }
@@ -58,12 +71,12 @@ impl EventLoop {
         Prepared { attachments: self.plane.attachments().clone(), view, records, groups, warnings }
     }
 
-    pub(super) fn read_records(&self, slots: &BTreeSet<u32>) -> Result<BTreeMap<u32, Yield>, BpfError> {
+    fn read_records(&self, slots: &BTreeSet<u32>) -> Result<BTreeMap<u32, Yield>, BpfError> {
         let maps = self.plane.maps();
         slots.iter().map(|slot| Ok((*slot, maps.state(*slot)?.yielded))).collect()
     }
 
-    pub(super) fn read_entries(&self, keys: &[VipKey]) -> Result<Entries, BpfError> {
+    fn read_entries(&self, keys: &[VipKey]) -> Result<Entries, BpfError> {
         let maps = self.plane.maps();
         let yields = self.yields()?;
         let mut entries = BTreeMap::new();
@@ -75,13 +88,8 @@ impl EventLoop {
         Ok(Entries { yields, entries })
     }
 
-    pub(super) fn read_fence(&self) -> Result<(FenceState, bool), RunError> {
-        let now_ns = clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))?;
-        Ok((self.plane.maps().fence_state(now_ns)?, self.yields()? > 0))
-    }
-
-    pub(super) fn read_seen(&self, keys: &[VipKey]) -> Result<BTreeMap<VipKey, SeenEntry>, RunError> {
-        let now_ns = clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))?;
+    fn read_seen(&self, keys: &[VipKey]) -> Result<BTreeMap<VipKey, SeenEntry>, RunError> {
+        let now_ns = clock_ns()?;
         let (maps, any_yielded) = (self.plane.maps(), self.yields()? > 0);
         let mut seen = BTreeMap::new();
         for key in keys {

@@ -41,11 +41,11 @@ impl World {
         }
     }
 
-    pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
-        Some(match effect {
-            Effect::Observe => Outcome::Observed(self.tried(Part::Network, Box::new(self.network()))),
-            Effect::ReadYields => Outcome::Yields(self.tried(Part::Yields, self.yields)),
-            Effect::ReadMaps => {
+    fn read(&self, reading: Reading) -> (Part, Readout) {
+        match reading {
+            Reading::Network => (Part::Network, Readout::Network(Box::new(self.network()))),
+            Reading::Yields => (Part::Yields, Readout::Yields(self.yields)),
+            Reading::Maps => {
                 let maps = Maps {
                     yields: self.yields,
                     entries: self.entries.clone(),
@@ -53,29 +53,34 @@ impl World {
                     binds: self.binds.clone(),
                     is_pinned: true,
                 };
-                Outcome::Maps(self.tried(Part::Maps, Box::new(maps)))
+                (Part::Maps, Readout::Maps(Box::new(maps)))
+            }
+            Reading::Entries(keys) => (Part::Entries, Readout::Entries(self.entries_of(&keys))),
+            Reading::Records(slots) => (Part::Records, Readout::Records(self.records_of(&slots))),
+            Reading::Macs => (Part::Macs, Readout::Macs(self.macs())),
+            Reading::Held => {
+                let held = self.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
+                let held = held.map(|(key, entry)| (*key, MacAddr(entry.mac))).collect();
+                (Part::Held, Readout::Held(held))
+            }
+            Reading::Fence => (Part::Fence, Readout::Fence(self.fence_state(), self.yields > 0)),
+            Reading::Seen(keys) => (Part::Seen, Readout::Seen(self.seen(&keys))),
+            Reading::Groups => (Part::Groups, Readout::Groups(self.groups.clone())),
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
+        Some(match effect {
+            Effect::Read(reading) => {
+                let (part, readout) = self.read(reading);
+                Outcome::Read(self.tried(part, readout))
             }
             Effect::Prepare { attach, slots, binds } => {
                 Outcome::Prepared(Box::new(self.prepare(&attach, &slots, binds)))
             }
-            Effect::ReadEntries(keys) => Outcome::Entries(self.tried(Part::Entries, self.entries_of(&keys))),
-            Effect::ReadRecords(slots) => {
-                Outcome::Records(self.tried(Part::Records, self.records_of(&slots)))
-            }
-            Effect::ReadMacs => Outcome::Macs(self.tried(Part::Macs, self.macs())),
             Effect::Write(actions) => {
                 Outcome::Written(actions.iter().map(|action| self.write(action)).collect())
             }
-            Effect::ReadHeld => {
-                let held = self.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
-                let held = held.map(|(key, entry)| (*key, MacAddr(entry.mac))).collect();
-                Outcome::Held(self.tried(Part::Held, held))
-            }
-            Effect::ReadFence => {
-                Outcome::Fence(self.tried(Part::Fence, (self.fence_state(), self.yields > 0)))
-            }
-            Effect::ReadSeen(keys) => Outcome::Seen(self.tried(Part::Seen, self.seen(&keys))),
-            Effect::ReadGroups => Outcome::Groups(self.tried(Part::Groups, self.groups.clone())),
             Effect::ChangeGroup(change) => {
                 let result = self.tried(Part::ChangeGroup, ());
                 if result.is_ok() {
