@@ -128,6 +128,24 @@ fn a_yield_that_could_not_be_written_is_told_to_the_engine_once() {
 }
 
 #[test]
+fn a_vip_whose_claim_gives_it_back_is_taken_back_once_its_entry_can_be_read() {
+    for part in [Part::Entries, Part::Records] {
+        let mut world = World::living(&[10], &[]);
+        world.fails = [part].into();
+        assert_eq!(
+            only(world.yields(), "read claim|write"),
+            ["write 10 foreign ?", "read claim 10"],
+            "{part:?}"
+        );
+        world.after(Duration::from_secs(20));
+        assert_eq!(world.roles(), ["10 foreign ?"], "{part:?}");
+        world.fails.clear();
+        world.after(Duration::from_secs(5));
+        assert_eq!(world.roles(), ["10 held 01"], "{part:?}");
+    }
+}
+
+#[test]
 fn a_node_that_is_cut_off_takes_a_yielded_vip_back_when_no_peer_answers() {
     let without = Settings { probing: None, ..living::settings() };
     let taken_back = ["log takes back 10", "post TakenBack", "post TakenBack", "write 10 held 01"];
