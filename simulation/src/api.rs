@@ -20,7 +20,7 @@ use vipward_core::{
     },
     base::legible,
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
-    pools::{self, PoolRecord},
+    pools::{self, PoolRecord, election::Ballot},
     records::{
         ClaimRecord, Epoch, LeaseRecord, Mode, NodeName, NodeRecord, Offer, ServiceName, Session, Shows,
         Version,
@@ -126,6 +126,8 @@ pub(crate) struct Api {
     pub(crate) slow: Vec<(usize, u32)>,
     /// The backups, each with the disturbance that restores it.
     pub(crate) saved: Vec<(usize, Saved)>,
+    /// The Lease by which one controller leads.
+    pub(crate) election: Option<Ballot>,
     /// The kinds of writes that it refuses.
     pub(crate) refused: [Times; 2],
     sabotage: Option<Sabotage>,

@@ -1,4 +1,4 @@
-//! A node, the network and the controller: clocks, interfaces, the pinned program, the processes.
+//! A node, the network and a controller: clocks, interfaces, the pinned program, the processes.
 
 mod frame;
 mod leader;
@@ -12,7 +12,7 @@ mod witness;
 
 pub(crate) use self::{
     frame::{Frame, Oper},
-    leader::{Leader, Leading},
+    leader::{Candidate, Contender, Elected, Leading},
     network::{Host, Network, Way},
     node::{Faults, Marks, Node, Noise, PROGRAM},
     process::{Process, Watch, Writing},

@@ -2,6 +2,7 @@
 
 mod agent;
 mod effects;
+mod electing;
 mod fence;
 mod hosts;
 mod leader;
@@ -22,11 +23,11 @@ use std::time::Duration;
 use fastrand::Rng;
 use vipward_common::Policy;
 
-pub(crate) use self::queue::Happening;
+pub(crate) use self::{electing::RENEWALS, queue::Happening};
 use self::{queue::Queue, transit::Transit, under_way::UnderWay};
 use crate::{
     api::{Api, Wishes},
-    machine::{At, Clock, Leader, Network, Node, Program},
+    machine::{At, Clock, Contender, Network, Node, Program},
     record::{Record, Violation},
     schedule::{Options, Sabotage, Schedule, When, names},
 };
@@ -43,8 +44,8 @@ pub(crate) struct World {
     transit: Transit,
     pub(crate) api: Api,
     pub(crate) nodes: Vec<Node>,
-    /// The controller, if the schedule has one.
-    pub(crate) leader: Option<Leader>,
+    /// The controllers, if the schedule has some.
+    pub(crate) controllers: Vec<Contender>,
     pub(crate) network: Network,
     pub(crate) wishes: Wishes,
     pub(crate) under_way: UnderWay,
@@ -75,11 +76,11 @@ impl World {
             stirred: false,
             record: Record::new(plan, options.trace),
             noise: seeds.fork(),
-            leader: None,
+            controllers: Vec::new(),
             plan: plan.clone(),
         };
-        let clock = Clock::new(SWEEP, 0);
-        world.leader = plan.tenants.is_some().then(|| Leader::new(clock, &mut seeds));
+        let clocks = plan.tenants.iter().flat_map(|plan| plan.clocks_ppm);
+        world.controllers = clocks.map(|ppm| Contender::new(Clock::new(SWEEP, ppm), &mut seeds)).collect();
         world.record.facts.wire = world.has_wire();
         world.record.facts.controller = plan.has_controller();
         if let Some(scale) = world.scale() {
@@ -101,7 +102,7 @@ impl World {
         }
         if plan.has_controller() {
             self.begin_tenants();
-            self.boot(names::CONTROLLER);
+            (names::CONTROLLER..).take(self.controllers.len()).for_each(|who| self.boot(who));
         }
         for (index, disturbance) in plan.disturbances.iter().enumerate() {
             let ms = match disturbance.when {
@@ -146,6 +147,7 @@ impl World {
                 self.deliver(node, life, kind, watch, upto);
             }
             Happening::Deadline { node, life } => self.deadline(node, life),
+            Happening::Round { node, life } => self.round_is_due(node, life),
             Happening::GoOn { node, life } => self.go_on(node, life),
             Happening::Listened { node, life, segment, round } => self.listened(node, life, segment, round),
             Happening::Arrive(flight) => self.arrive(flight),

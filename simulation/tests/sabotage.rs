@@ -23,6 +23,11 @@ fn is_noticed_by_wire(sabotage: Sabotage, rules: &[&str]) {
     is_noticed_in(1..=SEEDS * 4, Schedule::has_wire, sabotage, rules);
 }
 
+/// The same in schedules with controllers.
+fn is_noticed_by_controllers(sabotage: Sabotage, rules: &[&str]) {
+    is_noticed_in(1..=SEEDS, Schedule::has_controller, sabotage, rules);
+}
+
 fn is_noticed_in(
     seeds: RangeInclusive<u64>,
     of: impl Fn(&Schedule) -> bool,
@@ -274,4 +279,58 @@ fn an_agent_that_does_not_know_the_addresses_of_its_host_is_noticed() {
 #[test]
 fn holding_where_no_node_is_heard_is_noticed() {
     is_noticed_by_wire(Sabotage::HoldsUnheard, &["L3"]);
+}
+
+#[test]
+fn a_controller_that_goes_on_after_its_term_is_noticed() {
+    is_noticed_by_controllers(Sabotage::NoTerm, &["E1"]);
+}
+
+#[test]
+fn a_candidate_that_does_not_notice_the_leaders_renewals_is_noticed() {
+    is_noticed_by_controllers(Sabotage::NoRenewals, &["E2"]);
+}
+
+#[test]
+fn reservations_without_compare_and_swap_are_noticed() {
+    // The leader stands still with its clock, and decides when it wakes what is out of date by then: the address
+    // is for a Service that is gone, and the other leader has given it to the next one.
+    let node = |ms: u32| json!({"clock_ppm": 0, "clock_ms": ms, "joins_ms": 0});
+    let pool = |vips: u8| {
+        json!({
+            "vips": vips, "auto_assign": true, "labelled": false, "spread": false, "sharing": "Never",
+            "keep": "Not", "keep_at_most": null
+        })
+    };
+    let service = |wanted_ms: u32| json!({"wanted_ms": wanted_ms, "asks": "Any", "local": null});
+    let freeze = json!({"Freeze": {"who": "Leader", "for_ms": 20_000, "clock_too": true}});
+    let schedule = |seed: u64| {
+        json!({
+            "seed": seed,
+            "hold": true,
+            "timing": {
+                "lease_ms": 4_000, "renewal_ms": 1_000, "margin_ms": 500,
+                "restart_lease_ms": 15_000, "hold_for_ms": 30_000
+            },
+            "segments": 1,
+            "nodes": [node(1_000_000), node(2_000_000)],
+            "vips": [{"wanted_ms": 0}],
+            "disturbances": [
+                {"when": {"Ms": 10_000}, "what": freeze},
+                {"when": {"Ms": 10_500}, "what": {"ServiceGone": {"service": 0, "for_ms": 40_000}}},
+            ],
+            "tenants": {
+                "pools": [pool(1), pool(0)],
+                "services": [service(10_001), service(11_000)],
+                "consent": false, "most": null, "clocks_ppm": [0, 0]
+            }
+        })
+    };
+    let sabotaged = Options { sabotage: Some(Sabotage::Overwrites), ..Options::default() };
+    let is_noticed = (1..=NOISES).any(|seed| {
+        let schedule: Schedule = serde_json::from_value(schedule(seed)).expect("this is a schedule");
+        assert_eq!(run(&schedule, Options::default()).violation, None, "it is harmless");
+        run(&schedule, sabotaged).violation.is_some_and(|violation| violation.rule == "P6")
+    });
+    assert!(is_noticed, "it breaks P6");
 }

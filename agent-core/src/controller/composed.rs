@@ -10,7 +10,7 @@ use super::{
 use crate::{
     agent::cluster::Seen,
     base::{retrying::Writes, time::Monotonic},
-    pools::{self, Allocator, Expected, ReservationWrite},
+    pools::{self, Allocator, Expected, ReservationWrite, election::Election},
     records::{Reservation, ServiceName},
     services::{self, ControllerCommand, Event, Index, Problem, Settings},
 };
@@ -65,7 +65,13 @@ impl Controller {
     }
 
     /// Takes an input, and lets time pass. Returns the effects, in the order in which they are carried out.
-    pub fn on(&mut self, input: Input, now: Now) -> Vec<Effect> {
+    ///
+    /// Returns none once the term of this process is over: it may have been stopped since the caller
+    /// last looked. It must end.
+    pub fn on(&mut self, election: &Election, input: Input, now: Now) -> Option<Vec<Effect>> {
+        if !election.leads(now.at) {
+            return None;
+        }
         match input {
             Input::Seen(all) => {
                 for seen in all {
@@ -84,7 +90,7 @@ impl Controller {
             Input::Deadline => {}
         }
         self.on_time(now);
-        std::mem::take(&mut self.effects)
+        Some(std::mem::take(&mut self.effects))
     }
 
     /// Returns the time of the next [`Input::Deadline`].

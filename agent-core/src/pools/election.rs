@@ -50,7 +50,8 @@ impl Election {
         Self { name, lease, seen: None, until: None }
     }
 
-    /// Takes in a reading. Returns the next step.
+    /// Takes in a reading. Returns the next step. `now` is the time of the response: the Lease may have been
+    /// written as late as that.
     pub fn on_read(&mut self, ballot: Option<&Ballot>, now: Monotonic) -> Step {
         let Some(Ballot { version, holder, duration }) = ballot else {
             self.seen = None;

@@ -119,7 +119,7 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
             }
             Err(_) => {}
         }
-        if candidate.leads(now()?) {
+        if candidate.election.leads(now()?) {
             break;
         }
         tokio::select! {
@@ -222,11 +222,7 @@ impl Leader {
         let mut renew = Instant::now() + lease / RENEWALS;
         loop {
             self.board.round();
-            let at = now()?;
-            if !candidate.leads(at) {
-                return Err(ControllerError::Deposed);
-            }
-            let due = self.controller.next_deadline().saturating_since(at);
+            let due = self.controller.next_deadline().saturating_since(now()?);
             let input = tokio::select! {
                 () = sleep_until(renew.min(Instant::now() + due)) => Input::Deadline,
                 Some(seen) = self.seen.recv() => self.on_seen(seen)?,
@@ -237,7 +233,8 @@ impl Leader {
                 }
             };
             let Now { at, unix_seconds } = times()?;
-            for effect in self.controller.on(input, Now { at, unix_seconds }) {
+            let effects = self.controller.on(&candidate.election, input, Now { at, unix_seconds });
+            for effect in effects.ok_or(ControllerError::Deposed)? {
                 self.carry_out(effect, at);
             }
             self.telling.on_time(self.controller.index(), at);

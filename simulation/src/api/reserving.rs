@@ -1,15 +1,19 @@
-//! What the controller writes: reservations of addresses, and statuses of Services.
+//! What the controllers write: the Lease by which one leads, reservations of addresses, and statuses of
+//! Services.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use vipward_core::{
     ownership::Outcome,
-    pools::{Expected, ReservationWrite},
+    pools::{
+        Expected, ReservationWrite,
+        election::{Ballot, Step},
+    },
     records::{ClaimNote, ClaimRecord, ClaimState, ServiceName},
 };
 
 use super::Api;
-use crate::schedule::Refused;
+use crate::schedule::{Refused, Sabotage};
 
 /// The outcome of a reservation. After a conflict, what the object is now.
 pub(crate) type Reserved = (Outcome<Option<Box<ClaimRecord>>>, Option<Option<Box<ClaimRecord>>>);
@@ -18,6 +22,21 @@ impl Api {
     /// Returns the reason why it refuses a kind of write, if it does.
     fn refusal(&self, of: Refused) -> Option<Arc<str>> {
         self.refused[of as usize].any().then(|| "denied by an admission policy".into())
+    }
+
+    /// Writes the Lease by which one controller leads. Without a name it is given back.
+    pub(crate) fn vote(&mut self, step: &Step, holder: String, duration: Duration) -> Outcome<()> {
+        let current = self.election.as_ref().map(|ballot| &ballot.version);
+        let expected = match step {
+            Step::Create => None,
+            Step::Write(version) => Some(version),
+            Step::Wait => unreachable!("a candidate that waits writes nothing"),
+        };
+        if current != expected {
+            return Outcome::Conflict;
+        }
+        self.election = Some(Ballot { version: self.version(), holder, duration });
+        Outcome::Done(())
     }
 
     /// Writes a reservation. `known` is the object as the controller knew it when it sent the request.
@@ -29,7 +48,7 @@ impl Api {
             (Expected::Present(before), Some(known)) => known.reservation.as_deref() == before.as_ref(),
             (Expected::Absent, Some(_)) | (Expected::Present(_), None) => false,
         };
-        if !is_expected || !is_current {
+        if (!is_expected || !is_current) && self.sabotage != Some(Sabotage::Overwrites) {
             return (Outcome::Conflict, Some(current.cloned().map(Box::new)));
         }
         if let Some(why) = self.refusal(Refused::Reservation) {

@@ -1,4 +1,4 @@
-//! Checks what the controller promises: P1 to P5. The oracle reads the API server's objects, and
+//! Checks what the controllers promise: P1 to P6, and E3. The oracle reads the API server's objects, and
 //! follows docs/POOLS.md.
 
 use std::{net::IpAddr, time::Duration};
@@ -7,10 +7,10 @@ use vipward_core::records::ServiceName;
 
 use crate::{
     api::Service,
-    machine::At,
+    machine::{At, Contender},
     record::Kept,
     schedule::{Asks, KeepPlan, PoolPlan, Refused, SharingPlan, names},
-    world::World,
+    world::{RENEWALS, World},
 };
 
 /// The longest time until a Service has an address that it could have, or has its lack reported: a few
@@ -18,6 +18,8 @@ use crate::{
 const SERVED: Duration = Duration::from_secs(5);
 /// The longest pause of the controller after a request that failed.
 const PAUSE: Duration = Duration::from_secs(66);
+/// What latencies take of a change of leaders.
+const LATENCIES: Duration = Duration::from_secs(1);
 
 impl World {
     pub(super) fn check_tenants(&mut self) {
@@ -27,6 +29,22 @@ impl World {
         }
         if self.plan.has_controller() {
             (0..self.plan.vips.len()).for_each(|vip| self.check_reservation(vip));
+            self.check_led();
+        }
+    }
+
+    /// Checks E3: while some controller could lead, one does after the last one's term, two rounds of the
+    /// election, a request that got no answer, and what latencies take.
+    fn check_led(&mut self) {
+        let leads = |it: &Contender| it.leading().is_some() && it.clock.read(self.now) < it.until;
+        let is_led = self.controllers.iter().any(leads);
+        let since = self.record.tenants.leaderless.unwrap_or(self.now);
+        self.record.tenants.leaderless = (!is_led).then_some(since);
+        let able = self.controllers.iter().filter_map(|it| it.able).min();
+        let Some(able) = able.filter(|_| !is_led) else { return };
+        let bound = self.term() * 102 / 100 + self.term() * 2 / RENEWALS + self.request_timeout() + LATENCIES;
+        if self.now.since(since.max(able).max(self.record.trouble.disturbed)) > bound {
+            self.violate("E3", "no controller leads".to_owned());
         }
     }
 
@@ -36,7 +54,7 @@ impl World {
         let since = &mut self.record.tenants.wrong[vip];
         *since = wrong.as_ref().map(|_| since.unwrap_or(now));
         let (Some(what), Some(since)) = (wrong, *since) else { return };
-        let Some(fit) = self.leader.as_ref().and_then(|leader| leader.fit) else { return };
+        let Some(fit) = self.fit_leader().and_then(|leader| leader.fit) else { return };
         let calm = fit.max(self.record.trouble.disturbed).max(self.pauses_until());
         if now.since(since.max(calm)) > SERVED {
             self.violate("P5", format!("{} {what}", names::vip(vip)));
@@ -167,7 +185,7 @@ impl World {
         let could = update(&mut record.could[number], state == Some((false, true)));
         let lacks = update(&mut record.lacks[number], state == Some((false, false)));
         let content = update(&mut record.content[number], is_in_order);
-        let Some(fit) = self.leader.as_ref().and_then(|leader| leader.fit) else { return };
+        let Some(fit) = self.fit_leader().and_then(|leader| leader.fit) else { return };
         let calm = fit.max(self.record.trouble.disturbed);
         let without_pause = calm.max(self.pauses_until());
         let given = self.record.tenants.given;
@@ -192,13 +210,12 @@ impl World {
 
     /// Returns the time until which the controller may wait before it tries a request again.
     fn pauses_until(&self) -> At {
-        let failed = self.leader.as_ref().and_then(|leader| leader.failed);
+        let failed = self.fit_leader().and_then(|leader| leader.failed);
         failed.map(|failed| failed + PAUSE).unwrap_or_default()
     }
 
     fn problems_of(&self, service: &ServiceName) -> Option<String> {
-        let process = self.leader.as_ref()?.process.as_ref()?;
-        process.problems.get(service)?.first().map(ToString::to_string)
+        self.fit_leader()?.leading()?.problems.get(service)?.first().map(ToString::to_string)
     }
 
     /// Returns whether a Service has one address, which is its own alone and stays.
@@ -222,6 +239,27 @@ impl World {
         });
         let status = self.tenant(number).map(|service| service.status().collect::<Vec<_>>());
         !claim.release && is_alone && fits && status == Some(vec![address])
+    }
+
+    /// Returns the Service that has an address alone, and has had it for a while.
+    pub(crate) fn settled_owner(&self, vip: IpAddr) -> Option<usize> {
+        let is_settled = |number: &usize| {
+            let since = self.record.tenants.content[*number];
+            since.is_some_and(|since| self.now.since(since) > SERVED)
+                && self.tenant(*number).is_some()
+                && self.is_in_order(*number)
+                && self.reserved_for(&names::tenants_service(*number)) == [vip]
+        };
+        (0..self.wishes.tenants.len()).find(is_settled)
+    }
+
+    /// Checks P6: such an address is not given to another Service.
+    pub(crate) fn check_owner(&mut self, settled: Option<usize>, vip: IpAddr) {
+        let Some(service) = settled.map(names::tenants_service) else { return };
+        let reservation = self.api.claims.get(&vip).and_then(|claim| claim.reservation.as_ref());
+        if reservation.is_none_or(|it| it.service != service) {
+            self.violate("P6", format!("{vip} is taken from {service}, which has it"));
+        }
     }
 
     /// Notes that a Service is deleted, with the address that is kept for another one of its name.

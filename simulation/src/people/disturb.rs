@@ -47,7 +47,8 @@ impl World {
             self.nodes.iter().position(|node| node.program.wired.wid == Some(wid))
         };
         let node = match who {
-            Who::Node(_) | Who::Giver | Who::Taker | Who::Controller => return who,
+            Who::Node(_) | Who::Giver | Who::Taker | Who::Controller(_) => return who,
+            Who::Leader => return Who::Controller(self.elected()),
             Who::Holder(vip) => holder(vip).and_then(|node| names::node_index(&node)),
             Who::Witness(vip, number) => witness(vip, number),
         };
@@ -124,6 +125,9 @@ impl World {
                 self.power(who.index(), !begins);
             }
             What::Pause { who, .. } => self.pause(who.index(), begins),
+            What::Freeze { who, .. } if names::is_controller(who.index()) => {
+                self.freeze_controller(who.index(), begins);
+            }
             What::Freeze { who, clock_too, .. } => self.freeze(who.index(), (clock_too, clock_too), begins),
             What::Suspended { who, .. } => self.freeze(who.index(), (true, false), begins),
             What::Busy { who, by_ms, .. } => {

@@ -20,6 +20,7 @@ impl World {
     /// Edits an object by hand.
     pub(super) fn edit(&mut self, what: What) {
         match what {
+            What::LeaseDeleted { who } if names::is_controller(who.index()) => self.api.election = None,
             What::LeaseDeleted { who } => self.api.remove_lease(&names::node(who.index())),
             What::LeaseBlanked { who } => self.edit_lease(who.index(), None),
             What::LeaseEdited { who } => {

@@ -44,6 +44,8 @@ pub struct Facts {
     pub lacked: bool,
     /// A Service had an address that it had waited for.
     pub waited: bool,
+    /// Another controller led than before.
+    pub replaced: bool,
     /// The number of VIPs whose holder crashed, and which had to be held again soon.
     pub crashes: u64,
     /// The number of times that a dark VIP had to be answered again in time, and was.
@@ -97,6 +99,8 @@ pub struct Tally {
     pub lacked: u64,
     /// Runs with a Service that had waited for its address.
     pub waited: u64,
+    /// Runs with a change of leaders.
+    pub replaced: u64,
     /// VIPs that had to be held again soon, in all runs.
     pub crashes: u64,
     /// Dark VIPs that were answered again in time, in all runs.
@@ -128,6 +132,7 @@ impl AddAssign<Facts> for Tally {
         self.kept += u64::from(facts.kept);
         self.lacked += u64::from(facts.lacked);
         self.waited += u64::from(facts.waited);
+        self.replaced += u64::from(facts.replaced);
         self.crashes += facts.crashes;
         self.brightened += facts.brightened;
         self.guarded += facts.guarded;
@@ -157,6 +162,7 @@ impl AddAssign for Tally {
         self.kept += other.kept;
         self.lacked += other.lacked;
         self.waited += other.waited;
+        self.replaced += other.replaced;
         self.crashes += other.crashes;
         self.brightened += other.brightened;
         self.guarded += other.guarded;
@@ -187,11 +193,12 @@ impl Tally {
     }
 
     /// Returns in how many runs with a controller each happened.
-    pub fn controller_shares(&self) -> [(&'static str, u64); 3] {
+    pub fn controller_shares(&self) -> [(&'static str, u64); 4] {
         [
             ("a Service that had its address again", self.kept),
             ("a lack that was reported", self.lacked),
             ("a Service that had waited for its address", self.waited),
+            ("a change of leaders", self.replaced),
         ]
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Kept {
     pub(crate) until: Option<i64>,
 }
 
-/// The records of the tenants' Services. Each per Service, but for the last two.
+/// The records of the tenants' Services, and of the controllers. Each per Service, but for the last ones.
 #[derive(Debug)]
 pub(crate) struct TenantsRecord {
     pub(crate) kept: Vec<Option<Kept>>,
@@ -28,6 +28,12 @@ pub(crate) struct TenantsRecord {
     pub(crate) content: Vec<Option<At>>,
     /// Per VIP: the time since which its reservation should be another.
     pub(crate) wrong: Vec<Option<At>>,
+    /// Per VIP: the controller that wrote its reservation last, and when.
+    pub(crate) written: Vec<Option<(usize, At)>>,
+    /// The controller that wrote the Lease of the election last.
+    pub(crate) leader: Option<usize>,
+    /// The time since which no controller leads.
+    pub(crate) leaderless: Option<At>,
     /// The last time when an address was reserved for any Service, or freed.
     pub(crate) given: At,
 }
@@ -41,6 +47,9 @@ impl TenantsRecord {
             waits: vec![false; services],
             content: vec![None; services],
             wrong: vec![None; vips],
+            written: vec![None; vips],
+            leader: None,
+            leaderless: None,
             given: At::default(),
         }
     }

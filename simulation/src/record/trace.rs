@@ -91,31 +91,31 @@ impl Trace {
         }
     }
 
-    /// Adds what the controller gets, unless it is a mere heartbeat.
-    pub(crate) fn leader_input(&mut self, at: At, input: &controller::Input) {
+    /// Adds what a controller gets, unless it is a mere heartbeat.
+    pub(crate) fn leader_input(&mut self, at: At, who: usize, input: &controller::Input) {
         match input {
             controller::Input::Seen(all) => {
                 for seen in all {
                     match seen {
                         Seen::Object(Some(Event::Lease(_)), _) => {}
-                        Seen::Object(Some(told), _) => self.line(at, "leader", || event(told)),
-                        Seen::Object(None, Some(told)) => self.line(at, "leader", || served(told)),
-                        seen => self.line(at, "leader", || format!("sees {seen:?}")),
+                        Seen::Object(Some(told), _) => self.line(at, names::node(who), || event(told)),
+                        Seen::Object(None, Some(told)) => self.line(at, names::node(who), || served(told)),
+                        seen => self.line(at, names::node(who), || format!("sees {seen:?}")),
                     }
                 }
             }
             controller::Input::Replies(replies) => {
                 for reply in replies {
-                    self.line(at, "leader", || format!("has {reply:?}"));
+                    self.line(at, names::node(who), || format!("has {reply:?}"));
                 }
             }
             controller::Input::Deadline => {}
         }
     }
 
-    pub(crate) fn leader_effect(&mut self, at: At, effect: &controller::Effect) {
+    pub(crate) fn leader_effect(&mut self, at: At, who: usize, effect: &controller::Effect) {
         if *effect != controller::Effect::ShowPools {
-            self.line(at, "leader", || format!("  {effect:?}"));
+            self.line(at, names::node(who), || format!("  {effect:?}"));
         }
     }
 

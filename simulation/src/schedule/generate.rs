@@ -119,14 +119,18 @@ impl Generator {
         if self.rng.u8(0..6) == 0 { self.rng.u32(0..=most) } else { 0 }
     }
 
+    fn clock_ppm(&mut self) -> i32 {
+        match self.rng.u8(0..4) {
+            0 => 0,
+            1 => 10_000,
+            2 => -10_000,
+            _ => self.rng.i32(-10_000..=10_000),
+        }
+    }
+
     fn nodes(&mut self) -> Vec<NodePlan> {
         let plan = |generator: &mut Self| NodePlan {
-            clock_ppm: match generator.rng.u8(0..4) {
-                0 => 0,
-                1 => 10_000,
-                2 => -10_000,
-                _ => generator.rng.i32(-10_000..=10_000),
-            },
+            clock_ppm: generator.clock_ppm(),
             clock_ms: generator.rng.u32(1..2_000_000),
             joins_ms: generator.rarely(30_000),
         };

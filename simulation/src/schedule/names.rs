@@ -14,8 +14,10 @@ const FIRST_VIP: u8 = 10;
 
 /// The number of the first host that is no node, among the stations of a segment.
 const FIRST_HOST: usize = 16;
-/// The number of the controller, among the processes that use the API server.
+/// The number of the first controller, among the processes that use the API server; the other follows.
 pub(crate) const CONTROLLER: usize = 7;
+/// The number of controllers.
+pub(crate) const CONTROLLERS: usize = 2;
 /// The number of the first interface; the other follows.
 const FIRST_INTERFACE: u32 = 2;
 
@@ -25,9 +27,22 @@ pub(crate) const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0xff, 0xff]);
 pub(crate) const STRANGER: MacAddr = MacAddr([2, 0xff, 0, 0, 0, 1]);
 
 pub(crate) fn node(index: usize) -> NodeName {
-    const NAMES: [&str; CONTROLLER + 1] =
-        ["node-a", "node-b", "node-c", "node-d", "node-e", "node-f", "node-g", "controller"];
+    const NAMES: [&str; CONTROLLER + CONTROLLERS] = [
+        "node-a",
+        "node-b",
+        "node-c",
+        "node-d",
+        "node-e",
+        "node-f",
+        "node-g",
+        "controller-a",
+        "controller-b",
+    ];
     NodeName::from(NAMES[index])
+}
+
+pub(crate) fn is_controller(who: usize) -> bool {
+    who >= CONTROLLER
 }
 
 /// Returns the node of this name, if there is one.

@@ -61,6 +61,12 @@ pub enum Sabotage {
     DeafProbes,
     /// No agent knows the addresses of its host.
     NoOwnAddresses,
+    /// The API server carries out a write of a reservation whatever the object is now.
+    Overwrites,
+    /// A candidate does not notice that the leader renews its Lease.
+    NoRenewals,
+    /// A controller goes on when its term is over.
+    NoTerm,
     /// The actions of a write are carried out in the reverse order.
     WritesReversed,
     /// The first one of these after `OMITTED_MS` is left out on each node.

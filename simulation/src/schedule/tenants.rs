@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::names::CONTROLLERS;
+
 /// A controller, its pools, and the Services of two tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +15,8 @@ pub(crate) struct TenantsPlan {
     pub(crate) consent: bool,
     /// The largest number of addresses of a namespace.
     pub(crate) most: Option<u8>,
+    /// The rate error of each controller's clock in parts per million; positive is fast.
+    pub(crate) clocks_ppm: [i32; CONTROLLERS],
 }
 
 /// A pool.

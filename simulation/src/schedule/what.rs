@@ -27,18 +27,22 @@ pub(crate) enum Who {
     Holder(u8),
     /// A witness of that node, as its Lease says then: the first, the second, and so on.
     Witness(u8, u8),
-    /// The controller, which is on no node.
-    Controller,
+    /// The controller of this number. It is on no node.
+    Controller(u8),
+    /// The controller that the Lease of the election names when the disturbance begins.
+    Leader,
 }
 
 impl Who {
-    /// Returns the number of a node that has been named, or of the controller.
+    /// Returns the number of a node that has been named, or of a controller.
     pub(crate) fn index(self) -> usize {
         match self {
             Self::Node(node) => node.into(),
-            Self::Controller => names::CONTROLLER,
+            Self::Controller(number) => names::CONTROLLER + usize::from(number),
             Self::Giver | Self::Taker => unreachable!("the step names its giver and taker"),
-            Self::Holder(_) | Self::Witness(..) => unreachable!("they are named when the disturbance begins"),
+            Self::Holder(_) | Self::Witness(..) | Self::Leader => {
+                unreachable!("they are named when the disturbance begins")
+            }
         }
     }
 }
@@ -372,14 +376,16 @@ impl What {
     /// Returns whether it is a planned change, during which every VIP must be answered.
     pub(crate) fn is_planned(&self, timing: &Timing) -> bool {
         match *self {
-            Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
-            // No answer depends on the controller.
-            Self::Kill { who: Who::Controller, .. }
-            | Self::Pause { who: Who::Controller, .. }
-            | Self::CutOff { who: Who::Controller, .. }
-            | Self::NoAnswers { who: Who::Controller, .. }
-            | Self::Stall { who: Who::Controller, .. }
-            | Self::Reset { who: Who::Controller, .. }
+            // No answer depends on a controller.
+            Self::Kill { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::Pause { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::CutOff { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::NoAnswers { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::Stall { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::Reset { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::End { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::Freeze { who: Who::Controller(_) | Who::Leader, .. }
+            | Self::LeaseDeleted { who: Who::Controller(_) | Who::Leader }
             | Self::End { how: Ending::Leave, .. }
             | Self::Marked { .. }
             | Self::Move { .. }
@@ -392,6 +398,7 @@ impl What {
             | Self::Released { .. }
             | Self::Refused { .. }
             | Self::Host { .. } => true,
+            Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::End { how: Ending::Uninstall, .. }
             | Self::Kill { .. }
             | Self::PowerOff { .. }

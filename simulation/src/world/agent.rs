@@ -93,8 +93,8 @@ impl World {
 
     /// Starts an agent, unless one runs.
     pub(crate) fn boot(&mut self, node: usize) {
-        if node == names::CONTROLLER {
-            return self.start_leader();
+        if names::is_controller(node) {
+            return self.start_controller(node);
         }
         if !self.nodes[node].powered || self.nodes[node].process.is_some() {
             return;
@@ -142,8 +142,8 @@ impl World {
 
     /// Ends the agent at once, whatever it is doing.
     pub(crate) fn kill(&mut self, node: usize) {
-        if node == names::CONTROLLER {
-            return self.kill_leader();
+        if names::is_controller(node) {
+            return self.kill_controller(node);
         }
         let it = &mut self.nodes[node];
         it.process = None;
@@ -168,6 +168,9 @@ impl World {
     }
 
     pub(crate) fn tell_to_end(&mut self, node: usize, how: Ending, back: Option<Duration>) {
+        if names::is_controller(node) {
+            return self.tell_controller_to_end(node, back.unwrap_or_default());
+        }
         let life = self.nodes[node].life;
         let Some(process) = &mut self.nodes[node].process else { return };
         if process.ending.is_some() {
@@ -200,8 +203,8 @@ impl World {
 
     /// Continues an agent that did not run.
     pub(crate) fn resume(&mut self, node: usize) {
-        if node == names::CONTROLLER {
-            return self.drain_leader();
+        if names::is_controller(node) {
+            return self.drain_controller(node);
         }
         if !self.nodes[node].agent_runs() {
             return;
@@ -355,8 +358,8 @@ impl World {
 
     /// Handles that an agent's deadline has come. What its program has reported before comes first.
     pub(super) fn deadline(&mut self, node: usize, life: u32) {
-        if node == names::CONTROLLER {
-            return self.leader_is_due(life);
+        if names::is_controller(node) {
+            return self.leader_is_due(node, life);
         }
         let now = self.now;
         let it = &mut self.nodes[node];

@@ -12,7 +12,8 @@ impl World {
             node.times.fit = node.is_fit(api_works).then(|| node.times.fit.unwrap_or(self.now));
             node.times.acts = node.acts(api_works).then(|| node.times.acts.unwrap_or(self.now));
         }
-        if let Some(it) = &mut self.leader {
+        for it in &mut self.controllers {
+            it.able = it.is_able(api_works).then(|| it.able.unwrap_or(self.now));
             it.fit = it.is_fit(api_works).then(|| it.fit.unwrap_or(self.now));
         }
     }

@@ -1,4 +1,4 @@
-//! Starts the controller, lets it take steps, carries its effects out, and ends it.
+//! Lets a controller that leads take steps, and carries its effects out.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -6,7 +6,7 @@ use vipward_core::{
     agent::cluster::Seen,
     controller::{Controller, Effect, Input, Now, Reply, Reserved},
     ownership::{self, Outcome},
-    pools::ReservationWrite,
+    pools::{ReservationWrite, election::Election},
     records::{ClaimRecord, ServiceName, Version},
     services,
 };
@@ -15,15 +15,18 @@ use super::{Happening, World, agent::STEP_US, transit::Request};
 use crate::{
     api,
     machine::{At, Leading},
-    schedule::{Kind, Times, names},
+    schedule::{Kind, Sabotage, names},
 };
 
 /// The time of day at the beginning, in seconds since 1970.
 pub(crate) const UNIX_SECONDS: i64 = 1_800_000_000;
 
+/// A term that no run outlasts.
+const TERM: Duration = Duration::from_hours(1);
+
 impl World {
-    fn leader_now(&self) -> Now {
-        Now { at: self.leader().clock.read(self.now), unix_seconds: self.unix_seconds() }
+    fn leader_now(&self, who: usize) -> Now {
+        Now { at: self.controller(who).clock.read(self.now), unix_seconds: self.unix_seconds() }
     }
 
     /// Returns the time of day, in seconds since 1970.
@@ -32,45 +35,35 @@ impl World {
         UNIX_SECONDS + i64::try_from(seconds).expect("invariant: runs are short")
     }
 
-    /// Starts a controller, unless one runs.
-    pub(super) fn start_leader(&mut self) {
-        if self.leader().process.is_some() {
-            return;
-        }
-        let controller = Controller::start(self.services_settings(), self.leader_now());
-        let it = self.leader_mut();
-        it.life += 1;
-        it.faults.paused = Times::default();
-        it.process = Some(Leading::new(controller));
+    /// Begins to lead.
+    pub(super) fn begin_to_lead(&mut self, who: usize) {
+        let controller = Controller::start(self.services_settings(), self.leader_now(who));
+        let it = self.controller_mut(who);
+        let Some(process) = &mut it.process else { return };
+        process.leading = Some(Leading::new(controller));
         it.failed = None;
-        self.say(names::CONTROLLER, || "starts".to_owned());
-        self.list_anew(names::CONTROLLER);
-        self.schedule_leader();
+        self.say(who, || "leads".to_owned());
+        self.list_anew(who);
     }
 
-    /// Ends the controller at once, whatever it is doing.
-    pub(super) fn kill_leader(&mut self) {
-        let it = self.leader_mut();
-        it.process = None;
-        it.faults.paused = Times::default();
-        self.update_fitness();
+    fn leading(&mut self, who: usize, life: u32) -> Option<&mut Leading> {
+        self.candidate(who, life)?.leading.as_mut()
     }
 
-    fn leading(&mut self, life: u32) -> Option<&mut Leading> {
-        let it = self.leader_mut();
-        it.process.as_mut().filter(|_| it.life == life)
+    pub(super) fn leading_mut(&mut self, who: usize) -> Option<&mut Leading> {
+        self.leading(who, self.life(who))
     }
 
-    fn tell_leader(&mut self, life: u32, input: Input) {
-        if let Some(process) = self.leading(life) {
+    fn tell_leader(&mut self, who: usize, life: u32, input: Input) {
+        if let Some(process) = self.leading(who, life) {
             process.inbox.push_back(input);
-            self.drain_leader();
+            self.drain_controller(who);
         }
     }
 
     /// Gives the controller what it has read.
-    pub(super) fn leader_sees(&mut self, life: u32, seen: Vec<Seen>) {
-        let Some(process) = self.leading(life) else { return };
+    pub(super) fn leader_sees(&mut self, who: usize, life: u32, seen: Vec<Seen>) {
+        let Some(process) = self.leading(who, life) else { return };
         for object in &seen {
             match object {
                 Seen::Object(Some(ownership::Event::Claim(record)), _) => {
@@ -80,18 +73,18 @@ impl World {
                 Seen::Object(..) | Seen::Listed { .. } => {}
             }
         }
-        self.tell_leader(life, Input::Seen(seen));
+        self.tell_leader(who, life, Input::Seen(seen));
     }
 
     /// Gives the controller the outcome of a reservation.
     pub(super) fn leader_has_reserved(
         &mut self,
-        life: u32,
+        (who, life): (usize, u32),
         write: ReservationWrite,
         before: Option<&ClaimRecord>,
         (outcome, found): api::Reserved,
     ) {
-        let Some(process) = self.leading(life) else { return };
+        let Some(process) = self.leading(who, life) else { return };
         // What the watch has shown since the request was sent is newer.
         let is_news = process.known.get(&write.vip).map(|record| &record.version)
             == before.map(|record| &record.version);
@@ -106,66 +99,63 @@ impl World {
         let latest: Option<Version> = process.known.get(&write.vip).map(|record| record.version.clone());
         let reserved = Reserved::of(outcome, found, latest.as_ref());
         if let Reserved::Refused(_) | Reserved::Unknown = reserved {
-            self.leader_mut().failed = Some(self.now);
+            self.controller_mut(who).failed = Some(self.now);
         }
-        self.tell_leader(life, Input::Replies(vec![Reply::Reserved(Box::new(write), reserved)]));
+        self.tell_leader(who, life, Input::Replies(vec![Reply::Reserved(Box::new(write), reserved)]));
     }
 
     /// Gives the controller the outcome of writing a status.
-    pub(super) fn leader_has_written(&mut self, life: u32, service: ServiceName, done: bool) {
+    pub(super) fn leader_has_written(&mut self, who: usize, life: u32, service: ServiceName, done: bool) {
         if !done {
-            self.leader_mut().failed = Some(self.now);
+            self.controller_mut(who).failed = Some(self.now);
         }
-        let jitter = self.noise_of(names::CONTROLLER).steps.f64();
-        self.tell_leader(life, Input::Replies(vec![Reply::Status { service, done, jitter }]));
+        let jitter = self.noise_of(who).steps.f64();
+        self.tell_leader(who, life, Input::Replies(vec![Reply::Status { service, done, jitter }]));
     }
 
-    /// Lets the controller take its inputs, as long as it runs.
-    pub(super) fn drain_leader(&mut self) {
-        let life = self.leader().life;
-        while self.leader().runs()
-            && let Some(input) = self.leading(life).and_then(|process| process.inbox.pop_front())
-        {
-            self.step_leader(life, input);
-        }
-        self.schedule_leader();
-    }
-
-    fn step_leader(&mut self, life: u32, input: Input) {
-        let Some(input) = self.without_omitted_of_leader(input) else { return };
-        let now = self.leader_now();
-        self.record.trace.leader_input(self.now, &input);
-        let Some(process) = self.leading(life) else { return };
-        let was_synced = process.controller.is_synced();
-        let effects = process.controller.on(input, now);
-        let is_synced = process.controller.is_synced();
+    pub(super) fn step_leader(&mut self, who: usize, life: u32, input: Input) {
+        let Some(input) = self.without_omitted_of_leader(who, input) else { return };
+        let now = self.leader_now(who);
+        self.record.trace.leader_input(self.now, who, &input);
+        let mut endless = Election::start(String::new(), TERM);
+        endless.on_written(now.at);
+        let is_endless = self.sabotage == Some(Sabotage::NoTerm);
+        let Some(process) = self.candidate(who, life) else { return };
+        let Some(leading) = &mut process.leading else { return };
+        let was_synced = leading.controller.is_synced();
+        let election = if is_endless { &endless } else { &process.election };
+        let Some(effects) = leading.controller.on(election, input, now) else { return self.depose(who) };
+        let is_synced = leading.controller.is_synced();
         for effect in effects {
-            self.carry_out_of_leader(life, effect);
+            self.carry_out_of_leader(who, effect);
         }
         if is_synced != was_synced {
             self.update_fitness();
         }
     }
 
-    fn carry_out_of_leader(&mut self, life: u32, effect: Effect) {
+    fn carry_out_of_leader(&mut self, who: usize, effect: Effect) {
         self.note_noise_of_leader(&effect);
-        self.record.trace.leader_effect(self.now, &effect);
-        let is_omitted = self.omits_effect_of_leader(&effect);
-        let Some(it) = self.leader.as_mut().filter(|it| it.life == life && !is_omitted) else { return };
-        let Some(process) = &mut it.process else { return };
+        self.record.trace.leader_effect(self.now, who, &effect);
+        let is_omitted = self.omits_effect_of_leader(who, &effect);
+        if matches!(effect, Effect::Reserve(_) | Effect::WriteStatus { .. }) {
+            self.check_term(who);
+        }
+        let it = self.controllers[who - names::CONTROLLER].process.as_mut().filter(|_| !is_omitted);
+        let Some(process) = it.and_then(|it| it.leading.as_mut()) else { return };
         match effect {
             Effect::Reserve(write) => {
                 let known = process.known.get(&write.vip).cloned().map(Box::new);
-                self.send(names::CONTROLLER, Request::Reserve(write, known));
+                self.send(who, Request::Reserve(write, known));
             }
             Effect::WriteStatus { service, addresses, from_metallb: _ } => {
                 let known = |vip: &IpAddr| process.known.get(vip).map(|record| &record.version);
                 let stored = |vip: &IpAddr| self.api.claims.get(vip).map(|record| &record.version);
                 let all = addresses.iter().flatten();
                 let unseen = all.filter(|vip| known(vip) != stored(vip)).copied().collect();
-                self.send(names::CONTROLLER, Request::Status(service, addresses, unseen));
+                self.send(who, Request::Status(service, addresses, unseen));
             }
-            Effect::ListSlices(_) => self.begin_list(names::CONTROLLER, Kind::Slice),
+            Effect::ListSlices(_) => self.begin_list(who, Kind::Slice),
             Effect::Problem(service, problem) => {
                 process.problems.entry(service).or_default().push(problem);
             }
@@ -179,10 +169,10 @@ impl World {
     }
 
     /// Schedules the controller's next deadline.
-    fn schedule_leader(&mut self) {
-        let (now, it) = (self.now, self.leader_mut());
+    pub(super) fn schedule_leader(&mut self, who: usize) {
+        let (now, it) = (self.now, self.controller_mut(who));
         let (clock, life) = (it.clock, it.life);
-        let Some(process) = &mut it.process else { return };
+        let Some(process) = it.process.as_mut().and_then(|it| it.leading.as_mut()) else { return };
         let Some(due) = clock.when(process.controller.next_deadline()) else { return };
         let due = due.max(now);
         if process.deadline.is_some_and(|deadline| deadline <= due) {
@@ -190,19 +180,19 @@ impl World {
         }
         process.deadline = Some(due);
         let at = due + Duration::from_micros(it.rng.steps.u64(STEP_US));
-        self.at(at, Happening::Deadline { node: names::CONTROLLER, life });
+        self.at(at, Happening::Deadline { node: who, life });
     }
 
     /// Handles that the controller's deadline has come.
-    pub(super) fn leader_is_due(&mut self, life: u32) {
-        let local = self.leader_now().at;
-        let runs = self.leader().runs();
-        let Some(process) = self.leading(life) else { return };
+    pub(super) fn leader_is_due(&mut self, who: usize, life: u32) {
+        let local = self.leader_now(who).at;
+        let runs = self.controller(who).runs();
+        let Some(process) = self.leading(who, life) else { return };
         process.deadline = None;
         if runs && process.controller.next_deadline() <= local {
-            self.tell_leader(life, Input::Deadline);
+            self.tell_leader(who, life, Input::Deadline);
         } else if runs {
-            self.schedule_leader();
+            self.schedule_leader(who);
         }
     }
 }

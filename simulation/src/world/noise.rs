@@ -10,7 +10,7 @@ use super::World;
 use crate::schedule::names;
 
 impl World {
-    /// Notes an effect of the controller that is none of a quiet cluster.
+    /// Notes an effect of a controller that is none of a quiet cluster.
     pub(super) fn note_noise_of_leader(&mut self, effect: &controller::Effect) {
         match effect {
             controller::Effect::Reserve(_)

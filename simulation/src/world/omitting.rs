@@ -26,9 +26,10 @@ impl World {
         match (self.sabotage, what) {
             (Some(Sabotage::Always(omitted)), Some(what)) => omitted == what && is_time,
             (Some(Sabotage::Once(omitted)), Some(what)) if omitted == what && is_time => {
-                let has_omitted = match &mut self.leader {
-                    Some(leader) if node == names::CONTROLLER => &mut leader.has_omitted,
-                    _ => &mut self.nodes[node].has_omitted,
+                let has_omitted = if names::is_controller(node) {
+                    &mut self.controller_mut(node).has_omitted
+                } else {
+                    &mut self.nodes[node].has_omitted
                 };
                 !std::mem::replace(has_omitted, true)
             }
@@ -63,7 +64,7 @@ impl World {
         self.omits(node, Some(what))
     }
 
-    pub(super) fn omits_effect_of_leader(&mut self, effect: &controller::Effect) -> bool {
+    pub(super) fn omits_effect_of_leader(&mut self, who: usize, effect: &controller::Effect) -> bool {
         let what = match effect {
             controller::Effect::Reserve(write) => match &write.reservation {
                 None => Omitted::Free,
@@ -80,15 +81,15 @@ impl World {
             | controller::Effect::ShowPools
             | controller::Effect::Log(_) => return false,
         };
-        self.omits(names::CONTROLLER, Some(what))
+        self.omits(who, Some(what))
     }
 
-    /// Does the same for the controller.
+    /// Does the same for a controller.
     pub(super) fn without_omitted_of_leader(
         &mut self,
+        who: usize,
         input: controller::Input,
     ) -> Option<controller::Input> {
-        let who = names::CONTROLLER;
         match input {
             controller::Input::Seen(all) => {
                 let kept = |seen: &Seen| !self.omits(who, read_by_leader(seen));

@@ -56,6 +56,11 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
+    /// A controller is to read the Lease of the election.
+    Round {
+        node: usize,
+        life: u32,
+    },
     /// An agent goes on with its effects.
     GoOn {
         node: usize,

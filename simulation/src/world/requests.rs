@@ -14,7 +14,7 @@ use super::{
     agent::NEW_CLAIMS,
     transit::{Flight, Reply, Request},
 };
-use crate::{api, schedule::names};
+use crate::{api, machine::Elected, schedule::names};
 
 /// Returns the ordinary latency of one direction.
 fn latency(noise: &mut Rng) -> Duration {
@@ -46,7 +46,14 @@ impl World {
     pub(super) fn send(&mut self, node: usize, request: Request) {
         let life = self.life(node);
         let flight = self.transit.flights.len();
-        self.transit.flights.push(Flight { node, life, request, answer: None, settled: false });
+        self.transit.flights.push(Flight {
+            node,
+            life,
+            sent: self.now,
+            request,
+            answer: None,
+            settled: false,
+        });
         if self.reaches_api(node) {
             let delay = self.latency(node);
             self.after(delay, Happening::Arrive(flight));
@@ -68,7 +75,11 @@ impl World {
             Request::Agents(agent::Request::WriteClaim(write)) => {
                 self.api.claims.get(&write.vip).map(|claim| claim.state.clone())
             }
-            Request::Agents(_) | Request::Reserve(..) | Request::Status(..) => None,
+            Request::Agents(_)
+            | Request::Ballot
+            | Request::Vote(..)
+            | Request::Reserve(..)
+            | Request::Status(..) => None,
         };
         let answer = match request {
             Request::Agents(request) => {
@@ -77,10 +88,17 @@ impl World {
                 self.note_lease(node, deposed, &answer);
                 Reply::Agents(answer)
             }
+            Request::Ballot => Reply::Elected(Elected::Read(Outcome::Done(self.api.election.clone()))),
+            Request::Vote(step, holder, asked) => {
+                Reply::Elected(Elected::Written(self.vote(index, &step, holder, asked)))
+            }
             Request::Reserve(write, known) => {
+                let settled = self.settled_owner(write.vip);
                 let reserved = self.api.reserve(&write, known.as_deref());
                 if let Outcome::Done(_) = reserved.0 {
+                    self.check_owner(settled, write.vip);
                     self.record.tenants.given = self.now;
+                    self.record.tenants.written[names::vip_index(write.vip)] = Some((node, self.now));
                 }
                 self.stirred = true;
                 Reply::Reserved(write, known, reserved)
@@ -109,7 +127,7 @@ impl World {
     }
 
     /// Checks a status that is about to be written, but for addresses that the controller has begun to free
-    /// since it sent the request.
+    /// since it sent the request, and those whose reservation another controller has written since.
     fn check_status_write(&mut self, index: usize, service: &ServiceName, addresses: &[IpAddr]) {
         let since = &self.transit.flights[index..];
         let frees = |vip: IpAddr| {
@@ -117,7 +135,12 @@ impl World {
                 matches!(&flight.request, Request::Reserve(write, _) if write.vip == vip && write.reservation.is_none())
             })
         };
-        let addresses: Vec<_> = addresses.iter().copied().filter(|vip| !frees(*vip)).collect();
+        let overtakes = |vip: IpAddr| {
+            let written = self.record.tenants.written[names::vip_index(vip)];
+            written.is_some_and(|(by, at)| by != since[0].node && at >= since[0].sent)
+        };
+        let is_checked = |vip: &IpAddr| !frees(*vip) && !overtakes(*vip);
+        let addresses: Vec<_> = addresses.iter().copied().filter(is_checked).collect();
         if since[0].life == self.life(since[0].node) {
             self.check_status(service, &addresses);
         }
@@ -170,6 +193,8 @@ impl World {
         let (node, life) = (flight.node, flight.life);
         let reply = match &flight.request {
             Request::Agents(request) => Reply::Agents(api::unknown(request)),
+            Request::Ballot => Reply::Elected(Elected::Read(Outcome::Unknown)),
+            Request::Vote(..) => Reply::Elected(Elected::Written(Outcome::Unknown)),
             Request::Reserve(write, known) => {
                 Reply::Reserved(write.clone(), known.clone(), (Outcome::Unknown, None))
             }
@@ -182,10 +207,11 @@ impl World {
     fn reply(&mut self, node: usize, life: u32, reply: Reply) {
         let reply = match reply {
             Reply::Agents(reply) => reply,
+            Reply::Elected(elected) => return self.controller_is_answered(node, life, elected),
             Reply::Reserved(write, known, reserved) => {
-                return self.leader_has_reserved(life, write, known.as_deref(), reserved);
+                return self.leader_has_reserved((node, life), write, known.as_deref(), reserved);
             }
-            Reply::Status(service, done) => return self.leader_has_written(life, service, done),
+            Reply::Status(service, done) => return self.leader_has_written(node, life, service, done),
         };
         let replies = cluster::Input::Replies { replies: vec![reply], new_claims: NEW_CLAIMS };
         self.incoming(node, life, Input::Cluster(replies));

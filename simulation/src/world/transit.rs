@@ -4,13 +4,15 @@ use std::net::IpAddr;
 
 use vipward_core::{
     agent::{self, cluster::Seen},
+    base::time::Monotonic,
     liveness::Finding,
-    pools::ReservationWrite,
+    pools::{ReservationWrite, election::Step},
     records::{ClaimRecord, ServiceName},
 };
 
 use crate::{
     api::{Key, Reserved},
+    machine::{At, Elected},
     schedule::MOST_KINDS,
 };
 
@@ -24,10 +26,14 @@ pub(crate) struct Transit {
     pub(crate) findings: Vec<Option<Finding>>,
 }
 
-/// A request of an agent or of the controller.
+/// A request of an agent or of a controller.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     Agents(agent::Request),
+    /// A reading of the Lease by which one controller leads.
+    Ballot,
+    /// A write of that Lease, in the name of a process or of none, and when the round began by its clock.
+    Vote(Step, String, Monotonic),
     /// A reservation, with the object of the address as the controller knew it.
     Reserve(ReservationWrite, Option<Box<ClaimRecord>>),
     /// A status, and the addresses whose objects were others already when the request was sent: the
@@ -39,6 +45,7 @@ pub(crate) enum Request {
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Agents(agent::cluster::Reply),
+    Elected(Elected),
     /// A reservation, with the object of the address as the controller knew it when it sent the request.
     Reserved(ReservationWrite, Option<Box<ClaimRecord>>, Reserved),
     /// A status was written, or was not.
@@ -51,6 +58,7 @@ pub(crate) struct Flight {
     pub(crate) node: usize,
     /// The life of the process that sent it; no other gets the response.
     pub(crate) life: u32,
+    pub(crate) sent: At,
     pub(crate) request: Request,
     pub(crate) answer: Option<Reply>,
     /// True if the process no longer waits for it.

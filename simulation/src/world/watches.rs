@@ -53,7 +53,7 @@ impl World {
         it.is_live = true;
         it.position = position;
         it.last = arrives;
-        if kind == Kind::Claim && node != names::CONTROLLER {
+        if kind == Kind::Claim && !names::is_controller(node) {
             self.note_unrecorded(node);
         }
         let list = self.transit.lists.len();
@@ -89,8 +89,8 @@ impl World {
 
     /// Gives a process what it has read.
     fn seen(&mut self, node: usize, life: u32, seen: Vec<Seen>) {
-        if node == names::CONTROLLER {
-            return self.leader_sees(life, seen);
+        if names::is_controller(node) {
+            return self.leader_sees(node, life, seen);
         }
         self.incoming(node, life, Input::Cluster(cluster::Input::Seen(seen)));
     }

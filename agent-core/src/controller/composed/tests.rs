@@ -11,6 +11,7 @@ use crate::{
 };
 
 const VIP: &str = "192.0.2.100";
+const TERM: Duration = Duration::from_hours(1);
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -53,13 +54,18 @@ fn line(effect: Effect) -> String {
 /// A controller at a time.
 struct World {
     controller: Controller,
+    /// It leads until `TERM`.
+    election: Election,
     millis: u64,
 }
 
 impl World {
     /// Returns a controller that has read a node on the segment, and not everything yet.
     fn unsynced() -> Self {
-        let mut world = Self { controller: Controller::start(Settings::default(), at(0)), millis: 0 };
+        let mut election = Election::start("a".to_owned(), TERM);
+        election.on_written(at(0).at);
+        let controller = Controller::start(Settings::default(), at(0));
+        let mut world = Self { controller, election, millis: 0 };
         let interface = NodeInterface {
             name: "eth0".into(),
             mac: vipward_common::MacAddr([2, 0, 0, 0, 0, 1]),
@@ -94,7 +100,11 @@ impl World {
     }
 
     fn step(&mut self, input: Input) -> Vec<Effect> {
-        self.controller.on(input, at(self.millis))
+        self.on(input, at(self.millis)).expect("it leads")
+    }
+
+    fn on(&mut self, input: Input, now: Now) -> Option<Vec<Effect>> {
+        self.controller.on(&self.election, input, now)
     }
 
     fn lines(&mut self, input: Input) -> Vec<String> {
@@ -341,15 +351,15 @@ fn what_is_kept_for_a_time_is_given_up_when_the_wall_clock_says_so() {
     world.replied(reserved(&kept, Reserved::Object(Some(written(&kept, "2")))));
     for seconds in [1_700_000_005, 1_699_999_000, 1_700_000_009] {
         let now = Now { at: at(world.millis).at, unix_seconds: seconds };
-        let lines: Vec<_> = world.controller.on(Input::Deadline, now).into_iter().map(line).collect();
+        let lines: Vec<_> = world.on(Input::Deadline, now).into_iter().flatten().map(line).collect();
         assert_eq!(lines, ["show the pools"], "{seconds}: the monotonic clock stands still");
         assert_eq!(world.controller.next_deadline(), now.at + PACE);
     }
     let now = Now { at: at(world.millis).at, unix_seconds: 1_700_000_010 };
-    let lines: Vec<_> = world.controller.on(Input::Deadline, now).into_iter().map(line).collect();
+    let lines: Vec<_> = world.on(Input::Deadline, now).into_iter().flatten().map(line).collect();
     assert_eq!(lines, ["free 192.0.2.100", "show the pools"]);
     let later = Now { at: now.at + PACE, ..now };
-    assert!(world.controller.on(Input::Deadline, later).is_empty(), "the wall clock stands still");
+    assert_eq!(world.on(Input::Deadline, later), Some(Vec::new()), "the wall clock stands still");
     assert_eq!(world.controller.next_deadline(), later.at + PACE);
 }
 
@@ -393,5 +403,23 @@ fn an_outcome_with_an_object_is_known_and_counts_unless_it_was_read_since() {
     ];
     for (what, outcome, found, latest, expected) in rows {
         assert_eq!(Reserved::of(outcome, found, latest), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_process_that_does_not_lead_by_the_time_of_an_input_decides_nothing() {
+    let end = u64::try_from(TERM.as_millis()).expect("an hour");
+    let rows = [
+        ("in its term", end - 1, false, true),
+        ("stopped until its term was over", end, false, false),
+        ("another leads", 20, true, false),
+    ];
+    for (what, millis, is_lost, leads) in rows {
+        let mut world = World::synced();
+        if is_lost {
+            world.election.on_lost();
+        }
+        let effects = world.on(Input::Seen(vec![put(&service(&[])).into()]), at(millis));
+        assert_eq!(effects.is_some_and(|effects| !effects.is_empty()), leads, "{what}");
     }
 }

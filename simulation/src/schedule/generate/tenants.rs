@@ -6,7 +6,7 @@ use super::{FIRST_MS, Generator, generate as without_controller, timing};
 use crate::schedule::{
     plan::{Disturbance, Schedule, When},
     tenants::{Asks, KeepPlan, PoolPlan, ServicePlan, SharingPlan, TenantsPlan},
-    what::{Kind, Refused, What, Who},
+    what::{Ending, Kind, Refused, What, Who},
 };
 
 impl Schedule {
@@ -54,7 +54,8 @@ impl Generator {
             local: (generator.rng.u8(0..4) == 0).then(|| generator.rng.u8(1..1 << generator.nodes)),
         };
         let services = (0..services).map(|_| service(self)).collect();
-        TenantsPlan { pools, services, consent: self.rng.bool(), most }
+        let consent = self.rng.bool();
+        TenantsPlan { pools, services, consent, most, clocks_ppm: std::array::from_fn(|_| self.clock_ppm()) }
     }
 
     fn pool(&mut self, vips: u8) -> PoolPlan {
@@ -86,13 +87,16 @@ impl Generator {
     fn of_tenants(&mut self, services: u8, has_faults: bool, by_name: bool) -> Vec<Disturbance> {
         let mut at = FIRST_MS;
         let many = self.rng.u32(3..14);
+        let mut two_lead = false;
         let mut disturbance = |generator: &mut Self| {
             at += match generator.rng.u8(0..3) {
+                _ if two_lead => generator.rng.u32(0..900),
                 0 => generator.rng.u32(0..300),
                 1 => generator.rng.u32(300..3_000),
                 _ => generator.rng.u32(3_000..12_000),
             };
             let what = match generator.rng.u8(0..10) {
+                _ if two_lead => generator.change_of_a_service(services, by_name),
                 0..5 => generator.change_of_a_service(services, by_name),
                 5 | 6 => generator.change_of_the_pools(),
                 7 if has_faults => match generator.rng.u8(0..3) {
@@ -102,6 +106,8 @@ impl Generator {
                 },
                 _ => generator.fault_of_the_controller(),
             };
+            // The leader goes on until it reads the Lease, while another creates it anew.
+            two_lead = matches!(what, What::LeaseDeleted { .. });
             Disturbance { when: When::Ms(at), what }
         };
         (0..many).map(|_| disturbance(self)).collect()
@@ -132,16 +138,20 @@ impl Generator {
     }
 
     fn fault_of_the_controller(&mut self) -> What {
-        let (who, for_ms) = (Who::Controller, self.a_while());
+        let who = if self.rng.u8(0..4) == 0 { Who::Controller(self.rng.u8(0..2)) } else { Who::Leader };
+        let for_ms = self.a_while();
         let kind = Kind::WITH_CONTROLLER[self.rng.usize(0..Kind::WITH_CONTROLLER.len())];
-        match self.rng.u8(0..10) {
-            0..3 => What::Kill { who, back_ms: Some(self.rng.u32(50..15_000)) },
+        match self.rng.u8(0..14) {
+            0..2 => What::Kill { who, back_ms: Some(self.rng.u32(50..15_000)) },
+            2 => What::End { who, how: Ending::Restart, back_ms: Some(self.rng.u32(50..15_000)) },
             3 => What::Pause { who, for_ms },
             4 => What::CutOff { who, refused: self.rng.bool(), for_ms },
             5 => What::NoAnswers { who, for_ms },
             6 => What::Stall { who, kind, for_ms },
             7 => What::Reset { who, kind },
             8 => What::Refused { of: Refused::Reservation, for_ms },
+            9 | 10 => What::Freeze { who: Who::Leader, for_ms, clock_too: true },
+            11 | 12 => What::LeaseDeleted { who: Who::Leader },
             _ => What::Refused { of: Refused::Status, for_ms },
         }
     }

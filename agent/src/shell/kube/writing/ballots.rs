@@ -41,7 +41,7 @@ struct Spec {
 }
 
 pub struct Candidate {
-    election: Election,
+    pub election: Election,
     name: String,
     lease: Duration,
     leases: Collection,
@@ -62,19 +62,16 @@ impl Candidate {
         })
     }
 
-    pub fn leads(&self, now: Monotonic) -> bool {
-        self.election.leads(now)
-    }
-
     /// Reads the Lease, and writes it if it is free or this process's. `now` is the time at which
     /// this begins.
     pub async fn run_for_it(&mut self, now: Monotonic) -> Result<(), RequestError> {
+        let begun = Instant::now();
         let ballot = match self.ask(self.leases.get(NAME)).await {
             Ok(object) => Some(ballot(&object)?),
             Err(error) if error.is_status(404) && !error.is_unknown_type() => None,
             Err(error) => return Err(error),
         };
-        let call = match self.election.on_read(ballot.as_ref(), now) {
+        let call = match self.election.on_read(ballot.as_ref(), now + begun.elapsed()) {
             Step::Wait => return Ok(()),
             Step::Create => self.leases.create(&self.object(&json!({"name": NAME}), &self.name)),
             Step::Write(version) => {
@@ -93,7 +90,7 @@ impl Candidate {
 
     /// Gives the Lease back, so that another process need not wait.
     pub async fn step_down(&mut self, now: Monotonic) {
-        if !self.leads(now) {
+        if !self.election.leads(now) {
             return;
         }
         let Ok(object) = self.ask(self.leases.get(NAME)).await else { return };
