@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     super::{
-        Command, Event, ServiceRecord, StatusOwner,
+        Command, Event, Problem, ServiceRecord, StatusOwner,
         addresses::Standing,
         reading::{Reading, Unselected},
         statuses::Turns,
     },
     Index, ServiceEntry,
-    telling::tell_change,
+    telling::{tell_change, tell_changes},
 };
 use crate::{base::time::Monotonic, pools::Given, records::ServiceName};
 
@@ -140,6 +140,9 @@ impl Index {
         }
         self.note_turn(&record);
         let name = record.name.clone();
+        if self.uid(&name).is_some_and(|uid| *uid != record.uid) {
+            self.end_problems(&name, commands);
+        }
         match self.entries.get_mut(&name) {
             Some(entry) if entry.record == record => return,
             Some(entry) => {
@@ -171,7 +174,24 @@ impl Index {
         self.touched.services.insert(name);
     }
 
+    /// Ends the problems of a Service that is gone. Another one of its name has its own: an Event names the
+    /// uid of its Service.
+    fn end_problems(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        tell_change(name, std::mem::take(&mut entry.problems), &[], commands);
+        for wanted in &entry.wanted {
+            let Some(vip) = self.vips.get_mut(&wanted.vip) else { continue };
+            let is_its = |(service, _): &(ServiceName, Problem)| service == name;
+            let (ended, others): (Vec<_>, _) =
+                std::mem::take(&mut vip.problems).into_iter().partition(is_its);
+            vip.problems = others;
+            tell_changes(&ended, &[], commands);
+            self.touched.vips.insert(wanted.vip);
+        }
+    }
+
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
+        self.end_problems(name, commands);
         let Some(entry) = self.entries.remove(name) else { return };
         // It asks for nothing any more.
         self.touched.services.insert(name.clone());
@@ -183,7 +203,6 @@ impl Index {
         for wanted in &entry.wanted {
             self.leave(name, wanted.vip);
         }
-        tell_change(name, entry.problems, &[], commands);
         if entry.duty.is_some() {
             commands.push(Command::LeaveIngress { service: name.clone() });
         }

@@ -416,3 +416,25 @@ fn a_vip_that_is_held_leaves_when_its_address_is_no_longer_allowed() {
     world.claim("192.0.2.7", true, true);
     assert_eq!(world.vips(), [""; 0], "it is not learnt, but configured");
 }
+
+/// An Event names the uid of its Service.
+#[test]
+fn the_problems_of_a_service_begin_anew_for_another_one_of_its_name() {
+    let table = [
+        ("of its own value", service("b/web").addressed("nonsense")),
+        ("of a VIP of another Service", service("b/web").addressed("192.0.2.7")),
+    ];
+    for (about, record) in table {
+        let mut world = World::new();
+        world.put(service("a/web").addressed("192.0.2.7"));
+        world.put(record.clone());
+        let words = world.words();
+        assert_eq!(words.len(), 1, "{about}");
+        let told = world.put(ServiceRecord { uid: "2".into(), ..record });
+        let is_problem =
+            |command: &&Command| matches!(command, Command::Report { .. } | Command::ProblemOver { .. });
+        let told: Vec<_> = told.iter().filter(is_problem).collect();
+        let is_anew = matches!(told[..], [Command::ProblemOver { .. }, Command::Report { .. }]);
+        assert!(is_anew && world.words() == words, "{about}: {told:?}");
+    }
+}
