@@ -6,11 +6,13 @@
 //! - `moves`: measures moves for the metrics. It decides about no line.
 //! - `unanswered`: a silence is said when it has lasted, and by one node.
 //! - `refusals`: which outcome of a request begins or ends a refusal, and the words for it.
-//! - `reporting`: a problem is said by one of the nodes that see it, later if that one has died.
+//! - `reporting`: a problem is said by one of the nodes that see it, for as long as it lasts.
 //! - `shown`: what an object shows is compared with the finding; nothing is remembered.
 //! - `outbox`: an Event is one object, whose count is written every ten minutes at most.
+//! - `events`: the Events of a process. A problem that lasts is one again before the API server forgets it.
 
 pub mod bursts;
+pub mod events;
 pub mod moves;
 pub mod outbox;
 pub mod refusals;

@@ -9,8 +9,8 @@
 //! - A message beyond the limit waits. Newer news of its topic about the
 //!   same object replaces it. News about a VIP's holder is left out when
 //!   it is old. A conflict or a problem waits until it is written or over.
-//! - A request with an unknown outcome is repeated for some minutes,
-//!   each time after a longer pause. A refused request is given up.
+//! - A request with an unknown outcome is repeated for some minutes, each time after a longer pause. A
+//!   refused request is given up. An Event that is gone when its count is written is created anew.
 //!
 //! There is one request at a time.
 
@@ -85,6 +85,8 @@ pub enum Outcome {
     Done,
     /// The API server already has an Event of this name.
     Exists,
+    /// The API server has no Event of this name, or no namespace.
+    Missing,
     /// The API server may have carried out the request or not. It may succeed later.
     Unknown,
     Refused,
@@ -158,6 +160,9 @@ impl Outbox {
                 let count = Some(self.series.on_exists(&attempt.message));
                 self.repeat(Attempt { count, ..attempt }, now);
             }
+            Outcome::Missing if attempt.count.is_some() => {
+                self.repeat(Attempt { count: None, ..attempt }, now);
+            }
             Outcome::Unknown => {
                 let due = now + BACKOFF.pause(attempt.failures, jitter);
                 if due > attempt.begun + FRESH {
@@ -166,7 +171,7 @@ impl Outbox {
                     self.repeat(Attempt { failures: attempt.failures + 1, ..attempt }, due);
                 }
             }
-            Outcome::Exists | Outcome::Refused => self.give_up(&attempt.message, now),
+            Outcome::Exists | Outcome::Missing | Outcome::Refused => self.give_up(&attempt.message, now),
         }
     }
 
@@ -241,8 +246,7 @@ impl Outbox {
         self.retries.insert((at, self.retried), attempt);
     }
 
-    /// Gives up an Event, which may have been deleted. If its
-    /// message is posted again, the Event is created anew.
+    /// Gives up an Event. If its message is posted again, the Event is created anew.
     fn give_up(&mut self, message: &Message, now: Monotonic) {
         self.series.forget(message);
         self.unwritten += 1;

@@ -1,4 +1,5 @@
-//! Choice of the node that reports a Service's problem: one Event is written, not one per node.
+//! Choice of the node that reports a Service's problem: one Event is written, not one per node. It is
+//! reported again for as long as the problem lasts, since the API server forgets Events.
 //!
 //! All nodes see a problem at about the same time. The holder of one of the Service's VIPs reports
 //! it. Without a holder, the first living node by name does. All nodes reach the same result
@@ -23,42 +24,45 @@ mod tests;
 /// holder, and a passing problem is over.
 const SETTLED: Duration = Duration::from_secs(1);
 /// Age at which a problem counts as reported by the responsible node. Before that, a node that
-/// takes over the responsibility reports the problem again: the other node may have died first.
+/// takes over the responsibility reports the problem again at once: the other node may have died first.
 const FRESH: Duration = Duration::from_mins(1);
 /// The time between two looks at which node is responsible.
 const LOOK: Duration = Duration::from_secs(1);
+/// The time after which a problem that lasts is reported again. The API server forgets an Event an hour
+/// after its last write, and another node may be responsible by then, with its own times.
+const RENEW: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
-struct Unreported {
+struct Standing {
     problem: Problem,
-    /// Time of the report.
-    settled: Monotonic,
-    /// End of the time in which another node may still report the problem.
+    /// Time of the next report or look.
+    next: Monotonic,
+    /// End of the time in which another node may not have reported the problem.
     fresh_until: Monotonic,
 }
 
-/// Problems that this node may still have to report.
+/// Problems that last.
 #[derive(Debug, Default)]
 pub struct Reporting {
-    unreported: BTreeMap<ServiceName, Vec<Unreported>>,
+    standing: BTreeMap<ServiceName, Vec<Standing>>,
     next: Option<Monotonic>,
 }
 
 impl Reporting {
     pub fn begin(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
-        let settled = now + SETTLED;
-        let unreported = Unreported { problem, settled, fresh_until: now + FRESH };
-        self.unreported.entry(service).or_default().push(unreported);
-        self.next = Some(self.next.map_or(settled, |next| next.min(settled)));
+        let next = now + SETTLED;
+        let standing = Standing { problem, next, fresh_until: now + FRESH };
+        self.standing.entry(service).or_default().push(standing);
+        self.next = Some(self.next.map_or(next, |first| first.min(next)));
     }
 
     pub fn end(&mut self, service: &ServiceName, problem: &Problem) {
-        let Some(unreported) = self.unreported.get_mut(service) else { return };
-        unreported.retain(|unreported| unreported.problem != *problem);
-        if unreported.is_empty() {
-            self.unreported.remove(service);
+        let Some(standing) = self.standing.get_mut(service) else { return };
+        standing.retain(|standing| standing.problem != *problem);
+        if standing.is_empty() {
+            self.standing.remove(service);
         }
-        if self.unreported.is_empty() {
+        if self.standing.is_empty() {
             self.next = None;
         }
     }
@@ -74,26 +78,19 @@ impl Reporting {
         if self.next.is_none_or(|next| now < next) {
             return due;
         }
-        self.unreported.retain(|service, unreported| {
-            unreported.retain_mut(|Unreported { problem, settled, fresh_until }| {
-                if now < *settled {
-                    return true;
+        for (service, standing) in &mut self.standing {
+            for Standing { problem, next, fresh_until } in standing.iter_mut().filter(|of| of.next <= now) {
+                let is_responsible = is_responsible(service, problem);
+                if is_responsible == Some(true) {
+                    due.push((service.clone(), problem.clone()));
+                } else if is_responsible.is_none() {
+                    *fresh_until = now + FRESH;
                 }
-                match is_responsible(service, problem) {
-                    Some(true) => {
-                        due.push((service.clone(), problem.clone()));
-                        false
-                    }
-                    Some(false) => now < *fresh_until,
-                    None => {
-                        *fresh_until = now + FRESH;
-                        true
-                    }
-                }
-            });
-            !unreported.is_empty()
-        });
-        self.next = (!self.unreported.is_empty()).then_some(now + LOOK);
+                let is_open = is_responsible != Some(true) && now < *fresh_until;
+                *next = now + if is_open { LOOK } else { RENEW };
+            }
+        }
+        self.next = self.standing.values().flatten().map(|standing| standing.next).min();
         due
     }
 

@@ -2,6 +2,7 @@ use super::*;
 use crate::services::{Place, Refusal};
 
 const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_mins(1);
 const BEGIN: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
 
 fn service(name: &str) -> ServiceName {
@@ -70,15 +71,21 @@ fn it_is_unknown_who_reports_while_it_is_unknown_who_is_alive() {
 }
 
 #[test]
-fn a_problem_is_reported_once_when_it_has_stood_for_a_second() {
+fn a_problem_is_reported_when_it_has_stood_for_a_second_and_then_every_ten_minutes() {
     let mut reporting = Reporting::default();
     assert_eq!(reporting.next_deadline(), None);
     reporting.begin(service("web"), seen_by_all(), BEGIN);
     assert_eq!(reporting.due(|_, _| Some(true), BEGIN), []);
-    assert_eq!(reporting.next_deadline(), Some(BEGIN + SECOND));
-    assert_eq!(reporting.due(|_, _| Some(true), BEGIN + SECOND), [(service("web"), seen_by_all())]);
+    let mut times = Vec::new();
+    for _ in 0..7 {
+        let next = reporting.next_deadline().expect("the problem lasts");
+        assert_eq!(reporting.due(|_, _| Some(true), next), [(service("web"), seen_by_all())]);
+        assert_eq!(reporting.due(|_, _| Some(true), next + SECOND), []);
+        times.push(next.saturating_since(BEGIN + SECOND));
+    }
+    assert_eq!(times, [0, 10, 20, 30, 40, 50, 60].map(|minutes| MINUTE * minutes));
+    reporting.end(&service("web"), &seen_by_all());
     assert_eq!(reporting.next_deadline(), None);
-    assert_eq!(reporting.due(|_, _| Some(true), BEGIN + SECOND * 2), []);
 }
 
 #[test]
@@ -88,13 +95,14 @@ fn a_problem_that_is_over_before_is_not_reported_and_another_is() {
     reporting.begin(service("web"), on_an_interface_of("b"), BEGIN);
     reporting.end(&service("web"), &seen_by_all());
     assert_eq!(reporting.due(|_, _| Some(true), BEGIN + SECOND), [(service("web"), on_an_interface_of("b"))]);
+    reporting.end(&service("web"), &on_an_interface_of("b"));
     reporting.begin(service("mail"), seen_by_all(), BEGIN);
     reporting.end(&service("mail"), &seen_by_all());
     assert_eq!(reporting.next_deadline(), None);
 }
 
 #[test]
-fn a_node_that_takes_over_reports_new_problems_and_repeats_no_old_ones() {
+fn a_node_that_takes_over_reports_new_problems_at_once_and_old_ones_within_ten_minutes() {
     let mut reporting = Reporting::default();
     reporting.begin(service("old"), seen_by_all(), BEGIN);
     reporting.begin(service("fresh"), seen_by_all(), BEGIN + SECOND * 50);
@@ -103,6 +111,9 @@ fn a_node_that_takes_over_reports_new_problems_and_repeats_no_old_ones() {
     }
     let reported = reporting.due(|_, _| Some(true), BEGIN + SECOND * 63);
     assert_eq!(reported, [(service("fresh"), seen_by_all())]);
+    let next = reporting.next_deadline().expect("both last");
+    assert_eq!(next, BEGIN + MINUTE * 11);
+    assert_eq!(reporting.due(|_, _| Some(true), next), [(service("old"), seen_by_all())]);
 }
 
 #[test]
@@ -133,11 +144,11 @@ fn a_problem_ages_from_when_it_is_known_who_reports_it() {
 }
 
 #[test]
-fn a_problem_that_another_node_reports_is_forgotten_after_a_minute() {
+fn who_reports_an_old_problem_is_looked_up_every_ten_minutes() {
     let mut reporting = Reporting::default();
     reporting.begin(service("web"), seen_by_all(), BEGIN);
     for second in 1..=60 {
         assert_eq!(reporting.due(|_, _| Some(false), BEGIN + SECOND * second), []);
     }
-    assert_eq!(reporting.next_deadline(), None);
+    assert_eq!(reporting.next_deadline(), Some(BEGIN + MINUTE * 11));
 }

@@ -149,11 +149,8 @@ impl Cluster {
     /// Writes the Events that are due.
     pub(super) fn on_time(&mut self, agent: &Agent, now: Monotonic) {
         let Some(cluster) = agent.cluster() else { return };
-        if self.bulletin.next_report().is_some_and(|next| next <= now) {
-            let is_responsible = |service: &_, problem: &_| cluster.is_responsible(service, problem, now);
-            self.bulletin.report(cluster.index(), is_responsible, now);
-        }
-        self.bulletin.on_time(now);
+        let is_responsible = |service: &_, problem: &_| cluster.is_responsible(service, problem, now);
+        self.bulletin.on_time(cluster.index(), is_responsible, now);
     }
 
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {

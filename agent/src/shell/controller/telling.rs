@@ -134,8 +134,7 @@ impl Telling {
 
     /// Writes the Events that are due.
     pub(super) fn on_time(&mut self, services: &Index, now: Monotonic) {
-        self.bulletin.report(services, |_, _| Some(true), now);
-        self.bulletin.on_time(now);
+        self.bulletin.on_time(services, |_, _| Some(true), now);
     }
 }
 

@@ -7,8 +7,8 @@ use vipward_core::{
     base::time::Monotonic,
     records::ServiceName,
     reports::{
-        outbox::{Command, Message, Outbox, Outcome},
-        reporting::Reporting,
+        events::Events,
+        outbox::{Command, Message, Outcome},
     },
     services::{Index, Problem},
 };
@@ -25,9 +25,8 @@ const WRITTEN: &str = "the Service's status is written again";
 
 /// A writer of log lines about Services, and of all Events of this process.
 pub(crate) struct Bulletin {
-    outbox: Outbox,
+    events: Events,
     recorder: Recorder,
-    reporting: Reporting,
     /// Services whose status could not be written.
     unwritten: BTreeSet<ServiceName>,
     /// Lines about VIPs, Services and other objects in trouble.
@@ -37,9 +36,8 @@ pub(crate) struct Bulletin {
 impl Bulletin {
     pub(crate) fn start(kube: &Kube, now: Monotonic) -> Result<Self, ConnectError> {
         Ok(Self {
-            outbox: Outbox::start(now),
+            events: Events::start(now),
             recorder: Recorder::start(kube)?,
-            reporting: Reporting::default(),
             unwritten: BTreeSet::new(),
             trouble: Trouble::lines(now),
         })
@@ -55,7 +53,7 @@ impl Bulletin {
         if self.admits(Trouble::Is(PROBLEM), now) {
             warn!(%service, %problem, "{PROBLEM}");
         }
-        self.reporting.begin(service, problem, now);
+        self.events.begin(service, problem, now);
     }
 
     /// Logs the end of a problem.
@@ -63,8 +61,7 @@ impl Bulletin {
         if self.admits(Trouble::Over(PROBLEM_OVER), now) {
             info!(%service, %problem, "{PROBLEM_OVER}");
         }
-        self.reporting.end(service, problem);
-        self.outbox.withdraw(service, problem);
+        self.events.end(service, problem);
     }
 
     /// Logs when the status of a Service cannot be written, and when it can be again.
@@ -96,22 +93,8 @@ impl Bulletin {
 
     /// Posts a message that becomes an Event.
     pub(crate) fn post(&mut self, message: Message, now: Monotonic) {
-        self.outbox.post(message, now);
+        self.events.post(message, now);
         self.write_events(now);
-    }
-
-    /// Posts the messages about problems that this process is to report now. `is_responsible` is as
-    /// for [`Reporting::due`].
-    pub(crate) fn report(
-        &mut self,
-        services: &Index,
-        is_responsible: impl Fn(&ServiceName, &Problem) -> Option<bool>,
-        now: Monotonic,
-    ) {
-        for (service, problem) in self.reporting.due(is_responsible, now) {
-            let uid = services.uid(&service).cloned();
-            self.outbox.post(Message::of_problem(service, uid, &problem), now);
-        }
     }
 
     /// Returns the outcome of the request that writes an Event. Safe to cancel.
@@ -121,18 +104,24 @@ impl Bulletin {
 
     /// Handles that outcome, and writes the next Event.
     pub(crate) fn on_event_written(&mut self, outcome: Outcome, now: Monotonic) {
-        self.outbox.on_outcome(outcome, fastrand::f64(), now);
+        self.events.on_outcome(outcome, fastrand::f64(), now);
         self.write_events(now);
     }
 
-    /// Writes the Events and logs the numbers that are due.
-    pub(crate) fn on_time(&mut self, now: Monotonic) {
+    /// Writes the Events and logs the numbers that are due. `is_responsible` is as for [`Events::report`].
+    pub(crate) fn on_time(
+        &mut self,
+        services: &Index,
+        is_responsible: impl Fn(&ServiceName, &Problem) -> Option<bool>,
+        now: Monotonic,
+    ) {
         self.trouble.on_time(now);
+        self.events.report(services, is_responsible, now);
         self.write_events(now);
     }
 
     fn write_events(&mut self, now: Monotonic) {
-        for command in self.outbox.due(now) {
+        for command in self.events.due(now) {
             match command {
                 Command::Write(write) => self.recorder.write(write),
                 Command::Report { left_out, unwritten } => {
@@ -150,15 +139,8 @@ impl Bulletin {
         }
     }
 
-    /// Returns the time at which problems are to be reported.
-    pub(crate) fn next_report(&self) -> Option<Monotonic> {
-        self.reporting.next_deadline()
-    }
-
-    /// Returns the next deadline of [`Bulletin::report`] and [`Bulletin::on_time`].
+    /// Returns the time of the next [`Bulletin::on_time`].
     pub(crate) fn next_deadline(&self) -> Option<Monotonic> {
-        let deadlines =
-            [self.outbox.next_deadline(), self.reporting.next_deadline(), self.trouble.next_deadline()];
-        deadlines.into_iter().flatten().min()
+        self.events.next_deadline().into_iter().chain(self.trouble.next_deadline()).min()
     }
 }

@@ -85,6 +85,7 @@ impl Writer {
 fn outcome(error: &RequestError) -> Outcome {
     match error.code() {
         Some(409) => Outcome::Exists,
+        Some(404) => Outcome::Missing,
         Some(408 | 429 | 500..) | None => Outcome::Unknown,
         Some(_) => Outcome::Refused,
     }

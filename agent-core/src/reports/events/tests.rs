@@ -1,0 +1,77 @@
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    reports::outbox::Write,
+    services::{self, Place, Refusal, Settings},
+};
+
+const BEGIN: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn service() -> ServiceName {
+    ServiceName { namespace: "shop".into(), name: "web".into() }
+}
+
+fn problem() -> Problem {
+    let address = [192, 0, 2, 1].into();
+    Problem::Refused { address, place: Place::Addresses, why: Refusal::NoSegment }
+}
+
+/// Answers each request until `end` by `answer`, which gets its number. Returns the minute of each, and
+/// whether it creates the Event.
+fn requests(answer: impl Fn(usize) -> Outcome, end: Duration) -> Vec<(u64, bool)> {
+    let services = services::Agent::alone(Settings::default());
+    let mut events = Events::start(BEGIN);
+    events.begin(service(), problem(), BEGIN);
+    let mut requests: Vec<(u64, bool)> = Vec::new();
+    while let Some(now) = events.next_deadline().filter(|next| *next < BEGIN + end) {
+        events.report(services.index(), |_, _| Some(true), now);
+        for command in events.due(now) {
+            if let Command::Write(Write { count, .. }) = command {
+                let outcome = answer(requests.len());
+                requests.push((now.saturating_since(BEGIN).as_secs() / 60, count.is_none()));
+                events.on_outcome(outcome, 0.5, now);
+            }
+        }
+    }
+    events.end(&service(), &problem());
+    assert!(events.due(BEGIN + end).into_iter().all(|command| matches!(command, Command::Report { .. })));
+    requests
+}
+
+#[test]
+fn a_problem_that_lasts_has_an_event_again_soon_whatever_became_of_a_request() {
+    use Outcome::{Done, Exists, Missing, Refused};
+    let of = |number: usize, outcome| move |request| if request == number { outcome } else { Done };
+    let (created, counted) = (true, false);
+    let table = [
+        (
+            "it is renewed",
+            requests(of(9, Done), MINUTE * 25),
+            vec![(0, created), (10, counted), (20, counted)],
+        ),
+        ("it was refused", requests(of(0, Refused), MINUTE * 15), vec![(0, created), (10, created)]),
+        (
+            "it was deleted, or the API server has forgotten it",
+            requests(of(1, Missing), MINUTE * 15),
+            vec![(0, created), (10, counted), (10, created)],
+        ),
+        (
+            "another process has created it",
+            requests(of(0, Exists), MINUTE * 15),
+            vec![(0, created), (0, counted), (10, counted)],
+        ),
+        ("its namespace is gone", requests(of(0, Missing), MINUTE * 15), vec![(0, created), (10, created)]),
+    ];
+    for (about, requests, expected) in table {
+        assert_eq!(requests, expected, "{about}");
+    }
+}
+
+#[test]
+fn a_problem_has_an_event_again_after_an_outage_that_outlasts_the_repetitions() {
+    let many = requests(|_| Outcome::Unknown, MINUTE * 9).len();
+    let answer = |number| if number < many { Outcome::Unknown } else { Outcome::Done };
+    assert_eq!(requests(answer, MINUTE * 15).last(), Some(&(10, true)));
+}
