@@ -1,5 +1,6 @@
 //! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
+mod events;
 mod reserving;
 mod service;
 #[cfg(test)]
@@ -129,7 +130,8 @@ pub(crate) struct Api {
     /// The Lease by which one controller leads.
     pub(crate) election: Option<Ballot>,
     /// The kinds of writes that it refuses.
-    pub(crate) refused: [Times; 2],
+    pub(crate) refused: [Times; 3],
+    events: BTreeMap<String, events::Stored>,
     sabotage: Option<Sabotage>,
 }
 

@@ -1,5 +1,6 @@
 //! Checks the promises of docs/SIMULATION.md whenever an answer may have changed.
 
+mod events;
 mod host;
 mod liveness;
 mod maps;
@@ -39,6 +40,7 @@ impl World {
         }
         self.check_announced();
         self.check_tenants();
+        self.check_strangers();
         self.check_restored();
         self.check_quiet();
     }

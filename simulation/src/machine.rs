@@ -1,5 +1,6 @@
 //! A node, the network and a controller: clocks, interfaces, the pinned program, the processes.
 
+mod desk;
 mod frame;
 mod leader;
 mod network;
@@ -11,6 +12,7 @@ pub(crate) mod wired;
 mod witness;
 
 pub(crate) use self::{
+    desk::Desk,
     frame::{Frame, Oper},
     leader::{Candidate, Contender, Elected, Leading},
     network::{Host, Network, Way},

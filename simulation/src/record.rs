@@ -39,7 +39,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What people have done to claims. Each per VIP.
+/// What people have done to claims. Each per VIP, but for the last.
 #[derive(Debug)]
 pub(crate) struct People {
     /// The last time when its claim was edited, blanked or deleted by hand.
@@ -54,6 +54,8 @@ pub(crate) struct People {
     pub(crate) helpless: Vec<Vec<bool>>,
     /// Whether an agent has begun without a claim that says whose it is.
     pub(crate) unrecorded: Vec<bool>,
+    /// The last time when a stranger's Service came or went.
+    pub(crate) strangers: At,
 }
 
 /// The disturbances so far.
@@ -126,6 +128,9 @@ pub(crate) struct Record {
     pub(crate) trouble: Trouble,
     pub(crate) backup: Backup,
     pub(crate) rest: Rest,
+    /// The last time when an Event was refused or deleted, and when the outcome of a write was unknown.
+    pub(crate) events_lost: Option<At>,
+    pub(crate) events_unknown: Option<At>,
 }
 
 impl Record {
@@ -150,10 +155,13 @@ impl Record {
                 lied: vec![None; vips],
                 helpless: vec![vec![false; nodes]; vips],
                 unrecorded: vec![false; vips],
+                strangers: At::default(),
             },
             trouble: Trouble::default(),
             backup: Backup { restored: None, last_restored: None, settled: None, answered: vec![None; vips] },
             rest: Rest { from: At::default(), last_noise: None, renewals: vec![0; nodes], done: false },
+            events_lost: None,
+            events_unknown: None,
         }
     }
 

@@ -22,5 +22,5 @@ pub(crate) use self::{
     tenants::{Asks, KeepPlan, PoolPlan, SharingPlan, TenantsPlan},
     times::Times,
     timing::REFRESH,
-    what::{Ending, KINDS, Kind, MOST_KINDS, Mark, Refused, What, Who},
+    what::{Denied, Ending, KINDS, Kind, MOST_KINDS, Mark, Refused, What, Who},
 };

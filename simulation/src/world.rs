@@ -1,6 +1,7 @@
 //! A run as it goes: its state, its queue, and what agents, requests and frames do.
 
 mod agent;
+mod desk;
 mod effects;
 mod electing;
 mod fence;
@@ -148,6 +149,7 @@ impl World {
             }
             Happening::Deadline { node, life } => self.deadline(node, life),
             Happening::Round { node, life } => self.round_is_due(node, life),
+            Happening::Desk { node, life } => self.desk_turn(node, life),
             Happening::GoOn { node, life } => self.go_on(node, life),
             Happening::Listened { node, life, segment, round } => self.listened(node, life, segment, round),
             Happening::Arrive(flight) => self.arrive(flight),

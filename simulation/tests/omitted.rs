@@ -44,6 +44,7 @@ fn what_the_controller_leaves_out_once_is_missed() {
         ListSlices,
         Problem,
         ProblemOver,
+        WriteEvent,
         ReservedReply,
         StatusReply,
         LeaderSeesService,

@@ -4,7 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vipward_simulation::{Options, Sabotage, Schedule, run};
 
 /// The greatest number of schedules that may be needed.
@@ -52,7 +52,7 @@ fn is_noticed_in(
 
 /// Plays one schedule, with three nodes and a VIP that is held in mode notice, and with various noise.
 /// Demands that it breaks the rule because of the sabotage alone.
-fn is_noticed_with(disturbances: &serde_json::Value, sabotage: Sabotage, rule: &str) {
+fn is_noticed_with(disturbances: &Value, sabotage: Sabotage, rule: &str) {
     let node = |clock_ms: u32| json!({"clock_ppm": 0, "clock_ms": clock_ms, "joins_ms": 0});
     let schedule = |seed: u64| {
         json!({
@@ -291,10 +291,8 @@ fn a_candidate_that_does_not_notice_the_leaders_renewals_is_noticed() {
     is_noticed_by_controllers(Sabotage::NoRenewals, &["E2"]);
 }
 
-#[test]
-fn reservations_without_compare_and_swap_are_noticed() {
-    // The leader stands still with its clock, and decides when it wakes what is out of date by then: the address
-    // is for a Service that is gone, and the other leader has given it to the next one.
+/// Returns a schedule in which two Services, wanted at these times, ask for the only address of a pool.
+fn two_for_one_address(seed: u64, wanted_ms: [u32; 2], disturbances: &Value) -> Schedule {
     let node = |ms: u32| json!({"clock_ppm": 0, "clock_ms": ms, "joins_ms": 0});
     let pool = |vips: u8| {
         json!({
@@ -303,34 +301,61 @@ fn reservations_without_compare_and_swap_are_noticed() {
         })
     };
     let service = |wanted_ms: u32| json!({"wanted_ms": wanted_ms, "asks": "Any", "local": null});
+    let schedule = json!({
+        "seed": seed,
+        "hold": true,
+        "timing": {
+            "lease_ms": 4_000, "renewal_ms": 1_000, "margin_ms": 500,
+            "restart_lease_ms": 15_000, "hold_for_ms": 30_000
+        },
+        "segments": 1,
+        "nodes": [node(1_000_000), node(2_000_000)],
+        "vips": [{"wanted_ms": 0}],
+        "disturbances": disturbances,
+        "tenants": {
+            "pools": [pool(1), pool(0)],
+            "services": wanted_ms.map(service),
+            "consent": false, "most": null, "clocks_ppm": [0, 0]
+        }
+    });
+    serde_json::from_value(schedule).expect("this is a schedule")
+}
+
+/// The leader stands still with its clock, and decides when it wakes what is out of date by then: the address
+/// is for a Service that is gone, and the other leader has given it to the next one.
+#[test]
+fn reservations_without_compare_and_swap_are_noticed() {
     let freeze = json!({"Freeze": {"who": "Leader", "for_ms": 20_000, "clock_too": true}});
-    let schedule = |seed: u64| {
-        json!({
-            "seed": seed,
-            "hold": true,
-            "timing": {
-                "lease_ms": 4_000, "renewal_ms": 1_000, "margin_ms": 500,
-                "restart_lease_ms": 15_000, "hold_for_ms": 30_000
-            },
-            "segments": 1,
-            "nodes": [node(1_000_000), node(2_000_000)],
-            "vips": [{"wanted_ms": 0}],
-            "disturbances": [
-                {"when": {"Ms": 10_000}, "what": freeze},
-                {"when": {"Ms": 10_500}, "what": {"ServiceGone": {"service": 0, "for_ms": 40_000}}},
-            ],
-            "tenants": {
-                "pools": [pool(1), pool(0)],
-                "services": [service(10_001), service(11_000)],
-                "consent": false, "most": null, "clocks_ppm": [0, 0]
-            }
-        })
-    };
+    let disturbances = json!([
+        {"when": {"Ms": 10_000}, "what": freeze},
+        {"when": {"Ms": 10_500}, "what": {"ServiceGone": {"service": 0, "for_ms": 40_000}}},
+    ]);
     let sabotaged = Options { sabotage: Some(Sabotage::Overwrites), ..Options::default() };
     let is_noticed = (1..=NOISES).any(|seed| {
-        let schedule: Schedule = serde_json::from_value(schedule(seed)).expect("this is a schedule");
+        let schedule = two_for_one_address(seed, [10_001, 11_000], &disturbances);
         assert_eq!(run(&schedule, Options::default()).violation, None, "it is harmless");
         run(&schedule, sabotaged).violation.is_some_and(|violation| violation.rule == "P6")
     });
     assert!(is_noticed, "it breaks P6");
+}
+
+#[test]
+fn an_agent_that_believes_its_refused_writes_is_noticed() {
+    is_noticed(Sabotage::DenialsCountAsDone, &["S1", "S2", "L1"]);
+}
+
+/// A Service lacks an address for longer than the API server keeps an Event. Its Event is deleted, and for a
+/// while Events are refused.
+#[test]
+fn an_event_that_is_not_renewed_is_noticed() {
+    let disturbances = json!([
+        {"when": {"Ms": 20_000}, "what": "EventsGone"},
+        {"when": {"Ms": 700_000}, "what": {"Refused": {"of": "Event", "for_ms": 1_200_000}}},
+        {"when": {"Ms": 6_400_000}, "what": {"Marked": {"who": {"Node": 0}, "mark": "Cordoned", "for_ms": 1}}}
+    ]);
+    let schedule = two_for_one_address(1, [0, 1_000], &disturbances);
+    let rule =
+        |sabotage| run(&schedule, Options { sabotage, ..Options::default() }).violation.map(|it| it.rule);
+    assert_eq!(rule(None), None, "two hours of a lack");
+    assert_eq!(rule(Some(Sabotage::NoRenewal)), Some("P3"));
 }

@@ -20,7 +20,7 @@ pub(crate) type Reserved = (Outcome<Option<Box<ClaimRecord>>>, Option<Option<Box
 
 impl Api {
     /// Returns the reason why it refuses a kind of write, if it does.
-    fn refusal(&self, of: Refused) -> Option<Arc<str>> {
+    pub(super) fn refusal(&self, of: Refused) -> Option<Arc<str>> {
         self.refused[of as usize].any().then(|| "denied by an admission policy".into())
     }
 

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use vipward_core::records::{ClaimState, NodeName};
 
-use crate::{machine::At, schedule::names, world::World};
+use crate::{
+    machine::At,
+    schedule::{Denied, names},
+    world::World,
+};
 
 /// The summands of the bound of L1 (docs/SIMULATION.md): the wait of each rank, of a retry, and a
 /// few latencies.
@@ -30,14 +34,15 @@ impl World {
         since.map(|since| since.max(self.record.people.listed[vip]))
     }
 
-    /// Returns whether the claim names a node whose entry could not be written: it keeps the VIP
-    /// until then.
+    /// Returns whether the claim names a node whose entry could not be written, or which may not write
+    /// claims: it keeps the VIP until then.
     fn is_stuck(&self, vip: usize) -> bool {
         let address = names::vip(vip);
         let holder = self.api.claims.get(&address).and_then(|claim| claim.state.holder());
-        let holder = holder.and_then(|holder| names::node_index(&holder.node));
-        let process = holder.and_then(|node| self.nodes[node].process.as_ref());
-        process.is_some_and(|process| process.agent.stale().left(address).is_some())
+        let Some(node) = holder.and_then(|holder| names::node_index(&holder.node)) else { return false };
+        let process = self.nodes[node].process.as_ref();
+        self.nodes[node].faults.denied[Denied::Claims as usize].any()
+            || process.is_some_and(|process| process.agent.stale().left(address).is_some())
     }
 
     /// Returns how long the Lease of the node that the claim names must stand unchanged before the

@@ -17,6 +17,7 @@ use vipward_core::{
 };
 
 use super::{
+    desk::Desk,
     node::{Faults, Noise},
     process::Watch,
     time::{At, Clock},
@@ -26,6 +27,7 @@ use crate::schedule::{Kind, MOST_KINDS};
 /// A controller that leads, and what waits for it.
 pub(crate) struct Leading {
     pub(crate) controller: Controller,
+    pub(crate) desk: Desk,
     pub(crate) watches: [Watch; MOST_KINDS],
     /// All inputs that wait, in the order of arrival.
     pub(crate) inbox: VecDeque<Input>,
@@ -38,9 +40,10 @@ pub(crate) struct Leading {
 }
 
 impl Leading {
-    pub(crate) fn new(controller: Controller) -> Self {
+    pub(crate) fn new(controller: Controller, desk: Desk) -> Self {
         Self {
             controller,
+            desk,
             watches: <[Watch; MOST_KINDS]>::default(),
             inbox: VecDeque::new(),
             known: BTreeMap::new(),
@@ -107,7 +110,12 @@ impl Contender {
             process: None,
             life: 0,
             faults: Faults::default(),
-            rng: Noise { steps: seeds.fork(), watches: seeds.fork(), frames: seeds.fork() },
+            rng: Noise {
+                steps: seeds.fork(),
+                watches: seeds.fork(),
+                frames: seeds.fork(),
+                events: seeds.fork(),
+            },
             has_omitted: false,
             dazed: false,
             until: Monotonic::default(),

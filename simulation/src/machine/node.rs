@@ -60,6 +60,8 @@ pub(crate) struct Faults {
     pub(crate) cut_off: Times,
     pub(crate) refused: Times,
     pub(crate) no_answers: Times,
+    /// The kinds of its writes that an admission policy refuses.
+    pub(crate) denied: [Times; 3],
     pub(crate) stalled: [Times; MOST_KINDS],
     /// The kernel refuses changes of entries.
     pub(crate) no_changes: Times,
@@ -126,6 +128,8 @@ pub(crate) struct Noise {
     pub(crate) watches: Rng,
     /// That of frames.
     pub(crate) frames: Rng,
+    /// That of Events.
+    pub(crate) events: Rng,
 }
 
 /// One node.
@@ -208,7 +212,12 @@ impl Node {
                 false_at: None,
                 found_at: At::default(),
             },
-            rng: Noise { steps: seeds.fork(), watches: seeds.fork(), frames: seeds.fork() },
+            rng: Noise {
+                steps: seeds.fork(),
+                watches: seeds.fork(),
+                frames: seeds.fork(),
+                events: seeds.fork(),
+            },
         }
     }
 
@@ -235,6 +244,7 @@ impl Node {
             && self.agent_runs()
             && !self.faults.cut_off.any()
             && !self.faults.no_answers.any()
+            && !self.faults.denied.iter().any(|times| times.any())
             && !self.refuses_entries()
             && !self.leaves
             && self.process.as_ref().is_some_and(|process| {

@@ -10,7 +10,7 @@ use vipward_core::{
     host::plan::Action,
 };
 
-use super::{time::At, witness::Pinger};
+use super::{desk::Desk, time::At, witness::Pinger};
 use crate::{
     api::Key,
     schedule::{Ending, MOST_KINDS},
@@ -50,6 +50,7 @@ pub(crate) struct Writing {
 /// A running agent.
 pub(crate) struct Process {
     pub(crate) agent: Agent,
+    pub(crate) desk: Desk,
     /// What the last input wants done, not yet carried out.
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) writing: Option<Writing>,
@@ -75,9 +76,10 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(agent: Agent, now: At) -> Self {
+    pub(crate) fn new(agent: Agent, desk: Desk, now: At) -> Self {
         Self {
             agent,
+            desk,
             effects: VecDeque::new(),
             writing: None,
             results: VecDeque::new(),

@@ -172,6 +172,8 @@ impl World {
             | What::Restored { .. }
             | What::SlowApi { .. }
             | What::NoAnswers { .. }
+            | What::Denied { .. }
+            | What::EventsGone
             | What::Stall { .. }
             | What::Reset { .. } => self.change_api(number, what, begins),
             What::Marked { who, mark, .. } => self.mark(who.index(), mark, begins),
@@ -383,6 +385,11 @@ impl World {
             What::Restored { .. } => self.restore(number),
             What::SlowApi { by_ms, .. } => keep(&mut self.api.slow, number, by_ms, begins),
             What::NoAnswers { who, .. } => self.faults_mut(who.index()).no_answers.change(begins),
+            What::Denied { who, of, .. } => self.faults_mut(who.index()).denied[of as usize].change(begins),
+            What::EventsGone => {
+                self.record.events_lost = Some(self.now);
+                self.api.forget_events();
+            }
             What::Stall { who, kind, .. } => {
                 self.note_blindness(who.index(), kind, begins);
                 self.faults_mut(who.index()).stalled[kind as usize].change(begins);

@@ -12,6 +12,7 @@ impl World {
     /// belong to the first that asks.
     pub(crate) fn change_stranger(&mut self, disturbance: usize, what: What, begins: bool) {
         let What::Stranger { number, vips, on, older, for_ms: _ } = what else { return };
+        self.record.people.strangers = self.now;
         if begins {
             let mut asked = 0;
             for vip in (0..self.plan.vips.len()).filter(|vip| vips >> vip & 1 == 1) {

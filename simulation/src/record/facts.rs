@@ -24,6 +24,8 @@ pub struct Facts {
     pub hosts: bool,
     /// The token of a node lied about a VIP.
     pub lies: bool,
+    /// The API server refused a write of an agent.
+    pub denied: bool,
     /// Nodes take part in wire failover.
     pub wire: bool,
     /// Witnesses agreed that a holder was silent.
@@ -77,6 +79,8 @@ pub struct Tally {
     pub hosts: u64,
     /// Runs with a token that lied about a VIP.
     pub lies: u64,
+    /// Runs with a refused write of an agent.
+    pub denied: u64,
     /// Runs with wire failover.
     pub wire: u64,
     /// Runs in which witnesses agreed.
@@ -121,6 +125,7 @@ impl AddAssign<Facts> for Tally {
         self.strangers += u64::from(facts.strangers);
         self.hosts += u64::from(facts.hosts);
         self.lies += u64::from(facts.lies);
+        self.denied += u64::from(facts.denied);
         self.wire += u64::from(facts.wire);
         self.suspected += u64::from(facts.suspected);
         self.deposed_by_wire += u64::from(facts.deposed_by_wire);
@@ -151,6 +156,7 @@ impl AddAssign for Tally {
         self.strangers += other.strangers;
         self.hosts += other.hosts;
         self.lies += other.lies;
+        self.denied += other.denied;
         self.wire += other.wire;
         self.suspected += other.suspected;
         self.deposed_by_wire += other.deposed_by_wire;
@@ -203,7 +209,7 @@ impl Tally {
     }
 
     /// Returns in how many runs each happened.
-    pub fn shares(&self) -> [(&'static str, u64); 10] {
+    pub fn shares(&self) -> [(&'static str, u64); 11] {
         [
             ("wire failover", self.wire),
             ("a take-over", self.taken_over),
@@ -215,6 +221,7 @@ impl Tally {
             ("a stranger's Service", self.strangers),
             ("a host with a VIP's address", self.hosts),
             ("a token that lied", self.lies),
+            ("a refused write of an agent", self.denied),
         ]
     }
 }

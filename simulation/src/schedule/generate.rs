@@ -1,5 +1,6 @@
 //! Makes a schedule from a seed, such that each kind of fault is frequent.
 
+mod admission;
 mod tenants;
 mod wire;
 
@@ -53,6 +54,7 @@ fn generate(seed: u64) -> Schedule {
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
     disturbances.extend(hosts(seed, nodes, vips, is_rewritten));
+    disturbances.extend(admission::denials(seed, nodes, &disturbances));
     let schedule = Schedule {
         seed,
         hold,

@@ -67,6 +67,10 @@ pub enum Sabotage {
     NoRenewals,
     /// A controller goes on when its term is over.
     NoTerm,
+    /// A refused write of an agent is reported as done, and not carried out.
+    DenialsCountAsDone,
+    /// The write that renews an Event is reported as done, and not carried out.
+    NoRenewal,
     /// The actions of a write are carried out in the reverse order.
     WritesReversed,
     /// The first one of these after `OMITTED_MS` is left out on each node.
@@ -161,6 +165,8 @@ pub enum Omitted {
     Problem,
     /// The end of a problem.
     ProblemOver,
+    /// A request of the controller that writes an Event.
+    WriteEvent,
     /// The outcome of a reservation.
     ReservedReply,
     /// The outcome of a status.

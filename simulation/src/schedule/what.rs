@@ -89,6 +89,19 @@ pub(crate) enum Refused {
     Reservation,
     /// Of statuses.
     Status,
+    /// Of Events, of all processes.
+    Event,
+}
+
+/// The writes of a node's agent that an admission policy refuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Denied {
+    /// Those that create, change or delete claims.
+    Claims,
+    /// Those of its own Lease.
+    Lease,
+    /// Findings on claims, and statuses of Services.
+    Shown,
 }
 
 /// The reason for which an agent is asked to end.
@@ -212,6 +225,10 @@ pub(crate) enum What {
     Released { vip: u8 },
     /// The API server refuses a kind of write of the controller.
     Refused { of: Refused, for_ms: u32 },
+    /// The API server refuses writes of an agent.
+    Denied { who: Who, of: Denied, for_ms: u32 },
+    /// All stored Events are deleted.
+    EventsGone,
     /// A Lease is deleted by hand.
     LeaseDeleted { who: Who },
     /// The session is removed from a Lease by hand.
@@ -261,6 +278,7 @@ impl What {
             | Self::PoolGone { for_ms, .. }
             | Self::Unlabelled { for_ms, .. }
             | Self::Refused { for_ms, .. }
+            | Self::Denied { for_ms, .. }
             | Self::Host { for_ms, .. } => for_ms,
             Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
                 back_ms?
@@ -274,6 +292,7 @@ impl What {
             | Self::Lie { .. }
             | Self::ServiceReplaced { .. }
             | Self::Released { .. }
+            | Self::EventsGone
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -342,6 +361,8 @@ impl What {
             | Self::Unlabelled { .. }
             | Self::Released { .. }
             | Self::Refused { .. }
+            | Self::Denied { .. }
+            | Self::EventsGone
             | Self::LeaseDeleted { .. }
             | Self::LeaseBlanked { .. }
             | Self::LeaseEdited { .. }
@@ -397,6 +418,7 @@ impl What {
             | Self::Unlabelled { .. }
             | Self::Released { .. }
             | Self::Refused { .. }
+            | Self::EventsGone
             | Self::Host { .. } => true,
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::End { how: Ending::Uninstall, .. }
@@ -419,6 +441,7 @@ impl What {
             | Self::FalseEnd { .. }
             | Self::LateFrames { .. }
             | Self::CutOff { .. }
+            | Self::Denied { .. }
             | Self::ApiDown { .. }
             | Self::ApiRestart
             | Self::Restored { .. }
@@ -463,6 +486,7 @@ impl What {
             | Self::NoCarrier { who, .. }
             | Self::CutOff { who, .. }
             | Self::NoAnswers { who, .. }
+            | Self::Denied { who, .. }
             | Self::Stall { who, .. }
             | Self::Reset { who, .. }
             | Self::Marked { who, .. }
@@ -495,6 +519,7 @@ impl What {
             | Self::Unlabelled { .. }
             | Self::Released { .. }
             | Self::Refused { .. }
+            | Self::EventsGone
             | Self::ClaimDeleted { .. }
             | Self::ClaimBlanked { .. } => {}
         }

@@ -10,13 +10,14 @@ use vipward_core::{
     },
     ownership::{Event, Settings, StopReason},
     records::ClaimState,
+    reports::events::Events,
     segment::{announce, probing},
     services,
 };
 
 use super::{Happening, World};
 use crate::{
-    machine::{Process, Program},
+    machine::{Desk, Process, Program},
     schedule::{Ending, REFRESH, Sabotage, Step, Times, names},
 };
 
@@ -123,7 +124,7 @@ impl World {
             seed: settings.seed,
             source: Source::Cluster(Cluster::start(settings, found, services, false, local).into()),
         };
-        it.process = Some(Process::new(Agent::start(start, local), now));
+        it.process = Some(Process::new(Agent::start(start, local), Desk::new(Events::start(local)), now));
         it.times.runs = now;
         let is_ghost = |it: &crate::machine::Node| {
             !it.kernel_runs()

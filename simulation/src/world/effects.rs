@@ -138,6 +138,7 @@ impl World {
     }
 
     fn carry_out_in_cluster(&mut self, node: usize, effect: ClusterEffect) {
+        let life = self.nodes[node].life;
         match effect {
             ClusterEffect::Ask(request) => self.ask(node, request),
             ClusterEffect::ListAnew if self.sabotage == Some(Sabotage::NoListing) => {}
@@ -153,11 +154,17 @@ impl World {
                 }
             }
             ClusterEffect::ListSlices(_) => self.begin_list(node, Kind::Slice),
+            ClusterEffect::Post(message) => {
+                self.with_desk(node, life, |desk, now| desk.events.post(*message, now))
+            }
+            ClusterEffect::Problem(service, problem) => {
+                self.with_desk(node, life, |desk, now| desk.events.begin(service, problem, now));
+            }
+            ClusterEffect::ProblemOver(service, problem) => {
+                self.with_desk(node, life, |desk, _| desk.events.end(&service, &problem));
+            }
             ClusterEffect::ShowHolder(..)
             | ClusterEffect::ForgetHolder(..)
-            | ClusterEffect::Post(_)
-            | ClusterEffect::Problem(..)
-            | ClusterEffect::ProblemOver(..)
             | ClusterEffect::LeaveStatus(_)
             | ClusterEffect::Moved(_)
             | ClusterEffect::Took(_) => {}

@@ -8,13 +8,14 @@ use vipward_core::{
     ownership::{self, Outcome},
     pools::{ReservationWrite, election::Election},
     records::{ClaimRecord, ServiceName, Version},
+    reports::events::Events,
     services,
 };
 
 use super::{Happening, World, agent::STEP_US, transit::Request};
 use crate::{
     api,
-    machine::{At, Leading},
+    machine::{At, Desk, Leading},
     schedule::{Kind, Sabotage, names},
 };
 
@@ -37,10 +38,11 @@ impl World {
 
     /// Begins to lead.
     pub(super) fn begin_to_lead(&mut self, who: usize) {
-        let controller = Controller::start(self.services_settings(), self.leader_now(who));
+        let now = self.leader_now(who);
+        let controller = Controller::start(self.services_settings(), now);
         let it = self.controller_mut(who);
         let Some(process) = &mut it.process else { return };
-        process.leading = Some(Leading::new(controller));
+        process.leading = Some(Leading::new(controller, Desk::new(Events::start(now.at))));
         it.failed = None;
         self.say(who, || "leads".to_owned());
         self.list_anew(who);
@@ -137,7 +139,7 @@ impl World {
     fn carry_out_of_leader(&mut self, who: usize, effect: Effect) {
         self.note_noise_of_leader(&effect);
         self.record.trace.leader_effect(self.now, who, &effect);
-        let is_omitted = self.omits_effect_of_leader(who, &effect);
+        let (is_omitted, life) = (self.omits_effect_of_leader(who, &effect), self.life(who));
         if matches!(effect, Effect::Reserve(_) | Effect::WriteStatus { .. }) {
             self.check_term(who);
         }
@@ -157,12 +159,14 @@ impl World {
             }
             Effect::ListSlices(_) => self.begin_list(who, Kind::Slice),
             Effect::Problem(service, problem) => {
-                process.problems.entry(service).or_default().push(problem);
+                process.problems.entry(service.clone()).or_default().push(problem.clone());
+                self.with_desk(who, life, |desk, now| desk.events.begin(service, problem, now));
             }
             Effect::ProblemOver(service, problem) => {
                 if let Some(problems) = process.problems.get_mut(&service) {
                     problems.retain(|known| *known != problem);
                 }
+                self.with_desk(who, life, |desk, _| desk.events.end(&service, &problem));
             }
             Effect::LeaveStatus(_) | Effect::Assigned(_) | Effect::ShowPools | Effect::Log(_) => {}
         }

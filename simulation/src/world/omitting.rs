@@ -37,6 +37,10 @@ impl World {
         }
     }
 
+    pub(super) fn omits_event(&mut self, who: usize) -> bool {
+        who == names::CONTROLLER && self.omits(who, Some(Omitted::WriteEvent))
+    }
+
     pub(super) fn omits_effect(&mut self, node: usize, effect: &Effect) -> bool {
         let what = match effect {
             Effect::SetFence(_) => Omitted::SetFence,

@@ -61,6 +61,11 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
+    /// A process may have an Event to write.
+    Desk {
+        node: usize,
+        life: u32,
+    },
     /// An agent goes on with its effects.
     GoOn {
         node: usize,

@@ -7,6 +7,7 @@ use vipward_core::{
     agent::{self, Input, cluster},
     ownership::{Event, Outcome},
     records::{LeaseRecord, ServiceName, Session},
+    reports::outbox,
 };
 
 use super::{
@@ -14,7 +15,11 @@ use super::{
     agent::NEW_CLAIMS,
     transit::{Flight, Reply, Request},
 };
-use crate::{api, machine::Elected, schedule::names};
+use crate::{
+    api::{self, Api},
+    machine::{At, Elected},
+    schedule::names,
+};
 
 /// Returns the ordinary latency of one direction.
 fn latency(noise: &mut Rng) -> Duration {
@@ -32,8 +37,14 @@ impl World {
     }
 
     pub(super) fn latency(&mut self, node: usize) -> Duration {
+        self.latency_of(node, false)
+    }
+
+    /// Returns the latency of a request. Those that write Events have noise of their own.
+    fn latency_of(&mut self, node: usize, is_event: bool) -> Duration {
         let slow = self.api.slow.iter().map(|(_, by)| *by).max();
-        let noise = &mut self.noise_of(node).steps;
+        let noise = self.noise_of(node);
+        let noise = if is_event { &mut noise.events } else { &mut noise.steps };
         let slowness = slow.map_or(0, |by| noise.u32(0..=by));
         latency(noise) + Duration::from_millis(slowness.into())
     }
@@ -46,6 +57,7 @@ impl World {
     pub(super) fn send(&mut self, node: usize, request: Request) {
         let life = self.life(node);
         let flight = self.transit.flights.len();
+        let is_event = matches!(request, Request::Event(_));
         self.transit.flights.push(Flight {
             node,
             life,
@@ -55,10 +67,10 @@ impl World {
             settled: false,
         });
         if self.reaches_api(node) {
-            let delay = self.latency(node);
+            let delay = self.latency_of(node, is_event);
             self.after(delay, Happening::Arrive(flight));
         } else if self.api.refuses.any() || self.faults(node).refused.any() {
-            let delay = self.latency(node);
+            let delay = self.latency_of(node, is_event);
             self.after(delay, Happening::Timeout(flight));
         }
         let timeout = self.request_timeout();
@@ -79,9 +91,16 @@ impl World {
             | Request::Ballot
             | Request::Vote(..)
             | Request::Reserve(..)
-            | Request::Status(..) => None,
+            | Request::Status(..)
+            | Request::Event(_) => None,
         };
+        let is_event = matches!(request, Request::Event(_));
         let answer = match request {
+            Request::Agents(request) if self.is_denied(node, &request) => {
+                self.record.facts.denied = true;
+                Reply::Agents(self.api.deny(&request))
+            }
+            Request::Event(write) => Reply::Event(self.write_event(&write)),
             Request::Agents(request) => {
                 let deposed = self.deposed(node, &request);
                 let answer = self.api.carry_out(node, &request);
@@ -113,7 +132,7 @@ impl World {
         };
         self.transit.flights[index].answer = Some(answer.clone());
         self.spread();
-        let delay = self.latency(node);
+        let delay = self.latency_of(node, is_event);
         if !self.faults(node).no_answers.any() {
             self.after(delay, Happening::Answer(index));
         }
@@ -124,6 +143,22 @@ impl World {
         {
             self.on_claim_stored(before.as_ref(), &record);
         }
+    }
+
+    fn write_event(&mut self, write: &outbox::Write) -> outbox::Outcome {
+        let outcome = self.api.write_event(write, self.now.since(At::default()));
+        if outcome == outbox::Outcome::Refused {
+            self.record.events_lost = Some(self.now);
+        }
+        outcome
+    }
+
+    /// Returns whether an admission policy refuses a write of an agent. It may end another node's session.
+    fn is_denied(&self, node: usize, request: &agent::Request) -> bool {
+        let is_others =
+            matches!(request, agent::Request::WriteLease(write) if write.node != names::node(node));
+        let kind = Api::kind_of_write(request).filter(|_| !is_others);
+        kind.is_some_and(|kind| self.faults(node).denied[kind as usize].any())
     }
 
     /// Checks a status that is about to be written, but for addresses that the controller has begun to free
@@ -199,6 +234,7 @@ impl World {
                 Reply::Reserved(write.clone(), known.clone(), (Outcome::Unknown, None))
             }
             Request::Status(service, ..) => Reply::Status(service.clone(), false),
+            Request::Event(_) => Reply::Event(outbox::Outcome::Unknown),
         };
         self.reply(node, life, reply);
     }
@@ -211,6 +247,7 @@ impl World {
             Reply::Reserved(write, known, reserved) => {
                 return self.leader_has_reserved((node, life), write, known.as_deref(), reserved);
             }
+            Reply::Event(outcome) => return self.event_written(node, life, outcome),
             Reply::Status(service, done) => return self.leader_has_written(node, life, service, done),
         };
         let replies = cluster::Input::Replies { replies: vec![reply], new_claims: NEW_CLAIMS };

@@ -8,6 +8,7 @@ use vipward_core::{
     liveness::Finding,
     pools::{ReservationWrite, election::Step},
     records::{ClaimRecord, ServiceName},
+    reports::outbox::{self, Write},
 };
 
 use crate::{
@@ -39,6 +40,8 @@ pub(crate) enum Request {
     /// A status, and the addresses whose objects were others already when the request was sent: the
     /// controller had yet to see that.
     Status(ServiceName, Option<Vec<IpAddr>>, Vec<IpAddr>),
+    /// An Event.
+    Event(Box<Write>),
 }
 
 /// The response to a request.
@@ -50,6 +53,7 @@ pub(crate) enum Reply {
     Reserved(ReservationWrite, Option<Box<ClaimRecord>>, Reserved),
     /// A status was written, or was not.
     Status(ServiceName, bool),
+    Event(outbox::Outcome),
 }
 
 /// A request on its way.

@@ -2,7 +2,11 @@
 
 use fastrand::Rng;
 
-use super::{FIRST_MS, Generator, generate as without_controller, timing};
+use super::{
+    FIRST_MS, Generator,
+    admission::{denials, lost_events},
+    generate as without_controller, timing,
+};
 use crate::schedule::{
     plan::{Disturbance, Schedule, When},
     tenants::{Asks, KeepPlan, PoolPlan, ServicePlan, SharingPlan, TenantsPlan},
@@ -28,7 +32,11 @@ fn generate(seed: u64) -> Schedule {
     let most = (generator.rng.u8(0..8) == 0).then(|| generator.rng.u8(1..3));
     let tenants = generator.tenants(services, most);
     let has_faults = generator.rng.bool();
-    let disturbances = generator.of_tenants(services, has_faults, most.is_none());
+    let mut disturbances = generator.of_tenants(services, has_faults, most.is_none());
+    if has_faults {
+        disturbances.extend(denials(seed, nodes, &disturbances));
+    }
+    disturbances.extend(lost_events(seed));
     let hold = generator.rng.bool();
     Schedule {
         seed,
