@@ -1,5 +1,5 @@
 //! The decision about a question, given the maps. The code has one arm per cell of the two tables in
-//! docs/DATAPLANE.md.
+//! docs/internals/dataplane.md.
 
 use crate::{
     counters::Outcome,

@@ -1,7 +1,7 @@
 //! The layout of the pinned maps: the fields of their keys and values, as the pins describe them.
 //!
 //! The map `layout` has a record for every field of every pinned map: its name and its place. An
-//! agent of any version reads the maps of any other through it (`docs/adr/0008`). The format of a
+//! agent of any version reads the maps of any other through it (`docs/internals/adr/0008`). The format of a
 //! record, [`FieldName`] and [`Place`], never changes.
 
 use core::fmt;

@@ -1,4 +1,4 @@
-//! The pinned maps of this version: their names, sizes and fields. `docs/adr/0008` says how they may
+//! The pinned maps of this version: their names, sizes and fields. `docs/internals/adr/0008` says how they may
 //! change.
 
 use bytemuck::CheckedBitPattern;
@@ -21,28 +21,29 @@ use crate::{
 /// The default directory of the pinned maps and links.
 pub const PIN_DIR: &str = "/sys/fs/bpf/vipward";
 
-/// [`crate::VipKeyV4`] → [`crate::VipEntry`].
+/// The IPv4 VIPs: [`crate::VipKeyV4`] → [`crate::VipEntry`].
 pub const VIPS_V4: &str = "vips_v4";
-/// [`crate::VipKeyV6`] → [`crate::VipEntry`].
+/// The IPv6 VIPs: [`crate::VipKeyV6`] → [`crate::VipEntry`].
 pub const VIPS_V6: &str = "vips_v6";
-/// [`crate::OwnMacKey`] → [`crate::OwnMac`].
+/// The MACs of this host: [`crate::OwnMacKey`] → [`crate::OwnMac`].
 pub const OWN_MACS: &str = "own_macs";
-/// [`crate::VlanKey`] → [`crate::VlanDevice`].
+/// The VLAN devices, by their tags: [`crate::VlanKey`] → [`crate::VlanDevice`].
 pub const VLANS: &str = "vlans";
-/// [`crate::PeerKey`] → [`crate::Peer`].
+/// The MACs of peers: [`crate::PeerKey`] → [`crate::Peer`].
 pub const PEERS: &str = "peers";
 /// The only value: a [`crate::Fence`].
 pub const FENCE: &str = "fence";
 /// The only value, per CPU: a [`crate::Counters`], of ARP frames and of those of neither protocol.
+/// Only the program writes it.
 pub const COUNTERS: &str = "counters";
-/// The only value, per CPU: a [`crate::Counters`], of neighbour discovery.
+/// The only value, per CPU: a [`crate::Counters`], of neighbour discovery. Only the program writes it.
 pub const COUNTERS_V6: &str = "counters_v6";
 /// [`crate::heard_slot`] → the frames of ARP and neighbour discovery that the program has seen in a
-/// segment, per CPU.
+/// segment, per CPU. Only the program writes it.
 pub const HEARD: &str = "heard";
-/// Slot → [`crate::VipCounters`], per CPU.
+/// Counts of a VIP: slot → [`crate::VipCounters`], per CPU. Only the program writes it.
 pub const VIP_COUNTERS: &str = "vip_counters";
-/// Slot → [`crate::VipState`]. Only the program writes it.
+/// Yields and limits of a VIP: slot → [`crate::VipState`]. Only the program writes it.
 pub const VIP_STATE: &str = "vip_state";
 /// The only value: a [`crate::YieldTotal`]. Only the program writes it.
 pub const YIELDS: &str = "yields";
@@ -50,23 +51,25 @@ pub const YIELDS: &str = "yields";
 pub const DEFENCES: &str = "defences";
 /// Bits of the addresses that may be VIPs; see [`crate::filter_bit`].
 pub const FILTER: &str = "filter";
-/// [`crate::OffenderKeyV4`] → [`crate::Offender`]. Only the program writes it. An LRU map.
+/// Hosts that claimed an IPv4 VIP: [`crate::OffenderKeyV4`] → [`crate::Offender`]. Only the program
+/// writes it.
 pub const OFFENDERS: &str = "offenders";
-/// [`crate::OffenderKeyV6`] → [`crate::Offender`]. Only the program writes it. An LRU map.
+/// Hosts that claimed an IPv6 VIP: [`crate::OffenderKeyV6`] → [`crate::Offender`]. Only the program
+/// writes it.
 pub const OFFENDERS_V6: &str = "offenders_v6";
-/// Ring buffer of [`crate::Event`].
+/// Ring buffer of [`crate::Event`]. Only the program writes it.
 pub const EVENTS: &str = "events";
 /// The only value: a [`crate::WireSelf`].
 pub const WIRE_SELF: &str = "wire_self";
-/// [`crate::WireKey::place`] → [`crate::WireKey`].
+/// The keys of frames: [`crate::WireKey::place`] → [`crate::WireKey`].
 pub const WIRE_KEYS: &str = "wire_keys";
-/// [`crate::WireIndexKey`] → [`crate::WireSlot`].
+/// The slots of peers: [`crate::WireIndexKey`] → [`crate::WireSlot`].
 pub const WIRE_INDEX: &str = "wire_index";
-/// Slot → [`crate::WireSeen`]. Only the program writes it.
+/// Times of a peer's frames: slot → [`crate::WireSeen`]. Only the program writes it.
 pub const WIRE_SEEN: &str = "wire_seen";
 /// The only value: a [`crate::WireState`]. Only the program writes it.
 pub const WIRE_STATE: &str = "wire_state";
-/// The only value, per CPU: a [`crate::WireCounters`].
+/// The only value, per CPU: a [`crate::WireCounters`]. Only the program writes it.
 pub const WIRE_COUNTERS: &str = "wire_counters";
 /// [`crate::FieldName`] → [`crate::Place`]: the layout of the other maps.
 pub const LAYOUT: &str = "layout";

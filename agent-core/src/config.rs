@@ -1,6 +1,6 @@
 //! Configuration of a standalone agent: a YAML file, validated, with every default filled in.
 //!
-//! docs/CONFIGURATION.md describes every key. All faults of a file's values
+//! docs/standalone/configuration.md describes every key. All faults of a file's values
 //! are reported at once. Each has the value, its place and the remedy.
 
 mod announcing;

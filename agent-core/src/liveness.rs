@@ -3,7 +3,7 @@
 //! A node that holds VIPs *invites* some others, its witnesses, to ping it. The program
 //! of the pinged node answers at once, whatever becomes of its agent. When enough witnesses find the
 //! holder silent, one of them ends its session by a compare-and-swap of its Lease, as for a Lease
-//! that is not renewed. `docs/OWNERSHIP.md` has the rules.
+//! that is not renewed. `docs/failure-detector.md` has the rules.
 //!
 //! [`Offer`] is what a node says of itself in its Lease, [`Plan`] what the engine wants pinged, and
 //! [`Witness`] the state machine that pings and judges. It counts in [`Boottime`](crate::base::time::Boottime).

@@ -5,7 +5,7 @@
 //! and the caller carries them out in their order. The engine never waits:
 //! the outcome of a request comes back as an event.
 //!
-//! docs/OWNERSHIP.md has the rules, and shows why they are safe. An event or a deadline makes the
+//! docs/internals/ownership.md has the rules, and shows why they are safe. An event or a deadline makes the
 //! engine evaluate a VIP as a whole (`Subject::evaluate`), so the order of events does not matter.
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.

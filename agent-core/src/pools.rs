@@ -3,7 +3,7 @@
 //! A pool is a `VIPPool` object, or an `IPAddressPool` of `MetalLB`'s. The controller gives a
 //! Service that asks for no address of its own one of a pool, and reserves it by the `VirtualIP`
 //! object that the address names: the creation of that object decides between two controllers.
-//! docs/POOLS.md has the rules.
+//! docs/kubernetes/pools.md has the rules.
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - `family`: the two families of addresses.

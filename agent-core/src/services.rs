@@ -1,6 +1,6 @@
 //! The VIPs that Services want. The index turns Services into demands for VIPs.
 //!
-//! docs/SERVICES.md has the rules.
+//! docs/kubernetes/services.md has the rules.
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - `settings`: the Services that are served, and the addresses that they may have.

@@ -354,12 +354,18 @@ fn watch(args: &WatchArgs) -> anyhow::Result<()> {
 
 /// Examines the host. Reports on stderr if it waits long for a heartbeat.
 fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
-    let DoctorArgs { pins, interfaces, strict, output } = args;
+    let DoctorArgs { pins, interfaces, strict, checks, output } = args;
+    if checks {
+        return show(&examination::described(&doctor::CHECKS)).map(|()| ExitCode::SUCCESS);
+    }
     let mut told = Duration::ZERO;
     let progress = |watched: Duration| {
         if watched >= told + PROGRESS_AFTER {
             told += PROGRESS_AFTER;
-            eprintln!("watched the fence for {}: no heartbeat so far", humantime::format_duration(told));
+            eprintln!(
+                "watched the lease deadline for {}: no heartbeat so far",
+                humantime::format_duration(told)
+            );
         }
     };
     let facts = runtime()?.block_on(examination::read(&pins.pin_dir, interfaces, progress));

@@ -1,4 +1,4 @@
-//! Checks the promises of docs/SIMULATION.md whenever an answer may have changed.
+//! Checks the promises of docs/internals/simulation.md whenever an answer may have changed.
 
 mod events;
 mod host;

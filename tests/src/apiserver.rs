@@ -1,7 +1,7 @@
 //! A Kubernetes API server in this process, with only the
 //! functions that the agent and the scenarios use.
 //!
-//! [ADR 0013](../../../docs/adr/0013-an-api-server-in-the-tests.md) gives the reasons and the
+//! [ADR 0013](../../../docs/internals/adr/0013-an-api-server-in-the-tests.md) gives the reasons and the
 //! promises. The server supports:
 //!
 //! - `get`, `list` (with pages), `watch` (from the version of a list, with bookmarks), `create`,

@@ -1,5 +1,5 @@
 //! Computes what the program must do with a frame, and runs it in this machine's kernel to compare.
-//! The oracle follows the frame tables of docs/DATAPLANE.md alone. It shares no code with the program:
+//! The oracle follows the frame tables of docs/internals/dataplane.md alone. It shares no code with the program:
 //! it reads frames byte by byte, and its tables are data ([`table::expect`]). A test can flip any cell
 //! to prove that the comparison notices it.
 //!

@@ -5,6 +5,7 @@ mod rooms;
 mod sources;
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -15,7 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::{
     build_ebpf,
     compiler::Toolchain,
-    licences,
+    licences, pages,
     process::{self, Stopwatch},
     programs,
     setup::{self, Need},
@@ -32,6 +33,7 @@ const CHECKS: &[Check] = &[
     ("no leftovers", leftovers),
     ("shell scripts parse", shell_scripts),
     ("rooms import only earlier rooms", rooms),
+    ("pages and their links", links),
     ("licences, bans, sources", dependencies),
     ("licences of what is linked", licences::check),
     ("unused dependencies", unused_dependencies),
@@ -137,7 +139,7 @@ fn report(
 }
 
 /// Returns the project's files: those that git tracks or would add.
-fn tracked(workspace: &Workspace) -> Result<Vec<String>> {
+pub(crate) fn tracked(workspace: &Workspace) -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(&workspace.root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     Ok(process::output(&mut git)?.split_terminator('\0').map(str::to_owned).collect())
@@ -148,6 +150,16 @@ fn rooms(workspace: &Workspace) -> Result<()> {
     let files = files.filter(|file| Path::new(file).extension().is_some_and(|extension| extension == "rs"));
     let read = |file: String| Some((file.clone(), fs::read_to_string(workspace.root.join(file)).ok()?));
     rooms::check(&files.filter_map(read).collect())
+}
+
+/// Checks that links of pages lead somewhere, that the site has every page, and that prose is wrapped.
+fn links(workspace: &Workspace) -> Result<()> {
+    let files = tracked(workspace)?;
+    let pages = pages::read(workspace, &files)?;
+    let files = files.iter().filter(|file| workspace.root.join(file).is_file());
+    let files: BTreeSet<_> = files.flat_map(|file| Path::new(file).ancestors()).collect();
+    let faults = pages::faults(&pages, |path| files.contains(Path::new(path)));
+    if faults.is_empty() { Ok(()) } else { bail!("\n  {}", faults.join("\n  ")) }
 }
 
 fn shell_scripts(workspace: &Workspace) -> Result<()> {

@@ -2,12 +2,14 @@
 
 mod build_ebpf;
 mod compiler;
+mod docs;
 mod fuzz;
 mod image;
 mod launch;
 mod licences;
 mod lint;
 mod object;
+mod pages;
 mod process;
 mod programs;
 mod root;
@@ -72,7 +74,7 @@ enum Command {
     /// Run random schedules of crashes, pauses and partitions against the ownership engine
     ///
     /// `--seeds N` sets their number, `--seed S` the first, `--trace --seed S` shows one.
-    /// docs/SIMULATION.md has the rest.
+    /// docs/internals/simulation.md has the rest.
     Simulate(PassedOn),
     /// Search for faults at random, for a limited time (needs root)
     ///
@@ -82,6 +84,10 @@ enum Command {
     Search(search::Args),
     /// Check formatting, lints, licences, unused dependencies and documentation
     Lint,
+    /// Build a site of the pages with mdBook, in target/docs
+    ///
+    /// The contents are docs/SUMMARY.md. The last line is the path to open.
+    Docs,
     /// Show Vipward on a LAN and in a cluster, in network namespaces (needs root)
     Demo(DemoArgs),
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
@@ -141,6 +147,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Simulate(args) => simulate::run(&workspace, &args.args),
         Command::Search(args) => search::run(&workspace, &args),
         Command::Lint => lint::run(&workspace),
+        Command::Docs => docs::run(&workspace),
         Command::Demo(args) => {
             let flags = [(args.keep, "--keep"), (args.down, "--down")];
             let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.into());

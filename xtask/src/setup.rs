@@ -36,10 +36,10 @@ type Probed = (&'static Requirement, Option<Found>);
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let watch = Stopwatch::start();
     compiler::check_override()?;
-    // `licences` installs what only it needs.
+    // `licences` and `docs` install what only they need.
     let all = REQUIREMENTS.iter().filter(|r| match r.needed_for {
         [Need::Vm] => args.vm,
-        [Need::Licences] => false,
+        [Need::Licences | Need::Docs] => false,
         _ => true,
     });
     let all: Vec<_> = all.collect();
@@ -81,6 +81,11 @@ pub(crate) fn missing_for(workspace: &Workspace, need: Need) -> Vec<&'static str
 /// Returns a python3 that can import scapy.
 pub(crate) fn python_with_scapy() -> Option<PathBuf> {
     probe::python_with_scapy().map(|(python, _)| python)
+}
+
+/// Returns the path of mdBook.
+pub(crate) fn mdbook(workspace: &Workspace) -> PathBuf {
+    probe::own(workspace, "mdbook")
 }
 
 fn install_and_verify(workspace: &Workspace, missing: &[&'static Requirement]) -> Result<()> {

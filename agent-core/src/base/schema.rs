@@ -1,4 +1,4 @@
-//! Schemas of texts that come from a closed set of names. docs/JSON.md lists the names.
+//! Schemas of texts that come from a closed set of names. docs/reference/json/ has the names.
 //!
 //! A type of this crate has its schema beside it; the types of `vipward-common` have theirs here.
 
@@ -47,7 +47,7 @@ fn counts(outcomes: impl Iterator<Item = &'static str>) -> Schema {
         "propertyNames": {"enum": outcomes},
         "additionalProperties": {
             "type": "integer",
-            "description": "Frames with this outcome ([DATAPLANE.md](DATAPLANE.md)).",
+            "description": "Frames with this outcome (docs/internals/dataplane.md).",
         },
     })
 }

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod check;
+mod described;
 mod facts;
 mod fence;
 mod links;
@@ -18,6 +19,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use self::described::{CHECKS, Check};
 pub use self::facts::{
     Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir, Process,
     TcProgram, WireReport,

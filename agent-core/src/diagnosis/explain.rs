@@ -27,7 +27,7 @@ use super::{
 };
 
 /// The whole chain. A step that does not apply is not in the list
-/// ([COMMANDS.md](COMMANDS.md#vipward-explain)).
+/// (docs/commands.md#why-not).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Explanation {
     /// The address.

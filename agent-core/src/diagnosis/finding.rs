@@ -40,8 +40,8 @@ impl State {
 /// What was found about a subject.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Finding {
-    /// The check ([DOCTOR.md](DOCTOR.md#the-checks)), or the step of an explanation
-    /// ([COMMANDS.md](COMMANDS.md#vipward-explain)).
+    /// The check (docs/reference/doctor.md), or the step of an explanation
+    /// (docs/commands.md#why-not).
     pub subject: &'static str,
     /// The interface that it is about, or `null` when it is about the host or an address.
     pub interface: Option<String>,

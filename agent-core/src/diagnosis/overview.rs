@@ -150,7 +150,7 @@ pub struct VipRow {
     /// The node that its claim names, which is the successor while it is `offered`; or `null` when
     /// it names none.
     pub holder: Option<String>,
-    /// Its state by claim and Lease ([KUBECTL.md](KUBECTL.md)).
+    /// Its state by claim and Lease (docs/commands.md#from-a-desk).
     #[schemars(schema_with = "vip_states")]
     pub state: VipState,
     /// The node that hands it over, or `null` unless it is `offered`.

@@ -1,4 +1,4 @@
-//! Tables for the rules of docs/OWNERSHIP.md: events, and the response of one node.
+//! Tables for the rules of docs/internals/ownership.md: events, and the response of one node.
 
 mod api;
 mod asking;

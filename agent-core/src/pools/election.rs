@@ -1,7 +1,7 @@
 //! Election of one leader by a Lease.
 //!
 //! No wall clocks are compared: a Lease that has not changed for its duration, by this process's
-//! clock, has no holder any more. Two leaders at once do no harm (docs/POOLS.md): this election only
+//! clock, has no holder any more. Two leaders at once do no harm (docs/kubernetes/pools.md): this election only
 //! saves their work.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `vipward doctor`: what is examined, and how it is printed.
+//! `vipward doctor`: the arguments.
 
 use clap::Args;
 use vipward_core::base::pattern::InterfacePattern;
@@ -8,10 +8,10 @@ use super::{output::Output, plane::PinArgs};
 pub(super) const HELP: &str = "\
 Exit codes: 0 when nothing is red, 8 when something is; with --strict also when something is yellow or unknown.
 
-It changes nothing. Run it as root to see everything; what could not be read is unknown, with the reason. \
-A valid fence is
-watched for a heartbeat, for 3 s at most.
-docs/DOCTOR.md describes every check.";
+It changes nothing. Run it as root to see everything: what could not be read is unknown, with the reason. \
+While the lease deadline lies ahead, it waits for a heartbeat, for 3 s at most.
+
+`vipward doctor --checks` and docs/reference/doctor.md describe every check.";
 
 /// `vipward doctor`.
 #[derive(Args, Debug)]
@@ -26,6 +26,9 @@ pub struct DoctorArgs {
     /// Fail also when something is yellow or unknown.
     #[arg(long)]
     pub strict: bool,
+    /// Only print what each check reads, and when it is yellow or red.
+    #[arg(long)]
+    pub checks: bool,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,

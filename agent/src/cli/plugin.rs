@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_is_offered_at_a_desk_is_on_the_page() {
-        const PAGE: &str = include_str!("../../../docs/KUBECTL.md");
+        const PAGE: &str = include_str!("../../../docs/commands.md");
 
         let plugin = CalledAs::Plugin.command();
         let offered = plugin.get_subcommands().filter(|it| !it.is_hide_set());

@@ -1,4 +1,4 @@
-//! The rules of docs/SERVICES.md about addresses and the sharing of VIPs, from the objects alone.
+//! The rules of docs/kubernetes/services.md about addresses and the sharing of VIPs, from the objects alone.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -10,7 +10,7 @@ use crate::{
     world::World,
 };
 
-/// The summands of the bound of L1 (docs/SIMULATION.md): the wait of each rank, of a retry, and a
+/// The summands of the bound of L1 (docs/internals/simulation.md): the wait of each rank, of a retry, and a
 /// few latencies.
 const RANK: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_millis(250);

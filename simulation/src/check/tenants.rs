@@ -1,5 +1,5 @@
 //! Checks what the controllers promise: P1 to P6, and E3. The oracle reads the API server's objects, and
-//! follows docs/POOLS.md.
+//! follows docs/kubernetes/pools.md.
 
 use std::{net::IpAddr, time::Duration};
 

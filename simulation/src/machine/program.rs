@@ -1,5 +1,5 @@
 //! The program in the kernel and its maps: a second implementation of the tables of
-//! docs/DATAPLANE.md, written from the page and not from the program.
+//! docs/internals/dataplane.md, written from the page and not from the program.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

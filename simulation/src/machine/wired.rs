@@ -1,5 +1,5 @@
 //! The kernel's side of wire failover: the maps, and what the program does with a frame. Like
-//! `program`, it is written from docs/DATAPLANE.md.
+//! `program`, it is written from docs/internals/dataplane.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

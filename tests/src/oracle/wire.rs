@@ -1,4 +1,4 @@
-//! Computes what the program must do with frames of wire failover, from the table of docs/DATAPLANE.md
+//! Computes what the program must do with frames of wire failover, from the table of docs/internals/dataplane.md
 //! alone. It shares no code with the program: it reads frames byte by byte, and its tags are the
 //! standard library's.
 

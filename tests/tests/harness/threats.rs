@@ -1,4 +1,4 @@
-//! docs/SECURITY.md names a test for everything that it says an adversary cannot do.
+//! docs/threats.md names a test for everything that it says an adversary cannot do.
 
 use std::{
     fs,
@@ -79,16 +79,16 @@ fn exists(name: &str) -> Result<bool> {
 
 #[test]
 fn everything_that_an_adversary_cannot_do_has_a_test_that_exists() -> Result<()> {
-    let page = fs::read_to_string(in_checkout("docs/SECURITY.md"))?;
+    let page = fs::read_to_string(in_checkout("docs/threats.md"))?;
     let rows = cannot_rows(&page);
     ensure!(rows.len() > 40, "only {} rows are found", rows.len());
     for (number, row) in rows {
         let test = row.trim_end_matches(" |").rsplit(" | ").next().context("a row has cells")?;
         let is_named = names(test).next().is_some() || OTHERWISE.iter().any(|other| test.contains(other));
-        ensure!(is_named, "docs/SECURITY.md:{number}: no test is named");
+        ensure!(is_named, "docs/threats.md:{number}: no test is named");
     }
     for name in names(&page).filter(|name| !name.starts_with("program::")) {
-        ensure!(exists(name)?, "docs/SECURITY.md names {name}, which does not exist");
+        ensure!(exists(name)?, "docs/threats.md names {name}, which does not exist");
     }
     Ok(())
 }

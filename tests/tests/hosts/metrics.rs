@@ -1,5 +1,5 @@
 //! The agent's pages over HTTP, and their users: Prometheus, the alerts, the
-//! dashboard, and the readers of docs/METRICS.md.
+//! dashboard, and the readers of docs/reference/metrics.md.
 
 mod alerts;
 mod documented;

@@ -206,7 +206,7 @@ fn requests(cluster: &mut Cluster) -> Result<(u64, u64)> {
 fn forged_claims_in_a_peers_name_on_many_vips_make_few_requests_and_silence_none() -> Result<()> {
     const VIPS: u8 = 60;
     const SECONDS: u64 = 8;
-    /// Reads of contested claims in a second, of each node (docs/OWNERSHIP.md).
+    /// Reads of contested claims in a second, of each node (docs/internals/ownership.md).
     const READS: u64 = 5;
     /// Each VIP is contested more often than the program reports it (10 times a second).
     const RATE: u32 = 20 * VIPS as u32;

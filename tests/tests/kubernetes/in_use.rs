@@ -13,7 +13,7 @@ use vipward_tests::{
     measure::{Monitor, MonitorReport},
 };
 
-/// Longest times without an answer in a migration, as docs/migrating/from-kube-vip.md promises them.
+/// Longest times without an answer in a migration, as docs/kubernetes/from-kube-vip.md promises them.
 const WITHOUT_FORCE: Duration = Duration::from_secs(12);
 const WITH_FORCE: Duration = Duration::from_secs(1);
 const A_WHILE: Duration = Duration::from_secs(3);
@@ -33,7 +33,7 @@ fn delete(cluster: &Cluster, id: NodeId, length: u8) -> Result<()> {
     cluster.member(id)?.host.delete_address(SEGMENT, net(length)?)
 }
 
-/// Returns the manifest of docs/migrating/from-kube-vip.md.
+/// Returns the manifest of docs/kubernetes/from-kube-vip.md.
 fn forced(vip: Ipv4Addr) -> Value {
     json!({
         "apiVersion": "vipward.io/v1alpha1",

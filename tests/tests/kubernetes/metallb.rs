@@ -227,7 +227,7 @@ fn addresses_are_announced_where_the_advertisements_say_and_statuses_and_metrics
         assert!(page.contains(&line) && page.contains("config_loaded_bool 1"), "{page}");
         let of_controller = cluster.controller_page(9648, "/metrics")?.good()?;
         let said = &metrics_of_metallb(&page) | &metrics_of_metallb(&of_controller);
-        let documented = fs::read_to_string(in_checkout("docs/METRICS.md"))?;
+        let documented = fs::read_to_string(in_checkout("docs/reference/metrics.md"))?;
         let documented =
             documented.lines().filter_map(|line| line.strip_prefix("| `metallb_")?.split('`').next());
         let documented: BTreeSet<_> = documented.map(|name| format!("metallb_{name}")).collect();

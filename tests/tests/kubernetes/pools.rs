@@ -119,7 +119,7 @@ fn when_the_leader_dies_the_next_allocates_and_nothing_moves() -> Result<()> {
     })
 }
 
-/// The commands are those of docs/KUBERNETES.md, "Uninstalling".
+/// The commands are those of docs/kubernetes/README.md, "Uninstalling".
 #[test]
 fn an_uninstall_with_a_controller_leaves_no_claim_once_the_reservations_are_removed() -> Result<()> {
     /// Time between SIGTERM and SIGKILL in the manifests.
@@ -153,7 +153,7 @@ fn an_uninstall_with_a_controller_leaves_no_claim_once_the_reservations_are_remo
     })
 }
 
-/// Agents alone, then a controller, then agents alone: the way of docs/POOLS.md in both directions.
+/// Agents alone, then a controller, then agents alone: the way of docs/kubernetes/pools.md in both directions.
 #[test]
 fn a_controller_comes_and_goes_and_no_status_is_cleared_and_no_vip_moves() -> Result<()> {
     let named = ip(40);

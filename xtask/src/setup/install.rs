@@ -77,7 +77,7 @@ impl Plan {
         }
         commands.extend(self.cargo.iter().map(|tool| {
             let variables = tool.variables.iter().map(|(name, value)| format!("{name}={value}"));
-            variables.chain([process::shown(&cargo_install(tool))]).collect::<Vec<_>>().join(" ")
+            variables.chain([process::shown(&cargo_install(tool, tools))]).collect::<Vec<_>>().join(" ")
         }));
         commands
     }
@@ -109,7 +109,7 @@ pub(super) fn carry_out(workspace: &Workspace, plan: &Plan) -> Result<()> {
             "building {} {} (about {} s on two cores)",
             tool.name, tool.version, tool.seconds
         ));
-        process::run(&mut cargo_install(tool))?;
+        process::run(&mut cargo_install(tool, &workspace.tools()))?;
     }
     Ok(())
 }
@@ -131,13 +131,16 @@ fn install_packages<'a>(more_options: &[&str], packages: impl Iterator<Item = &'
     )
 }
 
-fn cargo_install(tool: &CargoTool) -> Command {
+fn cargo_install(tool: &CargoTool, tools: &Path) -> Command {
     let mut command = Command::new("cargo");
     // Forced, because a program whose LLVM is gone or too old must be built again.
     command
         .args(["install", "--locked", "--force", "--version", tool.version])
         .args(tool.options)
         .arg(tool.name);
+    if tool.is_own {
+        command.arg("--root").arg(tools);
+    }
     command.envs(tool.variables.iter().copied());
     if let Ok(path) = process::path_with(&[PathBuf::from(LLVM_PREFIX).join("bin")]) {
         command.env("PATH", path);

@@ -29,6 +29,7 @@ pub(super) fn find(requirement: &Requirement, workspace: &Workspace) -> Option<F
         Probe::IputilsArping => iputils_arping(),
         Probe::Unpacked => unpacked(requirement, workspace),
         Probe::Scapy => scapy(),
+        Probe::Own => ask(own(workspace, requirement.name)).filter(|found| found.path.is_file()),
     }
 }
 
@@ -101,6 +102,11 @@ pub(super) fn unpacked_dir(workspace: &Workspace, package: &str) -> PathBuf {
 
 pub(super) fn unpacked_name(package: &str) -> &str {
     if package == "arping" { "habets-arping" } else { package }
+}
+
+/// Returns the path of a program that `cargo install` puts into the target directory.
+pub(super) fn own(workspace: &Workspace, program: &str) -> PathBuf {
+    workspace.tools().join("bin").join(program)
 }
 
 fn scapy() -> Option<Found> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use self::Need::{Build, Demo, Licences, Lint, Test, Vm};
+use self::Need::{Build, Demo, Docs, Licences, Lint, Test, Vm};
 
 /// Use of a requirement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +13,7 @@ pub(crate) enum Need {
     Demo,
     Vm,
     Licences,
+    Docs,
 }
 
 impl Need {
@@ -24,6 +25,7 @@ impl Need {
             Self::Demo => "demo",
             Self::Vm => "vm",
             Self::Licences => "licences",
+            Self::Docs => "docs",
         }
     }
 }
@@ -52,6 +54,8 @@ pub(super) enum Probe {
     Unpacked,
     /// A python3 that can import scapy.
     Scapy,
+    /// The program of a [`CargoTool`] in the target directory.
+    Own,
 }
 
 pub(super) enum Source {
@@ -73,6 +77,8 @@ pub(super) struct CargoTool {
     pub(super) version: &'static str,
     pub(super) options: &'static [&'static str],
     pub(super) variables: &'static [(&'static str, &'static str)],
+    /// True if it is installed for this workspace only, in the target directory.
+    pub(super) is_own: bool,
     /// Measured build time on two cores.
     pub(super) seconds: u32,
 }
@@ -101,6 +107,7 @@ const BPF_LINKER: CargoTool = CargoTool {
     version: "0.13.0",
     options: &["--no-default-features", "--features=llvm-22"],
     variables: &[("LLVM_PREFIX", LLVM_PREFIX)],
+    is_own: false,
     seconds: 40,
 };
 const CARGO_DENY: CargoTool = CargoTool {
@@ -108,6 +115,7 @@ const CARGO_DENY: CargoTool = CargoTool {
     version: "0.20.2",
     options: QUICK,
     variables: NO_DEBUG_INFO,
+    is_own: false,
     seconds: 60,
 };
 const CARGO_MACHETE: CargoTool = CargoTool {
@@ -115,6 +123,7 @@ const CARGO_MACHETE: CargoTool = CargoTool {
     version: "0.9.2",
     options: QUICK,
     variables: NO_DEBUG_INFO,
+    is_own: false,
     seconds: 25,
 };
 const CARGO_FUZZ: CargoTool = CargoTool {
@@ -122,6 +131,7 @@ const CARGO_FUZZ: CargoTool = CargoTool {
     version: "0.13.2",
     options: QUICK,
     variables: NO_DEBUG_INFO,
+    is_own: false,
     seconds: 15,
 };
 const CARGO_ABOUT: CargoTool = CargoTool {
@@ -129,6 +139,16 @@ const CARGO_ABOUT: CargoTool = CargoTool {
     version: "0.9.3",
     options: &["--debug", "--features=cli"],
     variables: NO_DEBUG_INFO,
+    is_own: false,
+    seconds: 60,
+};
+
+const MDBOOK: CargoTool = CargoTool {
+    name: "mdbook",
+    version: "0.5.4",
+    options: &["--debug", "--no-default-features", "--features=search"],
+    variables: NO_DEBUG_INFO,
+    is_own: true,
     seconds: 60,
 };
 
@@ -185,6 +205,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
         probe: Probe::Program,
         source: Source::Cargo(&CARGO_ABOUT),
     },
+    Requirement { name: "mdbook", needed_for: &[Docs], probe: Probe::Own, source: Source::Cargo(&MDBOOK) },
 ];
 
 const fn apt(

@@ -83,7 +83,7 @@ fn other_software(facts: &Facts) -> Finding {
         Finding::yellow(
             NAME,
             found.join(", "),
-            "two systems must not hold the same address: give each its own range, or stop the other (docs/migrating)",
+            "two systems must not hold the same address: give each its own range, or stop the other (docs/kubernetes)",
         )
     })
 }

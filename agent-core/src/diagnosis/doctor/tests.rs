@@ -181,6 +181,8 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
     let amiss: Vec<_> =
         checks.iter().filter(|it| !matches!(it.state, State::Green | State::NotApplicable)).collect();
     assert!(amiss.is_empty(), "{amiss:#?}");
+    let described: Vec<_> = CHECKS.iter().map(|it| it.name).collect();
+    assert_eq!(checks.iter().map(|it| it.subject).collect::<Vec<_>>(), described);
     let names: Vec<_> = checks.iter().map(|it| (it.subject, it.interface.as_deref())).collect();
     let eth0 = Some("eth0");
     assert_eq!(

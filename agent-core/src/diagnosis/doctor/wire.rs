@@ -133,7 +133,8 @@ fn off(quiet: Quiet, view: &WireView) -> (String, Option<&'static str>) {
             format!(
                 "this node was taken for dead twice in ten minutes although it lived, and waits for {left} more"
             ),
-            "see why the host stood still (docs/RUNBOOKS.md), or start the agents with a larger --wire, or off",
+            "see why the host stood still (docs/kubernetes/failures.md), or start the agents with a larger \
+             --wire, or off",
         ),
         Quiet::FalseEnds => (
             format!(

@@ -1,4 +1,4 @@
-//! The links of the chain, in order: the subjects of the steps. docs/COMMANDS.md says what each looks
+//! The links of the chain, in order: the subjects of the steps. docs/commands.md says what each looks
 //! at.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

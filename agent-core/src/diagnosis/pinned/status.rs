@@ -34,7 +34,7 @@ pub struct Status {
     /// Hosts that may take a VIP over.
     pub peers: Vec<PeerStatus>,
     /// Hosts that claimed a VIP or were about to, the latest first
-    /// ([COMMANDS.md](COMMANDS.md#vipward-status)).
+    /// (docs/commands.md#what-does-this-host-have).
     pub offenders: Vec<OffenderStatus>,
     /// Frames by outcome.
     #[schemars(schema_with = "schema::counters")]
@@ -56,7 +56,7 @@ pub struct Status {
 /// The fence at the time of the reading.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct FenceStatus {
-    /// Whether this node may answer ([DATAPLANE.md](DATAPLANE.md#fence)).
+    /// Whether this node may answer (docs/internals/dataplane.md#lease-deadline).
     #[schemars(schema_with = "schema::fence_states")]
     pub state: &'static str,
     /// What it does after the deadline.
@@ -122,7 +122,7 @@ pub struct InterfaceStatus {
     /// Whether it has carrier.
     pub carrier: bool,
     /// Whether the program sees the frames of its segment, as the agent last found
-    /// ([DATAPLANE.md](DATAPLANE.md#proof)).
+    /// (docs/internals/dataplane.md#proof).
     #[schemars(schema_with = "schema::proofs")]
     pub proof: &'static str,
 }

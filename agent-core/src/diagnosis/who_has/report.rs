@@ -197,7 +197,7 @@ pub enum Verdict {
 }
 
 /// The answers that a segment gave for an address. The exit code tells the `verdict`, too
-/// ([COMMANDS.md](COMMANDS.md#vipward-who-has)).
+/// (docs/commands.md#who-answers).
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// The address.

@@ -24,7 +24,7 @@ use vipward_core::{
 };
 
 pub(crate) use self::files::conf;
-pub use self::report::{Report, Summary};
+pub use self::report::{Report, Summary, described};
 use crate::shell::{
     kernel::{
         bpf::{self, Pins, Reader},

@@ -1,7 +1,7 @@
 //! The page `/metrics` of agents and controllers: counts that they keep, and readings of kernel and event
 //! loop at each scrape.
 //!
-//! docs/METRICS.md lists every metric. The number of series is bounded: with more VIPs than
+//! docs/reference/metrics.md lists every metric. The number of series is bounded: with more VIPs than
 //! [`Metrics::max_vips`], there are no series of single VIPs.
 
 mod announcements;
@@ -24,7 +24,7 @@ use vipward_core::diagnosis::pinned::Contents;
 use self::page::PREFIX;
 
 #[cfg(test)]
-pub(super) use self::scrape::tests::snapshot;
+pub(in crate::shell) use self::scrape::tests::snapshot;
 pub use self::{
     announcements::AnnouncementMetrics,
     api::{ApiError, ApiMetrics, Lane, Pending},

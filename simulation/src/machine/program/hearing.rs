@@ -1,4 +1,4 @@
-//! The decision about a frame: the two tables of docs/DATAPLANE.md, and the events.
+//! The decision about a frame: the two tables of docs/internals/dataplane.md, and the events.
 
 use std::net::IpAddr;
 

@@ -85,23 +85,6 @@ fn the_daemon_set_passes_only_flags_that_the_agent_takes() -> Result<()> {
 }
 
 #[test]
-fn the_agents_flags_are_those_that_the_page_explains() -> Result<()> {
-    let page = fs::read_to_string(in_checkout("docs/KUBERNETES.md"))?;
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `--"));
-    let explained: BTreeSet<_> = rows
-        .filter_map(|row| {
-            row.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').next().map(str::to_owned)
-        })
-        .collect();
-    let mut known = flags_of_the_agent()?;
-    for everywhere in ["help", "version"] {
-        known.remove(everywhere);
-    }
-    assert_eq!(explained, known);
-    Ok(())
-}
-
-#[test]
 fn the_probes_ask_where_the_agent_serves() -> Result<()> {
     let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
     let agent = container(&daemonset)?;

@@ -4,38 +4,39 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use vipward::cli::CalledAs;
+
 use super::{in_checkout, read};
 
 /// The pages' allowance for the API server's work in a failover.
 const REQUESTS: Duration = Duration::from_millis(500);
 /// The pages that state the duration of a failover with the default flags.
-const ABOUT_FAILOVERS: [&str; 10] = [
+const ABOUT_FAILOVERS: [&str; 6] = [
     "README.md",
-    "ARCHITECTURE.md",
-    "docs/COMPARISON.md",
-    "docs/KUBERNETES.md",
-    "docs/OWNERSHIP.md",
-    "docs/PERFORMANCE.md",
-    "docs/RUNBOOKS.md",
-    "docs/SCALE.md",
-    "docs/migrating/from-kube-vip.md",
-    "docs/migrating/from-metallb.md",
+    "docs/failure-detector.md",
+    "docs/kubernetes/failures.md",
+    "docs/measured/comparison.md",
+    "docs/measured/performance.md",
+    "docs/measured/scale.md",
 ];
 
-fn default_of(page: &str, flag: &str) -> Result<Duration> {
-    let row = page.lines().find(|line| line.starts_with(&format!("| `{flag} ")));
-    let cell = row.and_then(|row| row.split('|').nth(2)).with_context(|| format!("no row of {flag}"))?;
-    humantime::parse_duration(cell.trim().trim_matches('`')).with_context(|| format!("{flag}: {cell}"))
+/// Returns the default of a flag of `vipward kubernetes`.
+fn default_of(flag: &str) -> Result<Duration> {
+    let command = CalledAs::Vipward.command();
+    let command = command.find_subcommand("kubernetes").context("no subcommand kubernetes")?;
+    let flag = command.get_arguments().find(|it| it.get_long() == Some(flag)).context("no such flag")?;
+    let default = flag.get_default_values().first().context("the flag has no default")?;
+    Ok(humantime::parse_duration(&default.to_string_lossy())?)
 }
 
 /// Returns the time from the crash until the next holder answers.
 ///
 /// A node is deposed when its Lease has stood unchanged for lease and margin. The last renewal was
 /// up to one renewal before the crash.
-fn failover(page: &str) -> Result<String> {
-    let lease = default_of(page, "--lease-duration")?;
-    let renewal = default_of(page, "--lease-renewal")?;
-    let margin = default_of(page, "--margin")?;
+fn failover() -> Result<String> {
+    let lease = default_of("lease-duration")?;
+    let renewal = default_of("lease-renewal")?;
+    let margin = default_of("margin")?;
     let silent = lease + margin;
     let best = silent.checked_sub(renewal).context("a renewal is longer than a lease")?;
     Ok(format!("{}–{} s", best.as_secs_f64(), (silent + REQUESTS).as_secs_f64()))
@@ -43,7 +44,7 @@ fn failover(page: &str) -> Result<String> {
 
 #[test]
 fn every_page_gives_the_same_time_of_a_failover() -> Result<()> {
-    let figure = failover(&read(&in_checkout("docs/KUBERNETES.md"))?)?;
+    let figure = failover()?;
     let begins = figure.split('–').next().context("invariant: it is a range")?;
     for path in ABOUT_FAILOVERS {
         let page = read(&in_checkout(path))?;
@@ -67,17 +68,17 @@ fn figures(text: &str) -> Vec<String> {
     pairs.filter(|pair| UNITS.contains(&pair[1])).map(|pair| pair.join(" ")).collect()
 }
 
-/// Rows of README.md's comparison with figures, and the rows of docs/COMPARISON.md that have them.
+/// Rows of README.md's comparison with figures, and the rows of docs/measured/comparison.md that have them.
 /// Both are given by the beginnings of their first cells.
-const ROWS: [(&str, [&str; 2]); 6] = [
-    ("dead node", ["crash: until datagrams", "crash, until datagrams"]),
-    ("planned move", ["move: unanswered", "planned move: unanswered"]),
-    ("agent killed", ["kill: SIGKILL, restarted after 20 s: two", "agent killed, restarted after 20 s"]),
-    ("client misled, 1 forged reply", ["replies, 1 a second: datagrams", "forged replies, 1 a second"]),
-    ("answers a second", ["flood: answers", "answers a second, 1 VIP"]),
-    ("4,096 new askers", ["askers: 4,096", "4,096 new askers"]),
+const ROWS: [(&str, &str); 6] = [
+    ("dead node", "crash: until datagrams"),
+    ("planned move", "move: unanswered"),
+    ("agent killed", "kill: SIGKILL, restarted after 20 s: two"),
+    ("client misled, 1 forged reply", "replies, 1 a second: datagrams"),
+    ("answers a second", "flood: answers"),
+    ("4,096 new askers", "askers: 4,096"),
 ];
-/// Columns of README.md's comparison, and those of docs/COMPARISON.md that have their figures.
+/// Columns of README.md's comparison, and those of docs/measured/comparison.md that have their figures.
 const COLUMNS: [(&str, &[&str]); 4] = [
     ("Vipward", &["Vipward"]),
     ("MetalLB L2", &["MetalLB"]),
@@ -98,7 +99,8 @@ fn cells(row: &str) -> Vec<&str> {
 
 #[test]
 fn each_figure_of_the_short_comparison_stands_in_its_row_and_column_of_the_long_one() -> Result<()> {
-    let (short, long) = (read(&in_checkout("README.md"))?, read(&in_checkout("docs/COMPARISON.md"))?);
+    let (short, long) =
+        (read(&in_checkout("README.md"))?, read(&in_checkout("docs/measured/comparison.md"))?);
     let long = tables(&long);
     let short = tables(&short).into_iter().find(|table| table[0].contains(&"Vipward"));
     let [head, _, rows @ ..] = &short.context("README.md compares nothing")?[..] else {
@@ -107,11 +109,11 @@ fn each_figure_of_the_short_comparison_stands_in_its_row_and_column_of_the_long_
     let mut compared = 0;
     for row in rows {
         let named = ROWS.iter().find(|(name, _)| row[0].starts_with(name));
-        let names = named.map_or([row[0]; 2], |(_, names)| *names);
+        let named = named.map_or(row[0], |(_, long)| *long);
         for (column, cell) in head.iter().zip(row).skip(1) {
             let (_, columns) = COLUMNS.iter().find(|(name, _)| name == column).context("another system")?;
             let same = long.iter().flat_map(|table| {
-                let rows = table.iter().filter(|row| names.iter().any(|name| row[0].starts_with(name)));
+                let rows = table.iter().filter(|row| row[0].starts_with(named));
                 rows.flat_map(|row| table[0].iter().zip(row))
             });
             let same: Vec<String> =

@@ -1,5 +1,5 @@
 //! The admission policies: tables of legal and illegal writes, by the rules of
-//! docs/SECURITY.md.
+//! docs/threats.md.
 
 mod claims;
 mod engine;

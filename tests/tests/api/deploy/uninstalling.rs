@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns the commands of the first block under "Uninstalling", without their comments.
 fn commands() -> Result<Vec<String>> {
-    let page = read(&in_checkout("docs/KUBERNETES.md"))?;
+    let page = read(&in_checkout("docs/kubernetes/README.md"))?;
     let section = page.split("\n## Uninstalling\n").nth(1).context("no section Uninstalling")?;
     let block = section.split("```\n").nth(1).context("no block of commands")?;
     let commands = block.lines().filter_map(|line| line.split(" #").next());

@@ -72,7 +72,7 @@ fn the_operators_rules_are_the_same() -> Result<()> {
 
 #[test]
 fn every_alert_says_what_is_wrong_and_is_explained() -> Result<()> {
-    let page = read("docs/METRICS.md")?;
+    let page = read("docs/kubernetes/monitoring.md")?;
     for alert in alerts()? {
         let name = name(&alert)?;
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
@@ -83,7 +83,7 @@ fn every_alert_says_what_is_wrong_and_is_explained() -> Result<()> {
         }
         assert!(
             page.contains(&format!("| `{name}` | {severity} |")),
-            "{name} is not explained in docs/METRICS.md"
+            "{name} is not explained in docs/kubernetes/monitoring.md"
         );
     }
     Ok(())

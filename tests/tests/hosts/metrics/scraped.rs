@@ -26,7 +26,7 @@ use vipward_tests::{
 
 use super::{
     alerts::{alerts, name},
-    documented::{assert_documented, assert_documented_of_the_controller},
+    documented::assert_documented,
     exposition::Exposition,
     in_checkout,
 };
@@ -36,7 +36,7 @@ const CONTROLLERS_PORT: u16 = 9648;
 const DASHBOARD: &str = "deploy/grafana/vipward.json";
 /// Grafana's window of a rate at this interval.
 const WINDOW: &str = "10s";
-/// The panels of the plot in docs/METRICS.md.
+/// The panels of the plot in docs/kubernetes/monitoring.md.
 const DRAWN: [&str; 3] = ["VIPs by holder", "Answers a second, by holder", "Fence: time left"];
 const STANDALONE: &str = "node: edge-1\nvips: [{address: 192.0.2.10}]";
 
@@ -201,12 +201,12 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         check_what_was_counted(cluster, &prometheus)?;
         story.draw(&prometheus)?;
 
-        let cluster_pages = [page(cluster, N1)?, page(cluster, N2)?];
-        // The standalone agent's test checks the common metrics.
-        assert_documented(&cluster_pages)?;
+        for node in [N1, N2] {
+            assert_documented(&page(cluster, node)?, &["Every agent", "Agents in a cluster"])?;
+        }
         let page = cluster.controller_page(CONTROLLERS_PORT, "/metrics")?.good()?;
         promtool(&["check", "metrics"], Some(&page))?;
-        assert_documented_of_the_controller(&Exposition::parse(&page)?)
+        assert_documented(&Exposition::parse(&page)?, &["Controller"])
     })
 }
 
@@ -283,11 +283,9 @@ fn a_standalone_agent_is_scraped_and_its_alerts_hold_when_they_should() -> Resul
     })?;
     assert_eq!(answered.labels["vip"], VIP.to_string());
 
-    // The page has no metric of a cluster. docs/METRICS.md marks those.
+    // The page has no metric of a cluster.
     let page = http::get(&scene.node, PAGES, "/metrics")?.good()?;
-    let said: BTreeSet<_> = Exposition::parse(&page)?.metrics.into_keys().collect();
-    let everywhere: BTreeSet<_> = super::documented::documented_everywhere()?;
-    assert_eq!(said, everywhere);
+    assert_documented(&Exposition::parse(&page)?, &["Every agent"])?;
 
     agent.write_config("node: edge-1\nvips: [{address: 198.51.100.1}]")?;
     wait_until_holding(&prometheus, "VipwardVipWithoutHolder")?;

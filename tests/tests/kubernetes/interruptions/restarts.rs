@@ -76,7 +76,7 @@ fn a_rolling_restart_with_pauses_longer_than_a_lease_moves_nothing() -> Result<(
     })
 }
 
-/// Time for which an agent waits for another `DaemonSet` (docs/KUBERNETES.md, "Uninstalling").
+/// Time for which an agent waits for another `DaemonSet` (docs/kubernetes/README.md, "Uninstalling").
 const WAIT: Duration = Duration::from_secs(15);
 
 #[test]

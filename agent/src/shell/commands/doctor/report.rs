@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
-use vipward_core::diagnosis::finding::{Finding, State};
+use vipward_core::diagnosis::{
+    doctor::Check,
+    finding::{Finding, State},
+};
 
 use crate::shell::commands::{
     tables::{shown, table},
@@ -14,7 +17,7 @@ use crate::shell::commands::{
 /// The number of checks with each result.
 pub type Summary = BTreeMap<State, usize>;
 
-/// The checks of a host ([DOCTOR.md](DOCTOR.md)).
+/// The checks of a host (docs/reference/doctor.md).
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// Whether the host passes: nothing is red. With `--strict`, nothing is yellow or unknown
@@ -75,6 +78,24 @@ impl fmt::Display for Report {
     }
 }
 
+/// Returns checks in words, for people.
+pub fn described(checks: &[Check]) -> String {
+    let of_one = |check: &Check| {
+        let parts = [
+            ("reads", Some(check.reads)),
+            ("yellow", check.yellow),
+            ("red", check.red),
+            ("note", check.note),
+        ];
+        let lines = parts.into_iter().filter_map(|(title, words)| {
+            let title = format!("{title}:");
+            Some(format!("  {title:<8}{}\n", words?))
+        });
+        format!("{}\n{}", check.name, lines.collect::<String>())
+    };
+    checks.iter().map(of_one).collect::<Vec<_>>().join("\n")
+}
+
 impl Report {
     /// Writes the remedies, the worst first.
     fn remedies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,6 +119,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use vipward_core::diagnosis::doctor;
+
     use super::*;
 
     fn check(
@@ -146,6 +169,20 @@ yellow agent
 1 red, 1 yellow, 0 unknown, 1 green, 1 n/a
 ";
         assert_eq!(Report::new(checks(), false, Colours::NONE).to_string(), expected);
+    }
+
+    #[test]
+    fn a_description_has_no_line_for_a_state_that_a_check_never_has() {
+        let btf = doctor::CHECKS.iter().filter(|it| ["btf", "kube-proxy"].contains(&it.name));
+        let expected = "btf
+  reads:  /sys/kernel/btf/vmlinux
+  red:    it is missing
+
+kube-proxy
+  reads:  whether kube-proxy runs, and whether in IPVS mode
+  note:   never yellow or red
+";
+        assert_eq!(described(&btf.copied().collect::<Vec<_>>()), expected);
     }
 
     #[test]

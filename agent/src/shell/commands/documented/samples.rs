@@ -1,4 +1,4 @@
-//! The examples of docs/JSON.md.
+//! The examples in docs/reference/json.
 
 use std::net::{IpAddr, Ipv4Addr};
 

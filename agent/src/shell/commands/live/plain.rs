@@ -19,7 +19,7 @@ use vipward_core::diagnosis::{
 use super::watching::{Lines, LiveError, Watching};
 use crate::shell::logging::causes::chain;
 
-/// A line of `vipward watch --plain -o json`. Its keys depend on its `event`; [WATCH.md](WATCH.md)
+/// A line of `vipward watch --plain -o json`. Its keys depend on its `event`; docs/commands.md
 /// says when each event comes.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Line<'a> {

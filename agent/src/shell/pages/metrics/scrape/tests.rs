@@ -10,7 +10,7 @@ const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 /// Returns the state of a node with one interface and these VIPs.
-pub(in crate::shell::pages) fn snapshot(mode: Mode, vips: &[VipSnapshot]) -> Snapshot {
+pub(in crate::shell) fn snapshot(mode: Mode, vips: &[VipSnapshot]) -> Snapshot {
     let interface = InterfaceSnapshot {
         through: None,
         ifindex: 2,
