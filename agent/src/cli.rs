@@ -7,6 +7,7 @@ mod command;
 mod controller;
 mod doctor;
 mod explain;
+mod groups;
 mod kubernetes;
 mod output;
 mod pages;

@@ -75,8 +75,8 @@ const BROKEN: u8 = 8;
 /// A wait that is longer than this is explained on stderr.
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 /// The note for a user of the plugin on a workstation.
-const ON_A_NODE: &str = "this looks at the machine that it runs on, which is no node of Vipward's; on a \
-                         node: kubectl -n vipward-system exec ds/vipward -- /vipward";
+const ON_A_NODE: &str = "this inspects the machine that it runs on, which is no node of Vipward's; on a node: \
+    kubectl -n vipward-system exec ds/vipward -- /vipward";
 
 fn main() -> ExitCode {
     abort_on_panic();
@@ -205,7 +205,7 @@ fn controller(args: ControllerArgs) -> anyhow::Result<()> {
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
     let mover = Mover::connect(&Access::of(&args.access, kubeconfig_at_home)).await?;
     let from = mover.ask(args.address, &args.to).await?;
-    println!("{} is held by {}; asked for a move to {}", args.address, Legible(from), args.to);
+    println!("{} is held by {}; requested a move to {}", args.address, Legible(from), args.to);
     match mover.wait(args.address, &args.to, args.timeout).await? {
         Moved::There { mac } => println!("{} is held by {} now, at {mac}", args.address, args.to),
         Moved::Refused { why } => bail!("{} stays where it is: {why}", args.address),
@@ -226,9 +226,9 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
     let reservation = releaser.ask(vip).await?;
     let service = Legible(&reservation.service);
     if reservation.kept.is_some() {
-        println!("{vip} is kept for Service {service}, which is gone; asked to free it");
+        println!("{vip} is kept for Service {service}, which is gone; requested its release");
     } else {
-        println!("{vip} is reserved for Service {service}; asked to give it another address");
+        println!("{vip} is reserved for Service {service}; requested another address for the Service");
     }
     match releaser.wait(vip, &reservation, args.timeout).await? {
         Released::Done { next, others } => {
@@ -393,7 +393,7 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
         waited += args.timeout;
         if waited >= PROGRESS_AFTER && asking.next_deadline().is_some() {
             let (asked, macs) = (asking.asked() - 1, asking.claimants().len());
-            eprintln!("asked {asked} of {} times for {}: {macs} answering so far", args.count, args.address);
+            eprintln!("sent {asked} of {} probes for {}: {macs} answering so far", args.count, args.address);
         }
     })
     .await?;

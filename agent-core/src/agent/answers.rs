@@ -258,7 +258,7 @@ fn no_entry(
     known: &Known<'_>,
 ) -> String {
     if let Some(mac) = given_to.or_else(|| known.host.yielded().get(&vip).copied()) {
-        return format!("the program gave way to {mac} while the fence had lapsed");
+        return format!("the program yielded to {mac} after the lease deadline had passed");
     }
     if let Some(failure) = known.stale.failure(vip) {
         return match &failure.interface {
@@ -278,5 +278,5 @@ fn no_entry(
     if taken {
         return "the program has no entry that answers for it".to_owned();
     }
-    "its claim names this node, whose agent has not taken it: its log says why".to_owned()
+    "its claim names this node, whose agent has not taken it: its log states why".to_owned()
 }

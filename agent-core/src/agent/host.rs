@@ -32,7 +32,7 @@ const VERIFY: Duration = Duration::from_secs(30);
 /// Time until what failed is tried again.
 pub const RETRY: Duration = Duration::from_secs(5);
 /// The reason why an entry that should answer is not written.
-const LAPSED: &str = "no entry begins to answer while the fence has lapsed";
+const LAPSED: &str = "no entry begins to answer after the lease deadline has passed";
 
 /// The kernel's state and what the round compares it with.
 #[derive(Debug)]

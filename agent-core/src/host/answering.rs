@@ -103,7 +103,7 @@ impl Serialize for Part {
 impl Silence {
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Fence => "the fence is over",
+            Self::Fence => "the lease deadline has passed",
             Self::Interface(trouble) => trouble.name(),
         }
     }

@@ -94,9 +94,9 @@ impl FoundBy {
 impl fmt::Display for Slow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoPart => "it takes no part in wire failover (--wire off, --policy stop, or no key)",
+            Self::NoPart => "it takes no part in the failure detector (--wire off, --policy stop, or no key)",
             Self::NoCommonKey => "no key of it is accepted by all nodes on its segments",
-            Self::Alone => "no other node with wire failover is on its segments",
+            Self::Alone => "no other node with the failure detector is on its segments",
             Self::NoVips => "it answers for no VIP",
             Self::Off => "too few of the nodes that it invited ping it, or it has lost VIPs by false moves",
             Self::Dead { names, living, quorum } => {

@@ -35,7 +35,7 @@ impl fmt::Display for Place {
             Self::MetallbAddresses => "annotation metallb.io/loadBalancerIPs",
             Self::LoadBalancerIp => "spec.loadBalancerIP",
             Self::ExternalIps => "spec.externalIPs",
-            Self::Pool => "from a VIPPool",
+            Self::Pool => "a VIPPool",
             Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
             Self::Nodes => "annotation vipward.io/nodes",
             Self::Interface => "annotation vipward.io/interface",

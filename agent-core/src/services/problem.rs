@@ -22,7 +22,8 @@ pub enum Problem {
     #[error("{address} ({place}) is not announced: {why}")]
     Refused { address: IpAddr, place: Place, why: Refusal },
     #[error(
-        "{place} asks for {}, but {} has written {} into the status, which is left alone and goes first. \
+        "{place} requests {}, but {} has written {} into the status, which Vipward does not change, and which \
+         takes precedence. \
          {way_out}. Where the other one only assigns addresses, make both name the same",
         join(.wanted), writer(.manager.as_deref()), join(.status)
     )]
@@ -41,8 +42,8 @@ pub enum Problem {
     )]
     SharedStatus { manager: Option<Arc<str>>, status: Vec<IpAddr>, place: Place, way_out: WayOut },
     #[error(
-        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces what \
-         stands there, and writes nothing into it until it has been left alone for 5 minutes. {way_out}",
+        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces the \
+         addresses there, and writes none until no other writer has changed it for 5 minutes. {way_out}",
         rivals(.managers)
     )]
     Contested {
@@ -51,9 +52,9 @@ pub enum Problem {
         way_out: WayOut,
     },
     #[error(
-        "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both \
-         may answer for the same address. {way_out}. If only one of them is to have it as it is, remove \
-         that annotation, or set vipward.io/ignore to \"true\"",
+        "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both may \
+         answer for the same address. {way_out}. Or keep one controller: remove that annotation, \
+         or set vipward.io/ignore to \"true\"",
         .controller.annotation(), .controller.name()
     )]
     OtherController { controller: OtherController, way_out: WayOut },
@@ -85,13 +86,13 @@ pub enum Problem {
     #[error(transparent)]
     Lacking(Lack),
     #[error(
-        "{vip} is not reserved for it, since the API server refuses the VirtualIP: {why}. Have it take \
-         that object (the rights of the service account vipward-controller, admission policies, quotas); \
-         it is tried again meanwhile. Or name another address in the annotation vipward.io/addresses"
+        "{vip} is not reserved for it, since the API server refuses the VirtualIP: {why}. Mend that (the rights \
+         of the service account vipward-controller, admission policies, quotas): Vipward tries again. \
+         Or name another address in the annotation vipward.io/addresses"
     )]
     NotReserved { vip: IpAddr, why: Arc<str> },
     #[error(
-        "it asks for {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
+        "it requests {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
          announced; give the others to further Services"
     )]
     TooManyAddresses { asked: usize, limit: usize },

@@ -19,7 +19,7 @@ pub struct ControllerArgs {
     /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
-    /// How long the leader may be silent before another controller leads.
+    /// How long the leader may leave its Lease unrenewed before another controller leads.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = leader_lease)]
     pub leader_lease: Duration,
     /// This controller's Pod's address, where its pages are served too.

@@ -1,4 +1,4 @@
-//! `vipward explain`: what is to be explained, and where to look.
+//! `vipward explain`: the arguments.
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use super::{
 mod tests;
 
 const HELP: &str = "\
-In a cluster, from anywhere with a kubeconfig; on the node that holds the VIP it sees the most:
+In a cluster, from anywhere with a kubeconfig. On the holder of the VIP it sees the most:
 
   vipward explain apps/web --kubeconfig ~/.kube/config
   vipward explain 192.0.2.10 --kubeconfig ~/.kube/config
@@ -21,10 +21,10 @@ Beside a standalone agent:
 
   vipward explain 192.0.2.10 --config /etc/vipward/vipward.yaml
 
-Without a kubeconfig, and in no Pod, no cluster is looked at.
-The options about Services must be those that the agents have. \
-What cannot be looked at from here is \"unknown\".
-Exit codes: 0 nothing that was looked at is broken, 8 a step is broken, 1 it failed, 3 the kubeconfig is wrong.";
+Without a kubeconfig, and in no Pod, it reads no cluster. Give the options about Services that the agents have. \
+What cannot be read from here is \"unknown\".
+
+Exit codes: 0 no inspected step is broken, 8 a step is broken, 1 it failed, 3 the kubeconfig is wrong.";
 
 /// `vipward explain`.
 #[derive(Args, Debug)]
@@ -36,7 +36,7 @@ pub struct ExplainArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,
-    /// The interface to ask the segment through. Default: where an agent here has it, else the one
+    /// The interface to probe the segment through. Default: where an agent here has it, else the one
     /// whose subnet contains it.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
@@ -46,7 +46,7 @@ pub struct ExplainArgs {
     /// The namespace of the nodes' Leases.
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "vipward-system")]
     pub lease_namespace: String,
-    /// The file of a standalone agent on this host; ~/.kube/config is not looked for then, unless a
+    /// The file of a standalone agent on this host; ~/.kube/config is not used then, unless a
     /// --context is named.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

@@ -60,7 +60,7 @@ pub struct KubernetesArgs {
     /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
-    /// No controller runs (vipward controller): read what Services ask for, and write the statuses
+    /// No controller runs (vipward controller): read what Services request, and write the statuses
     /// of those whose VIPs this node holds. Default: announce what the statuses name, and write
     /// none.
     #[arg(long)]
@@ -132,7 +132,7 @@ pub struct ApiArgs {
 #[command(next_help_heading = "Which Services")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct ServiceArgs {
-    /// The class of Services that are ours, as their spec.loadBalancerClass says.
+    /// The class of the Services that Vipward serves (their spec.loadBalancerClass).
     #[arg(long, value_name = "NAME", default_value = "vipward.io/l2")]
     pub load_balancer_class: String,
     /// Leave Services without a class alone.
@@ -206,19 +206,19 @@ impl ServiceArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Who holds a VIP")]
 pub struct OwnershipArgs {
-    /// How long a node may be silent before others take its VIPs over.
+    /// How long a node may leave its Lease unrenewed before others take its VIPs over.
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = humantime::parse_duration)]
     pub lease_duration: Duration,
-    /// How often a node says that it lives.
+    /// The time between two renewals of a node's Lease.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub lease_renewal: Duration,
-    /// A node stops this much before its lease ends, and others wait this much longer.
+    /// A node's lease deadline is this much before the end of its Lease, and others wait this much longer.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = humantime::parse_duration)]
     pub margin: Duration,
     /// What a node that cannot renew does: answer on until a peer announces the VIP, or stop.
     #[arg(long, value_enum, default_value_t = PolicyArg::Hold)]
     pub policy: PolicyArg,
-    /// How long it answers on at most, when its agent is dead too.
+    /// The grace period: how long it answers on at most, when its agent is dead too.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
     pub hold_for: Duration,
     /// How long others wait for an agent that is restarted.
@@ -242,7 +242,7 @@ pub struct OwnershipArgs {
 #[command(next_help_heading = "Probing")]
 #[expect(clippy::struct_field_names, reason = "the fields are named like the options")]
 pub struct ProbingArgs {
-    /// Probes that ask whether an address is in use, before its VIP is taken for the first time; 0
+    /// Probes whether an address is in use, before its VIP is taken for the first time; 0
     /// for none.
     #[arg(
         long,
@@ -359,7 +359,7 @@ impl From<AttachArg> for Attach {
 pub enum WireArg {
     /// By their Leases alone.
     Off,
-    /// Also by asking them.
+    /// Also by pings.
     #[value(name = "1")]
     One,
     /// With twice the times.
@@ -371,7 +371,7 @@ pub enum WireArg {
 }
 
 impl WireArg {
-    /// Returns the factor of all times. None if nobody asks.
+    /// Returns the factor of all times. None if nodes do not ping.
     pub const fn scale(self) -> Option<Scale> {
         match self {
             Self::Off => None,

@@ -5,15 +5,13 @@ use std::{ffi::OsStr, path::Path};
 
 use clap::{Command, CommandFactory};
 
-use super::command::Cli;
+use super::{command::Cli, groups::grouped};
 
 /// The text after `kubectl vip --help`.
 const HELP: &str = "\
-This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools` and `release` go \
-to the API server,
-of the context that --context names. `who-has` asks the segments of the machine that it runs on, and so \
-does `explain` at
-its end; `watch` and `doctor` look at that machine, which is to be a node.";
+This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools` and `release` query the \
+API server of the context that --context names. `who-has` probes the segments of this machine, and so does \
+`explain` at its end. `watch` and `doctor` inspect this machine, which is to be a node.";
 /// The subcommands that only a service manager, a DaemonSet or an installation calls.
 const NOT_FOR_A_DESK: [&str; 5] = ["agent", "kubernetes", "controller", "unload", "completions"];
 /// The end of an answer to kubectl's question for completions:
@@ -43,7 +41,7 @@ impl CalledAs {
     /// Returns the command line as it is taught under that name.
     pub fn command(self) -> Command {
         let command = Cli::command();
-        match self {
+        let command = match self {
             Self::Vipward => command,
             Self::Plugin | Self::Completion => {
                 let command = command.name("kubectl-vip").bin_name("kubectl vip").before_help(HELP);
@@ -51,7 +49,8 @@ impl CalledAs {
                     .into_iter()
                     .fold(command, |command, name| command.mut_subcommand(name, |it| it.hide(true)))
             }
-        }
+        };
+        grouped(command)
     }
 }
 

@@ -10,7 +10,7 @@ pub struct StatusArgs {
     /// The pin directory.
     #[command(flatten)]
     pub pins: PinArgs,
-    /// Show what the cluster's records say: VIPs with their holders, nodes with their Leases, the
+    /// Show the cluster's records: VIPs with their holders, nodes with their Leases, the
     /// last moves. It is what `kubectl vip status` shows.
     #[arg(long)]
     pub cluster: bool,

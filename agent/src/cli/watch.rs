@@ -1,4 +1,4 @@
-//! `vipward watch`: how it is looked at.
+//! `vipward watch`: the arguments.
 
 use std::time::Duration;
 
@@ -7,9 +7,8 @@ use clap::{Args, ValueEnum};
 use super::plane::PinArgs;
 
 pub(super) const HELP: &str = "\
-Keys: q or Ctrl-C leaves; arrows, Page Up, Page Down, Home and End scroll; / takes a filter: every word \
-must be somewhere
-in the row (an address, an interface, a MAC, a role, or `trouble`), Enter keeps it and Escape takes it away.
+Keys: q or Ctrl-C leaves; arrows, Page Up, Page Down, Home and End scroll. / takes a filter: every word must be in \
+the row (an address, an interface, a MAC, a role, or `trouble`). Enter keeps the filter, Escape removes it.
 
 In a pipe: vipward watch --plain | grep conflict";
 
@@ -22,7 +21,7 @@ pub struct WatchArgs {
     /// Print what changes, line by line, and the rates once an interval.
     #[arg(long)]
     pub plain: bool,
-    /// The time between two looks.
+    /// The time between two reads.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// How lines look.
@@ -42,5 +41,5 @@ pub enum LinesArg {
 fn interval(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(100);
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if time < LEAST { Err("at least 100ms, since every look reads all maps".to_owned()) } else { Ok(time) }
+    if time < LEAST { Err("at least 100ms, since every read takes all maps".to_owned()) } else { Ok(time) }
 }

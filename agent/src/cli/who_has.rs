@@ -1,4 +1,4 @@
-//! `vipward who-has`: what the segment is asked.
+//! `vipward who-has`: the arguments.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -10,40 +10,40 @@ use super::{address::address, output::ReportFormat, plane::PinArgs};
 #[derive(Args, Debug)]
 #[command(after_long_help = after_help())]
 pub struct WhoHasArgs {
-    /// The address to ask for, or the name of its VirtualIP.
+    /// The address to probe, or the name of its VirtualIP.
     #[arg(value_parser = address)]
     pub address: IpAddr,
-    /// The interface to ask through. Default: where an agent here has it, else the one whose subnet
+    /// The interface to probe through. Default: where an agent here has it, else the one whose subnet
     /// contains the address.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// How often to ask.
+    /// The number of probes.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub count: u32,
-    /// How long to wait for answers, each time; a later one counts for the next question.
+    /// How long to wait for answers to each probe; a later answer counts for the next probe.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = timeout)]
     pub timeout: Duration,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,
-    /// Where the pins of an agent are, which knows holder and peers.
+    /// The pins of an agent, which knows holder and peers.
     #[command(flatten)]
     pub pins: PinArgs,
 }
 
 fn after_help() -> String {
     format!(
-        "It asks for IPv4 by ARP probes (RFC 5227), which change no host's cache, and for IPv6 by \
-         Neighbour Solicitations, as clients do.\n\
+        "It sends ARP probes (RFC 5227) for IPv4, which change no host's cache, and Neighbour Solicitations for \
+         IPv6, as clients do.\n\
          It needs CAP_NET_RAW, and CAP_BPF to read the pins.\n\
-         Exit codes: 0 one answers, 6 nobody, 7 more than one, 1 it failed, 4 CAP_NET_RAW is missing.\n\
+         Exit codes: 0 one MAC answers, 6 none, 7 several, 1 the probe failed, 4 CAP_NET_RAW is missing.\n\
          Vendor names are as of {}.",
         vipward_vendors::table_date()
     )
 }
 
 /// Parses the wait for answers. Fails if it is too
-/// short to hear any answer, or longer than a minute.
+/// short to receive any answer, or longer than a minute.
 fn timeout(text: &str) -> Result<Duration, String> {
     const RANGE: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
 

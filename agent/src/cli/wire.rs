@@ -8,7 +8,7 @@ use super::access::AccessArgs;
 
 pub(super) const HELP: &str = "\
 The key is the Secret vipward-wire in Vipward's namespace. `vipward controller` creates it when it is \
-missing; without a controller, `vipward wire init` does. Without it, a node that dies is found by its \
+missing. Without a controller, `vipward wire init` does. Without the Secret, nodes find a dead node by its \
 Lease alone.
 
 Both commands need the right to create, get and patch that Secret; `rotate` lists the Leases beside it, too.";

@@ -52,7 +52,7 @@ const RENEWALS: u32 = 5;
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
     /// An API server that cannot be found or used.
-    #[error("no way to the API server")]
+    #[error("no access to the API server")]
     Connect(#[from] ConnectError),
     #[error("failed to serve the HTTP endpoints")]
     Pages(#[from] PagesError),
@@ -148,11 +148,11 @@ async fn keep_wire_secret(kube: Kube) {
             Ok(is_new) => {
                 troubled = false;
                 if is_new {
-                    info!(secret = SECRET, "the key of wire failover is created");
+                    info!(secret = SECRET, "the failure detector's key is created");
                 }
             }
             Err(error) if !std::mem::replace(&mut troubled, true) => {
-                warn!(problem = chain(&error), "the key of wire failover is not created; trying again");
+                warn!(problem = chain(&error), "the failure detector's key is not created; trying again");
             }
             Err(_) => {}
         }

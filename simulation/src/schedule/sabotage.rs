@@ -3,7 +3,7 @@
 /// A part of the protocol that does not work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
-    /// The program answers although the fence is over.
+    /// The program answers although the lease deadline has passed.
     NoFence,
     /// Fences lapse no earlier, and others wait no longer, than the lease.
     NoMargin,

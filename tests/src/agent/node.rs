@@ -144,12 +144,12 @@ impl Node {
 
     /// Waits for a problem with all of `parts` in its text, and returns the text.
     pub fn wait_for_problem(&mut self, seen: usize, parts: &[&str]) -> Result<String> {
-        self.wait_for_problem_line(seen, "problem", parts)
+        self.wait_for_problem_line(seen, "a problem has begun", parts)
     }
 
     /// Waits until no problem has all of `parts` in its text.
     pub fn wait_for_end_of_problem(&mut self, seen: usize, parts: &[&str]) -> Result<String> {
-        self.wait_for_problem_line(seen, "problem is over", parts)
+        self.wait_for_problem_line(seen, "the problem is over", parts)
     }
 
     fn wait_for_problem_line(&mut self, seen: usize, message: &str, parts: &[&str]) -> Result<String> {

@@ -65,7 +65,7 @@ fn usage_and_help_are_those_of_kubectl_vip() -> Result<()> {
     let plugin = Plugin::new()?;
     let help = printed(plugin.command(&["--help"]))?;
     assert!(help.contains("Usage: kubectl vip <COMMAND>"), "{help}");
-    let commands = help.split("Commands:").nth(1).and_then(|rest| rest.split("Options:").next());
+    let commands = help.split("\nLook:").nth(1).and_then(|rest| rest.split("Options:").next());
     let commands: Vec<_> = commands
         .context("no list of commands")?
         .lines()
@@ -344,7 +344,7 @@ async fn status_of_a_cluster_shows_holders_leases_and_the_last_moves() -> Result
         ("192.0.2.12", &["node-a", "not answered", "eth0: no carrier"]),
         ("NODE", &["VIPS", "LEASE", "GOOD FOR", "SESSION"]),
         ("node-a", &["renewed 0.", "4 s", SESSION]),
-        ("node-b", &["unchanged for 0.", "as long as it was looked at"]),
+        ("node-b", &["unchanged for 0.", "as long as it was watched"]),
         ("LAST MOVES", &["VIP", "TO", "CAUSE"]),
         ("2026-01-03T00:00:00Z", &["192.0.2.10", "node-b", "192.0.2.10 moved"]),
     ] {
@@ -374,7 +374,7 @@ fn the_context_that_is_named_is_used_and_not_the_current_one() -> Result<()> {
 
     let moved = here(&["move", "192.0.2.9", "--to", "node-b", "--timeout", "0s"]).output()?;
     let printed = String::from_utf8_lossy(&moved.stdout);
-    assert!(printed.contains("held by node-a; asked for a move to node-b"), "{printed}{}", said(&moved));
+    assert!(printed.contains("held by node-a; requested a move to node-b"), "{printed}{}", said(&moved));
 
     // Each of these names a server that does not exist.
     for args in [&["status"][..], &["explain", "192.0.2.9"], &["move", "192.0.2.9", "--to", "node-b"]] {
@@ -422,7 +422,7 @@ async fn who_may_not_read_nodes_moves_vips_all_the_same() -> Result<()> {
         let (output, _) = run(cluster.plugin.command(&args)).await?;
         // The agents check that the node exists.
         let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(printed.contains(&format!("asked for a move to {to}")), "{printed}{}", said(&output));
+        assert!(printed.contains(&format!("requested a move to {to}")), "{printed}{}", said(&output));
         assert_eq!(cluster.wish("192.0.2.9").await?.as_deref(), Some(to));
     }
     Ok(())

@@ -204,7 +204,7 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() ->
         defence: Defence::Match,
     };
     overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
-    assert_nothing_is_announced(&wire, "the fence is over")?;
+    assert_nothing_is_announced(&wire, "the lease deadline has passed")?;
     // The fence is held over for ever: the program answers on, and nothing is announced.
     fence.hold_until_ns = u64::MAX;
     overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;

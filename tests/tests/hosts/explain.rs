@@ -121,7 +121,7 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
                     cluster.system_namespace(),
                     cluster.node_name(holder)
                 );
-                assert!(details.contains("only this host's entry was looked at"), "{details}");
+                assert!(details.contains("only this host's entry was read"), "{details}");
                 assert!(details.contains(&there), "{there} in {details}");
             }
         }
@@ -206,7 +206,7 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     assert_attached(&explanation)?;
     let asked_for = explain(Some(&format!("{HOLDS}attach: tc\n")))?;
     assert_eq!(asked_for["attached"]["mode"], "tc", "{asked_for:#}");
-    assert!(asked_for["attached"]["because"].to_string().contains("asks for it"), "{asked_for:#}");
+    assert!(asked_for["attached"]["because"].to_string().contains("sets it"), "{asked_for:#}");
     // The pins alone give the same.
     assert_eq!(explain(None)?["broken"], Value::Null);
 

@@ -88,8 +88,8 @@ fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
 fn where_nobody_answers_it_is_unproven_and_ready() -> Result<()> {
     let scene = Scene::new("unproven")?;
     let agent = scene.agent(HOLDS)?;
-    let unproven = "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's \
-        frames is unproven";
+    let unproven = "no frame of ARP or neighbour discovery was received: whether the program sees the \
+        interface's frames is unproven";
     wait_until(PATIENCE, "the line", || has_line(&agent, "INFO", unproven))?;
     assert_eq!(proof(&agent)?, "unproven");
     assert_eq!(vip_status(&agent, VIP, "eth0")?["answering"], true);
@@ -117,10 +117,11 @@ fn a_program_that_takes_the_frames_before_it_makes_it_blind() -> Result<()> {
     let links_page = links(&scene.node)?;
     assert_eq!(links_page.status, 503);
     assert!(links_page.body.contains(&format!("eth0: {BLIND}")), "{}", links_page.body);
-    let line = "blind: the kernel receives frames on the interface that the program does not see; no VIP is answered";
+    let line = "bypassed: the kernel receives frames on the interface that the program does not see; no VIP is \
+        answered";
     assert!(has_line(&agent, "ERROR", line)?);
     let report = doctor(&scene, &agent)?;
-    report.assert("proof", Some("eth0"), RED, &["blind"], &["bpftool net show dev eth0"]);
+    report.assert("proof", Some("eth0"), RED, &["bypassed"], &["bpftool net show dev eth0"]);
     assert_eq!(report.code, ILL);
     let page = http::get(&scene.node, PAGES, "/metrics")?.good()?;
     assert!(page.contains("vipward_link_proof{interface=\"eth0\",proof=\"blind\"} 1.0"), "{page}");
@@ -170,10 +171,10 @@ fn a_program_that_takes_requests_makes_it_blind_too() -> Result<()> {
     let took = wait_for_silence(&agent, BYPASSED)?;
     assert!(took < FOUND_WITHIN, "it took {took:?}");
     assert_eq!(proof(&agent)?, "blind");
-    assert!(has_line(&agent, "ERROR", "blind: a request for a VIP got past the program to the kernel")?);
+    assert!(has_line(&agent, "ERROR", "bypassed: a request for a VIP got past the program to the kernel")?);
     assert!(links(&scene.node)?.body.contains(BYPASSED));
     let explained = explained(&agent)?;
-    for part in ["eth0 does not answer: blind", "requests for VIPs get past"] {
+    for part in ["eth0 does not answer: bypassed", "requests for VIPs get past"] {
         assert!(explained.contains(part), "{part}: {explained}");
     }
     Ok(())

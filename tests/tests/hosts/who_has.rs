@@ -178,7 +178,7 @@ fn no_host_is_waited_for_and_that_is_said() -> Result<()> {
     assert_eq!(output.status.code(), Some(NOBODY), "{}", stderr(&output));
     assert!(stdout(&output).starts_with("192.0.2.10 on eth0: no host answers"), "{}", stdout(&output));
     assert!((Duration::from_millis(1_600)..Duration::from_secs(10)).contains(&took), "{took:?}");
-    assert!(stderr(&output).contains("asked 3 of 4 times for 192.0.2.10"), "progress: {}", stderr(&output));
+    assert!(stderr(&output).contains("sent 3 of 4 probes for 192.0.2.10"), "progress: {}", stderr(&output));
     Ok(())
 }
 

@@ -109,10 +109,10 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
 
         cluster.cut_everyone_off();
         let silent = cluster.wait_for_entry(N1, VIP, "to be silent", |entry| entry["role"] == "silent")?;
-        assert_eq!(silent["silent_because"], "the fence is over", "{silent:#}");
+        assert_eq!(silent["silent_because"], "the lease deadline has passed", "{silent:#}");
         assert_eq!(silent["answering"], false, "{silent:#}");
-        wait_until_not_ready(cluster, N1, VIP, "the fence is over")?;
-        assert!(cluster.page(N1, "/readyz")?.body.contains("the fence is not valid"));
+        wait_until_not_ready(cluster, N1, VIP, "the lease deadline has passed")?;
+        assert!(cluster.page(N1, "/readyz")?.body.contains("the lease deadline has passed"));
         // This is longer than a heartbeat may stand still.
         std::thread::sleep(cluster.options().renewal * 12);
         assert_eq!(cluster.page(N1, "/livez")?.status, 200, "an outage is no reason to start it again");

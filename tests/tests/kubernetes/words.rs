@@ -145,7 +145,8 @@ fn the_controller_logs_the_number_of_problems_that_come_by_the_hundred() -> Resu
         let counted = wait_for(PATIENCE, "lines or numbers for all problems", || {
             let log = cluster.controller(1)?.stderr();
             let number = |line: &str| line.split_once(" lines=")?.1.split(' ').next()?.parse::<usize>().ok();
-            let left_out = log.lines().filter(|line| line.ends_with(" of=\"problem\"")).filter_map(number);
+            let left_out =
+                log.lines().filter(|line| line.ends_with(" of=\"a problem has begun\"")).filter_map(number);
             let own = log.lines().filter(|line| line.contains(" is not announced: ")).count();
             let all = own + left_out.sum::<usize>();
             Ok((all >= problems).then_some((own, all, log.lines().count())))

@@ -100,7 +100,11 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
     let rows: [(&str, Change, Option<&str>); 21] = [
         ("it is answered", |_| {}, None),
         ("it is not said to be held", |it| (it.said, it.entries) = (None, BTreeMap::new()), None),
-        ("the fence is over", |it| it.surroundings.fence = FenceState::Over, Some("fence")),
+        (
+            "the lease deadline has passed",
+            |it| it.surroundings.fence = FenceState::Over,
+            Some("lease deadline"),
+        ),
         ("held over", |it| it.surroundings.fence = FenceState::HeldOver, None),
         (
             "the interface has no carrier",
@@ -132,8 +136,8 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
             None,
         ),
         ("its address may be in use", holds_back, None),
-        ("its entry went after it was yielded", yielded, Some("the program gave way to 02:00:00:00:00:09")),
-        ("yielded", |it| foreign(it, true), Some("the program gave way to 02:00:00:00:00:09")),
+        ("its entry went after it was yielded", yielded, Some("the program yielded to 02:00:00:00:00:09")),
+        ("yielded", |it| foreign(it, true), Some("the program yielded to 02:00:00:00:00:09")),
         (
             "the entry cannot be written",
             |it| stale(it, Some("eth0")),
@@ -141,9 +145,9 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
         ),
         ("no entry can be written", |it| stale(it, None), Some("full")),
         (
-            "no entry, and the fence is over",
+            "no entry, and the lease deadline has passed",
             |it| (it.entries, it.surroundings.fence) = (BTreeMap::new(), FenceState::Over),
-            Some("fence"),
+            Some("lease deadline"),
         ),
         (
             "no interface in its subnet",

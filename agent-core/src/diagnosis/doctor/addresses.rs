@@ -101,9 +101,9 @@ fn bound_elsewhere(facts: &Facts) -> Finding {
             remedy.push_str(" (an agent that runs takes it away by itself)");
         }
         let effect = if elsewhere.contains(&first.net.addr()) {
-            "local programs reach themselves and not the holder, and the kernel may ask with it as sender"
+            "local programs reach themselves and not the holder, and the kernel may send requests with it as sender"
         } else {
-            "Vipward answers for it and has not put it there: the kernel may ask with it as sender"
+            "Vipward answers for it and has not put it there: the kernel may send requests with it as sender"
         };
         Finding::yellow(NAME, format!("{}: {effect}", list.join(", ")), remedy)
     })
@@ -241,7 +241,10 @@ fn arp_announce(facts: &Facts, view: &NetView, interface: &Interface) -> Finding
     known(NAME, bound_v4(facts).zip(conf_of(facts, interface)), |(vips, conf)| {
         let value = conf.arp_announce;
         if value >= ANNOUNCE_BEST {
-            return Finding::green(NAME, format!("{value}: the kernel never asks with a VIP as sender"));
+            return Finding::green(
+                NAME,
+                format!("{value}: the kernel sends no request with a VIP as sender"),
+            );
         }
         let Some(first) = vips.first() else {
             return Finding::not_applicable(NAME, format!("{value}, and no VIP is an address of this host"));
@@ -249,7 +252,7 @@ fn arp_announce(facts: &Facts, view: &NetView, interface: &Interface) -> Finding
         Finding::yellow(
             NAME,
             format!(
-                "{value}, and {} is a VIP: the kernel may ask with it as sender, which is a claim",
+                "{value}, and {} is a VIP: the kernel may send requests with it as sender, which are claims",
                 on(view, first)
             ),
             format!("sysctl -w net.ipv4.conf.{}.arp_announce={ANNOUNCE_BEST}", key(&interface.name)),

@@ -60,7 +60,7 @@ impl Facts {
     pub(super) fn nic(&self, ifindex: u32) -> Fact<&Nic> {
         match self.nics.get(&ifindex) {
             Some(nic) => Fact::Read(nic),
-            None => Fact::skipped("the interface was not looked at: it has gone, or has just come"),
+            None => Fact::skipped("the interface was not inspected: it has gone, or has just come"),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::diagnosis::{
 
 pub(crate) const FENCE: &str = "fence";
 /// The reason why a fence has lapsed before its deadline.
-const ENDED: &str = "a peer says that this node's session has ended";
+const ENDED: &str = "a peer's expiry notice ended this node's session";
 
 /// Returns the finding about the fence, for an address or for all VIPs of this node.
 pub(crate) fn judge(
@@ -78,7 +78,7 @@ fn held_over(contents: &Contents, agent: &Fact<Agent>, alone: &[String], who_has
                 alone.join(" and ")
             ),
             format!(
-                "let the agent reach the API server: its log says what fails. When another node has the VIPs \
+                "let the agent reach the API server: its log states what fails. When another node has the VIPs \
                  (`vipward who-has {who_has}` lists who answers), stop the agent here and run `vipward unload`"
             ),
         );

@@ -106,7 +106,11 @@ fn clock_source(facts: &Facts) -> Finding {
         }
         let remedy = "see `dmesg | grep -i clocksource` for why a better one was given up, and mend that, or boot with \
                       clocksource=tsc (on a virtual machine, the host's paravirtual clock)";
-        Finding::yellow(name, format!("{clock}: slow to read, and the fence is kept by it"), remedy)
+        Finding::yellow(
+            name,
+            format!("{clock}: slow to read, and the lease deadline is a time of this clock"),
+            remedy,
+        )
     })
 }
 

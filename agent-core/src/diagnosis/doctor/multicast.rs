@@ -72,9 +72,9 @@ fn membership(facts: &Facts, interface: &Interface, contents: &Contents) -> Find
             known(NAME, nic.and_then(|nic| nic.mld_queries.as_ref()), |queries| match queries {
                 0 => Finding::green(
                     NAME,
-                    format!("{found}; no MLD query was heard: a switch that snoops needs a querier"),
+                    format!("{found}; no MLD query has come: a switch that snoops needs a querier"),
                 ),
-                queries => Finding::green(NAME, format!("{found}; {queries} MLD queries were heard")),
+                queries => Finding::green(NAME, format!("{found}; {queries} MLD queries have come")),
             })
         })
     })

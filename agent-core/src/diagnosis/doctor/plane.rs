@@ -74,7 +74,7 @@ fn agent(facts: &Facts) -> Finding {
             return Finding::green(name, runs);
         }
         let again =
-            "start it again; its log says why it ended (journalctl -u vipward, kubectl logs --previous)";
+            "start it again; its log states why it ended (journalctl -u vipward, kubectl logs --previous)";
         let dir = facts.dir.display();
         match &facts.plane {
             Fact::Read(None) => Finding::yellow(

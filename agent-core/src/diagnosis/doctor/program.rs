@@ -67,7 +67,7 @@ impl Program<'_> {
             return Finding::red(NAME, format!("down{driver}"), format!("ip link set {name} up"));
         }
         if !carrier {
-            let remedy = "look at the cable, the switch's port, or the other end of the veth; until then the VIPs of \
+            let remedy = "check the cable, the switch's port, or the other end of the veth; until then the VIPs of \
                           this segment are not answered here";
             return Finding::red(NAME, format!("up, but without carrier{driver}"), remedy);
         }
@@ -108,7 +108,8 @@ impl Program<'_> {
         let Some((why, words)) = self.because(link) else { return Finding::green(NAME, runs) };
         let remedy = match (mode, why) {
             (_, WhyNotNative::Refused) => Some(
-                "see `refused` in the agent's line `attached`, unless the agent was started so (--attach); \
+                "see `refused` in the agent's line `the program is attached`, unless the agent was started so \
+                 (--attach); \
                 often the MTU is too large, or there are too few queues (ethtool -L)",
             ),
             (Mode::Generic, WhyNotNative::NotOffered) => {
@@ -175,12 +176,12 @@ impl Program<'_> {
             Some(Proof::Proven) => Finding::green(NAME, "the program counts the frames of this segment"),
             Some(Proof::Unproven) => Finding::not_applicable(
                 NAME,
-                "unproven: neither the program nor the agent has heard a frame of ARP or neighbour discovery \
-                here, and no gateway, peer or neighbour has answered",
+                "unproven: neither the program nor the agent has received a frame of ARP or neighbour discovery \
+                 here, and no gateway, peer or neighbour has answered",
             ),
             Some(Proof::Blind) => Finding::red(
                 NAME,
-                "blind: the kernel receives frames that the program does not count, so no VIP is answered",
+                "bypassed: the kernel receives frames that the program does not count, so no VIP is answered",
                 format!(
                     "another program before it may take them (bpftool net show dev {}), or it runs on the links \
                     below: set another `attach` (--attach), such as `tc`",
@@ -189,7 +190,7 @@ impl Program<'_> {
             ),
             Some(Proof::Bypassed) => Finding::red(
                 NAME,
-                "blind: the program counts frames, but requests for VIPs get past it to the kernel",
+                "bypassed: the program counts frames, but requests for VIPs get past it to the kernel",
                 format!(
                     "another program takes some of its frames (bpftool net show dev {}): stop it, or set \
                     another `attach` (--attach)",

@@ -24,8 +24,8 @@ const LOSES_ONE_OF: u64 = 50;
 /// Number of pings to a peer that say enough.
 const ENOUGH_PINGS: u64 = 200;
 /// The remedy for an interface without contact.
-pub(crate) const MEND_CONTACT: &str = "look at the switch port and the cable: frames (EtherType 0x88b5) do \
-     not come in there, or do not go out; `vipward status` says when each peer was heard and answered";
+pub(crate) const MEND_CONTACT: &str = "check the switch port and the cable: frames (EtherType 0x88b5) do not \
+    arrive there, or do not leave; `vipward status` shows when a frame and an answer of each peer came last";
 
 pub(super) fn check(facts: &Facts) -> Finding {
     pinned(NAME, facts, |contents| {
@@ -39,7 +39,7 @@ pub(super) fn check(facts: &Facts) -> Finding {
 fn in_cluster(facts: &Facts, contents: &Contents) -> Finding {
     let heard = heard(contents);
     if facts.agent == Fact::Read(Agent::None) {
-        let found = format!("no agent runs, and none watches other nodes here; {heard}");
+        let found = format!("no agent runs, and so no failure detector; {heard}");
         return Finding::not_applicable(NAME, found);
     }
     let report = match &facts.wire {
@@ -63,8 +63,8 @@ fn in_cluster(facts: &Facts, contents: &Contents) -> Finding {
 fn heard(contents: &Contents) -> String {
     let last = contents.wire.heard.iter().filter_map(|peer| peer.heard_seconds_ago).reduce(f64::min);
     match last {
-        Some(last) => format!("the program has heard a peer {} ago", seconds(last)),
-        None => "the program has heard no peer".to_owned(),
+        Some(last) => format!("the last frame of a peer came {} ago", seconds(last)),
+        None => "no frame of a peer has come".to_owned(),
     }
 }
 
@@ -80,7 +80,7 @@ fn taking_part(view: &WireView, report: &WireReport) -> Finding {
     let pinged = pinged(view, report);
     let thread = report.thread.as_ref().map(rights);
     let deaf = (!view.deaf.is_empty()).then(|| {
-        format!("{} has no contact with peers that live, and counts as without carrier", list(&view.deaf))
+        format!("{} has a one-way link to peers that live, and counts as without carrier", list(&view.deaf))
     });
     let without: Vec<String> =
         view.without_contact.iter().filter(|name| !view.deaf.contains(name)).cloned().collect();
@@ -93,7 +93,7 @@ fn taking_part(view: &WireView, report: &WireReport) -> Finding {
     let deaf = deaf.or(without).map(|_| MEND_CONTACT);
     let lossy = peers(report).any(loses);
     let lossy = lossy.then_some(
-        "look for what drops or delays frames between the nodes: vipward_wire_frames_total, the NICs' \
+        "find what drops or delays frames between the nodes: vipward_wire_frames_total, the NICs' \
          counters",
     );
     let remedy = remedy.or(deaf).or(lossy);
@@ -102,12 +102,16 @@ fn taking_part(view: &WireView, report: &WireReport) -> Finding {
 }
 
 fn witnessed(view: &WireView) -> String {
-    format!("on: if {} of {} find this node silent, they end its session", view.quorum, view.set.join(", "))
+    format!(
+        "on: if {} of {} find this node unresponsive, they expire its session",
+        view.quorum,
+        view.set.join(", ")
+    )
 }
 
 /// Returns the times that this node goes by.
 fn times(view: &WireView) -> String {
-    format!("by --wire {} a node is silent after {}", view.scale, seconds(view.silent_after_seconds))
+    format!("by --wire {} a node is unresponsive after {}", view.scale, seconds(view.silent_after_seconds))
 }
 
 /// Returns the reason why wire failover is off, and a remedy if that is a fault.
@@ -122,7 +126,7 @@ fn off(quiet: Quiet, view: &WireView) -> (String, Option<&'static str>) {
         ),
         Quiet::NoCommonKey => (
             "no key of this node is accepted by all living nodes on its segments".to_owned(),
-            "let all agents read the Secret vipward-wire (their logs say what fails), and start all with --wire; \
+            "let all agents read the Secret vipward-wire (their logs state what fails), and start all with --wire; \
              kubectl get leases shows the keys of each in vipward.io/wire",
         ),
         Quiet::NoWitness => (
@@ -131,15 +135,15 @@ fn off(quiet: Quiet, view: &WireView) -> (String, Option<&'static str>) {
         ),
         Quiet::FalseMoves => (
             format!(
-                "this node was taken for dead twice in ten minutes although it lived, and waits for {left} more"
+                "this node lived, and the failure detector expired its session twice in ten minutes; it takes \
+                 no part for {left} more"
             ),
             "see why the host stood still (docs/kubernetes/failures.md), or start the agents with a larger \
              --wire, or off",
         ),
         Quiet::FalseEnds => (
             format!(
-                "peers said twice in ten minutes that this node's session had ended although it lived, and this \
-                 node waits for {left} more"
+                "peers sent two false expiry notices to this node in ten minutes; it takes no part for {left} more"
             ),
             "another host has the key: replace it (vipward wire rotate)",
         ),
@@ -147,7 +151,7 @@ fn off(quiet: Quiet, view: &WireView) -> (String, Option<&'static str>) {
             let invited = |node: &&WireNodeView| node.pings && view.invited.contains(&node.node);
             let pings = view.nodes.iter().filter(invited).count();
             (
-                format!("{pings} of the {} nodes that it invited ping it", view.invited.len()),
+                format!("{pings} of its {} monitors ping it", view.invited.len()),
                 "start the agents of all nodes with --wire, and let switches pass EtherType 0x88b5",
             )
         }

@@ -70,7 +70,7 @@ fn to_take(subject: &'static str, says: String, here: Option<&Here<'_>>) -> Find
         }
         Some((_, Fact::Read(false))) | None => None,
     };
-    let remedy = "a candidate takes it within seconds; if not, its log says why (permissions, an API server that \
+    let remedy = "a candidate takes it within seconds; if not, its log states why (permissions, an API server that \
                   refuses), or `vipward explain` there";
     Finding::red(subject, says, remedy).with(unknown)
 }
@@ -132,14 +132,15 @@ fn service(cluster: &Cluster) -> Finding {
         return Finding::red(link::SERVICE, says, why.remedy.clone()).with(left_alone.into_iter().skip(1));
     }
     if let Some(problem) = problems.first() {
-        let remedy = "put right what the Service says";
+        let remedy = "correct what the problem names";
         return Finding::red(link::SERVICE, problem.clone(), remedy).with(problems[1..].to_vec());
     }
     let left = if cluster.claim.is_some() { "; its VirtualIP is a leftover, or about to go" } else { "" };
     Finding::red(
         link::SERVICE,
         format!("no Service of type LoadBalancer names it{left}"),
-        "annotate the Service with vipward.io/addresses, or have an address manager write its status",
+        "annotate the Service with vipward.io/addresses, create a VIPPool with the address, or have an address \
+         manager write the status",
     )
 }
 
@@ -160,7 +161,7 @@ fn address(cluster: &Cluster) -> Finding {
         return Finding::red(
             link::ADDRESS,
             problem.to_string(),
-            "give the Service another address, or do what the reason says",
+            "give the Service another address, or mend what the reason names",
         );
     }
     let place = |mention: &Mention| Some(format!("{} of {}", mention.place?, mention.service));
@@ -225,7 +226,7 @@ fn candidates(cluster: &Cluster, vip: IpAddr, here: Option<&Here<'_>>) -> Findin
             .with(details);
     }
     if all.is_empty() {
-        return Finding::red(link::CANDIDATES, "there is no Node", "look at `kubectl get nodes`");
+        return Finding::red(link::CANDIDATES, "there is no Node", "see `kubectl get nodes`");
     }
     let first = all.iter().find_map(|(_, found)| found.as_ref().err());
     let remedy = first.map(remedy).unwrap_or_default();
@@ -245,13 +246,13 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
         }
         Disqualified::InterfaceNotNamed { .. } => "change or remove the annotation vipward.io/interface",
         Disqualified::NoCarrier { .. } => {
-            "look at the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` \
+            "check the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` \
              there says whether it is without contact"
         }
         Disqualified::NoNode => "the agent's --node-name must be the name of a Node object",
         Disqualified::Excluded => "remove the label, or start the agents with --ignore-exclude-label",
         Disqualified::OutOfService => "remove the taint when the node is well again",
-        Disqualified::NetworkUnavailable => "look at the node's network plugin",
+        Disqualified::NetworkUnavailable => "check the node's network plugin",
         Disqualified::NoLocalEndpoint => {
             "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
         }
@@ -260,14 +261,16 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
             return format!("create an L2Advertisement that announces {}", Shown(pool)).into();
         }
         Disqualified::NotSelectedByPool { field } => {
-            return format!("change {field}, label a node as it says, or choose an address of another pool")
-                .into();
+            return format!(
+                "change {field}, label a node as it requires, or choose an address of another pool"
+            )
+            .into();
         }
         Disqualified::InterfaceNotOfPool { field, .. } => {
             return format!("change {field}, or choose an address of another pool").into();
         }
         Disqualified::NewMac | Disqualified::Leaving => "wait: it is over in seconds",
-        Disqualified::NotReady => "look at the node (kubectl describe node)",
+        Disqualified::NotReady => "see the node (kubectl describe node)",
         Disqualified::Cordoned => "uncordon a node",
     };
     words.into()

@@ -34,7 +34,7 @@ pub(super) fn config_steps(config: &Fact<Listed>) -> Vec<Finding> {
     let listed = match config {
         Fact::Read(listed) => listed,
         Fact::Unread(why) => {
-            let remedy = "mend the file: `vipward agent --check --config FILE` says what is wrong";
+            let remedy = "mend the file: `vipward agent --check --config FILE` names the fault";
             return match why.cause {
                 Cause::Skipped => Vec::new(),
                 Cause::Denied => vec![Finding::unknown(link::CONFIG, why)],
@@ -133,13 +133,10 @@ fn unseen_there(facts: &Facts) -> Vec<String> {
         _ => ("the host that has it".to_owned(), format!("there: vipward explain {}", facts.address)),
     };
     let looked = match facts.pins {
-        Fact::Read(Some(_)) => "only this host's entry was looked at",
-        Fact::Read(None) | Fact::Unread(_) => "no entry was looked at",
+        Fact::Read(Some(_)) => "only this host's entry was read",
+        Fact::Read(None) | Fact::Unread(_) => "no entry was read",
     };
-    vec![
-        format!("{looked}: the entry, the program and the fence of {whose} can only be looked at there"),
-        how,
-    ]
+    vec![format!("{looked}: the entry, the program and the fence of {whose} can only be read there"), how]
 }
 
 /// Returns the command that explains the address on its holder.
@@ -174,7 +171,7 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Finding {
     let known = entries().find(|entry| !entry.mac.is_zero());
     let log = "the agent here has not made it so: see whether it runs, and its log";
     if let Some(entry) = entries().find(|entry| entry.yielded) {
-        let says = format!("this host gave way to {} while its fence had lapsed", entry.mac);
+        let says = format!("this host yielded to {} after its lease deadline had passed", entry.mac);
         return match here {
             Some(false) => Finding::green(link::ENTRY, says),
             Some(true) | None => Finding::red(
@@ -227,7 +224,7 @@ fn elsewhere(facts: &Facts, known: Option<&Entry>) -> Finding {
         (Some(known), Some(claimed)) if known != claimed => Finding::yellow(
             link::ENTRY,
             format!(
-                "this host takes it for {known}, and the claim says {claimed}: it drops the holder's claims"
+                "this host has it at {known}, and the claim names {claimed}: it drops the holder's claims"
             ),
             "see whether the agent here runs and reads the API server: its log",
         ),
@@ -284,14 +281,14 @@ fn asked(facts: &Facts, mode: Mode) -> Option<String> {
         Fact::Read(Listed { file, attach, .. })
             if matches!((attach, mode), (Attach::Tc, Mode::Tc) | (Attach::Generic, Mode::Generic)) =>
         {
-            Some(format!("{file} asks for it (`attach: {mode}`)"))
+            Some(format!("{file} sets it (`attach: {mode}`)"))
         }
         Fact::Read(_) | Fact::Unread(_) => None,
     }
 }
 
 fn program<'a>(facts: &Facts, state: &'a State, interface: &'a Interface) -> Program<'a> {
-    let unasked = || Fact::skipped("the driver was not looked at");
+    let unasked = || Fact::skipped("the driver was not queried");
     let link = |(ifindex, mode, ids): (u32, Mode, LinkIds)| Link { ifindex, mode, program: ids.program };
     Program {
         view: &state.network,
@@ -347,7 +344,7 @@ fn bound(interface: &str, there: bool) -> Finding {
     Finding::red(
         link::BOUND,
         format!("it is not on {interface}: its traffic arrives here and is not delivered"),
-        "see whether the agent runs: it puts it there again within 30 s, or says why not",
+        "see whether the agent runs: it puts it there again within 30 s, or logs why not",
     )
 }
 
@@ -394,7 +391,7 @@ pub(super) fn segment(facts: &Facts) -> Finding {
 
 /// Returns the remedy if no host answers, although `expected` should.
 fn silent(facts: &Facts, expected: Option<MacAddr>) -> String {
-    const WAY: &str = "look at switch, VLAN and cable between the two";
+    const WAY: &str = "check switch, VLAN and cable between the two";
     let Some(mac) = expected else { return "find out who should: the steps above".to_owned() };
     match (&facts.cluster, holder(facts), is_here(facts)) {
         (Fact::Read(cluster), Some(holder), Some(false)) => {

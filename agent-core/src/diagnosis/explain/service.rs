@@ -17,7 +17,7 @@ pub(super) fn steps(facts: &ServiceFacts) -> Vec<Finding> {
     let account = match &facts.account {
         Fact::Read(Some(account)) => account,
         Fact::Read(None) => {
-            let remedy = format!("look at kubectl -n {} get services", name.namespace);
+            let remedy = format!("see kubectl -n {} get services", name.namespace);
             return vec![Finding::red(link::SERVICE, format!("there is no Service {name}"), remedy)];
         }
         Fact::Unread(why) if why.is_skipped() => {
@@ -44,14 +44,14 @@ pub(super) fn steps(facts: &ServiceFacts) -> Vec<Finding> {
 
 fn request(account: &ServiceAccount) -> Finding {
     let says = match &account.request {
-        Asking::Addresses(place, addresses) => format!("it asks for {} ({place})", list(addresses)),
+        Asking::Addresses(place, addresses) => format!("it requests {} ({place})", list(addresses)),
         Asking::Families(families, pool) => {
             let families: Vec<_> = families.iter().map(|family| format!("an {}", family.name())).collect();
             let pool = match pool {
                 Some(pool) => format!("{}, which an annotation names", Shown(pool)),
                 None => "any VIPPool".to_owned(),
             };
-            format!("it asks for {} address of {pool}", families.join(" and "))
+            format!("it requests {} address of {pool}", families.join(" and "))
         }
     };
     // The next step has the addresses that the pools do not give.
@@ -60,7 +60,7 @@ fn request(account: &ServiceAccount) -> Finding {
     if problems.is_empty() {
         return Finding::green(link::REQUEST, says);
     }
-    Finding::yellow(link::REQUEST, says, "do what is said of each problem").with(problems)
+    Finding::yellow(link::REQUEST, says, "each problem names its remedy").with(problems)
 }
 
 fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
@@ -93,7 +93,7 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     if let Some((first, others)) = account.lacks.split_first() {
         let others = others.iter().map(ToString::to_string);
         let details = given.into_iter().chain(others).chain(details);
-        let remedy = "do what the reason says; the address then comes by itself";
+        let remedy = "the reason names the remedy; the address then comes by itself";
         return Finding::red(link::POOL, first.to_string(), remedy).with(details);
     }
     if !given.is_empty() {

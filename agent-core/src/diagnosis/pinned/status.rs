@@ -150,7 +150,7 @@ pub struct VipStatus {
     /// The MAC that the VIP is at, or `null` when it is not known.
     #[schemars(with = "Option<String>")]
     pub mac: Option<MacAddr>,
-    /// Whether the program gave it to that MAC while the fence had lapsed.
+    /// Whether the program yielded it to that MAC after the lease deadline had passed.
     pub yielded: bool,
     /// Requests answered, or `null` when it has no counters of its own: the first 4,096 have.
     pub answered: Option<u64>,

@@ -334,7 +334,7 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
     let Known { host, interface, .. } = known;
     let mut notes = Vec::new();
     if !interface.carrier {
-        notes.push(format!("{} has no carrier: no host can be heard", interface.name));
+        notes.push(format!("{} has no carrier: no answer can arrive", interface.name));
     }
     match (known.entry.map(|(_, part)| part.is_ours()), &host.bound) {
         (Some(false), Some((name, _))) => notes.push(format!(
@@ -366,7 +366,8 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
     let other = answers.iter().any(|row| row.seen != Seen::ThisHost);
     if other && answers.iter().any(|row| row.seen == Seen::ThisHost && row.answering) {
         notes.push(
-            "this host does not hear its own answers: ask from another one to see who is first".to_owned(),
+            "this host does not receive its own answers: probe from another one to see which is first"
+                .to_owned(),
         );
     }
     if answers.iter().any(|row| row.seen == Seen::Dropped) {

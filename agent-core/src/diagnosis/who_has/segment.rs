@@ -15,21 +15,19 @@ use crate::host::{
 pub enum SegmentError {
     #[error("interface {name} does not exist; there are: {}", join(.there))]
     Missing { name: String, there: Vec<String> },
-    #[error("interface {name} is no Ethernet interface: no host is asked on it")]
+    #[error("interface {name} is no Ethernet interface: it has no segment to probe")]
     NotEthernet { name: String },
     #[error("interface {name} is down: set it up first (ip link set {name} up)")]
     Down { name: String },
     /// The interface is a member of a bond or bridge.
-    #[error(
-        "interface {name} is a member of {master}, which hears what comes in there: ask with -i {master}"
-    )]
+    #[error("interface {name} is a member of {master}, which receives its frames: probe with -i {master}")]
     Member {
         name: String,
         /// The bond or bridge.
         master: String,
     },
     #[error(
-        "{address} is in the subnet of no up Ethernet interface; looked at: {}. Name the one to ask through with -i",
+        "{address} is in the subnet of no up Ethernet interface; inspected: {}. Name the one to probe through with -i",
         join(.looked_at)
     )]
     NoSubnet { address: IpAddr, looked_at: Vec<LookedAt> },

@@ -13,8 +13,8 @@ fn only_an_entry_that_is_answered_now_is_held() {
     let table = [
         ("all is well", Role::Held, Valid, None, Part::Held),
         ("held over, it is answered", Role::Held, HeldOver, None, Part::Held),
-        ("the fence is over", Role::Held, Over, None, OVER),
-        ("the fence is over, and there is no carrier", Role::Held, Over, Some(NoCarrier), OVER),
+        ("the lease deadline has passed", Role::Held, Over, None, OVER),
+        ("the lease deadline has passed, and there is no carrier", Role::Held, Over, Some(NoCarrier), OVER),
         ("no carrier", Role::Held, Valid, Some(NoCarrier), silent(NoCarrier)),
         ("no program", Role::Held, Valid, Some(NotAttached), silent(NotAttached)),
         ("no interface, held over", Role::Held, HeldOver, Some(Gone), silent(Gone)),
@@ -25,7 +25,7 @@ fn only_an_entry_that_is_answered_now_is_held() {
         ("a handover without carrier", Role::Handover, Valid, Some(NoCarrier), silent(NoCarrier)),
         ("blind", Role::Held, Valid, Some(Blind), silent(Blind)),
         ("a blind handover", Role::Handover, Valid, Some(Bypassed), silent(Bypassed)),
-        ("a handover, and the fence is over", Role::Handover, Over, Some(OtherMac), OVER),
+        ("a handover, and the lease deadline has passed", Role::Handover, Over, Some(OtherMac), OVER),
         ("another node's", Role::Foreign, Valid, None, Part::Foreign),
         ("another node's, whatever is wrong here", Role::Foreign, Over, Some(NoCarrier), Part::Foreign),
     ];
@@ -39,7 +39,7 @@ fn a_silent_entry_is_shown_with_its_reason() {
     let table = [
         (Part::Held, ("held", true, None)),
         (Part::Handover, ("handover", true, None)),
-        (OVER, ("silent", false, Some("the fence is over"))),
+        (OVER, ("silent", false, Some("the lease deadline has passed"))),
         (silent(NoCarrier), ("silent", false, Some("no carrier"))),
         (Part::Foreign, ("foreign", false, None)),
     ];

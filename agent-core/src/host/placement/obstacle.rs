@@ -54,7 +54,7 @@ pub enum Obstacle {
     )]
     OnlyMembers { patterns: Vec<String>, masters: Vec<String> },
     #[error(
-        "VIP {vip} is in the subnet of no attached interface; looked at: {}. Name one with `interface:`, or give an \
+        "VIP {vip} is in the subnet of no attached interface; inspected: {}. Name one with `interface:`, or give an \
          interface an address in its subnet",
         join(.looked_at)
     )]

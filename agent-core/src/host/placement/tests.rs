@@ -255,7 +255,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
     // A default route leads everywhere, even one without a gateway. It leads to no segment.
     host.route("0.0.0.0/0", 3, 0);
     let got = host.place("vips: [{address: 192.0.2.10, bind: lo}]");
-    let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; looked at: eth0 (10.0.0.5/24), eth1 (no \
+    let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; inspected: eth0 (10.0.0.5/24), eth1 (no \
                     address). Name one with `interface:`, or give an interface an address in its subnet";
     assert_eq!(words(&got), [expected]);
     let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
@@ -265,7 +265,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
 
     host.view.interfaces.clear();
     let got = host.place("vips: [{address: 192.0.2.10}]");
-    let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; looked at: none. Name one with \
+    let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; inspected: none. Name one with \
                     `interface:`, or give an interface an address in its subnet";
     assert_eq!(words(&got), [expected]);
 }
@@ -302,7 +302,7 @@ fn a_vip_whose_interface_is_gone_has_no_place() {
     host.placed.insert(IpAddr::from([10, 0, 0, 10]), 2);
     let got = host.place("vips: [{address: 10.0.0.10}]");
     assert_eq!(homes(&got), []);
-    let begin = "VIP 10.0.0.10 is in the subnet of no attached interface; looked at: eth1 (10.0.1.5/24).";
+    let begin = "VIP 10.0.0.10 is in the subnet of no attached interface; inspected: eth1 (10.0.1.5/24).";
     assert!(words(&got)[0].starts_with(begin), "{:?}", got.problems);
 }
 

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The cause of a handover to the node that an operator named.
-const ASKED_FOR: &str = "an operator asked for it";
+const ASKED_FOR: &str = "an operator requested it";
 
 /// The candidates for a VIP that this node holds.
 struct Choice<'a> {

@@ -377,7 +377,7 @@ fn where_an_operator_has_moved_it_a_vip_stays() {
     world.want_so(prefer_b());
     world.claim(held("a"), 1);
     let mut record = world.claimed().clone();
-    record.note.cause = "an operator asked for it".to_owned();
+    record.note.cause = "an operator requested it".to_owned();
     world.store_record(ClaimRecord { state: offered("a", "b"), epoch: Epoch(2), ..record });
     world.see_claim();
     assert_eq!(world.answer(), ["entry held", "tell: held, from a"]);

@@ -55,7 +55,7 @@ pub enum Lack {
         is_kept: bool,
     },
     #[error(
-        "it keeps {vip}, which an admin wants released, since it asks for that address by name; have it \
+        "it keeps {vip}, which an admin wants released, since it requests that address by name; have it \
          ask for another one, or take the wish back (annotation vipward.io/release of the VirtualIP)"
     )]
     AskedByName { vip: IpAddr },

@@ -541,7 +541,7 @@ fn a_released_address_goes_once_its_service_has_another_one() {
             named,
             &["192.0.2.1-192.0.2.2"],
             &["192.0.2.1"],
-            "it keeps 192.0.2.1, which an admin wants released, since it asks for that address by name",
+            "it keeps 192.0.2.1, which an admin wants released, since it requests that address by name",
         ),
         ("another controller gives it addresses", elsewhere, &["192.0.2.1-192.0.2.2"], &[], ""),
     ];

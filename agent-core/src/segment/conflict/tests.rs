@@ -243,7 +243,7 @@ fn a_conflict_ends_when_the_address_is_free_or_wanted_no_more() {
     run.hear(1_000, Sight { what: What::InUse, holder: MacAddr::ZERO, ..sight(1, stranger(1), 1) });
     run.hear(1_000, sight(2, stranger(1), 1));
     assert_eq!(run.tell(Event::Free(key(1))), ["ended 1 1 the address is free"]);
-    assert_eq!(run.tell(Event::Forgotten(key(2))), ["ended 2 1 this node does not look for it any more"]);
+    assert_eq!(run.tell(Event::Forgotten(key(2))), ["ended 2 1 this node does not watch for it any more"]);
     assert_eq!(run.tell(Event::Free(key(1))), Vec::<String>::new());
 }
 

@@ -217,7 +217,7 @@ impl End {
             Self::Quiet => "no claims any more",
             Self::Recognised => "the offender is a peer",
             Self::Free => "the address is free",
-            Self::Forgotten => "this node does not look for it any more",
+            Self::Forgotten => "this node does not watch for it any more",
             Self::Turned => "this node is something else to the VIP now",
         }
     }

@@ -175,11 +175,10 @@ fn unserved(why: Unselected, record: &ServiceRecord, settings: &Settings) -> Uns
         ),
         Unselected::Labels => (
             "its labels are not those that are served (--service-selector)".to_owned(),
-            "label it as the agents' --service-selector says".to_owned(),
+            "label it as the agents' --service-selector requires".to_owned(),
         ),
         Unselected::Ignored => (
-            "an annotation says that it is to be left alone (vipward.io/ignore, kube-vip.io/ignore)"
-                .to_owned(),
+            "an annotation excludes it (vipward.io/ignore, kube-vip.io/ignore)".to_owned(),
             "remove that annotation".to_owned(),
         ),
     };

@@ -47,7 +47,7 @@ fn a_service_that_is_not_served_says_why_and_what_to_do() {
         (in_namespace, plain(), "namespace a is not served", "move it"),
         (labelled, plain(), "labels are not those", "label it"),
         (Settings::default(), deleting, "being deleted", "another"),
-        (Settings::default(), ignored, "left alone", "remove that annotation"),
+        (Settings::default(), ignored, "excludes it", "remove that annotation"),
     ] {
         let mut world = World::with(settings);
         world.put(record);

@@ -137,11 +137,7 @@ fn an_address_outside_of_every_segment_is_reported() {
     world.put(service("default/web"));
     world.reserve();
     assert_eq!(world.status_of("default/web"), None);
-    assert!(
-        world.words()[0].contains("198.51.100.1 (from a VIPPool) is not announced"),
-        "{:?}",
-        world.words()
-    );
+    assert!(world.words()[0].contains("198.51.100.1 (a VIPPool) is not announced"), "{:?}", world.words());
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn a_service_has_its_first_sixteen_addresses() {
     assert_eq!((world.demands.len(), world.words()), (16, Vec::new()));
     world.put(with(list(10, 17)));
     assert_eq!(world.demands.len(), 16);
-    let told = "default/web: it asks for 17 addresses, and a Service may have 16 (--max-addresses): only the first of \
+    let told = "default/web: it requests 17 addresses, and a Service may have 16 (--max-addresses): only the first of \
                 them are announced; give the others to further Services";
     assert_eq!(world.words(), [told]);
     world.put(with(format!("{},{}", list(10, 16), list(10, 16))));

@@ -152,9 +152,9 @@ fn a_status_of_another_controller_is_never_touched_and_is_reported_when_it_disag
     assert_eq!((world.vips(), duty(&world)), (vec!["192.0.2.8".to_owned()], None));
     assert_eq!(
         world.words(),
-        ["a/web: annotation vipward.io/addresses asks for 192.0.2.7, but field manager \"controller\" \
-          has written 192.0.2.8 into the status, which is left alone and goes first. Let one controller \
-          serve each Service: create it anew with a spec.loadBalancerClass, \"vipward.io/l2\" for \
+        ["a/web: annotation vipward.io/addresses requests 192.0.2.7, but field manager \"controller\" \
+          has written 192.0.2.8 into the status, which Vipward does not change, and which takes precedence. \
+          Let one controller serve each Service: create it anew with a spec.loadBalancerClass, \"vipward.io/l2\" for \
           Vipward, and have both leave Services without one alone (Vipward: --class-only), or give each \
           its own namespaces (Vipward: --namespace). Where the other one only assigns addresses, make \
           both name the same"]

@@ -51,19 +51,25 @@ impl EventLoop {
 fn log(line: Line) {
     match line {
         Line::Attached { interface, through: Some(through), vlan, mode, mac, refused: _ } => {
-            info!(%interface, vlan, through, %mode, %mac, "attached");
+            info!(%interface, vlan, through, %mode, %mac, "the program is attached");
         }
         Line::Attached { interface, through: None, vlan, mode, mac, refused } => {
-            info!(%interface, vlan, %mode, %mac, refused, "attached");
+            info!(%interface, vlan, %mode, %mac, refused, "the program is attached");
         }
-        Line::Detached(interface, mode) => info!(%interface, %mode, "detached"),
-        Line::Stays(interface, mode, refused) => info!(%interface, %mode, refused, "stays attached"),
+        Line::Detached(interface, mode) => info!(%interface, %mode, "the program is detached"),
+        Line::Stays(interface, mode, refused) => {
+            info!(%interface, %mode, refused, "the program stays attached");
+        }
         Line::NotThrough(interface, error) => {
-            warn!(%interface, error, "not attached through a lower interface");
+            warn!(%interface, error, "the program is not attached through a lower interface");
         }
         Line::StripsTags(interface) => {
             let remedy = format!("ethtool -K {interface} rxvlan off");
-            info!(%interface, remedy, "tc, since the card takes VLAN tags off before XDP sees them");
+            info!(
+                %interface,
+                remedy,
+                "the program runs in mode tc, since the card removes VLAN tags before XDP sees them"
+            );
         }
     }
 }

@@ -169,7 +169,7 @@ impl Cluster {
         if self.is_ending || self.why.is_some() {
             return;
         }
-        info!(signal, "signal to end; finding out why");
+        info!(signal, "the agent received a signal to end; reading why");
         let (kube, pod) = (self.kube.clone(), self.pod.clone());
         self.why = Some(task::spawn(async move { find_reason(&kube, pod.as_deref()).await }));
     }

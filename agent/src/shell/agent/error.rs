@@ -60,19 +60,19 @@ pub enum RunError {
     #[error("an address could not be changed")]
     Bind(#[from] BindError),
     /// The groups of neighbour solicitations could not be read or changed.
-    #[error("neighbour solicitations may not be heard")]
+    #[error("the multicast groups of neighbour solicitations could not be read or changed")]
     Groups(#[from] GroupsError),
     /// The packet socket failed.
-    #[error("nothing can be announced")]
+    #[error("failed to prepare the socket for announcements")]
     Packet(#[from] PacketError),
     /// The file cannot be watched.
     #[error("the configuration cannot be watched")]
     Watch(#[from] FileWatchError),
     /// Settings that ownership cannot work with.
-    #[error("the settings cannot work")]
+    #[error("the settings are invalid")]
     Settings(#[from] SettingsError),
     /// An API server that cannot be found or used.
-    #[error("no way to the API server")]
+    #[error("no access to the API server")]
     Connect(#[from] ConnectError),
     /// The pages cannot be served.
     #[error("failed to serve the HTTP endpoints")]

@@ -160,7 +160,7 @@ impl EventLoop {
         let mut first_failure = Ok(());
         for action in self.withdrawal().await? {
             if let Err(failure) = self.apply(&action).await {
-                error!(?action, "not taken back");
+                error!(?action, "the change is not undone");
                 first_failure = first_failure.and(Err(failure));
             }
         }
@@ -189,7 +189,7 @@ pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunErro
             }
         }
     }
-    debug!(segment, round, frames, counted, ?first, ?answered, "listened");
+    debug!(segment, round, frames, counted, ?first, ?answered, "a round of listening has ended");
     Ok(Listened { segment, round, frames, counted, answered })
 }
 

@@ -56,12 +56,12 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     match (reason, pin_dir) {
         (Some(StopReason::Uninstall), Some(pin_dir)) => {
             for removed in bpf::unload(&pin_dir)? {
-                info!(removed, "removed");
+                info!(removed, "a pinned object is removed");
             }
             info!("Vipward is being removed: every VIP is withdrawn, and nothing is pinned any more");
         }
         (Some(StopReason::Leave), _) => info!("the node goes away; other nodes have its VIPs"),
-        _ => info!("agent ends; the pinned program answers on, under the fence's policy"),
+        _ => info!("agent ends; the pinned program answers on, under its policy"),
     }
     Ok(())
 }

@@ -88,10 +88,10 @@ impl Log {
     /// Replaces the open problems, and logs the differences.
     pub(super) fn problems(&mut self, now: BTreeSet<String>) {
         for problem in now.difference(&self.problems) {
-            warn!(problem = %problem, "problem");
+            warn!(problem = %problem, "a problem has begun");
         }
         for problem in self.problems.difference(&now) {
-            info!(problem = %problem, "problem is over");
+            info!(problem = %problem, "the problem is over");
         }
         self.problems = now;
     }
@@ -125,6 +125,7 @@ impl Log {
             Line::Groups(error) => warn!(error, "memberships could not be changed; trying again"),
             Line::Entry { key, from, to, cause } => {
                 let role = |entry: &Option<VipEntry>| entry.map_or("none", |entry| entry.role.name());
+                let mac = to.map(|entry| MacAddr(entry.mac)).filter(|mac| !mac.is_zero());
                 if self.entries.admits((role(from), role(to)), now) {
                     info!(
                         vip = %key.addr,
@@ -132,9 +133,9 @@ impl Log {
                         vlan = agent.view().vlan_of(key.ifindex),
                         from = role(from),
                         to = role(to),
-                        mac = to.map(|entry| MacAddr(entry.mac).to_string()),
+                        mac = mac.map(|mac| mac.to_string()),
                         cause = %cause,
-                        "entry changed"
+                        "a VIP's entry has changed"
                     );
                 }
             }
@@ -165,10 +166,10 @@ impl Log {
             Line::Synced => info!("the cluster has been read"),
             Line::Notice(notice, not_logged) => self.notice(notice, *not_logged, now),
             Line::Refused(refusals::News::Refused(what, message)) => {
-                error!(%what, %message, "refused by the API server; trying again");
+                error!(%what, %message, "the API server refuses the request; trying again");
             }
             Line::Refused(refusals::News::Over(what)) => {
-                info!(%what, "not refused by the API server any more");
+                info!(%what, "the API server accepts the request again");
             }
             Line::Refused(refusals::News::More) => {
                 error!("the API server refuses more requests than are logged one by one; trying again");
@@ -202,36 +203,39 @@ impl Log {
                 warn!(%vip, %to, why, "the VIP cannot be moved");
             }
             Notice::Repaired { what, fault } => {
-                warn!(what, %fault, not_logged, "claim or Lease written again");
+                warn!(what, %fault, not_logged, "the claim or Lease is written again");
             }
             Notice::WentBack => {
                 warn!("the API server's store went back to an older state; everything is read anew");
             }
             Notice::SessionEnded { session } => {
-                warn!(%session, "other nodes have ended this node's session, since it was silent for too long");
+                warn!(
+                    %session,
+                    "other nodes have expired this node's session: it was unresponsive, or its Lease was not renewed"
+                );
             }
             Notice::WireSlow { moves, lasts } => {
                 warn!(
                     moves,
                     ?lasts,
-                    "VIPs left this node for silence on the wire, though it lived; only its Lease counts for a while"
+                    "VIPs left this node by false positives of the failure detector; only its Lease counts for a while"
                 );
             }
             Notice::FalseEnd { session, mute_for } => {
                 warn!(
                     %session,
-                    "a peer said that this node's session had ended, and its Lease shows that it lives: the frame \
-                     was forged, or a peer is broken"
+                    "a peer sent an expiry notice, and this node's Lease shows that its session lives: the \
+                     frame is forged, or the peer is broken"
                 );
                 if let Some(lasts) = mute_for {
                     warn!(
                         ?lasts,
-                        "this node takes no part in wire failover for a while; only its Lease counts"
+                        "this node takes no part in the failure detector for a while; only its Lease counts"
                     );
                 }
             }
             Notice::WireContact { interface, is_deaf: true } => {
-                warn!(%interface, "no contact with peers that live: the interface counts as without carrier");
+                warn!(%interface, "the interface has a one-way link to peers that live, and counts as without carrier");
             }
             Notice::WireContact { interface, is_deaf: false } => {
                 info!(%interface, "the carrier of the interface counts again");
@@ -247,7 +251,7 @@ impl Log {
 pub(super) fn opening(opening: &Opening, pin_dir: &Path) {
     let pin_dir = pin_dir.display();
     match opening {
-        Opening::Fresh => info!(%pin_dir, "data plane made"),
+        Opening::Fresh => info!(%pin_dir, "the data plane is created"),
         Opening::Reused => info!(%pin_dir, "reusing pinned data plane"),
         Opening::Resized { from, to, dropped } => info!(%pin_dir, from, to, dropped, "data plane resized"),
         Opening::Migrated { change, dropped } => {
@@ -304,7 +308,7 @@ fn segment(note: &Note, agent: &Agent, now: Monotonic) {
             info!(interface, vips, "the interface has failed over; its VIPs are announced");
         }
         Note::AsksAboutYield(vip) => {
-            info!(%vip, "the VIP was yielded; asking whether a peer answers for it");
+            info!(%vip, "the VIP was yielded; probing whether a peer answers for it");
         }
         Note::InUse { vip, mac, conflicts, again } => {
             let again_ms = millis(again.saturating_since(now));
@@ -321,22 +325,21 @@ fn proof(interface: &str, from: &'static str, to: Proof, heard: &Heard) {
         Proof::Unproven => info!(
             interface,
             from,
-            "neither ARP nor Neighbour Discovery was heard: whether the program sees the interface's \
+            "no frame of ARP or neighbour discovery was received: whether the program sees the interface's \
              frames is unproven"
         ),
         Proof::Blind => error!(
             interface,
             from,
             received = heard.frames,
-            "blind: the kernel receives frames on the interface that the program does not see; no VIP is \
-             answered"
+            "bypassed: the kernel receives frames on the interface that the program does not see; no VIP is answered"
         ),
         Proof::Bypassed => error!(
             interface,
             from,
             counted,
             vip = heard.passed.map(|vip| vip.to_string()),
-            "blind: a request for a VIP got past the program to the kernel"
+            "bypassed: a request for a VIP got past the program to the kernel"
         ),
     }
 }
@@ -408,11 +411,12 @@ fn beginning(sight: &Sight) -> &'static str {
         (What::Moved, Right::NoClaims) => "moved: a peer announced the VIP",
         (What::Moved, _) => "moved: a peer announced the VIP, and the VIP's claim does not name that peer",
         (What::Yielded, Right::NoClaims) => {
-            "yielded: the VIP went to a peer while this node's fence had lapsed; SIGHUP takes it back from \
+            "yielded: the VIP went to a peer after this node's lease deadline had passed; SIGHUP takes it back from \
              a peer that answers"
         }
         (What::Yielded, _) => {
-            "yielded: the VIP went to a peer while this node's fence had lapsed, and its claim does not name that peer"
+            "yielded: the VIP went to a peer after this node's lease deadline had passed, and its claim does \
+             not name that peer"
         }
     }
 }

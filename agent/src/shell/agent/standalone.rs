@@ -43,7 +43,7 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     };
     match event_loop.agent.config().shutdown {
         Shutdown::Keep => {
-            info!(cause, "agent ends; the pinned program answers on, under the fence's policy");
+            info!(cause, "agent ends; the pinned program answers on, under its policy");
         }
         Shutdown::Withdraw => info!(cause, "agent ends; every VIP is withdrawn"),
     }

@@ -90,7 +90,7 @@ impl EventLoop {
             Heard::Hangup => match &self.outer {
                 Outer::File(_) => self.reload(true).await?,
                 Outer::Cluster(_) => {
-                    info!("SIGHUP: there is no file to read again; the cluster is watched");
+                    info!("SIGHUP has no effect: there is no file to read again, and the cluster is watched");
                 }
             },
             Heard::Network(changed) => self.step(Input::Changed(changed)).await?,

@@ -47,7 +47,7 @@ impl fmt::Display for ClusterTables<'_> {
             let lease = if row.renewed {
                 format!("renewed {age:.1} s ago")
             } else {
-                format!("unchanged for {age:.1} s, as long as it was looked at")
+                format!("unchanged for {age:.1} s, as long as it was watched")
             };
             let found_by = match &row.found_by_lease {
                 None => format!("{} of {}", row.quorum, row.witnesses.join(",")),

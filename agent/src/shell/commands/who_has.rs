@@ -43,13 +43,13 @@ pub struct Options {
 /// The reason why there is no report.
 #[derive(Debug, Error)]
 pub enum WhoHasError {
-    #[error("cannot ask for {address}")]
+    #[error("cannot probe {address}")]
     NoSegment {
         address: IpAddr,
         #[source]
         source: SegmentError,
     },
-    #[error("failed to ask for {address}")]
+    #[error("failed to probe {address}")]
     Segment {
         address: IpAddr,
         #[source]

@@ -18,7 +18,7 @@ use crate::shell::{
 
 const REFUSED: &str = "the address cannot be reserved; trying again";
 const UNKNOWN: &str = "whether the address is reserved is unknown; trying again";
-const TAKEN: &str = "the API server takes the reservation again";
+const TAKEN: &str = "the API server accepts the reservation again";
 
 /// A writer of log lines and Events.
 pub(super) struct Telling {

@@ -27,7 +27,7 @@ const NLMSG_ERROR: u16 = 2;
 const ANSWER_BYTES: usize = 16 * 1024;
 
 pub(crate) fn has_native_xdp(ifindex: u32) -> Result<bool, Unread> {
-    const WHAT: &str = "the kernel does not say what XDP its drivers do (it does since 6.3)";
+    const WHAT: &str = "the kernel does not report which XDP its drivers offer (Linux 6.3 and newer do)";
     let features = features(ifindex).map_err(|error| unread_io(WHAT, &error))?;
     Ok(features & NETDEV_XDP_ACT_BASIC != 0)
 }

@@ -40,7 +40,7 @@ pub enum PreflightError {
         setcap = Capabilities(NEEDED.to_vec()).for_setcap(),
     )]
     Capabilities { missing: Capabilities },
-    #[error("failed to ask for the kernel's release")]
+    #[error("failed to read the kernel's release")]
     Uname(#[source] Errno),
     #[error("kernel {release} is too old: it lacks {missing}")]
     KernelTooOld {

@@ -41,7 +41,7 @@ pub enum SegmentError {
         #[source]
         source: io::Error,
     },
-    #[error("failed to ask on {interface}")]
+    #[error("failed to send a probe on {interface}")]
     Send {
         interface: String,
         /// `ENETDOWN`: the interface is down; `ENXIO`, `ENODEV`: it is gone.
@@ -91,7 +91,7 @@ impl Segment {
             |operation, source| SegmentError::Prepare { operation, interface: interface.to_owned(), source };
         // It is bound behind the filter, so every frame in it has passed that.
         let socket = open(SockType::Raw).map_err(SegmentError::Open)?;
-        hear_only(&socket, ifindex, hearing).map_err(|source| prepare("filter what is heard", source))?;
+        hear_only(&socket, ifindex, hearing).map_err(|source| prepare("filter frames", source))?;
         if let Hearing::About(IpAddr::V6(address)) = hearing {
             let group = group_mac(solicited_node(address.octets()));
             receive_group(&socket, ifindex, group).map_err(|source| prepare("listen", source))?;

@@ -131,13 +131,16 @@ pub(super) fn of_kernel(snapshot: &Snapshot, read: Result<Contents, BpfError>) -
     };
     let fence = match (read.fence_state(), snapshot.mode) {
         (FenceState::Valid, _) => Check::ok("fence"),
-        _ if read.has_ended() => {
-            Check::failed("fence", "the fence is not valid: a peer says that the session has ended")
-        }
+        _ if read.has_ended() => Check::failed(
+            "fence",
+            "the lease deadline counts as passed: a peer's expiry notice ended the session",
+        ),
         (_, Mode::Kubernetes) => {
-            Check::failed("fence", "the fence is not valid: the Lease has not been renewed")
+            Check::failed("fence", "the lease deadline has passed: the Lease was not renewed")
         }
-        (_, Mode::Standalone) => Check::failed("fence", "the fence is not valid: the heartbeat is late"),
+        (_, Mode::Standalone) => {
+            Check::failed("fence", "the lease deadline has passed: the heartbeat is late")
+        }
     };
     // Until the event loop knows which VIPs are wanted, entries stay as they are.
     let entries = if snapshot.agent.started { differences(snapshot, &read.entries) } else { Vec::new() };

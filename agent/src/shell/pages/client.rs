@@ -32,12 +32,12 @@ pub(crate) fn wire_report(dir: &Path) -> Fact<WireReport> {
 /// Returns the agent's account of wire failover.
 pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
     if agent == Agent::None {
-        return Fact::skipped("no agent runs that could be asked");
+        return Fact::skipped("no agent runs that could be queried");
     }
     let answer = get(WIRE).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
     let failed = |why| {
         let whom = format!("127.0.0.1:{PORT}, its default address (--listen, --listen-port)");
-        Unread::failed(format!("the agent was asked on {whom}: {why}"))
+        Unread::failed(format!("the agent at {whom} was queried: {why}"))
     };
     match answer {
         Ok(Some(report)) => Fact::Read(report),

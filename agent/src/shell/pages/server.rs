@@ -176,7 +176,7 @@ pub(crate) async fn serve(listen: &Listen, router: &Router) -> Result<JoinSet<()
                 warn!(
                     %address,
                     error = %error,
-                    "not serving /metrics, /livez and /readyz here; --listen and --listen-port choose where"
+                    "/metrics, /livez and /readyz are not served here; --listen and --listen-port choose where"
                 );
                 continue;
             }
@@ -267,7 +267,7 @@ async fn wire(
 
 /// Returns the answer to another host that asks for what is for this host only.
 fn refusal(peer: SocketAddr) -> Option<Response> {
-    let why = "/debug is served to this host only: ask 127.0.0.1 there\n";
+    let why = "/debug is served to this host only: request it from 127.0.0.1 there\n";
     (!peer.ip().to_canonical().is_loopback()).then(|| (StatusCode::FORBIDDEN, why).into_response())
 }
 

@@ -72,7 +72,11 @@ fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
     let report = doctor(&node, &[])?;
     let found = ["not moved while it was watched for 3s", "; valid for another 5"];
     report.assert("fence", None, YELLOW, &found, &["hangs", "/livez"]);
-    assert!(report.said.contains("watched the fence for 1s: no heartbeat so far\n"), "{}", report.said);
+    assert!(
+        report.said.contains("watched the lease deadline for 1s: no heartbeat so far\n"),
+        "{}",
+        report.said
+    );
     assert_eq!(report.code, 0, "{report}");
 
     node.agent.signal(Signal::SIGCONT)?;

@@ -37,7 +37,7 @@ const DASHBOARD: &str = "deploy/grafana/vipward.json";
 /// Grafana's window of a rate at this interval.
 const WINDOW: &str = "10s";
 /// The panels of the plot in docs/kubernetes/monitoring.md.
-const DRAWN: [&str; 3] = ["VIPs by holder", "Answers a second, by holder", "Fence: time left"];
+const DRAWN: [&str; 3] = ["VIPs by holder", "Answers a second, by holder", "Time to the lease deadline"];
 const STANDALONE: &str = "node: edge-1\nvips: [{address: 192.0.2.10}]";
 
 /// Returns the names of Vipward's metrics in an expression, in the form of series.

@@ -97,7 +97,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
             let on = format!("on: if 2 of {}, {} find", witnesses[0], witnesses[1]).replace('"', "");
             let off = "off: this node answers for no VIP";
             ensure!(found.starts_with(if id == holder { &on } else { off }), "{id}: {check}");
-            ensure!(found.contains("by --wire 1 a node is silent after 0.30 s"), "{id}: {check}");
+            ensure!(found.contains("by --wire 1 a node is unresponsive after 0.30 s"), "{id}: {check}");
             ensure!(found.contains("answered 0.") && found.contains("lost"), "{id}: {check}");
             let page = cluster.page(id, "/metrics")?.good()?;
             let pings = page.lines().find_map(|line| line.strip_prefix("vipward_wire_pings_total "));
@@ -108,7 +108,13 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
         cluster.kill9(others[0])?;
         let check = check(cluster, others[0])?;
         assert_eq!(check["state"], "not-applicable", "{check}");
-        ensure!(check["found"].as_str().is_some_and(|found| found.contains("has heard a peer")), "{check}");
+        ensure!(
+            check["found"].as_str().is_some_and(|found| found.contains(
+                "the last frame of a peer \
+            came"
+            )),
+            "{check}"
+        );
         Ok(())
     })
 }

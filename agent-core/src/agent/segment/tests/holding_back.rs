@@ -147,6 +147,6 @@ fn a_vip_that_need_not_wait_any_longer_is_probed_no_longer() {
     assert_eq!(host.segment.in_use().collect::<Vec<_>>(), [key(10).addr]);
     host.site.source.must_be_free = false;
     let (_, words) = host.hold_back(&found(None));
-    assert_eq!(words, ["ended in_use 10: this node does not look for it any more"]);
+    assert_eq!(words, ["ended in_use 10: this node does not watch for it any more"]);
     assert_eq!((host.segment.held_back().count(), host.segment.undecided()), (0, 0));
 }

@@ -103,7 +103,7 @@ fn a_vip_whose_entry_could_not_be_written_is_not_found_free() {
 fn an_unwanted_probe_ends_with_the_conflict_that_it_found() {
     let mut host = host(State::Probes);
     host.hears(event(EventKind::Sighted, stranger(1)));
-    let ended = "ended in_use 10: this node does not look for it any more";
+    let ended = "ended in_use 10: this node does not watch for it any more";
     assert_eq!(host.on(Input::Unwanted(key(10).addr)), [ended]);
     assert_eq!(host.on(Input::Unwanted(key(10).addr)), [""; 0], "once");
     assert!(!host.wait(20_000).iter().any(|word| word.starts_with("probe")));
@@ -174,7 +174,7 @@ fn the_end_of_an_entry_ends_the_conflict_about_it() {
     host.hears(event(EventKind::Conflict, stranger(1)));
     let from = entry(Role::Held, HOLDER, 1);
     let ended = host.on(Input::Entry { key: key(10), from: Some(&from), to: None });
-    assert_eq!(ended, ["ended held 10: this node does not look for it any more"]);
+    assert_eq!(ended, ["ended held 10: this node does not watch for it any more"]);
 }
 
 #[test]

@@ -281,7 +281,7 @@ fn what_the_kernel_asks_and_drops_on_an_interface() {
                 },
                 "arp-announce",
                 Yellow,
-                &["192.0.2.10/32 on lo", "a claim"],
+                &["192.0.2.10/32 on lo", "are claims"],
                 &["sysctl -w net.ipv4.conf.eth0.arp_announce=2"],
             ),
             (

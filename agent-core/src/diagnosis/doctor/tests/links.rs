@@ -65,7 +65,14 @@ fn whether_the_program_sees_the_frames_that_the_kernel_receives() {
             ("proven", |_| {}, "proof", Green, &["counts the frames"], &[]),
             ("unproven", |it| finding(it, Proof::Unproven), "proof", NotApplicable, &["unproven"], &[]),
             ("blind", |it| finding(it, Proof::Blind), "proof", Red, &["does not count"], other),
-            ("bypassed", |it| finding(it, Proof::Bypassed), "proof", Red, &["blind", "get past it"], other),
+            (
+                "bypassed",
+                |it| finding(it, Proof::Bypassed),
+                "proof",
+                Red,
+                &["bypassed", "get past it"],
+                other,
+            ),
             (
                 "blind, and not attached any more",
                 |it| {
@@ -189,7 +196,7 @@ fn whether_the_kernel_runs_the_program_on_an_interface() {
                 },
                 "program",
                 Green,
-                &["which is unknown: the interface was not looked at"],
+                &["which is unknown: the interface was not inspected"],
                 &[],
             ),
             (

@@ -126,7 +126,7 @@ fn the_kernel_must_take_neighbour_discovery() {
                 },
                 "multicast",
                 Green,
-                &["no MLD query was heard"],
+                &["no MLD query has come"],
                 &[],
             ),
         ],

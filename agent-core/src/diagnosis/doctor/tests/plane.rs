@@ -280,7 +280,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 |it| (it.contents_mut().fence.session, it.contents_mut().wire.told.ended) = (7, 7),
                 "fence",
                 Yellow,
-                &["held over: a peer says that this node's session has ended", "goes on for"],
+                &["held over: a peer's expiry notice ended this node's session", "goes on for"],
                 &["the agent runs"],
             ),
             (
@@ -291,7 +291,7 @@ fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
                 },
                 "fence",
                 Red,
-                &["a peer says that this node's session has ended", "1 of this node's VIPs not answered"],
+                &["a peer's expiry notice ended this node's session", "1 of this node's VIPs not answered"],
                 &["start the agent again", "new session"],
             ),
             (

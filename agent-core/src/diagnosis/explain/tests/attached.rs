@@ -93,7 +93,7 @@ const CASES: &[Case] = &[
         &[
             TC,
             "not in native mode: the driver has no native XDP or has refused it, or the agent was \
-            started so (--attach); which is unknown: the driver was not looked at",
+            started so (--attach); which is unknown: the driver was not queried",
         ],
     ),
     (
@@ -113,7 +113,7 @@ const CASES: &[Case] = &[
             runs(facts, Mode::Tc, "", Some(true));
             listed(facts).attach = Attach::Tc;
         },
-        &[TC, "not in native mode: vipward.yaml asks for it (`attach: tc`)"],
+        &[TC, "not in native mode: vipward.yaml sets it (`attach: tc`)"],
     ),
     (
         "not as the file says, and the driver offers native",
@@ -134,7 +134,7 @@ const CASES: &[Case] = &[
             runs(facts, Mode::Tc, "", None);
             listed(facts).attach = Attach::Tc;
         },
-        &[TC, "not in native mode: vipward.yaml asks for it (`attach: tc`)"],
+        &[TC, "not in native mode: vipward.yaml sets it (`attach: tc`)"],
     ),
     (
         "no carrier",

@@ -44,7 +44,7 @@ const BROKEN: &[Broken] = &[
         },
         link::SERVICE,
         "has a prefix length",
-        "put right",
+        "correct what",
     ),
     (
         "the pool of the address selects no node",
@@ -94,7 +94,7 @@ const BROKEN: &[Broken] = &[
         },
         link::ADDRESS,
         "it belongs to Service other/web",
-        "what the reason says",
+        "what the reason names",
     ),
     (
         "no agent runs anywhere",
@@ -153,7 +153,7 @@ const BROKEN: &[Broken] = &[
         },
         link::CLAIM,
         "there is no VirtualIP",
-        "log says why",
+        "log states why",
     ),
     (
         "no node has it",
@@ -389,8 +389,8 @@ fn the_step_of_the_session_says_how_soon_the_death_of_the_holder_is_found() {
         ),
         (
             None,
-            "if it dies, that is found by its Lease, after 4.0 s and the margin: it takes no part in wire failover \
-             (--wire off, --policy stop, or no key)",
+            "if it dies, that is found by its Lease, after 4.0 s and the margin: it takes no part in the \
+             failure detector (--wire off, --policy stop, or no key)",
         ),
     ];
     for (wire, expected) in rows {

@@ -15,8 +15,8 @@ fn entry_step(facts: &Facts) -> (String, Vec<String>) {
 fn only_this_hosts_entry_is_looked_at_and_the_holders_is_there_with_the_command() {
     let (says, details) = entry_step(&elsewhere());
     assert_eq!(says, "this host's entry has it at 02:00:00:00:01:01, which is another host");
-    let looked = "only this host's entry was looked at: the entry, the program and the fence of n1 can only \
-    be looked at there";
+    let looked = "only this host's entry was read: the entry, the program and the fence of n1 can only \
+    be read there";
     assert_eq!(details, [looked, THERE]);
 }
 
@@ -34,8 +34,7 @@ fn where_nothing_is_pinned_or_readable_no_entry_was_looked_at() {
             "what is pinned here cannot be read: permission denied",
         ),
     ] {
-        let looked =
-            "no entry was looked at: the entry, the program and the fence of n1 can only be looked at there";
+        let looked = "no entry was read: the entry, the program and the fence of n1 can only be read there";
         let facts = Facts { pins, ..elsewhere() };
         assert_eq!(
             entry_step(&facts),
@@ -47,7 +46,7 @@ fn where_nothing_is_pinned_or_readable_no_entry_was_looked_at() {
 
 #[test]
 fn the_holder_and_a_host_that_does_not_know_it_name_no_other_host() {
-    let sent = |facts: &Facts| entry_step(facts).1.iter().any(|detail| detail.contains("looked at there"));
+    let sent = |facts: &Facts| entry_step(facts).1.iter().any(|detail| detail.contains("read there"));
     assert!(sent(&elsewhere()));
     assert!(!sent(&at_the_holder()));
     assert!(!sent(&standalone()));
@@ -63,8 +62,8 @@ fn what_is_guarded_for_another_host_is_looked_at_on_that_one() {
     *entries(&mut facts) = vec![entry(Role::Foreign, N2)];
     let (_, details) = entry_step(&facts);
     let expected = [
-        "only this host's entry was looked at: the entry, the program and the fence of the host that has it \
-        can only be looked at there",
+        "only this host's entry was read: the entry, the program and the fence of the host that has it \
+        can only be read there",
         "there: vipward explain 192.0.2.10",
     ];
     assert_eq!(details, expected);

@@ -28,7 +28,7 @@ const BROKEN: &[Broken] = &[
             *entries(facts) = vec![Entry { yielded: true, ..entry(Role::Foreign, ROGUE) }];
         },
         link::ENTRY,
-        "gave way to 02:00:00:00:00:03",
+        "yielded to 02:00:00:00:00:03",
         "SIGHUP",
     ),
     (
@@ -61,7 +61,7 @@ const BROKEN: &[Broken] = &[
         |facts| eth0(pins(facts)).carrier = false,
         link::ATTACHED,
         "eth0 does not answer: up, but without carrier",
-        "look at the cable",
+        "check the cable",
     ),
     (
         "the program is not attached, and the interface has no carrier",
@@ -90,7 +90,7 @@ const BROKEN: &[Broken] = &[
             pins(facts).contents.proofs.insert(State::SAMPLE_IFINDEX, Proof::Bypassed);
         },
         link::ATTACHED,
-        "eth0 does not answer: blind",
+        "eth0 does not answer: bypassed",
         "bpftool net show dev eth0",
     ),
     (
@@ -102,11 +102,11 @@ const BROKEN: &[Broken] = &[
             pins(facts).contents.proofs.insert(State::SAMPLE_IFINDEX, Proof::Bypassed);
         },
         link::ATTACHED,
-        "eth0 does not answer: blind",
+        "eth0 does not answer: bypassed",
         "bpftool net show dev eth0",
     ),
     (
-        "the fence is over",
+        "the lease deadline has passed",
         at_the_holder,
         |facts| pins(facts).contents.pass_hold(),
         link::FENCE,
@@ -114,7 +114,7 @@ const BROKEN: &[Broken] = &[
         "start the agent again, or see in its log",
     ),
     (
-        "its session has ended, as a peer says, and the fence is over",
+        "its session has ended, as a peer says, and the lease deadline has passed",
         at_the_holder,
         |facts| {
             let contents = &mut pins(facts).contents;
@@ -122,7 +122,7 @@ const BROKEN: &[Broken] = &[
             contents.wire.told.ended = 7;
         },
         link::FENCE,
-        "a peer says that this node's session has ended: it is not answered",
+        "a peer's expiry notice ended this node's session: it is not answered",
         "it begins a new session",
     ),
     (
@@ -215,9 +215,9 @@ fn an_entry_that_is_not_answered_is_not_said_to_be_held() {
     let cases: [Case; 3] = [
         ("answered", |_| {}, "this host's entry on eth0 is held at 02:00:00:00:01:01"),
         (
-            "the fence is over",
+            "the lease deadline has passed",
             |state| state.contents.pass_hold(),
-            "this host's entry on eth0 is silent at 02:00:00:00:01:01: the fence is over",
+            "this host's entry on eth0 is silent at 02:00:00:00:01:01: the lease deadline has passed",
         ),
         (
             "no carrier",

@@ -45,7 +45,7 @@ fn a_service_with_an_address_of_a_pool_is_followed_to_its_status() {
         rows(&explanation),
         [
             (link::SERVICE, Green, "apps/web is of type LoadBalancer and served"),
-            (link::REQUEST, Green, "it asks for an IPv4 address of any VIPPool"),
+            (link::REQUEST, Green, "it requests an IPv4 address of any VIPPool"),
             (link::POOL, Green, "192.0.2.10 of VIPPool lan is reserved for apps/web"),
             (link::STATUS, Green, "it names 192.0.2.10, written by vipward"),
         ]

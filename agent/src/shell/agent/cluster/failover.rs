@@ -44,8 +44,9 @@ pub(in crate::shell::agent) struct Failover {
 impl Failover {
     /// Starts the thread. Without it, the node takes no part, and the reason is logged.
     pub(in crate::shell::agent) fn start(scale: Scale, pins: &Pins) -> Option<Self> {
-        let refused =
-            |problem: String| warn!(problem, "no wire failover on this node; its Lease alone counts");
+        let refused = |problem: String| {
+            warn!(problem, "the failure detector is off on this node; its Lease alone counts");
+        };
         let socket = WireSocket::to_send().inspect_err(|error| refused(chain(error))).ok()?;
         let maps = WireMaps::open(pins).inspect_err(|error| refused(chain(error))).ok()?;
         let started = Pinger::start(scale, maps).inspect_err(|error| refused(chain(error)));
@@ -83,8 +84,8 @@ impl Failover {
         if self.keys.ids().is_empty() && !std::mem::replace(&mut self.lacks_key, true) {
             info!(
                 secret = SECRET,
-                "no key for wire failover: nodes are found dead by their Leases alone, until the controller or \
-                 `vipward wire init` creates the Secret"
+                "the failure detector has no key: dead nodes are found by their Leases alone, until the \
+                 controller or `vipward wire init` creates the Secret"
             );
         }
     }

@@ -187,7 +187,7 @@ impl Cluster {
         let Some(wire) = &mut self.wire else { return Ok(()) };
         if wire.faults != faults {
             for fault in faults {
-                warn!(secret = SECRET, problem = %fault, "not a key of wire failover");
+                warn!(secret = SECRET, problem = %fault, "the Secret has an entry that is no key");
             }
             wire.faults = faults.to_vec();
         }
@@ -195,7 +195,7 @@ impl Cluster {
             return Ok(());
         }
         let ids: Vec<u8> = keys.ids().into_iter().map(|KeyId(id)| id).collect();
-        info!(keys = ?ids, "keys of wire failover");
+        info!(keys = ?ids, "the keys of the failure detector are read");
         wire.keys = keys.clone();
         wire.lacks_key = false;
         if let Some(Running { pinger, .. }) = &wire.running {

@@ -48,17 +48,18 @@ impl EventLoop {
         match self.packets.send(key.ifindex, mac, vip, is_held) {
             Ok(Sent::Both) => {
                 self.metrics.announcements.sent(vip);
-                debug!(%vip, interface, %mac, ?round, "announced");
+                debug!(%vip, interface, %mac, ?round, "the VIP is announced");
                 return Some(Outcome::Announced { key, round });
             }
             Ok(Sent::Stopped { .. }) => {
                 self.metrics.announcements.stopped();
-                debug!(%vip, interface, "not announced: not held, or the fence is not valid");
+                let why = "it is not held, or the lease deadline has passed";
+                debug!(%vip, interface, why, "the VIP is not announced");
             }
             // The carrier's return, or the next refresh, announces again.
             Err(error) => {
                 self.metrics.announcements.failed();
-                warn!(%vip, interface, error = chain(&error), "not announced");
+                warn!(%vip, interface, error = chain(&error), "the VIP is not announced");
             }
         }
         None
@@ -90,11 +91,11 @@ impl EventLoop {
         let vip = key.addr;
         match self.packets.ask(key.ifindex, interface.mac, vip, source) {
             Ok(()) => {
-                debug!(%vip, interface = %interface.name, "probed");
+                debug!(%vip, interface = %interface.name, "the address is probed");
                 true
             }
             Err(error) => {
-                warn!(%vip, interface = %interface.name, error = chain(&error), "not probed");
+                warn!(%vip, interface = %interface.name, error = chain(&error), "the address is not probed");
                 false
             }
         }

@@ -116,7 +116,7 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
         (Line::Overrun, "WARN network notifications were lost; everything is observed again".to_owned()),
         (
             entry_changed,
-            "INFO entry changed vip=192.0.2.10 interface=eth0 from=\"none\" to=\"held\" \
+            "INFO a VIP's entry has changed vip=192.0.2.10 interface=eth0 from=\"none\" to=\"held\" \
              mac=\"02:00:00:00:00:01\" cause=configured"
                 .to_owned(),
         ),
@@ -154,13 +154,13 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
         ),
         (
             proof(Proof::Blind, None),
-            "ERROR blind: the kernel receives frames on the interface that the program does not see; no \
-             VIP is answered interface=\"eth0\" from=\"unproven\" received=3"
+            "ERROR bypassed: the kernel receives frames on the interface that the program does not see; no VIP \
+             is answered interface=\"eth0\" from=\"unproven\" received=3"
                 .to_owned(),
         ),
         (
             proof(Proof::Bypassed, Some(vip(10))),
-            "ERROR blind: a request for a VIP got past the program to the kernel interface=\"eth0\" \
+            "ERROR bypassed: a request for a VIP got past the program to the kernel interface=\"eth0\" \
              from=\"unproven\" counted=0 vip=\"192.0.2.10\""
                 .to_owned(),
         ),
@@ -193,7 +193,7 @@ fn a_line_about_the_cluster_names_the_object_and_the_cause() {
         ),
         (
             Line::Notice(Notice::Repaired { what: "192.0.2.10".to_owned(), fault: Fault::Edited }, Some(3)),
-            "WARN claim or Lease written again what=\"192.0.2.10\" fault=edited by hand not_logged=3"
+            "WARN the claim or Lease is written again what=\"192.0.2.10\" fault=edited by hand not_logged=3"
                 .to_owned(),
         ),
         (
@@ -237,13 +237,13 @@ fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
         (
             What::Yielded,
             Right::NoClaims,
-            "yielded: the VIP went to a peer while this node's fence had lapsed; SIGHUP takes it back from a \
+            "yielded: the VIP went to a peer after this node's lease deadline had passed; SIGHUP takes it back from a \
              peer that answers",
         ),
         (
             What::Yielded,
             Right::NotGiven(Epoch(3)),
-            "yielded: the VIP went to a peer while this node's fence had lapsed, and its claim does not name \
+            "yielded: the VIP went to a peer after this node's lease deadline had passed, and its claim does not name \
              that peer",
         ),
     ];

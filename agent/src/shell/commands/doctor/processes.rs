@@ -42,7 +42,7 @@ pub(super) fn are_all_seen() -> Result<bool, Unread> {
         cause: Cause::Denied,
     })?;
     let namespace = fs::metadata("/proc/self/ns/pid");
-    let namespace = namespace.map_err(|error| unread_io("failed to look for this PID namespace", &error))?;
+    let namespace = namespace.map_err(|error| unread_io("failed to read this PID namespace", &error))?;
     Ok(namespace.ino() == FIRST_PID_NAMESPACE)
 }
 

@@ -87,7 +87,7 @@ pub(super) fn explain() -> Explanation {
 }
 
 pub(super) fn explain_service() -> ServiceExplanation {
-    let remedy = text("do what the reason says; the address then comes by itself");
+    let remedy = text("the reason names the remedy; the address then comes by itself");
     let step = Finding {
         subject: link::POOL,
         interface: None,

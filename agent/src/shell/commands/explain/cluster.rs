@@ -53,7 +53,7 @@ pub(super) async fn look(
     let server = match Server::find(&options.access, LIMITS).await {
         Ok(server) => server,
         Err(ConnectError::NotInCluster(_)) => {
-            let why = "no kubeconfig (--kubeconfig), and not in a Pod: what a cluster has was not looked at";
+            let why = "no kubeconfig (--kubeconfig), and not in a Pod: no cluster was read";
             return Ok(Fact::skipped(why));
         }
         Err(error) => return Err(error.into()),

@@ -92,7 +92,7 @@ async fn about(
     };
     let segment = match who_has::ask(&asked, |_| {}).await {
         Ok(report) => Fact::Read(report),
-        Err(error) => Fact::Unread(unread(&error).of("the segment was not asked")),
+        Err(error) => Fact::Unread(unread(&error).of("the segment was not probed")),
     };
     let pins = host::pins(options, view);
     Ok(Facts {

@@ -61,9 +61,9 @@ fn conclusion<'a>(
             let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
         }
         None if steps.any(|step| step.state != State::Unknown && step.subject != link::CLUSTER) => {
-            text.push_str("Nothing that was looked at is broken.\n");
+            text.push_str("No inspected step is broken.\n");
         }
-        None => text.push_str("Nothing could be looked at.\n"),
+        None => text.push_str("No step could be inspected.\n"),
     }
 }
 

@@ -28,14 +28,14 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
         fence.policy,
         fence.left_seconds,
         fence.hold_left_seconds,
-        if fence.ended { "; a peer says that the session has ended" } else { "" }
+        if fence.ended { "; a peer's expiry notice ended the session" } else { "" }
     )?;
     writeln!(f, "\n{}\n\n{}\n\n{}", interface_table(status), vip_table(status), counter_table(status))?;
     if let Some(wire) = &status.wire {
         let keys: Vec<_> = wire.keys.iter().map(ToString::to_string).collect();
         let keys = if keys.is_empty() { "no key".to_owned() } else { format!("keys {}", keys.join(", ")) };
         let times = wire.scale.map(|scale| format!(", times of --wire {scale}")).unwrap_or_default();
-        writeln!(f, "\nwire failover: witness {}, {keys}{times}", wire.witness)?;
+        writeln!(f, "\nfailure detector: number {}, {keys}{times}", wire.witness)?;
         if !wire.peers.is_empty() {
             writeln!(f, "\n{}", wire_peer_table(wire))?;
         }

@@ -29,7 +29,7 @@ pub fn render(report: &Report, colours: Colours) -> String {
     }
     let times = if report.questions == 1 { "once".to_owned() } else { format!("{} times", report.questions) };
     let each = humantime::format_duration(Duration::from_secs_f64(report.timeout_seconds));
-    let _ = writeln!(text, " (asked {times} from {}, waited {each} each)", report.asked_from);
+    let _ = writeln!(text, " (probed {times} from {}, waited {each} each)", report.asked_from);
     if !report.answers.is_empty() {
         let _ = writeln!(text, "\n{}", answers(report));
     }

@@ -14,6 +14,11 @@ use vipward_core::host::{attaching::Mode, layout::Change, net::Interface};
 /// A failure of an operation on the kernel's BPF objects.
 #[derive(Debug, Error)]
 pub enum BpfError {
+    #[error(
+        "this vipward was built without its XDP object: run `cargo xtask build-ebpf`, and build it again without \
+         VIPWARD_EBPF_STUB"
+    )]
+    Stub,
     #[error("failed to load the programs from {object}")]
     Load {
         object: String,
@@ -101,7 +106,8 @@ pub enum BpfError {
         source: Box<ProgramError>,
     },
     #[error(
-        "failed to attach a filter with priority {priority} to the ingress of {interface}; a filter of another kind or \
+        "failed to attach a filter with priority {priority} to the ingress of {interface}; a filter of another \
+         kind or \
          protocol may have that priority: see `tc filter show dev {interface} ingress`, and give it a larger number"
     )]
     FilterRefused {

@@ -87,6 +87,9 @@ impl DataPlane {
     /// Opens the pinned data plane, or makes one. A program that is attached already is replaced
     /// atomically.
     pub fn open(loader: Loader, options: &Options) -> Result<(Self, Opening), BpfError> {
+        if options.object.is_none() {
+            check_embedded(OBJECT)?;
+        }
         let pins = Pins::new(&options.pin_dir);
         pins.finish_publishing()?;
         let found = pins.inspect(Set::InForce)?;
@@ -186,6 +189,11 @@ impl DataPlane {
     }
 }
 
+/// Fails if the build script had to embed an empty object.
+const fn check_embedded(object: &[u8]) -> Result<(), BpfError> {
+    if object.is_empty() { Err(BpfError::Stub) } else { Ok(()) }
+}
+
 /// Loads the object and the programs that will replace those that run. Opens the pinned maps, or creates
 /// new ones.
 fn load(
@@ -221,4 +229,17 @@ fn load(
     // A program that the kernel refuses replaces none.
     pins.links()?.iter().try_for_each(|pin| programs.load_for(&mut ebpf, pin.mode))?;
     Ok((ebpf, programs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_object_is_refused_and_only_a_stub_build_has_one() {
+        let error = check_embedded(&[]).expect_err("an empty object has no program").to_string();
+        assert!(error.starts_with("this vipward was built without its XDP object: "), "{error}");
+        let is_stub = option_env!("VIPWARD_EBPF_STUB") == Some("1");
+        assert_eq!(check_embedded(OBJECT).is_err(), is_stub);
+    }
 }

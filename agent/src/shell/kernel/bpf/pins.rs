@@ -131,11 +131,7 @@ impl Pins {
 }
 
 pub(super) fn exists(path: &Path) -> Result<bool, BpfError> {
-    path.try_exists().map_err(|source| BpfError::PinFile {
-        operation: "look for",
-        path: path.to_owned(),
-        source,
-    })
+    path.try_exists().map_err(|source| BpfError::PinFile { operation: "find", path: path.to_owned(), source })
 }
 
 /// Removes a pin. Returns true if there was one.

@@ -25,7 +25,7 @@ pub enum NetlinkError {
         #[source]
         source: ExchangeError,
     },
-    #[error("failed to ask for the programs of tcx on interface {ifindex}")]
+    #[error("failed to query the programs of tcx on interface {ifindex}")]
     Query {
         ifindex: u32,
         #[source]

@@ -36,7 +36,7 @@ pub enum ExchangeError {
     Refused(#[source] io::Error),
     #[error("the kernel's answer has {length} bytes, more than the {DATAGRAM_BYTES} there is room for")]
     TooLong { length: usize },
-    #[error("the answer was interrupted by a change; ask again")]
+    #[error("a change interrupted the answer; try again")]
     Interrupted,
     #[error(transparent)]
     Malformed(#[from] Malformed),

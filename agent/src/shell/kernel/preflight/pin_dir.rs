@@ -24,7 +24,7 @@ const LOCKS: &str = "/proc/locks";
 
 #[derive(Debug, thiserror::Error)]
 pub enum PinDirError {
-    #[error("failed to look at the pin directory {dir}")]
+    #[error("failed to inspect the pin directory {dir}")]
     Inspect {
         dir: PathBuf,
         #[source]

@@ -133,7 +133,7 @@ fn an_interface_that_goes_down_or_is_gone_is_an_error_that_names_it() {
         assert_eq!(error.to_string(), "failed to listen on v0");
         let error = near.send(&frame(OPER_REQUEST, ADDRESS, ADDRESS)).expect_err("it is down");
         assert!(matches!(error, SegmentError::Send { source: Errno::ENETDOWN, .. }), "{error:?}");
-        assert_eq!(error.to_string(), "failed to ask on v0");
+        assert_eq!(error.to_string(), "failed to send a probe on v0");
 
         let error = Segment::open(9_999, "v9", Hearing::About(ADDRESS.into())).expect_err("there is none");
         assert_eq!(error.to_string(), "failed to listen on v9");

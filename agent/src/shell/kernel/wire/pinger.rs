@@ -77,7 +77,7 @@ impl Pinger {
             if let Err(ended) = guarded(|| turns(&woken, &shown)) {
                 error!(
                     problem = chain(&ended),
-                    "wire failover has ended on this node until its agent starts again; its Lease alone counts"
+                    "the failure detector has ended on this node until its agent starts again; its Lease alone counts"
                 );
             }
             *shown.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -21,7 +21,10 @@ pub enum MoveError {
     Missing { vip: IpAddr },
     #[error("there is no node {node:?}; `kubectl get nodes` lists those that there are")]
     NoNode { node: String },
-    #[error("no node holds {vip}, so no node can hand it over; `kubectl describe vip {}` says why", object_name(*vip))]
+    #[error(
+        "no node holds {vip}, so no node can hand it over; `kubectl describe vip {}` states why",
+        object_name(*vip)
+    )]
     Nobody { vip: IpAddr },
     #[error(transparent)]
     Wish(#[from] WishError),

@@ -32,7 +32,7 @@ pub enum ReleaseError {
     )]
     NotReserved { vip: IpAddr },
     #[error(
-        "Service {service} asks for {vip} by name ({place}), so it would get it again; have it ask for \
+        "Service {service} requests {vip} by name ({place}), so it would get it again; have it request \
          another address, or for none"
     )]
     AskedByName { vip: IpAddr, service: ServiceName, place: Place },

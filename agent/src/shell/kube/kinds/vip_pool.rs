@@ -29,9 +29,9 @@ mod tests;
     singular = "vippool",
     status = "VipPoolStatus",
     derive = "PartialEq",
-    doc = "Addresses that Vipward's controller gives to Services of type LoadBalancer which ask for \
-           none of their own, and who may have them. A pool that changes takes no address from a \
-           Service that has it.",
+    doc = "Addresses that Vipward's controller allocates to Services of type LoadBalancer that request \
+           none by name, and which Services may have them. A pool that changes takes no address from \
+           a Service that has it.",
     label("app.kubernetes.io/name", "vipward"),
     label("app.kubernetes.io/component", "agent"),
     printcolumn(
@@ -94,7 +94,7 @@ pub struct VipPoolSpec {
     #[schemars(length(max = 256))]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Which addresses are never given out.
+    /// Addresses that are never allocated.
     #[serde(default)]
     pub avoid: Avoid,
     #[doc = " Which Services may share an address: none, those of one namespace, or by consent (the \
@@ -113,7 +113,7 @@ pub struct VipPoolSpec {
              There is no limit if it is not set."]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_at_most: Option<u32>,
-    /// Which free address is given out: the first, or one that depends on the Service's name.
+    /// Which free address is allocated: the first, or one that depends on the Service's name.
     #[serde(default)]
     pub choice: ChoiceText,
     /// Where its addresses may be announced: everywhere, if nothing is set.
@@ -161,7 +161,7 @@ pub struct AddressText(
     pub String,
 );
 
-/// Addresses that are never given out.
+/// Addresses that are never allocated.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct Avoid {
@@ -192,7 +192,7 @@ pub enum SharingText {
     Key,
 }
 
-/// Which free address is given out.
+/// Which free address is allocated.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ChoiceText {
     /// The lowest.
@@ -202,29 +202,29 @@ pub enum ChoiceText {
     Spread,
 }
 
-/// What has become of a pool.
+/// The state of a pool.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct VipPoolStatus {
-    /// The usable networks, ranges and addresses, for people.
+    /// The usable networks, ranges and addresses, for operators.
     #[serde(default)]
     pub addresses: String,
-    /// The reserved and kept addresses, of all, for people.
+    /// The reserved and kept addresses, of all, for operators.
     #[serde(default)]
     pub used: String,
-    /// The free addresses, for people.
+    /// The free addresses, for operators.
     #[serde(default)]
     pub free: String,
-    /// Whether all of it can be used, for people: `yes` or `no`.
+    /// Whether all of it can be used, for operators: `yes` or `no`.
     #[serde(default)]
     pub usable: String,
-    /// What cannot be used and why, for people.
+    /// What cannot be used, and why, for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// The numbers by family: `IPv4` and `IPv6`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub families: BTreeMap<String, FamilyCounts>,
-    /// `Usable`: whether all of the pool can be used, and else what cannot and why.
+    /// `Usable`: whether all of the pool can be used, and if not, what cannot, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -232,7 +232,7 @@ pub struct VipPoolStatus {
 /// Numbers of addresses. They are texts, for those of IPv6 may be larger than a number can be.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
 pub struct FamilyCounts {
-    /// All that the pool gives out.
+    /// All that the pool can allocate.
     pub total: String,
     /// Those reserved for Services.
     pub allocated: String,

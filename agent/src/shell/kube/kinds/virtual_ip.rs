@@ -37,7 +37,7 @@ pub const FOREVER: &str = "forever";
     derive = "PartialEq",
     doc = "Which node holds a virtual IP address (VIP), since when, and why. The object's name is the \
            address, of IPv6 with all eight groups of four digits, joined by a hyphen. Vipward's agents \
-           write it, and put right what is edited by hand; to move a VIP, annotate it with \
+           write it, and repair it after edits by hand. To move a VIP, annotate it with \
            vipward.io/move-to: NODE. To have one taken although another host uses its address, annotate \
            it with vipward.io/force: true. To have the controller give up the reservation of its \
            address, annotate it with vipward.io/release: true.",
@@ -89,7 +89,7 @@ pub const FOREVER: &str = "forever";
         name = "CONFLICT",
         type_ = "string",
         json_path = ".status.conflict",
-        description = "Who else claims it on the segment"
+        description = "Other hosts that claim it on the segment"
     ),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
@@ -117,7 +117,7 @@ pub const FOREVER: &str = "forever";
         name = "UNANSWERED",
         type_ = "string",
         json_path = ".status.unanswered",
-        description = "Why nobody answers for it, though its claim names a node",
+        description = "Why no node answers for it, though its claim names one",
         priority = 1
     ),
     validation = Rule::new(
@@ -160,13 +160,13 @@ pub struct VirtualIpSpec {
     #[schemars(length(min = 1, max = 15))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Set when its last holder let go of it, or nobody has had it yet: any candidate may take it.
+    /// Set when its last holder released it, or no node has held it yet: any candidate may take it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released: Option<bool>,
-    /// Who hands it over: set until the successor, which `holder` names, has taken it.
+    /// The node that hands it over: set until the successor, which `holder` names, has taken it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_by: Option<OfferedBy>,
-    /// When its holder last changed, by the clock of the node that wrote it. Nothing is decided by it.
+    /// When its holder last changed, by the clock of the node that wrote it. No decision uses it.
     #[schemars(with = "Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -190,7 +190,7 @@ pub struct ReservationSpec {
     #[schemars(regex(pattern = r"^[^/]+/[^/]+$"), length(max = 317))]
     pub service: String,
     #[doc = " The `VIPPool`, or `IPAddressPool/NAME`, that the address is from. Without one, the \
-             Service asked for an address of no pool."]
+             Service requested an address of no pool."]
     #[schemars(length(min = 1, max = 267))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
@@ -215,13 +215,13 @@ pub struct OfferedBy {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct VirtualIpStatus {
-    /// What has become of it: `held`, `handing over`, `not answered` or `nobody`.
+    /// Its state: `held`, `handing over`, `not answered` or `nobody`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Why nobody answers for it, though its claim names a node.
+    /// Why no node answers for it, though its claim names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<String>,
-    /// Who else claims it on the segment, as the holder hears it.
+    /// Other hosts that claim it on the segment, as the holder observes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<String>,
     /// Why it is not where it is wanted, or nowhere: node by node.

@@ -61,8 +61,7 @@ pub enum ConnectError {
     )]
     ContextOfNothing { context: String },
     #[error(
-        "found no way to the API server: not in a Pod with a service account, and no --kubeconfig (or \
-         KUBECONFIG) is given"
+        "found no kubeconfig: give one with --kubeconfig, set KUBECONFIG, or run it in a Pod with a service account"
     )]
     NotInCluster(#[source] InClusterError),
     #[error(

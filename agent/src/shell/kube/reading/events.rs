@@ -14,9 +14,9 @@ impl Seen {
     /// Logs that objects of a type cannot be read, or can be again.
     pub fn log(&self) {
         if let Self::Unreadable { resource, error } = self {
-            warn!(%resource, problem = chain(&**error), "not read from the API server; trying again");
+            warn!(%resource, problem = chain(&**error), "objects are not read from the API server; trying again");
         } else if let Self::Readable { resource } = self {
-            info!(%resource, "read from the API server again");
+            info!(%resource, "objects are read from the API server again");
         }
     }
 

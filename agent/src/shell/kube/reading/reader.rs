@@ -370,11 +370,11 @@ impl One {
         match self.silence.found(self.alarm.renewals()) {
             Remedy::Begin => {}
             Remedy::BeginAll => {
-                info!(resource = %self.resource, "the watch is silent; all watches begin anew");
+                info!(resource = %self.resource, "a watch delivers nothing; all watches begin anew");
                 self.alarm.raise();
             }
             Remedy::ListAll => {
-                info!(resource = %self.resource, "the watch stays silent; everything is listed anew");
+                info!(resource = %self.resource, "a watch still delivers nothing; everything is listed anew");
                 self.alarm.list_anew();
             }
         }

@@ -18,8 +18,8 @@ use crate::shell::{
     logging::lines::{Lines, Trouble},
 };
 
-pub(crate) const PROBLEM: &str = "problem";
-pub(crate) const PROBLEM_OVER: &str = "problem is over";
+pub(crate) const PROBLEM: &str = "a problem has begun";
+pub(crate) const PROBLEM_OVER: &str = "the problem is over";
 const UNWRITTEN: &str = "the Service's status is not written";
 const WRITTEN: &str = "the Service's status is written again";
 
@@ -126,12 +126,12 @@ impl Bulletin {
                 Command::Write(write) => self.recorder.write(write),
                 Command::Report { left_out, unwritten } => {
                     if left_out > 0 {
-                        info!(events = left_out, "Events left out: too many at once, or too old");
+                        info!(events = left_out, "Events are left out: too many at once, or too old");
                     }
                     if unwritten > 0 {
                         warn!(
                             events = unwritten,
-                            "Events were not written: too many warnings, or the API server did not take them"
+                            "Events were not written: too many warnings, or the API server did not accept them"
                         );
                     }
                 }

@@ -106,7 +106,7 @@ fn a_fence_that_is_held_over_is_not_valid() {
     let mut read = Contents::sample(Vec::new());
     read.pass_deadline();
     let checks = of_kernel(&snapshot(Mode::Kubernetes, &[]), Ok(read));
-    assert_eq!(checks[1], Check::failed("fence", "the fence is not valid: the Lease has not been renewed"));
+    assert_eq!(checks[1], Check::failed("fence", "the lease deadline has passed: the Lease was not renewed"));
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
     assert_eq!(of_kernel(&snapshot, read())[0], wrong);
 
     snapshot.agent.unanswered =
-        vips.iter().map(|(last, _)| (vip(*last), "the fence is over".to_owned())).collect();
+        vips.iter().map(|(last, _)| (vip(*last), "the lease deadline has passed".to_owned())).collect();
     let all = told(&snapshot).wrong;
     assert_eq!((all.len(), all[8].as_str()), (9, "and 4 more"));
-    assert_eq!(all[0], "192.0.2.1 is not answered: the fence is over");
+    assert_eq!(all[0], "192.0.2.1 is not answered: the lease deadline has passed");
 }
 
 /// The form of kube-apiserver's `/readyz?verbose` and `/readyz/{check}`.

@@ -43,7 +43,8 @@ impl AnnouncementMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "announcements",
-            "Rounds of announcements: sent, failed, or stopped because the VIP was not held or the fence not valid",
+            "Rounds of announcements: sent, failed, or stopped because the VIP had left or the lease deadline \
+             had passed",
             self.rounds.clone(),
         );
     }

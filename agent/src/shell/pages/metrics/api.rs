@@ -110,12 +110,12 @@ impl ApiMetrics {
         registry.register("api_requests", "Requests to the API server", self.requests.clone());
         registry.register(
             "api_errors",
-            "Requests to the API server without a good answer; a conflict only says that somebody else was faster",
+            "Failed requests by kind; conflict: another node was faster, no fault",
             self.errors.clone(),
         );
         registry.register(
             "api_pending_requests",
-            "Requests that wait for their turn or for their answer",
+            "Requests that wait to be sent, or for their answer",
             self.pending.clone(),
         );
     }

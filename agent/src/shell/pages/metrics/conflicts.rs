@@ -22,12 +22,12 @@ impl ConflictMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "conflicts_active",
-            "Conflicts that go on: VIPs that a stranger claims, or whose address is in use",
+            "Current conflicts: an unknown host claims a VIP, or its address is in use",
             self.active.clone(),
         );
         registry.register(
             "conflict_offenders",
-            "MACs in the conflicts that go on, at most 16 in each",
+            "MACs in the current conflicts, at most 16 in each",
             self.offenders.clone(),
         );
         registry.register("conflicts", "Conflicts that have begun", self.total.clone());

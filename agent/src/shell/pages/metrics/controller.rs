@@ -87,10 +87,11 @@ impl Default for ControllerMetrics {
         let assignments = Histogram::new(BUCKETS);
         let api = ApiMetrics::default();
         api.register(&mut registry);
-        registry.register("reservations", "Writes of reservations", reservations.clone());
+        registry.register("reservations", "Writes of reservations by outcome", reservations.clone());
         registry.register_with_unit(
             "assignment_duration",
-            "Time from the choice of a Service's address to the status that names it",
+            "Time from the choice of a Service's address to the status that names it, including the time until \
+             a node holds it, if the status waits for that",
             Unit::Seconds,
             assignments.clone(),
         );
@@ -120,11 +121,15 @@ impl Collector for ControllerSnapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut page = Page(encoder);
         page.build("controller", &self.name)?;
-        page.value("controller_leads", "Whether this controller gives out the addresses", is(self.leads))?;
+        page.value(
+            "controller_leads",
+            "Whether this controller leads, and allocates the addresses",
+            is(self.leads),
+        )?;
         if let Some(lacking) = self.lacking {
             page.value(
                 "services_lacking",
-                "Services that the pools do not give what they ask for",
+                "Services without an address they ask for; their Events state the reason",
                 size(lacking),
             )?;
         }
@@ -136,13 +141,17 @@ impl Collector for ControllerSnapshot {
             })
         };
         let sizes = of_families().map(|(pool, family, counts)| ([pool, family], number(counts.total)));
-        page.values("pool_size", "Addresses that a pool gives out", sizes)?;
+        page.values("pool_size", "Addresses that a pool can allocate", sizes)?;
         let by_state = of_families().flat_map(|(pool, family, counts)| {
             let states =
                 [("allocated", counts.allocated), ("kept", counts.kept), ("available", counts.available())];
             states.map(|(state, addresses)| ([pool, family, ("state", state)], number(addresses)))
         });
-        page.values("pool_addresses", "Addresses of a pool by what has become of them", by_state)
+        page.values(
+            "pool_addresses",
+            "Addresses of a pool: allocated, kept (Service gone), available",
+            by_state,
+        )
     }
 }
 

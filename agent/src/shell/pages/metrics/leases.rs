@@ -42,7 +42,7 @@ impl LeaseMetrics {
         registry.register("lease_renewals", "Writes of this node's own Lease", self.renewals.clone());
         registry.register_with_unit(
             "lease_renewal_duration",
-            "How long a write of this node's own Lease took, whatever became of it",
+            "How long a write of this node's own Lease took, with any outcome",
             Unit::Seconds,
             self.duration.clone(),
         );

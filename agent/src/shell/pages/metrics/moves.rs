@@ -44,20 +44,17 @@ impl Default for MoveMetrics {
 
 impl MoveMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "moves",
-            "VIPs that this node has become the holder of, by cause",
-            self.moves.clone(),
-        );
+        registry.register("moves", "VIPs that came to this node, by cause", self.moves.clone());
         registry.register_with_unit(
             "takeover_duration",
-            "Time from asking the API server for a VIP to its first announcement",
+            "Time from the request for a VIP at the API server to its first announcement",
             Unit::Seconds,
             self.taking.clone(),
         );
         registry.register_with_unit(
             "takeover_gap",
-            "Time from the last renewal that was seen of a dead holder to the first announcement here",
+            "After a failover: from the dead holder's last renewal, as seen here, to the first announcement; an \
+             upper bound",
             Unit::Seconds,
             self.gaps.clone(),
         );

@@ -93,12 +93,12 @@ impl Collector for Scrape {
         page.build(mode, node)?;
         page.value(
             "kernel_readable",
-            "Whether the pinned maps could be read for this page",
+            "0: the maps could not be read; their metrics are missing",
             is(self.kernel.is_some()),
         )?;
         page.value(
             "driver_answering",
-            "Whether the task that decides has answered for this page",
+            "0: the event loop did not answer within 2 s; its metrics are missing",
             is(self.snapshot.is_some()),
         )?;
         let mut vips = BTreeMap::new();
@@ -184,7 +184,7 @@ impl Page<'_> {
         let wire = kernel.wire.counters;
         self.counts(
             "wire_frames",
-            "Frames of wire failover that the program has seen, by outcome",
+            "Frames of the failure detector that the program has seen, by outcome",
             WireOutcome::ALL.iter().map(|outcome| ([("outcome", outcome.name())], wire.get(*outcome))),
         )?;
         self.counts(
@@ -193,10 +193,14 @@ impl Page<'_> {
             families.map(|(family, counters)| ([("family", family)], counters.claims_defended)),
         )?;
         let lost = families.map(|(_, counters)| counters.events_lost).iter().sum();
-        self.total("events_lost", "Events that found the ring buffer full", lost)?;
+        self.total(
+            "events_lost",
+            "Events that found the ring buffer full; answers do not depend on them",
+            lost,
+        )?;
         self.total(
             "yields",
-            "VIPs that the program has given to a peer while the fence had lapsed",
+            "VIPs that the program yielded to a peer after the lease deadline had passed",
             kernel.yields,
         )
     }
@@ -207,21 +211,25 @@ impl Page<'_> {
             |until_ns: u64| kernel.left(until_ns).as_secs_f64() - kernel.passed(until_ns).as_secs_f64();
         self.seconds(
             "fence_left",
-            "Time until the fence lapses; negative when it has lapsed",
+            "Time until the lease deadline, negative when it has passed",
             left(fence.deadline_ns),
         )?;
         self.seconds(
             "fence_hold_left",
-            "Time until holding over ends; negative when it has ended",
+            "Time until the grace period ends; a living agent extends it; negative when it has ended",
             left(fence.hold_until_ns),
         )?;
         let state = kernel.fence_state();
         let states =
             [("valid", FenceState::Valid), ("held_over", FenceState::HeldOver), ("over", FenceState::Over)]
                 .map(|(name, of)| ([("state", name)], is(of == state)));
-        self.values("fence_state", "1 for the state that the fence is in", states)?;
+        self.values("fence_state", "1 for the state of the lease deadline", states)?;
         let policies = Policy::ALL.map(|of| ([("policy", of.name())], is(of == fence.policy)));
-        self.values("fence_policy", "1 for the policy that is in force when the fence lapses", policies)
+        self.values(
+            "fence_policy",
+            "1 for what the program does after the lease deadline: stop or hold",
+            policies,
+        )
     }
 
     fn maps(&mut self, kernel: &Contents) -> fmt::Result {
@@ -235,7 +243,7 @@ impl Page<'_> {
         ];
         self.values(
             "map_entries",
-            "Entries of a pinned map",
+            "Entries of the pinned maps vips_v4, vips_v6, own_macs and peers",
             entries.map(|(map, entries)| ([("map", map)], size(entries))),
         )?;
         let room = [
@@ -247,7 +255,7 @@ impl Page<'_> {
         ];
         self.values(
             "map_capacity",
-            "Entries that a pinned map has room for",
+            "Room in the maps vips_v4, vips_v6, own_macs and peers; in vip_counters: VIPs with counts of their own",
             room.map(|(map, room)| ([("map", map)], f64::from(room))),
         )
     }
@@ -262,7 +270,7 @@ impl Page<'_> {
         let roles = [IPV4, IPV6].into_iter().flat_map(|family| {
             Part::NAMES.map(|role| ([("family", family), ("role", role)], count(family, role)))
         });
-        self.values("entries", "Entries by role: a VIP has one on each attached interface", roles)
+        self.values("entries", "Entries by role; a VIP has one on each attached interface", roles)
     }
 
     fn interfaces(&mut self, snapshot: &Snapshot) -> fmt::Result {
@@ -270,7 +278,11 @@ impl Page<'_> {
         let attached = interfaces
             .iter()
             .map(|it| ([("interface", it.interface.as_str()), ("mode", it.mode.name())], is(it.attached)));
-        self.values("link_attached", "Whether the kernel runs the program on an interface", attached)?;
+        self.values(
+            "link_attached",
+            "1: a program in this mode sees the frames; 0: one should and does not",
+            attached,
+        )?;
         let vlan = |it: &InterfaceSnapshot| it.seen.as_ref().and_then(Interface::vlan_id).unwrap_or(0);
         let vlans = interfaces.iter().map(|it| ([("interface", it.interface.as_str())], f64::from(vlan(it))));
         self.values("link_vlan", "The VLAN ID of an interface, 0 for none", vlans)?;
@@ -287,7 +299,7 @@ impl Page<'_> {
         });
         self.values(
             "link_proof",
-            "1 for the finding whether the program sees the frames of an interface",
+            "1 for one of unproven, proven, blind: does the program see the frames of the interface",
             proofs,
         )
     }
@@ -295,10 +307,10 @@ impl Page<'_> {
     fn totals(&mut self, snapshot: &Snapshot, vips: &BTreeMap<IpAddr, Vip>, readable: bool) -> fmt::Result {
         self.seconds(
             "fence_duration",
-            "How long one renewal of the fence is good for",
+            "How long one renewal is valid, as configured",
             snapshot.agent.fence_duration.as_secs_f64(),
         )?;
-        self.value("problems", "Problems that stand, as logged", size(snapshot.problems))?;
+        self.value("problems", "Current problems; the log has each in words", size(snapshot.problems))?;
         let to_hold = snapshot.agent.vips.iter().filter(|vip| vip.entry == Entry::Held);
         // The event loop learns of a yield later than the map. It remembers the yield when the
         // entry goes with its interface.
@@ -306,17 +318,21 @@ impl Page<'_> {
             vip.yielded || vips.get(&vip.vip).is_some_and(|found| found.held || found.yielded)
         };
         let without_holder = to_hold.clone().filter(|vip| !has_holder(vip)).count();
-        self.value("vips_to_hold", "VIPs that this node is to hold", size(to_hold.count()))?;
+        self.value(
+            "vips_to_hold",
+            "VIPs that this node is to hold, by its file or the claims",
+            size(to_hold.count()),
+        )?;
         self.value(
             "vips_unanswered",
-            "VIPs that this node has and does not answer, for longer than a moment",
+            "VIPs of this node that it has not answered for lease + margin (standalone: the duration of a renewal)",
             size(snapshot.agent.unanswered.len()),
         )?;
         if let Some(claims) = &snapshot.agent.claims {
             self.value("vips", "VIPs that Services of the cluster want", size(claims.epochs.len()))?;
             self.value(
                 "nodes_alive",
-                "Nodes whose Leases are alive, as this node sees it",
+                "Nodes whose Leases are renewed, as this node sees it; 0 after its own lease deadline",
                 size(claims.nodes_alive),
             )?;
             return self.without_holder(claims.without_holder);
@@ -327,8 +343,8 @@ impl Page<'_> {
     fn without_holder(&mut self, vips: usize) -> fmt::Result {
         self.value(
             "vips_without_holder",
-            "VIPs that no node holds: in a cluster by the claims, standalone those of the file that \
-             neither this node nor a peer is known to hold",
+            "VIPs without a holder: in a cluster, Services want them, and no living node has the claim; standalone, \
+             they are in the file and not answered, except addresses in use and VIPs yielded to a peer",
             size(vips),
         )
     }
@@ -346,10 +362,14 @@ impl Page<'_> {
         self.counts("vip_answered", "Requests for a VIP that were answered", of(|vip| vip.answered))?;
         self.counts(
             "vip_conflicts",
-            "Strangers' claims on a VIP that were dropped",
+            "Claims of unknown hosts on a VIP that were dropped",
             of(|vip| vip.conflicts),
         )?;
-        self.counts("vip_suppressed", "Requests for a VIP that were dropped", of(|vip| vip.suppressed))?;
+        self.counts(
+            "vip_suppressed",
+            "Requests dropped because another node has the VIP or the lease deadline had passed",
+            of(|vip| vip.suppressed),
+        )?;
         let Some(claims) = snapshot.and_then(|snapshot| snapshot.agent.claims.as_ref()) else {
             return Ok(());
         };
@@ -361,7 +381,7 @@ impl Page<'_> {
             .collect();
         #[expect(clippy::cast_precision_loss, reason = "no VIP changes its holder 2^53 times")]
         let epochs = epochs.iter().map(|(family, vip, epoch)| (labels(family, vip.as_str()), *epoch as f64));
-        self.values("vip_epoch", "How many times a VIP's holder has changed", epochs)
+        self.values("vip_epoch", "Changes of the VIP's holder, by its claim; the same on every node", epochs)
     }
 }
 

@@ -34,35 +34,31 @@ impl Page<'_> {
         let names = ["on", "off"].into_iter().chain(Quiet::ALL.map(Quiet::name));
         self.values(
             "wire_state",
-            "1 for the state of wire failover: on if the witnesses may end this node's session, else why not",
+            "1 for the state of the failure detector: on if the voters may expire this node's session, else why not",
             names.map(|name| ([("state", name)], is(name == found))),
         )?;
         let count = |of: fn(&WireView) -> usize| size(view.as_ref().map_or(0, of));
-        self.value(
-            "wire_witnesses",
-            "Nodes whose word about this node counts",
-            count(|view| view.set.len()),
-        )?;
-        self.value("wire_watched", "Nodes about which this node's word counts", count(WireView::watched))?;
+        self.value("wire_witnesses", "Voters about this node", count(|view| view.set.len()))?;
+        self.value("wire_watched", "Nodes about which this node votes", count(WireView::watched))?;
         self.value(
             "wire_deaf_interfaces",
-            "Interfaces without contact with peers that live, which count as without carrier",
+            "Interfaces with a one-way link to peers that live; they count as without carrier",
             count(|view| view.deaf.len()),
         )?;
         self.counts(
             "sessions_deposed",
-            "Sessions of other nodes that this node has ended, by what was silent",
+            "Sessions of other nodes that this node has expired, by wire (unresponsive) or lease (not renewed)",
             [("wire", ended.deposed_by_wire), ("lease", ended.deposed_by_lease)]
                 .map(|(by, count)| ([("by", by)], count)),
         )?;
         self.total(
             "wire_false_moves",
-            "Times that this node's session was ended for silence on the wire although it lived",
+            "Times that this node's session was expired as unresponsive although it lived",
             ended.false_moves,
         )?;
         self.total(
             "wire_false_ends",
-            "Times that a peer said that this node's session had ended, and it had not",
+            "Expiry notices to this node that its Lease showed to be false",
             ended.false_ends,
         )?;
         self.thread(thread.as_ref())
@@ -71,25 +67,17 @@ impl Page<'_> {
     fn thread(&mut self, thread: Option<&Thread>) -> fmt::Result {
         let counts = thread.map(|thread| thread.counts).unwrap_or_default();
         self.total("wire_pings", "Pings sent", counts.pings)?;
-        self.total("wire_pings_lost", "Pings that were not answered within a second", counts.lost)?;
         self.total(
-            "wire_pings_late",
-            "Pings that were sent late, so that the silence of the peer counts anew",
-            counts.late,
+            "wire_pings_lost",
+            "Pings without an answer within a second (times --wire), to them or to a later one",
+            counts.lost,
         )?;
-        self.total(
-            "wire_suspicions",
-            "Times that this node began to find a holder silent",
-            counts.suspicions,
-        )?;
-        self.total(
-            "wire_polls",
-            "Times that it asked the other witnesses about a silent holder",
-            counts.polls,
-        )?;
+        self.total("wire_pings_late", "Pings that left late because this host was busy", counts.late)?;
+        self.total("wire_suspicions", "Times that this node began to suspect a holder", counts.suspicions)?;
+        self.total("wire_polls", "Vote requests sent to the other voters about a suspect", counts.polls)?;
         self.total(
             "wire_polls_agreed",
-            "Times that enough witnesses agreed that a holder is silent",
+            "Vote requests with enough votes that the suspect is unresponsive",
             counts.agreed,
         )?;
         let peers = thread.iter().flat_map(|thread| &thread.peers);

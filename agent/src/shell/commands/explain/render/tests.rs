@@ -27,7 +27,7 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_or_unknown_one_by_what_to
     let expected = format!(
         "192.0.2.10\n\n green     entry       held\n{indent}one\n{indent}two\n yellow    fence       held over\n\
          {indent}to do: wait\n unknown   segment     denied\n\
-         {indent}to do: wait\n\nNothing that was looked at is broken.\n"
+         {indent}to do: wait\n\nNo inspected step is broken.\n"
     );
     assert_eq!(render(&explanation, Colours::NONE), expected);
 }

@@ -116,7 +116,7 @@ fn a_holder_that_cannot_be_seen_is_left_out() {
         "another vipward agent uses /pins: stop it, or give this one a directory of its own with --pin-dir"
     );
     let error = PinDirLock::acquire(Path::new("/none/such")).expect_err("it does not exist");
-    assert_eq!(error.to_string(), "failed to look at the pin directory /none/such");
+    assert_eq!(error.to_string(), "failed to inspect the pin directory /none/such");
 }
 
 #[test]

@@ -176,7 +176,7 @@ impl Turning {
             self.maps.put_index(key, slot).map_err(maps("add a peer to the index"))?;
         }
         if changes.left_out > 0 && self.left_out == 0 {
-            warn!(peers = changes.left_out, "too many peers for wire failover; some are not asked");
+            warn!(peers = changes.left_out, "the failure detector has too many peers; some are not pinged");
         }
         self.left_out = changes.left_out;
         Ok(())

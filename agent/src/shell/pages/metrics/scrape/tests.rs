@@ -86,7 +86,7 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
     let table: [(&str, Change, bool); 7] = [
         ("answered", |_, _| {}, true),
         ("held over", |_, read| read.pass_deadline(), true),
-        ("the fence is over", |_, read| read.pass_hold(), false),
+        ("the lease deadline has passed", |_, read| read.pass_hold(), false),
         ("no carrier", |snapshot, _| eth0(snapshot).carrier = false, false),
         ("another program", |snapshot, _| snapshot.agent.interfaces[0].attached = false, false),
         ("no interface", |snapshot, _| snapshot.agent.interfaces.clear(), false),
