@@ -10,7 +10,7 @@ use crate::{
     api::Service,
     machine::{At, Contender},
     record::Kept,
-    schedule::{Asks, KeepPlan, PoolPlan, Refused, SharingPlan, names},
+    schedule::{Asks, KeepPlan, Kind, PoolPlan, Refused, SharingPlan, names},
     world::{RENEWALS, World},
 };
 
@@ -260,8 +260,8 @@ impl World {
     pub(crate) fn check_owner(&mut self, settled: Option<usize>, vip: IpAddr) {
         let Some(service) = settled.map(names::tenants_service) else { return };
         let reservation = self.api.claims.get(&vip).and_then(|claim| claim.reservation.as_ref());
-        if reservation.is_none_or(|it| it.service != service) {
-            self.violate("P6", format!("{vip} is taken from {service}, which has it"));
+        if let Some(other) = reservation.map(|it| &it.service).filter(|it| **it != service) {
+            self.violate("P6", format!("{vip} is given to {other}, and {service} has it"));
         }
     }
 
@@ -313,10 +313,12 @@ impl World {
         let Some(Kept { vip, asks, until }) = self.record.tenants.kept[number] else { return };
         let others = (0..self.wishes.tenants.len()).filter(|other| *other != number);
         let is_asked_for = |other: usize| self.asks(other) == Asks::Vip(byte(names::vip_index(vip)));
+        let misses_pools = |it: &Contender| it.faults.stalled[Kind::Pool as usize].any();
         let exists = self.wishes.tenants[number].exists();
         let is_over = until.is_some_and(|until| !exists && self.unix_seconds() >= until)
             || exists && (self.asks(number) != asks || self.tenant(number).is_none())
             || others.into_iter().any(is_asked_for)
+            || self.controllers.iter().any(misses_pools)
             || self.api.claims.get(&vip).is_some_and(|claim| claim.release);
         if is_over {
             self.record.tenants.kept[number] = None;
