@@ -423,3 +423,12 @@ fn a_process_that_does_not_lead_by_the_time_of_an_input_decides_nothing() {
         assert_eq!(effects.is_some_and(|effects| !effects.is_empty()), leads, "{what}");
     }
 }
+
+#[test]
+fn a_service_gets_what_is_reserved_for_it_and_was_announced_for_another_namespace() {
+    let (mut world, write) = World::reserving();
+    let mut object = written(&write, "1");
+    object.note.services = vec![ServiceName { namespace: "other".into(), name: "api".into() }];
+    let lines = world.replied(reserved(&write, Reserved::Object(Some(object))));
+    assert_eq!(lines, ["write [192.0.2.100] to web"]);
+}
