@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use vipward_common::FenceState;
 use vipward_core::{records::ServiceName, reports::outbox::Message};
 
 use crate::{machine::At, schedule::names, world::World};
@@ -37,6 +38,10 @@ impl World {
     pub(super) fn check_strangers(&mut self) {
         let fit: Option<Vec<At>> = self.nodes.iter().map(|node| node.times.fit).collect();
         let Some(fit) = fit.and_then(|since| since.into_iter().max()) else { return };
+        // The node that is to report changes with the nodes that count as alive.
+        if self.nodes.iter().any(|node| node.fence(self.now) != FenceState::Valid) {
+            self.record.people.strangers = self.now;
+        }
         let calm = fit.max(self.record.trouble.disturbed).max(self.events_due());
         for index in 0..self.wishes.strangers.len() {
             let stranger = self.wishes.strangers[index];

@@ -153,8 +153,9 @@ impl World {
             Effect::WriteStatus { service, addresses, from_metallb: _ } => {
                 let known = |vip: &IpAddr| process.known.get(vip).map(|record| &record.version);
                 let stored = |vip: &IpAddr| self.api.claims.get(vip).map(|record| &record.version);
+                let waits = |vip: &&IpAddr| process.inbox.iter().any(|input| is_about(input, **vip));
                 let all = addresses.iter().flatten();
-                let unseen = all.filter(|vip| known(vip) != stored(vip)).copied().collect();
+                let unseen = all.filter(|vip| known(vip) != stored(vip) || waits(vip)).copied().collect();
                 self.send(who, Request::Status(service, addresses, unseen));
             }
             Effect::ListSlices(_) => self.begin_list(who, Kind::Slice),
@@ -199,4 +200,15 @@ impl World {
             self.schedule_leader(who);
         }
     }
+}
+
+/// Returns whether an input shows the object of an address.
+fn is_about(input: &Input, vip: IpAddr) -> bool {
+    let shows = |object: &Seen| match object {
+        Seen::Object(_, Some(services::Event::Claim { vip: of, .. } | services::Event::ClaimGone(of))) => {
+            *of == vip
+        }
+        Seen::Object(..) | Seen::Listed { .. } => false,
+    };
+    matches!(input, Input::Seen(seen) if seen.iter().any(shows))
 }
