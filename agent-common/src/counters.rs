@@ -104,7 +104,7 @@ outcomes! {
         /// An ARP claim by a peer on a VIP that this node may answer for, or an announcement in a
         /// peer's name by another host.
         ClaimContested = claim_contested: Drop,
-        /// An ARP claim by a stranger: a MAC that is neither the holder's nor a peer's.
+        /// An ARP claim by an unknown host: a MAC that is neither the holder's nor a peer's.
         ClaimConflict = claim_conflict: Drop,
         /// A peer's announcement to which this node yielded.
         ClaimYielded = claim_yielded: Pass,
@@ -116,12 +116,12 @@ outcomes! {
         ClaimPassed = claim_passed: Pass,
         /// A request for a held VIP, answered.
         Answered = answered: Answer,
-        /// A request for a held VIP, answered while the fence was held over.
-        AnsweredHeldOver = answered_held_over: Answer,
+        /// A request for a held VIP, answered while the lease deadline was in its grace period.
+        AnsweredInGrace = answered_in_grace: Answer,
         /// A request for a VIP in handover, answered with the successor's MAC.
         AnsweredHandover = answered_handover: Answer,
-        /// A request for a VIP held or in handover, when the fence was over.
-        SuppressedFence = suppressed_fence: Drop,
+        /// A request for a VIP held or in handover, when the lease deadline was over.
+        SuppressedDeadline = suppressed_deadline: Drop,
         /// A request for a VIP that another node holds.
         SuppressedForeign = suppressed_foreign: Drop,
         /// A request for a VIP held or in handover, sent neither to broadcast nor to this interface's
@@ -152,13 +152,13 @@ outcomes! {
         /// was sent over another interface of the witness, too.
         PingRepeated = ping_repeated: Answer,
         /// An answer to a ping of this node.
-        EchoHeard = echo_heard: Drop,
+        EchoReceived = echo_received: Drop,
         /// The question of another witness whether a holder is silent, for the agent.
         PollPassed = poll_passed: Pass,
         /// The answer to such a question, for the agent.
         SilentPassed = silent_passed: Pass,
         /// The message that this node's session has ended.
-        EndedHeard = ended_heard: Drop,
+        EndedReceived = ended_received: Drop,
         /// A frame that is too short.
         RefusedLength = refused_length: Drop,
         /// A frame that was not sent to this interface's MAC: it may be for a guest behind a bridge.

@@ -4,7 +4,7 @@
 use crate::{
     counters::Outcome,
     event::EventKind,
-    fence::FenceState,
+    lease_deadline::DeadlineState,
     mac::MacAddr,
     question::{Question, Reach},
     vip::{Role, VipEntry},
@@ -42,7 +42,7 @@ pub trait Tables {
 
     /// Returns the coarse monotonic time.
     fn now_ns(&self) -> u64;
-    fn fence(&self, now_ns: u64) -> FenceState;
+    fn lease_deadline(&self, now_ns: u64) -> DeadlineState;
     /// Returns true if `addr` may be a VIP. `false` is certain.
     fn may_be_vip(&self, addr: <Self::Question as Question>::Addr) -> bool;
     fn vip(&self, addr: <Self::Question as Question>::Addr) -> Option<Vip>;
@@ -57,9 +57,9 @@ pub trait Tables {
     /// with a wrong one, but for Linux one whose sender left it unfinished.
     fn is_intact(&self) -> bool;
     /// Reports a claim on `vip`, or a probe for it, to userspace.
-    fn tell(&self, kind: EventKind, vip: &Vip, question: &Self::Question, now_ns: u64);
+    fn notify(&self, kind: EventKind, vip: &Vip, question: &Self::Question, now_ns: u64);
     /// Returns true if the program defends VIPs and its limits allow a defence
-    /// against this claim, which `tell` has reported. Counts the defence.
+    /// against this claim, which `notify` has reported. Counts the defence.
     fn admits_defence(&self, vip: &Vip, question: &Self::Question, now_ns: u64) -> bool;
 }
 
@@ -166,7 +166,7 @@ fn claim<T: Tables>(question: &T::Question, vip: Vip, tables: &T) -> (Outcome, b
         // Another CPU has just yielded: the entry is foreign already.
         Judgement::Yield(..) => (Outcome::ClaimMoved, EventKind::Moved),
     };
-    tables.tell(kind, &vip, question, now_ns);
+    tables.notify(kind, &vip, question, now_ns);
     (outcome, defends && tables.admits_defence(&vip, question, now_ns))
 }
 
@@ -190,31 +190,33 @@ fn judge<T: Tables>(question: &T::Question, vip: &Vip, now_ns: u64, tables: &T) 
 
     match vip.role {
         Role::Held if by_holder => Judgement::Count(Outcome::ClaimOwn),
-        Role::Handover if by_holder => match tables.fence(now_ns) {
-            FenceState::Valid => Judgement::Report(Outcome::ClaimMoved, EventKind::Moved),
-            FenceState::HeldOver | FenceState::Over if announcing && by_sender => {
+        Role::Handover if by_holder => match tables.lease_deadline(now_ns) {
+            DeadlineState::Valid => Judgement::Report(Outcome::ClaimMoved, EventKind::Moved),
+            DeadlineState::Grace | DeadlineState::Over if announcing && by_sender => {
                 Judgement::Yield(Outcome::ClaimMoved, EventKind::Moved)
             }
-            FenceState::HeldOver | FenceState::Over if announcing => {
+            DeadlineState::Grace | DeadlineState::Over if announcing => {
                 Judgement::Report(Outcome::ClaimContested, EventKind::Contested)
             }
-            FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
+            DeadlineState::Grace | DeadlineState::Over => Judgement::Count(Outcome::ClaimPassed),
         },
-        Role::Held | Role::Handover if tables.is_peer(question.sender()) => match tables.fence(now_ns) {
-            FenceState::Valid => Judgement::Refute(Outcome::ClaimContested, EventKind::Contested),
-            FenceState::HeldOver | FenceState::Over if announcing && by_sender => {
-                Judgement::Yield(Outcome::ClaimYielded, EventKind::Yielded)
+        Role::Held | Role::Handover if tables.is_peer(question.sender()) => {
+            match tables.lease_deadline(now_ns) {
+                DeadlineState::Valid => Judgement::Refute(Outcome::ClaimContested, EventKind::Contested),
+                DeadlineState::Grace | DeadlineState::Over if announcing && by_sender => {
+                    Judgement::Yield(Outcome::ClaimYielded, EventKind::Yielded)
+                }
+                DeadlineState::Grace | DeadlineState::Over if announcing => {
+                    Judgement::Report(Outcome::ClaimContested, EventKind::Contested)
+                }
+                DeadlineState::Grace | DeadlineState::Over => Judgement::Count(Outcome::ClaimPassed),
             }
-            FenceState::HeldOver | FenceState::Over if announcing => {
-                Judgement::Report(Outcome::ClaimContested, EventKind::Contested)
-            }
-            FenceState::HeldOver | FenceState::Over => Judgement::Count(Outcome::ClaimPassed),
-        },
-        Role::Held | Role::Handover => match tables.fence(now_ns) {
-            FenceState::Valid | FenceState::HeldOver => {
+        }
+        Role::Held | Role::Handover => match tables.lease_deadline(now_ns) {
+            DeadlineState::Valid | DeadlineState::Grace => {
                 Judgement::Refute(Outcome::ClaimConflict, EventKind::Conflict)
             }
-            FenceState::Over => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
+            DeadlineState::Over => Judgement::Report(Outcome::ClaimConflict, EventKind::Conflict),
         },
         Role::Foreign if by_holder && !vip.mac.is_zero() => Judgement::Count(Outcome::ClaimPassed),
         Role::Foreign if tables.is_peer(question.sender()) => {
@@ -235,22 +237,22 @@ fn judge<T: Tables>(question: &T::Question, vip: &Vip, now_ns: u64, tables: &T) 
 fn request<T: Tables>(question: &T::Question, vip: &Vip, tables: &T) -> Verdict {
     if vip.role == Role::Foreign {
         if vip.mac.is_zero() && question.probed().is_some() && !tables.is_peer(question.sender()) {
-            tables.tell(EventKind::Probed, vip, question, tables.now_ns());
+            tables.notify(EventKind::Probed, vip, question, tables.now_ns());
         }
         return Verdict::about(Outcome::SuppressedForeign, vip);
     }
     let now_ns = tables.now_ns();
     let vip = in_force(*vip, now_ns, tables);
-    let answered = match (vip.role, tables.fence(now_ns)) {
-        (Role::Foreign, FenceState::Valid | FenceState::HeldOver | FenceState::Over) => {
+    let answered = match (vip.role, tables.lease_deadline(now_ns)) {
+        (Role::Foreign, DeadlineState::Valid | DeadlineState::Grace | DeadlineState::Over) => {
             return Verdict::about(Outcome::SuppressedForeign, &vip);
         }
-        (Role::Held | Role::Handover, FenceState::Over) => {
-            return Verdict::about(Outcome::SuppressedFence, &vip);
+        (Role::Held | Role::Handover, DeadlineState::Over) => {
+            return Verdict::about(Outcome::SuppressedDeadline, &vip);
         }
-        (Role::Held, FenceState::Valid) => Outcome::Answered,
-        (Role::Held, FenceState::HeldOver) => Outcome::AnsweredHeldOver,
-        (Role::Handover, FenceState::Valid | FenceState::HeldOver) => Outcome::AnsweredHandover,
+        (Role::Held, DeadlineState::Valid) => Outcome::Answered,
+        (Role::Held, DeadlineState::Grace) => Outcome::AnsweredInGrace,
+        (Role::Handover, DeadlineState::Valid | DeadlineState::Grace) => Outcome::AnsweredHandover,
     };
     // A held VIP has this interface's own MAC, so `own_macs` is not needed.
     let own_mac = if vip.role == Role::Held { Some(vip.mac) } else { tables.own_mac() };

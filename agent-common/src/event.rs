@@ -14,13 +14,13 @@ pub const EVENTS_BYTES: u32 = 256 * 1024;
 /// The number of entries of `offenders`, and of `offenders_v6`. When one is full, the least recently
 /// used is evicted.
 pub const MAX_OFFENDERS: u32 = 4_096;
-/// The least time between two events of one group (strangers' or peers') about one VIP.
+/// The least time between two events of one group (unknown hosts' or peers') about one VIP.
 pub const EVENT_INTERVAL_NS: u64 = 100_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[repr(u32)]
 pub enum EventKind {
-    /// A stranger's claim was dropped.
+    /// An unknown host's claim was dropped.
     Conflict = 1,
     /// A peer claims a VIP that this node holds; the claim was dropped.
     Contested = 2,
@@ -28,9 +28,9 @@ pub enum EventKind {
     Moved = 3,
     /// The program yielded to a peer.
     Yielded = 4,
-    /// A stranger claims a VIP whose holder is not known.
+    /// An unknown host claims a VIP whose holder is not known.
     Sighted = 5,
-    /// A stranger probes for a VIP whose holder is not known, and is about to use it (RFC 5227,
+    /// An unknown host probes for a VIP whose holder is not known, and is about to use it (RFC 5227,
     /// 2.1.1).
     Probed = 6,
 }
@@ -114,7 +114,7 @@ pinned! {
     pub struct VipState {
         pub yielded: Yield,
         /// Limits `conflict`, `sighted` and `probed`.
-        pub strangers: Limiter,
+        pub unknown_hosts: Limiter,
         /// Limits `contested` and `moved`; `yielded` is not limited.
         pub peers: Limiter,
         pub defences: DefenceWindow,

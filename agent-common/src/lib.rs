@@ -18,7 +18,7 @@
 //! - `segment`: the MACs of this host and its peers in a segment.
 //! - `vip`: the keys, entries and yields of VIPs.
 //! - `wire`: the frames of wire failover, and the decision about one.
-//! - `fence`: the times until which this node may answer.
+//! - `lease_deadline`: the times until which this node may answer.
 //! - `event`: what the program reports and records.
 //! - `decide`: the decision about a question.
 //! - `nd`: frames of neighbour discovery.
@@ -38,9 +38,9 @@ mod counters;
 mod decide;
 mod defence;
 mod event;
-mod fence;
 mod filter;
 mod frame;
+mod lease_deadline;
 mod mac;
 pub mod maps;
 mod nd;
@@ -61,12 +61,12 @@ pub use event::{
     EVENT_INTERVAL_NS, EVENTS_BYTES, Event, EventKind, Limiter, MAX_OFFENDERS, Offender, OffenderKey,
     OffenderKeyV4, OffenderKeyV6, VipState,
 };
-pub use fence::{Fence, FenceState, Policy};
 pub use filter::{FILTER_BITS, FILTER_WORDS, filter_bit, filter_bit_v6};
 pub use frame::{ArpFrame, ETHERTYPE_ARP, FRAME_LEN, OPER_REPLY, OPER_REQUEST};
 #[cfg(feature = "next-layout")]
 pub use layout::next::Beside;
 pub use layout::{Decoder, Described, Field, FieldName, MAX_FIELDS, Place, Shape};
+pub use lease_deadline::{DeadlineState, LeaseDeadline, Policy};
 pub use mac::MacAddr;
 pub use maps::{MapKind, PIN_DIR, PINNED, PinnedMap};
 pub use nd::{
@@ -77,7 +77,7 @@ pub use nd::{
 };
 pub use question::{Question, Reach};
 pub use segment::{
-    HEARD_SLOTS, MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, Peer, PeerKey, Proof, heard_slot,
+    MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, Peer, PeerKey, Proof, RECEIVED_SLOTS, received_slot,
 };
 pub use siphash::SipKey;
 pub use vip::{

@@ -7,10 +7,10 @@ use crate::{
     counters::{Counters, WireCounters},
     defence::DefenceWindow,
     event::{EVENTS_BYTES, Event, MAX_OFFENDERS, Offender, OffenderKeyV4, OffenderKeyV6, VipState},
-    fence::Fence,
     filter::FILTER_WORDS,
     layout::{Described, Field, FieldName, Place, Shape, place},
-    segment::{HEARD_SLOTS, MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, Peer, PeerKey},
+    lease_deadline::LeaseDeadline,
+    segment::{MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, Peer, PeerKey, RECEIVED_SLOTS},
     vip::{DEFAULT_MAX_VIPS, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKeyV4, VipKeyV6, YieldTotal},
     vlan::{MAX_VLANS, VlanDevice, VlanKey},
     wire::{
@@ -31,16 +31,16 @@ pub const OWN_MACS: &str = "own_macs";
 pub const VLANS: &str = "vlans";
 /// The MACs of peers: [`crate::PeerKey`] → [`crate::Peer`].
 pub const PEERS: &str = "peers";
-/// The only value: a [`crate::Fence`].
-pub const FENCE: &str = "fence";
+/// The only value: a [`crate::LeaseDeadline`].
+pub const LEASE_DEADLINE: &str = "lease_deadline";
 /// The only value, per CPU: a [`crate::Counters`], of ARP frames and of those of neither protocol.
 /// Only the program writes it.
 pub const COUNTERS: &str = "counters";
 /// The only value, per CPU: a [`crate::Counters`], of neighbour discovery. Only the program writes it.
 pub const COUNTERS_V6: &str = "counters_v6";
-/// [`crate::heard_slot`] → the frames of ARP and neighbour discovery that the program has seen in a
+/// [`crate::received_slot`] → the frames of ARP and neighbour discovery that the program has seen in a
 /// segment, per CPU. Only the program writes it.
-pub const HEARD: &str = "heard";
+pub const RECEIVED: &str = "received";
 /// Counts of a VIP: slot → [`crate::VipCounters`], per CPU. Only the program writes it.
 pub const VIP_COUNTERS: &str = "vip_counters";
 /// Yields and limits of a VIP: slot → [`crate::VipState`]. Only the program writes it.
@@ -116,7 +116,7 @@ pub const PINNED: &[PinnedMap] = &[
     PinnedMap::hash::<OwnMacKey, OwnMac>(OWN_MACS, MAX_OWN_MACS).carried(),
     PinnedMap::hash::<VlanKey, VlanDevice>(VLANS, MAX_VLANS).carried(),
     PinnedMap::hash::<PeerKey, Peer>(PEERS, MAX_PEERS).carried(),
-    PinnedMap::array::<Fence>(FENCE, 1).carried(),
+    PinnedMap::array::<LeaseDeadline>(LEASE_DEADLINE, 1).carried(),
     PinnedMap::array::<VipState>(VIP_STATE, DEFAULT_MAX_VIPS),
     PinnedMap::array::<YieldTotal>(YIELDS, 1),
     PinnedMap::array::<DefenceWindow>(DEFENCES, 1),
@@ -125,8 +125,8 @@ pub const PINNED: &[PinnedMap] = &[
     PinnedMap { kind: MapKind::PerCpuArray, ..PinnedMap::array::<Counters>(COUNTERS_V6, 1) },
     PinnedMap {
         kind: MapKind::PerCpuArray,
-        value: HEARD_FIELDS,
-        ..PinnedMap::array_of(HEARD, HEARD_SLOTS, 8)
+        value: RECEIVED_FIELDS,
+        ..PinnedMap::array_of(RECEIVED, RECEIVED_SLOTS, 8)
     },
     PinnedMap {
         kind: MapKind::PerCpuArray,
@@ -159,8 +159,8 @@ pub const PINNED: &[PinnedMap] = &[
 /// Another use of the bits (another [`crate::filter_bit`]) needs another name.
 const FILTER_FIELDS: &[Field] = &[Field { name: "bits", place: place(0, 8), shape: Shape::Number }];
 
-/// Another use of the slots (another [`crate::heard_slot`]) needs another name.
-const HEARD_FIELDS: &[Field] = &[Field { name: "frames", place: place(0, 8), shape: Shape::Number }];
+/// Another use of the slots (another [`crate::received_slot`]) needs another name.
+const RECEIVED_FIELDS: &[Field] = &[Field { name: "frames", place: place(0, 8), shape: Shape::Number }];
 
 impl PinnedMap {
     const fn hash<K: Described, V: Described + CheckedBitPattern>(name: &'static str, entries: u32) -> Self {

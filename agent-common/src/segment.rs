@@ -3,8 +3,8 @@
 use bytemuck::{Pod, Zeroable};
 
 pub const MAX_OWN_MACS: u32 = 1_024;
-/// The number of counts of `heard`.
-pub const HEARD_SLOTS: u32 = 1_024;
+/// The number of counts of `received`.
+pub const RECEIVED_SLOTS: u32 = 1_024;
 pub const MAX_PEERS: u32 = 16_384;
 
 pinned! {
@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<OwnMac>() == 8);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u16)]
 pub enum Proof {
-    /// No ARP frame was heard, so there is nothing to conclude from.
+    /// No ARP frame was received, so there is nothing to conclude from.
     #[default]
     Unproven = 0,
     /// The program has counted frames of the segment.
@@ -69,11 +69,11 @@ impl Proof {
     }
 }
 
-/// Returns the place of a segment's count in `heard`. Two segments whose ifindex differ by a
-/// multiple of [`HEARD_SLOTS`] share one.
+/// Returns the place of a segment's count in `received`. Two segments whose ifindex differ by a
+/// multiple of [`RECEIVED_SLOTS`] share one.
 #[inline(always)]
-pub const fn heard_slot(ifindex: u32) -> u32 {
-    ifindex % HEARD_SLOTS
+pub const fn received_slot(ifindex: u32) -> u32 {
+    ifindex % RECEIVED_SLOTS
 }
 
 pinned! {

@@ -149,7 +149,7 @@ impl Yield {
 
 described!(Yield { mac, generation });
 
-/// An entry as it counts at one moment, after a yield or the end of a handover. The fence plays no
+/// An entry as it counts at one moment, after a yield or the end of a handover. The lease deadline plays no
 /// part in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {

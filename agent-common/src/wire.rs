@@ -22,11 +22,11 @@ pub trait WireTables {
     fn session(&self) -> u64;
     /// Returns the number of this node as a witness; 0 for none.
     fn wid(&self) -> u64;
-    /// Returns the slot of a peer's session or number as a witness, if it may be heard in this segment.
+    /// Returns the slot of a peer's session or number as a witness, if it may be received in this segment.
     fn slot(&self, id: u64) -> Option<u32>;
     fn key(&self, id: u8) -> Option<SipKey>;
-    /// Records that the peer of a slot has been heard.
-    fn hear(&self, slot: u32, now_ns: u64);
+    /// Records that the peer of a slot has been received.
+    fn receive(&self, slot: u32, now_ns: u64);
     /// Records that the peer of a slot has answered the ping that was sent at `sent_ns`. Returns false if it
     /// has answered that one or a later one before.
     fn answered(&self, slot: u32, sent_ns: u64) -> bool;
@@ -67,7 +67,7 @@ pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &
             let now_ns = tables.now_ns();
             let is_new = tables.pinged(slot, frame.sent_ns());
             if is_new {
-                tables.hear(slot, now_ns);
+                tables.receive(slot, now_ns);
             }
             frame.turn_into_echo(now_ns, key);
             if is_new { WireOutcome::PingAnswered } else { WireOutcome::PingRepeated }
@@ -80,14 +80,14 @@ pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &
             if !tables.answered(slot, sent_ns) {
                 return WireOutcome::RefusedRepeated;
             }
-            tables.hear(slot, now_ns);
-            WireOutcome::EchoHeard
+            tables.receive(slot, now_ns);
+            WireOutcome::EchoReceived
         }
         WireType::Poll => WireOutcome::PollPassed,
         WireType::Silent => WireOutcome::SilentPassed,
         WireType::Ended => {
             tables.end(holder);
-            WireOutcome::EndedHeard
+            WireOutcome::EndedReceived
         }
     }
 }

@@ -37,7 +37,7 @@ mod vip;
 mod tests;
 
 pub use self::{
-    command::{ClaimWrite, Command, Expected, Fault, Fenced, LeaseWrite, Notice},
+    command::{ClaimWrite, Command, Expected, Fault, LeaseWrite, NewDeadline, Notice},
     engine::{Engine, NodeView, Quiet, Said, View, VipSummary, VipView, WireNodeView, WireView},
     event::{Event, Found, Outcome, StopReason, Wire},
     interlock::{Interlock, Step},

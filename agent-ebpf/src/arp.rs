@@ -3,7 +3,7 @@
 use vipward_common::{ArpFrame, Outcome, Verdict, decide};
 
 use crate::{
-    counting::{count, hear},
+    counting::{count, receive},
     family::V4,
     tables::Maps,
 };
@@ -11,7 +11,7 @@ use crate::{
 /// Decides about an ARP frame of a segment, and counts it.
 #[inline(always)]
 pub(crate) fn judge(frame: &ArpFrame, segment: u32) -> Verdict {
-    hear(segment);
+    receive(segment);
     let verdict = if frame.is_ethernet_ipv4() {
         decide(frame, &Maps::<V4, _>::of(segment, || true))
     } else {

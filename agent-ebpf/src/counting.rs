@@ -1,12 +1,12 @@
 //! Counts frames: by outcome, by VIP and by segment.
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
-use vipward_common::{HEARD_SLOTS, Outcome, VIP_COUNTER_SLOTS, Verdict, VipCounters, heard_slot};
+use vipward_common::{Outcome, RECEIVED_SLOTS, VIP_COUNTER_SLOTS, Verdict, VipCounters, received_slot};
 
 use crate::family::Family;
 
-#[btf_map(name = "heard")]
-static HEARD: PerCpuArray<u64, { HEARD_SLOTS as usize }> = PerCpuArray::new();
+#[btf_map(name = "received")]
+static RECEIVED: PerCpuArray<u64, { RECEIVED_SLOTS as usize }> = PerCpuArray::new();
 #[btf_map(name = "vip_counters")]
 static VIP_COUNTERS: PerCpuArray<VipCounters, { VIP_COUNTER_SLOTS as usize }> = PerCpuArray::new();
 
@@ -26,11 +26,11 @@ pub(crate) fn count<F: Family>(verdict: &Verdict) {
     // this CPU.
     let counters = unsafe { &mut *counters };
     match verdict.outcome {
-        Outcome::Answered | Outcome::AnsweredHeldOver | Outcome::AnsweredHandover => {
+        Outcome::Answered | Outcome::AnsweredInGrace | Outcome::AnsweredHandover => {
             counters.answered += 1;
         }
         Outcome::ClaimConflict => counters.conflicts += 1,
-        Outcome::SuppressedFence
+        Outcome::SuppressedDeadline
         | Outcome::SuppressedForeign
         | Outcome::RefusedDestination
         | Outcome::RefusedSender
@@ -60,8 +60,8 @@ pub(crate) fn count_outcome<F: Family>(outcome: Outcome) {
 /// Counts a frame of ARP or neighbour discovery for its segment, whatever becomes of it. The agent
 /// compares the count with what the kernel receives there.
 #[inline(always)]
-pub(crate) fn hear(ifindex: u32) {
-    if let Some(frames) = HEARD.get_ptr_mut(heard_slot(ifindex)) {
+pub(crate) fn receive(ifindex: u32) {
+    if let Some(frames) = RECEIVED.get_ptr_mut(received_slot(ifindex)) {
         // SAFETY: this CPU's value.
         unsafe { *frames += 1 };
     }

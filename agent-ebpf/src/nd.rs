@@ -11,7 +11,7 @@ use vipward_common::{
 };
 
 use crate::{
-    counting::{count, count_outcome, hear},
+    counting::{count, count_outcome, receive},
     family::{Family, V6},
     tables::Maps,
     tags::{Addresses, ETHERTYPE},
@@ -175,7 +175,7 @@ pub(crate) fn handle_ipv6(
 #[inline(always)]
 fn handle(packet: &impl Packet, start: usize, segment: Option<u32>) -> Action {
     let Some(segment) = segment else { return settle(Outcome::NoVip) };
-    hear(segment);
+    receive(segment);
     let Some(scratch) = SCRATCH.get_ptr_mut(0) else { return Action::Pass };
     // SAFETY: this CPU's value. A program runs to its end before another frame on this CPU.
     let scratch = unsafe { &mut *scratch };

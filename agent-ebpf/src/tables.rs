@@ -8,10 +8,11 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use vipward_common::{
-    Answers, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DefenceWindow, EVENT_INTERVAL_NS, EVENTS_BYTES, Event,
-    EventKind, FILTER_WORDS, Fence, FenceState, FieldName, Limiter, MAX_DEFENCES, MAX_FIELDS, MAX_OWN_MACS,
-    MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr, Offender, OwnMac, OwnMacKey, Peer, PeerKey, Place,
-    Question, Role, Tables, Vip, VipState, VlanDevice, VlanKey, VlanTags, WireState, Yield, YieldTotal,
+    Answers, DEFAULT_MAX_VIPS, DEFENCE_WINDOW_NS, DeadlineState, DefenceWindow, EVENT_INTERVAL_NS,
+    EVENTS_BYTES, Event, EventKind, FILTER_WORDS, FieldName, LeaseDeadline, Limiter, MAX_DEFENCES,
+    MAX_FIELDS, MAX_OWN_MACS, MAX_PEERS, MAX_VIP_DEFENCES, MAX_VLANS, MacAddr, Offender, OwnMac, OwnMacKey,
+    Peer, PeerKey, Place, Question, Role, Tables, Vip, VipState, VlanDevice, VlanKey, VlanTags, WireState,
+    Yield, YieldTotal,
 };
 
 use crate::{
@@ -25,8 +26,8 @@ static OWN_MACS: HashMap<OwnMacKey, OwnMac, { MAX_OWN_MACS as usize }> = HashMap
 static VLANS: HashMap<VlanKey, VlanDevice, { MAX_VLANS as usize }> = HashMap::new();
 #[btf_map(name = "peers")]
 static PEERS: HashMap<PeerKey, Peer, { MAX_PEERS as usize }> = HashMap::new();
-#[btf_map(name = "fence")]
-pub(crate) static FENCE: Array<Fence, 1> = Array::new();
+#[btf_map(name = "lease_deadline")]
+pub(crate) static LEASE_DEADLINE: Array<LeaseDeadline, 1> = Array::new();
 #[btf_map(name = "vip_state")]
 static VIP_STATE: Array<VipState, { DEFAULT_MAX_VIPS as usize }> = Array::new();
 #[btf_map(name = "yields")]
@@ -87,16 +88,17 @@ pub(crate) fn own_mac(segment: u32) -> Option<MacAddr> {
 /// that.
 ///
 /// # Safety
-/// `fence` points to a valid map value.
+/// `lease_deadline` points to a valid map value.
 #[inline(always)]
-unsafe fn has_ended(fence: *const Fence) -> bool {
+unsafe fn has_ended(lease_deadline: *const LeaseDeadline) -> bool {
     // SAFETY: valid map values, read word by word. Between the two words of a new one, the session is
     // not this one, or the word before counts.
     unsafe {
-        let session = (*fence).session;
+        let session = (*lease_deadline).session;
         session != 0
             && WIRE_STATE.get_ptr(0).is_some_and(|state| {
-                (*state).ended == session && (*fence).words_settled != WireState::settled_by((*state).words)
+                (*state).ended == session
+                    && (*lease_deadline).words_settled != WireState::settled_by((*state).words)
             })
     }
 }
@@ -135,20 +137,20 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
     }
 
     #[inline(always)]
-    fn fence(&self, now_ns: u64) -> FenceState {
-        let Some(fence) = FENCE.get_ptr(0) else { return FenceState::Over };
+    fn lease_deadline(&self, now_ns: u64) -> DeadlineState {
+        let Some(lease_deadline) = LEASE_DEADLINE.get_ptr(0) else { return DeadlineState::Over };
         // SAFETY: valid map value. Userspace may be replacing it word by word, and each word is
         // valid by itself. `policy` is compared as a number, because shared memory need not hold a
         // valid enum.
         unsafe {
-            if now_ns < (*fence).deadline_ns && !has_ended(fence) {
-                FenceState::Valid
-            } else if ptr::addr_of!((*fence).policy).cast::<u32>().read() == 1
-                && now_ns < (*fence).hold_until_ns
+            if now_ns < (*lease_deadline).deadline_ns && !has_ended(lease_deadline) {
+                DeadlineState::Valid
+            } else if ptr::addr_of!((*lease_deadline).policy).cast::<u32>().read() == 1
+                && now_ns < (*lease_deadline).grace_until_ns
             {
-                FenceState::HeldOver
+                DeadlineState::Grace
             } else {
-                FenceState::Over
+                DeadlineState::Over
             }
         }
     }
@@ -201,9 +203,9 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
     #[inline(always)]
     fn yielded(&self, vip: &Vip) -> Option<MacAddr> {
         let total = YIELDS.get_ptr(0)?;
-        let fence = FENCE.get_ptr(0)?;
+        let lease_deadline = LEASE_DEADLINE.get_ptr(0)?;
         // SAFETY: valid map values; one word each.
-        if unsafe { (*total).total == (*fence).yields_settled } {
+        if unsafe { (*total).total == (*lease_deadline).yields_settled } {
             // Userspace has written every yield into its entry.
             return None;
         }
@@ -237,7 +239,7 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
     }
 
     #[inline(always)]
-    fn tell(&self, kind: EventKind, vip: &Vip, question: &F::Question, now_ns: u64) {
+    fn notify(&self, kind: EventKind, vip: &Vip, question: &F::Question, now_ns: u64) {
         let addr = question.probed().unwrap_or(question.claimed());
         if !matches!(kind, EventKind::Moved | EventKind::Yielded) {
             let key = F::offender_key(self.segment, addr, question.sender());
@@ -248,7 +250,7 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
         let limiter = unsafe {
             match kind {
                 EventKind::Conflict | EventKind::Sighted | EventKind::Probed => {
-                    ptr::addr_of_mut!((*state).strangers)
+                    ptr::addr_of_mut!((*state).unknown_hosts)
                 }
                 EventKind::Contested | EventKind::Moved | EventKind::Yielded => {
                     ptr::addr_of_mut!((*state).peers)
@@ -283,9 +285,9 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
 
     #[inline(always)]
     fn admits_defence(&self, vip: &Vip, question: &F::Question, now_ns: u64) -> bool {
-        let Some(fence) = FENCE.get_ptr(0) else { return false };
+        let Some(lease_deadline) = LEASE_DEADLINE.get_ptr(0) else { return false };
         // SAFETY: valid map value, compared as a number like `policy`.
-        if unsafe { ptr::addr_of!((*fence).defence).cast::<u32>().read() } != 1 {
+        if unsafe { ptr::addr_of!((*lease_deadline).defence).cast::<u32>().read() } != 1 {
             return false;
         }
         let key = F::offender_key(self.segment, question.claimed(), question.sender());

@@ -18,7 +18,7 @@ use crate::{
     counting::count_outcome,
     family::V4,
     nd::Packet,
-    tables::{FENCE, WIRE_STATE, own_mac},
+    tables::{LEASE_DEADLINE, WIRE_STATE, own_mac},
 };
 
 #[btf_map(name = "wire_self")]
@@ -96,7 +96,7 @@ impl WireTables for Maps {
     #[inline(always)]
     fn session(&self) -> u64 {
         // SAFETY: valid map value, read as one word.
-        FENCE.get_ptr(0).map_or(0, |fence| unsafe { (*fence).session })
+        LEASE_DEADLINE.get_ptr(0).map_or(0, |lease_deadline| unsafe { (*lease_deadline).session })
     }
 
     #[inline(always)]
@@ -123,10 +123,10 @@ impl WireTables for Maps {
     }
 
     #[inline(always)]
-    fn hear(&self, slot: u32, now_ns: u64) {
+    fn receive(&self, slot: u32, now_ns: u64) {
         if let Some(seen) = SEEN.get_ptr_mut(slot) {
             // SAFETY: valid map value.
-            unsafe { raise(ptr::addr_of_mut!((*seen).heard), now_ns) };
+            unsafe { raise(ptr::addr_of_mut!((*seen).received), now_ns) };
         }
     }
 

@@ -270,7 +270,7 @@ async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
             let rotating =
                 WireSecret::connect(&Access::of(&secret.access, kubeconfig_at_home), namespace).await?;
             let id = rotating
-                .rotate(*timeout, (*linger).into(), |step| eprintln!("{}", Legible(told(&step))))
+                .rotate(*timeout, (*linger).into(), |step| eprintln!("{}", Legible(notified(&step))))
                 .await?;
             println!("Secret {namespace}/{SECRET} has key {} alone", id.0);
         }
@@ -279,7 +279,7 @@ async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
 }
 
 /// Returns a step of a rotation in words.
-fn told(step: &Rotating) -> String {
+fn notified(step: &Rotating) -> String {
     match step {
         Rotating::Added(id) => format!("key {} is added", id.0),
         Rotating::Found(id) => format!("key {} was added before; going on", id.0),
@@ -358,13 +358,13 @@ fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
     if checks {
         return show(&examination::described(&doctor::CHECKS)).map(|()| ExitCode::SUCCESS);
     }
-    let mut told = Duration::ZERO;
+    let mut notified = Duration::ZERO;
     let progress = |watched: Duration| {
-        if watched >= told + PROGRESS_AFTER {
-            told += PROGRESS_AFTER;
+        if watched >= notified + PROGRESS_AFTER {
+            notified += PROGRESS_AFTER;
             eprintln!(
                 "watched the lease deadline for {}: no heartbeat so far",
-                humantime::format_duration(told)
+                humantime::format_duration(notified)
             );
         }
     };

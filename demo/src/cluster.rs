@@ -21,7 +21,7 @@ const COARSE: Duration = Duration::from_millis(20);
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs the scenes of the cluster.
-pub(super) fn tell(voice: Voice) -> Result<Moves> {
+pub(super) fn notify(voice: Voice) -> Result<Moves> {
     voice.chapter("10. Three nodes of a cluster agree on one holder, through the API server alone");
     let options = ClusterOptions { api_in_process: true, nodes: 3, ..ClusterOptions::default() };
     let mut cluster = Cluster::start("demo-cluster", options)?;

@@ -10,7 +10,7 @@ pub(super) struct Answers {
     /// Requests that the program answered.
     pub(super) by_program: u64,
     /// Requests for the VIP that reached the kernel.
-    pub(super) heard_by_kernel: usize,
+    pub(super) received_by_kernel: usize,
     /// Requests for the ordinary address that reached the other node's kernel.
     pub(super) other_kernel: usize,
 }
@@ -90,8 +90,8 @@ impl Findings {
         let mut rows = vec![
             ["", "Vipward", "without"].map(str::to_owned),
             [
-                "answered by the program, heard by the kernel".to_owned(),
-                format!("{}, {}", answers.by_program, answers.heard_by_kernel),
+                "answered by the program, received by the kernel".to_owned(),
+                format!("{}, {}", answers.by_program, answers.received_by_kernel),
                 format!("-, {} (node-b)", answers.other_kernel),
             ],
             [

@@ -55,14 +55,14 @@ fn show(keep: bool) -> Result<()> {
     kept::ensure_none()?;
     let started = Instant::now();
     let voice = Voice::new();
-    let told = Stage::new(keep).and_then(|mut stage| {
-        let findings = scenes::tell(voice, &mut stage)?;
+    let notified = Stage::new(keep).and_then(|mut stage| {
+        let findings = scenes::notify(voice, &mut stage)?;
         findings.show(voice);
         Ok(stage)
     });
     // An interruption comes first: system calls that it interrupts fail too.
     interrupt::check()?;
-    let stage = told?;
+    let stage = notified?;
     if keep {
         let kept = stage.keep().context("failed to leave the LAN up")?;
         commands::print(&kept, voice);

@@ -28,15 +28,15 @@ use vipward_tests::{
 const BEFORE_DURING_AFTER: [usize; 3] = [500, 1_000, 1_000];
 
 /// Runs all scenes and returns the figures.
-pub(super) fn tell(voice: Voice, stage: &mut Stage) -> Result<Findings> {
+pub(super) fn notify(voice: Voice, stage: &mut Stage) -> Result<Findings> {
     introduce(voice, stage)?;
     let stolen_without = steal_without_guard(voice, stage)?;
     let answers = who_answers(voice, stage)?;
     let (kept_with, named) = steal_with_guard(voice, stage)?;
     let outage = kill_and_restart(voice, stage)?;
     let crowds = crowd(voice, stage)?;
-    let conflicts = conflicts::tell(voice, stage)?;
-    let cluster = cluster::tell(voice)?;
+    let conflicts = conflicts::notify(voice, stage)?;
+    let cluster = cluster::notify(voice)?;
     let askers = ASKERS;
     Ok(Findings { answers, stolen_without, kept_with, named, outage, askers, crowds, conflicts, cluster })
 }
@@ -86,17 +86,19 @@ fn who_answers(voice: Voice, stage: &mut Stage) -> Result<Answers> {
     let before = stage.counter("answered")?;
     arping(voice, &stage.client, VIP)?;
     let by_program = stage.counter("answered")? - before;
-    let heard_by_kernel = requests_for(&kernel_a, VIP)?;
+    let received_by_kernel = requests_for(&kernel_a, VIP)?;
     voice.found(
-        by_program > 0 && heard_by_kernel == 0,
+        by_program > 0 && received_by_kernel == 0,
         &format!(
-            "node-a's program answered {by_program}; its kernel heard {heard_by_kernel} of the requests."
+            "node-a's program answered {by_program}; its kernel received {received_by_kernel} of the requests."
         ),
     );
     arping(voice, &stage.client, ORDINARY)?;
     let other_kernel = requests_for(&kernel_b, ORDINARY)?;
-    voice.say(&format!("For comparison: node-b's kernel heard {other_kernel} for {ORDINARY}, and answered."));
-    Ok(Answers { by_program, heard_by_kernel, other_kernel })
+    voice.say(&format!(
+        "For comparison: node-b's kernel received {other_kernel} for {ORDINARY}, and answered."
+    ));
+    Ok(Answers { by_program, received_by_kernel, other_kernel })
 }
 
 fn steal_with_guard(voice: Voice, stage: &mut Stage) -> Result<(Mac, Mac)> {

@@ -7,9 +7,9 @@ use std::{cell::RefCell, fmt::Debug, marker::PhantomData};
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use vipward_common::{
-    Action, Answer, ArpFrame, EventKind, FRAME_LEN, FenceState, MAX_EXTENSIONS, MAX_SUMMED, MacAddr, Message,
-    NO_SLOT, NdHeader, OPER_REPLY, OPER_REQUEST, Outcome, Question, Reach, Role, Tables, Unit, Verdict, Vip,
-    decide, hides_claim,
+    Action, Answer, ArpFrame, DeadlineState, EventKind, FRAME_LEN, MAX_EXTENSIONS, MAX_SUMMED, MacAddr,
+    Message, NO_SLOT, NdHeader, OPER_REPLY, OPER_REQUEST, Outcome, Question, Reach, Role, Tables, Unit,
+    Verdict, Vip, decide, hides_claim,
 };
 
 /// Bytes for everything, so that the fuzzer can make addresses of the frame meet those of the maps.
@@ -23,8 +23,8 @@ struct Input {
     packet: Vec<u8>,
     /// Sets the checksum of the packet, which random bytes rarely have.
     summed: bool,
-    /// 0 valid, 1 held over, else over.
-    fence: u8,
+    /// 0 valid, 1 grace period, else over.
+    lease_deadline: u8,
     now_ns: u64,
     /// The entries of the claimed and the asked address, if they are VIPs.
     vips: [Option<Entry>; 2],
@@ -104,11 +104,11 @@ impl<Q: Question<Addr: Default>> Tables for Memory<'_, Q> {
         self.input.now_ns
     }
 
-    fn fence(&self, _: u64) -> FenceState {
-        match self.input.fence {
-            0 => FenceState::Valid,
-            1 => FenceState::HeldOver,
-            _ => FenceState::Over,
+    fn lease_deadline(&self, _: u64) -> DeadlineState {
+        match self.input.lease_deadline {
+            0 => DeadlineState::Valid,
+            1 => DeadlineState::Grace,
+            _ => DeadlineState::Over,
         }
     }
 
@@ -144,7 +144,7 @@ impl<Q: Question<Addr: Default>> Tables for Memory<'_, Q> {
         self.is_intact
     }
 
-    fn tell(&self, kind: EventKind, _: &Vip, _: &Q, _: u64) {
+    fn notify(&self, kind: EventKind, _: &Vip, _: &Q, _: u64) {
         self.effects.borrow_mut().reported.push(kind);
     }
 
@@ -225,7 +225,11 @@ fn check<Q: Question<Addr: Default + Debug>>(question: &Q, memory: &Memory<'_, Q
         let entry = asked.expect("invariant: an answer is about what was asked").vip();
         let own = if question.dst() == answer.source { Reach::One } else { Reach::All };
         assert!(!(question.is_gratuitous() && claimed.is_some()));
-        assert_ne!(memory.fence(0), FenceState::Over, "answered when the fence was over");
+        assert_ne!(
+            memory.lease_deadline(0),
+            DeadlineState::Over,
+            "answered when the lease deadline was over"
+        );
         assert_ne!(entry.role, Role::Foreign, "answered for a VIP of another node");
         assert!(memory.yielded(&entry).is_none(), "answered for a yielded VIP");
         assert!(
@@ -242,7 +246,7 @@ fn check<Q: Question<Addr: Default + Debug>>(question: &Q, memory: &Memory<'_, Q
 }
 
 /// Checks that only a reported claim on a held VIP is defended: one to a group, that is dropped, while
-/// this node may answer, and before the fence's deadline if the claimant is a peer.
+/// this node may answer, and before the lease deadline's deadline if the claimant is a peer.
 fn check_defence<Q: Question<Addr: Default>>(
     question: &Q,
     memory: &Memory<'_, Q>,
@@ -257,10 +261,12 @@ fn check_defence<Q: Question<Addr: Default>>(
     assert_eq!((entry.role, memory.yielded(&entry)), (Role::Held, None));
     assert_eq!(verdict.outcome.action(), Action::Drop);
     assert!(question.dst().is_multicast() && question.sender() != entry.mac);
-    match (effects.reported.as_slice(), memory.fence(0)) {
-        ([EventKind::Conflict], FenceState::Valid | FenceState::HeldOver)
-        | ([EventKind::Contested], FenceState::Valid) => {}
-        (other, fence) => panic!("defended with {other:?} while the fence was {fence:?}"),
+    match (effects.reported.as_slice(), memory.lease_deadline(0)) {
+        ([EventKind::Conflict], DeadlineState::Valid | DeadlineState::Grace)
+        | ([EventKind::Contested], DeadlineState::Valid) => {}
+        (other, lease_deadline) => {
+            panic!("defended with {other:?} while the lease deadline was {lease_deadline:?}")
+        }
     }
     assert_eq!(verdict.defence, if memory.input.defends { entry.mac } else { MacAddr::ZERO });
 }
@@ -277,7 +283,7 @@ fn check_other_htype(input: &Input, memory: &Memory<'_, ArpFrame>, verdict: Verd
     assert_eq!(memory.effects.take(), *effects);
 }
 
-/// Checks that only claims and probes cause events, and that a yield happens only with a lapsed fence
+/// Checks that only claims and probes cause events, and that a yield happens only with a passed lease deadline
 /// and to a peer or the successor.
 fn check_effects<Q: Question<Addr: Default>>(question: &Q, memory: &Memory<'_, Q>, effects: &Effects) {
     let claimed = memory.entry(question.claimed()).map(|entry| entry.vip());
@@ -288,7 +294,11 @@ fn check_effects<Q: Question<Addr: Default>>(question: &Q, memory: &Memory<'_, Q
     assert!(!effects.reported.contains(&EventKind::Probed) || probed.is_some());
     if let [mac] = effects.yielded[..] {
         let entry = claimed.expect("only a claim causes a yield");
-        assert_ne!(memory.fence(0), FenceState::Valid, "yielded while the fence was valid");
+        assert_ne!(
+            memory.lease_deadline(0),
+            DeadlineState::Valid,
+            "yielded while the lease deadline was valid"
+        );
         assert_eq!(mac, question.sender());
         assert!(memory.is_peer(mac) || mac == entry.mac, "yielded to a stranger");
         assert_eq!(question.src(), mac, "yielded to a host that speaks in a peer's name");

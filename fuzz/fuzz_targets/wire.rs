@@ -1,4 +1,4 @@
-//! Any frame of wire failover meets any maps: only a frame that a peer has signed is heard, and what is
+//! Any frame of wire failover meets any maps: only a frame that a peer has signed is received, and what is
 //! sent back is an echo of it.
 #![no_main]
 #![forbid(unsafe_code)]
@@ -44,7 +44,7 @@ impl Maps {
 /// A record that the decision made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Recorded {
-    Heard(u32, u64),
+    Received(u32, u64),
     Answered(u32, u64),
     Pinged(u32, u64),
     Ended(u64),
@@ -80,8 +80,8 @@ impl WireTables for Memory {
         (id == self.maps.key.0).then(|| self.maps.sip())
     }
 
-    fn hear(&self, slot: u32, now_ns: u64) {
-        self.recorded.borrow_mut().push(Recorded::Heard(slot, now_ns));
+    fn receive(&self, slot: u32, now_ns: u64) {
+        self.recorded.borrow_mut().push(Recorded::Received(slot, now_ns));
     }
 
     fn answered(&self, slot: u32, sent_ns: u64) -> bool {
@@ -165,23 +165,23 @@ fuzz_target!(|input: Input| {
             assert_eq!(after, WireFrame::new(WireType::Echo, frame.key(), &fields, maps.sip()));
             assert_eq!(outcome == WireOutcome::PingAnswered, sent_ns > maps.newest);
             let is_new = outcome == WireOutcome::PingAnswered;
-            let heard = [Recorded::Pinged(slot, sent_ns), Recorded::Heard(slot, maps.now_ns)];
-            if is_new { heard.to_vec() } else { Vec::new() }
+            let received = [Recorded::Pinged(slot, sent_ns), Recorded::Received(slot, maps.now_ns)];
+            if is_new { received.to_vec() } else { Vec::new() }
         }
-        WireOutcome::EchoHeard => {
+        WireOutcome::EchoReceived => {
             assert_eq!((frame.kind(), holder, witness), (Some(WireType::Echo), maps.peer.0, maps.wid));
             assert!(witness != 0 && sent_ns <= maps.now_ns && sent_ns > maps.newest);
-            vec![Recorded::Answered(slot, sent_ns), Recorded::Heard(slot, maps.now_ns)]
+            vec![Recorded::Answered(slot, sent_ns), Recorded::Received(slot, maps.now_ns)]
         }
         WireOutcome::PollPassed | WireOutcome::SilentPassed => {
             assert_eq!((holder, outcome.action()), (maps.peer.0, Action::Pass));
             Vec::new()
         }
-        WireOutcome::EndedHeard => {
+        WireOutcome::EndedReceived => {
             assert_eq!((frame.kind(), holder), (Some(WireType::Ended), maps.session));
             vec![Recorded::Ended(holder)]
         }
-        refused => panic!("{refused:?} is not heard"),
+        refused => panic!("{refused:?} is not received"),
     };
     assert_eq!(recorded, expected);
     assert!(outcome.action() == Action::Answer || after == frame);

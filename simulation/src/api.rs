@@ -1,5 +1,6 @@
 //! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
+mod admission;
 mod events;
 mod reserving;
 mod service;
@@ -131,7 +132,7 @@ pub(crate) struct Api {
     pub(crate) election: Option<Ballot>,
     /// The kinds of writes that it refuses.
     pub(crate) refused: [Times; 3],
-    events: BTreeMap<String, events::Stored>,
+    pub(crate) events: events::Events,
     sabotage: Option<Sabotage>,
 }
 
@@ -402,7 +403,7 @@ impl Api {
         let takes_any = !is_own && self.sabotage == Some(Sabotage::NoVersion);
         let expected = current.filter(|_| takes_any).cloned().map(Expected::At);
         match allowed(expected.as_ref().unwrap_or(&write.expected), current) {
-            Ok(()) if !is_own && self.sabotage == Some(Sabotage::NoDeposing) => {
+            Ok(()) if !is_own && self.sabotage == Some(Sabotage::NoExpiring) => {
                 Outcome::Done(LeaseRecord { version: self.version(), ..record })
             }
             Ok(()) => {

@@ -33,7 +33,7 @@ impl World {
     pub(crate) fn sweep(&mut self) {
         for vip in 0..self.plan.vips.len() {
             self.note_vacancy(vip);
-            self.check_holding_over(vip);
+            self.check_grace_period(vip);
             self.check_host(vip);
             self.check_dark(vip);
             self.guard(vip);

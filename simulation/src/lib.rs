@@ -28,6 +28,6 @@ mod world;
 
 pub use self::{
     play::{Report, campaign, run, shrink},
-    record::{Facts, Tally, Violation},
+    record::{Among, Facts, Tally, Violation},
     schedule::{Omitted, Options, Sabotage, Schedule},
 };

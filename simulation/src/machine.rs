@@ -18,7 +18,7 @@ pub(crate) use self::{
     network::{Host, Network, Way},
     node::{Faults, Marks, Node, Noise, PROGRAM},
     process::{Process, Watch, Writing},
-    program::{Program, Refuses, hearing::Handled},
+    program::{Program, Refuses, receiving::Handled},
     time::{At, Clock},
     witness::{Pinger, SOCKET},
 };

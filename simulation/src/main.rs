@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use vipward_simulation::{
-    Options, Schedule,
+    Among, Options, Schedule,
     campaign::{Campaign, Outcome, Progress},
     run, shrink,
 };
@@ -99,14 +99,13 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
         println!("seed {seed}: {violation}");
     }
     let tally = &outcome.tally;
-    for (what, seen) in tally.shares() {
-        println!("{seen} of {} schedules had {what}", tally.runs);
-    }
-    for (what, seen) in tally.wire_shares() {
-        println!("{seen} of {} schedules with wire failover had {what}", tally.wire);
-    }
-    for (what, seen) in tally.controller_shares() {
-        println!("{seen} of {} schedules with a controller had {what}", tally.controller);
+    for (what, seen, of, among) in tally.shares() {
+        let among = match among {
+            Among::Ordinary => "schedules without a controller",
+            Among::Wire => "schedules with wire failover",
+            Among::Controller => "schedules with a controller",
+        };
+        println!("{seen} of {of} {among} had {what}");
     }
     println!("{} VIPs were held again soon after a crash", tally.crashes);
     println!(

@@ -13,7 +13,7 @@ use vipward_core::{
     records::{NodeName, Session},
 };
 
-pub use self::facts::{Facts, Tally};
+pub use self::facts::{Among, Facts, Tally};
 use self::trace::Trace;
 pub(crate) use self::{
     tenants::{Kept, TenantsRecord},
@@ -118,7 +118,7 @@ pub(crate) struct Record {
     /// Per node: the time of the last change of its Lease.
     pub(crate) leases: Vec<At>,
     /// Per VIP: the time of the next check of a former holder that is being told.
-    pub(crate) told_check: Vec<At>,
+    pub(crate) notified_check: Vec<At>,
     /// Per VIP: whether it must be answered at every instant.
     pub(crate) guarded: Vec<bool>,
     /// What concerns wire failover.
@@ -144,7 +144,7 @@ impl Record {
             dark: vec![None; vips],
             changed_hands: vec![At::default(); vips],
             leases: vec![At::default(); nodes],
-            told_check: vec![At::default(); vips],
+            notified_check: vec![At::default(); vips],
             guarded: vec![false; vips],
             wire: WireRecord::default(),
             tenants: TenantsRecord::new(plan.tenants.as_ref().map_or(0, |plan| plan.services.len()), vips),
@@ -214,7 +214,7 @@ impl Record {
         }
     }
 
-    /// Notes that a node has taken a yielded VIP back, for which it hears no other answer. It need
+    /// Notes that a node has taken a yielded VIP back, for which it receives no other answer. It need
     /// not yield to earlier announcements any more.
     pub(crate) fn taken_back(&mut self, vip: usize, node: usize) {
         self.reached[vip][node].fill(false);

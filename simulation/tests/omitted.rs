@@ -108,7 +108,7 @@ fn what_is_left_out_once_is_missed() {
 #[test]
 fn what_is_left_out_always_is_missed_if_another_makes_up_for_one() {
     let all =
-        [PutPeer, RemovePeer, PutOwnMac, SetFence, LaterRound, Probe, Moved, Sighted, SeenLease, Deadline];
+        [PutPeer, RemovePeer, PutOwnMac, SetDeadline, LaterRound, Probe, Moved, Sighted, SeenLease, Deadline];
     for omitted in all {
         let rule = broken_by(Always(omitted), SEEDS);
         println!("{omitted:?}: {rule:?}");
@@ -120,7 +120,7 @@ fn what_is_left_out_always_is_missed_if_another_makes_up_for_one() {
 fn what_is_left_out_without_harm_has_a_reason() {
     let all: [(Omitted, &str); 5] = [
         (ProbeHeld, "it finds rivals that answer and never announce, and no host of the model is one"),
-        (SetHeeding, "a program with a key only hears words about its session that it need not"),
+        (SetHeeding, "a program with a key only receives words about its session that it need not"),
         (Show, "findings and statuses are for people and other programs"),
         (Contested, "it makes a node read a claim that its watch does not show, which S1 excepts"),
         (Yielded, "the program gives way by itself, and the agent finds that with the next event or reading"),

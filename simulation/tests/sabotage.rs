@@ -79,8 +79,8 @@ fn is_noticed_with(disturbances: &Value, sabotage: Sabotage, rule: &str) {
 }
 
 #[test]
-fn a_program_that_ignores_the_fence_is_noticed() {
-    is_noticed(Sabotage::NoFence, &["S1"]);
+fn a_program_that_ignores_the_lease_deadline_is_noticed() {
+    is_noticed(Sabotage::NoDeadline, &["S1"]);
 }
 
 #[test]
@@ -89,13 +89,13 @@ fn waiting_without_a_margin_is_noticed() {
 }
 
 #[test]
-fn taking_over_without_the_deposing_write_is_noticed() {
+fn taking_over_without_the_expiring_write_is_noticed() {
     // The holder lives and renews its Lease, which still carries the session.
     let silent = json!([{
         "when": {"Ms": 20_000},
         "what": {"Dead": {"segment": 0, "who": {"Holder": 0}, "out": true, "into": true, "for_ms": 3_000}}
     }]);
-    is_noticed_with(&silent, Sabotage::NoDeposing, "S1");
+    is_noticed_with(&silent, Sabotage::NoExpiring, "S1");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn an_only_witness_that_needs_no_third_station_is_noticed() {
 
 #[test]
 fn a_session_whose_end_is_not_told_is_noticed() {
-    is_noticed_by_wire(Sabotage::NoTelling, &["S2'"]);
+    is_noticed_by_wire(Sabotage::NoNotifying, &["S2'"]);
 }
 
 #[test]
@@ -238,9 +238,9 @@ fn a_program_that_does_not_heed_its_end_is_noticed() {
 
 #[test]
 fn an_agent_that_does_not_heed_the_end_of_its_session_is_noticed() {
-    // The holder is told the end of its session, and nothing else shows that: its watch of Leases is
+    // The holder is notified the end of its session, and nothing else shows that: its watch of Leases is
     // stalled, and no other node may take the VIP and announce it.
-    let told = json!([
+    let notified = json!([
         {"when": {"Ms": 0}, "what": {"Local": {"vip": 0, "on": 0b001, "for_ms": 40_000}}},
         {"when": {"Ms": 20_000}, "what": {"Stall": {"who": {"Holder": 0}, "kind": "Lease", "for_ms": 3_000}}},
         {
@@ -248,7 +248,7 @@ fn an_agent_that_does_not_heed_the_end_of_its_session_is_noticed() {
             "what": {"Dead": {"segment": 0, "who": {"Holder": 0}, "out": true, "into": false, "for_ms": 3_000}}
         }
     ]);
-    is_noticed_with(&told, Sabotage::NoHeeding, "W4");
+    is_noticed_with(&notified, Sabotage::NoHeeding, "W4");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn taking_where_no_node_answers_is_noticed() {
 
 #[test]
 fn probes_that_no_host_answers_are_noticed() {
-    is_noticed(Sabotage::DeafProbes, &["H"]);
+    is_noticed(Sabotage::OneWayProbes, &["H"]);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn an_agent_that_does_not_know_the_addresses_of_its_host_is_noticed() {
 }
 
 #[test]
-fn holding_where_no_node_is_heard_is_noticed() {
+fn holding_where_no_node_answers_is_noticed() {
     is_noticed_by_wire(Sabotage::HoldsUnheard, &["L3"]);
 }
 

@@ -19,6 +19,6 @@ pub use self::{
     scene::{
         CLIENT, NODE, PATIENCE, Pair, ROGUE, Scene, VIP, add_addresses, answers_in, answers_to,
         answers_to_odd, belief, clients_request, counter, empty_map, ip, map_dump, net, overwrite,
-        request_of_client, send_datagram, start_agent, vip_status, wait_until_heard, wait_until_running,
+        request_of_client, send_datagram, start_agent, vip_status, wait_until_received, wait_until_running,
     },
 };

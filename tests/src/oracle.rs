@@ -23,6 +23,6 @@ pub mod wire;
 pub mod world;
 
 pub use self::{
-    expected::{Counter, Offence, Oracle, Outcome, Step, Tally, Told},
+    expected::{Counter, Notified, Offence, Oracle, Outcome, Step, Tally},
     world::Protocol,
 };

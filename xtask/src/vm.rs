@@ -59,7 +59,7 @@ pub(crate) struct Args {
 const SHORT: [&str; 13] = [
     "bonds::failover::every_vip",
     "bonds::failover::a_machine",
-    "hearing::",
+    "receiving::",
     "links::plain",
     "links::bridge",
     "links::bond",
@@ -192,20 +192,20 @@ impl Lab<'_> {
             nic: boot.nic,
             console: &console,
         };
-        let mut heard = hear(&machine, &name);
-        if heard.ended.is_err() && machine.died_of_emulation() {
+        let mut received = receive(&machine, &name);
+        if received.ended.is_err() && machine.died_of_emulation() {
             process::step(&format!("{name}: its kernel died of the emulator's int3 fault; booting it again"));
-            heard = hear(&machine, &name);
+            received = receive(&machine, &name);
         }
         let mut tally = Tally::default();
         tally.begin(&format!("vm {name}"));
-        heard.lines.iter().for_each(|line| tally.line(line));
+        received.lines.iter().for_each(|line| tally.line(line));
         tally.finish();
         // The other machines run all the same.
-        if let Err(error) = &heard.ended {
+        if let Err(error) = &received.ended {
             eprintln!("{name}: {error:#}");
         }
-        heard.rows.iter().try_for_each(|row| results.take(row))?;
+        received.rows.iter().try_for_each(|row| results.take(row))?;
         Ok(tally)
     }
 
@@ -267,14 +267,14 @@ impl Lab<'_> {
 }
 
 /// What a machine has printed, and its exit code.
-struct Heard {
+struct Received {
     ended: Result<i32>,
     lines: Vec<String>,
     rows: Vec<String>,
 }
 
 /// Runs a machine, and prints its lines.
-fn hear(machine: &Machine<'_>, name: &str) -> Heard {
+fn receive(machine: &Machine<'_>, name: &str) -> Received {
     let watch = Stopwatch::start();
     let (mut up, mut lines, mut rows) = (0.0, Vec::new(), Vec::new());
     let ended = machine.run(SILENCE, |line| {
@@ -291,7 +291,7 @@ fn hear(machine: &Machine<'_>, name: &str) -> Heard {
         let done = watch.seconds();
         process::step(&format!("{name}: up after {up:.0} s, done after {done:.0} s, exit code {code}"));
     }
-    Heard { ended, lines, rows }
+    Received { ended, lines, rows }
 }
 
 struct Boot<'a> {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Defence, Fence, MacAddr, PINNED, PinnedMap, Policy, Role, VipEntry, VipKeyV4, VipState, Yield,
+    Defence, LeaseDeadline, MacAddr, PINNED, PinnedMap, Policy, Role, VipEntry, VipKeyV4, VipState, Yield,
     YieldTotal, maps,
 };
 
@@ -45,11 +45,11 @@ fn entry() -> (VipKeyV4, VipEntry) {
     (key, VipEntry { mac, generation: 513, role: Role::Handover, slot: 65_537, until_ns: 1 << 40 })
 }
 
-fn fence() -> Fence {
+fn lease_deadline() -> LeaseDeadline {
     let (policy, session) = (Policy::Hold, 0x0102_0304_0506_0708);
-    Fence {
+    LeaseDeadline {
         deadline_ns: 11,
-        hold_until_ns: 12,
+        grace_until_ns: 12,
         yields_settled: 13,
         session,
         words_settled: 14,
@@ -88,22 +88,22 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("peers.key.ifindex", 0, 4),
         ("peers.key.mac", 4, 6),
         ("peers.since_ns", 0, 8),
-        ("fence.deadline_ns", 0, 8),
-        ("fence.hold_until_ns", 8, 8),
-        ("fence.yields_settled", 16, 8),
-        ("fence.session", 24, 8),
-        ("fence.words_settled", 32, 8),
-        ("fence.policy", 40, 4),
-        ("fence.defence", 44, 4),
+        ("lease_deadline.deadline_ns", 0, 8),
+        ("lease_deadline.grace_until_ns", 8, 8),
+        ("lease_deadline.yields_settled", 16, 8),
+        ("lease_deadline.session", 24, 8),
+        ("lease_deadline.words_settled", 32, 8),
+        ("lease_deadline.policy", 40, 4),
+        ("lease_deadline.defence", 44, 4),
         ("vip_state.yielded.mac", 0, 6),
         ("vip_state.yielded.generation", 6, 2),
-        ("vip_state.strangers.next_ns", 8, 8),
+        ("vip_state.unknown_hosts.next_ns", 8, 8),
         ("vip_state.peers.swallowed", 32, 8),
         ("yields.total", 0, 8),
         ("events.source", 48, 6),
         ("counters.unrelated", 0, 8),
         ("filter.bits", 0, 8),
-        ("heard.frames", 0, 8),
+        ("received.frames", 0, 8),
         ("wire_self.wid", 0, 8),
         ("wire_keys.k0", 0, 8),
         ("wire_keys.k1", 8, 8),
@@ -112,7 +112,7 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("wire_index.key.ifindex", 8, 4),
         ("wire_index.slot", 0, 4),
         ("wire_seen.answered", 0, 8),
-        ("wire_seen.heard", 8, 8),
+        ("wire_seen.received", 8, 8),
         ("wire_seen.pinged", 16, 8),
         ("wire_state.ended", 0, 8),
         ("wire_state.words", 8, 8),
@@ -134,11 +134,11 @@ fn what_this_version_wrote_reads_as_it_was_and_from_no_part_of_it() {
     let state = VipState { yielded, ..VipState::default() };
     let keys = key_decoder(maps::VIPS_V4, &records);
     let entries = value_decoder(maps::VIPS_V4, &records);
-    let fences = value_decoder(maps::FENCE, &records);
+    let lease_deadlines = value_decoder(maps::LEASE_DEADLINE, &records);
     let states = value_decoder(maps::VIP_STATE, &records);
     assert_eq!(keys.read(bytemuck::bytes_of(&key)), Some(key));
     assert_eq!(entries.read(bytemuck::bytes_of(&entry)), Some(entry));
-    assert_eq!(fences.read(bytemuck::bytes_of(&fence())), Some(fence()));
+    assert_eq!(lease_deadlines.read(bytemuck::bytes_of(&lease_deadline())), Some(lease_deadline()));
     assert_eq!(states.read(bytemuck::bytes_of(&state)), Some(state));
     let (key, entry) = (bytemuck::bytes_of(&key), bytemuck::bytes_of(&entry));
     for len in 0..key.len() {
@@ -193,14 +193,14 @@ fn an_entry_of_another_layout_is_read_where_its_fields_stand_and_nothing_is_gues
 
 #[test]
 fn bytes_are_checked_to_be_a_value_of_their_map() {
-    let fence = |policy: u32| {
-        let mut bytes = bytemuck::bytes_of(&fence()).to_vec();
-        let place = records()[&named("fence.policy")];
+    let lease_deadline = |policy: u32| {
+        let mut bytes = bytemuck::bytes_of(&lease_deadline()).to_vec();
+        let place = records()[&named("lease_deadline.policy")];
         bytes[usize::from(place.offset)..][..4].copy_from_slice(&policy.to_le_bytes());
         bytes
     };
-    assert!(map(maps::FENCE).is_value(&fence(1)));
-    assert!(!map(maps::FENCE).is_value(&fence(2)));
+    assert!(map(maps::LEASE_DEADLINE).is_value(&lease_deadline(1)));
+    assert!(!map(maps::LEASE_DEADLINE).is_value(&lease_deadline(2)));
 }
 
 prop_compose! {

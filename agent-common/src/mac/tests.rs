@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn addresses_are_told_apart() {
+fn addresses_are_distinguished() {
     let rows: [(&str, [u8; 6], bool, bool, bool); 6] = [
         ("zero", [0; 6], true, false, false),
         ("broadcast", [0xff; 6], false, true, false),

@@ -338,7 +338,7 @@ impl Message {
 
     /// Returns the offset of the answer's link-layer address option; 0 if it has none.
     ///
-    /// A host at a known MAC need not be told it (RFC 4861, 7.2.4), unless the VIP is on its way to
+    /// A host at a known MAC need not be notified it (RFC 4861, 7.2.4), unless the VIP is on its way to
     /// another node.
     #[inline(always)]
     pub fn option(&self, answer: &Answer) -> usize {

@@ -36,7 +36,7 @@ pinned! {
     pub struct WireIndexKey {
         /// A peer's session, or its number as a witness; never 0.
         pub id: u64,
-        /// The interface of a segment in which it is heard.
+        /// The interface of a segment in which it is received.
         pub ifindex: u32,
         /// Always zero.
         pub _pad: u32,
@@ -61,7 +61,7 @@ pinned! {
         /// The time at which the newest ping that the peer has answered was sent (`CLOCK_BOOTTIME`).
         pub answered: u64,
         /// The time of the last new ping of the peer, or answer of it (`CLOCK_BOOTTIME`).
-        pub heard: u64,
+        pub received: u64,
         /// The time at which the newest ping of the peer was sent, on its own `CLOCK_BOOTTIME`.
         pub pinged: u64,
     }
@@ -80,7 +80,7 @@ pinned! {
 const _: () = assert!(size_of::<WireKey>() == 24 && size_of::<WireIndexKey>() == 16);
 
 impl WireState {
-    /// Returns what the agent writes into the fence to settle the word with this number, and all before.
+    /// Returns what the agent writes into the lease deadline to settle the word with this number, and all before.
     /// It is never 0, which an older agent writes.
     #[inline(always)]
     pub const fn settled_by(word: u64) -> u64 {

@@ -53,8 +53,8 @@ impl WireTables for Node {
         (id == KEY).then(sip)
     }
 
-    fn hear(&self, slot: u32, now_ns: u64) {
-        assert_eq!(self.recorded.borrow_mut().insert("heard", (slot, now_ns)), None);
+    fn receive(&self, slot: u32, now_ns: u64) {
+        assert_eq!(self.recorded.borrow_mut().insert("received", (slot, now_ns)), None);
     }
 
     fn answered(&self, slot: u32, sent_ns: u64) -> bool {
@@ -103,30 +103,35 @@ fn signed(kind: WireType, fields: &WireFields) -> WireFrame {
 }
 
 #[test]
-fn every_type_is_heard_and_recorded() {
+fn every_type_is_received_and_recorded() {
     use WireOutcome::{
-        EchoHeard, EndedHeard, PingAnswered, PingRepeated, PollPassed, RefusedRepeated, SilentPassed,
+        EchoReceived, EndedReceived, PingAnswered, PingRepeated, PollPassed, RefusedRepeated, SilentPassed,
     };
 
     let rows: [(_, _, _, &[_]); 12] = [
-        (Ping, fields(SESSION, PEER_WID, 5), PingAnswered, &[("heard", (21, NOW)), ("pinged", (21, 5))]),
+        (Ping, fields(SESSION, PEER_WID, 5), PingAnswered, &[("received", (21, NOW)), ("pinged", (21, 5))]),
         // The clock of the witness may be ahead of this one.
         (
             Ping,
             fields(SESSION, PEER_WID, NOW + 1),
             PingAnswered,
-            &[("heard", (21, NOW)), ("pinged", (21, NOW + 1))],
+            &[("received", (21, NOW)), ("pinged", (21, NOW + 1))],
         ),
         (Ping, fields(SESSION, PEER_WID, 4), PingRepeated, &[]),
         (Ping, fields(SESSION, PEER_WID, 0), PingRepeated, &[]),
         (Echo, fields(PEER_SESSION, WID, 4), RefusedRepeated, &[]),
         (Echo, fields(PEER_SESSION, WID, 3), RefusedRepeated, &[]),
         (Echo, fields(PEER_SESSION, WID, 0), RefusedRepeated, &[]),
-        (Echo, fields(PEER_SESSION, WID, 5), EchoHeard, &[("heard", (20, NOW)), ("answered", (20, 5))]),
-        (Echo, fields(PEER_SESSION, WID, NOW), EchoHeard, &[("heard", (20, NOW)), ("answered", (20, NOW))]),
+        (Echo, fields(PEER_SESSION, WID, 5), EchoReceived, &[("received", (20, NOW)), ("answered", (20, 5))]),
+        (
+            Echo,
+            fields(PEER_SESSION, WID, NOW),
+            EchoReceived,
+            &[("received", (20, NOW)), ("answered", (20, NOW))],
+        ),
         (Poll, fields(PEER_SESSION, PEER_WID, 5), PollPassed, &[]),
         (Silent, fields(PEER_SESSION, PEER_WID, 5), SilentPassed, &[]),
-        (Ended, fields(SESSION, 0, 0), EndedHeard, &[("ended", (0, SESSION))]),
+        (Ended, fields(SESSION, 0, 0), EndedReceived, &[("ended", (0, SESSION))]),
     ];
     for (kind, fields, expected, recorded) in rows {
         let recorded = recorded.iter().copied().collect();
@@ -135,7 +140,7 @@ fn every_type_is_heard_and_recorded() {
 }
 
 #[test]
-fn a_frame_is_not_heard_for_the_first_reason_and_records_nothing() {
+fn a_frame_is_not_received_for_the_first_reason_and_records_nothing() {
     use WireOutcome::{
         OtherPassed, RefusedKey, RefusedPeer, RefusedTag, RefusedTarget, RefusedTime, RefusedType,
     };
@@ -180,7 +185,7 @@ fn a_frame_is_not_heard_for_the_first_reason_and_records_nothing() {
             RefusedTarget,
         ),
         ("from the future", node(), OWN, signed(Echo, &fields(PEER_SESSION, WID, NOW + 1)), RefusedTime),
-        ("about a stranger", node(), OWN, signed(Poll, &fields(24, PEER_WID, 5)), RefusedPeer),
+        ("about an unknown host", node(), OWN, signed(Poll, &fields(24, PEER_WID, 5)), RefusedPeer),
         ("about itself", node(), OWN, signed(Silent, &fields(SESSION, PEER_WID, 5)), RefusedPeer),
         ("another's end", node(), OWN, signed(Ended, &fields(PEER_SESSION, 0, 0)), RefusedTarget),
         (

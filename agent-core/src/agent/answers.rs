@@ -1,7 +1,7 @@
 //! The VIPs that this node is said to hold and does not answer for, and why.
 //!
 //! A VIP is examined after a change of its entry or claim. All are examined after a change of an
-//! interface or the fence.
+//! interface or the lease deadline.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{FenceState, MacAddr, SeenEntry, VipKey};
+use vipward_common::{DeadlineState, MacAddr, SeenEntry, VipKey};
 
 use super::{
     host::{Host, RETRY},
@@ -38,7 +38,7 @@ const PART: usize = 1_024;
 /// State that the answers for all VIPs depend on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Surroundings {
-    pub fence: FenceState,
+    pub lease_deadline: DeadlineState,
     /// True if the program has ever yielded a VIP.
     pub any_yielded: bool,
     /// MAC of each attached interface, and the reason why it cannot answer with that MAC.
@@ -79,7 +79,7 @@ pub struct Answers {
     all: bool,
     /// The earliest time of the next examination.
     next: Monotonic,
-    /// State of the interfaces and the fence at the last examination.
+    /// State of the interfaces and the lease deadline at the last examination.
     seen: Option<Surroundings>,
 }
 
@@ -107,12 +107,12 @@ impl Answers {
 
     /// Returns the reported reasons.
     pub fn reported(&self) -> impl Iterator<Item = (IpAddr, &Unanswered)> {
-        self.silences.all_told()
+        self.silences.all_notified()
     }
 
     /// Returns the reported reason of a VIP's silence.
     pub fn reason(&self, vip: IpAddr) -> Option<&Unanswered> {
-        self.silences.told(vip)
+        self.silences.notified(vip)
     }
 
     /// Returns true if a VIP was found silent, whether that was reported or not.
@@ -181,7 +181,7 @@ impl Answers {
         }
     }
 
-    /// Gives an examination up, since the fence or the entries could not be read. All VIPs are examined
+    /// Gives an examination up, since the lease deadline or the entries could not be read. All VIPs are examined
     /// at the next attempt.
     pub fn give_up(&mut self, now: Monotonic) {
         self.all = true;
@@ -236,9 +236,9 @@ fn why_silent(
     for (ifindex, (own, trouble)) in &surroundings.interfaces {
         let Some(seen) = entries.get(&VipKey::new(*ifindex, vip)) else { continue };
         let trouble = trouble.or((seen.mac != *own).then_some(InterfaceFault::OtherMac));
-        match Part::of(seen.role, surroundings.fence, trouble) {
+        match Part::of(seen.role, surroundings.lease_deadline, trouble) {
             Part::Held | Part::Handover => return None,
-            Part::Silent(why @ Silence::Fence) => silent = Some(why.name().to_owned()),
+            Part::Silent(why @ Silence::LeaseDeadline) => silent = Some(why.name().to_owned()),
             Part::Silent(why @ Silence::Interface(_)) => {
                 silent = Some(format!("{}: {}", known.view.name_of(*ifindex), why.name()));
             }
@@ -266,8 +266,8 @@ fn no_entry(
             None => failure.error.clone(),
         };
     }
-    if surroundings.fence == FenceState::Over {
-        return Silence::Fence.name().to_owned();
+    if surroundings.lease_deadline == DeadlineState::Over {
+        return Silence::LeaseDeadline.name().to_owned();
     }
     let mut segments = known.view.routes.iter().filter(|route| route.prefix.contains(&vip));
     if !segments.any(|route| surroundings.interfaces.contains_key(&route.interface)) {

@@ -86,7 +86,7 @@ pub struct Cluster {
     stage: Stage,
     /// True if the `EndpointSlice`s are read and have not been listed yet.
     awaits_slices: bool,
-    /// Time of the engine's last move of the fence.
+    /// Time of the engine's last move of the lease deadline.
     beaten: Monotonic,
     /// Results of probes that the engine does not have yet.
     probed: Vec<(IpAddr, Probed)>,
@@ -137,9 +137,9 @@ impl Cluster {
         has_l2_statuses: bool,
         now: Monotonic,
     ) -> Self {
-        let mut told = services.on_event(services::Event::Behind(true));
-        told.extend(services.on_event(services::Event::Found(found.vips())));
-        debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
+        let mut notified = services.on_event(services::Event::Behind(true));
+        notified.extend(services.on_event(services::Event::Found(found.vips())));
+        debug_assert!(notified.is_empty(), "nothing follows before the Services have been listed");
         Self {
             interlock: Interlock::new(settings.node.clone(), found.session),
             engine: Engine::start(settings.clone(), found, now),
@@ -293,7 +293,7 @@ impl Cluster {
     /// Handles that the entry of a VIP was written, as the interlock wanted.
     pub(super) fn on_written(&mut self, vip: IpAddr, now: Monotonic) {
         let here = self.engine.holds(vip);
-        self.tell_services(services::Event::Held { vip, here }, now);
+        self.notify_services(services::Event::Held { vip, here }, now);
         self.show_holder(vip);
     }
 
@@ -322,10 +322,10 @@ impl Cluster {
 
     /// Returns the former holder of a VIP whose entry is written, and tells it that its session has
     /// ended.
-    pub(super) fn tell_former(&mut self, key: vipward_common::VipKey, now: Monotonic) -> Option<MacAddr> {
-        let (session, mac, tells) = self.succession.on_taken(key, now)?;
-        if tells {
-            self.emit(effect::Cluster::TellFormer { ifindex: key.ifindex, mac, session });
+    pub(super) fn notify_former(&mut self, key: vipward_common::VipKey, now: Monotonic) -> Option<MacAddr> {
+        let (session, mac, notifies) = self.succession.on_taken(key, now)?;
+        if notifies {
+            self.emit(effect::Cluster::NotifyFormer { ifindex: key.ifindex, mac, session });
         }
         Some(mac)
     }

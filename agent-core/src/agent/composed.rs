@@ -14,7 +14,7 @@ use std::{
     net::IpAddr,
 };
 
-use vipward_common::{Fence, Proof, VipKey};
+use vipward_common::{LeaseDeadline, Proof, VipKey};
 
 pub use self::snapshot::{ClaimSnapshot, InterfaceSnapshot, Snapshot, VipSnapshot};
 
@@ -46,7 +46,7 @@ pub struct Start {
     pub network: Network,
     /// The number of entries for which the maps have room.
     pub max_vips: u32,
-    /// The number of yields that the pinned fence counts as written.
+    /// The number of yields that the pinned lease deadline counts as written.
     pub yields_settled: u64,
     /// The pinned findings about what the program sees.
     pub proofs: BTreeMap<u32, Proof>,
@@ -74,7 +74,7 @@ pub struct Agent {
     answers: Answers,
     work: Queue,
     /// Yields that the engine knows: the entries, and their generations.
-    told: BTreeSet<(VipKey, u16)>,
+    notified: BTreeSet<(VipKey, u16)>,
     /// The effects of the present input.
     effects: Vec<Effect>,
 }
@@ -98,7 +98,7 @@ impl Agent {
             memberships: Memberships::default(),
             stale: Stale::default(),
             work: Queue::default(),
-            told: BTreeSet::new(),
+            notified: BTreeSet::new(),
             effects: Vec::new(),
         }
     }
@@ -237,7 +237,7 @@ impl Agent {
             Source::Cluster(_) => Work::Interfaces,
         };
         // Entries come first: another node may have the pinned VIPs by now. Announcements come last, since
-        // none may leave before the fence is valid.
+        // none may leave before the lease deadline is valid.
         self.work.add([Work::Reconcile { reclaim: false, is_first: true }, then]);
     }
 
@@ -315,10 +315,10 @@ impl Agent {
                 }
                 self.work.next([Work::Some(vips, Then::Held)]);
             }
-            cluster::Todo::SetFence(fenced) => {
-                let fence = self.fence(&fenced);
-                self.effects.push(Effect::SetFence(fence));
-                if self.source.may_begin_answering(now) && self.host.on_fence_given() {
+            cluster::Todo::SetDeadline(new_deadline) => {
+                let lease_deadline = self.lease_deadline(&new_deadline);
+                self.effects.push(Effect::SetDeadline(lease_deadline));
+                if self.source.may_begin_answering(now) && self.host.on_deadline_given() {
                     self.work.next([Work::RECONCILE]);
                 }
             }
@@ -326,8 +326,8 @@ impl Agent {
                 self.config.peers = peers.into_iter().collect();
                 self.work.next([Work::Peers]);
             }
-            cluster::Todo::SetSuccessor(vip, hears) => {
-                self.memberships.on_successor(vip, hears);
+            cluster::Todo::SetSuccessor(vip, receives) => {
+                self.memberships.on_successor(vip, receives);
                 let keys = self.attached().into_iter().map(|ifindex| VipKey::new(ifindex, vip)).collect();
                 self.work.next([Work::Memberships(keys)]);
             }
@@ -364,13 +364,13 @@ impl Agent {
         Some(VipKey::new(interface.index, vip))
     }
 
-    fn fence(&self, fenced: &ownership::Fenced) -> Fence {
-        Fence {
-            deadline_ns: fenced.deadline.as_nanos(),
-            hold_until_ns: fenced.hold_until.as_nanos(),
+    fn lease_deadline(&self, new_deadline: &ownership::NewDeadline) -> LeaseDeadline {
+        LeaseDeadline {
+            deadline_ns: new_deadline.deadline.as_nanos(),
+            grace_until_ns: new_deadline.grace_until.as_nanos(),
             yields_settled: self.host.yields_settled(),
-            session: fenced.session.map_or(0, Session::number),
-            words_settled: fenced.words_settled,
+            session: new_deadline.session.map_or(0, Session::number),
+            words_settled: new_deadline.words_settled,
             policy: self.config.fence.policy,
             defence: self.config.conflicts.defend.in_program(),
         }
@@ -381,8 +381,8 @@ impl Agent {
     }
 
     /// Passes an event of the program to the engine.
-    fn on_wire(&mut self, vip: IpAddr, heard: Wire, now: Monotonic) {
-        self.with_cluster(|cluster| cluster.on_wire(vip, heard, now));
+    fn on_wire(&mut self, vip: IpAddr, received: Wire, now: Monotonic) {
+        self.with_cluster(|cluster| cluster.on_wire(vip, received, now));
     }
 }
 

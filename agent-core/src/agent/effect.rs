@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use vipward_common::{Fence, MacAddr, Proof, VipEntry, VipKey};
+use vipward_common::{LeaseDeadline, MacAddr, Proof, VipEntry, VipKey};
 
 use super::segment::Note;
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
         refusals::News,
         shown::{Aspect, Finding},
     },
-    segment::{announce, conflict, groups, proving::Heard},
+    segment::{announce, conflict, groups, proving::Received},
     services::Problem,
 };
 
@@ -47,21 +47,21 @@ pub enum Effect {
     Write(Vec<Action>),
     /// Join or leave a group. [`Outcome::Group`](super::Outcome::Group) follows.
     ChangeGroup(groups::Command),
-    /// Move the fence. If that fails, the agent must end.
-    SetFence(Fence),
+    /// Move the lease deadline. If that fails, the agent must end.
+    SetDeadline(LeaseDeadline),
     /// Record in the maps whether the program sees an interface's frames.
     PutProof(u32, Proof),
     /// Attach a program again that sees no frame of a segment.
     /// [`Outcome::AttachedAgain`](super::Outcome::AttachedAgain) follows.
     AttachAgain(u32),
     /// Send an announcement, if the maps say by then that this node holds the VIP: the entry is held with
-    /// the command's MAC and has not yielded, and the fence is valid. What all VIPs share may be read once
-    /// for the effects of one input, unless one of them changes the fence or the entries.
+    /// the command's MAC and has not yielded, and the lease deadline is valid. What all VIPs share may be read once
+    /// for the effects of one input, unless one of them changes the lease deadline or the entries.
     /// [`Outcome::Announced`](super::Outcome::Announced) follows when a round has left.
     Announce {
         /// The announcement.
         command: announce::Command,
-        /// True if the VIP was taken back: then the fence may be held over.
+        /// True if the VIP was taken back: then the lease deadline may be in its grace period.
         is_taken_back: bool,
     },
     /// Probe an address. [`Outcome::NotSent`](super::Outcome::NotSent) follows on failure.
@@ -71,7 +71,7 @@ pub enum Effect {
     /// Ask for a VIP that this node holds, if the maps say by then that it does.
     ProbeHeld {
         key: VipKey,
-        /// True if the VIP was taken back: then the fence may be held over.
+        /// True if the VIP was taken back: then the lease deadline may be in its grace period.
         is_taken_back: bool,
     },
     /// Read the program's counts of claims. [`Outcome::Counted`](super::Outcome::Counted) follows.
@@ -91,7 +91,7 @@ pub enum Effect {
     Problems(BTreeSet<String>),
     /// Log this.
     Log(Line),
-    /// Take everything back: the fence first, which silences all VIPs at once.
+    /// Take everything back: the lease deadline first, which silences all VIPs at once.
     Withdraw,
     /// End.
     Stopped(Option<StopReason>),
@@ -114,7 +114,7 @@ pub enum Reading {
     Macs,
     /// The held entries.
     Held,
-    Fence,
+    LeaseDeadline,
     /// These entries as they count now.
     Seen(Vec<VipKey>),
     /// The memberships in groups.
@@ -142,10 +142,10 @@ pub enum Cluster {
     /// Give the witness another plan.
     Watch(Plan),
     /// Give the program the keys of wire failover, or take them away. The last word that the program has
-    /// heard, if any, is an input then.
+    /// received, if any, is an input then.
     SetHeeding(bool),
-    /// Tell a VIP's former holder that its session has ended. The announcement follows.
-    TellFormer {
+    /// Notify a VIP's former holder that its session has ended. The announcement follows.
+    NotifyFormer {
         ifindex: u32,
         /// The former holder's MAC.
         mac: MacAddr,
@@ -227,9 +227,9 @@ pub enum Line {
         /// The finding.
         to: Proof,
         /// The frames that the finding rests on.
-        heard: Heard,
+        received: Received,
     },
-    /// The heartbeat was late. The fence now lasts this many milliseconds.
+    /// The heartbeat was late. The lease deadline now lasts this many milliseconds.
     Late(Late, u64),
     /// This many addresses are being probed.
     Probing(usize),

@@ -1,8 +1,8 @@
-//! A file as the source of the VIPs: its own heartbeat moves the fence.
+//! A file as the source of the VIPs: its own heartbeat moves the lease deadline.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use vipward_common::{Defence, Fence, Policy};
+use vipward_common::{Defence, LeaseDeadline, Policy};
 
 use super::effect::{Effect, Line};
 use crate::{
@@ -34,7 +34,7 @@ pub struct File {
     take_next: Monotonic,
     /// Time of the last log line about probes; `None` while no address is probed.
     logged: Option<Monotonic>,
-    /// Time of the fence's last move.
+    /// Time of the lease deadline's last move.
     beaten: Monotonic,
 }
 
@@ -54,13 +54,13 @@ impl File {
         }
     }
 
-    /// Returns the first fence, for maps that are made.
-    pub fn first_fence(&mut self, now: Monotonic) -> Fence {
+    /// Returns the first lease deadline, for maps that are made.
+    pub fn first_deadline(&mut self, now: Monotonic) -> LeaseDeadline {
         let beat = self.heartbeat.beat(now);
-        self.fence(&beat, 0)
+        self.lease_deadline(&beat, 0)
     }
 
-    /// Returns the time of the fence's last move.
+    /// Returns the time of the lease deadline's last move.
     pub fn beaten(&self) -> Monotonic {
         self.beaten
     }
@@ -85,25 +85,25 @@ impl File {
         self.take_due.map_or(beat, |due| due.min(beat))
     }
 
-    /// Returns true if the fence must be moved.
+    /// Returns true if the lease deadline must be moved.
     pub(super) fn is_due(&self, now: Monotonic) -> bool {
         self.heartbeat.next_deadline() <= now
     }
 
-    /// Moves the fence.
+    /// Moves the lease deadline.
     pub(super) fn beat(&mut self, yields_settled: u64, now: Monotonic) -> Vec<Effect> {
         let beat = self.heartbeat.beat(now);
         self.beaten = now;
-        let fence_ms = u64::try_from(beat.deadline.saturating_since(now).as_millis()).unwrap_or(u64::MAX);
-        let late = beat.late.map(|late| Effect::Log(Line::Late(late, fence_ms)));
-        let fence = Effect::SetFence(self.fence(&beat, yields_settled));
-        late.into_iter().chain([fence]).collect()
+        let deadline_ms = u64::try_from(beat.deadline.saturating_since(now).as_millis()).unwrap_or(u64::MAX);
+        let late = beat.late.map(|late| Effect::Log(Line::Late(late, deadline_ms)));
+        let lease_deadline = Effect::SetDeadline(self.lease_deadline(&beat, yields_settled));
+        late.into_iter().chain([lease_deadline]).collect()
     }
 
-    fn fence(&self, beat: &Beat, yields_settled: u64) -> Fence {
-        Fence {
+    fn lease_deadline(&self, beat: &Beat, yields_settled: u64) -> LeaseDeadline {
+        LeaseDeadline {
             deadline_ns: beat.deadline.as_nanos(),
-            hold_until_ns: beat.hold_until.as_nanos(),
+            grace_until_ns: beat.grace_until.as_nanos(),
             yields_settled,
             session: 0,
             words_settled: 0,

@@ -90,7 +90,7 @@ impl Authority for Source {
         self.may_begin
     }
 
-    fn must_hear(&self) -> Option<Vital> {
+    fn must_receive(&self) -> Option<Vital> {
         self.vital.clone()
     }
 }

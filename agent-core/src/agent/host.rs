@@ -80,12 +80,12 @@ pub struct Host {
     settled: Option<Settled>,
     /// Time of the next full reading. It is sooner after a failure.
     verify: Monotonic,
-    /// True if entries wait for the fence to be given.
-    awaits_fence: bool,
+    /// True if entries wait for the lease deadline to be given.
+    awaits_deadline: bool,
 }
 
 impl Host {
-    /// Starts without a reading. `yields_settled` is the number that the pinned fence has.
+    /// Starts without a reading. `yields_settled` is the number that the pinned lease deadline has.
     pub fn start(yields_settled: u64, now: Monotonic) -> Self {
         Self {
             yielded: BTreeMap::new(),
@@ -94,7 +94,7 @@ impl Host {
             slots: Slots::default(),
             settled: None,
             verify: now + VERIFY,
-            awaits_fence: false,
+            awaits_deadline: false,
         }
     }
 
@@ -129,9 +129,9 @@ impl Host {
         self.verify_by(now + RETRY);
     }
 
-    /// Returns true, once, if entries have waited for the fence, which is given now.
-    pub fn on_fence_given(&mut self) -> bool {
-        std::mem::take(&mut self.awaits_fence)
+    /// Returns true, once, if entries have waited for the lease deadline, which is given now.
+    pub fn on_deadline_given(&mut self) -> bool {
+        std::mem::take(&mut self.awaits_deadline)
     }
 
     /// Returns the yielded VIPs, each with the MAC of the peer that has it.
@@ -229,7 +229,7 @@ impl Host {
         problems.extend(segment.own_addresses(context.view).map(|obstacle| obstacle.to_string()));
         if !is_known {
             plan::keep_what_is_pinned(desired, &observed);
-            leave_heard(desired, context);
+            leave_received(desired, context);
         }
         let (asked, more) = segment.ask_about_yields((desired, &observed), (is_known, reclaim), context);
         effects.extend(more);
@@ -245,7 +245,7 @@ impl Host {
             self.yielded.retain(|vip, _| listed.contains(vip));
         }
         let left_silent = unchanged.len();
-        self.awaits_fence = left_silent > 0;
+        self.awaits_deadline = left_silent > 0;
         let round = Round {
             actions,
             observed,
@@ -341,7 +341,7 @@ impl Host {
         };
         self.yielded.retain(|vip, _| !vips.contains(vip));
         let unchanged = begin_no_answer(&mut desired, &observed, true, context);
-        self.awaits_fence |= !unchanged.is_empty();
+        self.awaits_deadline |= !unchanged.is_empty();
         let mut actions = plan::plan(&desired, &observed, true);
         // All other state is as it was observed.
         actions.retain(|action| action.key().is_some());
@@ -384,17 +384,17 @@ fn leave_out(desired: &mut Desired, attached: &BTreeSet<u32>, context: &Context<
     };
     desired.binds.retain(|(_, vip)| is_held(vip));
     desired.leave_audible(context.view, |vip| context.authority.is_vacant(vip));
-    leave_heard(desired, context);
+    leave_received(desired, context);
 }
 
 /// Removes the entries that would keep this agent from what its source needs.
-fn leave_heard(desired: &mut Desired, context: &Context<'_>) {
-    if let Some(vital) = context.authority.must_hear() {
-        desired.leave_heard(&vital);
+fn leave_received(desired: &mut Desired, context: &Context<'_>) {
+    if let Some(vital) = context.authority.must_receive() {
+        desired.leave_received(&vital);
     }
 }
 
-/// Leaves silent VIPs silent while the fence has lapsed. Returns them as failures, which are tried again.
+/// Leaves silent VIPs silent while the lease deadline has passed. Returns them as failures, which are tried again.
 fn begin_no_answer(
     desired: &mut Desired,
     observed: &Observed,

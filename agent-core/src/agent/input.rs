@@ -5,7 +5,9 @@ use std::{
     net::IpAddr,
 };
 
-use vipward_common::{Event, FenceState, MacAddr, Offender, OffenderKey, SeenEntry, VipEntry, VipKey, Yield};
+use vipward_common::{
+    DeadlineState, Event, MacAddr, Offender, OffenderKey, SeenEntry, VipEntry, VipKey, Yield,
+};
 
 use super::cluster;
 use crate::{
@@ -75,8 +77,8 @@ pub enum Readout {
     Macs(Macs),
     /// The held entries, with their MACs.
     Held(Vec<(VipKey, MacAddr)>),
-    /// The fence, and whether the program has ever yielded a VIP.
-    Fence(FenceState, bool),
+    /// The lease deadline, and whether the program has ever yielded a VIP.
+    LeaseDeadline(DeadlineState, bool),
     Seen(BTreeMap<VipKey, SeenEntry>),
     Groups(BTreeSet<Membership>),
 }

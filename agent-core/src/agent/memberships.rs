@@ -41,8 +41,9 @@ impl Memberships {
     /// Records all entries, and the VIPs whose addresses are probed: another host may probe for
     /// them at the same time.
     pub fn on_entries(&mut self, entries: &BTreeMap<VipKey, VipEntry>, probed: &BTreeSet<VipKey>) {
-        let is_heard = |(key, entry): &(&VipKey, &VipEntry)| answers(entry) || self.ahead.contains(&key.addr);
-        let answered = entries.iter().filter(is_heard).map(|(key, _)| key);
+        let is_received =
+            |(key, entry): &(&VipKey, &VipEntry)| answers(entry) || self.ahead.contains(&key.addr);
+        let answered = entries.iter().filter(is_received).map(|(key, _)| key);
         self.groups.on_vips(&answered.chain(probed).filter_map(v6).collect());
     }
 
@@ -50,15 +51,15 @@ impl Memberships {
     /// true if the VIP's address is probed: another host may probe for it too (RFC 4862, 5.4.2).
     pub fn on_entry(&mut self, key: &VipKey, entry: Option<&VipEntry>, is_probed: bool, now: Monotonic) {
         if let Some((ifindex, vip)) = v6(key) {
-            let is_heard = |entry| answers(entry) || self.ahead.contains(&key.addr);
-            self.groups.on_vip(ifindex, vip, is_probed || entry.is_some_and(is_heard));
+            let is_received = |entry| answers(entry) || self.ahead.contains(&key.addr);
+            self.groups.on_vip(ifindex, vip, is_probed || entry.is_some_and(is_received));
             self.change_due = Some(now);
         }
     }
 
     /// Records whether this node is the first that would take a VIP. The entries must follow.
-    pub fn on_successor(&mut self, vip: IpAddr, hears: bool) {
-        if hears {
+    pub fn on_successor(&mut self, vip: IpAddr, receives: bool) {
+        if receives {
             self.ahead.insert(vip);
         } else {
             self.ahead.remove(&vip);
@@ -144,7 +145,7 @@ impl Memberships {
     }
 }
 
-/// Returns true if the program answers for an entry, if the fence allows.
+/// Returns true if the program answers for an entry, if the lease deadline allows.
 fn answers(entry: &VipEntry) -> bool {
     match entry.role {
         Role::Held | Role::Handover => true,

@@ -43,7 +43,7 @@ pub struct Segment {
     yields: Yields,
     /// VIPs that wait until their addresses are known to be free.
     held_back: BTreeSet<VipKey>,
-    /// True if the agent has the fence.
+    /// True if the agent has the lease deadline.
     started: bool,
     asks: bool,
     /// The effects of the present input.
@@ -159,7 +159,7 @@ impl Segment {
         announcement.into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// Returns true if the agent has the fence.
+    /// Returns true if the agent has the lease deadline.
     pub fn is_started(&self) -> bool {
         self.started
     }
@@ -179,7 +179,7 @@ impl Segment {
         self.announcer.schedule_of_all()
     }
 
-    /// Returns true if a VIP was taken back. Its entry answers although the fence has lapsed.
+    /// Returns true if a VIP was taken back. Its entry answers although the lease deadline has passed.
     pub fn is_taken_back(&self, vip: IpAddr) -> bool {
         self.yields.taken_back().contains(&vip)
     }
@@ -214,8 +214,8 @@ impl Segment {
             let is_moved = what == What::Moved && !context.is_forged(event);
             what == What::InUse || is_moved && self.prober.asks_about(&key)
         };
-        let heard = is_answer.then_some(probing::Event::Heard { key, mac, by_peer });
-        let probed = heard.map(|heard| self.prober.on_event(heard, now)).unwrap_or_default();
+        let received = is_answer.then_some(probing::Event::Received { key, mac, by_peer });
+        let probed = received.map(|received| self.prober.on_event(received, now)).unwrap_or_default();
         let sight = Sight {
             key,
             what,
@@ -233,7 +233,7 @@ impl Segment {
     }
 
     /// Returns true if an event is a peer's answer for a yielded VIP. Any host can announce in a peer's
-    /// name, so only a reply shows that a peer has the VIP; a stranger's claim shows nothing.
+    /// name, so only a reply shows that a peer has the VIP; an unknown host's claim shows nothing.
     fn is_answer_for_yielded(&mut self, event: &Event, key: VipKey, context: &Context<'_>) -> bool {
         if event.kind != EventKind::Moved {
             return false;
@@ -248,15 +248,15 @@ impl Segment {
     }
 
     fn on_counted(&mut self, counts: BTreeMap<OffenderKey, Offender>, context: &Context<'_>) {
-        let is_stranger = |kind| match kind {
+        let is_unknown_host = |kind| match kind {
             EventKind::Conflict | EventKind::Sighted => true,
             // A host that only probes does not use the address.
             EventKind::Probed | EventKind::Contested | EventKind::Moved | EventKind::Yielded => false,
         };
-        let strangers = counts
+        let unknown_hosts = counts
             .into_iter()
-            .filter(|(key, count)| is_stranger(count.kind) && !context.peers.contains(&key.mac));
-        let counted = strangers.map(|(key, count)| Counted {
+            .filter(|(key, count)| is_unknown_host(count.kind) && !context.peers.contains(&key.mac));
+        let counted = unknown_hosts.map(|(key, count)| Counted {
             key: key.vip,
             offender: conflict::Offender {
                 mac: key.mac,
@@ -315,7 +315,7 @@ impl Segment {
             let vips = self.announcer.count_on(ifindex);
             if vips > 0 {
                 self.effects.push(Effect::Note(Note::FailedOver { ifindex, vips }));
-                self.announce(announce::Event::FailedOver { ifindex, heard: at }, context);
+                self.announce(announce::Event::FailedOver { ifindex, received: at }, context);
             }
         }
     }

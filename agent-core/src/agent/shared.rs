@@ -1,21 +1,22 @@
 //! The right to announce a VIP, by the pinned maps.
 
-use vipward_common::{Fence, FenceState, MacAddr, Role, VipEntry, WireState, Yield};
+use vipward_common::{DeadlineState, LeaseDeadline, MacAddr, Role, VipEntry, WireState, Yield};
 
-/// The pinned state that all VIPs share. The agent alone writes the fence, and the program yields no VIP
-/// while the fence is valid, unless a peer tells it that the session has ended.
+/// The pinned state that all VIPs share. The agent alone writes the lease deadline, and the program yields no VIP
+/// while the lease deadline is valid, unless a peer tells it that the session has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
-    pub fence: Fence,
+    pub lease_deadline: LeaseDeadline,
     /// The last word of a peer that a session of this node has ended.
-    pub told: WireState,
+    pub notified: WireState,
     /// True if the program has yielded a VIP whose entry does not say so yet.
     pub has_yielded: bool,
 }
 
 impl Shared {
-    /// Returns true if this node holds a VIP with `mac` and the fence is valid. For a VIP that was taken
-    /// back, the fence may be held over. `record` returns the program's record of the entry, if it can be
+    /// Returns true if this node holds a VIP with `mac` and the lease deadline is valid. For a VIP that was taken
+    /// back, the lease deadline may be in its grace period. `record` returns the program's record of the
+    /// entry, if it can be
     /// read.
     pub fn may_announce(
         &self,
@@ -25,10 +26,10 @@ impl Shared {
         is_taken_back: bool,
         now_ns: u64,
     ) -> bool {
-        let is_valid = match self.fence.state(now_ns, self.told) {
-            FenceState::Valid => true,
-            FenceState::HeldOver if is_taken_back => false,
-            FenceState::HeldOver | FenceState::Over => return false,
+        let is_valid = match self.lease_deadline.state(now_ns, self.notified) {
+            DeadlineState::Valid => true,
+            DeadlineState::Grace if is_taken_back => false,
+            DeadlineState::Grace | DeadlineState::Over => return false,
         };
         if entry.role != Role::Held || entry.mac != mac.0 {
             return false;
@@ -48,31 +49,31 @@ mod tests {
         base::samples::HOLDER,
     };
 
-    /// The fence is valid until 10, and held over until 20.
+    /// The lease deadline is valid until 10, and grace period until 20.
     fn shared(has_yielded: bool) -> Shared {
-        let fence = Fence {
+        let lease_deadline = LeaseDeadline {
             deadline_ns: 10,
-            hold_until_ns: 20,
+            grace_until_ns: 20,
             yields_settled: 0,
             session: 0,
             words_settled: 0,
             policy: Policy::Hold,
             defence: Defence::Match,
         };
-        Shared { fence, told: WireState::default(), has_yielded }
+        Shared { lease_deadline, notified: WireState::default(), has_yielded }
     }
 
     #[test]
-    fn a_vip_is_announced_while_it_is_held_and_the_fence_is_valid() {
+    fn a_vip_is_announced_while_it_is_held_and_the_lease_deadline_is_valid() {
         let held = entry(Role::Held, HOLDER, 7);
         let yielded = Yield { mac: PEER.0, generation: 7 };
         let earlier = Yield { mac: PEER.0, generation: 6 };
         // Description, time, taken back, any yield, the entry, its record, and if it may.
         let rows = [
             ("valid", 9, false, false, held, None, true),
-            ("held over", 10, false, false, held, Some(Yield::default()), false),
-            ("held over, taken back", 10, true, false, held, Some(Yield::default()), true),
-            ("held over, taken back, unreadable", 10, true, false, held, None, false),
+            ("grace period", 10, false, false, held, Some(Yield::default()), false),
+            ("grace period, taken back", 10, true, false, held, Some(Yield::default()), true),
+            ("grace period, taken back, unreadable", 10, true, false, held, None, false),
             ("over, taken back", 20, true, false, held, Some(Yield::default()), false),
             ("guarded", 9, false, false, entry(Role::Foreign, HOLDER, 7), None, false),
             ("handed over", 9, false, false, entry(Role::Handover, HOLDER, 7), None, false),

@@ -143,7 +143,7 @@ impl Authority for Source {
         }
     }
 
-    fn must_hear(&self) -> Option<Vital> {
+    fn must_receive(&self) -> Option<Vital> {
         match self {
             Self::File(_) => None,
             Self::Cluster(cluster) => {

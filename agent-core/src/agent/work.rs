@@ -62,7 +62,7 @@ pub(super) enum Work {
     Started,
     /// Adopt the held entries, which could not be read before.
     Adopt,
-    /// Move the fence of a file's agent.
+    /// Move the lease deadline of a file's agent.
     Beat { begins: bool },
     /// End a taking of free VIPs that began at this time.
     Taken(Monotonic),
@@ -100,7 +100,7 @@ pub(super) enum Waiting {
     Groups,
     Group { until: Monotonic, then: Option<Box<Writing>> },
     Held,
-    Fence,
+    LeaseDeadline,
     Seen(Box<Examination>),
 }
 

@@ -8,7 +8,7 @@ use crate::base::{address::octets, time::Monotonic};
 
 pub(crate) const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 
-pub(crate) fn stranger(number: u16) -> MacAddr {
+pub(crate) fn unknown_host(number: u16) -> MacAddr {
     let [high, low] = number.to_be_bytes();
     MacAddr([2, 0, 0, 9, high, low])
 }

@@ -3,7 +3,7 @@
 //! A type of this crate has its schema beside it; the types of `vipward-common` have theirs here.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use vipward_common::{EventKind, FenceState, Outcome, Policy, Proof, WireOutcome};
+use vipward_common::{DeadlineState, EventKind, Outcome, Policy, Proof, WireOutcome};
 
 pub(crate) fn names(names: impl IntoIterator<Item = &'static str>) -> Schema {
     json_schema!({"type": "string", "enum": names.into_iter().collect::<Vec<_>>()})
@@ -14,8 +14,8 @@ pub(crate) fn or_null(mut schema: Schema) -> Schema {
     schema
 }
 
-pub(crate) fn fence_states(_: &mut SchemaGenerator) -> Schema {
-    names(FenceState::ALL.map(FenceState::name))
+pub(crate) fn deadline_states(_: &mut SchemaGenerator) -> Schema {
+    names(DeadlineState::ALL.map(DeadlineState::name))
 }
 
 pub(crate) fn policies(_: &mut SchemaGenerator) -> Schema {

@@ -7,7 +7,7 @@ mod addresses;
 mod check;
 mod described;
 mod facts;
-mod fence;
+mod lease_deadline;
 mod links;
 mod machine;
 mod multicast;
@@ -24,7 +24,7 @@ pub use self::facts::{
     Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir, Process,
     TcProgram, WireReport,
 };
-pub(crate) use self::fence::{FENCE, judge as judge_fence};
+pub(crate) use self::lease_deadline::{LEASE_DEADLINE, judge as judge_deadline};
 pub(crate) use self::program::{Link, Program};
 pub(crate) use self::wire::MEND_CONTACT;
 

@@ -12,7 +12,7 @@ pub use self::{
     change::{Change, changes},
     rows::{Key, List, Row, Step},
 };
-use super::pinned::{FenceStatus, Status, VipStatus};
+use super::pinned::{DeadlineStatus, Status, VipStatus};
 use crate::host::answering::Part;
 
 /// A VIP, and the name of the interface through which it is seen.
@@ -69,8 +69,8 @@ impl VipStatus {
     }
 }
 
-impl FenceStatus {
-    /// Returns the time until the state changes, if the fence does not move.
+impl DeadlineStatus {
+    /// Returns the time until the state changes, if the lease deadline does not move.
     pub fn countdown(&self) -> Duration {
         let seconds = if (self.ended || self.left_seconds <= 0.0) && self.policy == "hold" {
             self.hold_left_seconds

@@ -25,7 +25,7 @@ pub struct ShownClaim {
     pub record: ClaimRecord,
     /// The time of its last change of holder, by the clock of the node that wrote it.
     pub since: Option<String>,
-    /// The strangers that claim the VIP on the segment.
+    /// The unknown hosts that claim the VIP on the segment.
     pub conflict: Option<String>,
     /// Reason why no node answers for the VIP, as an agent has reported it.
     pub unanswered: Option<String>,
@@ -163,7 +163,7 @@ pub struct VipRow {
     pub epoch: u64,
     /// The Services that have it, as `namespace/name`.
     pub services: Vec<String>,
-    /// The strangers that claim it on the segment, or `null`.
+    /// The unknown hosts that claim it on the segment, or `null`.
     pub conflict: Option<String>,
     /// Why it is not where it is wanted, or nowhere; `null` when it is where it should be.
     pub trouble: Option<String>,

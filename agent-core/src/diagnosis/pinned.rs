@@ -16,12 +16,12 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use vipward_common::{
-    Counters, Fence, FenceState, MacAddr, Proof, Role, VipCounters, VipKey, VlanKey, VlanTags, WireCounters,
-    WireState,
+    Counters, DeadlineState, LeaseDeadline, MacAddr, Proof, Role, VipCounters, VipKey, VlanKey, VlanTags,
+    WireCounters, WireState,
 };
 
 pub use self::status::{
-    FenceStatus, InterfaceStatus, OffenderStatus, On, PeerStatus, Status, VipStatus, WireStatus,
+    DeadlineStatus, InterfaceStatus, OffenderStatus, On, PeerStatus, Status, VipStatus, WireStatus,
 };
 use super::fact::Fact;
 use crate::host::{
@@ -60,7 +60,7 @@ pub struct LinkIds {
 pub struct Contents {
     /// The time of the reading, by the clock that the program compares deadlines with.
     pub now_ns: u64,
-    pub fence: Fence,
+    pub lease_deadline: LeaseDeadline,
     /// The entries of `vips_v4`, in the order of their keys.
     pub entries: Vec<Entry>,
     pub max_vips: u32,
@@ -85,16 +85,16 @@ pub struct Wire {
     /// The number of this node as a witness; 0 for none.
     pub wid: u64,
     /// The last word of a peer that a session of this node has ended.
-    pub told: WireState,
+    pub notified: WireState,
     pub counters: WireCounters,
     pub keys: Vec<u32>,
-    /// The peers that may be heard, each with the times of its frames.
-    pub heard: Vec<WireHeard>,
+    /// The peers that may be received, each with the times of its frames.
+    pub received: Vec<WireReceived>,
 }
 
 /// A peer of wire failover, with the times of its frames over one interface.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
-pub struct WireHeard {
+pub struct WireReceived {
     #[serde(skip)]
     pub ifindex: u32,
     /// Its session, which answers pings, or its number as a witness, which pings: 16 hexadecimal digits.
@@ -104,7 +104,7 @@ pub struct WireHeard {
     /// The round-trip time of that ping, or `null`.
     pub round_trip_seconds: Option<f64>,
     /// Time since its last frame, or `null` when none has come.
-    pub heard_seconds_ago: Option<f64>,
+    pub received_seconds_ago: Option<f64>,
 }
 
 /// An entry as the program sees it: a yield and the end of a handover count.
@@ -136,9 +136,9 @@ impl Entry {
 }
 
 impl Contents {
-    /// Returns the state of the fence at the time of the reading.
-    pub fn fence_state(&self) -> FenceState {
-        self.fence.state(self.now_ns, self.wire.told)
+    /// Returns the state of the lease deadline at the time of the reading.
+    pub fn lease_deadline_state(&self) -> DeadlineState {
+        self.lease_deadline.state(self.now_ns, self.wire.notified)
     }
 
     /// Returns the time until `until_ns`. Returns zero if that has passed.
@@ -151,15 +151,15 @@ impl Contents {
         Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
     }
 
-    /// Returns true if a peer has told the program that the fence's session has ended, and the agent has
+    /// Returns true if a peer has notified the program that the lease deadline's session has ended, and the agent has
     /// not found that to be false.
     pub fn has_ended(&self) -> bool {
-        self.fence.has_ended(self.wire.told)
+        self.lease_deadline.has_ended(self.wire.notified)
     }
 
-    /// Returns true if the fence belongs to a session. Then this host is a node of a cluster.
+    /// Returns true if the lease deadline belongs to a session. Then this host is a node of a cluster.
     pub fn is_in_cluster(&self) -> bool {
-        self.fence.session != 0
+        self.lease_deadline.session != 0
     }
 
     /// Returns the interfaces whose program may see an interface's frames: itself, those below a VLAN
@@ -199,7 +199,7 @@ impl Contents {
 /// assert_eq!(state.part(&held), Part::Held);
 ///
 /// state.contents.pass_hold();
-/// assert_eq!(state.part(&held), Part::Silent(Silence::Fence));
+/// assert_eq!(state.part(&held), Part::Silent(Silence::Lease deadline));
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
@@ -246,6 +246,6 @@ impl State {
 
     /// Returns the part that this node has in answering for an entry's VIP.
     pub fn part(&self, entry: &Entry) -> Part {
-        Part::of(entry.role, self.contents.fence_state(), self.interface_fault(entry))
+        Part::of(entry.role, self.contents.lease_deadline_state(), self.interface_fault(entry))
     }
 }

@@ -4,7 +4,7 @@
 //! For IPv6 it is a Neighbour Solicitation (RFC 4861, 7.2.2), as clients send it: a probe would make a
 //! host give up an address that it is about to take, and its answer would go to all hosts. A host
 //! that says that it has the address claims it, as [`Said::claimed`] tells. Frames that the XDP program
-//! drops are not heard, but its records tell of them.
+//! drops are not received, but its records tell of them.
 
 mod report;
 mod segment;
@@ -76,7 +76,7 @@ pub struct Claimant {
     pub announcements: u64,
     /// Time from a question to the first answer of this MAC, for each question that it answered.
     pub latencies: Vec<Duration>,
-    /// Time at which it was first heard.
+    /// Time at which it was first received.
     pub since: Monotonic,
     /// True if the program has dropped its claims. Times are then of the kernel's coarse clock.
     pub dropped: bool,
@@ -97,7 +97,7 @@ pub struct Asking {
     /// The other hosts that probe for the address, with the number of their probes.
     probers: BTreeMap<MacAddr, u64>,
     /// Number of frames from further MACs.
-    untold: u64,
+    unnotified: u64,
     /// Number of claims of each MAC that the program had dropped at the last look.
     dropped: BTreeMap<MacAddr, u64>,
 }
@@ -118,7 +118,7 @@ impl Asking {
             claimants: BTreeMap::new(),
             answers: BTreeMap::new(),
             probers: BTreeMap::new(),
-            untold: 0,
+            unnotified: 0,
             dropped: dropped.iter().map(|(mac, record)| (*mac, record.claims)).collect(),
         };
         let commands = asking.ask(now);
@@ -161,7 +161,7 @@ impl Asking {
                 EventKind::Probed if self.probers.len() < MOST => {
                     *self.probers.entry(*mac).or_default() += claims;
                 }
-                // The program passes these frames, so they are heard.
+                // The program passes these frames, so they are received.
                 EventKind::Probed | EventKind::Sighted | EventKind::Moved | EventKind::Yielded => {}
             }
         }
@@ -220,8 +220,8 @@ impl Asking {
     }
 
     /// Returns the number of frames from further MACs, beyond those that are listed.
-    pub fn untold(&self) -> u64 {
-        self.untold
+    pub fn unnotified(&self) -> u64 {
+        self.unnotified
     }
 
     /// Returns the other hosts that probe for the address, with the number of their probes.
@@ -239,7 +239,7 @@ impl Asking {
     /// MACs: a flood may come from ever new ones.
     fn claimant(&mut self, mac: MacAddr, source: MacAddr, now: Monotonic) -> Option<&mut Claimant> {
         if self.claimants.len() >= MOST && !self.claimants.contains_key(&mac) {
-            self.untold += 1;
+            self.unnotified += 1;
             return None;
         }
         let claimant = self.claimants.entry(mac).or_insert_with(|| Claimant {

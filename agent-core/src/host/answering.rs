@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
-use vipward_common::{FenceState, Role};
+use vipward_common::{DeadlineState, Role};
 
 use crate::{base::schema, host::net::InterfaceFault};
 
@@ -21,23 +21,27 @@ pub enum Part {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Silence {
-    Fence,
+    LeaseDeadline,
     Interface(InterfaceFault),
 }
 
 impl Part {
-    pub const NAMES: [&'static str; 4] =
-        [Self::Held.name(), Self::Handover.name(), Self::Silent(Silence::Fence).name(), Self::Foreign.name()];
+    pub const NAMES: [&'static str; 4] = [
+        Self::Held.name(),
+        Self::Handover.name(),
+        Self::Silent(Silence::LeaseDeadline).name(),
+        Self::Foreign.name(),
+    ];
 
     /// Returns the part of an entry with this role. `trouble` is the fault of its interface.
-    pub fn of(role: Role, fence: FenceState, trouble: Option<InterfaceFault>) -> Self {
+    pub fn of(role: Role, lease_deadline: DeadlineState, trouble: Option<InterfaceFault>) -> Self {
         let answers = match role {
             Role::Held => Self::Held,
             Role::Handover => Self::Handover,
             Role::Foreign => return Self::Foreign,
         };
-        if fence == FenceState::Over {
-            return Self::Silent(Silence::Fence);
+        if lease_deadline == DeadlineState::Over {
+            return Self::Silent(Silence::LeaseDeadline);
         }
         trouble
             .filter(|trouble| trouble.silences(role))
@@ -103,7 +107,7 @@ impl Serialize for Part {
 impl Silence {
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Fence => "the lease deadline has passed",
+            Self::LeaseDeadline => "the lease deadline has passed",
             Self::Interface(trouble) => trouble.name(),
         }
     }
@@ -119,5 +123,5 @@ pub(crate) fn role_or_null(generator: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn silence_or_null(_: &mut SchemaGenerator) -> Schema {
     let faults = InterfaceFault::ALL.map(InterfaceFault::name);
-    schema::or_null(schema::names([Silence::Fence.name()].into_iter().chain(faults)))
+    schema::or_null(schema::names([Silence::LeaseDeadline.name()].into_iter().chain(faults)))
 }

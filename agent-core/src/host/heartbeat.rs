@@ -1,4 +1,4 @@
-//! Heartbeat of a standalone agent: it moves the fence, and measures its own delay.
+//! Heartbeat of a standalone agent: it moves the lease deadline, and measures its own delay.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ pub const TICKS_LATE: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Time from a beat to the fence's deadline.
+    /// Time from a beat to the lease deadline's deadline.
     pub duration: Duration,
     pub heartbeat: Duration,
     /// The policy of the program after the deadline.
     pub policy: Policy,
-    /// Time after the deadline in which the program holds over.
+    /// Time after the deadline in which the program answers in its grace period.
     pub hold_for: Duration,
 }
 
-/// Content for the fence.
+/// Content for the lease deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
     pub deadline: Monotonic,
-    pub hold_until: Monotonic,
+    pub grace_until: Monotonic,
     pub policy: Policy,
     /// The delay, if it is large enough for a log line.
     pub late: Option<Late>,
@@ -37,7 +37,7 @@ pub struct Beat {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Late {
     pub by: Duration,
-    /// True if the fence had lapsed meanwhile.
+    /// True if the lease deadline had passed meanwhile.
     pub lapsed: bool,
 }
 
@@ -76,6 +76,6 @@ impl Heartbeat {
         let deadline = now + self.settings.duration.saturating_sub(self.early);
         self.due = now + self.settings.heartbeat;
         self.deadline = Some(deadline);
-        Beat { deadline, hold_until: deadline + self.settings.hold_for, policy: self.settings.policy, late }
+        Beat { deadline, grace_until: deadline + self.settings.hold_for, policy: self.settings.policy, late }
     }
 }

@@ -60,7 +60,7 @@ pub struct Selection<'a> {
     pub interfaces: &'a [InterfacePattern],
     /// The names of interfaces that VIPs name. They count although they are excluded.
     pub named: BTreeSet<&'a str>,
-    /// MACs of hosts that may take a VIP over while the fence has lapsed.
+    /// MACs of hosts that may take a VIP over while the lease deadline has passed.
     pub peers: &'a [MacAddr],
 }
 

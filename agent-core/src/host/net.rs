@@ -52,7 +52,7 @@ pub struct Interface {
     pub ours: BTreeSet<IpAddr>,
     /// A link-local IPv6 address of it that no other host has.
     pub link_local: Option<Ipv6Addr>,
-    /// Those of its addresses that another host may have, or has: the kernel still asks, or was told.
+    /// Those of its addresses that another host may have, or has: the kernel still asks, or was notified.
     pub doubtful: BTreeSet<IpAddr>,
 }
 
@@ -208,7 +208,7 @@ pub struct ConnectedRoute {
     pub metric: u32,
 }
 
-/// Addresses whose owners an agent must hear to reach the API server.
+/// Addresses whose owners an agent must receive to reach the API server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vital {
     pub api_servers: BTreeSet<IpAddr>,

@@ -37,7 +37,7 @@ pub struct Desired {
 
 impl Desired {
     /// Removes the silent entries of VIPs that no node holds from interfaces that have their
-    /// addresses. Such an address is the host's own, and its kernel must hear and answer for it.
+    /// addresses. Such an address is the host's own, and its kernel must receive and answer for it.
     pub fn leave_audible(&mut self, view: &NetView, is_vacant: impl Fn(IpAddr) -> bool) {
         let of_one = |interface: &Interface| {
             let keys = interface.foreign_addresses();
@@ -51,8 +51,8 @@ impl Desired {
         }
     }
 
-    /// Removes the entries that would keep a host from hearing who has these addresses.
-    pub fn leave_heard(&mut self, vital: &Vital) {
+    /// Removes the entries that would keep a host from receiving who has these addresses.
+    pub fn leave_received(&mut self, vital: &Vital) {
         self.entries.retain(|VipKey { addr, .. }, entry| {
             let is_guard = entry.role == Role::Foreign;
             let is_vital = vital.api_servers.contains(addr) || is_guard && vital.next_hops.contains(addr);

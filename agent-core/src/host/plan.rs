@@ -183,7 +183,7 @@ pub fn change_what_was_yielded(desired: &mut Desired, observed: &Observed) {
 /// that the segment is asked about.
 /// `reclaim` is that of [`plan`]: with it, a yielded VIP would begin to answer too.
 ///
-/// This applies while the fence has lapsed: another node may have taken any
+/// This applies while the lease deadline has passed: another node may have taken any
 /// VIP, and its announcement may have come already. It does not apply to VIPs that are taken back:
 /// this node held them, and no peer answers for them.
 pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<IpAddr> {

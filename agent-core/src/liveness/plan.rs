@@ -50,7 +50,7 @@ pub struct Watched {
     pub quorum: usize,
 }
 
-/// A session that has ended, to be told to its node.
+/// A session that has ended, to be notified to its node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
     pub session: Session,
@@ -72,18 +72,18 @@ pub enum Finding {
     Pinged {
         by: Wid,
         /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered),
-        /// or, of one that does not ping often, than [`Scale::deaf`](super::Scale::deaf).
+        /// or, of one that does not ping often, than [`Scale::one_way`](super::Scale::one-way).
         lately: bool,
     },
     /// The contact of an interface with all peers has changed.
     Contact {
         interface: Arc<str>,
-        /// True if a frame of a peer came within [`Scale::deaf`](super::Scale::deaf).
-        heard: bool,
+        /// True if a frame of a peer came within [`Scale::one_way`](super::Scale::one-way).
+        received: bool,
         /// The answers to this node's pings there. One shows that both directions work.
         answers: Answers,
     },
-    /// A peer has told the program that this node's session has ended.
+    /// A peer has notified the program that this node's session has ended.
     Ended(Word),
 }
 
@@ -97,8 +97,8 @@ pub struct Word {
 
 impl Word {
     /// Returns the last word that the program has recorded, if any.
-    pub fn of(told: WireState) -> Option<Self> {
-        Some(Self { session: Session::from_number(told.ended)?, number: told.words })
+    pub fn of(notified: WireState) -> Option<Self> {
+        Some(Self { session: Session::from_number(notified.ended)?, number: notified.words })
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) const LEAST_SILENT: usize = 2;
 pub enum Answers {
     /// None has come since this node began to ping there, or from fewer than two peers.
     None,
-    /// A ping was answered that was sent within [`Scale::deaf`](super::Scale::deaf).
+    /// A ping was answered that was sent within [`Scale::one_way`](super::Scale::one-way).
     Lately,
     /// Two or more peers have answered, but no ping that was sent within that time.
     NoLonger,

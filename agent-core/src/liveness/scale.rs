@@ -80,7 +80,7 @@ impl Scale {
     }
 
     /// Returns the time without any frame of a peer after which a segment counts as dead.
-    pub const fn deaf(self) -> Duration {
+    pub const fn one_way(self) -> Duration {
         self.ms(1_000)
     }
 }

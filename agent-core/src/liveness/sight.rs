@@ -12,7 +12,7 @@ pub struct Sight {
     /// The time at which the newest ping was sent that the peer has answered.
     pub answered: Boottime,
     /// The time at which its last frame came.
-    pub heard: Boottime,
+    pub received: Boottime,
 }
 
 /// The program's records. The shell reads them from the maps.
@@ -22,5 +22,5 @@ pub trait Seen {
     /// Returns the times of a witness's pings.
     fn witness(&self, witness: Wid, interface: &str) -> Sight;
     /// Returns the last word of a peer that a session of this node has ended.
-    fn told(&self) -> Option<Word>;
+    fn notified(&self) -> Option<Word>;
 }

@@ -4,9 +4,9 @@
 //! decide. Whatever it finds goes to the engine, which alone ends sessions.
 
 mod contact;
+mod notifying;
 mod pinged;
 mod pings;
-mod telling;
 mod voting;
 
 #[cfg(test)]
@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use vipward_common::MacAddr;
 
-use self::{contact::Contacts, pinged::PingedBy, pings::Pings, telling::Telling, voting::Vote};
+use self::{contact::Contacts, notifying::Notifying, pinged::PingedBy, pings::Pings, voting::Vote};
 use super::{
     Act, Counts, Finding, Frame, Kind, Path, Peer, Plan, Received, Scale, Seen, Traffic, Watched, Word,
 };
@@ -64,9 +64,9 @@ pub struct Witness {
     set: Vec<Wid>,
     peers: BTreeMap<Session, Watch>,
     contacts: Contacts,
-    telling: Telling,
+    notifying: Notifying,
     questions: Vec<Question>,
-    told: Option<Word>,
+    notified: Option<Word>,
     counts: Counts,
     /// True if [`Witness::on_time`] is due at once.
     is_due: bool,
@@ -83,9 +83,9 @@ impl Witness {
             set: Vec::new(),
             peers: BTreeMap::new(),
             contacts: Contacts::default(),
-            telling: Telling::default(),
+            notifying: Notifying::default(),
             questions: Vec::new(),
-            told: None,
+            notified: None,
             counts: Counts::default(),
             is_due: false,
             now: Boottime::default(),
@@ -121,7 +121,7 @@ impl Witness {
             .iter()
             .flat_map(|(session, watch)| watch.peer.paths.iter().map(|path| (&path.interface, *session)));
         self.contacts.set(ways, now);
-        self.telling.set(ended, now);
+        self.notifying.set(ended, now);
         self.is_due = true;
     }
 
@@ -138,7 +138,7 @@ impl Witness {
         if !is_member {
             return;
         }
-        self.contacts.hear(&interface, now);
+        self.contacts.receive(&interface, now);
         match kind {
             Kind::Poll if self.questions.len() < MOST_POLLS => {
                 self.questions.push(Question {
@@ -159,7 +159,7 @@ impl Witness {
     /// once.
     pub fn on_third_station(&mut self, session: Session, now: Boottime) {
         if let Some(watch) = self.peers.get_mut(&session) {
-            watch.vote.hear_third_station(now);
+            watch.vote.receive_third_station(now);
             self.is_due = true;
         }
     }
@@ -185,8 +185,8 @@ impl Witness {
     pub fn on_time(&mut self, seen: &impl Seen, now: Boottime) -> Vec<Act> {
         self.is_due = false;
         let mut acts = Vec::new();
-        if let Some(word) = seen.told().filter(|word| self.told != Some(*word)) {
-            self.told = Some(word);
+        if let Some(word) = seen.notified().filter(|word| self.notified != Some(*word)) {
+            self.notified = Some(word);
             acts.push(Act::Report(Finding::Ended(word)));
         }
         self.look(seen, now, &mut acts);
@@ -194,8 +194,8 @@ impl Witness {
             self.ping(key, now, &mut acts);
             self.judge(key, now, &mut acts);
             self.answer(key, now, &mut acts);
-            let tell = |session, path: &Path| send(path, key, Frame::ended(session));
-            acts.extend(self.telling.due(self.scale, now, tell));
+            let notify = |session, path: &Path| send(path, key, Frame::ended(session));
+            acts.extend(self.notifying.due(self.scale, now, notify));
         }
         self.questions.clear();
         self.now = now;
@@ -212,7 +212,7 @@ impl Witness {
                 watch.pings.take_in(answers);
                 self.contacts.see(interface, *session, answers, pings);
                 let is_member = self.set.contains(&wid);
-                watch.pinged.take_in(interface, pings.heard, is_member, self.scale);
+                watch.pinged.take_in(interface, pings.received, is_member, self.scale);
             }
             let lately = watch.pinged.news(self.scale, now);
             acts.extend(lately.map(|lately| Act::Report(Finding::Pinged { by: wid, lately })));
@@ -288,7 +288,7 @@ impl Witness {
             deadlines.push(watch.pinged.deadline(self.scale));
         }
         deadlines.extend(self.contacts.deadlines(self.scale));
-        deadlines.extend(self.key.and_then(|_| self.telling.next()));
+        deadlines.extend(self.key.and_then(|_| self.notifying.next()));
         deadlines.into_iter().filter(|deadline| *deadline > self.now).min()
     }
 

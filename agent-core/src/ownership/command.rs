@@ -50,11 +50,11 @@ pub struct ClaimWrite {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fenced {
+pub struct NewDeadline {
     pub session: Option<Session>,
     pub deadline: Monotonic,
-    /// End of holding over, under the policy `hold`.
-    pub hold_until: Monotonic,
+    /// End of the grace period, under the policy `hold`.
+    pub grace_until: Monotonic,
     /// One more than the number of the last word of a peer, that this session has ended, which was false; 0
     /// for none.
     pub words_settled: u64,
@@ -62,7 +62,7 @@ pub struct Fenced {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
-    SetFence(Fenced),
+    SetDeadline(NewDeadline),
     /// Write a VIP's entry before the next command is carried out. If none: remove the entry.
     ///
     /// A repeated [`Entry::Held`] takes back a VIP that the program has yielded.
@@ -72,13 +72,13 @@ pub enum Command {
         /// This node's interface on the VIP's segment, if it has one.
         home: Option<Arc<str>>,
     },
-    /// Hear the questions for a VIP that another node holds, or no longer: this node is the first that
+    /// Receive the questions for a VIP that another node holds, or no longer: this node is the first that
     /// would take it. So a failover waits for no switch.
     SetSuccessor {
-        /// The VIP, which is an IPv6 address. In IPv4 every host hears all questions.
+        /// The VIP, which is an IPv6 address. In IPv4 every host receives all questions.
         vip: IpAddr,
-        /// True to hear them.
-        hears: bool,
+        /// True to receive them.
+        receives: bool,
     },
     /// Set the known peers: the MACs of the other nodes' interfaces. This command does not come
     /// before all Leases have been listed, so that a pinned peer stays known until then.
@@ -117,11 +117,11 @@ pub enum Command {
     SetWire(Plan),
     /// Give the program the keys of wire failover, or take them away, so that it refuses all frames.
     /// After that, [`Event::Witnessed`](super::Event::Witnessed) reports the last word that it has
-    /// heard, if any.
+    /// received, if any.
     SetHeeding(bool),
-    /// Tell the former holder of a VIP that its session has ended, before the VIP is announced, and
+    /// Notify the former holder of a VIP that its session has ended, before the VIP is announced, and
     /// repeat the announcement to it alone. [`Command::SetEntry`] follows.
-    TellFormer {
+    NotifyFormer {
         vip: IpAddr,
         /// The session that has ended.
         session: Session,
@@ -194,7 +194,7 @@ pub enum Notice {
     WireContact {
         interface: Arc<str>,
         /// True if it counts as without carrier.
-        is_deaf: bool,
+        is_one_way: bool,
     },
     /// Another agent runs under this node's name.
     NotAlone { session: Session },

@@ -142,7 +142,7 @@ impl Engine {
             Event::LeaseRead { node, outcome } if node == self.nodes.settings.node => {
                 self.on_own_lease_read(outcome);
             }
-            Event::LeaseWritten { node, outcome } => self.on_deposed(node, outcome),
+            Event::LeaseWritten { node, outcome } => self.on_expired(node, outcome),
             Event::LeaseRead { node, outcome } => self.on_lease_read(&node, outcome),
             Event::ClaimWritten { vip, outcome } => {
                 self.with(vip, |mut subject| subject.on_claim_written(outcome));
@@ -154,7 +154,7 @@ impl Engine {
                 self.with(vip, |mut subject| subject.on_claim_read(outcome));
             }
             Event::Probed { vip, probed } => self.with(vip, |mut subject| subject.on_probed(probed)),
-            Event::Wire { vip, heard } => self.with(vip, |mut subject| subject.on_wire(heard)),
+            Event::Wire { vip, received } => self.with(vip, |mut subject| subject.on_wire(received)),
             Event::Witnessed(finding) => self.on_witnessed(finding),
             Event::WireKeys(keys) => self.nodes.on_wire_keys(keys, now),
             Event::WireSelf(wid) => self.nodes.on_wire_self(wid, now),
@@ -168,11 +168,11 @@ impl Engine {
     /// Returns the time of the next [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let stop = self.stopping.as_ref().and_then(Stopping::deadline);
-        let deposing = self.nodes.next_deposing(self.now);
+        let expiring = self.nodes.next_expiring(self.now);
         let own = Some(self.nodes.own.next_deadline());
         let suspect = self.nodes.wire.suspects.next();
         let disputed = self.disputes.next().filter(|_| self.decides());
-        [own, self.queue.next(), disputed, deposing, suspect, stop].into_iter().flatten().min()
+        [own, self.queue.next(), disputed, expiring, suspect, stop].into_iter().flatten().min()
     }
 
     /// Returns true if this node holds a VIP.
@@ -195,11 +195,11 @@ impl Engine {
         self.pacing.set_most_new(most);
     }
 
-    /// Returns true if an entry may begin to answer. While the fence has lapsed, another node may
+    /// Returns true if an entry may begin to answer. While the lease deadline has passed, another node may
     /// have taken any VIP, and its announcement may have come already. After a renewal the claims are
-    /// read first: until then the program does not know the new fence.
+    /// read first: until then the program does not know the new lease deadline.
     pub fn may_begin_answering(&self, now: Monotonic) -> bool {
-        self.nodes.own.has_given_fence(now)
+        self.nodes.own.has_given_deadline(now)
     }
 
     /// Returns true if this node may take back a VIP that the program has yielded, when no peer
@@ -238,7 +238,7 @@ impl Engine {
     fn settle(&mut self) {
         self.nodes.choose_wire_key(self.now);
         self.tick_lease();
-        let writes = self.nodes.depose_the_silent(self.now);
+        let writes = self.nodes.expire_the_silent(self.now);
         self.commands.extend(writes.into_iter().map(Command::WriteLease));
         self.tick_wire();
         self.queue.wake(self.now);

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use vipward_common::{Fence, MacAddr, Role, VipEntry, VipKey};
+use vipward_common::{LeaseDeadline, MacAddr, Role, VipEntry, VipKey};
 
 use crate::{
     base::time::Monotonic,
@@ -22,25 +22,28 @@ pub struct Found {
     pub session: Option<Session>,
     pub deadline: Monotonic,
     /// Time until which the program answers without an agent: the deadline, or in mode hold the end of
-    /// holding over.
+    /// the grace period.
     pub answers_until: Monotonic,
     /// The entries that answer, and silent ones that name a MAC.
     pub entries: BTreeMap<IpAddr, Entry>,
     pub yielded: BTreeSet<IpAddr>,
-    /// The words of peers that the fence settles, as
-    /// [`Fenced::words_settled`](super::Fenced::words_settled).
+    /// The words of peers that the lease deadline settles, as
+    /// [`NewDeadline::words_settled`](super::NewDeadline::words_settled).
     pub words_settled: u64,
 }
 
 impl Found {
-    /// Returns the pinned state, from the fence and the entries. Those for which the flag is true were
+    /// Returns the pinned state, from the lease deadline and the entries. Those for which the flag is true were
     /// yielded.
-    pub fn of(fence: &Fence, entries: impl IntoIterator<Item = (VipKey, VipEntry, bool)>) -> Self {
+    pub fn of(
+        lease_deadline: &LeaseDeadline,
+        entries: impl IntoIterator<Item = (VipKey, VipEntry, bool)>,
+    ) -> Self {
         let mut found = Self {
-            session: Session::from_number(fence.session),
-            deadline: Monotonic::from_nanos(fence.deadline_ns),
-            answers_until: Monotonic::from_nanos(fence.answers_until_ns()),
-            words_settled: fence.words_settled,
+            session: Session::from_number(lease_deadline.session),
+            deadline: Monotonic::from_nanos(lease_deadline.deadline_ns),
+            answers_until: Monotonic::from_nanos(lease_deadline.answers_until_ns()),
+            words_settled: lease_deadline.words_settled,
             ..Self::default()
         };
         for (VipKey { addr, .. }, entry, is_yielded) in entries {
@@ -124,7 +127,7 @@ pub enum Event {
     /// The program reported an event about a VIP.
     Wire {
         vip: IpAddr,
-        heard: Wire,
+        received: Wire,
     },
     Witnessed(Finding),
     /// The keys of wire failover that this node has, the newest last.
@@ -138,7 +141,7 @@ pub enum Event {
 /// An event of the program about a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wire {
-    /// A peer claims a VIP that this node answers for while its fence is valid.
+    /// A peer claims a VIP that this node answers for while its lease deadline is valid.
     Contested {
         /// The peer's MAC.
         mac: MacAddr,
@@ -148,7 +151,7 @@ pub enum Wire {
         /// The peer's MAC.
         mac: MacAddr,
     },
-    /// The program gave way to a peer while the fence had lapsed.
+    /// The program gave way to a peer while the lease deadline had passed.
     Yielded {
         /// The peer's MAC.
         mac: MacAddr,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    command::{ClaimWrite, Command, Fenced, LeaseWrite, Notice},
+    command::{ClaimWrite, Command, LeaseWrite, NewDeadline, Notice},
     event::{Event, Outcome},
 };
 use crate::{
@@ -94,7 +94,7 @@ fn keeps_session(write: &LeaseWrite, session: Option<Session>) -> bool {
 #[derive(Debug)]
 pub struct Interlock {
     node: NodeName,
-    /// The session of the pinned fence. Entries answer in it.
+    /// The session of the pinned lease deadline. Entries answer in it.
     session: Option<Session>,
     commands: VecDeque<Command>,
     /// VIPs whose entries have changed and have not been written yet.
@@ -112,7 +112,7 @@ pub struct Interlock {
 }
 
 impl Interlock {
-    /// Starts with the session of the pinned fence.
+    /// Starts with the session of the pinned lease deadline.
     pub fn new(node: NodeName, session: Option<Session>) -> Self {
         Self {
             node,
@@ -230,9 +230,9 @@ impl Interlock {
                 self.probes.retain(|(waiting, _)| *waiting != vip);
                 self.ready.push_back(Step::Do(command));
             }
-            Command::SetFence(fenced) => {
-                let fenced = self.fence(fenced, stale);
-                self.ready.push_back(Step::Do(Command::SetFence(fenced)));
+            Command::SetDeadline(new_deadline) => {
+                let new_deadline = self.lease_deadline(new_deadline, stale);
+                self.ready.push_back(Step::Do(Command::SetDeadline(new_deadline)));
             }
             Command::WriteLease(write) if self.is_unsafe(&write, stale) => {
                 let outcome = Outcome::Refused(NOT_SENT.into());
@@ -248,29 +248,29 @@ impl Interlock {
             | Command::ReadLease(_)
             | Command::SetWire(_)
             | Command::SetHeeding(_)
-            | Command::TellFormer { .. }
+            | Command::NotifyFormer { .. }
             | Command::ListAnew
             | Command::Notify(_)
             | Command::Stopped => self.ready.push_back(Step::Do(command)),
         }
     }
 
-    /// Returns the fence to write. While a stale entry may answer, the fence keeps that entry's
+    /// Returns the lease deadline to write. While a stale entry may answer, the lease deadline keeps that entry's
     /// session and is over. Other nodes may take the VIPs that were held in it.
-    fn fence(&mut self, fenced: Fenced, stale: &Stale) -> Fenced {
-        if stale.may_answer() && fenced.session != self.session {
+    fn lease_deadline(&mut self, new_deadline: NewDeadline, stale: &Stale) -> NewDeadline {
+        if stale.may_answer() && new_deadline.session != self.session {
             let over = Monotonic::default();
-            return Fenced { session: self.session, deadline: over, hold_until: over, ..fenced };
+            return NewDeadline { session: self.session, deadline: over, grace_until: over, ..new_deadline };
         }
-        self.session = fenced.session;
-        fenced
+        self.session = new_deadline.session;
+        new_deadline
     }
 }
 
 /// Returns true if a command must come after all entries, claims and notices before it.
 fn rests_on_entries(command: &Command) -> bool {
     match command {
-        Command::SetFence(_)
+        Command::SetDeadline(_)
         | Command::SetPeers(_)
         | Command::Announce { .. }
         | Command::WriteLease(_)
@@ -286,7 +286,7 @@ fn rests_on_entries(command: &Command) -> bool {
         | Command::ReadClaim(_)
         | Command::SetWire(_)
         | Command::SetHeeding(_)
-        | Command::TellFormer { .. }
+        | Command::NotifyFormer { .. }
         | Command::ListAnew
         | Command::Notify(_) => false,
     }

@@ -2,9 +2,9 @@
 
 mod candidates;
 mod contact;
-mod deposing;
 mod eligibility;
-mod fence;
+mod expiring;
+mod lease_deadline;
 mod member;
 mod offer;
 mod own;
@@ -33,8 +33,8 @@ use crate::{
 use self::witnesses::Witnesses;
 pub(super) use self::{
     candidates::Candidate,
-    deposing::Deposed,
-    fence::Fence,
+    expiring::Expired,
+    lease_deadline::LeaseDeadline,
     member::Member,
     own::{Beginning, Own, Verdict},
     wire_plan::Former,
@@ -135,7 +135,7 @@ impl Nodes {
     fn forget_if_unknown(&mut self, name: &NodeName) {
         let is_claimed = self.sessions_claimed_of(name).next().is_some();
         let nothing_is_known =
-            |member: &Member| member.lease.is_none() && member.node.is_none() && !member.deposing;
+            |member: &Member| member.lease.is_none() && member.node.is_none() && !member.expiring;
         if !is_claimed && self.members.get(name).is_some_and(nothing_is_known) {
             self.members.remove(name);
         }
@@ -251,10 +251,10 @@ impl Nodes {
     }
 
     /// Returns the time at which a node has been silent for long enough to end its session. Silence
-    /// counts only while this node's own fence is valid.
+    /// counts only while this node's own lease deadline is valid.
     pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         let member = self.members.get(name)?;
-        let since = member.seen.max(self.own.fence.valid_since(now)?);
+        let since = member.seen.max(self.own.lease_deadline.valid_since(now)?);
         Some(since + self.patience(member))
     }
 
@@ -329,11 +329,11 @@ impl Nodes {
 
     /// Returns true if this node was cut off lately: it may see late what happened long ago.
     pub(super) fn is_behind(&self, now: Monotonic) -> bool {
-        let since = self.own.fence.valid_since(now);
+        let since = self.own.lease_deadline.valid_since(now);
         since.is_none_or(|since| since + self.rest() > now)
     }
 
-    /// Returns the time until which this node's program answers, if the deadline of the fence stays.
+    /// Returns the time until which this node's program answers, if the deadline of the lease deadline stays.
     pub(super) fn answers_until(&self, deadline: Monotonic) -> Monotonic {
         let Settings { policy, hold_for, .. } = self.settings;
         match policy {

@@ -17,12 +17,12 @@ pub struct Settings {
     pub lease: Duration,
     /// Time between two renewals of the Lease.
     pub renewal: Duration,
-    /// Time by which the fence lapses before the lease does. Other
+    /// Time by which the lease deadline passes before the lease does. Other
     /// nodes wait this much longer than the lease.
     pub margin: Duration,
-    /// The policy of the program after the fence has lapsed.
+    /// The policy of the program after the lease deadline has passed.
     pub policy: Policy,
-    /// Time for which the program holds over then, counted from the last sign of life.
+    /// Time for which the program answers in its grace period then, counted from the last sign of life.
     pub hold_for: Duration,
     /// Validity of the lease for a restart.
     pub restart_lease: Duration,
@@ -32,7 +32,7 @@ pub struct Settings {
     pub handover_pace: Duration,
     /// True if nodes that are excluded from external load balancers are excluded here.
     pub honour_exclude_label: bool,
-    /// Time by which the fence's deadline is written earlier, because
+    /// Time by which the lease deadline's deadline is written earlier, because
     /// the program's clock may be late by as much.
     pub clock_late: Duration,
     /// Largest number of VIPs without a claim that are being taken at a
@@ -57,13 +57,13 @@ pub enum SettingsError {
     Renewal { renewal: Duration },
     /// Renewals so rare that one failure would silence all VIPs.
     #[error(
-        "a renewal every {renewal:?} is too rare for a fence of {fence:?} (the lease less the margin): one that fails \
-         would silence every VIP of the node. It must be {most:?} or less, or the lease longer"
+        "a renewal every {renewal:?} is too rare for a lease deadline of {lease_deadline:?} (the lease less the \
+         margin): one that fails would silence every VIP of the node. It must be {most:?} or less, or the lease longer"
     )]
     Rare {
         renewal: Duration,
         /// The lease less the margin.
-        fence: Duration,
+        lease_deadline: Duration,
         most: Duration,
     },
     /// A margin that is too small for the difference of two clocks. Their
@@ -76,10 +76,10 @@ pub enum SettingsError {
     /// A restart lease that is shorter than the lease.
     #[error("a restart lease of {restart:?} is shorter than the lease, {lease:?}: a restart would move VIPs")]
     Restart { restart: Duration, lease: Duration },
-    /// A time to hold over that ends before others may take over.
+    /// A time to answer in the grace period that ends before others may take over.
     #[error(
-        "holding over for {hold_for:?} ends before others may take over: it must be {least:?} or more (the lease and \
-         the margin), or the policy `stop`"
+        "a grace period of {hold_for:?} ends before others may take over: it must be {least:?} or more (the lease \
+         and the margin), or the policy `stop`"
     )]
     HoldFor { hold_for: Duration, least: Duration },
 }
@@ -99,10 +99,10 @@ impl Settings {
         if margin < least {
             return Err(SettingsError::Margin { margin, lease, least });
         }
-        let fence = lease.saturating_sub(margin);
-        let most = fence / 2;
+        let lease_deadline = lease.saturating_sub(margin);
+        let most = lease_deadline / 2;
         if renewal > most {
-            return Err(SettingsError::Rare { renewal, fence, most });
+            return Err(SettingsError::Rare { renewal, lease_deadline, most });
         }
         if restart_lease < lease {
             return Err(SettingsError::Restart { restart: restart_lease, lease });

@@ -3,9 +3,9 @@
 mod api;
 mod asking;
 mod choosing;
-mod deposing;
 mod disputes;
 mod eligibility;
+mod expiring;
 mod handing_over;
 mod lines;
 mod nobody;

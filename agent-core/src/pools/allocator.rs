@@ -189,7 +189,7 @@ impl Allocator {
     }
 
     /// Notes an address whose reservation may have changed. The Services that wait for the address share
-    /// it with its new owner, or are told who has it.
+    /// it with its new owner, or are notified who has it.
     fn touch_changed(&mut self, vip: IpAddr, before: Option<Reservation>) {
         let after = self.book.reservation(vip);
         if after.is_some() && after != before.as_ref() {

@@ -81,15 +81,15 @@ struct World {
 impl World {
     fn new(pools: impl IntoIterator<Item = PoolRecord>) -> Self {
         let mut world = Self::default();
-        world.tell(Event::Namespace { name: "default".into(), labels: BTreeMap::new() });
+        world.notify(Event::Namespace { name: "default".into(), labels: BTreeMap::new() });
         for pool in pools {
-            world.tell(Event::Pool(Box::new(pool)));
+            world.notify(Event::Pool(Box::new(pool)));
         }
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         world
     }
 
-    fn tell(&mut self, event: Event) {
+    fn notify(&mut self, event: Event) {
         let mut commands = self.allocator.on_event(event, &self.around);
         while let Some(command) = (!commands.is_empty()).then(|| commands.remove(0)) {
             let write = match command {
@@ -110,13 +110,13 @@ impl World {
     }
 
     fn ask(&mut self, name: &str, request: Request) -> Vec<IpAddr> {
-        self.tell(Event::Request(service(name), Box::new(request)));
+        self.notify(Event::Request(service(name), Box::new(request)));
         self.has(name)
     }
 
     fn release(&mut self, vip: IpAddr) {
         self.store.wishes.insert(vip);
-        self.tell(self.store.event(vip));
+        self.notify(self.store.event(vip));
     }
 
     fn has(&self, name: &str) -> Vec<IpAddr> {

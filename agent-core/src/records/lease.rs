@@ -82,7 +82,7 @@ pub struct LeaseRecord {
     /// names no session of the node, or has no duration.
     pub session: Option<Session>,
     /// Sessions of the node that have ended, the latest last. The node itself
-    /// ended them, or a candidate that deposed it.
+    /// ended them, or a candidate that expired it.
     pub ended: Vec<Session>,
     /// Validity of one renewal.
     pub duration: Duration,

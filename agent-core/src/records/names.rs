@@ -74,7 +74,7 @@ impl Session {
         if number == 0 { None } else { Some(Self(number)) }
     }
 
-    /// Returns the number that the pinned fence has.
+    /// Returns the number that the pinned lease deadline has.
     pub const fn number(self) -> u64 {
         self.0
     }

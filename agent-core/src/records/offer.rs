@@ -1,4 +1,4 @@
-//! The offer in a node's Lease: whether its witnesses may depose it, and which nodes these are.
+//! The offer in a node's Lease: whether its witnesses may expire it, and which nodes these are.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub enum Mode {
     /// It is ended only when its Lease is not renewed.
     #[default]
     Off,
-    /// It is also ended when the witnesses find the node silent. The node answers on until it hears of
+    /// It is also ended when the witnesses find the node silent. The node answers on until it learns of
     /// that.
     Notice,
 }
@@ -55,7 +55,7 @@ pub struct Offer {
     pub invited: Vec<Wid>,
     /// Those of the invited whose word counts; three at most. Empty in mode [`Mode::Off`].
     pub set: Vec<Wid>,
-    /// The number of them that must hear the node for its session to last. When one fewer hears it, the
+    /// The number of them that must receive the node for its session to last. When one fewer receives it, the
     /// others are enough to end it.
     pub need: usize,
     /// The numbers of the keys that the node accepts.

@@ -85,7 +85,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Handles a Lease that was seen. A node lives while it renews its Lease and is not deposed.
+    /// Handles a Lease that was seen. A node lives while it renews its Lease and is not expired.
     pub fn on_lease(&mut self, record: &LeaseRecord, now: Monotonic) {
         let alive = record.live_session().is_some();
         let known = self.signs.get(&record.node);

@@ -63,7 +63,7 @@ struct Case {
     next: Option<Unanswered>,
     /// Time of the report.
     due: Monotonic,
-    told: bool,
+    notified: bool,
 }
 
 /// VIPs that no node answers for. A silence that ends within the grace is
@@ -92,15 +92,15 @@ impl Silences {
         let Some(why) = why else {
             let Some(case) = self.cases.remove(&vip) else { return false };
             self.due.remove(&(case.due, vip));
-            return case.told;
+            return case.notified;
         };
         let due = now + self.grace;
         let Some(case) = self.cases.get_mut(&vip) else {
             self.due.insert((due, vip));
-            self.cases.insert(vip, Case { why, next: None, due, told: false });
+            self.cases.insert(vip, Case { why, next: None, due, notified: false });
             return false;
         };
-        if !case.told {
+        if !case.notified {
             case.why = why;
         } else if case.why == why {
             // The link flaps, and the reason is the reported one again.
@@ -117,26 +117,26 @@ impl Silences {
     /// Returns the VIPs whose silence has lasted for the grace, and
     /// those whose new reason has lasted for it.
     pub fn on_tick(&mut self, now: Monotonic) -> Vec<IpAddr> {
-        let mut told = Vec::new();
+        let mut notified = Vec::new();
         while let Some((due, vip)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, vip));
             if let Some(case) = self.cases.get_mut(&vip) {
-                case.told = true;
+                case.notified = true;
                 case.why = case.next.take().unwrap_or_else(|| case.why.clone());
-                told.push(vip);
+                notified.push(vip);
             }
         }
-        told
+        notified
     }
 
     /// Returns the reported reason why no node answers for a VIP.
-    pub fn told(&self, vip: IpAddr) -> Option<&Unanswered> {
-        self.cases.get(&vip).filter(|case| case.told).map(|case| &case.why)
+    pub fn notified(&self, vip: IpAddr) -> Option<&Unanswered> {
+        self.cases.get(&vip).filter(|case| case.notified).map(|case| &case.why)
     }
 
     /// Returns all VIPs whose silence is reported.
-    pub fn all_told(&self) -> impl Iterator<Item = (IpAddr, &Unanswered)> {
-        self.cases.iter().filter(|(_, case)| case.told).map(|(vip, case)| (*vip, &case.why))
+    pub fn all_notified(&self) -> impl Iterator<Item = (IpAddr, &Unanswered)> {
+        self.cases.iter().filter(|(_, case)| case.notified).map(|(vip, case)| (*vip, &case.why))
     }
 
     /// Returns all VIPs that no node answers for, reported or not.

@@ -74,8 +74,8 @@ pub enum Event {
     /// from one round for each VIP.
     FailedOver {
         ifindex: u32,
-        /// The time at which the agent heard of it. A round that left later is enough.
-        heard: Monotonic,
+        /// The time at which the agent learned of it. A round that left later is enough.
+        received: Monotonic,
     },
     CarrierLost {
         ifindex: u32,
@@ -167,7 +167,7 @@ pub struct Announcer {
     defences: BTreeMap<VipKey, Defence>,
     /// Rounds after failovers that have not left yet, with the times at which they were due.
     failovers: BTreeMap<VipKey, Monotonic>,
-    /// Former holders that hear the first round again, with the next repetition and its time.
+    /// Former holders that receive the first round again, with the next repetition and its time.
     formers: Formers,
     repeats: BTreeMap<VipKey, (Round, Monotonic)>,
     waiting: BTreeSet<(Monotonic, Round, VipKey)>,
@@ -217,9 +217,9 @@ impl Announcer {
             Event::Succeeded { key, former } => self.repeat_for(key, former, now),
             Event::Released { key } => self.forget(key),
             Event::Challenged { key } => self.defend(key, now),
-            Event::FailedOver { ifindex, heard } => {
+            Event::FailedOver { ifindex, received } => {
                 for key in self.keys_on(ifindex) {
-                    self.follow_failover(key, heard, now);
+                    self.follow_failover(key, received, now);
                 }
             }
             Event::CarrierLost { ifindex } => {
@@ -304,14 +304,14 @@ impl Announcer {
         self.waiting.insert((due, Round::Defence, key));
     }
 
-    /// Schedules one round, unless the first round of the VIP is due or has left since `heard`. The
+    /// Schedules one round, unless the first round of the VIP is due or has left since `received`. The
     /// carrier's return announces every VIP of a silent interface.
-    fn follow_failover(&mut self, key: VipKey, heard: Monotonic, now: Monotonic) {
+    fn follow_failover(&mut self, key: VipKey, received: Monotonic, now: Monotonic) {
         let Some(vip) = self.vips.get(&key) else { return };
         let is_announced = match vip.round {
             Round::Taking(0) => true,
             // This round was scheduled when the one before left.
-            Round::Taking(1) => vip.due >= heard + ROUND_INTERVAL,
+            Round::Taking(1) => vip.due >= received + ROUND_INTERVAL,
             Round::Taking(_) | Round::Repeat(_) | Round::Refresh | Round::Failover | Round::Defence => false,
         };
         if is_announced || self.silent.contains(&key.ifindex) || self.failovers.contains_key(&key) {
@@ -437,7 +437,7 @@ impl Announcer {
 }
 
 /// Returns true if one probe leaves after the round. From it, switches that bind IPv6 addresses to
-/// ports learn the new port (RFC 6620). A former holder that still answers has heard the announcement
+/// ports learn the new port (RFC 6620). A former holder that still answers has received the announcement
 /// by then, and does not answer the probe: its answer would go to all hosts.
 pub fn is_followed_by_probe(key: VipKey, round: Round) -> bool {
     round == Round::Taking(0) && key.addr.is_ipv6()

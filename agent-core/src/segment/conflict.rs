@@ -27,7 +27,7 @@ use crate::{base::time::Monotonic, records::Epoch};
 #[cfg(test)]
 mod tests;
 
-/// Limit of the open conflicts with strangers, and of those with
+/// Limit of the open conflicts with unknown hosts, and of those with
 /// peers. Neither flood hides the other.
 const MOST_CASES: usize = 4_096;
 /// Delay between a claim and the reading of the program's counts. Several hosts may have answered
@@ -209,7 +209,7 @@ impl Conflicts {
     }
 
     /// Removes a peer's MAC from the shown conflicts, which are
-    /// with strangers. A conflict with no other offender ends.
+    /// with unknown hosts. A conflict with no other offender ends.
     fn on_recognised(&mut self, ifindex: u32, mac: MacAddr, now: Monotonic, commands: &mut Vec<Command>) {
         let concerned = self
             .cases
@@ -255,7 +255,7 @@ fn judge(sight: &Sight) -> Judgement {
             Judgement::Conflict
         }
         (What::Contested | What::Moved | What::Yielded, Right::Given) => Judgement::Legitimate,
-        // While this node's fence is valid, no other node can have the VIP.
+        // While this node's lease deadline is valid, no other node can have the VIP.
         (What::Contested, Right::NotGiven(_) | Right::Unknown(_)) => Judgement::Conflict,
         (What::Moved | What::Yielded, Right::NotGiven(epoch) | Right::Unknown(epoch)) => {
             Judgement::Unclear(epoch)

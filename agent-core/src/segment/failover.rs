@@ -43,7 +43,7 @@ pub struct Failovers {
 }
 
 impl Failovers {
-    /// Takes in the notifications that were heard together. Returns the interfaces that failed over:
+    /// Takes in the notifications that were received together. Returns the interfaces that failed over:
     /// those named, and all that have their frames through them.
     pub fn on_notices(
         &mut self,

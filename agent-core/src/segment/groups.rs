@@ -82,7 +82,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Takes in whether solicitations for a VIP are to be heard on an interface.
+    /// Takes in whether solicitations for a VIP are to be received on an interface.
     pub fn on_vip(&mut self, ifindex: u32, vip: Ipv6Addr, is_wanted: bool) {
         let key = (ifindex, vip);
         let membership = Membership::of(ifindex, vip);
@@ -101,7 +101,7 @@ impl Groups {
         self.queue(membership);
     }
 
-    /// Takes in the VIPs whose solicitations are to be heard. No others are.
+    /// Takes in the VIPs whose solicitations are to be received. No others are.
     pub fn on_vips(&mut self, vips: &BTreeSet<(u32, Ipv6Addr)>) {
         let gone: Vec<_> = self.vips.difference(vips).copied().collect();
         for (ifindex, vip) in gone {

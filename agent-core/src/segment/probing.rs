@@ -2,7 +2,7 @@
 //!
 //! An address is probed before its VIP is held for the first time. An address in use is probed
 //! again and again, and so found free within seconds. Held VIPs are probed about once a minute: some
-//! rivals only answer requests, and only a host that asks hears them.
+//! rivals only answer requests, and only a host that asks receives them.
 //!
 //! Due probes leave as the pace allows: for addresses without a result first, then for those whose
 //! attempt has begun, then for all others that were in use.
@@ -94,7 +94,7 @@ pub enum Event {
     /// This node holds the VIP now, or no longer wants it.
     Forget(VipKey),
     /// A host claims the address, or is a rival that probes for it (RFC 5227, 2.1.1).
-    Heard {
+    Received {
         key: VipKey,
         mac: MacAddr,
         /// True if the MAC is a peer's.
@@ -110,7 +110,7 @@ pub enum Event {
         mac: MacAddr,
     },
     NotSent(VipKey),
-    /// Time has passed, and everything that was heard meanwhile has been passed on.
+    /// Time has passed, and everything that was received meanwhile has been passed on.
     Tick,
 }
 
@@ -128,7 +128,7 @@ pub enum Command {
     /// A host uses the address. The prober probes it again by itself.
     InUse {
         key: VipKey,
-        /// The MAC of the first host that was heard.
+        /// The MAC of the first host that was received.
         mac: MacAddr,
         by_peer: bool,
         /// Number of attempts that found it in use.
@@ -227,7 +227,9 @@ impl Prober {
         match event {
             Event::Wanted { key, often } => self.want(key, often, now),
             Event::Forget(key) => self.forget(key),
-            Event::Heard { key, mac, by_peer } => commands.extend(self.on_heard(key, (mac, by_peer), now)),
+            Event::Received { key, mac, by_peer } => {
+                commands.extend(self.on_received(key, (mac, by_peer), now));
+            }
             Event::Restart { ifindex } => self.restart(now, |key, _| key.ifindex == ifindex),
             Event::Recognised { ifindex, mac } => {
                 self.restart(now, |key, asked| key.ifindex == ifindex && asked.rests == Some(mac));
@@ -237,7 +239,7 @@ impl Prober {
                     asked.sent = asked.sent.saturating_sub(1);
                 }
             }
-            // Only a tick concludes an attempt: everything heard until now has been passed on.
+            // Only a tick concludes an attempt: everything received until now has been passed on.
             Event::Tick => {
                 self.fill(now);
                 self.go_on(now, &mut commands);
@@ -332,7 +334,12 @@ impl Prober {
         }
     }
 
-    fn on_heard(&mut self, key: VipKey, (mac, by_peer): (MacAddr, bool), now: Monotonic) -> Option<Command> {
+    fn on_received(
+        &mut self,
+        key: VipKey,
+        (mac, by_peer): (MacAddr, bool),
+        now: Monotonic,
+    ) -> Option<Command> {
         self.asked.get(&key).filter(|asked| asked.rests.is_none())?;
         self.unschedule(key);
         let asked = self.asked.get_mut(&key)?;

@@ -3,7 +3,7 @@
 //! A program can be attached and see nothing: native XDP on a bond runs with the index of a port,
 //! and a program of another kind may take the frames before it. So the agent listens on each
 //! segment for a moment, asks hosts there for an answer, and compares what its sockets received with
-//! what the program counted (`heard`):
+//! what the program counted (`received`):
 //!
 //! | socket | count | requests for held VIPs | finding |
 //! |---|---|---|---|
@@ -56,7 +56,7 @@ struct Link {
     mac: MacAddr,
     master: Option<u32>,
     lower: Option<u32>,
-    hears: bool,
+    receives: bool,
     mode: Option<Mode>,
     xdp_programs: Vec<u32>,
     tc_programs: Option<Vec<u32>>,
@@ -71,7 +71,7 @@ impl Stack {
             mac: interface.mac,
             master: interface.master,
             lower: interface.lower,
-            hears: interface.up && interface.carrier,
+            receives: interface.up && interface.carrier,
             mode: mode(interface.index),
             xdp_programs: interface.xdp_programs.clone(),
             tc_programs: interface.tc_programs.clone(),
@@ -83,13 +83,13 @@ impl Stack {
     }
 
     /// Returns true if the segment's interface can receive.
-    fn hears(&self) -> bool {
-        self.0.first().is_some_and(|link| link.hears)
+    fn receives(&self) -> bool {
+        self.0.first().is_some_and(|link| link.receives)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Heard {
+pub struct Received {
     /// Frames of ARP and Neighbour Discovery that the sockets received, up to a bound.
     pub frames: u32,
     /// Such frames that the program counted meanwhile.
@@ -99,7 +99,7 @@ pub struct Heard {
     pub passed: Option<IpAddr>,
 }
 
-impl Heard {
+impl Received {
     /// Returns the kind of blindness that the round shows, if any.
     const fn blindness(&self) -> Option<Proof> {
         match self {
@@ -114,10 +114,10 @@ impl Heard {
 pub enum Event {
     /// The segments that the program serves, as just observed.
     Observed(BTreeMap<u32, Stack>),
-    Heard {
+    Received {
         segment: u32,
         round: u64,
-        heard: Heard,
+        received: Received,
     },
     Tick,
 }
@@ -127,7 +127,7 @@ pub enum Command {
     /// Listen on the segment for [`LISTEN`], and ask its hosts.
     Listen { segment: u32, round: u64 },
     /// Record a finding: the first of a segment, or one that differs from the last.
-    Found { segment: u32, from: Proof, to: Proof, heard: Heard },
+    Found { segment: u32, from: Proof, to: Proof, received: Received },
 }
 
 #[derive(Debug, Default)]
@@ -172,9 +172,9 @@ impl Proving {
         let mut commands = Vec::new();
         match event {
             Event::Observed(stacks) => self.observe(stacks, now),
-            Event::Heard { segment, round, heard } => {
+            Event::Received { segment, round, received } => {
                 if let Some(it) = self.segments.get_mut(&segment) {
-                    commands.extend(it.on_heard(segment, round, heard, now));
+                    commands.extend(it.on_received(segment, round, received, now));
                 }
             }
             Event::Tick => {}
@@ -183,7 +183,7 @@ impl Proving {
             if let Phase::Listening { round, until, .. } = it.phase
                 && until <= now
             {
-                commands.extend(it.on_heard(*segment, round, Heard::default(), now));
+                commands.extend(it.on_received(*segment, round, Received::default(), now));
             }
             if it.is_due(now) {
                 self.rounds += 1;
@@ -250,17 +250,23 @@ impl Segment {
     }
 
     fn is_due(&self, now: Monotonic) -> bool {
-        self.stack.hears() && matches!(self.phase, Phase::Waiting(until) if until <= now)
+        self.stack.receives() && matches!(self.phase, Phase::Waiting(until) if until <= now)
     }
 
     fn next_deadline(&self) -> Option<Monotonic> {
         match self.phase {
-            Phase::Waiting(until) => Some(until).filter(|_| self.stack.hears()),
+            Phase::Waiting(until) => Some(until).filter(|_| self.stack.receives()),
             Phase::Listening { until, .. } => Some(until),
         }
     }
 
-    fn on_heard(&mut self, segment: u32, round: u64, heard: Heard, now: Monotonic) -> Option<Command> {
+    fn on_received(
+        &mut self,
+        segment: u32,
+        round: u64,
+        received: Received,
+        now: Monotonic,
+    ) -> Option<Command> {
         match self.phase {
             Phase::Listening { round: current, is_old, .. } if current == round => {
                 self.phase = Phase::Waiting(now);
@@ -271,7 +277,7 @@ impl Segment {
             Phase::Listening { .. } | Phase::Waiting(_) => return None,
         }
         let is_known = !self.is_old;
-        let to = match heard.blindness() {
+        let to = match received.blindness() {
             Some(blind) if self.is_suspected || is_known && self.proof == blind => {
                 self.clean = 0;
                 blind
@@ -280,7 +286,7 @@ impl Segment {
                 self.is_suspected = true;
                 return None;
             }
-            None if heard.counted == 0 => match self.proof {
+            None if received.counted == 0 => match self.proof {
                 Proof::Blind | Proof::Bypassed if is_known => self.proof,
                 Proof::Unproven | Proof::Proven | Proof::Blind | Proof::Bypassed => Proof::Unproven,
             },
@@ -290,10 +296,10 @@ impl Segment {
             }
             None => Proof::Proven,
         };
-        self.conclude(segment, to, heard, now)
+        self.conclude(segment, to, received, now)
     }
 
-    fn conclude(&mut self, segment: u32, to: Proof, heard: Heard, now: Monotonic) -> Option<Command> {
+    fn conclude(&mut self, segment: u32, to: Proof, received: Received, now: Monotonic) -> Option<Command> {
         self.is_suspected = false;
         self.is_old = false;
         let pause = if to == Proof::Proven { PROVEN_FOR } else { DOUBTED_FOR };
@@ -302,6 +308,6 @@ impl Segment {
         if std::mem::replace(&mut self.is_recorded, true) && from == to {
             return None;
         }
-        Some(Command::Found { segment, from, to, heard })
+        Some(Command::Found { segment, from, to, received })
     }
 }

@@ -1,6 +1,6 @@
 //! Yielded VIPs: each stays with the peer that announced it, or is taken back.
 //!
-//! While the fence has lapsed, the program yields to the first announcement with a peer's MAC, and
+//! While the lease deadline has passed, the program yields to the first announcement with a peer's MAC, and
 //! any host can send one. So the agent asks the segment. If no peer answers within [`PATIENCE`],
 //! this node takes the VIP back.
 
@@ -152,7 +152,7 @@ impl Yields {
         self.questions.keys().map(|key| key.addr)
     }
 
-    /// Returns the VIPs that were taken back. Their entries answer although the fence has lapsed.
+    /// Returns the VIPs that were taken back. Their entries answer although the lease deadline has passed.
     pub fn taken_back(&self) -> &BTreeSet<IpAddr> {
         &self.taken_back
     }

@@ -8,12 +8,12 @@ mod account;
 mod assessing;
 mod events;
 mod namespaces;
+mod notifying;
 mod requesting;
 mod resolving;
 mod rules;
 mod settling;
 mod standing;
-mod telling;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

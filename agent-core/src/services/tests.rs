@@ -73,7 +73,7 @@ impl World {
     /// `2001:db8::/64`. Only the slices are known.
     fn unsynced(role: Role, settings: Settings) -> Self {
         let mut world = Self::without_slices(role, settings);
-        world.tell(Event::SlicesListed);
+        world.notify(Event::SlicesListed);
         world
     }
 
@@ -87,7 +87,7 @@ impl World {
             lists_slices: false,
         };
         let interfaces = vec![interface(&["192.0.2.0/24", "2001:db8::/64"])];
-        world.tell(Event::NodeInterfaces { node: "node-z".into(), interfaces, session: Some(session(1)) });
+        world.notify(Event::NodeInterfaces { node: "node-z".into(), interfaces, session: Some(session(1)) });
         world
     }
 
@@ -97,7 +97,7 @@ impl World {
 
     fn of(role: Role, settings: Settings) -> Self {
         let mut world = Self::unsynced(role, settings);
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         world
     }
 
@@ -126,7 +126,7 @@ impl World {
         Self::with(Settings::default())
     }
 
-    fn tell(&mut self, event: Event) -> Vec<Command> {
+    fn notify(&mut self, event: Event) -> Vec<Command> {
         match &mut self.process {
             Process::Agent(agent) => {
                 let commands = agent.on_event(event);
@@ -198,13 +198,13 @@ impl World {
                     self.lists_slices = true;
                 }
                 Command::Report { service, problem } => {
-                    let told = (service, problem);
-                    assert!(!self.problems.contains(&told), "reported again: {told:?}");
-                    self.problems.push(told);
+                    let notified = (service, problem);
+                    assert!(!self.problems.contains(&notified), "reported again: {notified:?}");
+                    self.problems.push(notified);
                 }
                 Command::ProblemOver { service, problem } => {
-                    let told = (service, problem);
-                    let place = self.problems.iter().position(|open| *open == told);
+                    let notified = (service, problem);
+                    let place = self.problems.iter().position(|open| *open == notified);
                     self.problems.swap_remove(place.expect("a problem that was reported before"));
                 }
             }
@@ -213,11 +213,11 @@ impl World {
     }
 
     fn put(&mut self, record: ServiceRecord) -> Vec<Command> {
-        self.tell(Event::Service(Box::new(record)))
+        self.notify(Event::Service(Box::new(record)))
     }
 
     fn hold(&mut self, vip: &str, here: bool) -> Vec<Command> {
-        self.tell(Event::Held { vip: ip(vip), here })
+        self.notify(Event::Held { vip: ip(vip), here })
     }
 
     /// Shows a claim of a VIP that node-z holds, or that no node has held.
@@ -226,11 +226,11 @@ impl World {
         if let Event::Claim { force: is_forced, .. } = &mut event {
             *is_forced = force;
         }
-        self.tell(event)
+        self.notify(event)
     }
 
     fn node(&mut self, node: &str, addresses: &[&str]) {
-        self.tell(node_at(node, addresses));
+        self.notify(node_at(node, addresses));
     }
 
     fn vips(&self) -> Vec<String> {

@@ -4,8 +4,8 @@
 //! One task decides. A candidate that does not lead reads and writes nothing but the Lease. A leader
 //! that has lost the Lease ends, and its Pod begins anew as a candidate.
 
+mod notifying;
 mod pages;
-mod telling;
 
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use tracing::{info, warn};
 use vipward_core::{
     agent::cluster::Seen as Read,
     base::time::Monotonic,
-    controller::{Controller, Effect, Input, Line, Now, Reply as Told, Reserved},
+    controller::{Controller, Effect, Input, Line, Now, Reply as Notified, Reserved},
     ownership::Outcome,
     pools::{self, Pool, ReservationWrite},
     records::{NodeName, PoolKind},
 };
 
-use self::{pages::Board, telling::Telling};
+use self::{notifying::Notifying, pages::Board};
 use super::{
     kernel::clock,
     kube::{
@@ -57,7 +57,7 @@ pub enum ControllerError {
     #[error("failed to serve the HTTP endpoints")]
     Pages(#[from] PagesError),
     #[error("another controller leads now, or the API server did not answer in time: beginning anew")]
-    Deposed,
+    Expired,
     #[error("failed to {operation}")]
     System {
         operation: &'static str,
@@ -169,7 +169,7 @@ struct Leader {
     requests: Requests,
     replies: mpsc::Receiver<Reply>,
     pools: PoolStatuses,
-    telling: Telling,
+    notifying: Notifying,
     /// The types that are read.
     resources: Vec<Resource>,
     /// Types that have been listed at least once.
@@ -209,7 +209,7 @@ impl Leader {
             requests,
             replies,
             pools: PoolStatuses::start(kube)?,
-            telling: Telling::start(kube, now()?)?,
+            notifying: Notifying::start(kube, now()?)?,
             resources,
             listed: BTreeSet::new(),
             board,
@@ -227,17 +227,17 @@ impl Leader {
                 () = sleep_until(renew.min(Instant::now() + due)) => Input::Deadline,
                 Some(seen) = self.seen.recv() => self.on_seen(seen)?,
                 Some(reply) = self.replies.recv() => self.on_replies(reply)?,
-                outcome = self.telling.event_written() => {
-                    self.telling.bulletin.on_event_written(outcome, now()?);
+                outcome = self.notifying.event_written() => {
+                    self.notifying.bulletin.on_event_written(outcome, now()?);
                     Input::Deadline
                 }
             };
             let Now { at, unix_seconds } = times()?;
             let effects = self.controller.on(&candidate.election, input, Now { at, unix_seconds });
-            for effect in effects.ok_or(ControllerError::Deposed)? {
+            for effect in effects.ok_or(ControllerError::Expired)? {
                 self.carry_out(effect, at);
             }
-            self.telling.on_time(self.controller.index(), at);
+            self.notifying.on_time(self.controller.index(), at);
             // What is still to be listed may have become more by then.
             let is_synced = self.controller.is_synced();
             self.board.leads(if is_synced { None } else { unlisted(&self.resources, &self.listed) });
@@ -273,13 +273,13 @@ impl Leader {
     fn report(&mut self, seen: &Seen, now: Monotonic) {
         seen.log();
         match seen {
-            Seen::L2Advertisement(record, object) => self.telling.advertisement(record, object, now),
-            Seen::Unserved(object) => self.telling.unserved(object, now),
-            Seen::UnservedGone { of, name } => self.telling.gone(*of, name),
-            Seen::L2AdvertisementGone(name) => self.telling.gone(MetalLb::L2Advertisements, name),
+            Seen::L2Advertisement(record, object) => self.notifying.advertisement(record, object, now),
+            Seen::Unserved(object) => self.notifying.unserved(object, now),
+            Seen::UnservedGone { of, name } => self.notifying.gone(*of, name),
+            Seen::L2AdvertisementGone(name) => self.notifying.gone(MetalLb::L2Advertisements, name),
             Seen::PoolGone(pool) => {
                 if let (PoolKind::IpAddressPool, name) = PoolKind::of(pool) {
-                    self.telling.gone(MetalLb::IpAddressPools, name);
+                    self.notifying.gone(MetalLb::IpAddressPools, name);
                 }
             }
             Seen::Synced(_)
@@ -322,17 +322,17 @@ impl Leader {
         Ok(Input::Replies(replies))
     }
 
-    fn on_reply(&mut self, reply: Reply, now: Monotonic) -> Option<Told> {
+    fn on_reply(&mut self, reply: Reply, now: Monotonic) -> Option<Notified> {
         match reply {
             Reply::Ingress { service, result } => {
-                self.telling.bulletin.ingress(&service, &result, now);
-                Some(Told::Status { service, done: result.is_ok(), jitter: fastrand::f64() })
+                self.notifying.bulletin.ingress(&service, &result, now);
+                Some(Notified::Status { service, done: result.is_ok(), jitter: fastrand::f64() })
             }
             Reply::Reserved { write, outcome, found } => {
                 self.board.metrics.reserved(counted(&write, &outcome));
                 let found = found.map(|Found(object)| object);
                 let latest = self.kube.claim_version(write.vip);
-                Some(Told::Reserved(write, Reserved::of(outcome, found, latest.as_ref())))
+                Some(Notified::Reserved(write, Reserved::of(outcome, found, latest.as_ref())))
             }
             // The controller holds no VIP.
             Reply::Ownership(_) | Reply::Shown { .. } => None,
@@ -353,14 +353,14 @@ impl Leader {
                 self.resources.push(Resource::EndpointSlices);
                 self.reader.read(Resource::EndpointSlices);
             }
-            Effect::Problem(service, problem) => self.telling.bulletin.begin(service, problem, now),
-            Effect::ProblemOver(service, problem) => self.telling.bulletin.end(&service, &problem, now),
-            Effect::LeaveStatus(service) => self.telling.bulletin.ingress_left(&service),
+            Effect::Problem(service, problem) => self.notifying.bulletin.begin(service, problem, now),
+            Effect::ProblemOver(service, problem) => self.notifying.bulletin.end(&service, &problem, now),
+            Effect::LeaveStatus(service) => self.notifying.bulletin.ingress_left(&service),
             Effect::Assigned(lasted) => self.board.metrics.assigned(lasted),
             Effect::ShowPools => self.show_pools(now),
-            Effect::Log(Line::Refused(vip, why)) => self.telling.unreserved(vip, Some(&why), now),
-            Effect::Log(Line::Unknown(vip)) => self.telling.unreserved(vip, None, now),
-            Effect::Log(Line::Reserved(vip)) => self.telling.reserved(vip, now),
+            Effect::Log(Line::Refused(vip, why)) => self.notifying.unreserved(vip, Some(&why), now),
+            Effect::Log(Line::Unknown(vip)) => self.notifying.unreserved(vip, None, now),
+            Effect::Log(Line::Reserved(vip)) => self.notifying.reserved(vip, now),
         }
     }
 
@@ -369,7 +369,7 @@ impl Leader {
         let metallb = !self.kube.metallb_namespace().is_empty();
         let allocator = self.controller.allocator();
         self.pools.show(allocator);
-        self.telling.pools(allocator, now);
+        self.notifying.pools(allocator, now);
         let name = |pool: &Pool| Arc::clone(&pool.record.name);
         self.board.show(|snapshot| {
             snapshot.pools = allocator.pools().map(|(pool, state)| (name(pool), state.counts)).collect();

@@ -20,7 +20,7 @@ pub(super) struct Crash {
     pub(super) from: String,
     pub(super) to: String,
     /// Time from the crash until the dead node's Lease no longer carried its session.
-    pub(super) deposing_seconds: f64,
+    pub(super) expiring_seconds: f64,
     /// Time from then until the claim of the VIP of IPv4 named the new holder.
     pub(super) taking_seconds: f64,
     /// Time from then until the new holder announced it.
@@ -57,7 +57,7 @@ pub(super) fn crash(cluster: &mut Cluster, course: Course) -> Result<Crash> {
     for id in also.into_iter().chain([old]) {
         cluster.power_off(id)?;
     }
-    let deposed = session.wait_until_ended(&leases)?;
+    let expired = session.wait_until_ended(&leases)?;
     let (new, taken) = wait_until_taken(cluster, &claims, Family::V4.vip(), old)?;
     for vip in &vips {
         watch.wait_until_received_by(*vip, new)?;
@@ -80,8 +80,8 @@ pub(super) fn crash(cluster: &mut Cluster, course: Course) -> Result<Crash> {
     Ok(Crash {
         from: old.to_string(),
         to: new.to_string(),
-        deposing_seconds: seconds(crashed, deposed),
-        taking_seconds: seconds(deposed, taken),
+        expiring_seconds: seconds(crashed, expired),
+        taking_seconds: seconds(expired, taken),
         announcing_seconds: seconds(taken, announced),
         arp_seconds: answered(Family::V4)?,
         nd_seconds: answered(Family::V6)?,
@@ -170,7 +170,7 @@ impl fmt::Display for Crash {
         let Self {
             from,
             to,
-            deposing_seconds,
+            expiring_seconds,
             taking_seconds,
             announcing_seconds,
             arp_seconds,
@@ -181,7 +181,7 @@ impl fmt::Display for Crash {
         let millis = |seconds: f64| seconds * 1e3;
         write!(
             f,
-            "{from} -> {to}: deposed after {deposing_seconds:.3} s, taken {:+.0} ms, announced {:+.0} ms; ARP \
+            "{from} -> {to}: expired after {expiring_seconds:.3} s, taken {:+.0} ms, announced {:+.0} ms; ARP \
              {arp_seconds:.3} s, ND {nd_seconds:.3} s, datagrams {datagrams_seconds:.3} s, {datagrams_v6_seconds:.3} s",
             millis(*taking_seconds),
             millis(*announcing_seconds)

@@ -132,7 +132,7 @@ fn summarize(course: Course, crashes: &[Crash], report: &mut Report) {
         push("the same, the longest", &samples.max().into(), course.bars.longest);
     }
     let parts: [(&str, Part); 3] = [
-        ("of it until the session is ended", |crash| crash.deposing_seconds),
+        ("of it until the session is ended", |crash| crash.expiring_seconds),
         ("from there until the VIP of IPv4 is claimed", |crash| crash.taking_seconds),
         ("from there until it is announced", |crash| crash.announcing_seconds),
     ];
@@ -150,7 +150,7 @@ mod tests {
         Crash {
             from: "n1".to_owned(),
             to: "n2".to_owned(),
-            deposing_seconds: seconds,
+            expiring_seconds: seconds,
             taking_seconds: 0.0,
             announcing_seconds: 0.0,
             arp_seconds: seconds,

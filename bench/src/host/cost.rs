@@ -47,7 +47,7 @@ pub(super) fn measure(effort: &Effort, report: &mut Report) -> Result<()> {
     for family in Family::ALL {
         object.tables.hold(IFINDEX, OWN, family, VIPS)?;
     }
-    object.hear_pings(IFINDEX, OWN)?;
+    object.receive_pings(IFINDEX, OWN)?;
     let subjects = subjects();
 
     let mut taken = vec![Vec::new(); subjects.len()];
@@ -179,7 +179,7 @@ fn subjects() -> Vec<Subject> {
     subjects.push(bare("the same, writing a ping", "bench_write_ping", ping(OWN), XDP_TX, one));
     let rows = [
         ("ping answered", "bench_ping", ping(OWN), XDP_TX, (written, BARE, None)),
-        ("echo heard", "vipward", echo(OWN), XDP_DROP, (PASS, EMPTY, None)),
+        ("echo received", "vipward", echo(OWN), XDP_DROP, (PASS, EMPTY, None)),
         ("ping forged", "vipward", forged(OWN), XDP_DROP, (PASS, EMPTY, None)),
         ("ping forged, tc", "vipward_tc", forged(OWN), TC_DROP, (PASS_TC, EMPTY_TC, None)),
     ];

@@ -74,7 +74,7 @@ fn die(scene: &mut Scene, report: &mut Report, group: Group, what: &str, most: D
 
     let others: Vec<_> = ids.into_iter().filter(|id| *id != N1).collect();
     let listening = Listening::start(&scene.cluster, N1.mac(), scene.vips.len())?;
-    // Frames under way have been heard by now. From here on only new ones count.
+    // Frames under way have been received by now. From here on only new ones count.
     interrupt::pass(Duration::from_millis(200))?;
     scene.server()?.reset_stats();
     let (begin, begin_on_the_wall) = (Instant::now(), SystemTime::now());
@@ -87,10 +87,10 @@ fn die(scene: &mut Scene, report: &mut Report, group: Group, what: &str, most: D
 
     let limit = most + LATE;
     interrupt::pass(limit.saturating_sub(begin.elapsed()))?;
-    let heard = listening.stop()?;
+    let received = listening.stop()?;
     let mut last = Duration::ZERO;
     for vip in &lost {
-        let at = heard.get(vip).with_context(|| format!("{vip} was never announced by another node"))?;
+        let at = received.get(vip).with_context(|| format!("{vip} was never announced by another node"))?;
         last = last.max(at.duration_since(begin_on_the_wall).unwrap_or_default());
     }
     push_time(report, group, &format!("{what}all announced by others, from then"), last, seconds);

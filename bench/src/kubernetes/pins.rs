@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use aya::maps::{Array, HashMap, Map, MapData, MapError};
 use nix::time::{ClockId, clock_gettime};
-use vipward_common::{Fence, Role, VipEntry, VipKeyV4, maps};
+use vipward_common::{LeaseDeadline, Role, VipEntry, VipKeyV4, maps};
 
 use vipward_tests::cluster::{Cluster, NodeId, SEGMENT};
 
@@ -19,7 +19,7 @@ struct Pins {
     node: NodeId,
     ifindex: u32,
     vips: HashMap<MapData, [u8; size_of::<VipKeyV4>()], [u8; size_of::<VipEntry>()]>,
-    fence: Array<MapData, [u8; size_of::<Fence>()]>,
+    lease_deadline: Array<MapData, [u8; size_of::<LeaseDeadline>()]>,
 }
 
 impl Pins {
@@ -27,9 +27,9 @@ impl Pins {
         let member = cluster.member(node)?;
         let agent = member.agent().with_context(|| format!("no agent was started on {node}"))?;
         let dir = &agent.options.pin_dir;
-        let (vips, fence) = (dir.join(maps::VIPS_V4), dir.join(maps::FENCE));
+        let (vips, lease_deadline) = (dir.join(maps::VIPS_V4), dir.join(maps::LEASE_DEADLINE));
         // The agent is still making them.
-        if !vips.exists() || !fence.exists() {
+        if !vips.exists() || !lease_deadline.exists() {
             return Ok(None);
         }
         let pinned = |path: &Path| MapData::from_pin(path);
@@ -37,7 +37,7 @@ impl Pins {
             node,
             ifindex: member.host.link(SEGMENT)?.index,
             vips: Map::HashMap(pinned(&vips)?).try_into()?,
-            fence: Map::Array(pinned(&fence)?).try_into()?,
+            lease_deadline: Map::Array(pinned(&lease_deadline)?).try_into()?,
         }))
     }
 
@@ -55,11 +55,11 @@ impl Pins {
     }
 
     fn may_answer(&self) -> Result<bool> {
-        let fence = self.fence.get(&0, 0).context("failed to read the fence")?;
-        let fence: Fence = bytemuck::checked::try_pod_read_unaligned(&fence)
-            .map_err(|error| anyhow::anyhow!("the fence is none: {error}"))?;
+        let lease_deadline = self.lease_deadline.get(&0, 0).context("failed to read the lease deadline")?;
+        let lease_deadline: LeaseDeadline = bytemuck::checked::try_pod_read_unaligned(&lease_deadline)
+            .map_err(|error| anyhow::anyhow!("the lease deadline is none: {error}"))?;
         let now = std::time::Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-        Ok(u128::from(fence.deadline_ns) > now.as_nanos())
+        Ok(u128::from(lease_deadline.deadline_ns) > now.as_nanos())
     }
 }
 
@@ -78,7 +78,7 @@ impl Outstanding {
     }
 
     /// Looks at the pins. Returns the holder of each VIP
-    /// as soon as every VIP has one whose fence is valid.
+    /// as soon as every VIP has one whose lease deadline is valid.
     pub(super) fn look(&mut self, cluster: &Cluster) -> Result<Option<&[(Ipv4Addr, NodeId)]>> {
         if self.pins.len() < self.nodes.len() {
             self.pins.clear();

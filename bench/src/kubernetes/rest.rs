@@ -1,7 +1,7 @@
 //! CPU time of agents at rest: they hold VIPs, and nothing happens.
 //!
-//! An agent at rest moves its fence, announces each VIP once a minute, probes each for rivals once a
-//! minute, and reads its maps back. In a cluster it also renews its Lease, and hears of those of the
+//! An agent at rest moves its lease deadline, announces each VIP once a minute, probes each for rivals once a
+//! minute, and reads its maps back. In a cluster it also renews its Lease, and learns of those of the
 //! others. All agents, standalone and in clusters of three, run at the same time.
 
 use std::time::{Duration, Instant};

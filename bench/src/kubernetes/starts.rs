@@ -38,12 +38,12 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
         server.reset_stats();
     }
     // The observer shares the machine with what is measured: it ends with the first announcement.
-    let heard = Listening::start(&scene.cluster, Mac([0; 6]), 1)?;
+    let received = Listening::start(&scene.cluster, Mac([0; 6]), 1)?;
     let (begin, begun) = (Instant::now(), SystemTime::now());
     scene.start_agents()?;
     let (ids, vips) = (scene.cluster.ids(), scene.vips.clone());
     let (held, _) = scene.wait_until_held(&ids, &vips, |_| Ok(()))?;
-    let first = heard.stop()?.into_values().min().context("VIPs are held, and none was announced")?;
+    let first = received.stop()?.into_values().min().context("VIPs are held, and none was announced")?;
     let first = first.duration_since(begun).context("a VIP was announced before the agents' start")?;
     push_time(report, GROUP, "the first VIP is announced, from the agents' start", first, Some(1.5));
     push_time(report, GROUP, "all answered", held - begin, None);

@@ -1,4 +1,4 @@
-//! Asking for every VIP on the wire, and hearing who announces which.
+//! Asking for every VIP on the wire, and receiving who announces which.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -172,20 +172,20 @@ impl Sweeping {
 pub(super) struct Listening(Background<BTreeMap<Ipv4Addr, SystemTime>>);
 
 impl Listening {
-    /// Listens at the observer until it has heard of this many VIPs. What `not_by` says is nothing new.
+    /// Listens at the observer until it has learned of this many VIPs. What `not_by` says is nothing new.
     pub(super) fn start(cluster: &Cluster, not_by: Mac, vips: usize) -> Result<Self> {
         let wire = Wire::open(&cluster.observer, SEGMENT)?;
-        Ok(Self(Background::start("listening", move |heard: &mut BTreeMap<Ipv4Addr, SystemTime>| {
+        Ok(Self(Background::start("listening", move |received: &mut BTreeMap<Ipv4Addr, SystemTime>| {
             let frame = wire.receive(Instant::now() + GLANCE)?;
             let arp = frame.and_then(|frame| Some((frame.at, frame.arp()?)));
             if let Some((at, arp)) = arp.filter(|(_, arp)| arp.is_gratuitous() && arp.sha != not_by) {
-                heard.entry(arp.spa).or_insert(at);
+                received.entry(arp.spa).or_insert(at);
             }
-            Ok(if heard.len() < vips { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            Ok(if received.len() < vips { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?))
     }
 
-    /// Returns what was heard.
+    /// Returns what was received.
     pub(super) fn stop(self) -> Result<BTreeMap<Ipv4Addr, SystemTime>> {
         self.0.stop()
     }

@@ -76,9 +76,9 @@ impl Object {
         Ok(Self { ebpf, tables })
     }
 
-    /// Makes an interface hear pings, and writes one for `bench_ping`.
-    pub(crate) fn hear_pings(&mut self, ifindex: u32, own: MacAddr) -> Result<()> {
-        pings::hear(&mut self.ebpf, (ifindex, own))
+    /// Makes an interface receive pings, and writes one for `bench_ping`.
+    pub(crate) fn receive_pings(&mut self, ifindex: u32, own: MacAddr) -> Result<()> {
+        pings::receive(&mut self.ebpf, (ifindex, own))
     }
 
     /// Takes the maps of the generators and the receiver.

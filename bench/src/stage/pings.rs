@@ -20,8 +20,8 @@ fn key() -> SipKey {
     SipKey::from_bytes([7; 16])
 }
 
-/// Makes the interface with this MAC hear a peer, and writes its ping for `bench_ping`.
-pub(crate) fn hear(ebpf: &mut Ebpf, (ifindex, own): (u32, MacAddr)) -> Result<()> {
+/// Makes the interface with this MAC receive a peer, and writes its ping for `bench_ping`.
+pub(crate) fn receive(ebpf: &mut Ebpf, (ifindex, own): (u32, MacAddr)) -> Result<()> {
     let mut this: Array<MapData, u64> = take(ebpf, maps::WIRE_SELF)?;
     this.set(0, WID, 0)?;
     let mut keys: Array<MapData, [u8; 24]> = take(ebpf, maps::WIRE_KEYS)?;

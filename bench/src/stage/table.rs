@@ -8,8 +8,8 @@ use aya::Ebpf;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues};
 use bytemuck::{NoUninit, bytes_of};
 use vipward_common::{
-    ALL_NODES, ArpFrame, Defence, FILTER_WORDS, Fence, MacAddr, ND_OVERRIDE, NdFrame, OPER_REQUEST, OwnMac,
-    Policy, Role, VipEntry, VipKeyV4, VipKeyV6, filter_bit, filter_bit_v6, group_mac, maps,
+    ALL_NODES, ArpFrame, Defence, FILTER_WORDS, LeaseDeadline, MacAddr, ND_OVERRIDE, NdFrame, OPER_REQUEST,
+    OwnMac, Policy, Role, VipEntry, VipKeyV4, VipKeyV6, filter_bit, filter_bit_v6, group_mac, maps,
 };
 use vipward_tests::frames::MIN_FRAME_LEN;
 
@@ -188,7 +188,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Takes them out of a loaded object, with a fence that is always valid.
+    /// Takes them out of a loaded object, with a lease deadline that is always valid.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let tables = Self {
             vips: take(ebpf, maps::VIPS_V4)?,
@@ -196,10 +196,11 @@ impl Tables {
             filter: take(ebpf, maps::FILTER)?,
             own_macs: take(ebpf, maps::OWN_MACS)?,
         };
-        let mut fences: Array<MapData, [u8; size_of::<Fence>()]> = take(ebpf, maps::FENCE)?;
-        let fence = Fence {
+        let mut lease_deadlines: Array<MapData, [u8; size_of::<LeaseDeadline>()]> =
+            take(ebpf, maps::LEASE_DEADLINE)?;
+        let lease_deadline = LeaseDeadline {
             deadline_ns: u64::MAX,
-            hold_until_ns: u64::MAX,
+            grace_until_ns: u64::MAX,
             yields_settled: 0,
             session: SESSION,
             words_settled: 0,
@@ -207,7 +208,7 @@ impl Tables {
             // A defended frame is rewritten, and the test run would see it again as the holder's own.
             defence: Defence::Off,
         };
-        fences.set(0, raw(&fence), 0)?;
+        lease_deadlines.set(0, raw(&lease_deadline), 0)?;
         Ok(tables)
     }
 

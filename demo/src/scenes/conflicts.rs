@@ -41,7 +41,7 @@ struct Defences {
 }
 
 /// Runs the scenes.
-pub(super) fn tell(voice: Voice, stage: &mut Stage) -> Result<Conflicts> {
+pub(super) fn notify(voice: Voice, stage: &mut Stage) -> Result<Conflicts> {
     let taken_after = in_use(voice, stage)?;
     let (dropped, defences, [guarded, unguarded]) = claimed(voice, stage)?;
     let found_after = silent(voice, stage)?;
@@ -72,13 +72,13 @@ fn in_use(voice: Voice, stage: &mut Stage) -> Result<Duration> {
     let seen = stage.agent()?.logs()?.len();
     stage.configure(&(stage.plain_config()? + &format!("  - address: {SECOND_VIP}\n") + IMPATIENT))?;
     let line = stage.wait_for_log(seen, "that the address is in use", |line| begins(line, "in_use"))?;
-    let heard: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).collect();
+    let received: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).collect();
     let by_node_a = |arp: &&Arp| arp.sha == node_a;
-    let probes = heard.iter().filter(by_node_a).filter(|arp| arp.spa.is_unspecified()).count();
-    let claims = heard.iter().filter(by_node_a).filter(|arp| arp.spa == SECOND_VIP).count();
+    let probes = received.iter().filter(by_node_a).filter(|arp| arp.spa.is_unspecified()).count();
+    let claims = received.iter().filter(by_node_a).filter(|arp| arp.spa == SECOND_VIP).count();
     voice.found(
         claims == 0,
-        &format!("Heard from node-a: ARP probes for it {probes}, announcements {claims}. The agent says:"),
+        &format!("Received from node-a: ARP probes for it {probes}, announcements {claims}. The agent says:"),
     );
     voice.say(&shown(&line));
 
@@ -149,7 +149,7 @@ fn claim(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
     let rival = Wire::open(&stage.rogue, NIC)?;
     let claim = Arp::gratuitous_reply(rogue, VIP, rogue);
     let end = Instant::now() + CLAIM_FOR;
-    let (mut next, mut heard) = (Instant::now(), Vec::new());
+    let (mut next, mut received) = (Instant::now(), Vec::new());
     let mut beliefs = [Belief::default(); 2];
     while Instant::now() < end {
         if Instant::now() >= next {
@@ -161,12 +161,12 @@ fn claim(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
             belief.looks += 1;
             belief.right += usize::from(believed(host, VIP)? == Some(node_a));
         }
-        heard.extend(client.drain()?);
+        received.extend(client.drain()?);
     }
-    let mut claims = heard.iter().filter(|frame| frame.arp() == Some(claim));
-    let first_claim = claims.next().context("the client heard no claim")?.at;
+    let mut claims = received.iter().filter(|frame| frame.arp() == Some(claim));
+    let first_claim = claims.next().context("the client received no claim")?.at;
     let claims = 1 + claims.count();
-    Ok((Defences { claims, first_claim, at: announcements(&heard, node_a, VIP) }, beliefs))
+    Ok((Defences { claims, first_claim, at: announcements(&received, node_a, VIP) }, beliefs))
 }
 
 /// Returns the time until the agent names a rival that sends nothing by itself.
@@ -175,7 +175,7 @@ fn silent(voice: Voice, stage: &mut Stage) -> Result<Duration> {
         "8. The rogue answers for {SECOND_VIP}: by unicast, to each host that asks, and only then"
     ));
     voice.say(
-        "Who only listens never hears it. node-a asks about what it holds (probe.repeat: here every second).",
+        "Who only listens never receives it. node-a asks about what it holds (probe.repeat: here every second).",
     );
     let rogue = stage.rogue.mac(NIC)?;
     let seen = stage.agent()?.logs()?.len();
@@ -194,7 +194,7 @@ fn silent(voice: Voice, stage: &mut Stage) -> Result<Duration> {
     Ok(found_after)
 }
 
-/// Returns the step that `explain` names when the agent is dead and its fence has expired.
+/// Returns the step that `explain` names when the agent is dead and its lease deadline has expired.
 fn explain(voice: Voice, stage: &mut Stage) -> Result<String> {
     voice.chapter(&format!("9. Why is {SECOND_VIP} answered for, and why not?"));
     let command = |stage: &mut Stage| -> Result<Command> {
@@ -210,8 +210,8 @@ fn explain(voice: Voice, stage: &mut Stage) -> Result<String> {
 
     voice.act(&format!("kill -9 {}", stage.agent()?.pid()?));
     stage.agent()?.kill9()?;
-    interrupt::wait(LIMIT, "the fence to be over", || {
-        Ok((stage.agent()?.status()?["fence"]["state"] == "over").then_some(()))
+    interrupt::wait(LIMIT, "the lease deadline to be over", || {
+        Ok((stage.agent()?.status()?["lease_deadline"]["state"] == "over").then_some(()))
     })?;
     let broken = command(stage)?;
     let printed = print(voice, &stage.node_a, broken, BROKEN)?;

@@ -1,108 +1,58 @@
-//! The stored Events, and the writes of agents that the API server refuses.
+//! The stored Events.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use vipward_core::{
-    agent::{Request, cluster::Reply},
-    ownership::{self, Outcome},
-    records::{ClaimRecord, ServiceName},
-    reports::outbox::{self, Message, Object, Write},
+    records::ServiceName,
+    reports::outbox::{Message, Object, Outcome, Write},
 };
-
-use super::{Api, JITTER};
-use crate::schedule::{Denied, Refused, Sabotage};
 
 /// The time after which the API server forgets an Event that is not written again.
 const TTL: Duration = Duration::from_hours(1);
 
 /// A stored Event.
 #[derive(Debug)]
-pub(super) struct Stored {
+struct Stored {
     message: Message,
     /// The time of its last write, from the beginning of the run.
     written: Duration,
 }
 
-impl Api {
-    /// Creates an Event, or renews it.
-    pub(crate) fn write_event(&mut self, write: &Write, now: Duration) -> outbox::Outcome {
-        if self.refusal(Refused::Event).is_some() {
-            return outbox::Outcome::Refused;
-        }
-        self.events.retain(|_, event| now - event.written < TTL);
-        match (write.count, self.events.get_mut(&write.name)) {
-            (None, Some(_)) => return outbox::Outcome::Exists,
-            (Some(_), None) => return outbox::Outcome::Missing,
-            (Some(_), Some(_)) if self.sabotage == Some(Sabotage::NoRenewal) => {}
+/// The stored Events by name.
+#[derive(Debug, Default)]
+pub(crate) struct Events(BTreeMap<String, Stored>);
+
+impl Events {
+    /// Creates an Event, or renews it, unless a sabotage leaves renewals out.
+    pub(crate) fn write(&mut self, write: &Write, renews: bool, now: Duration) -> Outcome {
+        self.0.retain(|_, event| now.saturating_sub(event.written) < TTL);
+        match (write.count, self.0.get_mut(&write.name)) {
+            (None, Some(_)) => return Outcome::Exists,
+            (Some(_), None) => return Outcome::Missing,
+            (Some(_), Some(_)) if !renews => {}
             (Some(_), Some(event)) => event.written = now,
             (None, None) => {
                 let event = Stored { message: write.message.clone(), written: now };
-                self.events.insert(write.name.clone(), event);
+                self.0.insert(write.name.clone(), event);
             }
         }
-        outbox::Outcome::Done
+        Outcome::Done
     }
 
-    pub(crate) fn forget_events(&mut self) {
-        self.events.clear();
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 
-    /// Returns the notes of the stored Events about a Service as it is now.
-    pub(crate) fn events_of<'a>(
+    /// Returns the notes of the stored Events about a Service with this uid.
+    pub(crate) fn about<'a>(
         &'a self,
         service: &'a ServiceName,
+        uid: Option<&'a str>,
         now: Duration,
     ) -> impl Iterator<Item = &'a str> {
-        let uid = self.services.get(service).map(|found| &found.record().uid);
-        let stored = self.events.values().filter(move |event| now - event.written < TTL);
+        let stored = self.0.values().filter(move |event| now.saturating_sub(event.written) < TTL);
         let messages = stored.map(|event| &event.message);
         let is_about = move |of: &&Message| matches!(&of.object, Object::Service(name) if name == service);
-        messages.filter(is_about).filter(move |of| of.uid.as_ref() == uid).map(Message::note)
-    }
-
-    /// Returns the kind of a request that writes in the name of an agent.
-    pub(crate) fn kind_of_write(request: &Request) -> Option<Denied> {
-        match request {
-            Request::WriteClaim(_) | Request::DeleteClaim(..) => Some(Denied::Claims),
-            Request::WriteLease(_) => Some(Denied::Lease),
-            Request::Show(..) | Request::WriteStatus { .. } => Some(Denied::Shown),
-            Request::ReadLease(_) | Request::ReadClaim(_) => None,
-        }
-    }
-
-    /// Returns the reply to a write of an agent that an admission policy refuses.
-    pub(crate) fn deny(&mut self, request: &Request) -> Reply {
-        if self.sabotage == Some(Sabotage::DenialsCountAsDone)
-            && let Request::WriteClaim(write) = request
-        {
-            let record = ClaimRecord {
-                epoch: write.epoch,
-                state: write.state.clone(),
-                note: write.note.clone(),
-                ..ClaimRecord::blank(write.vip, self.version())
-            };
-            let outcome = Outcome::Done(record);
-            return Reply::Owned(ownership::Event::ClaimWritten { vip: write.vip, outcome });
-        }
-        let why = "denied by an admission policy";
-        Reply::Owned(match request {
-            Request::WriteLease(write) => {
-                let (node, outcome) = (write.node.clone(), Outcome::Refused(why.into()));
-                ownership::Event::LeaseWritten { node, outcome }
-            }
-            Request::WriteClaim(write) => {
-                ownership::Event::ClaimWritten { vip: write.vip, outcome: Outcome::Refused(why.into()) }
-            }
-            Request::DeleteClaim(vip, _) => {
-                ownership::Event::ClaimDeleted { vip: *vip, outcome: Outcome::Refused(why.into()) }
-            }
-            Request::Show(vip, finding) => {
-                let outcome = Outcome::Refused(why.into());
-                return Reply::Shown { vip: *vip, finding: finding.clone(), outcome, jitter: JITTER };
-            }
-            Request::ReadLease(_) | Request::ReadClaim(_) | Request::WriteStatus { .. } => {
-                return super::unknown(request);
-            }
-        })
+        messages.filter(is_about).filter(move |of| of.uid.as_deref() == uid).map(Message::note)
     }
 }

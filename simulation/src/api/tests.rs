@@ -75,8 +75,8 @@ fn a_claim_that_is_being_deleted_stays_so_when_it_is_written() {
 #[test]
 fn a_sabotage_breaks_only_the_write_that_it_names() {
     for (sabotage, writer, is_stored) in [
-        (Sabotage::NoDeposing, 0, true),
-        (Sabotage::NoDeposing, 1, false),
+        (Sabotage::NoExpiring, 0, true),
+        (Sabotage::NoExpiring, 1, false),
         (Sabotage::NoSessionCheck, 1, true),
     ] {
         let mut api = Api::new(Some(sabotage), false);

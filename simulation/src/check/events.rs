@@ -1,14 +1,14 @@
 //! Checks what a user sees of a lack: the stored Events of P3.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use vipward_common::FenceState;
+use vipward_common::DeadlineState;
 use vipward_core::{records::ServiceName, reports::outbox::Message};
 
 use crate::{machine::At, schedule::names, world::World};
 
 /// The longest time until a problem that lasts is an Event: it stands for a second, and is written.
-pub(super) const TOLD: Duration = Duration::from_secs(3);
+pub(super) const NOTIFIED: Duration = Duration::from_secs(3);
 /// The longest time until a request whose outcome is unknown has been repeated.
 const REPEATED: Duration = Duration::from_secs(40);
 /// The longest time until an Event that was refused or deleted is written again.
@@ -24,9 +24,9 @@ impl World {
 
     /// Returns whether a stored Event says why a Service lacks what it asks for, in the words of a problem that
     /// the controller knows.
-    pub(super) fn is_told(&self, service: &ServiceName) -> bool {
+    pub(super) fn is_notified(&self, service: &ServiceName) -> bool {
         let problems = self.fit_leader().and_then(|it| it.leading()?.problems.get(service));
-        let uid = self.api.services.get(service).map(|found| found.record().uid.clone());
+        let uid = self.api.services.get(service).map(|found| Arc::clone(&found.record().uid));
         let words = |problem| Message::of_problem(service.clone(), uid.clone(), problem).note().to_owned();
         let words: Vec<String> = problems.into_iter().flatten().map(words).collect();
         self.api
@@ -39,7 +39,7 @@ impl World {
         let fit: Option<Vec<At>> = self.nodes.iter().map(|node| node.times.fit).collect();
         let Some(fit) = fit.and_then(|since| since.into_iter().max()) else { return };
         // The node that is to report changes with the nodes that count as alive.
-        if self.nodes.iter().any(|node| node.fence(self.now) != FenceState::Valid) {
+        if self.nodes.iter().any(|node| node.lease_deadline(self.now) != DeadlineState::Valid) {
             self.record.people.strangers = self.now;
         }
         let calm = fit.max(self.record.trouble.disturbed).max(self.events_due());
@@ -49,7 +49,8 @@ impl World {
             let mut vips = (0..self.plan.vips.len()).filter(|vip| stranger.vips >> vip & 1 == 1).peekable();
             let is_refused = vips.peek().is_some() && vips.all(|vip| !self.record.people.unrecorded[vip]);
             let service = names::strangers_service(stranger.number);
-            if !is_latest || !is_refused || self.now.since(calm.max(self.record.people.strangers)) <= TOLD {
+            if !is_latest || !is_refused || self.now.since(calm.max(self.record.people.strangers)) <= NOTIFIED
+            {
                 continue;
             }
             if self.api.events_of(&service, self.now.since(At::default())).next().is_none() {

@@ -51,9 +51,9 @@ impl World {
         self.record.people.lied[vip].as_ref().is_some_and(|(node, session)| !lives(node, *session))
     }
 
-    /// Returns whether all nodes of the segment hear a host, and it is not silenced by a node that has no
+    /// Returns whether all nodes of the segment receive a host, and it is not silenced by a node that has no
     /// agent to end that.
-    fn is_heard(&self, vip: usize, host: Host) -> bool {
+    fn is_received(&self, vip: usize, host: Host) -> bool {
         let segment = self.segment_of(vip);
         let is_linked = |it: &Node| !it.links[segment].no_carrier.any();
         let is_there = host.node.is_none_or(|node| {
@@ -69,7 +69,7 @@ impl World {
         if self.has_died_a_liar(vip) {
             return;
         }
-        if !self.is_heard(vip, host) {
+        if !self.is_received(vip, host) {
             host.away = self.now;
         }
         let segment = self.segment_of(vip);

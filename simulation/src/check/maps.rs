@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward_common::{FenceState, MacAddr, Role};
+use vipward_common::{DeadlineState, MacAddr, Role};
 
 use crate::{machine::Node, schedule::names, world::World};
 
@@ -15,7 +15,7 @@ impl World {
     pub(super) fn check_maps(&mut self) {
         let fault = self.nodes.iter().find_map(|it| {
             let program = &it.program;
-            let is_settled = program.fence().yields_settled == program.yields_total();
+            let is_settled = program.lease_deadline().yields_settled == program.yields_total();
             let mut slots = BTreeSet::new();
             let fault = program.entries().iter().find_map(|(key, entry)| {
                 if !slots.insert(entry.slot) {
@@ -46,7 +46,9 @@ impl World {
             (0..self.plan.vips.len()).find_map(|vip| {
                 let link = &it.links[self.segment_of(vip)];
                 let taken = it.held_since[vip].filter(|taken| {
-                    could_act(*taken) && !link.no_carrier.any() && it.fence(self.now) == FenceState::Valid
+                    could_act(*taken)
+                        && !link.no_carrier.any()
+                        && it.lease_deadline(self.now) == DeadlineState::Valid
                 })?;
                 let is_late = self.now.since(taken) > ANNOUNCED && it.announced_at[vip] < taken;
                 (is_late && !it.yielded.contains(&vip)).then_some((it.index, vip))

@@ -83,7 +83,7 @@ impl World {
     /// Returns whether a node may answer until it has renewed: requests succeed again, but not at
     /// once.
     fn can_wait(&self, node: &Node) -> bool {
-        let until = if self.plan.hold { node.program.hold_until() } else { node.program.deadline() };
+        let until = if self.plan.hold { node.program.grace_until() } else { node.program.deadline() };
         let patience = self.request_timeout() + Duration::from_secs(1);
         node.program_now(self.now) + patience < until
     }

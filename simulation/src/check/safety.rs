@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_common::FenceState;
+use vipward_common::DeadlineState;
 
 use crate::{
     machine::At,
@@ -66,10 +66,10 @@ impl World {
         if self.record.people.edited[vip].is_some_and(is_excepted) {
             return;
         }
-        if self.is_being_told(vip, one, other) || self.is_being_told(vip, other, one) {
+        if self.is_being_notified(vip, one, other) || self.is_being_notified(vip, other, one) {
             return;
         }
-        let is_valid = |node: usize| self.nodes[node].fence(now) == FenceState::Valid;
+        let is_valid = |node: usize| self.nodes[node].lease_deadline(now) == DeadlineState::Valid;
         let what =
             || format!("{} and {} answer for {}", names::node(one), names::node(other), names::vip(vip));
         if !self.plan.hold || is_valid(one) && is_valid(other) {
@@ -90,8 +90,8 @@ impl World {
         }
     }
 
-    /// Checks that holding over ends.
-    pub(super) fn check_holding_over(&mut self, vip: usize) {
+    /// Checks that the grace period ends.
+    pub(super) fn check_grace_period(&mut self, vip: usize) {
         let segment = self.segment_of(vip);
         let timing = self.plan.timing;
         let longest = timing.restart_lease_ms.max(timing.lease_ms) + timing.hold_for_ms;
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// Notes that an announcement has reached a node with a lapsed fence that knows the sender as a
+    /// Notes that an announcement has reached a node with a passed lease deadline that knows the sender as a
     /// peer.
     pub(crate) fn announcement_reached(&mut self, vip: usize, to: usize, from: usize) {
         let it = &self.nodes[from];

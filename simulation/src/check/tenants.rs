@@ -5,7 +5,7 @@ use std::{net::IpAddr, time::Duration};
 
 use vipward_core::records::ServiceName;
 
-use super::events::TOLD;
+use super::events::NOTIFIED;
 use crate::{
     api::Service,
     machine::{At, Contender},
@@ -193,18 +193,18 @@ impl World {
         let lasts = |since: Option<At>, calm: At| {
             since.is_some_and(|since| now.since(since.max(calm).max(given)) > SERVED)
         };
-        let events = self.events_due() + TOLD;
+        let events = self.events_due() + NOTIFIED;
         let service = names::tenants_service(number);
         let reports = self.problems_of(&service);
-        let is_told = self.is_told(&service);
-        self.record.facts.lacked |= lacks.is_some() && is_told;
+        let is_notified = self.is_notified(&service);
+        self.record.facts.lacked |= lacks.is_some() && is_notified;
         let is_refused = self.api.refused[Refused::Reservation as usize].any()
             && lasts(could, calm.max(events))
             && self.reserved_for(&service).is_empty();
         let has_pool = self.pool(0).is_some() || self.pool(1).is_some() || self.asks(number) != Asks::Any;
         if lasts(could, without_pause) {
             self.violate("P1", format!("{service} could have an address, and has none"));
-        } else if (lasts(lacks, without_pause.max(events)) || is_refused) && has_pool && !is_told {
+        } else if (lasts(lacks, without_pause.max(events)) || is_refused) && has_pool && !is_notified {
             self.violate("P3", format!("{service} lacks an address, and no Event says why"));
         } else if let Some(problem) = reports.filter(|_| lasts(content, without_pause)) {
             self.violate("P3", format!("{service} has what it asks for, and has a problem: {problem}"));

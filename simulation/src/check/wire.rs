@@ -4,7 +4,7 @@ mod bounds;
 
 use std::time::Duration;
 
-use vipward_common::{FenceState, MacAddr};
+use vipward_common::{DeadlineState, MacAddr};
 use vipward_core::records::{ClaimState, LeaseRecord, Mode, Session, Wid};
 
 use self::bounds::Bounds;
@@ -22,7 +22,7 @@ impl World {
 
     /// Checks a session's end by other nodes when it is stored, if it was for silence on the wire.
     /// `before` is the Lease before, and has stood since `since`.
-    pub(crate) fn check_deposing(&mut self, by: usize, before: &LeaseRecord, session: Session, since: At) {
+    pub(crate) fn check_expiring(&mut self, by: usize, before: &LeaseRecord, session: Session, since: At) {
         let Some(bounds) = self.bounds() else { return };
         let now = self.now;
         let margin = Duration::from_millis(self.plan.timing.margin_ms.into());
@@ -31,7 +31,7 @@ impl World {
             return;
         };
         let Some(holder) = names::node_index(&before.node) else { return };
-        self.record.facts.deposed_by_wire = true;
+        self.record.facts.expired_by_wire = true;
         self.record.wire.ended.push((session, now, by));
         self.say(by, || format!("has ended the session of {} by wire", before.node));
         let what = format!("{} ended the session of {}", names::node(by), before.node);
@@ -91,7 +91,7 @@ impl World {
     ) {
         let truth = &self.nodes[by].wire.truth[&session.number()];
         if truth.third_station.is_none_or(|at| Some(at) < truth.last_answer().filter(|last| *last < found)) {
-            return self.violate("W3", format!("{what}, and has heard no third station since"));
+            return self.violate("W3", format!("{what}, and has received no third station since"));
         }
         let it = &self.nodes[holder];
         let own = self.nodes[by].program.wired.wid.map_or(0, Wid::number);
@@ -108,7 +108,7 @@ impl World {
             && self.now.since(it.times.runs) > bounds.counted_on()
             && it.faults.busy.is_empty();
         if could_leave && self.now.since(pinged) > bounds.leaves() {
-            self.violate("W3", format!("{what}, which has heard no ping of its only witness for long"));
+            self.violate("W3", format!("{what}, which has received no ping of its only witness for long"));
         }
     }
 
@@ -119,9 +119,9 @@ impl World {
     }
 
     /// Returns whether two answers are those of a node whose session was ended by its witnesses and
-    /// of its heir. Checks that this lasts until the former holder has heard of it and of the heir,
+    /// of its heir. Checks that this lasts until the former holder has learned of it and of the heir,
     /// and no longer.
-    pub(super) fn is_being_told(&mut self, vip: usize, former: usize, heir: usize) -> bool {
+    pub(super) fn is_being_notified(&mut self, vip: usize, former: usize, heir: usize) -> bool {
         let Some(bounds) = self.bounds() else { return false };
         let Some((ended, by)) = self.ended_by_wire(former) else { return false };
         let now = self.now;
@@ -129,7 +129,7 @@ impl World {
         let segment = self.segment_of(vip);
         let (it, other) = (&self.nodes[former], &self.nodes[heir]);
         let Some(taken) = other.held_since[vip] else { return true };
-        let is_valid = other.fence(now) == FenceState::Valid;
+        let is_valid = other.lease_deadline(now) == DeadlineState::Valid;
         let links = [&it.links[segment], &other.links[segment]];
         let goes_on = self.network.segments[segment].is_clean()
             && it.kernel_runs()
@@ -156,8 +156,8 @@ impl World {
             links[1].since,
         ];
         let since = since.into_iter().max().unwrap_or_default();
-        let has_heard = it.program.has_ended();
-        let told = if has_heard {
+        let has_received = it.program.has_ended();
+        let notified = if has_received {
             it.wire.ended_at.max(since)
         } else {
             let Some(fit) = teller.times.fit.filter(|_| teller.faults.busy.is_empty()) else { return true };
@@ -166,34 +166,34 @@ impl World {
                 .max(teller.times.steady)
                 .max(teller.times.runs);
             let since = since.max(knows);
-            since + bounds.told(since.since(ended)) + bounds::SLACK
+            since + bounds.notified(since.since(ended)) + bounds::SLACK
         };
-        let announced = bounds::announced(taken, taken >= ended, told) + bounds::SLACK;
-        let due = if has_heard { announced } else { told };
+        let announced = bounds::announced(taken, taken >= ended, notified) + bounds::SLACK;
+        let due = if has_received { announced } else { notified };
         if now > due {
-            let news = if has_heard { "of its heir" } else { "of the end of its session" };
+            let news = if has_received { "of its heir" } else { "of the end of its session" };
             let what = format!(
-                "{} and {} answer for {}; the former could have heard {news} until {due}",
+                "{} and {} answer for {}; the former could have received {news} until {due}",
                 names::node(former),
                 names::node(heir),
                 names::vip(vip)
             );
             self.violate("S2'", what);
-        } else if self.record.told_check[vip] < due {
-            self.record.told_check[vip] = due;
+        } else if self.record.notified_check[vip] < due {
+            self.record.notified_check[vip] = due;
             self.at(due + bounds::SLACK / 5, Happening::Lapse { node: former });
         }
         true
     }
 
-    /// Looks again at a node whose program was told the end of its session.
+    /// Looks again at a node whose program was notified the end of its session.
     pub(crate) fn expect_heed(&mut self, node: usize) {
         if let Some(session) = self.nodes[node].program.session() {
             self.after(bounds::HEEDED, Happening::Heeds { node, session });
         }
     }
 
-    /// Looks again at a node whose program was told, truly or not, that its session has ended.
+    /// Looks again at a node whose program was notified, truly or not, that its session has ended.
     pub(crate) fn expect_settling(&mut self, node: usize) {
         if let Some(session) = self.nodes[node].program.session() {
             self.after(self.settled_within(), Happening::Settled { node, session });
@@ -211,9 +211,9 @@ impl World {
         let it = &self.nodes[node];
         let lease = self.api.leases.get(&names::node(node));
         let settled = self.request_timeout();
-        let is_last = it.wire.told_at + self.settled_within() <= self.now;
-        let could_act = it.times.acts.is_some_and(|since| since + settled <= it.wire.told_at)
-            && it.times.runs <= it.wire.told_at
+        let is_last = it.wire.notified_at + self.settled_within() <= self.now;
+        let could_act = it.times.acts.is_some_and(|since| since + settled <= it.wire.notified_at)
+            && it.times.runs <= it.wire.notified_at
             && it.faults.busy.is_empty();
         let lives = lease.is_some_and(|lease| lease.live_session() == Some(session));
         let is_own = it.program.session() == Some(session);
@@ -224,7 +224,7 @@ impl World {
     }
 
     /// Checks that an agent that could act has given all VIPs up. It need not have seen its Lease: what
-    /// its program was told makes it read.
+    /// its program was notified makes it read.
     pub(crate) fn check_heed(&mut self, node: usize, session: Session) {
         // A false word may have come before the true one.
         let ended = self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, _)| *at);
@@ -244,7 +244,7 @@ impl World {
         let answered = (0..self.plan.vips.len()).filter(|_| could_act && goes_on).find(answers);
         if let Some(vip) = answered {
             let what = format!("{} answers for {}", names::node(node), names::vip(vip));
-            self.violate("W4", format!("{what}, and was told long ago that its session has ended"));
+            self.violate("W4", format!("{what}, and was notified long ago that its session has ended"));
         }
     }
 
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    /// Returns whether a node is up and hears the others.
+    /// Returns whether a node is up and receives the others.
     fn is_reachable(&self, node: usize, segment: usize) -> bool {
         self.nodes[node].kernel_runs() && !self.network.segments[segment].is_dead(node)
     }
@@ -320,7 +320,7 @@ impl World {
         let down = self.nodes.len() - up.len();
         // One with a dead interface may take the VIP before it knows, and the claim rests then.
         let may_take = |node: usize| node != holder && self.nodes[node].kernel_runs() && !up.contains(&node);
-        let is_deaf_heir = (0..self.nodes.len()).any(may_take);
+        let is_one_way_heir = (0..self.nodes.len()).any(may_take);
         let is_late = self.now.since(at) > bounds.held_again(false, 0) + bounds.rank();
         let agree = up
             .iter()
@@ -329,7 +329,7 @@ impl World {
         let is_judged = self.record.trouble.disturbed == at
             && self.record.trouble.batch_crashes == self.record.trouble.batch
             && agree.count() >= quorum
-            && !is_deaf_heir
+            && !is_one_way_heir
             && (down == 1 || is_late && down == 2)
             && up.iter().all(|node| {
                 self.nodes[*node].times.fit.is_some_and(|since| at.since(since) > bounds.calm())

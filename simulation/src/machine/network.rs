@@ -20,7 +20,7 @@ impl Network {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Segment {
     pub(crate) partitions: Vec<(usize, u8)>,
-    pub(crate) deaf: Vec<(usize, (usize, usize))>,
+    pub(crate) one_way: Vec<(usize, (usize, usize))>,
     pub(crate) lossy: Vec<(usize, u8)>,
     pub(crate) late: Vec<(usize, u32)>,
     pub(crate) dead: Vec<(usize, Way)>,
@@ -41,7 +41,7 @@ impl Segment {
     pub(crate) fn passes(&self, from: usize, to: usize) -> bool {
         let side = |bits: u8, node: usize| bits >> node & 1;
         self.partitions.iter().all(|(_, bits)| side(*bits, from) == side(*bits, to))
-            && !self.deaf.iter().any(|(_, pair)| *pair == (from, to))
+            && !self.one_way.iter().any(|(_, pair)| *pair == (from, to))
             && !self.dead.iter().any(|(_, way)| way.node == from && way.out || way.node == to && way.into)
     }
 
@@ -53,7 +53,7 @@ impl Segment {
     /// Returns whether nothing disturbs it.
     pub(crate) fn is_clean(&self) -> bool {
         self.partitions.is_empty()
-            && self.deaf.is_empty()
+            && self.one_way.is_empty()
             && self.dead.is_empty()
             && self.lossy.is_empty()
             && self.late.is_empty()
@@ -69,8 +69,8 @@ pub(crate) struct Host {
     pub(crate) node: Option<usize>,
     /// The time at which it got the address.
     pub(crate) since: At,
-    /// The last time at which a node could not hear it.
+    /// The last time at which a node could not receive it.
     pub(crate) away: At,
-    /// True if a node took the VIP, since it had not heard the host.
+    /// True if a node took the VIP, since it had not received the host.
     pub(crate) is_void: bool,
 }

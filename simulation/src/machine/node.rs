@@ -7,7 +7,7 @@ use std::{
 
 use fastrand::Rng;
 use ipnet::IpNet;
-use vipward_common::{Event, FenceState, MacAddr};
+use vipward_common::{DeadlineState, Event, MacAddr};
 use vipward_core::{
     agent::Network,
     host::{
@@ -79,7 +79,7 @@ pub(crate) struct Since {
     pub(crate) runs: At,
     /// The time since which its kernel runs and its interfaces are as they are.
     pub(crate) steady: At,
-    /// The time at which its fence became valid last.
+    /// The time at which its lease deadline became valid last.
     pub(crate) valid: At,
     /// The agent's last sign of life.
     pub(crate) alive: At,
@@ -89,11 +89,11 @@ pub(crate) struct Since {
     pub(crate) acts: Option<At>,
     /// Time until which an edit by hand may stay unrepaired, because the kernel refused entries.
     pub(crate) refused_until: At,
-    /// The end of the time in which the fence may look valid, because the clock stood still.
+    /// The end of the time in which the lease deadline may look valid, because the clock stood still.
     pub(crate) dazed_until: At,
     /// The time when a watch stalled, and when it has surely shown what it missed.
     pub(crate) blind: (At, At),
-    /// The time at which the fence is checked next.
+    /// The time at which the lease deadline is checked next.
     pub(crate) look: Option<At>,
 }
 
@@ -108,12 +108,12 @@ pub(crate) struct Part {
     pub(crate) truth: BTreeMap<u64, Truth>,
     /// The time of the last ping of each witness that its program has answered.
     pub(crate) pinged: BTreeMap<u64, At>,
-    /// The time at which its program heard of the end of its session.
+    /// The time at which its program learned of the end of its session.
     pub(crate) ended_at: At,
-    /// The pings and answers that its program has heard, until it loses its power.
-    pub(crate) heard: BTreeSet<(wired::Kind, u64, u64, usize, u64)>,
-    /// The last time at which it heard a word of that, and at which a stranger said so falsely.
-    pub(crate) told_at: At,
+    /// The pings and answers that its program has received, until it loses its power.
+    pub(crate) received: BTreeSet<(wired::Kind, u64, u64, usize, u64)>,
+    /// The last time at which it received a word of that, and at which an unknown host said so falsely.
+    pub(crate) notified_at: At,
     pub(crate) false_at: Option<At>,
     /// The time at which the engine gets the last finding of its witness.
     pub(crate) found_at: At,
@@ -207,8 +207,8 @@ impl Node {
                 truth: BTreeMap::new(),
                 pinged: BTreeMap::new(),
                 ended_at: At::default(),
-                heard: BTreeSet::new(),
-                told_at: At::default(),
+                received: BTreeSet::new(),
+                notified_at: At::default(),
                 false_at: None,
                 found_at: At::default(),
             },
@@ -320,9 +320,9 @@ impl Node {
         self.program.answer(names::key(vip, segment), self.program_now(now))
     }
 
-    /// Returns the state of its program's fence.
-    pub(crate) fn fence(&self, now: At) -> FenceState {
-        self.program.fence_state(self.program_now(now))
+    /// Returns the state of its program's lease deadline.
+    pub(crate) fn lease_deadline(&self, now: At) -> DeadlineState {
+        self.program.lease_deadline_state(self.program_now(now))
     }
 
     /// Returns the program's time.

@@ -8,8 +8,8 @@ use std::{
 };
 
 use vipward_common::{
-    Defence, DefenceWindow, Fence, FenceState, MacAddr, Offender, OffenderKey, Policy, Role, VipEntry,
-    VipKey, VipState, Yield,
+    DeadlineState, Defence, DefenceWindow, LeaseDeadline, MacAddr, Offender, OffenderKey, Policy, Role,
+    VipEntry, VipKey, VipState, Yield,
 };
 use vipward_core::{base::time::Monotonic, host::plan::Action, ownership::Found, records::Session};
 
@@ -17,7 +17,7 @@ use super::wired::Wired;
 use crate::schedule::Sabotage;
 
 mod defending;
-pub(crate) mod hearing;
+pub(crate) mod receiving;
 #[cfg(test)]
 mod tests;
 
@@ -58,7 +58,7 @@ pub(crate) struct Program {
     entries: BTreeMap<VipKey, VipEntry>,
     own_macs: BTreeMap<u32, MacAddr>,
     binds: BTreeSet<(String, IpAddr)>,
-    fence: Fence,
+    lease_deadline: LeaseDeadline,
     /// By slot: the yields, and the limits of events and defences.
     states: BTreeMap<u32, VipState>,
     yields_total: u64,
@@ -76,9 +76,9 @@ impl Program {
             entries: BTreeMap::new(),
             own_macs: BTreeMap::new(),
             binds: BTreeSet::new(),
-            fence: Fence {
+            lease_deadline: LeaseDeadline {
                 deadline_ns: 0,
-                hold_until_ns: 0,
+                grace_until_ns: 0,
                 yields_settled: 0,
                 session: 0,
                 words_settled: 0,
@@ -127,44 +127,44 @@ impl Program {
         }
     }
 
-    pub(crate) fn set_fence(&mut self, fence: Fence) {
-        self.wired.words_settled = fence.words_settled;
-        self.fence = fence;
+    pub(crate) fn set_deadline(&mut self, lease_deadline: LeaseDeadline) {
+        self.wired.words_settled = lease_deadline.words_settled;
+        self.lease_deadline = lease_deadline;
     }
 
-    pub(crate) fn fence(&self) -> &Fence {
-        &self.fence
+    pub(crate) fn lease_deadline(&self) -> &LeaseDeadline {
+        &self.lease_deadline
     }
 
     pub(crate) fn session(&self) -> Option<Session> {
-        Session::from_number(self.fence.session)
+        Session::from_number(self.lease_deadline.session)
     }
 
     pub(crate) fn deadline(&self) -> Monotonic {
-        Monotonic::from_nanos(self.fence.deadline_ns)
+        Monotonic::from_nanos(self.lease_deadline.deadline_ns)
     }
 
-    pub(crate) fn hold_until(&self) -> Monotonic {
-        Monotonic::from_nanos(self.fence.hold_until_ns)
+    pub(crate) fn grace_until(&self) -> Monotonic {
+        Monotonic::from_nanos(self.lease_deadline.grace_until_ns)
     }
 
-    pub(crate) fn fence_state(&self, now: Monotonic) -> FenceState {
-        let holds = match self.fence.policy {
-            Policy::Hold => now < self.hold_until(),
+    pub(crate) fn lease_deadline_state(&self, now: Monotonic) -> DeadlineState {
+        let holds = match self.lease_deadline.policy {
+            Policy::Hold => now < self.grace_until(),
             Policy::Stop => false,
         };
         if now < self.deadline() && !self.has_ended() {
-            FenceState::Valid
+            DeadlineState::Valid
         } else if holds {
-            FenceState::HeldOver
-        } else if self.sabotage == Some(Sabotage::NoFence) {
-            FenceState::Valid
+            DeadlineState::Grace
+        } else if self.sabotage == Some(Sabotage::NoDeadline) {
+            DeadlineState::Valid
         } else {
-            FenceState::Over
+            DeadlineState::Over
         }
     }
 
-    /// Returns whether the program has heard that its session has ended, and the agent has not settled
+    /// Returns whether the program has received that its session has ended, and the agent has not settled
     /// that.
     pub(crate) fn has_ended(&self) -> bool {
         self.wired.has_ended(self.session()) && self.sabotage != Some(Sabotage::NoEnd)
@@ -221,7 +221,7 @@ impl Program {
     /// yields, nor once the agent has rewritten the entry as foreign.
     pub(crate) fn counted(&self, key: VipKey, now: Monotonic) -> Option<Counted> {
         let entry = self.entries.get(&key)?;
-        let is_settled = self.yields_total == self.fence.yields_settled;
+        let is_settled = self.yields_total == self.lease_deadline.yields_settled;
         let is_read = !is_settled && entry.role != Role::Foreign;
         let yielded_to = self.recorded(entry).filter(|_| is_read);
         let has_ended = match entry.role {
@@ -243,19 +243,19 @@ impl Program {
             Role::Handover => self.own_macs.contains_key(&key.ifindex),
             Role::Foreign => return None,
         };
-        match self.fence_state(now) {
-            FenceState::Valid | FenceState::HeldOver => has_link.then_some(mac),
-            FenceState::Over => None,
+        match self.lease_deadline_state(now) {
+            DeadlineState::Valid | DeadlineState::Grace => has_link.then_some(mac),
+            DeadlineState::Over => None,
         }
     }
 
     /// Returns whether an announcement may leave. That of a VIP that was taken back may leave while
-    /// the fence is held over.
+    /// the lease deadline is in its grace period.
     pub(crate) fn may_announce(&self, key: VipKey, is_taken_back: bool, now: Monotonic) -> bool {
-        let may = match self.fence_state(now) {
-            FenceState::Valid => true,
-            FenceState::HeldOver => is_taken_back,
-            FenceState::Over => false,
+        let may = match self.lease_deadline_state(now) {
+            DeadlineState::Valid => true,
+            DeadlineState::Grace => is_taken_back,
+            DeadlineState::Over => false,
         };
         may && self.counted(key, now).is_some_and(|counted| counted.role == Role::Held)
     }
@@ -264,6 +264,9 @@ impl Program {
     /// time.
     pub(crate) fn found(&self) -> Found {
         let is_yielded = |entry: &VipEntry| self.recorded(entry).is_some();
-        Found::of(&self.fence, self.entries.iter().map(|(key, entry)| (*key, *entry, is_yielded(entry))))
+        Found::of(
+            &self.lease_deadline,
+            self.entries.iter().map(|(key, entry)| (*key, *entry, is_yielded(entry))),
+        )
     }
 }

@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
     Answered(Packet),
     /// It goes to the agent's socket.
     Passed,
-    /// It has told the program that its session has ended.
+    /// It has notified the program that its session has ended.
     Ended,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Wired {
     /// The last session that a peer has reported as ended, and the number of such words.
     ended: Option<Session>,
     words: u64,
-    /// The words that the fence settles.
+    /// The words that the lease deadline settles.
     pub(crate) words_settled: u64,
     sabotage: Option<Sabotage>,
 }
@@ -78,8 +78,8 @@ impl Wired {
         Self { sabotage, ..Self::default() }
     }
 
-    /// Handles a frame. `session` is that of the fence.
-    pub(crate) fn hear(
+    /// Handles a frame. `session` is that of the lease deadline.
+    pub(crate) fn receive(
         &mut self,
         packet: Packet,
         segment: usize,
@@ -107,7 +107,7 @@ impl Wired {
                 let seen = self.seen.entry((packet.witness, segment)).or_default();
                 if sent > seen.answered || self.sabotage == Some(Sabotage::OldPingsCount) {
                     seen.answered = seen.answered.max(sent);
-                    seen.heard = seen.heard.max(now);
+                    seen.received = seen.received.max(now);
                 }
                 let Packet { from: to, to: from, .. } = packet;
                 Verdict::Answered(Packet {
@@ -137,7 +137,7 @@ impl Wired {
                     _ => seen.answered.max(sent),
                 };
                 if is_new || self.sabotage == Some(Sabotage::OldPingsCount) {
-                    seen.heard = seen.heard.max(now);
+                    seen.received = seen.received.max(now);
                 }
                 Verdict::Consumed
             }
@@ -151,13 +151,13 @@ impl Wired {
         }
     }
 
-    /// Returns whether the program counts this session, that of the fence, as ended.
+    /// Returns whether the program counts this session, that of the lease deadline, as ended.
     pub(crate) fn has_ended(&self, session: Option<Session>) -> bool {
         let is_settled = self.words_settled == self.words + 1 && self.sabotage != Some(Sabotage::NoSettling);
         session.is_some() && self.ended == session && !is_settled
     }
 
-    /// Makes maps that have heard one word.
+    /// Makes maps that have received one word.
     #[cfg(test)]
     pub(crate) fn ended_once(&mut self, session: Option<Session>) {
         (self.ended, self.words) = (session, 1);
@@ -169,7 +169,7 @@ impl Wired {
 
     /// Sets the ids that frames may carry.
     pub(crate) fn set_index(&mut self, index: BTreeSet<(u64, usize)>) {
-        // What was heard of a peer stays for a minute.
+        // What was learned of a peer stays for a minute.
         self.index = index;
     }
 
@@ -187,7 +187,7 @@ impl Seen for Wired {
         self.sight(witness.number(), interface)
     }
 
-    fn told(&self) -> Option<Word> {
+    fn notified(&self) -> Option<Word> {
         Some(Word { session: self.ended?, number: self.words })
     }
 }

@@ -109,7 +109,7 @@ impl World {
     pub(crate) fn join(&mut self, node: usize) {
         self.record.disturbed(self.now);
         self.nodes[node].powered = true;
-        self.tell_node(node);
+        self.notify_node(node);
         self.boot(node);
     }
 
@@ -117,13 +117,7 @@ impl World {
         match what {
             What::Kill { who, .. } if begins => self.kill(who.index()),
             What::Kill { who, .. } => self.boot(who.index()),
-            What::PowerOff { who, .. } => {
-                if begins {
-                    self.record.trouble.batch_crashes += 1;
-                    self.note_crash(who.index(), None);
-                }
-                self.power(who.index(), !begins);
-            }
+            What::PowerOff { who, .. } => self.power(who.index(), !begins),
             What::Pause { who, .. } => self.pause(who.index(), begins),
             What::Freeze { who, .. } if names::is_controller(who.index()) => {
                 self.freeze_controller(who.index(), begins);
@@ -136,10 +130,10 @@ impl World {
             }
             What::KeyGone { who, .. } => {
                 self.nodes[who.index()].faults.key_gone.change(begins);
-                self.tell_keys(who.index());
+                self.notify_keys(who.index());
             }
             What::End { who, how, back_ms } if begins => {
-                self.tell_to_end(who.index(), how, back_ms.map(|back| Duration::from_millis(back.into())));
+                self.notify_to_end(who.index(), how, back_ms.map(|back| Duration::from_millis(back.into())));
             }
             What::EntriesRefused { who, new_only, .. } => {
                 let it = &mut self.nodes[who.index()];
@@ -161,7 +155,7 @@ impl World {
                 self.say_falsely(who.index(), segment_index(segment, self.network.segments.len()));
             }
             What::Partition { .. }
-            | What::Deaf { .. }
+            | What::OneWay { .. }
             | What::Cut { .. }
             | What::Dead { .. }
             | What::Lossy { .. }
@@ -179,7 +173,7 @@ impl World {
             What::Marked { who, mark, .. } => self.mark(who.index(), mark, begins),
             What::NodeGone { who, .. } => {
                 self.nodes[who.index()].marks.gone.change(begins);
-                self.tell_node(who.index());
+                self.notify_node(who.index());
             }
             What::Local { vip, on, .. } => {
                 let local = &mut self.wishes.vips[usize::from(vip)].local;
@@ -188,11 +182,11 @@ impl World {
                 } else {
                     local.retain(|(of, _)| *of != number);
                 }
-                self.tell_wish(vip.into());
+                self.notify_wish(vip.into());
             }
             What::Unwanted { vip, .. } => {
                 self.wishes.vips[usize::from(vip)].unwanted.change(begins);
-                self.tell_wish(vip.into());
+                self.notify_wish(vip.into());
             }
             What::Host { vip, who, .. } => {
                 self.change_host(number, (vip.into(), who.map(Who::index)), begins);
@@ -221,6 +215,10 @@ impl World {
     }
 
     fn power(&mut self, node: usize, on: bool) {
+        if !on {
+            self.record.trouble.batch_crashes += 1;
+            self.note_crash(node, None);
+        }
         let it = &mut self.nodes[node];
         it.powered = on;
         it.times.steady = self.now;
@@ -231,7 +229,7 @@ impl World {
         }
         self.kill(node);
         self.nodes[node].lose_pins(Program::new(self.sabotage));
-        self.nodes[node].wire.heard.clear();
+        self.nodes[node].wire.received.clear();
         for handing in
             self.under_way.handing.iter_mut().filter(|of| of.is_some_and(|(giver, _)| giver == node))
         {
@@ -271,7 +269,7 @@ impl World {
             self.nodes[node].times.dazed_until = now + Duration::from_hours(1);
         }
         if !begins {
-            self.watch_fence(node);
+            self.watch_deadline(node);
             self.resume(node);
         }
     }
@@ -297,7 +295,7 @@ impl World {
     fn change_segment(&mut self, number: usize, what: What, begins: bool) {
         let segments = self.network.segments.len();
         if let What::Partition { segment, .. }
-        | What::Deaf { segment, .. }
+        | What::OneWay { segment, .. }
         | What::Cut { segment, .. }
         | What::Dead { segment, .. }
         | What::Lossy { segment, .. }
@@ -314,16 +312,21 @@ impl World {
                     begins,
                 );
             }
-            What::Deaf { segment, from, to, .. } => {
+            What::OneWay { segment, from, to, .. } => {
                 let pair = (from.index(), to.index());
-                keep(&mut self.network.segments[segment_index(segment, segments)].deaf, number, pair, begins);
+                keep(
+                    &mut self.network.segments[segment_index(segment, segments)].one_way,
+                    number,
+                    pair,
+                    begins,
+                );
             }
             What::Cut { segment, one, other, .. } => {
                 let (one, other) = (one.index(), other.index());
-                let deaf = &mut self.network.segments[segment_index(segment, segments)].deaf;
-                keep(deaf, number, (one, other), begins);
+                let one_way = &mut self.network.segments[segment_index(segment, segments)].one_way;
+                keep(one_way, number, (one, other), begins);
                 if begins {
-                    deaf.push((number, (other, one)));
+                    one_way.push((number, (other, one)));
                 }
             }
             What::Dead { segment, who, out, into, .. } => {
@@ -388,7 +391,7 @@ impl World {
             What::Denied { who, of, .. } => self.faults_mut(who.index()).denied[of as usize].change(begins),
             What::EventsGone => {
                 self.record.events_lost = Some(self.now);
-                self.api.forget_events();
+                self.api.events.clear();
             }
             What::Stall { who, kind, .. } => {
                 self.note_blindness(who.index(), kind, begins);
@@ -455,7 +458,7 @@ impl World {
             Mark::NetworkUnavailable => &mut marks.network_unavailable,
         };
         times.change(begins);
-        self.tell_node(node);
+        self.notify_node(node);
     }
 }
 

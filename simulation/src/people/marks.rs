@@ -12,7 +12,7 @@ const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 pub(crate) const CREATED: i64 = 1;
 
 impl World {
-    pub(crate) fn tell_node(&mut self, node: usize) {
+    pub(crate) fn notify_node(&mut self, node: usize) {
         let marks = self.nodes[node].marks;
         let name = names::node(node);
         if marks.gone.any() {
@@ -31,7 +31,7 @@ impl World {
         self.spread();
     }
 
-    pub(crate) fn tell_wish(&mut self, vip: usize) {
+    pub(crate) fn notify_wish(&mut self, vip: usize) {
         let wish = &self.wishes.vips[vip];
         let on = wish.local.last().map(|(_, bits)| self.nodes_of(*bits));
         let address = names::vip(vip).to_string();

@@ -29,8 +29,8 @@ impl World {
     /// Makes the pools and the namespaces.
     pub(crate) fn begin_tenants(&mut self) {
         for number in 0..2 {
-            self.tell_pool(number);
-            self.tell_namespace(number);
+            self.notify_pool(number);
+            self.notify_namespace(number);
         }
     }
 
@@ -39,10 +39,10 @@ impl World {
         self.record.disturbed(self.now);
         if self.plan.has_controller() {
             self.wishes.tenants[number].begun = true;
-            return self.tell_tenant(number);
+            return self.notify_tenant(number);
         }
         self.wishes.vips[number].begun = true;
-        self.tell_wish(number);
+        self.notify_wish(number);
     }
 
     /// Returns what a Service asks for now.
@@ -62,31 +62,31 @@ impl World {
         match what {
             What::ServiceGone { service, .. } => {
                 self.wishes.tenants[usize::from(service)].gone.change(begins);
-                self.tell_tenant(service.into());
+                self.notify_tenant(service.into());
             }
             What::ServiceReplaced { service } => {
                 self.remove_tenant(service.into());
-                self.tell_tenant(service.into());
+                self.notify_tenant(service.into());
             }
             What::ServiceRetyped { service, .. } => {
                 self.wishes.tenants[usize::from(service)].retyped.change(begins);
-                self.tell_tenant(service.into());
+                self.notify_tenant(service.into());
             }
             What::ServiceAsks { service, asks, .. } => {
                 keep(&mut self.wishes.tenants[usize::from(service)].asks, index, asks, begins);
-                self.tell_tenant(service.into());
+                self.notify_tenant(service.into());
             }
             What::PoolEdited { pool, to, .. } => {
                 keep(&mut self.wishes.pools[usize::from(pool)].edits, index, to, begins);
-                self.tell_pool(pool.into());
+                self.notify_pool(pool.into());
             }
             What::PoolGone { pool, .. } => {
                 self.wishes.pools[usize::from(pool)].gone.change(begins);
-                self.tell_pool(pool.into());
+                self.notify_pool(pool.into());
             }
             What::Unlabelled { namespace, .. } => {
                 self.wishes.unlabelled[usize::from(namespace)].change(begins);
-                self.tell_namespace(namespace.into());
+                self.notify_namespace(namespace.into());
             }
             What::Released { vip } => {
                 let vip = names::vip(vip.into());
@@ -106,7 +106,7 @@ impl World {
         self.api.put_service(&names::tenants_service(number), None);
     }
 
-    fn tell_tenant(&mut self, number: usize) {
+    fn notify_tenant(&mut self, number: usize) {
         let name = names::tenants_service(number);
         self.unguard(&name);
         if self.wishes.tenants[number].exists() {
@@ -137,7 +137,7 @@ impl World {
         }
     }
 
-    fn tell_pool(&mut self, number: usize) {
+    fn notify_pool(&mut self, number: usize) {
         let name = names::pool(number);
         if self.pool(number).is_some() && !self.api.pools.contains_key(&name) {
             self.wishes.pools[number].born += 1;
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    fn tell_namespace(&mut self, number: usize) {
+    fn notify_namespace(&mut self, number: usize) {
         let is_labelled = !self.wishes.unlabelled[number].any();
         let labels: BTreeMap<_, _> =
             is_labelled.then(|| (LABEL.to_owned(), String::new())).into_iter().collect();

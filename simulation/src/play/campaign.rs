@@ -95,7 +95,7 @@ impl Campaign {
             for offset in from..(from + CHUNK).min(self.seeds) {
                 let seed = self.first.wrapping_add(offset);
                 let report = run(&Schedule::generate(seed), self.options);
-                outcome.tally += report.facts;
+                outcome.tally += report.facts.into();
                 if let Some(violation) = report.violation {
                     outcome.failures.push((seed, violation));
                     failed.fetch_add(1, Ordering::Relaxed);

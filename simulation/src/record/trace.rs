@@ -26,28 +26,28 @@ pub(crate) struct Trace {
     lines: Option<Vec<String>>,
     /// The last Lease that each node got of each node. Heartbeats that say nothing new are left
     /// out.
-    heard: BTreeMap<(usize, NodeName), Said>,
+    received: BTreeMap<(usize, NodeName), Said>,
 }
 
 impl Trace {
     pub(crate) fn new(wanted: bool) -> Self {
-        Self { lines: wanted.then(Vec::new), heard: BTreeMap::new() }
+        Self { lines: wanted.then(Vec::new), received: BTreeMap::new() }
     }
 
     /// Adds an engine's event, unless it is a mere heartbeat.
-    pub(crate) fn event(&mut self, at: At, node: usize, told: &Event) {
-        if self.lines.is_some() && !self.is_heartbeat(node, told) {
-            self.line(at, names::node(node), || event(told));
+    pub(crate) fn event(&mut self, at: At, node: usize, notified: &Event) {
+        if self.lines.is_some() && !self.is_heartbeat(node, notified) {
+            self.line(at, names::node(node), || event(notified));
         }
     }
 
-    fn is_heartbeat(&mut self, node: usize, told: &Event) -> bool {
-        match told {
+    fn is_heartbeat(&mut self, node: usize, notified: &Event) -> bool {
+        match notified {
             Event::Lease(record) | Event::LeaseWritten { outcome: Outcome::Done(record), .. } => {
                 let said = (record.session, record.ended.clone(), record.duration, record.wire.clone());
-                self.heard.insert((node, record.node.clone()), said.clone()) == Some(said)
+                self.received.insert((node, record.node.clone()), said.clone()) == Some(said)
             }
-            told => matches!(told, Event::Tick),
+            notified => matches!(notified, Event::Tick),
         }
     }
 
@@ -60,30 +60,32 @@ impl Trace {
             Input::Cluster(cluster::Input::Seen(all)) => {
                 for seen in all {
                     match seen {
-                        Seen::Object(Some(told), _) => self.event(at, node, told),
-                        Seen::Object(None, Some(told)) => self.line(at, names::node(node), || served(told)),
+                        Seen::Object(Some(notified), _) => self.event(at, node, notified),
+                        Seen::Object(None, Some(notified)) => {
+                            self.line(at, names::node(node), || served(notified));
+                        }
                         seen => self.line(at, names::node(node), || format!("sees {seen:?}")),
                     }
                 }
             }
             Input::Cluster(cluster::Input::Replies { replies, .. }) => {
                 for reply in replies {
-                    if let Reply::Owned(told) = reply {
-                        self.event(at, node, told);
+                    if let Reply::Owned(notified) = reply {
+                        self.event(at, node, notified);
                     } else {
                         self.line(at, names::node(node), || format!("has {reply:?}"));
                     }
                 }
             }
             Input::Cluster(cluster::Input::Owned(events)) => {
-                for told in events {
-                    self.event(at, node, told);
+                for notified in events {
+                    self.event(at, node, notified);
                 }
             }
             Input::Program(events) => {
                 for event in events {
                     let (kind, vip, sha) = (event.kind, event.key().addr, MacAddr(event.sha));
-                    self.line(at, names::node(node), || format!("hears of {vip}: {kind:?} by {sha}"));
+                    self.line(at, names::node(node), || format!("learns of {vip}: {kind:?} by {sha}"));
                 }
             }
             Input::Deadline | Input::Listened(_) | Input::Result(_) => {}
@@ -98,8 +100,12 @@ impl Trace {
                 for seen in all {
                     match seen {
                         Seen::Object(Some(Event::Lease(_)), _) => {}
-                        Seen::Object(Some(told), _) => self.line(at, names::node(who), || event(told)),
-                        Seen::Object(None, Some(told)) => self.line(at, names::node(who), || served(told)),
+                        Seen::Object(Some(notified), _) => {
+                            self.line(at, names::node(who), || event(notified));
+                        }
+                        Seen::Object(None, Some(notified)) => {
+                            self.line(at, names::node(who), || served(notified));
+                        }
                         seen => self.line(at, names::node(who), || format!("sees {seen:?}")),
                     }
                 }
@@ -126,12 +132,12 @@ impl Trace {
         }
         let is_heartbeat = match said {
             Effect::Cluster(ClusterEffect::Ask(Request::WriteLease(write))) => {
-                let known = self.heard.get(&(node, write.node.clone()));
+                let known = self.received.get(&(node, write.node.clone()));
                 known == Some(&(write.session, write.ended.clone(), write.duration, write.wire.clone()))
             }
             Effect::Log(Line::Notice(..) | Line::Stale(_) | Line::TakesBack(_)) => false,
             // The entries and the frames have lines of their own.
-            Effect::SetFence(_)
+            Effect::SetDeadline(_)
             | Effect::Write(_)
             | Effect::Announce { .. }
             | Effect::Problems(_)
@@ -292,7 +298,7 @@ pub(crate) fn event(event: &Event) -> String {
         }
         Event::ClaimRead { vip, outcome: came } => format!("read claim of {vip}: {}", outcome(came, claim)),
         Event::Probed { vip, probed } => format!("has the probe result of {vip}: {probed:?}"),
-        Event::Wire { vip, heard } => format!("hears of {vip}: {heard:?}"),
+        Event::Wire { vip, received } => format!("learns of {vip}: {received:?}"),
         Event::Witnessed(finding) => format!("has the finding {finding:?}"),
         Event::WireKeys(keys) => format!("has the keys {keys:?}"),
         Event::WireSelf(wid) => format!("is witness {wid:?}"),
@@ -313,14 +319,17 @@ pub(crate) fn effect(effect: &Effect, now: Monotonic) -> String {
     let request = match effect {
         Effect::Cluster(ClusterEffect::Ask(request)) => request,
         Effect::Cluster(effect) => return format!("  {effect:?}"),
-        Effect::SetFence(fence) => {
-            let until = Monotonic::from_nanos(fence.deadline_ns);
+        Effect::SetDeadline(lease_deadline) => {
+            let until = Monotonic::from_nanos(lease_deadline.deadline_ns);
             let left = if until >= now {
                 format!("{:?} ahead", until.saturating_since(now))
             } else {
                 format!("{:?} ago", now.saturating_since(until))
             };
-            return format!("  fence: {}, {left}", session(Session::from_number(fence.session)));
+            return format!(
+                "  lease deadline: {}, {left}",
+                session(Session::from_number(lease_deadline.session))
+            );
         }
         effect => return format!("  {effect:?}"),
     };

@@ -49,12 +49,12 @@ fn generate(seed: u64) -> Schedule {
     let mut disturbances: Vec<Disturbance> =
         disturbances.into_iter().chain(generator.without_the_api()).collect();
     disturbances.extend(generator.without_the_map());
-    // A store that goes back while no node hears of it, and edits of that time, are outside.
+    // A store that goes back while no node learns of it, and edits of that time, are outside.
     let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
     disturbances.extend(hosts(seed, nodes, vips, is_rewritten));
-    disturbances.extend(admission::denials(seed, nodes, &disturbances));
+    disturbances.extend(Generator::denials(seed, nodes, &disturbances));
     let schedule = Schedule {
         seed,
         hold,
@@ -414,7 +414,7 @@ impl Generator {
         let (segment, for_ms) = (self.segment(), self.a_while());
         match self.rng.u8(0..4) {
             0 => What::Partition { segment, side: self.rng.u8(1..1 << self.nodes), for_ms },
-            1 => What::Deaf { segment, from: self.who(), to: self.who(), for_ms },
+            1 => What::OneWay { segment, from: self.who(), to: self.who(), for_ms },
             2 => What::Lossy { segment, percent: self.rng.u8(20..=100), for_ms },
             _ => What::LateFrames { segment, by_ms: self.rng.u32(5..3_000), for_ms },
         }

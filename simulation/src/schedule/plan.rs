@@ -11,7 +11,7 @@ use super::{tenants::TenantsPlan, timing::Timing, what::What};
 pub struct Schedule {
     /// The seed of the noise: latencies, losses, sessions.
     pub(crate) seed: u64,
-    /// True if a lapsed fence is held over.
+    /// True if a passed lease deadline is in its grace period.
     pub(crate) hold: bool,
     /// The engines' settings.
     pub(crate) timing: Timing,
@@ -147,8 +147,8 @@ pub(crate) enum Step {
     Taken,
     /// The taker's announcement is on the wire.
     Announced,
-    /// The giver is about to hear the announcement.
-    Heard,
+    /// The giver is about to receive the announcement.
+    Received,
     /// The giver stops answering.
     LetGo,
 }
@@ -163,6 +163,6 @@ pub(crate) const STEPS: [Step; 10] = [
     Step::Accepted,
     Step::Taken,
     Step::Announced,
-    Step::Heard,
+    Step::Received,
     Step::LetGo,
 ];

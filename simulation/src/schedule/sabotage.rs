@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// The program answers although the lease deadline has passed.
-    NoFence,
+    NoDeadline,
     /// Fences lapse no earlier, and others wait no longer, than the lease.
     NoMargin,
     /// The write that ends another node's session is reported as done and not carried out.
-    NoDeposing,
+    NoExpiring,
     /// A write over this node's Lease succeeds although another has written it.
     NoSessionCheck,
     /// The program does not yield.
@@ -31,7 +31,7 @@ pub enum Sabotage {
     EchoesCountAsTheyCome,
     /// An old answer takes the place of a newer one.
     OldEchoesCount,
-    /// A ping or an answer that was heard before counts as heard once more.
+    /// A ping or an answer that was received before counts as received once more.
     OldPingsCount,
     /// Every node says that it finds silent whoever is asked about.
     AllSecond,
@@ -44,10 +44,10 @@ pub enum Sabotage {
     /// An only witness believes that a third station has answered it.
     NoThirdStation,
     /// No node tells another that its session has ended.
-    NoTelling,
+    NoNotifying,
     /// The program takes no notice of the end of its session.
     NoEnd,
-    /// The agent takes no notice that its program was told the end of its session.
+    /// The agent takes no notice that its program was notified the end of its session.
     NoHeeding,
     /// A false word that a session has ended counts for ever.
     NoSettling,
@@ -55,10 +55,10 @@ pub enum Sabotage {
     NoRepeats,
     /// A node takes VIPs on a segment where no node answers it.
     TakesUnheard,
-    /// A node keeps VIPs on a segment where it hears no node.
+    /// A node keeps VIPs on a segment where it receives no node.
     HoldsUnheard,
     /// No host but a node answers a probe.
-    DeafProbes,
+    OneWayProbes,
     /// No agent knows the addresses of its host.
     NoOwnAddresses,
     /// The API server carries out a write of a reservation whatever the object is now.
@@ -99,8 +99,8 @@ pub enum Omitted {
     RemovePeer,
     /// The write of a MAC of the node itself.
     PutOwnMac,
-    /// A move of the fence.
-    SetFence,
+    /// A move of the lease deadline.
+    SetDeadline,
     /// The first announcement of a VIP that is taken.
     FirstRound,
     /// A later one.

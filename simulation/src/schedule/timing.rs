@@ -16,10 +16,10 @@ pub(crate) struct Timing {
     pub(crate) lease_ms: u32,
     /// The time between two renewals.
     pub(crate) renewal_ms: u32,
-    /// The margin by which the fence lapses earlier and others wait longer.
+    /// The margin by which the lease deadline passes earlier and others wait longer.
     pub(crate) margin_ms: u32,
     /// The lease for a restart.
     pub(crate) restart_lease_ms: u32,
-    /// The time for which a lapsed fence is held over.
+    /// The time for which a passed lease deadline is in its grace period.
     pub(crate) hold_for_ms: u32,
 }

@@ -155,11 +155,11 @@ pub(crate) enum What {
     ChangeMac { who: Who, segment: u8 },
     /// An interface loses its carrier.
     NoCarrier { who: Who, segment: u8, for_ms: u32 },
-    /// The nodes of `side` (a bit each) and the others do not hear each other, without noticing.
+    /// The nodes of `side` (a bit each) and the others do not receive each other, without noticing.
     Partition { segment: u8, side: u8, for_ms: u32 },
     /// One node's frames do not reach another.
-    Deaf { segment: u8, from: Who, to: Who, for_ms: u32 },
-    /// Two nodes do not hear each other.
+    OneWay { segment: u8, from: Who, to: Who, for_ms: u32 },
+    /// Two nodes do not receive each other.
     Cut { segment: u8, one: Who, other: Who, for_ms: u32 },
     /// An interface that keeps its carrier carries no frame: `out` none that it sends, `into` none
     /// that it is to get.
@@ -257,7 +257,7 @@ impl What {
             | Self::EntriesRefused { for_ms, .. }
             | Self::NoCarrier { for_ms, .. }
             | Self::Partition { for_ms, .. }
-            | Self::Deaf { for_ms, .. }
+            | Self::OneWay { for_ms, .. }
             | Self::Lossy { for_ms, .. }
             | Self::LateFrames { for_ms, .. }
             | Self::CutOff { for_ms, .. }
@@ -326,7 +326,7 @@ impl What {
             Self::LateFrames { by_ms, .. } => by_ms <= 30,
             // A switch that restarts loses all frames of all nodes.
             Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,
-            Self::Cut { .. } | Self::Deaf { .. } | Self::PowerOff { .. } => nodes > 2,
+            Self::Cut { .. } | Self::OneWay { .. } | Self::PowerOff { .. } => nodes > 2,
             Self::ApiDown { .. } | Self::ApiRestart | Self::Busy { .. } | Self::KeyGone { .. } => true,
             Self::Kill { .. }
             | Self::Suspended { .. }
@@ -435,7 +435,7 @@ impl What {
             | Self::ChangeMac { .. }
             | Self::NoCarrier { .. }
             | Self::Partition { .. }
-            | Self::Deaf { .. }
+            | Self::OneWay { .. }
             | Self::Lossy { .. }
             | Self::Forged { .. }
             | Self::FalseEnd { .. }
@@ -468,7 +468,7 @@ impl What {
     #[must_use]
     pub(crate) fn with(mut self, name: impl Fn(Who) -> Who) -> Self {
         match &mut self {
-            Self::Deaf { from: one, to: other, .. } | Self::Cut { one, other, .. } => {
+            Self::OneWay { from: one, to: other, .. } | Self::Cut { one, other, .. } => {
                 (*one, *other) = (name(*one), name(*other));
             }
             Self::Kill { who, .. }

@@ -119,7 +119,7 @@ impl World {
             config: cluster::config(&settings, announce::Settings { refresh: REFRESH, rate: 5_000 }),
             network,
             max_vips,
-            yields_settled: it.program.fence().yields_settled,
+            yields_settled: it.program.lease_deadline().yields_settled,
             proofs: BTreeMap::new(),
             seed: settings.seed,
             source: Source::Cluster(Cluster::start(settings, found, services, false, local).into()),
@@ -168,9 +168,9 @@ impl World {
         }
     }
 
-    pub(crate) fn tell_to_end(&mut self, node: usize, how: Ending, back: Option<Duration>) {
+    pub(crate) fn notify_to_end(&mut self, node: usize, how: Ending, back: Option<Duration>) {
         if names::is_controller(node) {
-            return self.tell_controller_to_end(node, back.unwrap_or_default());
+            return self.notify_controller_to_end(node, back.unwrap_or_default());
         }
         let life = self.nodes[node].life;
         let Some(process) = &mut self.nodes[node].process else { return };
@@ -330,7 +330,7 @@ impl World {
                     if let Some((giver, taker)) =
                         self.under_way.handing[vip].filter(|(giver, _)| *giver == node)
                     {
-                        self.step(Step::Heard, giver, taker);
+                        self.step(Step::Received, giver, taker);
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward_common::{Fence, FenceState, MacAddr, VipKey};
+use vipward_common::{DeadlineState, LeaseDeadline, MacAddr, VipKey};
 use vipward_core::{
     agent::{
         ClusterEffect, Effect, Entries, Input, Listened, Macs, Maps, Outcome, Prepared, Reading, Readout,
@@ -82,13 +82,16 @@ impl World {
                 self.after(LISTEN, Happening::Listened { node, life, segment, round });
                 return None;
             }
-            Effect::SetFence(fence) => {
-                self.set_fence(node, fence);
+            Effect::SetDeadline(lease_deadline) => {
+                self.set_deadline(node, lease_deadline);
                 return None;
             }
             Effect::Withdraw => {
-                let fence = *self.nodes[node].program.fence();
-                self.set_fence(node, Fence { deadline_ns: 0, hold_until_ns: 0, ..fence });
+                let lease_deadline = *self.nodes[node].program.lease_deadline();
+                self.set_deadline(
+                    node,
+                    LeaseDeadline { deadline_ns: 0, grace_until_ns: 0, ..lease_deadline },
+                );
                 return None;
             }
             Effect::Cluster(effect) => {
@@ -124,7 +127,9 @@ impl World {
             Reading::Records(slots) => Readout::Records(program.records(&slots)),
             Reading::Macs => Readout::Macs(read_macs(it)),
             Reading::Held => Readout::Held(program.held().collect()),
-            Reading::Fence => Readout::Fence(it.fence(now), program.yields_total() > 0),
+            Reading::LeaseDeadline => {
+                Readout::LeaseDeadline(it.lease_deadline(now), program.yields_total() > 0)
+            }
             Reading::Seen(keys) => {
                 let local = it.program_now(now).as_nanos();
                 let seen = |key: VipKey| {
@@ -145,7 +150,7 @@ impl World {
             ClusterEffect::ListAnew => self.list_anew(node),
             ClusterEffect::Watch(plan) => self.set_wire(node, plan),
             ClusterEffect::SetHeeding(heeds) => self.set_heeding(node, heeds),
-            ClusterEffect::TellFormer { ifindex, mac, session } => {
+            ClusterEffect::NotifyFormer { ifindex, mac, session } => {
                 let process = self.nodes[node].process.as_ref();
                 let key = process.and_then(|process| process.pinger.as_ref()?.plan.key);
                 if let Some(key) = key {
@@ -155,7 +160,7 @@ impl World {
             }
             ClusterEffect::ListSlices(_) => self.begin_list(node, Kind::Slice),
             ClusterEffect::Post(message) => {
-                self.with_desk(node, life, |desk, now| desk.events.post(*message, now))
+                self.with_desk(node, life, |desk, now| desk.events.post(*message, now));
             }
             ClusterEffect::Problem(service, problem) => {
                 self.with_desk(node, life, |desk, now| desk.events.begin(service, problem, now));
@@ -289,19 +294,19 @@ impl World {
         self.nodes[node].links[segment].no_carrier.any()
     }
 
-    fn set_fence(&mut self, node: usize, mut fence: Fence) {
-        if self.sabotage == Some(Sabotage::NoMargin) && fence.deadline_ns != 0 {
+    fn set_deadline(&mut self, node: usize, mut lease_deadline: LeaseDeadline) {
+        if self.sabotage == Some(Sabotage::NoMargin) && lease_deadline.deadline_ns != 0 {
             // The share of the lease that the engine keeps free whatever the settings are.
-            fence.deadline_ns += u64::from(self.plan.timing.lease_ms) * 1_000_000 / 20;
+            lease_deadline.deadline_ns += u64::from(self.plan.timing.lease_ms) * 1_000_000 / 20;
         }
         let it = &mut self.nodes[node];
-        if it.fence(self.now) != FenceState::Valid {
+        if it.lease_deadline(self.now) != DeadlineState::Valid {
             it.times.valid = self.now;
         }
-        it.program.set_fence(fence);
+        it.program.set_deadline(lease_deadline);
         it.times.alive = self.now;
         self.stirred = true;
-        self.watch_fence(node);
+        self.watch_deadline(node);
     }
 
     /// Ends a round of listening, in which the program has counted what the sockets have received.

@@ -73,7 +73,7 @@ impl World {
     }
 
     /// Asks a controller to end. A leader gives the Lease back before.
-    pub(super) fn tell_controller_to_end(&mut self, who: usize, back: Duration) {
+    pub(super) fn notify_controller_to_end(&mut self, who: usize, back: Duration) {
         let life = self.life(who);
         let Some(process) = self.candidate(who, life).filter(|process| process.ends.is_none()) else {
             return;
@@ -90,7 +90,7 @@ impl World {
         self.after(back, Happening::Boot { node: who });
     }
 
-    pub(super) fn depose(&mut self, who: usize) {
+    pub(super) fn expire(&mut self, who: usize) {
         let back = Duration::from_millis(self.noise_of(who).steps.u64(BACK));
         self.leave(who, back);
     }

@@ -20,7 +20,7 @@ impl World {
         self.nodes[node].network(&addresses.filter(|_| is_known).collect::<Vec<_>>())
     }
 
-    /// Tells the agent that its interfaces have changed.
+    /// Notifies the agent that its interfaces have changed.
     pub(super) fn notice_links(&mut self, node: usize, life: u32) {
         self.incoming(node, life, Input::Changed(Changed::default()));
     }
@@ -30,7 +30,7 @@ impl World {
         let vip = names::vip_index(frame.asked()?);
         let host = (*self.network.hosts.get(vip)?)?;
         let is_there = host.node.is_none() && self.segment_of(vip) == segment;
-        (is_there && self.sabotage != Some(Sabotage::DeafProbes)).then_some(vip)
+        (is_there && self.sabotage != Some(Sabotage::OneWayProbes)).then_some(vip)
     }
 
     /// Lets a host that has a VIP's address answer a question for it.
@@ -49,12 +49,12 @@ impl World {
         has.then(|| frame.answered(mac, mac))
     }
 
-    /// Returns the answer of a host that is no program, if a node hears it.
+    /// Returns the answer of a host that is no program, if a node receives it.
     pub(super) fn answer_of_host(
         &self,
         node: usize,
         vip: usize,
-        hears: impl Fn(usize) -> bool,
+        receives: impl Fn(usize) -> bool,
     ) -> Option<MacAddr> {
         let host = self.network.hosts[vip]?;
         let segment = self.segment_of(vip);
@@ -62,12 +62,12 @@ impl World {
             None => {
                 let is_linked = !self.nodes[node].links[segment].no_carrier.any();
                 let reaches = is_linked && !self.network.segments[segment].is_dead(node);
-                (reaches && self.sabotage != Some(Sabotage::DeafProbes)).then_some(names::HOST)
+                (reaches && self.sabotage != Some(Sabotage::OneWayProbes)).then_some(names::HOST)
             }
             Some(other) => {
                 let it = &self.nodes[other];
                 let is_silent = it.program.entry(names::key(vip, segment)).is_some();
-                (hears(other) && it.kernel_runs() && !is_silent).then_some(it.links[segment].mac)
+                (receives(other) && it.kernel_runs() && !is_silent).then_some(it.links[segment].mac)
             }
         }
     }

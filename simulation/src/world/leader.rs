@@ -56,7 +56,7 @@ impl World {
         self.leading(who, self.life(who))
     }
 
-    fn tell_leader(&mut self, who: usize, life: u32, input: Input) {
+    fn notify_leader(&mut self, who: usize, life: u32, input: Input) {
         if let Some(process) = self.leading(who, life) {
             process.inbox.push_back(input);
             self.drain_controller(who);
@@ -75,7 +75,7 @@ impl World {
                 Seen::Object(..) | Seen::Listed { .. } => {}
             }
         }
-        self.tell_leader(who, life, Input::Seen(seen));
+        self.notify_leader(who, life, Input::Seen(seen));
     }
 
     /// Gives the controller the outcome of a reservation.
@@ -103,7 +103,7 @@ impl World {
         if let Reserved::Refused(_) | Reserved::Unknown = reserved {
             self.controller_mut(who).failed = Some(self.now);
         }
-        self.tell_leader(who, life, Input::Replies(vec![Reply::Reserved(Box::new(write), reserved)]));
+        self.notify_leader(who, life, Input::Replies(vec![Reply::Reserved(Box::new(write), reserved)]));
     }
 
     /// Gives the controller the outcome of writing a status.
@@ -112,7 +112,7 @@ impl World {
             self.controller_mut(who).failed = Some(self.now);
         }
         let jitter = self.noise_of(who).steps.f64();
-        self.tell_leader(who, life, Input::Replies(vec![Reply::Status { service, done, jitter }]));
+        self.notify_leader(who, life, Input::Replies(vec![Reply::Status { service, done, jitter }]));
     }
 
     pub(super) fn step_leader(&mut self, who: usize, life: u32, input: Input) {
@@ -126,7 +126,7 @@ impl World {
         let Some(leading) = &mut process.leading else { return };
         let was_synced = leading.controller.is_synced();
         let election = if is_endless { &endless } else { &process.election };
-        let Some(effects) = leading.controller.on(election, input, now) else { return self.depose(who) };
+        let Some(effects) = leading.controller.on(election, input, now) else { return self.expire(who) };
         let is_synced = leading.controller.is_synced();
         for effect in effects {
             self.carry_out_of_leader(who, effect);
@@ -195,7 +195,7 @@ impl World {
         let Some(process) = self.leading(who, life) else { return };
         process.deadline = None;
         if runs && process.controller.next_deadline() <= local {
-            self.tell_leader(who, life, Input::Deadline);
+            self.notify_leader(who, life, Input::Deadline);
         } else if runs {
             self.schedule_leader(who);
         }

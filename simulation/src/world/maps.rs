@@ -109,7 +109,7 @@ impl World {
         }
     }
 
-    /// Notes that a node has taken a yielded VIP back. Its announcements count anew if it could hear no
+    /// Notes that a node has taken a yielded VIP back. Its announcements count anew if it could receive no
     /// other answer.
     fn note_taken_back(&mut self, node: usize, vip: usize) {
         let process = self.nodes[node].process.as_ref();

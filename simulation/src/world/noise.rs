@@ -49,7 +49,7 @@ fn is_noise(effect: &Effect) -> bool {
             | ClusterEffect::ListAnew
             | ClusterEffect::Watch(_)
             | ClusterEffect::SetHeeding(_)
-            | ClusterEffect::TellFormer { .. }
+            | ClusterEffect::NotifyFormer { .. }
             | ClusterEffect::Moved(_) => true,
             ClusterEffect::ShowHolder(..)
             | ClusterEffect::ForgetHolder(..)
@@ -71,7 +71,7 @@ fn is_noise(effect: &Effect) -> bool {
         | Effect::Log(Line::Notice(..)) => true,
         Effect::Read(_)
         | Effect::Prepare { .. }
-        | Effect::SetFence(_)
+        | Effect::SetDeadline(_)
         | Effect::PutProof(..)
         | Effect::ShowPort(_)
         | Effect::ProbeHeld { .. }

@@ -43,7 +43,7 @@ impl World {
 
     pub(super) fn omits_effect(&mut self, node: usize, effect: &Effect) -> bool {
         let what = match effect {
-            Effect::SetFence(_) => Omitted::SetFence,
+            Effect::SetDeadline(_) => Omitted::SetDeadline,
             Effect::Announce { command: Command::Send { round: Round::Taking(0), .. }, .. } => {
                 Omitted::FirstRound
             }

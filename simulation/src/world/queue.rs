@@ -116,7 +116,7 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
-    /// An agent whose program was told the end of this session has had time to act.
+    /// An agent whose program was notified the end of this session has had time to act.
     Heeds {
         node: usize,
         session: Session,
@@ -147,7 +147,7 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
-    /// A fence or an entry may have lapsed.
+    /// A lease deadline or an entry may have lapsed.
     Lapse {
         node: usize,
     },

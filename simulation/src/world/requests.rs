@@ -102,9 +102,9 @@ impl World {
             }
             Request::Event(write) => Reply::Event(self.write_event(&write)),
             Request::Agents(request) => {
-                let deposed = self.deposed(node, &request);
+                let expired = self.expired(node, &request);
                 let answer = self.api.carry_out(node, &request);
-                self.note_lease(node, deposed, &answer);
+                self.note_lease(node, expired, &answer);
                 Reply::Agents(answer)
             }
             Request::Ballot => Reply::Elected(Elected::Read(Outcome::Done(self.api.election.clone()))),
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// Returns another node's Lease, and its session that this request ends.
-    fn deposed(&self, by: usize, request: &agent::Request) -> Option<(LeaseRecord, Session)> {
+    fn expired(&self, by: usize, request: &agent::Request) -> Option<(LeaseRecord, Session)> {
         let agent::Request::WriteLease(write) = request else { return None };
         let before = self.api.leases.get(&write.node).filter(|_| write.node != names::node(by))?;
         let session = before.session.filter(|session| write.ended.contains(session))?;
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// Notes the change of a Lease.
-    fn note_lease(&mut self, by: usize, deposed: Option<(LeaseRecord, Session)>, answer: &cluster::Reply) {
+    fn note_lease(&mut self, by: usize, expired: Option<(LeaseRecord, Session)>, answer: &cluster::Reply) {
         let cluster::Reply::Owned(Event::LeaseWritten { node, outcome: Outcome::Done(_) }) = answer else {
             return;
         };
@@ -199,8 +199,8 @@ impl World {
         // A sabotaged write is answered as done, and ends nothing.
         let ends =
             |session: &Session| self.api.leases.get(node).is_some_and(|lease| lease.ended.contains(session));
-        if let Some((before, session)) = deposed.filter(|(_, session)| ends(session)) {
-            self.check_deposing(by, &before, session, since);
+        if let Some((before, session)) = expired.filter(|(_, session)| ends(session)) {
+            self.check_expiring(by, &before, session, since);
             self.forget_contact(index);
         }
         self.note_offer(index);

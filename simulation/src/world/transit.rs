@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Transit {
     /// The number of changes of each kind that the watches have been offered.
-    pub(crate) told: [usize; MOST_KINDS],
+    pub(crate) notified: [usize; MOST_KINDS],
     pub(crate) flights: Vec<Flight>,
     pub(crate) lists: Vec<Vec<(Key, Vec<Seen>)>>,
     pub(crate) findings: Vec<Option<Finding>>,

@@ -99,12 +99,12 @@ impl World {
     pub(crate) fn spread(&mut self) {
         for kind in Kind::ALL {
             let upto = self.api.changes(kind).len();
-            for change in self.transit.told[kind as usize]..upto {
+            for change in self.transit.notified[kind as usize]..upto {
                 for party in self.parties() {
                     self.spread_to(party, kind, change + 1);
                 }
             }
-            self.transit.told[kind as usize] = upto;
+            self.transit.notified[kind as usize] = upto;
         }
     }
 

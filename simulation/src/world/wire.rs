@@ -1,8 +1,8 @@
-//! The segments: which station hears whose frames, and when.
+//! The segments: which station receives whose frames, and when.
 
 use std::time::Duration;
 
-use vipward_common::{EventKind, FenceState, MacAddr};
+use vipward_common::{DeadlineState, EventKind, MacAddr};
 
 use super::{Happening, World};
 use crate::{
@@ -64,7 +64,7 @@ impl World {
             return;
         }
         let (ifindex, local) = (names::ifindex(segment), it.program_now(now));
-        let lapsed = it.program.fence_state(local) != FenceState::Valid;
+        let lapsed = it.program.lease_deadline_state(local) != DeadlineState::Valid;
         let announces = frame.announces() && frame.source == frame.sha && it.peers_due.contains(&frame.sha);
         let handled = if it.program.attached.contains(&ifindex) {
             it.program.handle(ifindex, frame, local)
@@ -86,7 +86,7 @@ impl World {
                 it.ring.push_back(event);
             }
             let delay = Duration::from_micros(it.rng.frames.u64(50..3_000));
-            self.say(to, || format!("its program hears {sha} speak of {vip}: {:?}", event.kind));
+            self.say(to, || format!("its program receives {sha} speak of {vip}: {:?}", event.kind));
             self.after(delay, Happening::Ring { node: to });
         }
         let kernel = handled.passes.then(|| self.kernel_answers(to, segment, frame)).flatten();
@@ -95,17 +95,17 @@ impl World {
         }
     }
 
-    /// Returns the answer that a node hears from another when it asks for a VIP.
+    /// Returns the answer that a node receives from another when it asks for a VIP.
     pub(super) fn answer_of_another(&self, node: usize, vip: usize) -> Option<MacAddr> {
         let segment = self.segment_of(vip);
-        let hears = |other: usize| {
+        let receives = |other: usize| {
             let wire = &self.network.segments[segment];
             let links = [node, other].map(|of| self.nodes[of].links[segment].no_carrier.any());
             other != node && links == [false, false] && wire.passes(node, other) && wire.passes(other, node)
         };
-        let programs = (0..self.nodes.len()).filter(|other| hears(*other));
+        let programs = (0..self.nodes.len()).filter(|other| receives(*other));
         let mut answers = programs.filter_map(|other| self.nodes[other].answer(vip, segment, self.now));
-        answers.next().or_else(|| self.answer_of_host(node, vip, hears))
+        answers.next().or_else(|| self.answer_of_host(node, vip, receives))
     }
 
     /// Lets a stranger announce a VIP in a node's name.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use vipward_common::{FenceState, MacAddr};
+use vipward_common::{DeadlineState, MacAddr};
 use vipward_core::{
     base::time::Boottime,
     liveness::{Act, Answers, Finding, Frame, Kind, Plan, Received, Scale, Seen as _, Witness},
@@ -63,11 +63,11 @@ impl World {
         });
         let life = it.life;
         self.owned(node, life, Event::WireSelf(Some(wid)));
-        self.tell_keys(node);
+        self.notify_keys(node);
     }
 
     /// Lets an agent read the keys.
-    pub(crate) fn tell_keys(&mut self, node: usize) {
+    pub(crate) fn notify_keys(&mut self, node: usize) {
         let (delay, life) = (self.latency(node) + self.latency(node), self.nodes[node].life);
         if self.has_wire() && self.nodes[node].process.is_some() {
             self.after(delay, Happening::Keys { node, life });
@@ -89,12 +89,12 @@ impl World {
         self.owned(node, life, Event::WireKeys(keys));
     }
 
-    /// Gives a program the keys, or takes them away, and lets its engine know what it has heard.
+    /// Gives a program the keys, or takes them away, and lets its engine know what it has received.
     pub(super) fn set_heeding(&mut self, node: usize, heeds: bool) {
         let it = &mut self.nodes[node];
         it.wire.heeds = heeds;
         it.program.wired.set_keys(if heeds { &it.wire.keys } else { &[] });
-        if let Some(word) = it.program.wired.told() {
+        if let Some(word) = it.program.wired.notified() {
             let life = it.life;
             self.owned(node, life, Event::Witnessed(Finding::Ended(word)));
         }
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// Lets a node that was deposed forget that it needs the answer of a peer to take a VIP again.
+    /// Lets a node that was expired forget that it needs the answer of a peer to take a VIP again.
     pub(super) fn forget_contact(&mut self, node: usize) {
         if self.sabotage == Some(Sabotage::TakesUnheard) {
             let life = self.nodes[node].life;
@@ -217,8 +217,8 @@ impl World {
             Finding::Pinged { lately, .. } => {
                 *lately |= self.sabotage == Some(Sabotage::NoLeaving);
             }
-            Finding::Contact { heard, answers, .. } if self.sabotage == Some(Sabotage::HoldsUnheard) => {
-                *heard = true;
+            Finding::Contact { received, answers, .. } if self.sabotage == Some(Sabotage::HoldsUnheard) => {
+                *received = true;
                 if *answers == Answers::NoLonger {
                     *answers = Answers::None;
                 }
@@ -300,7 +300,7 @@ impl World {
             truth.sent(frame.stamp, now);
         }
         truth.look(scale, now);
-        if frame.kind == Kind::Ended && self.sabotage == Some(Sabotage::NoTelling) {
+        if frame.kind == Kind::Ended && self.sabotage == Some(Sabotage::NoNotifying) {
             return;
         }
         let packet = Packet {
@@ -360,29 +360,29 @@ impl World {
         let answered =
             |wired: &wired::Wired| peer.map(|peer| wired.holder(peer, &names::interface(segment)).answered);
         let before = answered(&it.program.wired);
-        let heard = |wired: &wired::Wired| match packet.kind {
+        let received = |wired: &wired::Wired| match packet.kind {
             wired::Kind::Ping => Wid::from_number(packet.witness)
-                .map(|witness| wired.witness(witness, &names::interface(segment)).heard),
-            wired::Kind::Echo => peer.map(|peer| wired.holder(peer, &names::interface(segment)).heard),
+                .map(|witness| wired.witness(witness, &names::interface(segment)).received),
+            wired::Kind::Echo => peer.map(|peer| wired.holder(peer, &names::interface(segment)).received),
             wired::Kind::Poll | wired::Kind::Silent | wired::Kind::Ended => None,
         };
-        let heard_before = heard(&it.program.wired);
-        let was_valid = it.program.fence_state(local) == FenceState::Valid;
-        let verdict = it.program.wired.hear(packet, segment, session, now);
+        let received_before = received(&it.program.wired);
+        let was_valid = it.program.lease_deadline_state(local) == DeadlineState::Valid;
+        let verdict = it.program.wired.receive(packet, segment, session, now);
         if answered(&it.program.wired) < before {
             return self.violate("I4", format!("an old answer counts on {}", names::node(node)));
         }
-        let is_heard = heard(&it.program.wired) > heard_before;
-        if is_heard
-            && !it.wire.heard.insert((packet.kind, packet.holder, packet.witness, segment, packet.sent_ns))
+        let is_received = received(&it.program.wired) > received_before;
+        if is_received
+            && !it.wire.received.insert((packet.kind, packet.holder, packet.witness, segment, packet.sent_ns))
         {
-            return self.violate("I5", format!("{} hears a frame for the second time", names::node(node)));
+            return self.violate("I5", format!("{} receives a frame for the second time", names::node(node)));
         }
         if packet.kind == wired::Kind::Ended && verdict != Verdict::Refused {
-            it.wire.told_at = self.now;
+            it.wire.notified_at = self.now;
             if packet.from == names::STRANGER {
                 it.wire.false_at = Some(self.now);
-                self.record.facts.told_falsely = true;
+                self.record.facts.notified_falsely = true;
             }
             self.expect_settling(node);
         }
@@ -401,9 +401,9 @@ impl World {
             Verdict::Passed => self.reach_socket(node, segment, packet),
             Verdict::Ended => {
                 it.wire.ended_at = self.now;
-                self.record.facts.told |= was_valid;
+                self.record.facts.notified |= was_valid;
                 self.stirred = true;
-                self.say(node, || "its program hears that its session has ended".to_owned());
+                self.say(node, || "its program receives that its session has ended".to_owned());
                 self.schedule_turn(node);
                 self.expect_heed(node);
             }

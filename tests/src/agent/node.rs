@@ -197,13 +197,15 @@ impl Node {
             .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
     }
 
-    /// Returns the earliest and latest time at which a limit of the fence passes (`left_seconds`
+    /// Returns the earliest and latest time at which a limit of the lease deadline passes (`left_seconds`
     /// or `hold_left_seconds`, as the kernel has it). Returns `None` if it has passed.
-    pub fn fence_passes(&self, left: &str) -> Result<(SystemTime, SystemTime)> {
+    pub fn deadline_passes(&self, left: &str) -> Result<(SystemTime, SystemTime)> {
         let before = SystemTime::now();
         let status = self.agent.status()?;
         let after = SystemTime::now();
-        let seconds = status["fence"][left].as_f64().context("status has no such time of the fence")?;
+        let seconds = status["lease_deadline"][left]
+            .as_f64()
+            .context("status has no such time of the lease deadline")?;
         ensure!(seconds > 0.0, "{left} has passed already");
         let left = Duration::from_secs_f64(seconds);
         Ok((before + left, after + left))

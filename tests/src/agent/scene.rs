@@ -121,7 +121,7 @@ pub fn add_addresses(family: Family, hosts: &[&Host]) -> Result<()> {
 }
 
 /// Starts an agent and waits until it runs: it has written
-/// entries and fence, and answers for VIPs whose address is free.
+/// entries and lease deadline, and answers for VIPs whose address is free.
 pub fn start_agent(host: &Host, yaml: &str, options: AgentOptions) -> Result<Agent> {
     let mut agent = Agent::start(host, yaml, options)?;
     wait_until_running(&mut agent, 0)?;
@@ -204,7 +204,7 @@ pub fn belief(host: &Host, address: impl Into<IpAddr>) -> Result<Option<Mac>> {
 /// Waits until the kernel of the host at `address` has handled all frames
 /// of this wire. It sends a probe and waits for the answer: the kernel
 /// handles frames in order, and a probe changes no neighbour entry.
-pub fn wait_until_heard(wire: &Wire, address: Ipv4Addr) -> Result<()> {
+pub fn wait_until_received(wire: &Wire, address: Ipv4Addr) -> Result<()> {
     let request = Arp::probe(Mac::local(0xff01), address);
     wire.send(&request.to_bytes())?;
     let reply = wire.expect_arp(PATIENCE, "an answer to what was sent last", |arp| arp.tha == request.sha)?;

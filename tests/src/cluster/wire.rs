@@ -60,7 +60,7 @@ impl Cluster {
         found.with_context(|| format!("the offers were last: {last:?}"))
     }
 
-    /// Waits until a holder may be deposed by as many witnesses as its cluster offers.
+    /// Waits until a holder may be expired by as many witnesses as its cluster offers.
     pub fn wait_until_witnessed(&self, holder: NodeId) -> Result<()> {
         let powered = self.members.iter().filter(|member| member.is_powered()).count();
         let witnesses = powered.saturating_sub(1).min(MOST_WITNESSES);

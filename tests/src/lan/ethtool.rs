@@ -33,7 +33,7 @@ impl NetNs {
 
 impl Host {
     /// Makes a card take VLAN tags off received frames, or leave them, as `ethtool -K` does. Returns
-    /// false if its driver cannot be told.
+    /// false if its driver cannot be notified.
     pub fn set_rx_vlan_offload(&self, interface: &str, on: bool) -> Result<bool> {
         self.run(|| {
             let flags = ask(interface, ETHTOOL_GFLAGS, 0)

@@ -142,7 +142,7 @@ impl NetNs {
     }
 
     /// Adds an address to an interface. For one of IPv6 it switches IPv6 on there, skips Duplicate
-    /// Address Detection, and waits until an interface that is ready for traffic hears solicitations.
+    /// Address Detection, and waits until an interface that is ready for traffic receives solicitations.
     pub fn add_address(&self, name: &str, address: impl Into<IpNet>) -> Result<()> {
         let (link, address) = (self.link(name)?, address.into());
         if address.addr().is_ipv6() {
@@ -168,7 +168,7 @@ impl NetNs {
     fn wait_until_solicited(&self, name: &str, address: Ipv6Addr) -> Result<()> {
         let [.., high, middle, low] = address.octets();
         let group = format!("ff0200000000000000000001ff{high:02x}{middle:02x}{low:02x}");
-        wait_until(READY_LIMIT, &format!("{name} to hear solicitations for {address}"), || {
+        wait_until(READY_LIMIT, &format!("{name} to receive solicitations for {address}"), || {
             let groups = self.run(|| fs::read_to_string("/proc/thread-self/net/igmp6"))?;
             Ok(groups.lines().any(|line| line.contains(&format!(" {name} ")) && line.contains(&group)))
         })

@@ -54,7 +54,7 @@ impl NetNs {
             .mcast_membership_interval(QUERY_INTERVAL * 3)
             .mcast_last_member_interval(QUERY_INTERVAL / 10)
             .build();
-        // A new querier floods for the response interval that it begins with. Hosts then hear each
+        // A new querier floods for the response interval that it begins with. Hosts then receive each
         // other's reports, and in MLDv1 keep back their own.
         let snooping = LinkBridge::new(bridge).mcast_querier(true).mcast_snooping(true).build();
         self.netlink(async |handle| {

@@ -25,7 +25,7 @@ const MAX_FRAME_LEN: usize = 9216;
 
 /// Frames that a [`Wire`] receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Hears {
+enum Receives {
     /// Incoming frames of ARP, or of IPv6.
     Incoming(Family),
     /// All frames in both directions.
@@ -69,18 +69,18 @@ impl Wire {
 
     /// Opens an interface to send anything and to receive incoming frames of ARP, or of IPv6.
     pub fn open_in(host: &Host, interface: &str, family: Family) -> Result<Self> {
-        Self::open_hearing(host, interface, Hears::Incoming(family))
+        Self::open_receiving(host, interface, Receives::Incoming(family))
     }
 
     /// Opens an interface to send anything and to receive all
     /// frames in both directions, except those of this wire.
     pub fn open_all(host: &Host, interface: &str) -> Result<Self> {
-        Self::open_hearing(host, interface, Hears::All)
+        Self::open_receiving(host, interface, Receives::All)
     }
 
-    fn open_hearing(host: &Host, interface: &str, hears: Hears) -> Result<Self> {
+    fn open_receiving(host: &Host, interface: &str, receives: Receives) -> Result<Self> {
         let index = host.link(interface)?.index;
-        let socket = host.run(|| packet_socket(index, hears));
+        let socket = host.run(|| packet_socket(index, receives));
         let socket = socket
             .with_context(|| format!("failed to open a packet socket on {interface} of {}", host.name()))?;
         Ok(Self { socket })
@@ -129,7 +129,7 @@ impl Wire {
 
     /// Receives only frames with `bytes` at `offset` from now on. The
     /// kernel filters, so that a flood does not fill the socket's buffer.
-    pub fn hear_only(&self, offset: u16, bytes: &[u8]) -> Result<()> {
+    pub fn receive_only(&self, offset: u16, bytes: &[u8]) -> Result<()> {
         /// Accepts the whole frame.
         const ALL: u32 = u32::MAX;
         let instruction = |code: u32, k: u32| -> Result<libc::sock_filter> {
@@ -200,7 +200,7 @@ impl Wire {
                 None => {}
             }
         }
-        bail!("waited {limit:?} in vain for {what}; heard meanwhile: {others:#?}");
+        bail!("waited {limit:?} in vain for {what}; received meanwhile: {others:#?}");
     }
 
     /// Returns all frames within `duration`.
@@ -286,7 +286,7 @@ impl GuestWire {
     }
 }
 
-fn packet_socket(index: u32, hears: Hears) -> Result<OwnedFd> {
+fn packet_socket(index: u32, receives: Receives) -> Result<OwnedFd> {
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::ReceiveTimestampns, &true).context("failed to ask for timestamps")?;
     setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
@@ -294,15 +294,15 @@ fn packet_socket(index: u32, hears: Hears) -> Result<OwnedFd> {
     listen_to_others(&socket, index).context("failed to listen promiscuously")?;
     // Binds last: without a protocol the socket receives
     // nothing, so that it has no frame of another interface.
-    bind(socket.as_raw_fd(), &packet_address(index, hears)?).context("failed to bind")?;
+    bind(socket.as_raw_fd(), &packet_address(index, receives)?).context("failed to bind")?;
     Ok(socket)
 }
 
-fn packet_address(index: u32, hears: Hears) -> Result<LinkAddr> {
-    let protocol = match hears {
-        Hears::Incoming(Family::V4) => ETHERTYPE_ARP,
-        Hears::Incoming(Family::V6) => ETHERTYPE_IPV6,
-        Hears::All => u16::try_from(libc::ETH_P_ALL)?,
+fn packet_address(index: u32, receives: Receives) -> Result<LinkAddr> {
+    let protocol = match receives {
+        Receives::Incoming(Family::V4) => ETHERTYPE_ARP,
+        Receives::Incoming(Family::V6) => ETHERTYPE_IPV6,
+        Receives::All => u16::try_from(libc::ETH_P_ALL)?,
     };
     let address = libc::sockaddr_ll {
         sll_family: u16::try_from(libc::AF_PACKET)?,

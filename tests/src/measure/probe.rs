@@ -61,7 +61,7 @@ impl ArpProbe {
         let shared = Arc::new(Shared::default());
         let (wire, numbering) = (Wire::open_in(host, interface, family)?, Numbering::new());
         // An answer goes to its asker.
-        wire.hear_only(0, &numbering.prefix())?;
+        wire.receive_only(0, &numbering.prefix())?;
         let asker = Asker {
             wire,
             source,

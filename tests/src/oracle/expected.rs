@@ -9,7 +9,7 @@ use super::{
     nd,
     question::Question,
     table::{self, Ask, By, Cell, Effect, EventName, Flip, Form, Met, Row, Unread, Unverified, expect},
-    world::{Addr, Defence, Entry, Fence, Mac, Protocol, Role, World},
+    world::{Addr, Defence, Entry, LeaseDeadline, Mac, Protocol, Role, World},
 };
 
 /// Expected result of one frame.
@@ -36,7 +36,7 @@ pub struct Outcome {
 
 /// Event that must be sent, or counted as suppressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct Notified {
     pub name: EventName,
     pub vip: Addr,
     pub slot: u32,
@@ -81,13 +81,13 @@ pub struct Oracle<'w> {
     /// Number of entries that have yielded.
     pub yields: u64,
     /// Events, in order.
-    pub told: Vec<Told>,
+    pub notified: Vec<Notified>,
     /// Offenders, by VIP and MAC.
     pub offences: BTreeMap<(Addr, Mac), Offence>,
     /// Counters of single VIPs, by slot.
     pub tallies: BTreeMap<u32, Tally>,
     /// Number of frames of both protocols in the segment.
-    pub heard: u64,
+    pub received: u64,
     /// Numbers of claims to be defended, by slot and claimant.
     pub(super) claims: BTreeMap<(u32, Mac), u64>,
 }
@@ -124,10 +124,10 @@ impl<'w> Oracle<'w> {
             flip,
             records,
             yields: world.yields,
-            told: Vec::new(),
+            notified: Vec::new(),
             offences: BTreeMap::new(),
             tallies: BTreeMap::new(),
-            heard: 0,
+            received: 0,
             claims: BTreeMap::new(),
         }
     }
@@ -168,7 +168,7 @@ impl<'w> Oracle<'w> {
             // A VLAN without a device here.
             return Seen::new(protocol, frame, Some(Cell::NoVip));
         }
-        self.heard += u64::from(is_here);
+        self.received += u64::from(is_here);
         if protocol == Protocol::Nd && !nd::is_whole(frame) {
             let about_vip = Cell::Unverified(Unverified::Cut);
             let cell = if names(frame) { about_vip } else { Cell::Unread(Unread::Length) };
@@ -230,8 +230,8 @@ impl<'w> Oracle<'w> {
 
     fn row(&self, role: Role, mac: Mac) -> Row {
         match role {
-            Role::Held => Row::Held(self.world.fence()),
-            Role::Handover => Row::Handover(self.world.fence()),
+            Role::Held => Row::Held(self.world.lease_deadline()),
+            Role::Handover => Row::Handover(self.world.lease_deadline()),
             Role::Foreign if mac == [0; 6] => Row::ForeignUnknown,
             Role::Foreign => Row::ForeignKnown,
         }
@@ -255,7 +255,7 @@ impl<'w> Oracle<'w> {
         let cell = Cell::Claim { row, by, form };
         let expected = self.expect(protocol, cell);
         if let Some(name) = expected.event {
-            self.tell(name, question, vip, &entry);
+            self.notify(name, question, vip, &entry);
         }
         if expected.yields {
             self.records.insert(entry.slot, (question.sender, entry.generation));
@@ -267,15 +267,15 @@ impl<'w> Oracle<'w> {
     fn request(&mut self, protocol: Protocol, question: &Question, (vip, entry): (Addr, Entry)) -> Cell {
         let cell = self.request_cell(question, &entry);
         if let Some(name) = self.expect(protocol, cell).event {
-            self.tell(name, question, vip, &entry);
+            self.notify(name, question, vip, &entry);
         }
         cell
     }
 
-    fn tell(&mut self, name: EventName, question: &Question, vip: Addr, entry: &Entry) {
+    fn notify(&mut self, name: EventName, question: &Question, vip: Addr, entry: &Entry) {
         let Question { oper, sender, source, .. } = *question;
         let holder = self.in_force(entry).1;
-        self.told.push(Told { name, vip, slot: entry.slot, oper, sender, source, holder });
+        self.notified.push(Notified { name, vip, slot: entry.slot, oper, sender, source, holder });
         if matches!(name, EventName::Conflict | EventName::Contested | EventName::Sighted | EventName::Probed)
         {
             let before = self.offences.get(&(vip, sender)).map_or(0, |offence| offence.claims);
@@ -292,14 +292,17 @@ impl<'w> Oracle<'w> {
         }
         let own = match (row, self.world.own) {
             (
-                Row::Held(Fence::Over) | Row::Handover(Fence::Over) | Row::ForeignKnown | Row::ForeignUnknown,
+                Row::Held(LeaseDeadline::Over)
+                | Row::Handover(LeaseDeadline::Over)
+                | Row::ForeignKnown
+                | Row::ForeignUnknown,
                 _,
             ) => {
                 return Cell::Request { row, ask: Ask::Any };
             }
-            (Row::Held(Fence::Valid | Fence::HeldOver), _) => mac,
-            (Row::Handover(Fence::Valid | Fence::HeldOver), Some(own)) => own,
-            (Row::Handover(Fence::Valid | Fence::HeldOver), None) => {
+            (Row::Held(LeaseDeadline::Valid | LeaseDeadline::Grace), _) => mac,
+            (Row::Handover(LeaseDeadline::Valid | LeaseDeadline::Grace), Some(own)) => own,
+            (Row::Handover(LeaseDeadline::Valid | LeaseDeadline::Grace), None) => {
                 return Cell::Request { row, ask: Ask::NoOwnMac };
             }
         };

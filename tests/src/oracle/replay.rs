@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::Result;
 use vipward_common::{
-    Counters, Defence, Event, EventKind, Fence, MacAddr, Offender, OffenderKey, Policy, Role,
-    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, Yield, heard_slot,
+    Counters, Defence, Event, EventKind, LeaseDeadline, MacAddr, Offender, OffenderKey, Policy, Role,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, Yield, received_slot,
 };
 
 use super::{
-    Counter, Offence, Oracle, Outcome, Protocol, Tally, Told,
+    Counter, Notified, Offence, Oracle, Outcome, Protocol, Tally,
     table::{EventName, Flip, Met},
     world::{self, Entry, World},
 };
@@ -28,7 +28,7 @@ pub struct Recording {
     world: World,
     frames: Vec<Vec<u8>>,
     ran: Vec<(Ran, Vec<(Counter, u64)>)>,
-    heard: u64,
+    received: u64,
     events: Vec<Event>,
     offenders: BTreeMap<OffenderKey, Offender>,
     states: BTreeMap<u32, VipState>,
@@ -51,8 +51,9 @@ impl Recording {
         kernel.maps.reset()?;
         install(&world, &mut kernel.maps)?;
         let mut ran = Vec::with_capacity(frames.len());
-        let heard = |maps: &Maps| -> Result<u64> { maps.heard([heard_slot(segment(&world))].into_iter()) };
-        let heard_before = heard(&kernel.maps)?;
+        let received =
+            |maps: &Maps| -> Result<u64> { maps.received([received_slot(segment(&world))].into_iter()) };
+        let received_before = received(&kernel.maps)?;
         let mut before = counters(&kernel.maps)?;
         for frame in &frames {
             let result = kernel.program.run(frame)?;
@@ -64,7 +65,7 @@ impl Recording {
             ran.push((result, moved.collect()));
             before = after;
         }
-        let heard = heard(&kernel.maps)? - heard_before;
+        let received = received(&kernel.maps)? - received_before;
         let events = kernel.maps.events()?;
         let slots = slots(&world);
         let states =
@@ -72,7 +73,7 @@ impl Recording {
         let tallies =
             slots.iter().map(|slot| Ok((*slot, kernel.maps.vip_counters(*slot)?))).collect::<Result<_>>()?;
         let (yields, offenders) = (kernel.maps.yields()?, kernel.maps.offenders()?);
-        Ok(Self { world, frames, ran, heard, events, offenders, states, tallies, yields })
+        Ok(Self { world, frames, ran, received, events, offenders, states, tallies, yields })
     }
 
     /// Compares with the oracle. Returns the number of frames that met each cell.
@@ -101,7 +102,7 @@ impl Recording {
     /// Compares the state of the maps after the last frame.
     fn compare_rest(&self, oracle: &Oracle<'_>) -> Result<(), String> {
         same("yields", &self.yields, &oracle.yields)?;
-        same("frames heard", &self.heard, &oracle.heard)?;
+        same("frames received", &self.received, &oracle.received)?;
         for (slot, state) in &self.states {
             let record = oracle.records.get(slot).copied().unwrap_or_default();
             same(&format!("record of slot {slot}"), &(state.yielded.mac, state.yielded.generation), &record)?;
@@ -123,38 +124,43 @@ impl Recording {
         let expected =
             oracle.offences.iter().map(|((vip, mac), offence)| ((ifindex, *vip, *mac), *offence)).collect();
         same("offenders", &offences, &expected)?;
-        self.compare_events(&oracle.told)
+        self.compare_events(&oracle.notified)
     }
 
     /// Compares the events. Each was either sent, in order, or counted as
     /// swallowed in the next sent event or in the state.
-    fn compare_events(&self, told: &[Told]) -> Result<(), String> {
-        let mut expected: BTreeMap<(u32, bool), VecDeque<&Told>> = BTreeMap::new();
-        for event in told {
-            expected.entry((event.slot, by_stranger(event.name))).or_default().push_back(event);
+    fn compare_events(&self, notified: &[Notified]) -> Result<(), String> {
+        let mut expected: BTreeMap<(u32, bool), VecDeque<&Notified>> = BTreeMap::new();
+        for event in notified {
+            expected.entry((event.slot, by_unknown_host(event.name))).or_default().push_back(event);
         }
         for seen in &self.events {
             let name = name_of(seen.kind);
             let slot = self.slot_of(seen);
             let slot = slot.ok_or_else(|| format!("an event about no VIP of the segment: {seen:?}"))?;
-            let queue = expected.entry((slot, by_stranger(name))).or_default();
+            let queue = expected.entry((slot, by_unknown_host(name))).or_default();
             for _ in 0..seen.swallowed {
                 queue.pop_front().ok_or_else(|| format!("too many swallowed before {seen:?}"))?;
             }
             let next = queue.pop_front().ok_or_else(|| format!("an event too many: {seen:?}"))?;
-            same("event", &told_of(seen, slot), next)?;
+            same("event", &notified_of(seen, slot), next)?;
             same("ifindex of the event", &seen.ifindex, &segment(&self.world))?;
         }
         // The limiters were clear at first, so the first event of each must have been sent.
-        for ((slot, strangers), queue) in expected {
-            let mut seen = self.events.iter().filter(|event| by_stranger(name_of(event.kind)) == strangers);
+        for ((slot, unknown_hosts), queue) in expected {
+            let mut seen =
+                self.events.iter().filter(|event| by_unknown_host(name_of(event.kind)) == unknown_hosts);
             if !queue.is_empty() && !seen.any(|event| self.slot_of(event) == Some(slot)) {
-                return Err(format!("no event of slot {slot} was reported, strangers: {strangers}"));
+                return Err(format!("no event of slot {slot} was reported, unknown hosts: {unknown_hosts}"));
             }
             let state = self.states.get(&slot).copied().unwrap_or_default();
-            let limiter = if strangers { state.strangers } else { state.peers };
+            let limiter = if unknown_hosts { state.unknown_hosts } else { state.peers };
             let left = u64::try_from(queue.len()).expect("invariant: a length fits");
-            same(&format!("swallowed of slot {slot}, strangers: {strangers}"), &limiter.swallowed, &left)?;
+            same(
+                &format!("swallowed of slot {slot}, unknown hosts: {unknown_hosts}"),
+                &limiter.swallowed,
+                &left,
+            )?;
         }
         Ok(())
     }
@@ -201,17 +207,17 @@ fn name_of(kind: EventKind) -> EventName {
     }
 }
 
-/// Returns true for an event that strangers cause. Its limit is
+/// Returns true for an event that unknown hosts cause. Its limit is
 /// separate from that of peers' events.
-fn by_stranger(name: EventName) -> bool {
+fn by_unknown_host(name: EventName) -> bool {
     match name {
         EventName::Conflict | EventName::Sighted | EventName::Probed => true,
         EventName::Contested | EventName::Moved | EventName::Yielded => false,
     }
 }
 
-fn told_of(event: &Event, slot: u32) -> Told {
-    Told {
+fn notified_of(event: &Event, slot: u32) -> Notified {
+    Notified {
         name: name_of(event.kind),
         vip: event.key().addr,
         slot,
@@ -242,9 +248,9 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
     const FUTURE: u64 = u64::MAX - 1;
 
     let when = |passed| if passed { PAST } else { FUTURE };
-    maps.set_fence(Fence {
+    maps.set_deadline(LeaseDeadline {
         deadline_ns: when(world.deadline_passed),
-        hold_until_ns: when(world.hold_passed),
+        grace_until_ns: when(world.hold_passed),
         yields_settled: world.settled,
         session: 0,
         words_settled: 0,

@@ -3,7 +3,7 @@
 mod advertisement;
 mod flip;
 
-use super::world::{Fence, Protocol};
+use super::world::{LeaseDeadline, Protocol};
 
 pub use self::{
     advertisement::{Advertisement, Place, Solicitation, advertise},
@@ -14,9 +14,9 @@ pub use self::{
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Row {
     /// This node answers with its own MAC.
-    Held(Fence),
+    Held(LeaseDeadline),
     /// This node answers with the successor's MAC.
-    Handover(Fence),
+    Handover(LeaseDeadline),
     /// Another node holds it, at a known MAC.
     ForeignKnown,
     /// Another node holds it, at an unknown MAC.
@@ -62,7 +62,7 @@ pub enum Ask {
     FromUs,
     /// A request on an interface whose own MAC is unknown.
     NoOwnMac,
-    /// A probe by a stranger.
+    /// A probe by an unknown host.
     Probe,
 }
 
@@ -211,7 +211,7 @@ const fn answer(counter: &'static str) -> Expect {
 }
 
 impl Expect {
-    const fn tell(self, event: EventName) -> Self {
+    const fn notify(self, event: EventName) -> Self {
         Self { event: Some(event), ..self }
     }
 
@@ -240,60 +240,60 @@ pub fn expect(cell: Cell) -> Expect {
 fn claim(row: Row, by: By, form: Form) -> Expect {
     use By::{Holder, Other, Peer};
     use EventName::{Conflict, Contested, Moved, Sighted, Yielded};
-    use Fence::{HeldOver, Over, Valid};
     use Form::{Announces, AnnouncesForAnother, Asks};
+    use LeaseDeadline::{Grace, Over, Valid};
     use Row::{ForeignKnown, ForeignUnknown, Handover, Held};
 
     match (row, by, form) {
         (Held(Valid), Holder, _) => drop("claim_own"),
-        (Held(Valid), Peer, _) => drop("claim_contested").tell(Contested).defended(),
-        (Held(Valid), Other, _) => drop("claim_conflict").tell(Conflict).defended(),
+        (Held(Valid), Peer, _) => drop("claim_contested").notify(Contested).defended(),
+        (Held(Valid), Other, _) => drop("claim_conflict").notify(Conflict).defended(),
 
-        (Held(HeldOver | Over), Holder, _) => drop("claim_own"),
-        (Held(HeldOver | Over), Peer, Announces) => pass("claim_yielded").tell(Yielded).yielding(),
-        (Held(HeldOver | Over), Peer, AnnouncesForAnother) => drop("claim_contested").tell(Contested),
-        (Held(HeldOver | Over), Peer, Asks) => pass("claim_passed"),
-        (Held(HeldOver), Other, _) => drop("claim_conflict").tell(Conflict).defended(),
-        (Held(Over), Other, _) => drop("claim_conflict").tell(Conflict),
+        (Held(Grace | Over), Holder, _) => drop("claim_own"),
+        (Held(Grace | Over), Peer, Announces) => pass("claim_yielded").notify(Yielded).yielding(),
+        (Held(Grace | Over), Peer, AnnouncesForAnother) => drop("claim_contested").notify(Contested),
+        (Held(Grace | Over), Peer, Asks) => pass("claim_passed"),
+        (Held(Grace), Other, _) => drop("claim_conflict").notify(Conflict).defended(),
+        (Held(Over), Other, _) => drop("claim_conflict").notify(Conflict),
 
-        (Handover(Valid), Holder, _) => pass("claim_moved").tell(Moved),
-        (Handover(Valid), Peer, _) => drop("claim_contested").tell(Contested),
-        (Handover(Valid), Other, _) => drop("claim_conflict").tell(Conflict),
+        (Handover(Valid), Holder, _) => pass("claim_moved").notify(Moved),
+        (Handover(Valid), Peer, _) => drop("claim_contested").notify(Contested),
+        (Handover(Valid), Other, _) => drop("claim_conflict").notify(Conflict),
 
-        (Handover(HeldOver | Over), Holder, Announces) => pass("claim_moved").tell(Moved).yielding(),
-        (Handover(HeldOver | Over), Holder, AnnouncesForAnother) => drop("claim_contested").tell(Contested),
-        (Handover(HeldOver | Over), Holder, Asks) => pass("claim_passed"),
-        (Handover(HeldOver | Over), Peer, Announces) => pass("claim_yielded").tell(Yielded).yielding(),
-        (Handover(HeldOver | Over), Peer, AnnouncesForAnother) => drop("claim_contested").tell(Contested),
-        (Handover(HeldOver | Over), Peer, Asks) => pass("claim_passed"),
-        (Handover(HeldOver | Over), Other, _) => drop("claim_conflict").tell(Conflict),
+        (Handover(Grace | Over), Holder, Announces) => pass("claim_moved").notify(Moved).yielding(),
+        (Handover(Grace | Over), Holder, AnnouncesForAnother) => drop("claim_contested").notify(Contested),
+        (Handover(Grace | Over), Holder, Asks) => pass("claim_passed"),
+        (Handover(Grace | Over), Peer, Announces) => pass("claim_yielded").notify(Yielded).yielding(),
+        (Handover(Grace | Over), Peer, AnnouncesForAnother) => drop("claim_contested").notify(Contested),
+        (Handover(Grace | Over), Peer, Asks) => pass("claim_passed"),
+        (Handover(Grace | Over), Other, _) => drop("claim_conflict").notify(Conflict),
 
         (ForeignKnown, Holder, _) => pass("claim_passed"),
-        (ForeignKnown, Peer, Announces) => pass("claim_moved").tell(Moved),
+        (ForeignKnown, Peer, Announces) => pass("claim_moved").notify(Moved),
         (ForeignKnown, Peer, AnnouncesForAnother | Asks) => pass("claim_passed"),
-        (ForeignKnown, Other, _) => drop("claim_conflict").tell(Conflict),
+        (ForeignKnown, Other, _) => drop("claim_conflict").notify(Conflict),
 
-        (ForeignUnknown, Peer, Announces | AnnouncesForAnother) => pass("claim_moved").tell(Moved),
+        (ForeignUnknown, Peer, Announces | AnnouncesForAnother) => pass("claim_moved").notify(Moved),
         (ForeignUnknown, Peer, Asks) => pass("claim_passed"),
-        (ForeignUnknown, Holder | Other, _) => pass("claim_sighted").tell(Sighted),
+        (ForeignUnknown, Holder | Other, _) => pass("claim_sighted").notify(Sighted),
     }
 }
 
 fn request(row: Row, ask: Ask) -> Expect {
     use Ask::{Any, Broadcast, Elsewhere, FromGroup, FromUs, FromZero, NoOwnMac, Probe, Unicast};
-    use Fence::{HeldOver, Over, Valid};
+    use LeaseDeadline::{Grace, Over, Valid};
     use Row::{ForeignKnown, ForeignUnknown, Handover, Held};
 
     match (row, ask) {
-        (ForeignUnknown, Probe) => drop("suppressed_foreign").tell(EventName::Probed),
+        (ForeignUnknown, Probe) => drop("suppressed_foreign").notify(EventName::Probed),
         (ForeignKnown | ForeignUnknown, _) => drop("suppressed_foreign"),
-        (Held(Over) | Handover(Over), _) => drop("suppressed_fence"),
+        (Held(Over) | Handover(Over), _) => drop("suppressed_deadline"),
         (Held(_) | Handover(_), NoOwnMac) => drop("refused_link"),
         (Held(_) | Handover(_), Elsewhere) => drop("refused_destination"),
         (Held(_) | Handover(_), FromZero | FromGroup | FromUs) => drop("refused_sender"),
         (Held(Valid), Broadcast | Unicast | Any | Probe) => answer("answered"),
-        (Held(HeldOver), Broadcast | Unicast | Any | Probe) => answer("answered_held_over"),
-        (Handover(Valid | HeldOver), Broadcast | Unicast | Any | Probe) => answer("answered_handover"),
+        (Held(Grace), Broadcast | Unicast | Any | Probe) => answer("answered_in_grace"),
+        (Handover(Valid | Grace), Broadcast | Unicast | Any | Probe) => answer("answered_handover"),
     }
 }
 
@@ -311,22 +311,22 @@ impl Cell {
 
     /// Returns the cells of the first two tables that a frame of a protocol can be in.
     fn of(protocol: Protocol) -> Vec<Self> {
-        use Fence::{HeldOver, Over, Valid};
+        use LeaseDeadline::{Grace, Over, Valid};
 
         let mut cells = vec![Self::NoVip];
         cells.extend(Unread::of(protocol).iter().map(|rule| Self::Unread(*rule)));
         cells.extend(Unverified::of(protocol).iter().map(|reason| Self::Unverified(*reason)));
-        for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, HeldOver, Over].map(role)) {
+        for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, Grace, Over].map(role)) {
             cells.extend(Self::claims(row, &[By::Holder, By::Peer, By::Other]));
         }
         cells.extend(Self::claims(Row::ForeignKnown, &[By::Holder, By::Peer, By::Other]));
         cells.extend(Self::claims(Row::ForeignUnknown, &[By::Peer, By::Other]));
 
         let asks = [Ask::Broadcast, Ask::Unicast, Ask::Elsewhere, Ask::FromZero, Ask::FromGroup, Ask::FromUs];
-        for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, HeldOver].map(role)) {
+        for row in [Row::Held, Row::Handover].iter().flat_map(|role| [Valid, Grace].map(role)) {
             cells.extend(asks.map(|ask| Self::Request { row, ask }));
         }
-        for row in [Valid, HeldOver].map(Row::Handover) {
+        for row in [Valid, Grace].map(Row::Handover) {
             cells.push(Self::Request { row, ask: Ask::NoOwnMac });
         }
         for row in [Row::Held(Over), Row::Handover(Over), Row::ForeignKnown, Row::ForeignUnknown] {

@@ -40,7 +40,7 @@ pub struct Node {
     pub words: u64,
 }
 
-/// A rule that a frame must keep to be heard.
+/// A rule that a frame must keep to be received.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
     /// It begins with the magic number.
@@ -166,12 +166,12 @@ impl Node {
         if kind == 2 && checks(Rule::Time) && sent_ns > now_ns {
             return refused("refused_time");
         }
-        let [answered, heard, pinged] = self.seen.entry(slot).or_default();
+        let [answered, received, pinged] = self.seen.entry(slot).or_default();
         let newest = if kind == 1 { pinged } else { answered };
         let is_new = !checks(Rule::New) || sent_ns > *newest;
         if matches!(kind, 1 | 2) && is_new {
             *newest = (*newest).max(sent_ns);
-            *heard = (*heard).max(now_ns);
+            *received = (*received).max(now_ns);
         }
         match kind {
             1 => {
@@ -186,14 +186,14 @@ impl Node {
                 bare.splice(12..12, tags);
                 Expected { action: Action::Send, bytes: bare, counter: Some(counter) }
             }
-            2 if is_new => refused("echo_heard"),
+            2 if is_new => refused("echo_received"),
             2 => refused("refused_repeated"),
             4 => Expected { counter: Some("poll_passed"), ..unrelated },
             5 => Expected { counter: Some("silent_passed"), ..unrelated },
             _ => {
                 self.ended = holder;
                 self.words += 1;
-                refused("ended_heard")
+                refused("ended_received")
             }
         }
     }

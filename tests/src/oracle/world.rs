@@ -17,11 +17,11 @@ pub enum Protocol {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Fence {
+pub enum LeaseDeadline {
     /// The time before the deadline.
     Valid,
-    /// The time after the deadline, while holding over.
-    HeldOver,
+    /// The time after the deadline, while the grace period.
+    Grace,
     /// The time after both.
     Over,
 }
@@ -64,9 +64,9 @@ pub struct Entry {
 /// The contents of the maps when the first frame comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct World {
-    /// True if the fence's deadline has passed.
+    /// True if the lease deadline's deadline has passed.
     pub deadline_passed: bool,
-    /// True if holding over has ended.
+    /// True if the grace period has ended.
     pub hold_passed: bool,
     /// Says what becomes of claims on held VIPs.
     pub defence: Defence,
@@ -89,11 +89,11 @@ pub struct World {
 }
 
 impl World {
-    pub fn fence(&self) -> Fence {
+    pub fn lease_deadline(&self) -> LeaseDeadline {
         match (self.deadline_passed, self.hold, self.hold_passed) {
-            (false, _, _) => Fence::Valid,
-            (true, true, false) => Fence::HeldOver,
-            (true, true, true) | (true, false, _) => Fence::Over,
+            (false, _, _) => LeaseDeadline::Valid,
+            (true, true, false) => LeaseDeadline::Grace,
+            (true, true, true) | (true, false, _) => LeaseDeadline::Over,
         }
     }
 }

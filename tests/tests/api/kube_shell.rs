@@ -1,9 +1,9 @@
 //! The agent's reading from an API server and writing to it, also during trouble.
 
 mod credentials;
+mod notifying;
 mod reading;
 mod restores;
-mod telling;
 mod wire_keys;
 mod writing;
 
@@ -205,34 +205,34 @@ async fn until<T>(
     what: &str,
     mut wanted: impl FnMut(&Seen) -> Option<T>,
 ) -> Result<T> {
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     let found = timeout(PATIENCE, async {
         loop {
             let Some(next) = seen.recv().await else { bail!("the reader ended") };
             if let Some(found) = wanted(&next) {
                 return Ok(found);
             }
-            told.push(next);
+            notified.push(next);
         }
     });
     match found.await {
         Ok(found) => found,
-        Err(_) => bail!("waited in vain for {what}; seen were {told:?}"),
+        Err(_) => bail!("waited in vain for {what}; seen were {notified:?}"),
     }
 }
 
 /// Starts to read, and waits until everything is listed.
 async fn reading(kube: &Kube) -> Result<(Reader, mpsc::Receiver<Seen>, Vec<Seen>)> {
     let (reader, mut seen) = Reader::start(kube, Resource::OF_AGENT, Reading::default())?;
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     let mut missing = Resource::OF_AGENT.len();
     until(&mut seen, "all lists", |next| {
-        told.push(next.clone());
+        notified.push(next.clone());
         missing -= usize::from(matches!(next, Seen::Synced(_)));
         (missing == 0).then_some(())
     })
     .await?;
-    Ok((reader, seen, told))
+    Ok((reader, seen, notified))
 }
 
 /// A sender of requests, and the receiver of their outcomes.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use bytemuck::bytes_of;
 use ipnet::{IpNet, Ipv4Net};
-use vipward_common::{Defence, Fence, Policy};
+use vipward_common::{Defence, LeaseDeadline, Policy};
 use vipward_tests::{
     agent::{
         Agent, AgentOptions, NODE, PATIENCE, ROGUE, Scene, VIP, answers_to, belief, clients_request, ip,
@@ -67,8 +67,8 @@ fn expect_round(wire: &Wire) -> Result<Round> {
 /// rounds, or a refresh of 2 s, would come.
 fn assert_nothing_is_announced(wire: &Wire, why: &str) -> Result<()> {
     wire.drain()?;
-    let heard = next_gratuitous(wire, Instant::now() + Duration::from_millis(2_600))?;
-    assert_eq!(heard.and_then(|frame| frame.arp()), None, "{why}");
+    let received = next_gratuitous(wire, Instant::now() + Duration::from_millis(2_600))?;
+    assert_eq!(received.and_then(|frame| frame.arp()), None, "{why}");
     Ok(())
 }
 
@@ -138,8 +138,8 @@ fn an_ipv6_vip_is_probed_for_and_announced_to_all_nodes_and_routers_three_times(
     let round = [ALL_NODES, ALL_ROUTERS].map(|group| (ADVERTISEMENT, VIP_6, group, TARGET_MAC));
     // Three probes find the address free, and one follows the first announcement.
     let expected = [&[probe; 3][..], &round, &[probe], &round, &round].concat();
-    let heard = messages_of(&wire, NODE, VIP_6, expected.len())?;
-    let (times, messages): (Vec<_>, Vec<_>) = heard.into_iter().unzip();
+    let received = messages_of(&wire, NODE, VIP_6, expected.len())?;
+    let (times, messages): (Vec<_>, Vec<_>) = received.into_iter().unzip();
     assert_eq!(messages, expected);
     for (first, second) in [(3, 6), (6, 8)] {
         assert!(ROUND_GAP.contains(&times[second].duration_since(times[first])?), "{times:?}");
@@ -178,14 +178,14 @@ fn a_client_inside_the_lock_time_switches_at_the_first_announcement() -> Result<
     let _agent = Agent::start(&scene.node, &format!("vips: [{{address: {VIP}}}]"), options)?;
     wait_until(PATIENCE, "the client to believe in the node", || Ok(belief(client, VIP)? == Some(NODE)))?;
     let is_probe = |arp: &Arp| arp.spa.is_unspecified();
-    let heard: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).filter(|arp| !is_probe(arp)).collect();
-    assert_eq!(heard.first(), Some(&Arp::gratuitous_request(NODE, VIP, Mac::ZERO)));
-    assert!(heard.len() <= 2, "one round was enough: {heard:?}");
+    let received: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).filter(|arp| !is_probe(arp)).collect();
+    assert_eq!(received.first(), Some(&Arp::gratuitous_request(NODE, VIP, Mac::ZERO)));
+    assert!(received.len() <= 2, "one round was enough: {received:?}");
     Ok(())
 }
 
 #[test]
-fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() -> Result<()> {
+fn nothing_is_announced_while_the_vip_is_not_held_or_the_lease_deadline_is_not_valid() -> Result<()> {
     let scene = Scene::new("checked")?;
     let wire = Wire::open(&scene.client, "eth0")?;
     // No heartbeat comes while the test changes the maps.
@@ -194,25 +194,25 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_fence_is_not_valid() ->
     );
     let agent = scene.agent(&config)?;
     expect_round(&wire)?;
-    let mut fence = Fence {
+    let mut lease_deadline = LeaseDeadline {
         deadline_ns: 0,
-        hold_until_ns: 0,
+        grace_until_ns: 0,
         yields_settled: 0,
         session: 0,
         words_settled: 0,
         policy: Policy::Hold,
         defence: Defence::Match,
     };
-    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
+    overwrite(&agent, "lease_deadline", &[0; 4], bytes_of(&lease_deadline))?;
     assert_nothing_is_announced(&wire, "the lease deadline has passed")?;
-    // The fence is held over for ever: the program answers on, and nothing is announced.
-    fence.hold_until_ns = u64::MAX;
-    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
-    assert_nothing_is_announced(&wire, "the fence is held over")?;
-    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1, "held over");
-    // The fence is valid for ever, and the rounds continue. Then the entry is removed.
-    fence.deadline_ns = u64::MAX;
-    overwrite(&agent, "fence", &[0; 4], bytes_of(&fence))?;
+    // The lease deadline is in its grace period for ever: the program answers on, and nothing is announced.
+    lease_deadline.grace_until_ns = u64::MAX;
+    overwrite(&agent, "lease_deadline", &[0; 4], bytes_of(&lease_deadline))?;
+    assert_nothing_is_announced(&wire, "the lease deadline is in its grace period")?;
+    assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1, "grace period");
+    // The lease deadline is valid for ever, and the rounds continue. Then the entry is removed.
+    lease_deadline.deadline_ns = u64::MAX;
+    overwrite(&agent, "lease_deadline", &[0; 4], bytes_of(&lease_deadline))?;
     assert_eq!(expect_round(&wire)?.mac, NODE);
     let mut key = [0; 8];
     key[..4].copy_from_slice(&scene.node.link("eth0")?.index.to_ne_bytes());

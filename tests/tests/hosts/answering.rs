@@ -59,10 +59,10 @@ fn native_answers_on_a_veth_reach_no_host_until_the_far_end_runs_a_program() -> 
     wire.send(&clients_request(VIP).to_bytes())?;
     wait_until(PATIENCE, "the program to answer", || Ok(counter(&agent, "answered")? == 1))?;
     // This is a thousand times the usual time of an answer.
-    let heard = wire.capture(Duration::from_millis(500))?;
+    let received = wire.capture(Duration::from_millis(500))?;
     assert!(
-        heard.iter().filter_map(Frame::arp).all(|arp| !is_answer(&arp)),
-        "an answer came through: {heard:?}"
+        received.iter().filter_map(Frame::arp).all(|arp| !is_answer(&arp)),
+        "an answer came through: {received:?}"
     );
 
     // So `auto` does not attach in this mode.

@@ -110,7 +110,7 @@ fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent
         assert_eq!((&held["role"], &held["answering"]), (&"held".into(), &true.into()));
         assert_eq!((&guarded["role"], &guarded["answering"]), (&"foreign".into(), &false.into()));
         assert!(held["answered"].as_u64() >= Some(1), "{held}");
-        assert_eq!(json["fence"]["state"], "valid");
+        assert_eq!(json["lease_deadline"]["state"], "valid");
 
         let table = printed(&node, &["status"])?;
         let row = |first: &str| {
@@ -123,7 +123,7 @@ fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent
             ("VIP", &["INTERFACE", "ROLE", "MAC", "ANSWERED", "CONFLICTS", "SUPPRESSED"]),
             ("192.0.2.10", &["eth0", "held", "02:00:00:00:00:02", "yes"]),
             ("192.0.2.1 ", &["eth0", "foreign", "02:00:00:00:00:01", "no"]),
-            ("fence valid", &["policy hold"]),
+            ("lease deadline valid", &["policy hold"]),
             ("02:00:00:00:00:77", &["eth0"]),
         ] {
             let line = row(first)?;

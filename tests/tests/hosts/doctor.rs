@@ -1,6 +1,6 @@
 //! `vipward doctor` on hosts with a fault: the right check reports it, with a remedy.
 
-mod fence;
+mod lease_deadline;
 pub(crate) mod report;
 mod sight;
 
@@ -41,7 +41,7 @@ fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {
         ("bpffs", None, "is on a bpffs"),
         ("agent", None, pid.as_str()),
         ("pins", None, "all maps and 1 link"),
-        ("fence", None, "the last heartbeat was"),
+        ("lease-deadline", None, "the last heartbeat was"),
         ("map-fill", None, "vip_state 1 of 65536"),
         ("events-lost", None, "none"),
         ("link", Some("eth0"), "driver veth"),
@@ -137,7 +137,7 @@ fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
 
 #[test]
 fn a_host_that_claims_a_vip_is_named() -> Result<()> {
-    let node = Node::start("stranger", HOLDS_ONE)?;
+    let node = Node::start("unknown host", HOLDS_ONE)?;
     node.wait_until_answered(VIP, NODE)?;
     let wire = Wire::open(&node.client, "eth0")?;
     wire.send(&Arp::gratuitous_reply(ROGUE, VIP, Mac::BROADCAST).to_bytes())?;
@@ -287,7 +287,7 @@ fn pins_that_were_removed_are_named() -> Result<()> {
     fs::remove_file(node.agent.options.pin_dir.join("peers"))?;
     let report = doctor(&node, &[])?;
     report.assert("pins", None, RED, &["the pins of peers are missing"], &["start the agent again"]);
-    report.assert("fence", None, UNKNOWN, &["the pin of peers is missing"], &[]);
+    report.assert("lease-deadline", None, UNKNOWN, &["the pin of peers is missing"], &[]);
     assert_eq!(report.code, ILL, "{report}");
     Ok(())
 }
@@ -316,7 +316,7 @@ fn a_pin_directory_that_is_on_no_bpffs_is_red() -> Result<()> {
     let mount = format!("mount -t bpf bpf {}", elsewhere.path().display());
     report.assert("bpffs", None, RED, &["is not on a bpffs"], &["--pin-dir", &mount]);
     report.assert("agent", None, YELLOW, &["nothing is pinned"], &["vipward agent"]);
-    report.assert("fence", None, NOT_APPLICABLE, &[], &[]);
+    report.assert("lease-deadline", None, NOT_APPLICABLE, &[], &[]);
     report.assert("link", None, RED, &["no interface"], &["--interface"]);
     assert_eq!(report.code, ILL, "{report}");
     Ok(())

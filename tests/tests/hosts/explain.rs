@@ -102,7 +102,7 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
             assert_eq!(step(&explanation, "claim")?["found"], claim);
             assert_eq!(step(&explanation, "session")?["state"], "green");
             let is_here = id == holder;
-            assert_eq!(step(&explanation, "fence").is_ok(), is_here, "on {id}: {explanation:#}");
+            assert_eq!(step(&explanation, "lease-deadline").is_ok(), is_here, "on {id}: {explanation:#}");
             let segment = if is_here {
                 "this host alone answers".to_owned()
             } else {
@@ -151,7 +151,7 @@ fn dead_agents_are_seen_by_their_leases_and_an_api_server_that_is_away_by_its_ab
         assert_eq!(step(&explanation, "session")?["state"], "red", "{explanation:#}");
         // Under the policy hold the pinned program answers on.
         assert_eq!(step(&explanation, "entry")?["state"], "green", "{explanation:#}");
-        assert_eq!(step(&explanation, "fence")?["state"], "yellow", "{explanation:#}");
+        assert_eq!(step(&explanation, "lease-deadline")?["state"], "yellow", "{explanation:#}");
         assert_eq!(step(&explanation, "segment")?["state"], "green", "{explanation:#}");
 
         if cluster.api().is_shared() {
@@ -229,9 +229,11 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
     assert_eq!(step(&explanation, "bound")?["state"], "red", "{explanation:#}");
 
     agent.kill9()?;
-    wait_until(PATIENCE, "the fence to be over", || Ok(agent.status()?["fence"]["state"] == "over"))?;
+    wait_until(PATIENCE, "the lease deadline to be over", || {
+        Ok(agent.status()?["lease_deadline"]["state"] == "over")
+    })?;
     let explanation = explain(Some("vips: [{address: 192.0.2.10}]\n"))?;
-    assert_broken(&explanation, "fence", "it is not answered", "start the agent");
+    assert_broken(&explanation, "lease-deadline", "it is not answered", "start the agent");
     assert_eq!(step(&explanation, "segment")?["state"], "red", "{explanation:#}");
     Ok(())
 }

@@ -15,7 +15,7 @@ use ipnet::{IpNet, Ipv4Net};
 use vipward_tests::{
     agent::{
         CLIENT, LogLine, NODE, PATIENCE, ROGUE, Scene, belief, counter, ip, send_datagram, vip_status,
-        wait_until_heard,
+        wait_until_received,
     },
     frames::{Family, Mac},
     kit::{output_of, tools, wait_until},
@@ -39,7 +39,7 @@ impl Claim {
         Self { mac: ROGUE, eth_source: ROGUE, oper }
     }
 
-    fn is_told_by(&self, line: &LogLine, vip: impl fmt::Display) -> bool {
+    fn is_notified_by(&self, line: &LogLine, vip: impl fmt::Display) -> bool {
         line.has("kind", "conflict")
             && line.has("vip", vip)
             && line.has("interface", "eth0")
@@ -220,7 +220,7 @@ fn belief_after(scene: &Scene, wire: &Wire, attack: &Attack, vip: IpAddr) -> Res
     thread::sleep(Duration::from_millis(20));
     let (description, attack, _) = attack;
     attack(scene, vip).context(*description)?;
-    wait_until_heard(wire, ip(2))?;
+    wait_until_received(wire, ip(2))?;
     belief(&scene.node, vip)
 }
 
@@ -245,7 +245,7 @@ fn withstands_all(family: Family, name: &str, entry: fn(IpAddr) -> String) -> Re
         let vip = vip_of(family, row)?;
         assert_eq!(belief_after(&scene, &wire, attack, vip)?, Some(CLIENT), "{description}");
         let what = format!("{claim} on {vip} ({description})");
-        let line = agent.wait_for_log(PATIENCE, &what, |line| claim.is_told_by(line, vip))?;
+        let line = agent.wait_for_log(PATIENCE, &what, |line| claim.is_notified_by(line, vip))?;
         assert_eq!(line.level(), "WARN", "{line}");
         assert!(vip_status(&agent, vip, "eth0")?["conflicts"].as_u64() >= Some(1), "{description}");
     }
@@ -286,7 +286,7 @@ fn a_kernel_that_has_the_gateways_address_too_is_never_believed() -> Result<()> 
     scene.node.flush_neighbours("eth0")?;
     send_datagram(&scene.node, ip(2), gateway)?;
     let claim = Claim::by_rogue("reply");
-    agent.wait_for_log(PATIENCE, "the rogue's answer", |line| claim.is_told_by(line, gateway))?;
+    agent.wait_for_log(PATIENCE, "the rogue's answer", |line| claim.is_notified_by(line, gateway))?;
     assert_eq!(belief(&scene.node, gateway)?, None, "no host is believed");
 
     // Now both answer, and only the true answer passes.

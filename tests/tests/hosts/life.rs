@@ -1,7 +1,7 @@
 //! The agent's life and death: killed, replaced, stopped, resized, upgraded, withdrawn, unloaded.
 
-mod fence;
 mod going;
+mod lease_deadline;
 mod restarts;
 mod sizes;
 mod versions;

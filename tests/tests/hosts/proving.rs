@@ -96,7 +96,7 @@ fn where_nobody_answers_it_is_unproven_and_ready() -> Result<()> {
     assert_eq!(http::get(&scene.node, PAGES, "/readyz")?.status, 200);
     let report = doctor(&scene, &agent)?;
     report.assert("proof", Some("eth0"), NOT_APPLICABLE, &["unproven"], &[]);
-    // The traffic of others proves it: the program answers, and the socket hears nothing.
+    // The traffic of others proves it: the program answers, and the socket receives nothing.
     let _probe =
         ArpProbe::start(&scene.client, "eth0", VIP, Duration::from_millis(50), ProbeMode::Broadcast)?;
     scene.node.set_mac("eth0", Mac::local(7))?;

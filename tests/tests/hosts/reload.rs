@@ -71,7 +71,7 @@ fn a_changed_file_changes_what_it_names_and_no_other_answer_is_lost() -> Result<
         wait_until_held(node, 9, false)?;
         wait_until_held(node, 11, true)?;
         let status = node.agent.status()?;
-        assert_eq!(status["fence"]["policy"], "stop");
+        assert_eq!(status["lease_deadline"]["policy"], "stop");
         assert_eq!(status["peers"][0]["mac"], "02:00:00:00:00:77");
         // This changes another VIP from held to guarded and back,
         // so that its slot is freed and taken.

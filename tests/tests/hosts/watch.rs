@@ -55,7 +55,7 @@ fn each_event_of_a_nodes_life_is_a_line() -> Result<()> {
     let mut watch = watch(&node, &[])?;
     wait_for_line(
         &watch,
-        &["start ", "fence valid, interfaces 1, VIPs 1 held, 0 handover, 0 silent, 0 foreign"],
+        &["start ", "lease deadline valid, interfaces 1, VIPs 1 held, 0 handover, 0 silent, 0 foreign"],
     )?;
 
     let (_rogue, wire) = rogue(&node)?;
@@ -101,9 +101,9 @@ fn each_event_of_a_nodes_life_is_a_line() -> Result<()> {
     wait_for_line(&watch, &["answering 192.0.2.10 eth0 is answered"])?;
 
     node.agent.kill9()?;
-    wait_for_line(&watch, &["fence     valid -> held over"])?;
+    wait_for_line(&watch, &["deadline  valid -> grace period"])?;
     node.restart_agent()?;
-    wait_for_line(&watch, &["fence     held over -> valid"])?;
+    wait_for_line(&watch, &["lease deadline     grace period -> valid"])?;
 
     // All pins go, and come back.
     assert_eq!(node.agent.terminate()?.code(), Some(0));

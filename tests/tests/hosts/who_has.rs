@@ -151,7 +151,7 @@ fn a_holder_of_an_ipv6_vip_names_itself_and_a_rival() -> Result<()> {
     let report = json(&who_has_beside(&agent, &ask)?, SEVERAL)?;
     assert_eq!(
         who(&report)?,
-        [("02:00:00:00:00:03", "stranger", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
+        [("02:00:00:00:00:03", "unknown host", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
         "{report}"
     );
     Ok(())
@@ -195,7 +195,7 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
     let report = json(&who_has_beside(&agent, &ask)?, SEVERAL)?;
     assert_eq!(
         who(&report)?,
-        [("02:00:00:00:00:03", "stranger", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
+        [("02:00:00:00:00:03", "unknown host", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
         "{report}"
     );
     let row = &rows(&report)?[0];
@@ -204,7 +204,7 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
         (&2.into(), &2.into(), &true.into())
     );
 
-    // From another host, both are heard.
+    // From another host, both are received.
     let report = json(&who_has(&scene.client, &ask)?, SEVERAL)?;
     let macs: BTreeSet<_> = who(&report)?.into_iter().map(|(mac, ..)| mac).collect();
     assert_eq!(macs, BTreeSet::from(["02:00:00:00:00:02", "02:00:00:00:00:03"]));
@@ -223,7 +223,7 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
 }
 
 #[test]
-fn holder_peer_and_stranger_are_distinguished_where_an_agent_guards_the_address() -> Result<()> {
+fn holder_peer_and_unknown_host_are_distinguished_where_an_agent_guards_the_address() -> Result<()> {
     let scene = Scene::new("who-guard")?;
     let yaml = format!(
         "vips: [{{address: 192.0.2.10}}, {{address: 192.0.2.3, mac: '{ROGUE}'}}]\npeers: ['{CLIENT}']\n"
@@ -233,7 +233,8 @@ fn holder_peer_and_stranger_are_distinguished_where_an_agent_guards_the_address(
     let ask = |address| ["-o", "json", "--count", "2", "--timeout", "400ms", address];
     let report = json(&who_has_beside(&agent, &ask("192.0.2.3"))?, SEVERAL)?;
     let known: BTreeSet<_> = who(&report)?.into_iter().collect();
-    let expected = [("02:00:00:00:00:03", "holder", "wire"), ("00:00:5e:00:01:33", "stranger", "dropped")];
+    let expected =
+        [("02:00:00:00:00:03", "holder", "wire"), ("00:00:5e:00:01:33", "unknown host", "dropped")];
     assert_eq!(known, BTreeSet::from(expected), "{report}");
 
     // The program also drops a peer's claim on a VIP that it holds.

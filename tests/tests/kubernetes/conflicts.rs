@@ -42,7 +42,7 @@ fn an_address_that_is_in_use_is_reported_where_people_look_and_taken_when_it_is_
             cluster.create_service(&ServiceSpec::new(service, vip))?;
         }
         for (service, vip) in SERVICES.into_iter().zip(Family::vips()) {
-            for about in told_of(cluster, service, vip) {
+            for about in notified_of(cluster, service, vip) {
                 let event = cluster.wait_for_event(&about, &[&rival, "in use", "vipward.io/force"])?;
                 assert_eq!(event.reason, "Conflict", "{event:?}");
             }
@@ -99,13 +99,13 @@ fn a_vip_is_taken_by_force_at_once_when_its_object_says_so_and_not_when_a_servic
 fn a_node_without_an_agent_that_answers_for_every_vip_is_reported_with_the_likely_cause() -> Result<()> {
     scenario("ipvs", options(), |cluster| {
         cluster.wait_until_all_renew()?;
-        let stranger = cluster.add_node()?;
-        let host = &cluster.member(stranger)?.host;
+        let unknown_host = cluster.add_node()?;
+        let host = &cluster.member(unknown_host)?.host;
         // The kernel answers by every interface for it, as it does for those on kube-ipvs0.
         host.add_address("lo", bound()?)?;
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let node = cluster.node_name(stranger);
-        let parts = [&stranger.mac().to_string(), "Perhaps", node.as_str(), "ipvs.strictARP"];
+        let node = cluster.node_name(unknown_host);
+        let parts = [&unknown_host.mac().to_string(), "Perhaps", node.as_str(), "ipvs.strictARP"];
         cluster.wait_for_event("web", &parts)?;
         Ok(())
     })
@@ -180,7 +180,7 @@ fn a_conflict_that_is_taken_off_the_claim_is_shown_again_and_the_next_agent_ends
         cluster.kill9(holder)?;
         cluster.restart_agent(holder)?;
         cluster.wait_for_conflict(VIP, "False", "")?;
-        cluster.wait_for_event("web", &["is over", "nothing has been heard of it for 4s"])?;
+        cluster.wait_for_event("web", &["is over", "nothing has been learned of it for 4s"])?;
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
     })
@@ -188,7 +188,7 @@ fn a_conflict_that_is_taken_off_the_claim_is_shown_again_and_the_next_agent_ends
 
 /// Returns the names of the objects with new Events about the VIP. On a shared server, earlier
 /// tests have left the same Events about the claim.
-fn told_of(cluster: &Cluster, service: &str, vip: impl Into<IpAddr>) -> Vec<String> {
+fn notified_of(cluster: &Cluster, service: &str, vip: impl Into<IpAddr>) -> Vec<String> {
     let claim = (!cluster.api().is_shared()).then(|| cluster.virtual_ip(vip).name);
     [service.to_owned()].into_iter().chain(claim).collect()
 }

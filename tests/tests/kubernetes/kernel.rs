@@ -23,7 +23,7 @@ fn freeze_entries(cluster: &Cluster, id: NodeId) -> Result<()> {
 }
 
 /// Waits until a node's agent logs that it cannot change a VIP's entry.
-fn wait_until_told(cluster: &mut Cluster, id: NodeId, vip: Ipv4Addr) -> Result<()> {
+fn wait_until_notified(cluster: &mut Cluster, id: NodeId, vip: Ipv4Addr) -> Result<()> {
     let agent = cluster.member_mut(id)?.agent_mut()?;
     let said = agent.wait_for_log(PATIENCE, &format!("that it cannot change {vip}"), |line| {
         line.message().starts_with("failed to change the VIP's entry") && line.has("vip", vip)
@@ -54,7 +54,7 @@ fn a_vip_whose_entry_cannot_be_changed_is_not_given_away_and_that_is_reported_on
         watch.step(format!("{N1} is labelled"));
         cluster.label_node(N1, EXCLUDE, Some("true"))?;
         for vip in vips {
-            wait_until_told(cluster, N1, vip)?;
+            wait_until_notified(cluster, N1, vip)?;
         }
         watch.step("it is tried again, and again");
         watch.let_pass(cluster.options().failover_limit() * 2)?;
@@ -109,7 +109,7 @@ fn a_vip_whose_entry_the_map_has_no_room_for_is_taken_when_it_has_and_others_are
         watch.step("the map is full of entries without an owner");
         fill_entries(cluster, N1)?;
         cluster.create_service(&ServiceSpec::new("mail", second))?;
-        wait_until_told(cluster, N1, second)?;
+        wait_until_notified(cluster, N1, second)?;
         assert_eq!(cluster.holder(second)?, None, "it is not claimed without an entry");
         watch.step("the agent removes entries without an owner, and tries again");
         cluster.wait_until_held_by(second, N1)?;

@@ -99,9 +99,9 @@ fn what_is_not_served_or_malformed_has_an_event_on_the_object() -> Result<()> {
         let nowhere = [json!({"matchExpressions": [{"key": "zone", "operator": "Within", "values": ["a"]}]})];
         cluster.put_metallb(Kind::L2_ADVERTISEMENT, "odd", &json!({"nodeSelectors": nowhere}))?;
         cluster.start_controller(1, &["--metallb"])?;
-        let told =
+        let notified =
             cluster.wait_for_event("router", &["Vipward announces at Layer 2; BGPPeer is not served"])?;
-        assert_eq!(told.regarding, "BGPPeer router");
+        assert_eq!(notified.regarding, "BGPPeer router");
         cluster.wait_for_event("bad", &["addresses[0]: \"192.0.2.80-192.0.2.70\" ends before it begins"])?;
         cluster.wait_for_event("odd", &["nodeSelectors[0]: \"zone Within\""])?;
         // The rest of the pool is usable.

@@ -31,8 +31,8 @@ fn another_controller_is_reported_once_with_its_name_and_what_to_set() -> Result
         cluster.wait_for_ingress("web", VIP)?;
         cluster.set_ingress("web", RIVAL, &[SECOND])?;
         let parts = ["field manager \"f5-cis\" has written 192.0.2.20", REMEDY[0], REMEDY[1]];
-        let told = cluster.wait_for_event("web", &parts)?;
-        assert_eq!((told.regarding.as_str(), told.reason.as_str()), ("Service web", "Problem"));
+        let notified = cluster.wait_for_event("web", &parts)?;
+        assert_eq!((notified.regarding.as_str(), notified.reason.as_str()), ("Service web", "Problem"));
         cluster.wait_until_held(SECOND)?;
 
         let both = ServiceSpec::new("both", THIRD).annotation("cis.f5.com/ip", &THIRD.to_string());

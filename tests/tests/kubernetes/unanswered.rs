@@ -66,7 +66,7 @@ fn assert_held(cluster: &Cluster, vip: Ipv4Addr, status: &str, reason: &str, par
 }
 
 /// Fails unless `kubectl get vip` shows completely that this VIP is not answered, with the reason.
-fn assert_told(cluster: &Cluster, vip: Ipv4Addr, holder: NodeId, why: &str) -> Result<()> {
+fn assert_notified(cluster: &Cluster, vip: Ipv4Addr, holder: NodeId, why: &str) -> Result<()> {
     // Another reason may have come first.
     let claim = interrupt::wait(PATIENCE, &format!("the claim of {vip} to say {why:?}"), || {
         let claim = claim(cluster, vip)?;
@@ -163,7 +163,7 @@ fn without_carrier_a_vip_is_not_answered_and_a_holder_that_does_not_renew_is_rec
         let silent = cluster.wait_for_entry(N1, VIP, "to be silent", |entry| entry["role"] == "silent")?;
         assert_eq!(silent["silent_because"], "no carrier", "{silent:#}");
         wait_until_not_ready(cluster, N1, VIP, "eth0: no carrier")?;
-        assert_told(cluster, VIP, N1, "eth0: no carrier")?;
+        assert_notified(cluster, VIP, N1, "eth0: no carrier")?;
         let row = cluster_status(cluster, N1)?;
         assert_eq!((&row["state"], &row["unanswered"]), (&"not answered".into(), &"eth0: no carrier".into()));
 

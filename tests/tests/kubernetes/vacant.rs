@@ -136,7 +136,7 @@ fn an_address_that_no_node_holds_any_more_stays_with_the_host_that_has_it_now() 
 }
 
 #[test]
-fn a_false_claim_takes_no_address_of_a_node_a_gateway_or_a_host_and_keeps_none_from_hearing_them()
+fn a_false_claim_takes_no_address_of_a_node_a_gateway_or_a_host_and_keeps_none_from_receiving_them()
 -> Result<()> {
     scenario("lied", ClusterOptions::default(), |cluster| {
         cluster.wait_until_all_renew()?;

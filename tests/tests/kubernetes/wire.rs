@@ -39,7 +39,7 @@ fn all_nics(cluster: &Cluster) -> Vec<(NodeId, &'static str)> {
     cluster.ids().into_iter().flat_map(|id| NICS.map(|nic| (id, nic))).collect()
 }
 
-/// Makes the key, has a holder of the VIPs of both families, and waits until it may be deposed by its
+/// Makes the key, has a holder of the VIPs of both families, and waits until it may be expired by its
 /// witnesses.
 fn begin(cluster: &mut Cluster) -> Result<NodeId> {
     cluster.make_wire_key()?;
@@ -148,7 +148,7 @@ fn session_number(cluster: &Cluster, holder: NodeId) -> Result<u64> {
     Ok(u64::from_str_radix(session, 16)?)
 }
 
-/// Returns pings of a holder, and words that its session has ended, by a stranger who knows everything
+/// Returns pings of a holder, and words that its session has ended, by an unknown host who knows everything
 /// but the key.
 fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
     let session = session_number(cluster, holder)?;
@@ -170,7 +170,7 @@ fn no_client_notices_trouble_on_the_wire() -> Result<()> {
     const FORGED_A_SECOND: u32 = 100_000;
     nothing_moves("wirecalm", nodes(3), |cluster, watch, holder| {
         let witness = other_than(cluster, holder)?;
-        watch.step(format!("{holder} and {witness} no longer hear each other"));
+        watch.step(format!("{holder} and {witness} no longer receive each other"));
         for (at, from) in [(holder, witness), (witness, holder)] {
             for nic in NICS {
                 let lost = Lost {
@@ -231,7 +231,7 @@ fn busy<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Checks that a holder whose frames to its witnesses are lost is replaced, and yields to the first
-/// announcement, since it was told before that its session has ended.
+/// announcement, since it was notified before that its session has ended.
 fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
     scenario(name, nodes(3), |cluster| {
         let old = begin(cluster)?;
@@ -278,7 +278,7 @@ fn a_holder_that_seems_dead_answers_until_its_successor_announces() -> Result<()
 }
 
 #[test]
-fn a_holder_whose_agent_is_stopped_too_yields_since_its_program_was_told() -> Result<()> {
+fn a_holder_whose_agent_is_stopped_too_yields_since_its_program_was_notified() -> Result<()> {
     a_holder_seems_dead("wirepause", true)
 }
 
@@ -387,7 +387,7 @@ fn decoded(text: &str) -> Result<String> {
     String::from_utf8(bytes).context("it is text")
 }
 
-/// Returns the word that a holder's session has ended, by a stranger who has the key.
+/// Returns the word that a holder's session has ended, by an unknown host who has the key.
 fn false_end(cluster: &Cluster, holder: NodeId) -> Result<Vec<u8>> {
     let session = session_number(cluster, holder)?;
     let secret = cluster.admin().get(&cluster.wire_secret())?.context("the Secret")?;
@@ -430,7 +430,9 @@ fn a_forged_end_of_a_session_costs_a_second_at_most_and_two_end_wire_failover_fo
         let end = false_end(cluster, holder)?;
         let watch = cluster.watch(&[VIP])?;
 
-        watch.step("a stranger without the key announces the VIP in the name of a peer, ten times a second");
+        watch.step(
+            "an unknown host without the key announces the VIP in the name of a peer, ten times a second",
+        );
         let flood = Flood::start(&cluster.rogue, SEGMENT, announced_in_a_peers_name(cluster, holder)?, 10)?;
         let mut calm = Vec::new();
         let mut begun = watch.step("nothing else");

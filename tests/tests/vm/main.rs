@@ -4,9 +4,9 @@
 mod asking;
 mod bonds;
 mod cables;
-mod hearing;
 mod links;
 mod proving;
+mod receiving;
 mod scenarios;
 mod segment;
 mod takeovers;

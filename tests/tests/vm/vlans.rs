@@ -81,7 +81,7 @@ fn a_vip_is_answered_and_guarded_in_its_own_vlan_alone() -> Result<()> {
         let conflicts = counter(&agent, "claim_conflict")?;
         claim(without_tag, vip)?;
         claim(in_vlan, other)?;
-        // Frames come in order: what is heard after them tells that they were decided.
+        // Frames come in order: what is received after them tells that they were decided.
         ask(client, without_tag, other)?.with_context(|| format!("{other} is answered"))?;
         ask(client, in_vlan, vip)?.with_context(|| format!("{vip} is answered"))?;
         assert_eq!(counter(&agent, "claim_conflict")?, conflicts, "{family:?}: claims in the other segment");
@@ -94,9 +94,9 @@ fn a_vip_is_answered_and_guarded_in_its_own_vlan_alone() -> Result<()> {
         let place = (&offender["interface"], &offender["vlan"], &offender["mac"]);
         let expected = (&segment.at_node.into(), &100.into(), &ROGUE.to_string().into());
         assert_eq!(place, expected, "{offender:#}");
-        let is_told =
+        let is_notified =
             |line: &LogLine| line.has("vip", vip) && line.has("mac", ROGUE) && line.has("vlan", 100);
-        agent.wait_for_log(PATIENCE, "the conflict in VLAN 100", is_told)?;
+        agent.wait_for_log(PATIENCE, "the conflict in VLAN 100", is_notified)?;
     }
     Ok(())
 }

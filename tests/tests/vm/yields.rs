@@ -24,8 +24,8 @@ fn vips_whose_agent_is_dead_are_yielded_to_a_peer_that_announces_them() -> Resul
     let mut agent = segment.agent(&format!("fence: {{duration: 2s, policy: hold}}\npeers: ['{mac}']\n"))?;
     segment.wait_until_answered()?;
     agent.kill9()?;
-    wait_until(PATIENCE, "the fence to be held over", || {
-        Ok(agent.status()?["fence"]["state"] == "held over")
+    wait_until(PATIENCE, "the lease deadline to be in its grace period", || {
+        Ok(agent.status()?["lease_deadline"]["state"] == "grace period")
     })?;
     segment.wait_until_answered()?;
     let client = &segment.client;

@@ -71,9 +71,10 @@ fn programs_are_measured_and_called_functions_distinguished() {
 #[test]
 fn everything_that_is_missing_is_named() {
     let report = Report::read(&complete().bytes()).expect("a BPF object");
-    let error =
-        report.check(&["vipward", "other"], &["vips_v4", "fence", "links"]).expect_err("three are missing");
-    assert_eq!(error.to_string(), "it has no program other, no map fence, no map links");
+    let error = report
+        .check(&["vipward", "other"], &["vips_v4", "lease_deadline", "links"])
+        .expect_err("three are missing");
+    assert_eq!(error.to_string(), "it has no program other, no map lease deadline, no map links");
 }
 
 #[test]

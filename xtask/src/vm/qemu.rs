@@ -102,7 +102,7 @@ pub(super) const fn program(arch: Arch) -> &'static str {
 impl Machine<'_> {
     /// Runs the machine and passes on each line that it prints. Returns the exit code of what ran
     /// in it. Kills a machine that prints nothing for the time of `silence`.
-    pub(super) fn run(&self, silence: Duration, mut hear: impl FnMut(&str)) -> Result<i32> {
+    pub(super) fn run(&self, silence: Duration, mut receive: impl FnMut(&str)) -> Result<i32> {
         let (monitor, port) = UnixStream::pair().context("failed to make a pair of sockets")?;
         let mut command = self.command(&monitor, &port);
         let warnings = self.console.with_extension("qemu");
@@ -141,7 +141,7 @@ impl Machine<'_> {
                 }
                 Ok(line) => match line.strip_prefix(EXIT) {
                     Some(printed) => code = printed.trim().parse().ok(),
-                    None => hear(line.trim_end()),
+                    None => receive(line.trim_end()),
                 },
                 Err(RecvTimeoutError::Timeout) => {
                     bail!("the machine printed nothing for {silence:?}{}", self.last_messages())

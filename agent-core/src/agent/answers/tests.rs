@@ -45,7 +45,7 @@ impl Agent {
             segment: Segment::start(&SETTINGS, 1, at(0)),
             unattached: BTreeMap::new(),
             surroundings: Surroundings {
-                fence: FenceState::Valid,
+                lease_deadline: DeadlineState::Valid,
                 any_yielded: false,
                 interfaces: [(ETH0, (HOLDER, None))].into(),
             },
@@ -102,10 +102,10 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
         ("it is not said to be held", |it| (it.said, it.entries) = (None, BTreeMap::new()), None),
         (
             "the lease deadline has passed",
-            |it| it.surroundings.fence = FenceState::Over,
+            |it| it.surroundings.lease_deadline = DeadlineState::Over,
             Some("lease deadline"),
         ),
-        ("held over", |it| it.surroundings.fence = FenceState::HeldOver, None),
+        ("grace period", |it| it.surroundings.lease_deadline = DeadlineState::Grace, None),
         (
             "the interface has no carrier",
             |it| it.surroundings.interfaces = [(ETH0, (HOLDER, Some(InterfaceFault::NoCarrier)))].into(),
@@ -146,7 +146,7 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
         ("no entry can be written", |it| stale(it, None), Some("full")),
         (
             "no entry, and the lease deadline has passed",
-            |it| (it.entries, it.surroundings.fence) = (BTreeMap::new(), FenceState::Over),
+            |it| (it.entries, it.surroundings.lease_deadline) = (BTreeMap::new(), DeadlineState::Over),
             Some("lease deadline"),
         ),
         (
@@ -237,7 +237,7 @@ fn all_vips_are_examined_after_a_change_that_concerns_all() {
     let all = |agent: &mut Agent, millis| agent.examine(millis).all.len();
     let mut agent = Agent::new();
     assert_eq!((all(&mut agent, 0), all(&mut agent, 1_000)), (1, 0));
-    agent.surroundings.fence = FenceState::HeldOver;
+    agent.surroundings.lease_deadline = DeadlineState::Grace;
     assert_eq!((all(&mut agent, 2_000), all(&mut agent, 3_000)), (1, 0));
     agent.surroundings.any_yielded = true;
     assert_eq!((all(&mut agent, 4_000), all(&mut agent, 5_000)), (1, 0));

@@ -7,7 +7,7 @@ use crate::{
     agent::effect::{self, Effect, HeldVip, Line, Request},
     base::{pattern::InterfacePattern, time::Monotonic},
     host::{net::Vital, placement::Entry, stale::Stale},
-    ownership::{self, Command, Fenced, Notice, Step, StopReason},
+    ownership::{self, Command, NewDeadline, Notice, Step, StopReason},
     services,
 };
 
@@ -15,11 +15,11 @@ use crate::{
 pub(in crate::agent) enum Todo {
     /// Write the entries of these VIPs.
     WriteEntries(BTreeSet<IpAddr>),
-    /// Move the fence.
-    SetFence(Fenced),
+    /// Move the lease deadline.
+    SetDeadline(NewDeadline),
     /// Write the peers.
     SetPeers(BTreeSet<vipward_common::MacAddr>),
-    /// Hear the questions for a VIP of another node, or no longer.
+    /// Receive the questions for a VIP of another node, or no longer.
     SetSuccessor(IpAddr, bool),
     /// Announce a VIP once more.
     Announce(IpAddr),
@@ -51,12 +51,12 @@ impl Cluster {
     fn carry_out(&mut self, command: Command, now: Monotonic) -> Todo {
         match command {
             Command::SetEntry { vip, entry, home } => self.assign(vip, entry, home.as_deref()),
-            Command::SetFence(fenced) => {
+            Command::SetDeadline(new_deadline) => {
                 self.beaten = now;
-                return Todo::SetFence(fenced);
+                return Todo::SetDeadline(new_deadline);
             }
             Command::SetPeers(peers) => return Todo::SetPeers(peers),
-            Command::SetSuccessor { vip, hears } => return Todo::SetSuccessor(vip, hears),
+            Command::SetSuccessor { vip, receives } => return Todo::SetSuccessor(vip, receives),
             Command::Announce { vip } => return Todo::Announce(vip),
             Command::Probe { vip, often } => return Todo::Probe(vip, often),
             Command::StopProbing { vip } => return Todo::StopProbing(vip),
@@ -70,7 +70,7 @@ impl Cluster {
             Command::ReadClaim(vip) => self.ask(Request::ReadClaim(vip)),
             Command::SetWire(plan) => self.emit(effect::Cluster::Watch(plan)),
             Command::SetHeeding(heeds) => self.emit(effect::Cluster::SetHeeding(heeds)),
-            Command::TellFormer { vip, session, mac } => self.succession.on_former(vip, session, mac),
+            Command::NotifyFormer { vip, session, mac } => self.succession.on_former(vip, session, mac),
             Command::ListAnew => self.emit(effect::Cluster::ListAnew),
             Command::Notify(Notice::NotAlone { session }) => return Todo::NotAlone(session),
             Command::Notify(notice) => self.on_notice(notice, now),
@@ -95,7 +95,7 @@ impl Cluster {
     }
 
     /// Passes an event to the index of Services, and carries out its commands.
-    pub(in crate::agent) fn tell_services(&mut self, event: services::Event, now: Monotonic) {
+    pub(in crate::agent) fn notify_services(&mut self, event: services::Event, now: Monotonic) {
         let commands = self.services.on_event(event);
         self.serve(commands, now);
     }
@@ -145,19 +145,19 @@ impl Cluster {
         self.decide(ownership::Event::Tick, now);
         let quiet = self.services.on_time(now);
         self.serve(quiet, now);
-        let vips = self.heed_fence(now);
+        let vips = self.heed_deadline(now);
         self.write_statuses_due(now);
         vips
     }
 
     /// Lifts the guards over what leads to the API server while this node may be behind: what it knows
     /// of holders may be untrue by now, and it must be able to learn that. Returns the guarded VIPs.
-    fn heed_fence(&mut self, now: Monotonic) -> BTreeSet<IpAddr> {
+    fn heed_deadline(&mut self, now: Monotonic) -> BTreeSet<IpAddr> {
         let is_behind = self.engine.is_behind(now);
         if self.services.index().is_behind() == is_behind {
             return BTreeSet::new();
         }
-        self.tell_services(services::Event::Behind(is_behind), now);
+        self.notify_services(services::Event::Behind(is_behind), now);
         let Vital { api_servers, next_hops } = self.services.index().vital();
         let vital = api_servers.union(&next_hops).copied();
         vital.filter(|vip| self.assigned.contains_key(vip)).collect()

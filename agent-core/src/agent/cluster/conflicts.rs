@@ -64,7 +64,7 @@ impl Cluster {
     fn report_end(&mut self, conflict: &Conflict, why: End, now: Monotonic) {
         let vip = conflict.key.addr;
         // After a move, the new holder reports, and the claim object no longer shows what this node
-        // heard.
+        // received.
         if self.showing.conflicted.remove(&vip).is_none() {
             return;
         }
@@ -91,7 +91,7 @@ impl Cluster {
         self.write_event(vip, Reason::ConflictOver, &note);
     }
 
-    /// Tells the engine, and reports, that a VIP that was announced with a peer's MAC was taken back.
+    /// Notifies the engine, and reports, that a VIP that was announced with a peer's MAC was taken back.
     pub(in crate::agent) fn report_taken_back(&mut self, vip: IpAddr, mac: MacAddr) {
         self.engine.on_taken_back(vip);
         let node = &self.settings.node;
@@ -110,13 +110,13 @@ impl Cluster {
         }
     }
 
-    /// Returns the conflict about a VIP in words: what was `heard` on
-    /// the wire, and what the cluster's objects tell its holder.
-    fn conflict_in_words(&self, vip: IpAddr, heard: Option<&str>) -> Option<String> {
+    /// Returns the conflict about a VIP in words: what was `received` on
+    /// the wire, and what the cluster's objects notify its holder.
+    fn conflict_in_words(&self, vip: IpAddr, received: Option<&str>) -> Option<String> {
         let found = self.engine.holds(vip).then(|| self.services.index().conflict_about(vip)).flatten();
-        match (heard, found) {
-            (Some(heard), Some(found)) => Some(format!("{heard}; {found}")),
-            (heard, found) => heard.map(ToOwned::to_owned).or(found),
+        match (received, found) {
+            (Some(received), Some(found)) => Some(format!("{received}; {found}")),
+            (received, found) => received.map(ToOwned::to_owned).or(found),
         }
     }
 
@@ -162,22 +162,23 @@ impl Cluster {
         quiet: Duration,
         now: Monotonic,
     ) -> Option<Finding> {
-        let heard = self.showing.conflicted.get(&vip).cloned().or_else(|| self.heard_of(vip, segment, view));
-        let text = self.conflict_in_words(vip, heard.as_deref());
+        let received =
+            self.showing.conflicted.get(&vip).cloned().or_else(|| self.received_of(vip, segment, view));
+        let text = self.conflict_in_words(vip, received.as_deref());
         let shows = self.shows_conflicts_of(vip) || self.engine.reports_on(vip, now);
         let finding = Finding::Conflict(text);
         if !shows || finding.is_shown_by(self.engine.claim(vip)) {
             return None;
         }
         let is_first = self.showing.writes.failures(&(vip, Aspect::Conflict)) == 0;
-        if heard.is_none() && finding == Finding::Conflict(None) && show == Show::Silence && is_first {
+        if received.is_none() && finding == Finding::Conflict(None) && show == Show::Silence && is_first {
             self.end_unheard(vip, quiet);
         }
         Some(finding)
     }
 
     /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
-    fn heard_of(&self, vip: IpAddr, segment: &Segment, view: &NetView) -> Option<String> {
+    fn received_of(&self, vip: IpAddr, segment: &Segment, view: &NetView) -> Option<String> {
         let interface = view.by_name(self.home_of(vip)?)?;
         let conflict = segment.conflict_about(&VipKey::new(interface.index, vip))?;
         self.is_reporter(conflict).then(|| claimants(conflict, view.vlan_of(conflict.key.ifindex)))

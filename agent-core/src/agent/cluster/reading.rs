@@ -75,7 +75,7 @@ impl Cluster {
             self.decide(event, now);
         }
         if let Some(event) = served {
-            self.tell_services(event, now);
+            self.notify_services(event, now);
         }
         examine
     }
@@ -84,7 +84,7 @@ impl Cluster {
     fn on_listed(&mut self, slices: bool, all: bool, now: Monotonic) {
         if slices {
             self.awaits_slices = false;
-            self.tell_services(services::Event::SlicesListed, now);
+            self.notify_services(services::Event::SlicesListed, now);
         }
         // The caller may not have begun to read the slices yet.
         let is_first = all && !self.awaits_slices && self.stage == Stage::Reading;
@@ -92,7 +92,7 @@ impl Cluster {
             self.stage = Stage::Synced;
         }
         if self.stage >= Stage::Synced {
-            self.tell_services(services::Event::Synced, now);
+            self.notify_services(services::Event::Synced, now);
         }
         if is_first {
             self.effects.push(Effect::Log(Line::Synced));
@@ -113,7 +113,7 @@ impl Cluster {
                     | Event::ClaimRead { vip, .. } => Some(*vip),
                     _ => None,
                 };
-                // This is the Lease of a node that this one has deposed.
+                // This is the Lease of a node that this one has expired.
                 if let Event::LeaseWritten { outcome: Outcome::Done(lease), .. } = &event {
                     self.moves.on_lease(lease, now);
                 }
@@ -135,7 +135,7 @@ impl Cluster {
     }
 
     /// Handles an event of the program.
-    pub(in crate::agent) fn on_wire(&mut self, vip: IpAddr, heard: ownership::Wire, now: Monotonic) {
-        self.decide(Event::Wire { vip, heard }, now);
+    pub(in crate::agent) fn on_wire(&mut self, vip: IpAddr, received: ownership::Wire, now: Monotonic) {
+        self.decide(Event::Wire { vip, received }, now);
     }
 }

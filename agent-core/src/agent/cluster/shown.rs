@@ -29,7 +29,7 @@ impl Default for News {
 pub(super) enum Show {
     /// A new finding of this node.
     News,
-    /// A conflict on the claim that this node has not heard for as long as a conflict lasts.
+    /// A conflict on the claim that this node has not received for as long as a conflict lasts.
     Silence,
 }
 

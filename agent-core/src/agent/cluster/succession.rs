@@ -1,4 +1,4 @@
-//! The former holders of VIPs that are taken, which are told that their sessions have ended.
+//! The former holders of VIPs that are taken, which are notified that their sessions have ended.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -6,16 +6,16 @@ use vipward_common::{MacAddr, VipKey};
 
 use crate::{base::time::Monotonic, records::Session};
 
-/// The time within which one frame that tells the end of a session is enough for all its VIPs.
-const TOLD: Duration = Duration::from_millis(10);
+/// The time within which one frame that notifies the end of a session is enough for all its VIPs.
+const NOTIFIED: Duration = Duration::from_millis(10);
 
 /// The former holders.
 #[derive(Debug, Default)]
 pub(super) struct Succession {
     /// Those of VIPs that are about to be taken, by their sessions.
     former: BTreeMap<IpAddr, (Session, MacAddr)>,
-    /// The last one that was told, with the interface and the time.
-    told: Option<(Session, u32, Monotonic)>,
+    /// The last one that was notified, with the interface and the time.
+    notified: Option<(Session, u32, Monotonic)>,
 }
 
 impl Succession {
@@ -29,15 +29,15 @@ impl Succession {
         self.former.remove(&vip);
     }
 
-    /// Returns the former holder of a VIP whose entry is written, and whether it is to be told now.
+    /// Returns the former holder of a VIP whose entry is written, and whether it is to be notified now.
     pub(super) fn on_taken(&mut self, key: VipKey, now: Monotonic) -> Option<(Session, MacAddr, bool)> {
         let (session, mac) = self.former.remove(&key.addr)?;
-        let is_told = self.told.is_some_and(|(told, ifindex, at)| {
-            told == session && ifindex == key.ifindex && now.saturating_since(at) < TOLD
+        let is_notified = self.notified.is_some_and(|(notified, ifindex, at)| {
+            notified == session && ifindex == key.ifindex && now.saturating_since(at) < NOTIFIED
         });
-        if !is_told {
-            self.told = Some((session, key.ifindex, now));
+        if !is_notified {
+            self.notified = Some((session, key.ifindex, now));
         }
-        Some((session, mac, !is_told))
+        Some((session, mac, !is_notified))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vipward_common::{FenceState, MacAddr, SeenEntry, VipKey};
+use vipward_common::{DeadlineState, MacAddr, SeenEntry, VipKey};
 
 use super::Agent;
 use crate::{
@@ -89,7 +89,7 @@ impl Agent {
         let node = cluster.settings().node.clone();
         let network = HostNetwork::of(node, &self.view, &attached, self.name_servers.clone());
         self.with_cluster(|cluster| {
-            cluster.tell_services(services::Event::HostNetwork(network), now);
+            cluster.notify_services(services::Event::HostNetwork(network), now);
             cluster.decide(ownership::Event::Interfaces(own), now);
         });
     }
@@ -97,11 +97,16 @@ impl Agent {
     /// Begins to examine the answers, if that is due.
     pub(super) fn examine(&mut self, now: Monotonic) {
         if self.segment.is_started() && self.answers.is_open(now) {
-            self.read(Reading::Fence, Waiting::Fence);
+            self.read(Reading::LeaseDeadline, Waiting::LeaseDeadline);
         }
     }
 
-    pub(super) fn on_fence(&mut self, fence: FenceState, any_yielded: bool, now: Monotonic) {
+    pub(super) fn on_lease_deadline(
+        &mut self,
+        lease_deadline: DeadlineState,
+        any_yielded: bool,
+        now: Monotonic,
+    ) {
         let with_fault = |(ifindex, _)| {
             let interface = self.view.interfaces.get(&ifindex);
             let mac = interface.map_or(MacAddr::ZERO, |interface| interface.mac);
@@ -109,7 +114,7 @@ impl Agent {
             (ifindex, (mac, InterfaceFault::of(interface, runs, mac, self.sight.proof(ifindex))))
         };
         let interfaces = self.attachments.attached().map(with_fault).collect();
-        let surroundings = Surroundings { fence, any_yielded, interfaces };
+        let surroundings = Surroundings { lease_deadline, any_yielded, interfaces };
         let left_behind = self.source.left_behind(now);
         let said = |of: Option<&_>| self.source.said(&self.config, of, now);
         let examination = self.answers.begin(surroundings, left_behind, said, &self.segment, now);

@@ -67,7 +67,9 @@ impl Agent {
                 self.change_groups(None, now);
             }
             (Waiting::Held, Readout::Held(held)) => self.on_held(held, now),
-            (Waiting::Fence, Readout::Fence(fence, any_yielded)) => self.on_fence(fence, any_yielded, now),
+            (Waiting::LeaseDeadline, Readout::LeaseDeadline(lease_deadline, any_yielded)) => {
+                self.on_lease_deadline(lease_deadline, any_yielded, now);
+            }
             (Waiting::Seen(examination), Readout::Seen(entries)) => self.on_seen(&entries, examination, now),
             (waiting, readout) => {
                 debug_assert!(false, "{readout:?} is no result of {waiting:?}");
@@ -106,7 +108,7 @@ impl Agent {
                 self.work.adopts = true;
                 self.host.try_again_soon(now);
             }
-            Waiting::Fence | Waiting::Seen(_) => {
+            Waiting::LeaseDeadline | Waiting::Seen(_) => {
                 self.answers.give_up(now);
                 self.log(Line::Unread(error));
             }

@@ -28,7 +28,7 @@ use crate::{
 
 const PINS_ARE_MISSING: &str = "pins are missing in the pin directory, so that what answers now ends with this agent; \
                                 restart it to pin everything again";
-/// Number of actions between two looks at the clock: very many must not let the fence lapse.
+/// Number of actions between two looks at the clock: very many must not let the lease deadline pass.
 const TOGETHER: usize = 256;
 
 impl Agent {
@@ -115,7 +115,7 @@ impl Agent {
         self.write(Writing::of(Kind::Full { round, failures, is_first }), now);
     }
 
-    /// Moves the fence of a file's agent if that is due. Nothing is due before the agent has it.
+    /// Moves the lease deadline of a file's agent if that is due. Nothing is due before the agent has it.
     fn beat_if_due(&mut self, now: Monotonic) {
         if let Source::File(file) = &mut self.source
             && self.segment.is_started()
@@ -247,8 +247,8 @@ impl Agent {
         let yields = plan::yielded_entries(observed);
         let yields = yields.filter_map(|(key, mac)| Some(((key, generation(&key)?), mac)));
         let yields: BTreeMap<_, _> = yields.collect();
-        let told = std::mem::replace(&mut self.told, yields.keys().copied().collect());
-        let new = yields.into_iter().filter(|(one, _)| !told.contains(one));
+        let notified = std::mem::replace(&mut self.notified, yields.keys().copied().collect());
+        let new = yields.into_iter().filter(|(one, _)| !notified.contains(one));
         let new = new.map(|((key, _), mac)| (key.addr, mac));
         new.filter(|(vip, _)| self.host.yielded().contains_key(vip)).collect()
     }

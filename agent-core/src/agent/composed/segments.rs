@@ -51,7 +51,7 @@ impl Agent {
                     Source::Cluster(cluster) => cluster.note_probed(key.addr, probed),
                 },
                 segment::Effect::Taken(key) => {
-                    let former = self.with_cluster(|cluster| cluster.tell_former(key, now)).flatten();
+                    let former = self.with_cluster(|cluster| cluster.notify_former(key, now)).flatten();
                     succeeded.extend(former.map(|former| Input::Succeeded { key, former }));
                 }
                 segment::Effect::FirstAnnounced(vip) => {
@@ -97,7 +97,7 @@ impl Agent {
         }
         for event in events {
             let (key, mac) = (event.key(), MacAddr(event.sha));
-            let heard = match event.kind {
+            let received = match event.kind {
                 EventKind::Contested => Wire::Contested { mac },
                 EventKind::Moved if self.context(now).is_forged(event) => continue,
                 EventKind::Moved => Wire::Moved { mac },
@@ -110,7 +110,7 @@ impl Agent {
                     self.on_segment(Input::Challenged(key), now);
                 }
                 Source::File(_) => {}
-                Source::Cluster(_) => self.on_wire(key.addr, heard, now),
+                Source::Cluster(_) => self.on_wire(key.addr, received, now),
             }
         }
         self.work.add([Work::SettleYields]);
@@ -140,16 +140,16 @@ impl Agent {
             Some((*segment, Stack::of(&self.view, *segment, |index| modes.get(&index).copied())?))
         };
         let stacks = self.sight.segments.iter().filter_map(stack).collect();
-        self.tell_proving(proving::Event::Observed(stacks), now);
+        self.notify_proving(proving::Event::Observed(stacks), now);
     }
 
-    fn tell_proving(&mut self, event: proving::Event, now: Monotonic) {
+    fn notify_proving(&mut self, event: proving::Event, now: Monotonic) {
         for command in self.sight.proving.on_event(event, now) {
             match command {
                 proving::Command::Listen { segment, round } => self.listen(segment, round),
-                proving::Command::Found { segment, from, to, heard } => {
+                proving::Command::Found { segment, from, to, received } => {
                     self.effects.push(Effect::PutProof(segment, to));
-                    self.log(Line::Proof { segment, from, to, heard });
+                    self.log(Line::Proof { segment, from, to, received });
                     if to == Proof::Blind {
                         self.effects.push(Effect::AttachAgain(segment));
                     }
@@ -183,14 +183,14 @@ impl Agent {
         // Only an entry that was held all the time shows that a request got past the program.
         let passed = answered.difference(&self.sight.changed).next().copied();
         let passed = passed.filter(|_| self.segment.is_started());
-        let heard = proving::Heard { frames, counted, passed };
-        self.tell_proving(proving::Event::Heard { segment, round, heard }, now);
+        let received = proving::Received { frames, counted, passed };
+        self.notify_proving(proving::Event::Received { segment, round, received }, now);
     }
 
     /// Ends the rounds of listening whose time is over, and begins those that are due.
     pub(super) fn tick_proving(&mut self, now: Monotonic) {
         if self.sight.next_deadline().is_some_and(|deadline| deadline <= now) {
-            self.tell_proving(proving::Event::Tick, now);
+            self.notify_proving(proving::Event::Tick, now);
         }
     }
 

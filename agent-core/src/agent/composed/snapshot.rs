@@ -25,8 +25,8 @@ pub struct Snapshot {
     pub node: String,
     /// True if the agent knows which VIPs are wanted. Until then, the pinned state stays as it is.
     pub started: bool,
-    /// The duration of one renewal of the fence.
-    pub fence_duration: Duration,
+    /// The duration of one renewal of the lease deadline.
+    pub lease_duration: Duration,
     /// The interfaces that the program is, or should be, attached to.
     pub interfaces: Vec<InterfaceSnapshot>,
     /// The VIPs, with the entries that this node wants.
@@ -93,7 +93,7 @@ impl ClaimSnapshot {
 }
 
 impl Agent {
-    /// Returns the state at a time, from memory: reading whole maps would keep the agent from the fence.
+    /// Returns the state at a time, from memory: reading whole maps would keep the agent from the lease deadline.
     pub fn snapshot(&self, now: Monotonic) -> Snapshot {
         // A VIP whose address is in use has to wait.
         let in_use: BTreeSet<IpAddr> = self.segment.in_use().collect();
@@ -113,7 +113,7 @@ impl Agent {
         Snapshot {
             node: self.config.node.clone(),
             started: self.segment.is_started(),
-            fence_duration: self.config.fence.duration,
+            lease_duration: self.config.fence.duration,
             interfaces: attached.chain(unattached).collect(),
             vips: vips.collect(),
             claims: self.cluster().map(|cluster| ClaimSnapshot::of(cluster.engine(), now)),
@@ -130,7 +130,7 @@ impl Agent {
         self.answers.reported().filter_map(silent).collect()
     }
 
-    /// Returns the time since the fence was moved, if it should have been moved often since.
+    /// Returns the time since the lease deadline was moved, if it should have been moved often since.
     pub fn heartbeat_stopped_for(&self, now: Monotonic) -> Option<Duration> {
         let (moved, period) = match &self.source {
             Source::File(file) => (file.beaten(), self.config.fence.heartbeat),

@@ -89,7 +89,7 @@ impl Agent {
         self.work.next([work, Work::TakenBack]);
     }
 
-    /// Moves the fence of a file's agent, and writes yields into the entries. At the beginning, the time
+    /// Moves the lease deadline of a file's agent, and writes yields into the entries. At the beginning, the time
     /// for loading does not count as a delay, and announcing follows.
     pub(super) fn beat(&mut self, begins: bool, now: Monotonic) {
         let Source::File(file) = &mut self.source else { return };

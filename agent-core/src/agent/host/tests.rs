@@ -13,7 +13,7 @@ use super::{
 use crate::{
     base::{
         pattern::InterfaceName,
-        samples::{HOLDER, key, last_octet, stranger},
+        samples::{HOLDER, key, last_octet, unknown_host},
     },
     host::{
         interfaces::Selection,
@@ -248,7 +248,7 @@ fn a_vip_that_waits_for_its_address_is_silent_and_settled_until_it_need_not_wait
     node.reconcile(false, &[]);
     assert_eq!((node.role(10), node.is_settled()), (SILENT, true));
     node.on(Input::Written);
-    node.on(Input::Program(&event_about(10, EventKind::Sighted, stranger(1))));
+    node.on(Input::Program(&event_about(10, EventKind::Sighted, unknown_host(1))));
     node.site.source.must_be_free = false;
     node.reconcile(false, &[]);
     assert_eq!(node.role(10), HELD);
@@ -334,7 +334,7 @@ fn what_leads_to_the_api_server_is_never_guarded_while_the_node_may_be_behind() 
 }
 
 #[test]
-fn no_entry_begins_to_answer_while_the_fence_has_lapsed() {
+fn no_entry_begins_to_answer_while_the_lease_deadline_has_passed() {
     let mut node = Node::new(&[10, 11, 12]);
     node.has(10, Role::Held, HOLDER);
     node.has(12, Role::Held, HOLDER);

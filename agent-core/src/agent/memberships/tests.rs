@@ -96,7 +96,7 @@ fn changes_are_due_at_once_readings_after_a_link_is_down_and_both_again_after_a_
 }
 
 #[test]
-fn what_the_kernel_refuses_is_told_in_words_with_the_number_of_the_others() {
+fn what_the_kernel_refuses_is_reported_in_words_with_the_number_of_the_others() {
     let mut memberships = Memberships::default();
     for vip in ["fd00::10", "fd00::11"] {
         memberships.on_entry(&key(vip), Some(&entry(Role::Held)), false, at(0));

@@ -13,7 +13,7 @@ use super::{
     *,
 };
 use crate::{
-    base::samples::{HOLDER, key, last_octet, stranger},
+    base::samples::{HOLDER, key, last_octet, unknown_host},
     segment::conflict::Line,
 };
 
@@ -30,7 +30,7 @@ impl Host {
         host
     }
 
-    /// Returns a host whose agent does not have the fence yet.
+    /// Returns a host whose agent does not have the lease deadline yet.
     fn that_starts() -> Self {
         Self { segment: Segment::start(&SETTINGS, 1, at(0)), site: Site::new() }
     }
@@ -54,7 +54,7 @@ impl Host {
         all
     }
 
-    fn hears(&mut self, event: Event) -> Vec<String> {
+    fn receives(&mut self, event: Event) -> Vec<String> {
         self.on(Input::Program(&event))
     }
 
@@ -166,7 +166,7 @@ fn an_entry_is_announced_as_it_changes() {
 }
 
 #[test]
-fn nothing_is_announced_before_the_agent_has_the_fence_nor_after_it_withdraws() {
+fn nothing_is_announced_before_the_agent_has_the_lease_deadline_nor_after_it_withdraws() {
     let mut host = Host::that_starts();
     let to = entry(Role::Held, HOLDER, 1);
     let written = || Input::Entry { key: key(10), from: None, to: Some(&to) };
@@ -261,7 +261,7 @@ fn a_carrier_that_goes_and_returns_stops_and_begins_what_needs_it() {
 }
 
 #[test]
-fn held_vips_are_asked_for_in_turn_and_only_once_the_agent_has_the_fence() {
+fn held_vips_are_asked_for_in_turn_and_only_once_the_agent_has_the_lease_deadline() {
     let asked = |mut host: Host| {
         host.on(Input::Adopted { key: key(10), mac: HOLDER });
         host.wait(130_000).iter().filter(|word| *word == "probe held 10").count()
@@ -298,7 +298,7 @@ fn other_settings_apply_to_each_part() {
         for is_changed in [false, true] {
             let mut host = Host::new();
             host.takes(key(10));
-            host.hears(event(EventKind::Conflict, stranger(1)));
+            host.receives(event(EventKind::Conflict, unknown_host(1)));
             host.wait(6_000);
             if is_changed {
                 host.configure(change);

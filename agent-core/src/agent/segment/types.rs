@@ -43,8 +43,8 @@ pub trait Authority {
     /// Returns true if an entry that is silent may begin to answer now.
     fn may_begin_answering(&self, now: Monotonic) -> bool;
 
-    /// Returns the addresses whose owners this agent must hear now.
-    fn must_hear(&self) -> Option<Vital>;
+    /// Returns the addresses whose owners this agent must receive now.
+    fn must_receive(&self) -> Option<Vital>;
 }
 
 /// The state that an input is judged by, as it is now.
@@ -90,7 +90,7 @@ impl Context<'_> {
 /// An input of [`Segment`](super::Segment).
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
-    /// The agent has the fence: from now on VIPs are announced. The entries that it found follow, as
+    /// The agent has the lease deadline: from now on VIPs are announced. The entries that it found follow, as
     /// [`Input::Adopted`].
     Started,
     /// The agent withdraws its VIPs: nothing is announced any more.

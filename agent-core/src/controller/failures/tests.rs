@@ -2,7 +2,7 @@ use super::*;
 use crate::pools::Expected;
 
 #[test]
-fn each_other_refusal_is_told_in_place_of_the_one_before_and_each_pause_is_longer() {
+fn each_other_refusal_is_reported_in_place_of_the_one_before_and_each_pause_is_longer() {
     let vip = IpAddr::from([192, 0, 2, 1]);
     let at = |seconds: u64| Monotonic::from_nanos(seconds * 1_000_000_000);
     let write = || ReservationWrite { vip, expected: Expected::Absent, reservation: None };

@@ -210,7 +210,7 @@ fn arp_ignore(facts: &Facts) -> Finding {
     )
 }
 
-/// Returns true if the kernel hears ARP requests on an interface.
+/// Returns true if the kernel receives ARP requests on an interface.
 fn speaks(interface: &Interface) -> bool {
     interface.ethernet
         && !interface.loopback

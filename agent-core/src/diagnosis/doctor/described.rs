@@ -1,7 +1,7 @@
 //! What each check reads, and when it is yellow or red: for the reference, and for
 //! `vipward doctor --checks`.
 
-use super::fence::FENCE;
+use super::lease_deadline::LEASE_DEADLINE;
 
 /// A check in words. Its rows are of the host, or of one interface each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,7 +61,7 @@ pub const CHECKS: [Check; 33] = [
         .red("a pin is missing, or an agent runs and nothing is pinned")
         .note("does not apply if nothing is pinned and no agent runs"),
     Check::of(
-        FENCE,
+        LEASE_DEADLINE,
         "the lease deadline, and the end of the grace period. While the deadline lies ahead, the doctor waits 3 s at \
          most for the next heartbeat, which in a cluster is a renewal of the Lease. The age of the last one is \
          exact to \

@@ -32,7 +32,7 @@ pub struct Facts {
     pub agent: Fact<Agent>,
     /// The pinned state in it. None if nothing is pinned.
     pub plane: Fact<Option<Plane>>,
-    /// The heartbeat of the agent. It is looked for only while the fence is valid.
+    /// The heartbeat of the agent. It is looked for only while the lease deadline is valid.
     pub heartbeat: Fact<Heartbeat>,
     /// The hosts that claimed VIPs, by the program's records.
     pub offenders: Fact<BTreeMap<OffenderKey, Offender>>,
@@ -130,17 +130,17 @@ pub enum Agent {
     None,
 }
 
-/// The heartbeat of an agent, seen by a move of its fence.
+/// The heartbeat of an agent, seen by a move of its lease deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heartbeat {
-    /// The agent moved the fence.
+    /// The agent moved the lease deadline.
     Seen {
         /// The time from that move until the new deadline. A heartbeat is good for this long.
         good_for: Duration,
     },
-    /// The fence did not move.
+    /// The lease deadline did not move.
     Missed {
-        /// The time for which the fence was watched.
+        /// The time for which the lease deadline was watched.
         watched: Duration,
     },
 }

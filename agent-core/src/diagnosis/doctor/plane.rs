@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use vipward_common::{FenceState, MAX_PEERS};
+use vipward_common::{DeadlineState, MAX_PEERS};
 
 use super::{
     check::{known, pinned},
     facts::{Agent, Facts, Heartbeat, PinDir},
-    fence::{self, FENCE, span},
+    lease_deadline::{self, LEASE_DEADLINE, span},
     machine,
 };
 use crate::diagnosis::{
@@ -120,39 +120,42 @@ fn pins(facts: &Facts) -> Finding {
 fn contents(facts: &Facts) -> Vec<Finding> {
     type Judge = fn(&Facts, &Contents) -> Finding;
     let checks: [(&str, Judge); 3] = [
-        (FENCE, fence),
+        (LEASE_DEADLINE, lease_deadline),
         ("map-fill", |_, contents| map_fill(contents)),
         ("events-lost", |_, contents| events_lost(contents)),
     ];
     checks.map(|(name, judge)| pinned(name, facts, |contents| judge(facts, contents))).into()
 }
 
-/// Checks the fence. While it is valid, the heartbeat counts.
-fn fence(facts: &Facts, contents: &Contents) -> Finding {
-    if contents.fence_state() == FenceState::Valid {
-        let left = contents.left(contents.fence.deadline_ns);
-        return known(FENCE, facts.heartbeat.as_ref(), |heartbeat| valid(*heartbeat, left));
+/// Checks the lease deadline. While it is valid, the heartbeat counts.
+fn lease_deadline(facts: &Facts, contents: &Contents) -> Finding {
+    if contents.lease_deadline_state() == DeadlineState::Valid {
+        let left = contents.left(contents.lease_deadline.deadline_ns);
+        return known(LEASE_DEADLINE, facts.heartbeat.as_ref(), |heartbeat| valid(*heartbeat, left));
     }
     let name_of = |ifindex: u32| match &facts.network {
         Fact::Read(view) => view.name_of(ifindex),
         Fact::Unread(_) => format!("#{ifindex}"),
     };
-    fence::judge(contents, &facts.agent, &name_of, None)
+    lease_deadline::judge(contents, &facts.agent, &name_of, None)
 }
 
-/// Checks a valid fence. A heartbeat sets the deadline to a fixed time ahead, so
+/// Checks a valid lease deadline. A heartbeat sets the deadline to a fixed time ahead, so
 /// the time left shows the age of the last heartbeat.
 fn valid(heartbeat: Heartbeat, time_left: Duration) -> Finding {
     let left = span(time_left);
     match heartbeat {
         Heartbeat::Seen { good_for } => {
             let age = span(good_for.saturating_sub(time_left));
-            Finding::green(FENCE, format!("the last heartbeat was {age} ago; valid for another {left}"))
+            Finding::green(
+                LEASE_DEADLINE,
+                format!("the last heartbeat was {age} ago; valid for another {left}"),
+            )
         }
         Heartbeat::Missed { watched } => {
             let watched = span(watched);
             Finding::yellow(
-                FENCE,
+                LEASE_DEADLINE,
                 format!("not moved while it was watched for {watched}; valid for another {left}"),
                 format!(
                     "see whether the agent hangs, or why it cannot renew: its log, and its /livez; a heartbeat that is \

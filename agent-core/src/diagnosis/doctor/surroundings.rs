@@ -34,7 +34,7 @@ const RIVALS: [(&str, &str); 7] = [
 ];
 
 pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
-    vec![neighbour_table(facts), other_software(facts), strangers(facts)]
+    vec![neighbour_table(facts), other_software(facts), unknown_hosts(facts)]
 }
 
 /// Checks the neighbour table. Vipward answers without it, but the traffic that follows needs it.
@@ -95,7 +95,7 @@ fn rival(process: &Process) -> Option<String> {
 }
 
 /// Looks for other hosts that claim VIPs, by the program's records.
-fn strangers(facts: &Facts) -> Finding {
+fn unknown_hosts(facts: &Facts) -> Finding {
     const NAME: &str = "strangers";
     pinned(NAME, facts, |contents| {
         known(NAME, facts.offenders.as_ref(), |offenders| claimed(NAME, contents.now_ns, offenders))

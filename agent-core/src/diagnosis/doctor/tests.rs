@@ -133,15 +133,15 @@ impl Facts {
         self.pinned().contents.read_mut()
     }
 
-    /// Sets the fence of a cluster's node to held over for 12.34 s,
+    /// Sets the lease deadline of a cluster's node to grace period for 12.34 s,
     /// with a peer on each of these interfaces.
-    fn hold_over(&mut self, peers: &[u32]) {
+    fn grace(&mut self, peers: &[u32]) {
         let contents = self.contents_mut();
         contents.peers = peers.iter().map(|ifindex| (*ifindex, pinned::State::SAMPLE_PEER)).collect();
-        contents.fence.session = 7;
+        contents.lease_deadline.session = 7;
         contents.pass_deadline();
         contents.now_ns += 12_340_000_000;
-        contents.fence.hold_until_ns = contents.now_ns + 3_588 * SECOND;
+        contents.lease_deadline.grace_until_ns = contents.now_ns + 3_588 * SECOND;
     }
 }
 
@@ -197,7 +197,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("bpffs", None),
             ("agent", None),
             ("pins", None),
-            ("fence", None),
+            ("lease-deadline", None),
             ("map-fill", None),
             ("events-lost", None),
             ("wire", None),
@@ -294,12 +294,21 @@ fn a_check_is_unknown_if_one_of_its_facts_was_not_read() {
             },
             &["bpffs"],
         ),
-        ("the heartbeat", |it| it.heartbeat = Fact::skipped(WHY), &["fence"]),
+        ("the heartbeat", |it| it.heartbeat = Fact::skipped(WHY), &["lease-deadline"]),
         ("the map of claims", |it| it.offenders = Fact::skipped(WHY), &["strangers"]),
         (
             "the pins",
             |it| it.plane = Fact::skipped(WHY),
-            &["pins", "fence", "program", "proof", "tc", "vlan-offload", "bound-elsewhere", "strangers"],
+            &[
+                "pins",
+                "lease-deadline",
+                "program",
+                "proof",
+                "tc",
+                "vlan-offload",
+                "bound-elsewhere",
+                "strangers",
+            ],
         ),
         (
             "the maps, which say what sees a VLAN device's frames",
@@ -307,7 +316,7 @@ fn a_check_is_unknown_if_one_of_its_facts_was_not_read() {
                 it.pinned().links.clear();
                 it.pinned().contents = Fact::skipped(WHY);
             },
-            &["program", "proof", "tc", "vlan-offload", "fence", "strangers"],
+            &["program", "proof", "tc", "vlan-offload", "lease-deadline", "strangers"],
         ),
         ("a link's program", not_attached, &["program", "proof", "other-xdp"]),
         ("the addresses", |it| it.bound = Fact::skipped(WHY), &["bound-elsewhere", "arp-ignore"]),
@@ -330,7 +339,13 @@ fn what_was_denied_says_that_root_may() {
     let mut facts = healthy();
     facts.plane = Unread(Why { reason: "permission denied".to_owned(), cause: Cause::Denied });
     let checks = examine(&facts);
-    let fence = checks.iter().find(|check| check.subject == "fence").expect("there is a check of the fence");
-    assert_eq!(fence.state, State::Unknown);
-    assert!(fence.remedy.as_ref().is_some_and(|remedy| remedy.contains("sudo")), "{fence:?}");
+    let lease_deadline = checks
+        .iter()
+        .find(|check| check.subject == "lease-deadline")
+        .expect("there is a check of the lease deadline");
+    assert_eq!(lease_deadline.state, State::Unknown);
+    assert!(
+        lease_deadline.remedy.as_ref().is_some_and(|remedy| remedy.contains("sudo")),
+        "{lease_deadline:?}"
+    );
 }

@@ -37,20 +37,20 @@ pub(super) fn check(facts: &Facts) -> Finding {
 }
 
 fn in_cluster(facts: &Facts, contents: &Contents) -> Finding {
-    let heard = heard(contents);
+    let received = received(contents);
     if facts.agent == Fact::Read(Agent::None) {
-        let found = format!("no agent runs, and so no failure detector; {heard}");
+        let found = format!("no agent runs, and so no failure detector; {received}");
         return Finding::not_applicable(NAME, found);
     }
     let report = match &facts.wire {
         Fact::Read(report) => report,
         Fact::Unread(why) => {
             let check = Finding::unknown(NAME, why);
-            return Finding { found: format!("{}; {heard}", check.found), ..check };
+            return Finding { found: format!("{}; {received}", check.found), ..check };
         }
     };
     match &report.view {
-        None if contents.fence.policy == Policy::Stop => Finding::not_applicable(
+        None if contents.lease_deadline.policy == Policy::Stop => Finding::not_applicable(
             NAME,
             "off, since the policy is `stop`: only the Lease shows that this node is dead",
         ),
@@ -59,9 +59,9 @@ fn in_cluster(facts: &Facts, contents: &Contents) -> Finding {
     }
 }
 
-/// Returns what the program has heard, which its maps show without an agent.
-fn heard(contents: &Contents) -> String {
-    let last = contents.wire.heard.iter().filter_map(|peer| peer.heard_seconds_ago).reduce(f64::min);
+/// Returns what the program has received, which its maps show without an agent.
+fn received(contents: &Contents) -> String {
+    let last = contents.wire.received.iter().filter_map(|peer| peer.received_seconds_ago).reduce(f64::min);
     match last {
         Some(last) => format!("the last frame of a peer came {} ago", seconds(last)),
         None => "no frame of a peer has come".to_owned(),
@@ -79,24 +79,27 @@ fn taking_part(view: &WireView, report: &WireReport) -> Finding {
     };
     let pinged = pinged(view, report);
     let thread = report.thread.as_ref().map(rights);
-    let deaf = (!view.deaf.is_empty()).then(|| {
-        format!("{} has a one-way link to peers that live, and counts as without carrier", list(&view.deaf))
+    let one_way = (!view.one_way.is_empty()).then(|| {
+        format!(
+            "{} has a one-way link to peers that live, and counts as without carrier",
+            list(&view.one_way)
+        )
     });
     let without: Vec<String> =
-        view.without_contact.iter().filter(|name| !view.deaf.contains(name)).cloned().collect();
+        view.without_contact.iter().filter(|name| !view.one_way.contains(name)).cloned().collect();
     let without = (!without.is_empty()).then(|| {
         format!("it takes no VIP on {}: no peer answers there, although one lives there", list(&without))
     });
-    let parts = [Some(state), Some(times(view)), Some(pinged), deaf.clone(), without.clone()];
+    let parts = [Some(state), Some(times(view)), Some(pinged), one_way.clone(), without.clone()];
     let parts = parts.into_iter().flatten().chain(thread);
     let found = parts.collect::<Vec<_>>().join("; ");
-    let deaf = deaf.or(without).map(|_| MEND_CONTACT);
+    let one_way = one_way.or(without).map(|_| MEND_CONTACT);
     let lossy = peers(report).any(loses);
     let lossy = lossy.then_some(
         "find what drops or delays frames between the nodes: vipward_wire_frames_total, the NICs' \
          counters",
     );
-    let remedy = remedy.or(deaf).or(lossy);
+    let remedy = remedy.or(one_way).or(lossy);
     let state = if remedy.is_none() { State::Green } else { State::Yellow };
     Finding::new(NAME, state, found, remedy.map(str::to_owned))
 }

@@ -82,7 +82,7 @@ pub(super) fn steps(cluster: &Cluster, facts: &Facts) -> Vec<Finding> {
         service(cluster),
         address(cluster),
         candidates(cluster, facts.address, here),
-        claim(cluster, facts.strangers(cluster), here),
+        claim(cluster, facts.unknown_hosts(cluster), here),
     ];
     if let Some(holder) = cluster.claim.as_ref().and_then(|claim| claim.state.holder()) {
         steps.push(session(cluster, holder, here));
@@ -276,16 +276,16 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
     words.into()
 }
 
-fn claim(cluster: &Cluster, strangers: Fact<Vec<String>>, here: Option<&Here<'_>>) -> Finding {
+fn claim(cluster: &Cluster, unknown_hosts: Fact<Vec<String>>, here: Option<&Here<'_>>) -> Finding {
     let is_forced = cluster.account.demand.as_ref().is_none_or(|demand| demand.force);
     // Only a VIP that has had no holder yet waits until its address is free.
     let is_new =
         cluster.claim.as_ref().is_none_or(|claim| claim.epoch == Epoch(0) && claim.state.holder().is_none());
     let mut details = Vec::new();
-    match strangers {
+    match unknown_hosts {
         _ if !is_new || is_forced => {}
-        Fact::Read(strangers) => {
-            if let Some(who) = strangers.first() {
+        Fact::Read(unknown_hosts) => {
+            if let Some(who) = unknown_hosts.first() {
                 return Finding::red(
                     link::CLAIM,
                     format!("no node has claimed it, because it is in use: {who} answers for it"),

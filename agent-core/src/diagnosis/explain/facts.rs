@@ -40,12 +40,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns the strangers that answer on the segment. A stranger is a MAC that
+    /// Returns the unknown hosts that answer on the segment. An unknown host is a MAC that
     /// neither this host nor the cluster's Leases know.
-    pub(super) fn strangers(&self, cluster: &Cluster) -> Fact<Vec<String>> {
+    pub(super) fn unknown_hosts(&self, cluster: &Cluster) -> Fact<Vec<String>> {
         let nodes: BTreeSet<String> = cluster.macs().map(|mac| mac.to_string()).collect();
         let is_others = |row: &&who_has::Row| {
-            matches!(row.relation, who_has::Relation::Stranger | who_has::Relation::Unknown)
+            matches!(row.relation, who_has::Relation::UnknownHost | who_has::Relation::Unknown)
                 && !nodes.contains(&row.mac)
         };
         let name = |row: &who_has::Row| format!("{} ({})", row.mac, row.vendor);

@@ -91,8 +91,9 @@ pub(super) fn steps(facts: &Facts) -> Vec<Finding> {
     let mut steps = vec![entry(facts, state, is_here(facts)).with(unseen_there(facts))];
     if let Some((state, own)) = own(facts) {
         let name_of = |ifindex: u32| state.network.label_of(ifindex);
-        let fence = doctor::judge_fence(&state.contents, &facts.agent, &name_of, Some(facts.address));
-        steps.extend([attached(facts, state, own), fence]);
+        let lease_deadline =
+            doctor::judge_deadline(&state.contents, &facts.agent, &name_of, Some(facts.address));
+        steps.extend([attached(facts, state, own), lease_deadline]);
     }
     if let Fact::Read(Listed { vip: Some(ListedVip { bind: Some((interface, there)), .. }), .. }) =
         &facts.config
@@ -136,7 +137,10 @@ fn unseen_there(facts: &Facts) -> Vec<String> {
         Fact::Read(Some(_)) => "only this host's entry was read",
         Fact::Read(None) | Fact::Unread(_) => "no entry was read",
     };
-    vec![format!("{looked}: the entry, the program and the fence of {whose} can only be read there"), how]
+    vec![
+        format!("{looked}: the entry, the program and the lease deadline of {whose} can only be read there"),
+        how,
+    ]
 }
 
 /// Returns the command that explains the address on its holder.
@@ -376,13 +380,13 @@ pub(super) fn segment(facts: &Facts) -> Finding {
             None => Finding::green(link::SEGMENT, format!("{} answers", row(one))).with(report.notes.clone()),
         },
         several => {
-            let strangers =
+            let unknown_hosts =
                 several.iter().filter(|row| Some(&row.mac) != expected.map(|mac| mac.to_string()).as_ref());
-            let strangers: Vec<_> = strangers.map(|row| row.mac.clone()).collect();
+            let unknown_hosts: Vec<_> = unknown_hosts.map(|row| row.mac.clone()).collect();
             Finding::red(
                 link::SEGMENT,
                 format!("CONFLICT: {} MACs answer for it", several.len()),
-                format!("take the address away from {}", strangers.join(", ")),
+                format!("take the address away from {}", unknown_hosts.join(", ")),
             )
             .with(details)
         }

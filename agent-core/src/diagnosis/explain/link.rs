@@ -21,14 +21,28 @@ pub const CONFIG: &str = "config";
 pub const PLACEMENT: &str = "placement";
 pub const ENTRY: &str = "entry";
 pub const ATTACHED: &str = "attached";
-pub const FENCE: &str = doctor::FENCE;
+pub const LEASE_DEADLINE: &str = doctor::LEASE_DEADLINE;
 pub const BOUND: &str = "bound";
 pub const SEGMENT: &str = "segment";
 
 /// All of them, in order.
 pub(super) const ALL: [&str; 16] = [
-    CLUSTER, SERVICE, REQUEST, POOL, STATUS, ADDRESS, CANDIDATES, CLAIM, SESSION, CONFIG, PLACEMENT, ENTRY,
-    ATTACHED, FENCE, BOUND, SEGMENT,
+    CLUSTER,
+    SERVICE,
+    REQUEST,
+    POOL,
+    STATUS,
+    ADDRESS,
+    CANDIDATES,
+    CLAIM,
+    SESSION,
+    CONFIG,
+    PLACEMENT,
+    ENTRY,
+    ATTACHED,
+    LEASE_DEADLINE,
+    BOUND,
+    SEGMENT,
 ];
 
 /// Returns the schema of one of them, or of null.

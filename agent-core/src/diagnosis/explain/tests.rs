@@ -144,7 +144,7 @@ fn entry(role: Role, mac: MacAddr) -> Entry {
 fn pinned(own: MacAddr, entries: Vec<Entry>) -> State {
     let mut state = State::sample();
     state.contents.entries = entries;
-    state.contents.fence.session = 7;
+    state.contents.lease_deadline.session = 7;
     for interface in state.network.interfaces.values_mut() {
         interface.mac = own;
     }
@@ -281,17 +281,17 @@ fn assert_broken(table: &[Broken]) {
 #[test]
 fn what_is_right_has_no_broken_step_and_says_each_link_in_order() {
     use link::{
-        ADDRESS, ATTACHED, BOUND, CANDIDATES, CLAIM, CONFIG, ENTRY, FENCE, PLACEMENT, SEGMENT, SERVICE,
-        SESSION,
+        ADDRESS, ATTACHED, BOUND, CANDIDATES, CLAIM, CONFIG, ENTRY, LEASE_DEADLINE, PLACEMENT, SEGMENT,
+        SERVICE, SESSION,
     };
     for (what, facts, links) in [
         (
             "at the holder",
             at_the_holder(),
-            &[SERVICE, ADDRESS, CANDIDATES, CLAIM, SESSION, ENTRY, ATTACHED, FENCE, SEGMENT][..],
+            &[SERVICE, ADDRESS, CANDIDATES, CLAIM, SESSION, ENTRY, ATTACHED, LEASE_DEADLINE, SEGMENT][..],
         ),
         ("elsewhere", elsewhere(), &[SERVICE, ADDRESS, CANDIDATES, CLAIM, SESSION, ENTRY, SEGMENT]),
-        ("standalone", standalone(), &[CONFIG, PLACEMENT, ENTRY, ATTACHED, FENCE, BOUND, SEGMENT]),
+        ("standalone", standalone(), &[CONFIG, PLACEMENT, ENTRY, ATTACHED, LEASE_DEADLINE, BOUND, SEGMENT]),
     ] {
         let explanation = explain(&facts);
         assert_eq!(explanation.broken, None, "{what}: {explanation:#?}");

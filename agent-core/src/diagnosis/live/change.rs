@@ -18,9 +18,9 @@ use crate::{
 pub enum Change {
     /// The state at the beginning of watching.
     Start {
-        /// The state of the fence.
-        #[schemars(schema_with = "schema::fence_states")]
-        fence: &'static str,
+        /// The state of the lease deadline.
+        #[schemars(schema_with = "schema::deadline_states")]
+        lease_deadline: &'static str,
         /// Interfaces that the program is attached to.
         interfaces: usize,
         /// Entries with this role.
@@ -32,13 +32,13 @@ pub enum Change {
         /// Entries with this role.
         foreign: usize,
     },
-    /// The fence is in another state.
-    Fence {
+    /// The lease deadline is in another state.
+    LeaseDeadline {
         /// The state before.
-        #[schemars(schema_with = "schema::fence_states")]
+        #[schemars(schema_with = "schema::deadline_states")]
         from: &'static str,
         /// The state now.
-        #[schemars(schema_with = "schema::fence_states")]
+        #[schemars(schema_with = "schema::deadline_states")]
         to: &'static str,
     },
     /// An interface's pinned link, attachment, carrier, MAC or proof has changed.
@@ -122,8 +122,11 @@ pub enum Change {
 pub fn changes(before: Option<&Status>, after: &Status) -> Vec<Change> {
     let Some(before) = before else { return vec![start(after)] };
     let mut changes = Vec::new();
-    if before.fence.state != after.fence.state {
-        changes.push(Change::Fence { from: before.fence.state, to: after.fence.state });
+    if before.lease_deadline.state != after.lease_deadline.state {
+        changes.push(Change::LeaseDeadline {
+            from: before.lease_deadline.state,
+            to: after.lease_deadline.state,
+        });
     }
     interfaces(before, after, &mut changes);
     vips(before, after, &mut changes);
@@ -139,7 +142,7 @@ pub fn changes(before: Option<&Status>, after: &Status) -> Vec<Change> {
 fn start(after: &Status) -> Change {
     let [(_, held), (_, handover), (_, silent), (_, foreign)] = after.roles();
     let interfaces = after.interfaces.iter().filter(|interface| interface.attached).count();
-    Change::Start { fence: after.fence.state, interfaces, held, handover, silent, foreign }
+    Change::Start { lease_deadline: after.lease_deadline.state, interfaces, held, handover, silent, foreign }
 }
 
 fn interfaces(before: &Status, after: &Status, changes: &mut Vec<Change>) {
@@ -255,12 +258,12 @@ fn rates(before: &Status, after: &Status) -> Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Start { fence, interfaces, held, handover, silent, foreign } => write!(
+            Self::Start { lease_deadline, interfaces, held, handover, silent, foreign } => write!(
                 f,
-                "start     fence {fence}, interfaces {interfaces}, VIPs {held} held, {handover} handover, \
-                {silent} silent, {foreign} foreign"
+                "start     lease deadline {lease_deadline}, interfaces {interfaces}, VIPs {held} held, \
+                 {handover} handover, {silent} silent, {foreign} foreign"
             ),
-            Self::Fence { from, to } => write!(f, "fence     {from} -> {to}"),
+            Self::LeaseDeadline { from, to } => write!(f, "deadline  {from} -> {to}"),
             Self::Link { interface, what } => write!(f, "link      {interface} {what}"),
             Self::Role { vip, interface, from, to, yielded, mac } => {
                 let (from, to) = (from.unwrap_or("none"), to.unwrap_or("none"));

@@ -125,7 +125,7 @@ fn the_first_reading_is_reported_whole_and_a_quiet_interval_by_its_rates_alone()
     let first = status(100);
     assert_eq!(
         lines(None, &first),
-        ["start     fence valid, interfaces 1, VIPs 2 held, 0 handover, 0 silent, 1 foreign"]
+        ["start     lease deadline valid, interfaces 1, VIPs 2 held, 0 handover, 0 silent, 1 foreign"]
     );
     assert_eq!(
         lines(Some(&first), &status(101)),
@@ -138,7 +138,11 @@ type Row3 = (&'static str, fn(&mut Status), &'static [&'static str]);
 #[test]
 fn each_change_is_a_line() {
     let table: [Row3; 15] = [
-        ("fence", |it| it.fence.state = "held over", &["fence     valid -> held over"]),
+        (
+            "lease_deadline",
+            |it| it.lease_deadline.state = "grace period",
+            &["deadline  valid -> grace period"],
+        ),
         (
             "taken",
             |it| put(it, vip(12, Part::Held, 1)),
@@ -266,9 +270,9 @@ fn rates_are_summed_over_the_outcomes_that_they_are_made_of() {
     let mut after = status(102);
     after.counters = [
         ("answered", 10),
-        ("answered_held_over", 4),
+        ("answered_in_grace", 4),
         ("answered_handover", 2),
-        ("suppressed_fence", 6),
+        ("suppressed_deadline", 6),
         ("suppressed_foreign", 2),
         ("claim_conflict", 8),
         ("no_vip", 100),
@@ -281,21 +285,21 @@ fn rates_are_summed_over_the_outcomes_that_they_are_made_of() {
 
 #[test]
 fn a_change_is_a_json_object_that_names_its_event() {
-    let change = Change::Fence { from: "valid", to: "over" };
+    let change = Change::LeaseDeadline { from: "valid", to: "over" };
     assert_eq!(
         serde_json::to_value(&change).expect("it can be written"),
-        serde_json::json!({"event": "fence", "from": "valid", "to": "over"})
+        serde_json::json!({"event": "lease_deadline", "from": "valid", "to": "over"})
     );
 }
 
 #[test]
-fn the_countdown_is_to_the_next_state_of_the_fence() {
-    let mut fence = status(1).fence;
-    assert_eq!(fence.countdown(), Duration::from_secs(3));
-    fence.left_seconds = 0.0;
-    assert_eq!(fence.countdown(), Duration::from_hours(1));
-    fence.policy = "stop";
-    assert_eq!(fence.countdown(), Duration::ZERO);
+fn the_countdown_is_to_the_next_state_of_the_lease_deadline() {
+    let mut lease_deadline = status(1).lease_deadline;
+    assert_eq!(lease_deadline.countdown(), Duration::from_secs(3));
+    lease_deadline.left_seconds = 0.0;
+    assert_eq!(lease_deadline.countdown(), Duration::from_hours(1));
+    lease_deadline.policy = "stop";
+    assert_eq!(lease_deadline.countdown(), Duration::ZERO);
 }
 
 fn shown(list: &List, before: &Status, after: &Status) -> Vec<u8> {

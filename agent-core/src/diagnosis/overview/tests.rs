@@ -100,8 +100,8 @@ fn a_claim_that_says_that_no_node_answers_is_not_held() {
     ];
     for (state, expected) in table {
         let unanswered = Some("eth0 has no carrier".to_owned());
-        let told = ShownClaim { unanswered: unanswered.clone(), ..claim(10, state.clone(), None) };
-        let row = &overview(&[told], &observed, at(102)).vips[0];
+        let notified = ShownClaim { unanswered: unanswered.clone(), ..claim(10, state.clone(), None) };
+        let row = &overview(&[notified], &observed, at(102)).vips[0];
         assert_eq!((row.state.name(), &row.unanswered), (expected, &unanswered), "{state:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use vipward_common::{
-    Counters, DEFAULT_MAX_VIPS, Defence, Fence, MacAddr, Policy, Proof, Role, VipCounters, VipKey,
+    Counters, DEFAULT_MAX_VIPS, Defence, LeaseDeadline, MacAddr, Policy, Proof, Role, VipCounters, VipKey,
 };
 
 use super::{Contents, Entry, LinkIds, PinnedLink, Plane, State, Wire};
@@ -28,8 +28,8 @@ impl State {
     pub const SAMPLE_PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
     /// Returns the state 100 s after the machine's start. On eth0, this
-    /// host answers for 192.0.2.10, and a peer has 192.0.2.11. The fence is
-    /// valid for 3 s, and held over for an hour.
+    /// host answers for 192.0.2.10, and a peer has 192.0.2.11. The lease deadline is
+    /// valid for 3 s, and grace period for an hour.
     pub fn sample() -> Self {
         let ids = LinkIds { link: Some(7), program: 40 };
         let interface =
@@ -40,9 +40,9 @@ impl State {
             links: BTreeMap::from([(interface.index, (Mode::Native, ids))]),
             contents: Contents {
                 now_ns,
-                fence: Fence {
+                lease_deadline: LeaseDeadline {
                     deadline_ns: now_ns + 3 * SECOND_NS,
-                    hold_until_ns: now_ns + 3_600 * SECOND_NS,
+                    grace_until_ns: now_ns + 3_600 * SECOND_NS,
                     yields_settled: 0,
                     session: 0,
                     words_settled: 0,
@@ -84,15 +84,15 @@ impl Contents {
         Self { entries, ..State::sample().contents }
     }
 
-    /// Moves the deadline of the fence into the past. The fence
-    /// is held over if its policy is to hold.
+    /// Moves the deadline of the lease deadline into the past. The lease deadline
+    /// is in its grace period if its policy is to hold.
     pub fn pass_deadline(&mut self) {
-        self.now_ns = self.fence.deadline_ns;
+        self.now_ns = self.lease_deadline.deadline_ns;
     }
 
-    /// Moves the fence past its deadline and past holding over.
+    /// Moves the lease deadline past its deadline and past the grace period.
     pub fn pass_hold(&mut self) {
-        self.now_ns = self.fence.hold_until_ns;
+        self.now_ns = self.lease_deadline.grace_until_ns;
     }
 }
 

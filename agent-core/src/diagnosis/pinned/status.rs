@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use vipward_common::{MacAddr, Offender, OffenderKey, Outcome, WireOutcome};
 
-use super::{Entry, State, Wire, WireHeard};
+use super::{Entry, State, Wire, WireReceived};
 use crate::{
     base::{schema, time::Monotonic},
     host::{
@@ -21,8 +21,8 @@ use crate::{
 pub struct Status {
     /// The pin directory.
     pub pin_dir: PathBuf,
-    /// The fence: until when this node may answer.
-    pub fence: FenceStatus,
+    /// The lease deadline: until when this node may answer.
+    pub lease_deadline: DeadlineStatus,
     /// Entries of the map `vips_v4`.
     pub entries: usize,
     /// The size of that map.
@@ -53,21 +53,21 @@ pub struct Status {
     pub at: Monotonic,
 }
 
-/// The fence at the time of the reading.
+/// The lease deadline at the time of the reading.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
-pub struct FenceStatus {
+pub struct DeadlineStatus {
     /// Whether this node may answer (docs/internals/dataplane.md#lease-deadline).
-    #[schemars(schema_with = "schema::fence_states")]
+    #[schemars(schema_with = "schema::deadline_states")]
     pub state: &'static str,
     /// What it does after the deadline.
     #[schemars(schema_with = "schema::policies")]
     pub policy: &'static str,
     /// Time until the deadline; 0 when it has passed.
     pub left_seconds: f64,
-    /// Time until holding over ends; 0 when it has passed.
+    /// Time until the grace period ends; 0 when it has passed.
     pub hold_left_seconds: f64,
-    /// Whether a peer has told the program that the session of the fence has ended, and the Lease has not
-    /// shown since that this is false. Then the fence has lapsed before its deadline.
+    /// Whether a peer has notified the program that the session of the lease deadline has ended, and the Lease has not
+    /// shown since that this is false. Then the lease deadline has passed before its deadline.
     pub ended: bool,
 }
 
@@ -80,9 +80,9 @@ pub struct WireStatus {
     pub scale: Option<u32>,
     /// The numbers of the keys that frames may have.
     pub keys: Vec<u32>,
-    /// The peers that may be heard. A node that pings this one and is pinged by it is there twice: by its
+    /// The peers that may be received. A node that pings this one and is pinged by it is there twice: by its
     /// session, which answers, and by its number as a witness, which pings.
-    pub peers: Vec<On<WireHeard>>,
+    pub peers: Vec<On<WireReceived>>,
 }
 
 /// What is seen through an interface.
@@ -186,7 +186,7 @@ pub struct OffenderStatus {
     pub vendor: String,
     /// The Ethernet source of the last claim.
     pub eth_source: String,
-    /// The kind of the last claim: by a stranger, by a peer, on a VIP whose holder is not known, or
+    /// The kind of the last claim: by an unknown host, by a peer, on a VIP whose holder is not known, or
     /// a question whether that VIP is free.
     #[schemars(schema_with = "schema::offences")]
     pub kind: &'static str,
@@ -210,11 +210,11 @@ impl Status {
         let frames = contents.counters.plus(contents.counters_v6);
         Self {
             pin_dir: state.dir.clone(),
-            fence: FenceStatus {
-                state: contents.fence_state().name(),
-                policy: contents.fence.policy.name(),
-                left_seconds: contents.left(contents.fence.deadline_ns).as_secs_f64(),
-                hold_left_seconds: contents.left(contents.fence.hold_until_ns).as_secs_f64(),
+            lease_deadline: DeadlineStatus {
+                state: contents.lease_deadline_state().name(),
+                policy: contents.lease_deadline.policy.name(),
+                left_seconds: contents.left(contents.lease_deadline.deadline_ns).as_secs_f64(),
+                hold_left_seconds: contents.left(contents.lease_deadline.grace_until_ns).as_secs_f64(),
                 ended: contents.has_ended(),
             },
             entries: contents.entries.len(),
@@ -256,8 +256,8 @@ impl State {
     }
 
     fn wire(&self) -> Option<WireStatus> {
-        let Wire { wid, keys, heard, .. } = &self.contents.wire;
-        let peer = |peer: &WireHeard| On {
+        let Wire { wid, keys, received, .. } = &self.contents.wire;
+        let peer = |peer: &WireReceived| On {
             interface: self.network.name_of(peer.ifindex),
             vlan: self.network.vlan_of(peer.ifindex),
             of: peer.clone(),
@@ -266,7 +266,7 @@ impl State {
             witness: format!("{wid:016x}"),
             scale: None,
             keys: keys.clone(),
-            peers: heard.iter().map(peer).collect(),
+            peers: received.iter().map(peer).collect(),
         })
     }
 

@@ -67,12 +67,12 @@ impl<'a> Known<'a> {
         match self.expected() {
             Some(expected) if expected == mac => Relation::Holder,
             _ if state.contents.peers.contains(&(self.interface.index, mac)) => Relation::Peer,
-            Some(_) => Relation::Stranger,
+            Some(_) => Relation::UnknownHost,
             None => Relation::Unknown,
         }
     }
 
-    /// Returns the row of this host. No host hears its own question, so its answer is added here.
+    /// Returns the row of this host. No host receives its own question, so its answer is added here.
     fn this_host(&self) -> Option<Row> {
         match (self.entry, &self.host.bound) {
             (Some((entry, part)), _) if part.is_ours() => {
@@ -95,7 +95,7 @@ pub enum Relation {
     /// It is another agent's.
     Peer,
     /// It is neither.
-    Stranger,
+    UnknownHost,
     /// It is this host's.
     ThisHost,
     /// This host does not know who should hold the address.
@@ -108,7 +108,7 @@ impl Relation {
         match self {
             Self::Holder => "holder",
             Self::Peer => "peer",
-            Self::Stranger => "stranger",
+            Self::UnknownHost => "unknown host",
             Self::ThisHost => "this host",
             Self::Unknown => "unknown",
         }
@@ -119,11 +119,11 @@ impl Relation {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
-    /// It was heard on the segment.
+    /// It was received on the segment.
     Wire,
     /// The program on this host dropped and recorded it.
     Dropped,
-    /// This host gives it to others, and does not hear its own question.
+    /// This host gives it to others, and does not receive its own question.
     ThisHost,
 }
 
@@ -143,7 +143,7 @@ pub struct Latency {
 /// A MAC that has the address.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Row {
-    /// The place in the order of answers, from 1. This host comes last, since it does not hear its
+    /// The place in the order of answers, from 1. This host comes last, since it does not receive its
     /// own answers.
     pub order: u32,
     /// Its MAC.
@@ -196,7 +196,7 @@ pub enum Verdict {
     Several,
 }
 
-/// The answers that a segment gave for an address. The exit code tells the `verdict`, too
+/// The answers that a segment gave for an address. The exit code notifies the `verdict`, too
 /// (docs/commands.md#who-answers).
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Report {
@@ -231,12 +231,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the report of the answers that were heard, in the light of what the host knows.
+    /// Returns the report of the answers that were received, in the light of what the host knows.
     pub fn new(asking: &Asking, interface: &Interface, host: &HostKnows) -> Self {
         let question = asking.question();
         let known = Known::new(host, interface, question.address);
         let mut answers: Vec<Row> =
-            asking.claimants().into_iter().map(|claimant| Row::heard(claimant, &known)).collect();
+            asking.claimants().into_iter().map(|claimant| Row::received(claimant, &known)).collect();
         // In a handover both nodes name the successor.
         answers.extend(known.this_host().filter(|own| answers.iter().all(|other| other.mac != own.mac)));
         for (order, row) in (1..).zip(&mut answers) {
@@ -254,9 +254,12 @@ impl Report {
             probes: *probes,
         };
         let mut notes = notes(&answers, &known);
-        if asking.untold() > 0 {
-            let told = answers.len();
-            notes.push(format!("{} frames came from more MACs than the {told} listed", asking.untold()));
+        if asking.unnotified() > 0 {
+            let notified = answers.len();
+            notes.push(format!(
+                "{} frames came from more MACs than the {notified} listed",
+                asking.unnotified()
+            ));
         }
         Self {
             address: question.address,
@@ -286,7 +289,7 @@ impl Report {
 }
 
 impl Row {
-    fn heard(claimant: &Claimant, known: &Known<'_>) -> Self {
+    fn received(claimant: &Claimant, known: &Known<'_>) -> Self {
         let latency = claimant.latencies.iter().min().zip(claimant.latencies.iter().max());
         let latency = latency.zip(claimant.latencies.first()).map(|((min, max), first)| Latency {
             first_seconds: first.as_secs_f64(),
@@ -357,10 +360,10 @@ fn notes(answers: &[Row], known: &Known<'_>) -> Vec<String> {
     match &host.pins {
         Fact::Read(Some(_)) => {}
         Fact::Read(None) => notes.push(
-            "no agent has pins here: holders, peers and strangers cannot be distinguished".to_owned(),
+            "no agent has pins here: holders, peers and unknown hosts cannot be distinguished".to_owned(),
         ),
         Fact::Unread(unread) => notes.push(format!(
-            "the pins here could not be read, so holders, peers and strangers cannot be distinguished: {unread}"
+            "the pins here could not be read, so holders, peers and unknown hosts cannot be distinguished: {unread}"
         )),
     }
     let other = answers.iter().any(|row| row.seen != Seen::ThisHost);

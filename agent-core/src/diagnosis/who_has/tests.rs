@@ -134,12 +134,12 @@ fn what_is_an_answer_about_an_ipv6_address_and_what_is_not() {
     let advertised =
         |target, mac, flags| Frame::Nd(NdFrame::advertisement(OWN, B, other, target, mac, flags));
     let solicited = |source, target| Frame::Nd(NdFrame::solicitation(A, source, target));
-    let (answer, told) = (ND_SOLICITED | ND_OVERRIDE, ND_OVERRIDE);
+    let (answer, notified) = (ND_SOLICITED | ND_OVERRIDE, ND_OVERRIDE);
     for (what, source, frame, replies, announcements, probers) in [
         ("an answer", from, advertised(vip, A, answer), 1, 0, 0),
         ("an answer without O", from, advertised(vip, A, ND_SOLICITED), 1, 0, 0),
-        ("an announcement", from, advertised(vip, A, told), 0, 1, 0),
-        ("an answer to a probe", None, advertised(vip, A, told), 1, 0, 0),
+        ("an announcement", from, advertised(vip, A, notified), 0, 1, 0),
+        ("an answer to a probe", None, advertised(vip, A, notified), 1, 0, 0),
         ("a solicitation by who has the address", from, solicited(vip, other), 0, 1, 0),
         ("the same after a probe", None, solicited(vip, other), 0, 1, 0),
         ("another host's probe", from, Frame::Nd(NdFrame::probe(A, vip, [9; 6])), 0, 0, 1),
@@ -245,12 +245,12 @@ fn record(kind: EventKind, claims: u64, first: u64, last: u64) -> Offender {
 fn drops_of_the_program_are_distinguished_by_kind_and_by_the_count_before() {
     use EventKind::{Conflict, Contested, Probed, Sighted};
     for (what, before, after, replies, probes) in [
-        ("a stranger's answer", None, (Conflict, 1, 5, 5), 1, 0),
+        ("an unknown host's answer", None, (Conflict, 1, 5, 5), 1, 0),
         ("a peer's answer", None, (Contested, 2, 5, 6), 2, 0),
-        ("an old stranger's next", Some((Conflict, 40, 1, 1)), (Conflict, 41, 1, 5), 1, 0),
-        ("an old stranger's silence", Some((Conflict, 40, 1, 1)), (Conflict, 40, 1, 1), 0, 0),
+        ("an old unknown host's next", Some((Conflict, 40, 1, 1)), (Conflict, 41, 1, 5), 1, 0),
+        ("an old unknown host's silence", Some((Conflict, 40, 1, 1)), (Conflict, 40, 1, 1), 0, 0),
         ("a record that was begun anew", Some((Conflict, 40, 1, 1)), (Conflict, 2, 5, 5), 2, 0),
-        ("heard on the wire too", None, (Sighted, 1, 5, 5), 0, 0),
+        ("received on the wire too", None, (Sighted, 1, 5, 5), 0, 0),
         ("another host's probe", None, (Probed, 3, 5, 5), 0, 3),
     ] {
         let record = |(kind, claims, first, last)| record(kind, claims, first, last);
@@ -294,7 +294,7 @@ fn knows(entry: Option<(Role, MacAddr)>, peers: &[MacAddr]) -> HostKnows {
     HostKnows { own: BTreeSet::from([OWN]), pins: Fact::Read(Some(state)), ..nothing() }
 }
 
-/// Returns the same host, with the fence over.
+/// Returns the same host, with the lease deadline over.
 fn silent(mut knows: HostKnows) -> HostKnows {
     knows.pins.read_mut().as_mut().expect("an agent").contents.pass_hold();
     knows
@@ -310,8 +310,8 @@ fn report(answering: &[MacAddr], knows: &HostKnows) -> Report {
 }
 
 #[test]
-fn holder_peer_and_stranger_are_distinguished_by_what_the_agent_knows() {
-    use Relation::{Holder, Peer, Stranger, ThisHost, Unknown};
+fn holder_peer_and_unknown_host_are_distinguished_by_what_the_agent_knows() {
+    use Relation::{Holder, Peer, ThisHost, Unknown, UnknownHost};
     let elsewhere = |mac| knows(Some((Role::Foreign, mac)), &[B]);
     for (what, knows, mac, expected) in [
         ("no agent", nothing(), A, Unknown),
@@ -320,10 +320,10 @@ fn holder_peer_and_stranger_are_distinguished_by_what_the_agent_knows() {
         ("the entry's MAC", elsewhere(A), A, Holder),
         ("the entry's MAC, a peer's", elsewhere(B), B, Holder),
         ("a peer that does not hold it", elsewhere(A), B, Peer),
-        ("neither", elsewhere(A), C, Stranger),
+        ("neither", elsewhere(A), C, UnknownHost),
         ("its place is not known", elsewhere(MacAddr::ZERO), C, Unknown),
         ("its place is not known, a peer", elsewhere(MacAddr::ZERO), B, Peer),
-        ("a stranger, while it is held here", knows(Some((Role::Held, OWN)), &[B]), C, Stranger),
+        ("an unknown host, while it is held here", knows(Some((Role::Held, OWN)), &[B]), C, UnknownHost),
         ("another interface of this host", HostKnows { own: BTreeSet::from([A]), ..nothing() }, A, ThisHost),
     ] {
         let report = report(&[mac], &knows);
@@ -532,5 +532,5 @@ fn a_flood_from_ever_new_macs_lists_some_and_counts_the_rest() {
         asking.on_frame(&reply(MacAddr([2, 0xf0, 0, 0, high, low])), at(1));
     }
     assert_eq!(asking.claimants().len(), 64);
-    assert_eq!(asking.untold(), 1_000 - 64);
+    assert_eq!(asking.unnotified(), 1_000 - 64);
 }

@@ -1,8 +1,8 @@
 use super::*;
-use FenceState::{HeldOver, Over, Valid};
+use DeadlineState::{Grace, Over, Valid};
 use InterfaceFault::{Blind, Bypassed, Down, Gone, NoCarrier, NotAttached, OtherMac};
 
-const OVER: Part = Part::Silent(Silence::Fence);
+const OVER: Part = Part::Silent(Silence::LeaseDeadline);
 
 fn silent(trouble: InterfaceFault) -> Part {
     Part::Silent(Silence::Interface(trouble))
@@ -12,12 +12,12 @@ fn silent(trouble: InterfaceFault) -> Part {
 fn only_an_entry_that_is_answered_now_is_held() {
     let table = [
         ("all is well", Role::Held, Valid, None, Part::Held),
-        ("held over, it is answered", Role::Held, HeldOver, None, Part::Held),
+        ("grace period, it is answered", Role::Held, Grace, None, Part::Held),
         ("the lease deadline has passed", Role::Held, Over, None, OVER),
         ("the lease deadline has passed, and there is no carrier", Role::Held, Over, Some(NoCarrier), OVER),
         ("no carrier", Role::Held, Valid, Some(NoCarrier), silent(NoCarrier)),
         ("no program", Role::Held, Valid, Some(NotAttached), silent(NotAttached)),
-        ("no interface, held over", Role::Held, HeldOver, Some(Gone), silent(Gone)),
+        ("no interface, grace period", Role::Held, Grace, Some(Gone), silent(Gone)),
         ("an interface that is down", Role::Held, Valid, Some(Down), silent(Down)),
         ("another MAC", Role::Held, Valid, Some(OtherMac), silent(OtherMac)),
         ("a handover", Role::Handover, Valid, None, Part::Handover),
@@ -29,8 +29,8 @@ fn only_an_entry_that_is_answered_now_is_held() {
         ("another node's", Role::Foreign, Valid, None, Part::Foreign),
         ("another node's, whatever is wrong here", Role::Foreign, Over, Some(NoCarrier), Part::Foreign),
     ];
-    for (what, role, fence, trouble, expected) in table {
-        assert_eq!(Part::of(role, fence, trouble), expected, "{what}");
+    for (what, role, lease_deadline, trouble, expected) in table {
+        assert_eq!(Part::of(role, lease_deadline, trouble), expected, "{what}");
     }
 }
 

@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(4);
 fn a_beat_is_good_for_the_duration_less_two_ticks_of_the_coarse_clock() {
     let beat = Heartbeat::start(&SETTINGS, TICK, at(10_000)).beat(at(10_000));
     assert_eq!(beat.deadline, at(12_992));
-    assert_eq!(beat.hold_until, at(3_612_992));
+    assert_eq!(beat.grace_until, at(3_612_992));
     assert_eq!(beat.policy, Policy::Hold);
 }
 
@@ -42,7 +42,7 @@ fn a_beat_is_late_when_it_comes_more_than_half_a_heartbeat_after_it_was_due() {
             Some(Late { by: Duration::from_millis(501), lapsed: false }),
         ),
         (
-            "so late that the fence had lapsed",
+            "so late that the lease deadline had passed",
             Some(10_000),
             15_000,
             Some(Late { by: Duration::from_secs(4), lapsed: true }),

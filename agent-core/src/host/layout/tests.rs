@@ -1,4 +1,4 @@
-use vipward_common::{Defence, Fence, Policy};
+use vipward_common::{Defence, LeaseDeadline, Policy};
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn maps_are_compared_by_what_this_version_knows() {
             "a map and fields that this version does not know",
             |description, pinned| {
                 description.0.insert(FieldName::of("later.number"), place(0, 8));
-                description.0.insert(FieldName::of("fence.later"), place(36, 4));
+                description.0.insert(FieldName::of("lease_deadline.later"), place(36, 4));
                 pinned.insert("later", MapInfo { kind: 77, key_bytes: 1, value_bytes: 2, entries: 3 });
             },
             None,
@@ -55,9 +55,9 @@ fn maps_are_compared_by_what_this_version_knows() {
         ),
         (
             "two maps are not pinned",
-            |_, pinned| pinned.retain(|map, _| !["fence", "filter"].contains(map)),
+            |_, pinned| pinned.retain(|map, _| !["lease_deadline", "filter"].contains(map)),
             None,
-            &["fence", "filter"],
+            &["lease_deadline", "filter"],
         ),
         (
             "a map that is not pinned is described otherwise",
@@ -71,9 +71,9 @@ fn maps_are_compared_by_what_this_version_knows() {
         (
             "a field is elsewhere",
             |description, _| {
-                description.0.insert(FieldName::of("fence.session"), place(16, 4));
+                description.0.insert(FieldName::of("lease_deadline.session"), place(16, 4));
             },
-            Some("fence.session is 4 bytes at 16 in the pins, and 8 bytes at 24 in this version"),
+            Some("lease_deadline.session is 4 bytes at 16 in the pins, and 8 bytes at 24 in this version"),
             &[],
         ),
         (
@@ -100,7 +100,7 @@ fn a_map_of_another_kind_or_size_has_another_layout() {
     type Change = fn(&mut MapInfo);
     let rows: [(&str, Change, &str, &str); 4] = [
         (
-            "fence",
+            "lease_deadline",
             |map| map.value_bytes = 40,
             "kind 2 for 1 entries of 4 and 40",
             "kind 2 for 1 entries of 4 and 48",
@@ -140,7 +140,7 @@ fn a_map_of_another_kind_or_size_has_another_layout() {
 fn what_this_version_does_not_know_is_kept_by_map() {
     let mut description = current();
     let later = ["later.key.number", "later.number", "vips_v4_more.x"].map(FieldName::of);
-    for name in later.into_iter().chain([FieldName::of("fence.later")]) {
+    for name in later.into_iter().chain([FieldName::of("lease_deadline.later")]) {
         description.0.insert(name, place(0, 8));
     }
     let unknown = description.unknown();
@@ -151,9 +151,9 @@ fn what_this_version_does_not_know_is_kept_by_map() {
 
 #[test]
 fn records_that_are_written_and_read_back_read_the_same_values() {
-    let fence = Fence {
+    let lease_deadline = LeaseDeadline {
         deadline_ns: 1,
-        hold_until_ns: 2,
+        grace_until_ns: 2,
         yields_settled: 3,
         session: u64::MAX,
         words_settled: 4,
@@ -162,7 +162,7 @@ fn records_that_are_written_and_read_back_read_the_same_values() {
     };
     let found: Description = current().records().collect();
     assert_eq!(found, current());
-    let map = PINNED.iter().find(|map| map.name == maps::FENCE).expect("it is pinned");
+    let map = PINNED.iter().find(|map| map.name == maps::LEASE_DEADLINE).expect("it is pinned");
     let (_, values) = found.decoders(map);
-    assert_eq!(values.read(bytemuck::bytes_of(&fence)), Some(fence));
+    assert_eq!(values.read(bytemuck::bytes_of(&lease_deadline)), Some(lease_deadline));
 }

@@ -491,7 +491,7 @@ fn nothing_pinned_is_taken_away_before_it_is_known_what_is_wanted() {
 }
 
 #[test]
-fn while_the_fence_has_lapsed_no_entry_begins_to_answer() {
+fn while_the_lease_deadline_has_passed_no_entry_begins_to_answer() {
     // Found role, true if it is yielded, wanted role, and resulting role.
     let (held, foreign, handover) = (Some(Role::Held), Some(Role::Foreign), Some(Role::Handover));
     let table = [

@@ -18,7 +18,7 @@ struct Contact {
     /// Time from which pings count.
     begun: Boottime,
     /// The last frame.
-    heard: Boottime,
+    received: Boottime,
     /// The newest ping that each session has answered, of those that count.
     answered: BTreeMap<Session, Boottime>,
     reported: Option<(bool, Answers)>,
@@ -26,13 +26,19 @@ struct Contact {
 
 impl Contact {
     fn new(now: Boottime) -> Self {
-        Self { since: now, begun: now, heard: Boottime::default(), answered: BTreeMap::new(), reported: None }
+        Self {
+            since: now,
+            begun: now,
+            received: Boottime::default(),
+            answered: BTreeMap::new(),
+            reported: None,
+        }
     }
 
     fn answers(&self, scale: Scale, now: Boottime) -> Answers {
-        if self.answered.values().any(|answered| now < *answered + scale.deaf()) {
+        if self.answered.values().any(|answered| now < *answered + scale.one_way()) {
             Answers::Lately
-        } else if self.answered.len() < LEAST_SILENT || now < self.since + scale.deaf() {
+        } else if self.answered.len() < LEAST_SILENT || now < self.since + scale.one_way() {
             Answers::None
         } else {
             Answers::NoLonger
@@ -74,36 +80,36 @@ impl Contacts {
 
     pub(super) fn see(&mut self, interface: &str, session: Session, answers: Sight, pings: Sight) {
         if let Some(contact) = self.interfaces.get_mut(interface) {
-            contact.heard = contact.heard.max(answers.heard).max(pings.heard);
+            contact.received = contact.received.max(answers.received).max(pings.received);
             if answers.answered >= contact.begun {
                 contact.answered.insert(session, answers.answered);
             }
         }
     }
 
-    pub(super) fn hear(&mut self, interface: &str, now: Boottime) {
+    pub(super) fn receive(&mut self, interface: &str, now: Boottime) {
         if let Some(contact) = self.interfaces.get_mut(interface) {
-            contact.heard = contact.heard.max(now);
+            contact.received = contact.received.max(now);
         }
     }
 
     pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> impl Iterator<Item = Finding> {
         self.interfaces.iter_mut().filter_map(move |(interface, contact)| {
-            let (heard, answers) = (now < contact.heard + scale.deaf(), contact.answers(scale, now));
+            let (received, answers) = (now < contact.received + scale.one_way(), contact.answers(scale, now));
             // Silence counts only after this node has listened for as long.
-            if !heard && now < contact.since + scale.deaf() {
+            if !received && now < contact.since + scale.one_way() {
                 return None;
             }
-            let is_news = contact.reported.replace((heard, answers)) != Some((heard, answers));
-            is_news.then(|| Finding::Contact { interface: Arc::clone(interface), heard, answers })
+            let is_news = contact.reported.replace((received, answers)) != Some((received, answers));
+            is_news.then(|| Finding::Contact { interface: Arc::clone(interface), received, answers })
         })
     }
 
     pub(super) fn deadlines(&self, scale: Scale) -> impl Iterator<Item = Boottime> {
         let times = |contact: &Contact| {
             let answered = contact.answered.values().copied().max();
-            [contact.since, contact.heard, answered.unwrap_or_default()]
+            [contact.since, contact.received, answered.unwrap_or_default()]
         };
-        self.interfaces.values().flat_map(times).map(move |time| time + scale.deaf())
+        self.interfaces.values().flat_map(times).map(move |time| time + scale.one_way())
     }
 }

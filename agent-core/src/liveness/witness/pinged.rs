@@ -6,8 +6,8 @@ use crate::{base::time::Boottime, liveness::Scale};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
-    heard: Boottime,
-    /// True if the witness was heard to ping often. It does so only when it has seen that its word
+    received: Boottime,
+    /// True if the witness was received to ping often. It does so only when it has seen that its word
     /// counts.
     often: bool,
 }
@@ -25,30 +25,36 @@ impl PingedBy {
     }
 
     /// Takes in the last ping over an interface. `is_member` is true if the witness's word counts.
-    pub(super) fn take_in(&mut self, interface: &Arc<str>, heard: Boottime, is_member: bool, scale: Scale) {
+    pub(super) fn take_in(
+        &mut self,
+        interface: &Arc<str>,
+        received: Boottime,
+        is_member: bool,
+        scale: Scale,
+    ) {
         let way = self.ways.entry(Arc::clone(interface)).or_default();
-        if heard > way.heard {
-            way.often |= heard.saturating_since(way.heard) <= scale.endangered();
-            way.heard = heard;
+        if received > way.received {
+            way.often |= received.saturating_since(way.received) <= scale.endangered();
+            way.received = received;
         }
         way.often &= is_member;
     }
 
     /// Returns the time until which the witness counts as one that pings.
     fn until(&self, scale: Scale) -> Boottime {
-        let until = |way: &Way| way.heard + if way.often { scale.endangered() } else { scale.deaf() };
-        let heard = self.ways.values().filter(|way| way.heard >= self.begun);
-        heard.map(until).max().unwrap_or_default()
+        let until = |way: &Way| way.received + if way.often { scale.endangered() } else { scale.one_way() };
+        let received = self.ways.values().filter(|way| way.received >= self.begun);
+        received.map(until).max().unwrap_or_default()
     }
 
     /// Returns true if the witness pings, or false if it does not, when that is news.
     pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> Option<bool> {
         let lately = now < self.until(scale);
-        let is_known = lately || self.reported.is_some() || self.begun + scale.deaf() <= now;
+        let is_known = lately || self.reported.is_some() || self.begun + scale.one_way() <= now;
         (is_known && self.reported.replace(lately) != Some(lately)).then_some(lately)
     }
 
     pub(super) fn deadline(&self, scale: Scale) -> Boottime {
-        if self.reported.is_none() { self.begun + scale.deaf() } else { self.until(scale) }
+        if self.reported.is_none() { self.begun + scale.one_way() } else { self.until(scale) }
     }
 }

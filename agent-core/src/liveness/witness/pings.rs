@@ -48,7 +48,7 @@ impl Pings {
             return;
         }
         self.answered = Some(sight.answered);
-        self.round_trip = Some(sight.heard.saturating_since(sight.answered));
+        self.round_trip = Some(sight.received.saturating_since(sight.answered));
         while self.waiting.front().is_some_and(|ping| *ping <= sight.answered) {
             self.waiting.pop_front();
         }
@@ -65,7 +65,7 @@ impl Pings {
         }
         let since = self.counts_since();
         // A holder that stays silent is pinged as before: whoever can act has acted.
-        if last >= since + scale.deaf() {
+        if last >= since + scale.one_way() {
             return last + scale.ping();
         }
         (last + scale.ping()).min((last + scale.urgent_ping()).max(since + scale.urgent_after()))
@@ -85,7 +85,7 @@ impl Pings {
         }
         self.sent += 1;
         self.waiting.push_back(now);
-        while self.waiting.front().is_some_and(|ping| now.saturating_since(*ping) > scale.deaf()) {
+        while self.waiting.front().is_some_and(|ping| now.saturating_since(*ping) > scale.one_way()) {
             self.waiting.pop_front();
             self.lost += 1;
         }

@@ -59,7 +59,7 @@ fn name(mac: MacAddr) -> char {
 struct Program {
     holders: BTreeMap<(Session, String), Sight>,
     witnesses: BTreeMap<(Wid, String), Sight>,
-    told: Option<Word>,
+    notified: Option<Word>,
 }
 
 impl Seen for Program {
@@ -71,8 +71,8 @@ impl Seen for Program {
         self.witnesses.get(&(witness, interface.to_owned())).copied().unwrap_or_default()
     }
 
-    fn told(&self) -> Option<Word> {
-        self.told
+    fn notified(&self) -> Option<Word> {
+        self.notified
     }
 }
 
@@ -141,8 +141,8 @@ impl Lan {
                         assert_eq!((frame.witness, frame.stamp), (Some(wid(b'w')), at(now).as_nanos()));
                         self.pings.push((now, name(to)));
                         if !self.dead.contains(&Path { interface: Arc::clone(&interface), mac: to }) {
-                            let heard = at(now) + Duration::from_micros(300);
-                            let sight = Sight { answered: at(now), heard };
+                            let received = at(now) + Duration::from_micros(300);
+                            let sight = Sight { answered: at(now), received };
                             self.program.holders.insert((frame.holder, interface.to_string()), sight);
                         }
                         return;
@@ -165,8 +165,10 @@ impl Lan {
                 let by = char::from(u8::try_from(by.number() >> 32).expect("a letter"));
                 return self.found.push(format!("{now} pinged by {by}: {lately}"));
             }
-            Act::Report(Finding::Contact { interface, heard, answers }) => {
-                return self.found.push(format!("{now} {interface} heard: {heard}, answers: {answers:?}"));
+            Act::Report(Finding::Contact { interface, received, answers }) => {
+                return self
+                    .found
+                    .push(format!("{now} {interface} received: {received}, answers: {answers:?}"));
             }
         };
         self.lines.push(line);
@@ -184,8 +186,8 @@ impl Lan {
     }
 
     fn pinged(&mut self, by: u8) {
-        let heard = at(self.now);
-        let sight = Sight { answered: Boottime::default(), heard };
+        let received = at(self.now);
+        let sight = Sight { answered: Boottime::default(), received };
         self.program.witnesses.insert((wid(by), "eth0".to_owned()), sight);
     }
 }

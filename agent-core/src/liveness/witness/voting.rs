@@ -35,7 +35,7 @@ pub(super) enum Step {
 #[derive(Debug, Default)]
 pub(super) struct Vote {
     stage: Stage,
-    /// True if the engine has last heard that the holder is silent.
+    /// True if the engine has last received that the holder is silent.
     is_reported: bool,
 }
 
@@ -54,7 +54,7 @@ impl Vote {
     }
 
     /// Takes in that a neighbour has answered. It counts after this node has found the holder silent.
-    pub(super) fn hear_third_station(&mut self, now: Boottime) {
+    pub(super) fn receive_third_station(&mut self, now: Boottime) {
         if let Stage::Asking { since, is_answered, .. } = &mut self.stage {
             *is_answered |= *since <= now;
         }

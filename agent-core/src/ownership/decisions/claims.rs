@@ -205,8 +205,8 @@ impl Subject<'_> {
     fn on_held(&mut self, write: &ClaimWrite, from: Option<Former>) {
         let session = write.state.holder().map(|holder| holder.session);
         if !self.is_valid() || session != self.nodes.own.session() {
-            // The write counts only while the fence is valid. It
-            // is repeated as soon as the fence is valid again.
+            // The write counts only while the lease deadline is valid. It
+            // is repeated as soon as the lease deadline is valid again.
             self.vip.claim.attempted = true;
             return;
         }
@@ -220,8 +220,8 @@ impl Subject<'_> {
             // The program may have given the VIP away.
             self.vip.commanded = Commanded::Nothing;
         }
-        if let Some((session, mac)) = from.as_ref().and_then(|former| former.to_tell).filter(|_| is_news) {
-            self.command(Command::TellFormer { vip: self.address, session, mac });
+        if let Some((session, mac)) = from.as_ref().and_then(|former| former.to_notify).filter(|_| is_news) {
+            self.command(Command::NotifyFormer { vip: self.address, session, mac });
         }
         self.set_entry(Some(Entry::Held));
         if is_disputed {
@@ -269,17 +269,17 @@ impl Subject<'_> {
     }
 
     /// Takes in an event of the program.
-    pub(crate) fn on_wire(&mut self, heard: Wire) {
-        let (Wire::Moved { mac } | Wire::Contested { mac } | Wire::Yielded { mac }) = heard;
-        self.vip.tenure.hear(mac, self.now);
+    pub(crate) fn on_wire(&mut self, received: Wire) {
+        let (Wire::Moved { mac } | Wire::Contested { mac } | Wire::Yielded { mac }) = received;
+        self.vip.tenure.receive(mac, self.now);
         if self.vip.tenure == Tenure::Elsewhere {
             return;
         }
-        match heard {
+        match received {
             Wire::Moved { .. } if self.vip.tenure.handover().is_none() => return,
             Wire::Moved { .. } => {}
             // The program drops the frame, and this node goes on answering.
-            Wire::Contested { .. } => return self.disputes.hear(self.address, self.now),
+            Wire::Contested { .. } => return self.disputes.receive(self.address, self.now),
             Wire::Yielded { .. } => {
                 self.disputes.forget(self.address);
                 self.vip.disputed = self.vip.tenure.is_held();
@@ -303,7 +303,7 @@ impl Subject<'_> {
         self.evaluate_again();
     }
 
-    /// Adopts an entry that was found pinned, in its session. The fence was valid until `deadline`.
+    /// Adopts an entry that was found pinned, in its session. The lease deadline was valid until `deadline`.
     ///
     /// An entry at one of this node's own MACs that is silent is that of a VIP for which the process before
     /// this one wrote a claim: it ended before it got the answer.
@@ -312,7 +312,7 @@ impl Subject<'_> {
         let claim = self.vip.claim.record.as_ref();
         match entry {
             Entry::Held => {
-                // While the found fence is valid, no other node can have taken the VIP. If the
+                // While the found lease deadline is valid, no other node can have taken the VIP. If the
                 // claim says otherwise, somebody edited it by hand while no agent ran here. The
                 // VIP can be offered, though, by a write whose entry was lost.
                 let is_good = self.now < deadline;

@@ -31,7 +31,7 @@ impl Subject<'_> {
         self.note_occupancy();
         let is_successor = next != Next::Forget && self.is_successor();
         if std::mem::replace(&mut self.vip.is_successor, is_successor) != is_successor {
-            self.command(Command::SetSuccessor { vip: self.address, hears: is_successor });
+            self.command(Command::SetSuccessor { vip: self.address, receives: is_successor });
         }
         next
     }
@@ -91,7 +91,7 @@ impl Subject<'_> {
     fn with_claim(&mut self, claim: &ClaimRecord) -> Again {
         let is_ours = self.nodes.is_ours(&claim.state);
         let held_in = self.vip.tenure.held_in();
-        // If a peer was heard on the wire, the claim is believed, whatever it says.
+        // If a peer was received on the wire, the claim is believed, whatever it says.
         let is_settled = held_in.is_some() && self.vip.tenure.handover().is_none() && !self.vip.disputed;
         // A host whose clock stood still may have missed changes. So a
         // claim of a later epoch is in doubt until a renewal has succeeded.
@@ -114,8 +114,8 @@ impl Subject<'_> {
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
                 if is_settled && !is_outdone =>
             {
-                // While the fence is valid, no other node can have taken the
-                // VIP, so somebody has edited the claim. If the fence has
+                // While the lease deadline is valid, no other node can have taken the
+                // VIP, so somebody has edited the claim. If the lease deadline has
                 // lapsed, the next renewal shows if the session has ended.
                 if !self.is_valid() {
                     return None;
@@ -145,7 +145,7 @@ impl Subject<'_> {
     /// Takes the next step for a wanted VIP without an object.
     fn without_claim(&mut self) -> Again {
         if self.vip.tenure.is_held() {
-            // If the fence has lapsed, the next renewal shows if the session has ended.
+            // If the lease deadline has passed, the next renewal shows if the session has ended.
             if self.is_valid() {
                 self.repair(Fault::Missing);
             }

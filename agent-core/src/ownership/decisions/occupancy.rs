@@ -11,7 +11,7 @@ impl Subject<'_> {
     /// Records if a node holds the VIP, and the MAC of its holder.
     pub(crate) fn note_occupancy(&mut self) {
         let seen = if self.vip.is_at_stake() {
-            Answering::Own(self.nodes.answers_until(self.nodes.own.fence.deadline()))
+            Answering::Own(self.nodes.answers_until(self.nodes.own.lease_deadline.deadline()))
         } else if self.is_held_by_any() {
             Answering::Another
         } else {

@@ -113,7 +113,7 @@ impl Subject<'_> {
     /// Returns the time for which a peer may rightly answer without a
     /// claim. Its agent may be about to start again.
     ///
-    /// If the last holder answers for longer, its fence has lapsed, and it gives way to an announcement.
+    /// If the last holder answers for longer, its lease deadline has passed, and it gives way to an announcement.
     /// The announcement must come before it falls silent by itself.
     fn peers_patience(&self, lives: bool) -> Duration {
         // The claim is there and says that no node holds the VIP. A node that lives may be about to

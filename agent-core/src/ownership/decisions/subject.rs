@@ -45,7 +45,7 @@ impl Subject<'_> {
         self.queue.add(self.address);
     }
 
-    /// Returns true if this node's fence is valid.
+    /// Returns true if this node's lease deadline is valid.
     pub(crate) fn is_valid(&self) -> bool {
         self.nodes.own.is_valid(self.now)
     }

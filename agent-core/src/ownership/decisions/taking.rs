@@ -86,8 +86,8 @@ impl Subject<'_> {
             self.vip.waiting.free = None;
             return candidates.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
         };
-        // A node that was deposed for its dead interface must not take its VIPs again.
-        let is_back = was_ours.is_some() && self.nodes.wire.deposed_at.is_none();
+        // A node that was expired for its dead interface must not take its VIPs again.
+        let is_back = was_ours.is_some() && self.nodes.wire.expired_at.is_none();
         let must_answer = last.is_some() || epoch == Epoch(0);
         if must_answer && !is_back && self.lacks_contact(&demand) {
             self.vip.waiting.free = None;

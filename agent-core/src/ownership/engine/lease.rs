@@ -11,7 +11,7 @@ use crate::{
         command::{Command, Fault, Notice},
         event::Outcome,
         limits::Doubt,
-        nodes::{Beginning, Fence, Verdict},
+        nodes::{Beginning, LeaseDeadline, Verdict},
         times::{REFUSED_RETRY, RETRY},
         vip::{Tenure, Vip},
     },
@@ -85,7 +85,7 @@ impl Engine {
         if let Some(session) = self.nodes.own.session() {
             self.command(Command::Notify(Notice::SessionEnded { session }));
         }
-        self.nodes.on_deposed_here(self.now);
+        self.nodes.on_expired_here(self.now);
         self.let_go_of_all();
         self.begin_session();
     }
@@ -119,7 +119,7 @@ impl Engine {
         self.command(Command::Notify(Notice::NotAlone { session }));
     }
 
-    /// Renews the Lease and moves the fence, if they are due.
+    /// Renews the Lease and moves the lease deadline, if they are due.
     pub(super) fn tick_lease(&mut self) {
         if self.nodes.own.is_over() {
             return;
@@ -130,8 +130,8 @@ impl Engine {
         if self.nodes.own.must_renew(self.now) {
             self.renew();
         }
-        if self.nodes.own.fence.beat() <= self.now {
-            self.set_fence();
+        if self.nodes.own.lease_deadline.beat() <= self.now {
+            self.set_deadline();
         }
     }
 
@@ -139,9 +139,9 @@ impl Engine {
         let settings = &self.nodes.settings;
         // Other nodes count from a shorter lease as soon as it is written,
         // even if this node does not know that yet.
-        let deadline = Fence::good_until(settings, self.now, self.nodes.own.duration(settings));
-        if self.nodes.own.fence.shorten(deadline) {
-            self.set_fence();
+        let deadline = LeaseDeadline::good_until(settings, self.now, self.nodes.own.duration(settings));
+        if self.nodes.own.lease_deadline.shorten(deadline) {
+            self.set_deadline();
         }
         let is_last = self.gives_up_session();
         let holds = self.answers_for_any();
@@ -158,19 +158,20 @@ impl Engine {
         self.vips.values().any(|vip| vip.tenure != Tenure::Elsewhere)
     }
 
-    fn set_fence(&mut self) {
+    fn set_deadline(&mut self) {
         let settings = &self.nodes.settings;
-        // Before the first renewal, the pinned deadline stays, and only holding over is extended.
-        self.nodes.own.fence.put_off(self.now + settings.renewal);
-        // Without a session there is no fence to write.
-        if let Some(session) = self.nodes.own.session_of_fence() {
-            let fenced = self.nodes.own.fence.command(settings, session, self.doubt.is_over(), self.now);
-            self.command(Command::SetFence(fenced));
+        // Before the first renewal, the pinned deadline stays, and only the grace period is extended.
+        self.nodes.own.lease_deadline.put_off(self.now + settings.renewal);
+        // Without a session there is no lease deadline to write.
+        if let Some(session) = self.nodes.own.session_of_deadline() {
+            let new_deadline =
+                self.nodes.own.lease_deadline.command(settings, session, self.doubt.is_over(), self.now);
+            self.command(Command::SetDeadline(new_deadline));
         }
     }
 
-    /// Settles a VIP that was held over, if its claim names this node or this node has given
-    /// it up. After the last one, moves the fence and announces the VIPs that are still held.
+    /// Settles a VIP that was in its grace period, if its claim names this node or this node has given
+    /// it up. After the last one, moves the lease deadline and announces the VIPs that are still held.
     pub(super) fn clear_doubt(&mut self, address: IpAddr) {
         let vip = self.vips.get(&address);
         let is_in_doubt = vip.is_some_and(|vip| vip.is_in_doubt());
@@ -178,7 +179,7 @@ impl Engine {
         if is_in_doubt || !self.doubt.end(address, is_held) {
             return;
         }
-        self.set_fence();
+        self.set_deadline();
         for vip in self.doubt.take_cleared() {
             self.command(Command::Announce { vip });
         }
@@ -198,7 +199,7 @@ impl Engine {
                 if own.is_last(&self.nodes.settings, &renewal) {
                     self.on_last_lease();
                 }
-                if renewed.was_told_falsely {
+                if renewed.was_notified_falsely {
                     self.on_false_end(renewal.session());
                 }
                 if !renewal.has_offer() {
@@ -207,7 +208,7 @@ impl Engine {
                 if renewed.had_lapsed {
                     self.distrust_what_was_held(renewed.went_back);
                 }
-                self.set_fence();
+                self.set_deadline();
                 if renewed.is_valid_again {
                     self.evaluate_all();
                 }
@@ -220,14 +221,14 @@ impl Engine {
         }
     }
 
-    /// Doubts the VIPs that this node held when its fence lapsed. The fence is about to be valid.
+    /// Doubts the VIPs that this node held when its lease deadline passed. The lease deadline is about to be valid.
     fn distrust_what_was_held(&mut self, went_back: bool) {
         let policy = self.nodes.settings.policy;
         for address in self.addresses(|vip| vip.tenure.is_held()) {
             match policy {
                 // The claims are believed, whatever they say, except if the store may
                 // have gone back to older ones. Until all of them have been read, the
-                // program does not learn that the fence is valid, so it still gives way.
+                // program does not learn that the lease deadline is valid, so it still gives way.
                 Policy::Hold => {
                     let Some(vip) = self.vips.get_mut(&address) else { continue };
                     vip.disputed |= !went_back;
@@ -236,7 +237,7 @@ impl Engine {
                     self.doubt.begin(address);
                 }
                 // This node stays silent until it has written each claim again. While
-                // the fence had lapsed, somebody may have deleted a claim, and another
+                // the lease deadline had passed, somebody may have deleted a claim, and another
                 // node may have created it anew without ending this node's session.
                 Policy::Stop => {
                     let Some(mut subject) = self.subject(address) else { continue };

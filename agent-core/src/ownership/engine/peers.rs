@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::{
-    ownership::{command::Command, event::Outcome, nodes::Deposed},
+    ownership::{command::Command, event::Outcome, nodes::Expired},
     records::{LeaseRecord, NodeName},
 };
 
@@ -44,24 +44,24 @@ impl Engine {
         }
     }
 
-    pub(super) fn on_deposed(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
-        self.nodes.count_deposing(&name, matches!(outcome, Outcome::Done(_)));
-        match self.nodes.on_deposed(&name, outcome, self.now) {
-            Some(Deposed::Done(record)) => self.take_answer(*record),
-            Some(Deposed::Read) => self.command(Command::ReadLease(name)),
-            Some(Deposed::Again) | None => {}
+    pub(super) fn on_expired(&mut self, name: NodeName, outcome: Outcome<LeaseRecord>) {
+        self.nodes.count_expiring(&name, matches!(outcome, Outcome::Done(_)));
+        match self.nodes.on_expired(&name, outcome, self.now) {
+            Some(Expired::Done(record)) => self.take_answer(*record),
+            Some(Expired::Read) => self.command(Command::ReadLease(name)),
+            Some(Expired::Again) | None => {}
         }
     }
 
     pub(super) fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
-        self.nodes.end_deposing(name);
+        self.nodes.end_expiring(name);
         let is_read = matches!(outcome, Outcome::Done(_));
         match outcome {
             Outcome::Done(record) => self.take_answer(record),
             Outcome::Missing => self.on_lease_gone(name),
             Outcome::Conflict | Outcome::Unknown | Outcome::Refused(_) => {}
         }
-        let write = self.nodes.depose_suspect(name, is_read, self.now);
+        let write = self.nodes.expire_suspect(name, is_read, self.now);
         self.commands.extend(write.map(Command::WriteLease));
     }
 

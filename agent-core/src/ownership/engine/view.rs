@@ -46,15 +46,15 @@ pub struct View {
     pub session: Option<String>,
     /// Sessions of this node that are over.
     pub ended: Vec<String>,
-    /// Time until the fence's deadline, by the last renewal; 0 if it has passed.
-    pub fence_left_seconds: f64,
+    /// Time until the lease deadline's deadline, by the last renewal; 0 if it has passed.
+    pub lease_deadline_left_seconds: f64,
     /// Time since the last successful renewal was sent.
     pub renewed_seconds_ago: Option<f64>,
     /// True if a write or read of this node's Lease is under way.
     pub renewing: bool,
     /// Reason why the agent is to end, if it is.
     pub stopping: Option<String>,
-    /// VIPs whose claims are read before the program learns that the fence is valid again.
+    /// VIPs whose claims are read before the program learns that the lease deadline is valid again.
     pub doubted: Vec<IpAddr>,
     /// Number of VIPs without a claim that are being taken.
     pub creating: usize,
@@ -143,9 +143,9 @@ impl Engine {
         if self.nodes.is_us(&holder.node, session) {
             return Some((session, Said::Here { taken: known.tenure.is_held() }));
         }
-        let is_ours_to_tell =
+        let is_ours_to_notify =
             self.nodes.has_ended(&holder.node, session, now) && self.nodes.is_reporter(vip, now);
-        is_ours_to_tell.then(|| (session, Said::Ended(holder.node.clone())))
+        is_ours_to_notify.then(|| (session, Said::Ended(holder.node.clone())))
     }
 
     /// Returns the VIPs whose claims name this node in its present session.
@@ -199,7 +199,7 @@ impl Engine {
     }
 
     /// Returns the nodes whose Leases are alive, this one included. Returns
-    /// none while this node's own fence has lapsed.
+    /// none while this node's own lease deadline has passed.
     pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
         if !self.nodes.own.is_valid(now) {
             return BTreeSet::new();
@@ -234,11 +234,17 @@ impl Engine {
         View {
             session: self.nodes.own.session().map(|session| session.to_string()),
             ended: self.nodes.own.ended().iter().map(ToString::to_string).collect(),
-            fence_left_seconds: self.nodes.own.fence.deadline().saturating_since(now).as_secs_f64(),
+            lease_deadline_left_seconds: self
+                .nodes
+                .own
+                .lease_deadline
+                .deadline()
+                .saturating_since(now)
+                .as_secs_f64(),
             renewed_seconds_ago: self
                 .nodes
                 .own
-                .fence
+                .lease_deadline
                 .renewed_at()
                 .map(|at| seconds(now.saturating_since(at))),
             renewing: self.nodes.own.is_renewing(),

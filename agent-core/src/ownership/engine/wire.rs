@@ -20,29 +20,29 @@ impl Engine {
                     self.nodes.own.renew_now(self.now);
                 }
             }
-            Finding::Contact { interface, heard, answers } => {
-                self.on_contact(&interface, heard, answers);
+            Finding::Contact { interface, received, answers } => {
+                self.on_contact(&interface, received, answers);
             }
-            Finding::Ended(word) => self.on_told_end(word),
+            Finding::Ended(word) => self.on_notified_end(word),
         }
     }
 
     /// Takes in what the witness has found of an interface.
-    fn on_contact(&mut self, interface: &Arc<str>, heard: bool, answers: Answers) {
-        if self.nodes.wire.contacts.take_in(interface, heard, answers, self.now) {
-            self.set_deaf(Arc::clone(interface), false);
+    fn on_contact(&mut self, interface: &Arc<str>, received: bool, answers: Answers) {
+        if self.nodes.wire.contacts.take_in(interface, received, answers, self.now) {
+            self.set_one_way(Arc::clone(interface), false);
         }
         self.evaluate_all();
     }
 
-    /// Takes in that a peer has told the program the end of a session. The Lease shows if that is true:
+    /// Takes in that a peer has notified the program the end of a session. The Lease shows if that is true:
     /// until a renewal that is sent from now on has succeeded, the program counts the session as ended.
-    fn on_told_end(&mut self, Word { session, number }: Word) {
+    fn on_notified_end(&mut self, Word { session, number }: Word) {
         let own = &mut self.nodes.own;
-        if own.session_of_fence() != Some(session) {
+        if own.session_of_deadline() != Some(session) {
             return;
         }
-        let reads = own.fence.on_told(number, self.nodes.settings.renewal, self.now);
+        let reads = own.lease_deadline.on_notified(number, self.nodes.settings.renewal, self.now);
         if reads && own.lives() && !own.is_renewing() {
             self.read_own_lease();
         }
@@ -71,8 +71,8 @@ impl Engine {
         if self.nodes.wire.scale.is_none() {
             return;
         }
-        for (interface, is_deaf) in self.nodes.judge_contacts(self.now) {
-            self.set_deaf(interface, is_deaf);
+        for (interface, is_one_way) in self.nodes.judge_contacts(self.now) {
+            self.set_one_way(interface, is_one_way);
         }
         self.commands.extend(self.nodes.suspects_to_read(self.now).into_iter().map(Command::ReadLease));
         if let Some((moves, lasts)) = self.nodes.judge_end(self.now) {
@@ -81,7 +81,7 @@ impl Engine {
     }
 
     /// Gives the witness another plan, if the plan has changed. Until all Leases have been listed, the
-    /// program goes on to hear the peers of the former process, and answers their pings.
+    /// program goes on to receive the peers of the former process, and answers their pings.
     pub(super) fn tick_wire_plan(&mut self) {
         if !self.synced || !std::mem::take(&mut self.nodes.wire.is_stale) {
             return;
@@ -97,13 +97,13 @@ impl Engine {
         self.command(Command::SetWire(plan));
         // Where no peer is pinged any longer, silence is no fault of this node.
         for interface in forgotten {
-            self.set_deaf(interface, false);
+            self.set_one_way(interface, false);
         }
     }
 
-    /// Tells that an interface has become deaf or is no longer, and takes in what counts now.
-    fn set_deaf(&mut self, interface: Arc<str>, is_deaf: bool) {
-        self.command(Command::Notify(Notice::WireContact { interface, is_deaf }));
+    /// Tells that an interface has become one-way or is no longer, and takes in what counts now.
+    fn set_one_way(&mut self, interface: Arc<str>, is_one_way: bool) {
+        self.command(Command::Notify(Notice::WireContact { interface, is_one_way }));
         self.take_interfaces();
     }
 

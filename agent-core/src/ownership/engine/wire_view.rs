@@ -18,7 +18,7 @@ pub enum Quiet {
     NoCommonKey,
     /// The witness of this node does not run.
     NoWitness,
-    /// This node was deposed twice although it lived.
+    /// This node was expired twice although it lived.
     FalseMoves,
     /// Peers said twice that this node's session had ended, and it had not.
     FalseEnds,
@@ -79,8 +79,8 @@ pub struct WireView {
     /// Time until this node takes part again after false moves or false words.
     pub slow_for_seconds: Option<f64>,
     /// The interfaces without contact with peers that live. They count as without carrier.
-    pub deaf: Vec<String>,
-    /// The interfaces, deaf ones included, over which no peer answers although one lives there. This
+    pub one_way: Vec<String>,
+    /// The interfaces, one-way ones included, over which no peer answers although one lives there. This
     /// node takes no VIP there that is new or was another's.
     pub without_contact: Vec<String>,
     /// The nodes that this one pings.
@@ -96,7 +96,7 @@ pub struct WireNodeView {
     pub watched: bool,
     /// True if it pings this node.
     pub pings: bool,
-    /// True if it is silent, and about to be deposed.
+    /// True if it is silent, and about to be expired.
     pub silent: bool,
 }
 
@@ -146,7 +146,7 @@ impl Engine {
             set: said.map(|offer| names(&offer.set)).unwrap_or_default(),
             quorum: said.filter(|offer| offer.mode == Mode::Notice).map_or(0, Offer::quorum),
             slow_for_seconds: slow.map(|left| left.as_secs_f64()),
-            deaf: wire.contacts.deaf().map(ToString::to_string).collect(),
+            one_way: wire.contacts.one_way().map(ToString::to_string).collect(),
             without_contact: without_contact.map(|interface| interface.name.to_string()).collect(),
             nodes: nodes.collect(),
         })

@@ -58,11 +58,11 @@ fn entry(entry: Entry) -> Command {
     Command::SetEntry { vip: VIP, entry: Some(entry), home: Some("eth0".into()) }
 }
 
-fn fence(number: u64) -> Fenced {
-    Fenced {
+fn lease_deadline(number: u64) -> NewDeadline {
+    NewDeadline {
         session: Some(session(number)),
         deadline: Monotonic::from_nanos(8),
-        hold_until: Monotonic::from_nanos(9),
+        grace_until: Monotonic::from_nanos(9),
         words_settled: 10,
     }
 }
@@ -99,12 +99,13 @@ fn entries_are_written_before_the_claims_that_rest_on_them_and_probes_come_last(
     let release = Command::WriteClaim(claim(ClaimState::Released));
     let silent = entry(Entry::Foreign { mac: MacAddr::ZERO });
     let probe = Command::Probe { vip: VIP, often: true };
-    let commands = vec![probe.clone(), release.clone(), silent.clone(), Command::SetFence(fence(1))];
+    let commands =
+        vec![probe.clone(), release.clone(), silent.clone(), Command::SetDeadline(lease_deadline(1))];
     let expected = vec![
         Step::Do(silent),
         write_entries(),
         Step::Do(release),
-        Step::Do(Command::SetFence(fence(1))),
+        Step::Do(Command::SetDeadline(lease_deadline(1))),
         Step::Do(probe),
     ];
     assert_eq!(steps(commands, &Stale::default(), &Stale::default()), expected);
@@ -151,18 +152,19 @@ fn a_session_does_not_end_while_a_stale_entry_answers_in_it() {
 }
 
 #[test]
-fn a_fence_of_another_session_is_over_while_a_stale_entry_answers() {
+fn a_lease_deadline_of_another_session_is_over_while_a_stale_entry_answers() {
     let over = Monotonic::default();
-    let closed = Fenced { session: Some(session(1)), deadline: over, hold_until: over, ..fence(2) };
+    let closed =
+        NewDeadline { session: Some(session(1)), deadline: over, grace_until: over, ..lease_deadline(2) };
     let failing = stale(Left::Answering);
     let table = [
-        ("the same session", &failing, fence(1), fence(1)),
-        ("another one", &failing, fence(2), closed),
-        ("silent", &stale(Left::Silent), fence(2), fence(2)),
+        ("the same session", &failing, lease_deadline(1), lease_deadline(1)),
+        ("another one", &failing, lease_deadline(2), closed),
+        ("silent", &stale(Left::Silent), lease_deadline(2), lease_deadline(2)),
     ];
     for (about, stale, commanded, written) in table {
-        let steps = steps(vec![Command::SetFence(commanded)], stale, stale);
-        assert_eq!(steps, [Step::Do(Command::SetFence(written))], "{about}");
+        let steps = steps(vec![Command::SetDeadline(commanded)], stale, stale);
+        assert_eq!(steps, [Step::Do(Command::SetDeadline(written))], "{about}");
     }
 }
 
@@ -186,7 +188,7 @@ fn no_request_lets_another_node_answer_while_this_node_may() {
 }
 
 #[test]
-fn a_lease_that_ends_the_session_that_entries_answer_in_is_told_from_a_renewal() {
+fn a_lease_that_ends_the_session_that_entries_answer_in_is_reported_from_a_renewal() {
     let table = [
         ("a renewal", Some(1), Some(1), &[][..], true),
         ("a renewal after another life", Some(1), Some(1), &[9], true),

@@ -49,7 +49,7 @@ impl Disputes {
     }
 
     /// Takes in a frame that contests a VIP. Schedules a read, unless one waits already.
-    pub(crate) fn hear(&mut self, vip: IpAddr, now: Monotonic) {
+    pub(crate) fn receive(&mut self, vip: IpAddr, now: Monotonic) {
         let fresh = || Dispute { due: None, is_read: false, not_before: now, pause: self.renewal };
         let dispute = self.vips.entry(vip).or_insert_with(fresh);
         if dispute.due.is_some() {

@@ -1,6 +1,6 @@
-//! VIPs that were held over when the fence was renewed, until their claims have been read.
+//! VIPs that were grace period when the lease deadline was renewed, until their claims have been read.
 //!
-//! Only then does the program learn that the fence is valid. Until then it still gives way.
+//! Only then does the program learn that the lease deadline is valid. Until then it still gives way.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

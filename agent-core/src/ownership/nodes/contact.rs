@@ -16,13 +16,13 @@ pub(super) enum Standing {
     /// It would mean a fault of this node, since frames have passed.
     Proven,
     /// It means such a fault. The interface counts as without carrier.
-    Deaf,
+    OneWay,
 }
 
 /// The contact of one interface, as the witness has found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contact {
-    heard: bool,
+    received: bool,
     answers: Answers,
     pub(super) found_at: Monotonic,
     pub(super) standing: Standing,
@@ -31,7 +31,7 @@ pub(super) struct Contact {
 impl Contact {
     /// Returns true if frames come in, and nothing shows that they do not go out.
     fn is_well(self) -> bool {
-        self.heard && self.answers != Answers::NoLonger
+        self.received && self.answers != Answers::NoLonger
     }
 }
 
@@ -47,29 +47,29 @@ impl Contacts {
         self.found = interfaces;
     }
 
-    /// Takes in what the witness has found. Returns true if the interface was deaf, and is no longer.
+    /// Takes in what the witness has found. Returns true if the interface was one-way, and is no longer.
     pub(crate) fn take_in(
         &mut self,
         interface: &Arc<str>,
-        heard: bool,
+        received: bool,
         answers: Answers,
         now: Monotonic,
     ) -> bool {
         let before = self.standing(interface);
-        let mut contact = Contact { heard, answers, found_at: now, standing: before };
+        let mut contact = Contact { received, answers, found_at: now, standing: before };
         if contact.is_well() {
             contact.standing = Standing::Proven;
         }
         self.interfaces.insert(Arc::clone(interface), contact);
-        before == Standing::Deaf && contact.is_well()
+        before == Standing::OneWay && contact.is_well()
     }
 
-    /// Forgets the interfaces on which the plan has no peer, and returns those of them that were deaf.
+    /// Forgets the interfaces on which the plan has no peer, and returns those of them that were one-way.
     pub(crate) fn keep(&mut self, plan: &Plan) -> Vec<Arc<str>> {
         let has_peer = |interface: &Arc<str>| paths(plan).any(|path| path.interface == *interface);
         let forgotten = self.interfaces.extract_if(.., |interface, _| !has_peer(interface));
-        let deaf = forgotten.filter(|(_, contact)| contact.standing == Standing::Deaf);
-        deaf.map(|(interface, _)| interface).collect()
+        let one_way = forgotten.filter(|(_, contact)| contact.standing == Standing::OneWay);
+        one_way.map(|(interface, _)| interface).collect()
     }
 
     /// Returns true if a peer has answered over an interface lately, so both directions work.
@@ -83,9 +83,9 @@ impl Contacts {
     }
 
     /// Returns the interfaces that count as without carrier.
-    pub(crate) fn deaf(&self) -> impl Iterator<Item = &Arc<str>> {
-        let deaf = self.interfaces.iter().filter(|(_, contact)| contact.standing == Standing::Deaf);
-        deaf.map(|(interface, _)| interface)
+    pub(crate) fn one_way(&self) -> impl Iterator<Item = &Arc<str>> {
+        let one_way = self.interfaces.iter().filter(|(_, contact)| contact.standing == Standing::OneWay);
+        one_way.map(|(interface, _)| interface)
     }
 
     pub(super) fn standing(&self, interface: &str) -> Standing {
@@ -108,7 +108,7 @@ impl Contacts {
     /// Returns all interfaces, with the carrier that counts.
     pub(crate) fn that_count(&self) -> Vec<NodeInterface> {
         let count = |interface: &NodeInterface| NodeInterface {
-            carrier: interface.carrier && self.standing(&interface.name) != Standing::Deaf,
+            carrier: interface.carrier && self.standing(&interface.name) != Standing::OneWay,
             ..interface.clone()
         };
         self.found.iter().map(count).collect()

@@ -26,7 +26,7 @@ pub(crate) struct Member {
     /// Time at which it was last seen to get a VIP.
     pub(crate) took: Option<Monotonic>,
     /// True if this node's request about its Lease is under way.
-    pub(crate) deposing: bool,
+    pub(crate) expiring: bool,
     /// Time before which no next request about its Lease is sent.
     pub(crate) retry: Monotonic,
 }
@@ -41,7 +41,7 @@ impl Member {
             session_seen: now,
             macs: BTreeMap::new(),
             took: None,
-            deposing: false,
+            expiring: false,
             retry: now,
         }
     }

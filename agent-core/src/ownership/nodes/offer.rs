@@ -10,7 +10,7 @@ use crate::{
     records::{KeyId, MOST_INVITED, Mode, NodeName, Offer, Session, Wid},
 };
 
-/// Returns the number of witnesses whose word counts, and how many of them must hear this node for its
+/// Returns the number of witnesses whose word counts, and how many of them must receive this node for its
 /// session to last. `others` is the number of other nodes on the segments.
 fn quorum(others: usize) -> (usize, usize) {
     match others {
@@ -86,7 +86,7 @@ impl Nodes {
     fn set(&self, invited: &[Wid], before: &[Wid], m: usize, now: Monotonic) -> Vec<Wid> {
         let wire = &self.wire;
         if m == 1 {
-            // An only witness that does not hear this node could move everything.
+            // An only witness that does not receive this node could move everything.
             let counts = |wid: &&Wid| {
                 wire.pings_steadily(**wid, now) || before.contains(wid) && wire.pings(**wid) != Some(false)
             };

@@ -1,10 +1,10 @@
-//! This node's own Lease: its session, its renewals, and the fence that they move.
+//! This node's own Lease: its session, its renewals, and the lease deadline that they move.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::MacAddr;
 
-use super::fence::Fence;
+use super::lease_deadline::LeaseDeadline;
 use crate::{
     base::time::Monotonic,
     ownership::{
@@ -39,7 +39,7 @@ pub(crate) struct Renewal {
     duration: Duration,
     interfaces: Vec<NodeInterface>,
     /// The last word of a peer that the session has ended, which came before the renewal was sent.
-    told: Option<u64>,
+    notified: Option<u64>,
     /// True if the Lease then has an offer of wire failover.
     has_offer: bool,
 }
@@ -68,14 +68,14 @@ pub(crate) enum Beginning {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub(crate) struct Renewed {
-    /// True if the fence had lapsed before.
+    /// True if the lease deadline had passed before.
     pub(crate) had_lapsed: bool,
-    /// True if the fence is valid, and was not before.
+    /// True if the lease deadline is valid, and was not before.
     pub(crate) is_valid_again: bool,
     /// True if the store may have gone back since the renewal before.
     pub(crate) went_back: bool,
     /// True if a peer had said that the session has ended.
-    pub(crate) was_told_falsely: bool,
+    pub(crate) was_notified_falsely: bool,
 }
 
 /// Meaning of this node's Lease, as another writer has left it.
@@ -104,7 +104,7 @@ pub(crate) struct Own {
     reading: bool,
     /// Time of the next renewal.
     next: Monotonic,
-    pub(crate) fence: Fence,
+    pub(crate) lease_deadline: LeaseDeadline,
     /// Time since which each of this node's MACs has stood in the Lease.
     macs: BTreeMap<MacAddr, Monotonic>,
     /// This node's interfaces that VIPs can be on.
@@ -125,7 +125,7 @@ impl Own {
             renewal: None,
             reading: false,
             next: now,
-            fence: Fence::found(found.deadline, found.words_settled, now),
+            lease_deadline: LeaseDeadline::found(found.deadline, found.words_settled, now),
             macs: BTreeMap::new(),
             interfaces: Vec::new(),
             stop: None,
@@ -155,7 +155,7 @@ impl Own {
 
     /// Returns the session in which the program may answer.
     /// At first it is the one that was found pinned.
-    pub(crate) fn session_of_fence(&self) -> Option<Session> {
+    pub(crate) fn session_of_deadline(&self) -> Option<Session> {
         self.session
     }
 
@@ -164,18 +164,18 @@ impl Own {
     }
 
     pub(crate) fn is_valid(&self, now: Monotonic) -> bool {
-        self.fence.is_valid(now)
+        self.lease_deadline.is_valid(now)
     }
 
-    /// Returns true if the fence is valid for the program too.
-    pub(crate) fn has_given_fence(&self, now: Monotonic) -> bool {
-        self.fence.is_given(now)
+    /// Returns true if the lease deadline is valid for the program too.
+    pub(crate) fn has_given_deadline(&self, now: Monotonic) -> bool {
+        self.lease_deadline.is_given(now)
     }
 
     /// Returns true if a renewal sent after `at` has succeeded.
     /// Then the session had not ended by `at`.
     pub(crate) fn is_renewed_since(&self, at: Monotonic) -> bool {
-        self.fence.renewed_at().is_some_and(|renewed| renewed > at)
+        self.lease_deadline.renewed_at().is_some_and(|renewed| renewed > at)
     }
 
     pub(crate) fn has_ended(&self, session: Session) -> bool {
@@ -217,7 +217,7 @@ impl Own {
     }
 
     pub(crate) fn next_deadline(&self) -> Monotonic {
-        let beat = self.fence.beat();
+        let beat = self.lease_deadline.beat();
         match &self.life {
             Life::Over => Monotonic::from_nanos(u64::MAX),
             Life::Waiting => beat,
@@ -268,7 +268,7 @@ impl Own {
         self.session = Some(self.fresh_session());
         self.life = Life::Living;
         self.went_back = false;
-        self.fence.reset();
+        self.lease_deadline.reset();
         self.next = now;
     }
 
@@ -324,7 +324,7 @@ impl Own {
             session,
             duration,
             interfaces: interfaces.clone(),
-            told: self.fence.told(),
+            notified: self.lease_deadline.notified(),
             has_offer: wire.is_some(),
         });
         self.next = now + settings.renewal;
@@ -362,12 +362,12 @@ impl Own {
         if !is_ours {
             return None;
         }
-        let (was_valid, had_lapsed) = (self.is_valid(now), self.fence.has_lapsed(now));
-        let deadline = Fence::good_until(settings, renewal.sent, renewal.duration);
-        self.fence.renew(renewal.sent, deadline, now);
+        let (was_valid, had_lapsed) = (self.is_valid(now), self.lease_deadline.has_lapsed(now));
+        let deadline = LeaseDeadline::good_until(settings, renewal.sent, renewal.duration);
+        self.lease_deadline.renew(renewal.sent, deadline, now);
         // The API server took the renewal after it was sent, and so after the word had come.
-        if let Some(word) = renewal.told {
-            self.fence.settle(word, now);
+        if let Some(word) = renewal.notified {
+            self.lease_deadline.settle(word, now);
         }
         self.macs.retain(|mac, _| renewal.interfaces.iter().any(|interface| interface.mac == *mac));
         for interface in &renewal.interfaces {
@@ -380,7 +380,7 @@ impl Own {
             had_lapsed,
             is_valid_again: !was_valid && self.is_valid(now),
             went_back: std::mem::take(&mut self.went_back),
-            was_told_falsely: renewal.told.is_some(),
+            was_notified_falsely: renewal.notified.is_some(),
         })
     }
 
@@ -455,7 +455,7 @@ impl Own {
 
     /// Returns true if the Lease must be read. A watch shows `record`, or none, and may be behind.
     pub(crate) fn must_read(&self, record: Option<&LeaseRecord>) -> bool {
-        if !self.lives() || self.is_renewing() || self.fence.renewed_at().is_none() {
+        if !self.lives() || self.is_renewing() || self.lease_deadline.renewed_at().is_none() {
             return false;
         }
         let Some(record) = record else { return true };

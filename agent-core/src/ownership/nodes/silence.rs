@@ -1,4 +1,4 @@
-//! Silence on the wire: a node that its witnesses find silent is deposed, and an interface on which
+//! Silence on the wire: a node that its witnesses find silent is expired, and an interface on which
 //! living peers are silent counts as without carrier.
 
 use std::{sync::Arc, time::Duration};
@@ -24,22 +24,22 @@ fn is_there(member: &Member, interface: &NodeInterface) -> bool {
 
 impl Nodes {
     /// Returns true if this node may not take a VIP on an interface: no peer answers there, although
-    /// one is there that lives. The fault may be this node's, which was deposed for it.
+    /// one is there that lives. The fault may be this node's, which was expired for it.
     pub(crate) fn lacks_contact(&self, interface: &NodeInterface, now: Monotonic) -> bool {
         let wire = &self.wire;
         if wire.key.is_none() {
             return false;
         }
-        // An answer from before this node was deposed for silence proves nothing: deposing takes less
+        // An answer from before this node was expired for silence proves nothing: expiring takes less
         // time than an answer counts.
         let is_too_early = wire.answers_count_from().is_some_and(|from| now < from);
         if !is_too_early && wire.contacts.is_answered(&interface.name) {
             return false;
         }
-        // Where no frame passes, silence shows nothing. A node that was deposed, or has a witness, shows
+        // Where no frame passes, silence shows nothing. A node that was expired, or has a witness, shows
         // that they pass.
         let standing = wire.contacts.standing(&interface.name);
-        let is_proven = wire.deposed_at.is_some() || standing != Standing::Unproven;
+        let is_proven = wire.expired_at.is_some() || standing != Standing::Unproven;
         // Only the nodes of the plan are pinged.
         let pinged = |name: &NodeName| wire.plan.peers.iter().any(|peer| peer.node == *name);
         self.partners().any(|(name, member, ..)| {
@@ -60,16 +60,16 @@ impl Nodes {
         let mut peers = peers.filter(|(_, member)| is_there(member, interface));
         // Peers that died may have caused the silence. One that has renewed since did not.
         let has_renewed = |(_, member): &(&NodeName, &Member)| contact.found_at < member.seen;
-        let (is_deaf, otherwise) = match contact.standing {
+        let (is_one_way, otherwise) = match contact.standing {
             Standing::Unproven => (false, Standing::Unproven),
             Standing::Proven => (peers.filter(has_renewed).count() >= LEAST_SILENT, Standing::Proven),
-            Standing::Deaf => (peers.any(|(node, _)| self.is_alive(node, now)), Standing::Unproven),
+            Standing::OneWay => (peers.any(|(node, _)| self.is_alive(node, now)), Standing::Unproven),
         };
-        if is_deaf { Standing::Deaf } else { otherwise }
+        if is_one_way { Standing::OneWay } else { otherwise }
     }
 
-    /// Lets an interface count as without carrier that hears none of several living peers, or over which
-    /// several have answered and none does any longer. Returns the interfaces that have become deaf
+    /// Lets an interface count as without carrier that receives none of several living peers, or over which
+    /// several have answered and none does any longer. Returns the interfaces that have become one-way
     /// (true) or are no longer.
     pub(crate) fn judge_contacts(&mut self, now: Monotonic) -> Vec<(Arc<str>, bool)> {
         let silent = self.wire.contacts.silent().filter_map(|(interface, contact)| {
@@ -80,7 +80,7 @@ impl Nodes {
         for (interface, standing) in &silent {
             self.wire.contacts.set_standing(interface, *standing);
         }
-        silent.into_iter().map(|(interface, standing)| (interface, standing == Standing::Deaf)).collect()
+        silent.into_iter().map(|(interface, standing)| (interface, standing == Standing::OneWay)).collect()
     }
 
     /// Takes in that the witness finds a session silent. Members before this one in the set have their
@@ -102,14 +102,14 @@ impl Nodes {
             suspects.filter(|(_, suspect)| is_due(suspect)).map(|(name, _)| name.clone()).collect();
         let is_valid = self.own.is_valid(now);
         due.retain(|name| {
-            // A deposing for its silent Lease is as good.
-            let member = self.members.get_mut(name).filter(|member| is_valid && !member.deposing);
+            // A expiring for its silent Lease is as good.
+            let member = self.members.get_mut(name).filter(|member| is_valid && !member.expiring);
             let Some(member) = member else {
                 self.wire.suspects.nodes.remove(name);
                 return false;
             };
             let retry = member.retry;
-            member.deposing |= retry <= now;
+            member.expiring |= retry <= now;
             let Some(suspect) = self.wire.suspects.nodes.get_mut(name) else { return false };
             suspect.step = if retry > now { Step::Waits { until: retry } } else { Step::Reads };
             suspect.step == Step::Reads
@@ -119,7 +119,7 @@ impl Nodes {
 
     /// Ends the session of a silent node whose Lease has just been read. The write rests on that version,
     /// or on a later one that the watch has shown, so it fails if the node has said anything since.
-    pub(crate) fn depose_suspect(
+    pub(crate) fn expire_suspect(
         &mut self,
         name: &NodeName,
         is_read: bool,
@@ -130,17 +130,17 @@ impl Nodes {
             return None;
         }
         let suspect = suspects.remove(name)?;
-        if !is_read || !self.may_depose(name, &suspect, now) {
+        if !is_read || !self.may_expire(name, &suspect, now) {
             return None;
         }
-        let write = self.depose(name, true)?;
+        let write = self.expire(name, true)?;
         self.wire.suspects.nodes.insert(name.clone(), Suspect { step: Step::Writes, ..suspect });
         Some(write)
     }
 
     /// Returns true if a node's Lease lets this node end the session, with the set that agrees, and this
-    /// node's own fence is valid.
-    fn may_depose(&self, name: &NodeName, suspect: &Suspect, now: Monotonic) -> bool {
+    /// node's own lease deadline is valid.
+    fn may_expire(&self, name: &NodeName, suspect: &Suspect, now: Monotonic) -> bool {
         let Some(wid) = self.wire.wid else { return false };
         let lease = self.lease(name).filter(|lease| lease.live_session() == Some(suspect.session));
         let offer = lease.and_then(|lease| lease.wire.as_ref());
@@ -152,20 +152,20 @@ impl Nodes {
 
     /// Takes in that a write which ends sessions is over. After a failure, the witness finds the silence
     /// anew.
-    pub(crate) fn count_deposing(&mut self, name: &NodeName, is_done: bool) {
+    pub(crate) fn count_expiring(&mut self, name: &NodeName, is_done: bool) {
         let suspect = self.wire.suspects.nodes.remove(name);
         let by_wire = suspect.is_some_and(|suspect| suspect.step == Step::Writes);
         let counts = &mut self.wire.counts;
-        counts.deposed_by_wire += u64::from(is_done && by_wire);
-        counts.deposed_by_lease += u64::from(is_done && !by_wire);
+        counts.expired_by_wire += u64::from(is_done && by_wire);
+        counts.expired_by_lease += u64::from(is_done && !by_wire);
     }
 
-    /// Takes in that another node has ended this node's session. If the fence is valid, that was not for
+    /// Takes in that another node has ended this node's session. If the lease deadline is valid, that was not for
     /// a silent Lease.
-    pub(crate) fn on_deposed_here(&mut self, now: Monotonic) {
+    pub(crate) fn on_expired_here(&mut self, now: Monotonic) {
         let is_valid = self.own.is_valid(now);
         let wire = &mut self.wire;
-        wire.deposed_at = Some(now);
+        wire.expired_at = Some(now);
         wire.is_to_judge = is_valid && wire.said().is_some_and(|offer| offer.mode == Mode::Notice);
     }
 

@@ -4,7 +4,7 @@ use crate::ownership::{
     tests::records::{LEASE, MARGIN, RENEWAL, VIP, VIP_2, at, lease, mac, node, session, settings},
 };
 
-/// Returns what node `a` knows with a fence that is valid from 0 on.
+/// Returns what node `a` knows with a lease deadline that is valid from 0 on.
 fn nodes() -> Nodes {
     let settings = settings("a");
     let first = session("a", 1);
@@ -40,11 +40,11 @@ fn a_lease_matters_to_vips_when_it_says_something_new_or_its_node_had_been_silen
 }
 
 #[test]
-fn silence_counts_only_while_the_own_fence_is_valid() {
+fn silence_counts_only_while_the_own_lease_deadline_is_valid() {
     let mut nodes = nodes();
     nodes.take_lease(lease("b", Some(session("b", 1)), &[]), at(0));
     assert_eq!(nodes.silent_at(&"b".into(), at(0)), Some(at(0) + LEASE + MARGIN));
-    assert_eq!(nodes.silent_at(&"b".into(), at(5_000)), None, "the fence has lapsed");
+    assert_eq!(nodes.silent_at(&"b".into(), at(5_000)), None, "the lease deadline has passed");
     renew(&mut nodes, at(6_000));
     assert_eq!(nodes.silent_at(&"b".into(), at(6_000)), Some(at(6_000) + LEASE + MARGIN));
 }
@@ -80,29 +80,29 @@ fn the_index_knows_the_vips_of_each_session() {
 }
 
 #[test]
-fn a_dead_node_that_claims_name_is_deposed_once_at_the_version_that_was_seen() {
+fn a_dead_node_that_claims_name_is_expired_once_at_the_version_that_was_seen() {
     let mut nodes = nodes();
     let (name, dead) = (NodeName::from("b"), session("b", 1));
     nodes.take_lease(lease("b", Some(dead), &[]), at(0));
     for second in 1..=9 {
         renew(&mut nodes, at(second * 1_000));
-        let writes = nodes.depose_the_silent(at(second * 1_000));
+        let writes = nodes.expire_the_silent(at(second * 1_000));
         assert!(writes.is_empty(), "no claim names it");
     }
     nodes.index_claim(VIP, &[], vec![(name.clone(), dead)], at(9_000));
-    assert_eq!(nodes.next_deposing(at(9_000)), Some(at(0) + LEASE + MARGIN));
-    let writes = nodes.depose_the_silent(at(9_000));
+    assert_eq!(nodes.next_expiring(at(9_000)), Some(at(0) + LEASE + MARGIN));
+    let writes = nodes.expire_the_silent(at(9_000));
     let version = nodes.lease(&name).expect("a Lease").version.clone();
     assert_eq!(writes.len(), 1);
     assert_eq!((writes[0].session, writes[0].ended.as_slice()), (None, [dead].as_slice()));
     assert_eq!(writes[0].expected, Expected::At(version));
-    assert!(nodes.depose_the_silent(at(9_000)).is_empty(), "the write is under way");
+    assert!(nodes.expire_the_silent(at(9_000)).is_empty(), "the write is under way");
 
-    assert_eq!(nodes.on_deposed(&name, Outcome::Unknown, at(9_100)), Some(Deposed::Again));
-    assert!(nodes.depose_the_silent(at(9_200)).is_empty(), "a pause");
-    assert_eq!(nodes.depose_the_silent(at(9_400)).len(), 1);
+    assert_eq!(nodes.on_expired(&name, Outcome::Unknown, at(9_100)), Some(Expired::Again));
+    assert!(nodes.expire_the_silent(at(9_200)).is_empty(), "a pause");
+    assert_eq!(nodes.expire_the_silent(at(9_400)).len(), 1);
     // The Lease has changed since: its node lives.
-    assert_eq!(nodes.on_deposed(&name, Outcome::Conflict, at(9_500)), Some(Deposed::Read));
+    assert_eq!(nodes.on_expired(&name, Outcome::Conflict, at(9_500)), Some(Expired::Read));
     assert!(nodes.is_alive(&name, at(9_500)));
 }
 
@@ -124,7 +124,7 @@ fn a_write_ends_eight_sessions_at_most_and_the_next_one_the_others() {
         nodes.take_lease(lease("b", carried, &sessions(ended)), at(0));
         let claimed = sessions(claimed).into_iter().map(|session| (name.clone(), session)).collect();
         nodes.index_claim(VIP, &[], claimed, at(0));
-        let write = nodes.depose(&name, true).expect("a write");
+        let write = nodes.expire(&name, true).expect("a write");
         assert_eq!((write.session, write.ended), (None, sessions(expected)), "{what}");
     }
 }

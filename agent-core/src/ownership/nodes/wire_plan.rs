@@ -1,4 +1,4 @@
-//! The plan of this node's witness: the nodes to ping, and the sessions whose end is to be told.
+//! The plan of this node's witness: the nodes to ping, and the sessions whose end is to be notified.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct Former {
     pub(crate) node: NodeName,
     /// Its session and its MAC, if the session has ended and the node may not know it.
-    pub(crate) to_tell: Option<(Session, MacAddr)>,
+    pub(crate) to_notify: Option<(Session, MacAddr)>,
 }
 
 impl Nodes {
@@ -53,7 +53,7 @@ impl Nodes {
             key: Some(key),
             peers: peers.collect(),
             set: said.map(|offer| offer.set.clone()).unwrap_or_default(),
-            ended: self.others().flat_map(|(name, member)| self.to_tell(wid, name, member)).collect(),
+            ended: self.others().flat_map(|(name, member)| self.to_notify(wid, name, member)).collect(),
         }
     }
 
@@ -75,7 +75,7 @@ impl Nodes {
     /// Returns the ended sessions that this node tells another, which has invited it and whose Lease
     /// carries no other session yet. A node that ends its own session withdraws its invitations. A
     /// program heeds only the end of its own session.
-    fn to_tell(&self, wid: Wid, name: &NodeName, member: &Member) -> Vec<Ended> {
+    fn to_notify(&self, wid: Wid, name: &NodeName, member: &Member) -> Vec<Ended> {
         let lease = member.lease.as_ref().filter(|lease| lease.live_session().is_none());
         let is_invited =
             |lease: &&LeaseRecord| lease.wire.as_ref().is_some_and(|offer| offer.invited.contains(&wid));
@@ -87,20 +87,20 @@ impl Nodes {
         lease.ended.iter().map(|session| Ended { session: *session, paths: paths.clone() }).collect()
     }
 
-    /// Returns the node that answers for a VIP by its claim. It is to be told if its session has ended
+    /// Returns the node that answers for a VIP by its claim. It is to be notified if its session has ended
     /// and it takes part in wire failover.
     pub(crate) fn former(&self, state: &ClaimState, now: Monotonic) -> Option<Former> {
         let node = state.answering()?.clone();
         let is_partner = self.lease(&node).is_some_and(|lease| lease.wire.is_some());
-        let may_tell = node != self.settings.node && is_partner && self.wire.key.is_some();
-        let to_tell = match state {
-            ClaimState::Held(holder) if may_tell && self.has_ended(&node, holder.session, now) => {
+        let may_notify = node != self.settings.node && is_partner && self.wire.key.is_some();
+        let to_notify = match state {
+            ClaimState::Held(holder) if may_notify && self.has_ended(&node, holder.session, now) => {
                 Some((holder.session, holder.mac))
             }
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => {
                 None
             }
         };
-        Some(Former { node, to_tell })
+        Some(Former { node, to_notify })
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Time for which an only witness must have pinged before its word counts again, in times of
-/// [`Scale::deaf`].
+/// [`Scale::one_way`].
 const STEADY: u32 = 2;
 /// Number of false moves, or of false words that the session has ended, after which only the Lease counts.
 const MOST_FALSE: usize = 2;
@@ -54,7 +54,7 @@ pub(crate) struct Witnesses {
     /// them.
     pub(super) heeds: bool,
     /// Time at which this process learned that another node has ended a session of it.
-    pub(crate) deposed_at: Option<Monotonic>,
+    pub(crate) expired_at: Option<Monotonic>,
     /// True if that was for silence on the wire, and answers will show if this node lived.
     pub(super) is_to_judge: bool,
     pub(crate) counts: WireCounts,
@@ -64,9 +64,9 @@ pub(crate) struct Witnesses {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WireCounts {
     /// Sessions of other nodes that this node has ended because they were silent on the wire.
-    pub deposed_by_wire: u64,
+    pub expired_by_wire: u64,
     /// Sessions that it has ended because their Leases were silent.
-    pub deposed_by_lease: u64,
+    pub expired_by_lease: u64,
     /// Times that this node's session was ended for silence although it lived.
     pub false_moves: u64,
     /// Times that a peer said that this node's session had ended, and it had not.
@@ -117,7 +117,7 @@ impl Witnesses {
             moves: Falsehoods::default(),
             ends: Falsehoods::default(),
             heeds: true,
-            deposed_at: None,
+            expired_at: None,
             is_to_judge: false,
             counts: WireCounts::default(),
         }
@@ -161,7 +161,7 @@ impl Witnesses {
     /// Returns true if a witness has pinged this node for a while.
     pub(super) fn pings_steadily(&self, wid: Wid, now: Monotonic) -> bool {
         let (Some(scale), Some((true, since))) = (self.scale, self.pinged.get(&wid)) else { return false };
-        *since + scale.deaf() * STEADY <= now
+        *since + scale.one_way() * STEADY <= now
     }
 
     /// Takes in that the session was ended for silence although this node lived. If only the Lease counts
@@ -200,9 +200,9 @@ impl Witnesses {
     }
 
     /// Returns the time from which answers prove that this node's interfaces work: those to pings
-    /// which it has sent after it was deposed.
+    /// which it has sent after it was expired.
     pub(crate) fn answers_count_from(&self) -> Option<Monotonic> {
-        Some(self.deposed_at? + self.scale?.deaf())
+        Some(self.expired_at? + self.scale?.one_way())
     }
 
     pub(crate) fn is_slow(&self, now: Monotonic) -> bool {

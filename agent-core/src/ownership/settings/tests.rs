@@ -36,7 +36,7 @@ fn settings_that_cannot_work_are_refused_with_what_would() {
             |s| s.restart_lease = Duration::from_secs(3),
             "shorter than the lease, 4s",
         ),
-        ("held over for no time", |s| s.hold_for = Duration::from_secs(4), "4.5s or more"),
+        ("grace period for no time", |s| s.hold_for = Duration::from_secs(4), "4.5s or more"),
     ];
     assert_eq!(settings().check(), Ok(()));
     for (what, change, says) in table {
@@ -48,5 +48,5 @@ fn settings_that_cannot_work_are_refused_with_what_would() {
     let mut stopping = settings();
     stopping.policy = Policy::Stop;
     stopping.hold_for = ms(0);
-    assert_eq!(stopping.check(), Ok(()), "under `stop` nothing is held over");
+    assert_eq!(stopping.check(), Ok(()), "under `stop` nothing is in its grace period");
 }

@@ -61,14 +61,14 @@ impl Api {
                 let outcome = self.claims.get(&vip).cloned().map_or(Outcome::Missing, Outcome::Done);
                 Event::ClaimRead { vip, outcome }
             }
-            other @ (Command::SetFence(_)
+            other @ (Command::SetDeadline(_)
             | Command::SetEntry { .. }
             | Command::SetPeers(_)
             | Command::SetSuccessor { .. }
             | Command::Announce { .. }
             | Command::SetWire(_)
             | Command::SetHeeding(_)
-            | Command::TellFormer { .. }
+            | Command::NotifyFormer { .. }
             | Command::ListAnew
             | Command::Probe { .. }
             | Command::StopProbing { .. }
@@ -138,14 +138,14 @@ pub(super) fn outcome_for(request: &Command, failed: Failed) -> Event {
             Event::ClaimDeleted { vip: *vip, outcome: outcome(failed) }
         }
         Command::ReadClaim(vip) => Event::ClaimRead { vip: *vip, outcome: outcome(failed) },
-        Command::SetFence(_)
+        Command::SetDeadline(_)
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
         | Command::SetSuccessor { .. }
         | Command::Announce { .. }
         | Command::SetWire(_)
         | Command::SetHeeding(_)
-        | Command::TellFormer { .. }
+        | Command::NotifyFormer { .. }
         | Command::ListAnew
         | Command::Probe { .. }
         | Command::StopProbing { .. }
@@ -170,14 +170,14 @@ pub(super) fn subject(request: &Command) -> Option<String> {
         Command::ReadLease(node) => Some(node.to_string()),
         Command::WriteClaim(write) => Some(write.vip.to_string()),
         Command::DeleteClaim { vip, expected: _ } | Command::ReadClaim(vip) => Some(vip.to_string()),
-        Command::SetFence(_)
+        Command::SetDeadline(_)
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
         | Command::SetSuccessor { .. }
         | Command::Announce { .. }
         | Command::SetWire(_)
         | Command::SetHeeding(_)
-        | Command::TellFormer { .. }
+        | Command::NotifyFormer { .. }
         | Command::ListAnew
         | Command::Probe { .. }
         | Command::StopProbing { .. }

@@ -9,7 +9,7 @@ use crate::{
     records::{ClaimState, Demand, NodeInterface, NodeRecord},
 };
 
-const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
+const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
 
 /// Returns settings with which probing takes 700 ms at most.
 fn asking(us: &str) -> Settings {
@@ -21,11 +21,11 @@ fn living(us: &'static str, others: &[&'static str]) -> World {
 }
 
 fn probed(world: &mut World, probed: Probed) -> Vec<String> {
-    world.tell(Event::Probed { vip: VIP, probed })
+    world.notify(Event::Probed { vip: VIP, probed })
 }
 
 fn in_use(by_peer: bool) -> Probed {
-    Probed::InUse { mac: STRANGER, by_peer }
+    Probed::InUse { mac: UNKNOWN_HOST, by_peer }
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_vip_that_a_node_held_until_now_is_taken_without_asking() {
 #[test]
 fn a_vip_that_the_program_answered_for_until_now_is_taken_back_without_asking() {
     let table = [
-        // (the program holds over, time since the other node wrote, is it asked about)
+        // (the program answers in its grace period, time since the other node wrote, is it asked about)
         (true, ms(10), false),
         (true, HOLD_FOR / 2, false),
         (true, HOLD_FOR + ms(13_000), true),
@@ -112,14 +112,14 @@ fn a_vip_that_is_forced_is_taken_without_asking() {
 }
 
 #[test]
-fn an_address_in_use_is_told_in_the_claim_and_taken_when_it_is_free() {
+fn an_address_in_use_is_reported_in_the_claim_and_taken_when_it_is_free() {
     let mut world = living("a", &["b"]);
     world.want();
     assert_eq!(probed(&mut world, in_use(false)), ["create claim: released, epoch 0"]);
     assert_eq!(world.answer(), [""; 0]);
     let trouble = world.claimed().note.trouble.clone().expect("it is noted");
-    assert!(trouble.contains(&STRANGER.to_string()) && trouble.contains("in use"), "{trouble}");
-    assert_eq!(probed(&mut world, in_use(false)), [""; 0], "it is told once");
+    assert!(trouble.contains(&UNKNOWN_HOST.to_string()) && trouble.contains("in use"), "{trouble}");
+    assert_eq!(probed(&mut world, in_use(false)), [""; 0], "it is notified once");
     assert_eq!(world.after(ms(120_000)), [""; 0]);
     assert!(!world.holds());
     assert_eq!(probed(&mut world, Probed::Free), ["write claim: held by a1, epoch 1"]);
@@ -130,7 +130,7 @@ fn an_address_in_use_is_told_in_the_claim_and_taken_when_it_is_free() {
 fn a_false_claim_that_names_the_mac_of_a_host_takes_no_address_from_it() {
     let mut world = living("a", &["b"]);
     let ClaimState::Held(us) = held("a") else { unreachable!("it is held") };
-    world.claim(ClaimState::Held(crate::records::Holder { mac: STRANGER, ..us }), 1);
+    world.claim(ClaimState::Held(crate::records::Holder { mac: UNKNOWN_HOST, ..us }), 1);
     world.want();
     world.after(REST * 2);
     let lines = probed(&mut world, in_use(false));
@@ -191,7 +191,7 @@ fn nothing_is_asked_when_another_node_comes_first_or_the_vip_is_wanted_no_more()
 
     let mut world = living("a", &["b"]);
     world.want();
-    assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "stop probing"]);
+    assert_eq!(world.notify(Event::Demand(VIP, None)), ["no entry", "stop probing"]);
 }
 
 /// Returns the lines that follow when a Service wants a VIP on the
@@ -202,7 +202,7 @@ fn moved_after(found: impl FnOnce(&mut World)) -> Vec<String> {
         Demand { interfaces, ..demand() }
     };
     let mut world = living("a", &[]);
-    world.tell(Event::Interfaces(vec![
+    world.notify(Event::Interfaces(vec![
         interface("a"),
         NodeInterface { name: "eth1".into(), mac: mac("z"), ..interface("a") },
     ]));
@@ -236,8 +236,8 @@ fn the_second_best_candidate_waits_until_the_best_has_asked() {
     // Node b is not preferred.
     let mut world = living("b", &["a"]);
     let preferred = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node("a") };
-    world.tell(Event::Node(preferred));
-    world.tell(Event::Node(node("b")));
+    world.notify(Event::Node(preferred));
+    world.notify(Event::Node(node("b")));
     assert_eq!(world.want(), ["entry foreign ?"]);
     assert_eq!(world.after(ms(1_150)), [""; 0]);
     assert_eq!(world.after(ms(100)), ["probe"]);
@@ -248,23 +248,23 @@ fn two_candidates_ask_often_while_an_address_is_in_use_and_the_others_when_one_o
     let mut world = living("a", &["b", "c", "d"]);
     for better in ["b", "c", "d"] {
         let preferred = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(better) };
-        world.tell(Event::Node(preferred));
+        world.notify(Event::Node(preferred));
     }
-    world.tell(Event::Node(node("a")));
+    world.notify(Event::Node(node("a")));
     world.want();
     assert_eq!(world.after(ms(2_300)), ["probe rarely"]);
     assert_eq!(probed(&mut world, in_use(false)), [""; 0]);
     assert_eq!(world.end("b"), [""; 0], "c and d ask often");
     assert_eq!(world.end("c"), ["probe"]);
-    assert_eq!(world.after(ms(1_000)), [""; 0], "it is told once");
+    assert_eq!(world.after(ms(1_000)), [""; 0], "it is notified once");
     assert_eq!(world.end("d"), ["create claim: released, epoch 0"], "the first one reports");
 }
 
 #[test]
 fn an_address_that_was_free_long_ago_is_asked_about_again() {
     let mut world = living("a", &["b"]);
-    world.tell(Event::Interfaces(Vec::new()));
-    world.tell(Event::Interfaces(vec![interface("a")]));
+    world.notify(Event::Interfaces(Vec::new()));
+    world.notify(Event::Interfaces(vec![interface("a")]));
     world.after(REST * 2);
     world.want();
     probed(&mut world, Probed::Free);

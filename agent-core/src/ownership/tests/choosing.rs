@@ -23,7 +23,7 @@ fn best(name: &str) -> Event {
 #[test]
 fn a_better_candidate_gets_the_vip_only_after_it_has_been_one_for_a_while() {
     let mut world = World::holding(&["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     assert_eq!(world.want_so(prefer_b()), [""; 0]);
     let lines = world.timeline(STABLE_FOR);
     assert_eq!(lines, HANDED_OVER.map(|line| format!("30.000 {line}")));
@@ -40,8 +40,8 @@ fn the_pool_prefers_nodes_for_a_service_that_prefers_none() {
     ];
     for (description, of_service, of_pool, moves) in rows {
         let mut world = World::holding(&["b"]);
-        world.tell(Event::Node(labelled("a", &["own"])));
-        world.tell(best("b"));
+        world.notify(Event::Node(labelled("a", &["own"])));
+        world.notify(best("b"));
         let demand = Demand {
             preferred: of_service.map(selector),
             policy: Some(policy(&[], &[], of_pool)),
@@ -59,11 +59,11 @@ fn a_better_candidate_that_does_not_last_gets_nothing() {
     let mut world = World::holding(&["b"]);
     world.want_so(prefer_b());
     for _ in 0..5 {
-        world.tell(best("b"));
+        world.notify(best("b"));
         assert_eq!(world.after(just_before(STABLE_FOR)), [""; 0]);
         // Now both nodes are alike to the Service, or a is better.
-        world.tell(best("a"));
-        world.tell(Event::Node(node("b")));
+        world.notify(best("a"));
+        world.notify(Event::Node(node("b")));
         world.after(ms(1));
     }
     assert!(world.holds());
@@ -72,7 +72,7 @@ fn a_better_candidate_that_does_not_last_gets_nothing() {
 #[test]
 fn a_better_candidate_that_dies_meanwhile_gets_nothing() {
     let mut world = World::holding(&["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     world.want_so(prefer_b());
     world.after(ms(10_000));
     world.kill("b");
@@ -82,9 +82,9 @@ fn a_better_candidate_that_dies_meanwhile_gets_nothing() {
 #[test]
 fn handovers_that_are_not_urgent_come_one_by_one() {
     let mut world = World::holding_all(&["b"], &[VIP, VIP_2, VIP_3]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     for vip in [VIP, VIP_2, VIP_3] {
-        world.tell(Event::Demand(vip, Some(prefer_b())));
+        world.notify(Event::Demand(vip, Some(prefer_b())));
     }
     let lines = world.timeline(STABLE_FOR + HANDOVER_PACE * 3);
     let offers: Vec<&str> =
@@ -95,7 +95,7 @@ fn handovers_that_are_not_urgent_come_one_by_one() {
 #[test]
 fn a_node_that_is_uncordoned_gets_its_vip_back_only_after_a_while() {
     let mut world = World::holding(&["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     world.cordon_best("b", true);
     world.want_so(prefer_b());
     assert_eq!(world.after(ms(60_000)), [""; 0]);
@@ -107,14 +107,14 @@ fn a_node_that_is_uncordoned_gets_its_vip_back_only_after_a_while() {
 impl World {
     fn cordon_best(&mut self, name: &str, cordoned: bool) -> Vec<String> {
         let labels = [("best".to_owned(), String::new())].into();
-        self.tell(Event::Node(NodeRecord { labels, cordoned, ..node(name) }))
+        self.notify(Event::Node(NodeRecord { labels, cordoned, ..node(name) }))
     }
 }
 
 #[test]
 fn a_preferred_node_takes_a_free_vip_first() {
     let mut world = World::living("a", &["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     let lines = world.want_so(prefer_b());
     assert_eq!(lines, ["entry foreign ?"]);
     assert_eq!(world.timeline(ms(1_000)), ["0.500 create claim: held by a1, epoch 1"]);
@@ -123,7 +123,7 @@ fn a_preferred_node_takes_a_free_vip_first() {
 #[test]
 fn a_better_node_that_gets_on_with_others_is_not_overtaken() {
     let mut world = World::living("a", &["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     world.want_so(prefer_b());
     world.after(ms(400));
     world.claim_of(VIP_2, held("b"), 1);
@@ -133,7 +133,7 @@ fn a_better_node_that_gets_on_with_others_is_not_overtaken() {
 #[test]
 fn a_better_node_that_gets_on_with_others_is_not_waited_for_for_ever() {
     let mut world = World::living("a", &["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     world.want_so(prefer_b());
     let began = world.now;
     for epoch in 1.. {
@@ -149,7 +149,7 @@ fn a_better_node_that_gets_on_with_others_is_not_waited_for_for_ever() {
 #[test]
 fn a_better_node_is_waited_for_while_this_node_takes_vips_of_its_own() {
     let mut world = World::living("a", &["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     world.want_so(prefer_b());
     let (theirs, ours) = (IpAddr::from([192, 0, 2, 20]), IpAddr::from([192, 0, 2, 21]));
     let mut lines = Vec::new();
@@ -170,7 +170,7 @@ fn a_better_node_is_waited_for_while_this_node_takes_vips_of_its_own() {
 #[test]
 fn a_better_node_is_not_waited_for_longer_than_a_minute_whatever_this_node_takes() {
     let mut world = World::living("a", &["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     world.want_so(prefer_b());
     let (theirs, ours) = (IpAddr::from([192, 0, 2, 20]), IpAddr::from([192, 0, 2, 21]));
     let began = world.now;
@@ -190,7 +190,7 @@ fn a_better_node_is_not_waited_for_longer_than_a_minute_whatever_this_node_takes
 fn a_better_node_that_has_just_begun_its_session_gets_its_turn() {
     let settings = Settings { probing: Some(ms(700)), ..settings("a") };
     let mut world = World::living_with(&settings, "a", &[]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     assert_eq!(world.want_so(prefer_b()), ["entry foreign ?", "probe"], "b has no agent");
     world.after(ms(300));
     assert_eq!(world.lease(lease("b", Some(session("b", 1)), &[])), ["stop probing"]);
@@ -218,9 +218,9 @@ fn a_new_vip_is_created_in_turn_which_is_put_off_only_while_a_better_node_is_see
     for (what, who, seen, turn) in rows {
         // The order is b, a, c; d is out.
         let mut world = World::living("a", &["b", "c", "d"]);
-        world.tell(best("b"));
+        world.notify(best("b"));
         world.cordon("c", true);
-        world.tell(Event::Node(NodeRecord { out_of_service: true, ..node("d") }));
+        world.notify(Event::Node(NodeRecord { out_of_service: true, ..node("d") }));
         let (begin, mut number) = (world.now, 20);
         let mut lines = Vec::new();
         for time in 1..turn {
@@ -244,7 +244,7 @@ fn those_that_wait_for_a_better_node_keep_their_order() {
     // The order is b, a, c.
     for (us, others, turn) in [("a", ["b", "c"], "0.500"), ("c", ["a", "b"], "1.000")] {
         let mut world = World::living(us, &others);
-        world.tell(best("b"));
+        world.notify(best("b"));
         world.cordon("c", true);
         world.want_so(prefer_b());
         world.after(ms(400));
@@ -264,7 +264,7 @@ impl World {
     /// Wants all of them. Returns the number of claims that the node asks for.
     fn want_all(&mut self, vips: &[IpAddr]) -> usize {
         let lines: Vec<String> =
-            vips.iter().flat_map(|vip| self.tell(Event::Demand(*vip, Some(prefer_b())))).collect();
+            vips.iter().flat_map(|vip| self.notify(Event::Demand(*vip, Some(prefer_b())))).collect();
         lines.iter().filter(|line| line.contains("create")).count()
     }
 }
@@ -285,10 +285,10 @@ fn of_very_many_new_vips_some_are_asked_for_at_a_time() {
 #[test]
 fn those_that_wait_are_for_whoever_is_better_by_then() {
     let mut world = World::living("a", &["b"]);
-    world.tell(best("a"));
+    world.notify(best("a"));
     assert_eq!(world.want_all(&crowd()), MOST_NEW);
-    world.tell(Event::Node(node("a")));
-    world.tell(best("b"));
+    world.notify(Event::Node(node("a")));
+    world.notify(best("b"));
     for _ in 0..10 {
         assert_eq!(world.answer().iter().filter(|line| line.contains("create")).count(), 0);
     }
@@ -324,11 +324,11 @@ fn of_those_that_wait_each_has_its_turn() {
 #[test]
 fn one_of_those_that_wait_which_somebody_else_takes_or_nobody_wants_any_more_is_not_asked_for() {
     let mut world = World::living("a", &["b"]);
-    world.tell(best("a"));
+    world.notify(best("a"));
     let vips = crowd();
     world.want_all(&vips);
     world.claim_of(vips[MOST_NEW], held("b"), 1);
-    world.tell(Event::Demand(vips[MOST_NEW + 1], None));
+    world.notify(Event::Demand(vips[MOST_NEW + 1], None));
     let next: Vec<String> =
         (0..3).flat_map(|_| world.answer()).filter(|line| line.contains("create")).collect();
     let expected: Vec<String> = vips[MOST_NEW + 2..][..3]
@@ -354,7 +354,7 @@ fn a_better_node_that_has_left_no_doubt_is_preferred_by_everybody_alike() {
         .into_iter()
         .map(|(us, other)| {
             let mut world = World::living(us, &[other]);
-            world.tell(Event::Node(node(us)));
+            world.notify(Event::Node(node(us)));
             let lines = world.want_so(Demand { preferred: None, ..demand() });
             lines.iter().any(|line| line.starts_with("create"))
         })
@@ -373,7 +373,7 @@ fn what_an_operator_asks_for_is_done_at_once() {
 #[test]
 fn where_an_operator_has_moved_it_a_vip_stays() {
     let mut world = World::living("b", &["a"]);
-    world.tell(best("a"));
+    world.notify(best("a"));
     world.want_so(prefer_b());
     world.claim(held("a"), 1);
     let mut record = world.claimed().clone();
@@ -388,7 +388,7 @@ fn where_an_operator_has_moved_it_a_vip_stays() {
 #[test]
 fn a_vip_stays_where_an_operator_wants_it_to_be_also_if_it_was_there_and_whatever_is_edited() {
     let mut world = World::holding(&["b"]);
-    world.tell(best("b"));
+    world.notify(best("b"));
     world.wish("a");
     world.answer();
     world.want_so(prefer_b());
@@ -413,10 +413,10 @@ fn what_an_operator_asks_for_waits_until_all_know_the_mac() {
 }
 
 #[test]
-fn what_an_operator_asks_for_in_vain_is_told_once_and_noted() {
+fn what_an_operator_asks_for_in_vain_is_reported_once_and_noted() {
     let mut world = World::holding(&["b"]);
     world.cordon("b", false);
-    world.tell(Event::Node(NodeRecord { out_of_service: true, ..node("b") }));
+    world.notify(Event::Node(NodeRecord { out_of_service: true, ..node("b") }));
     assert_eq!(
         world.wish("b"),
         [
@@ -433,11 +433,11 @@ fn what_an_operator_asks_for_in_vain_is_told_once_and_noted() {
 }
 
 #[test]
-fn a_move_to_a_node_that_does_not_exist_is_told_apart_from_one_to_a_node_without_an_agent() {
+fn a_move_to_a_node_that_does_not_exist_is_reported_apart_from_one_to_a_node_without_an_agent() {
     for (is_a_node, why) in [(false, "there is no such Node"), (true, "no agent is running")] {
         let mut world = World::holding(&["b"]);
         if is_a_node {
-            world.tell(Event::Node(node("c")));
+            world.notify(Event::Node(node("c")));
         }
         let lines = world.wish("c");
         assert_eq!(lines[0], format!("tell: cannot move to c, {why}"), "{lines:?}");

@@ -8,11 +8,11 @@ use super::world::*;
 use crate::ownership::{Event, Found, Probed, Settings, Wire};
 
 fn contested() -> Event {
-    Event::Wire { vip: VIP, heard: Wire::Contested { mac: mac("b") } }
+    Event::Wire { vip: VIP, received: Wire::Contested { mac: mac("b") } }
 }
 
 fn yielded() -> Event {
-    Event::Wire { vip: VIP, heard: Wire::Yielded { mac: mac("b") } }
+    Event::Wire { vip: VIP, received: Wire::Yielded { mac: mac("b") } }
 }
 
 /// Passes five seconds in which none of this node's requests reaches the API server.
@@ -23,13 +23,13 @@ fn lapse(world: &mut World) {
             world.lose();
         }
     }
-    assert!(world.fence().deadline < world.now, "the fence has lapsed");
+    assert!(world.lease_deadline().deadline < world.now, "the lease deadline has passed");
 }
 
 #[test]
 fn a_holder_that_is_contested_reads_the_claim_and_announces_again_if_it_is_its_own() {
     let mut world = World::holding(&["b"]);
-    assert_eq!(world.tell(contested()), ["read claim"]);
+    assert_eq!(world.notify(contested()), ["read claim"]);
     assert_eq!(world.answer(), ["entry held", "announce"]);
     assert_eq!(world.after(ms(20_000)), [""; 0]);
 }
@@ -38,7 +38,7 @@ fn a_holder_that_is_contested_reads_the_claim_and_announces_again_if_it_is_its_o
 fn a_holder_that_is_contested_believes_the_claim_when_it_names_the_other() {
     let mut world = World::holding(&["b"]);
     world.store_claim(held("b"), 2);
-    assert_eq!(world.tell(contested()), ["read claim"]);
+    assert_eq!(world.notify(contested()), ["read claim"]);
     assert_eq!(world.answer(), ["entry foreign b"]);
     assert!(!world.holds());
     assert_eq!(world.after(ms(20_000)), [""; 0]);
@@ -47,8 +47,8 @@ fn a_holder_that_is_contested_believes_the_claim_when_it_names_the_other() {
 #[test]
 fn a_contest_that_repeats_while_the_claim_is_read_asks_for_nothing_more() {
     let mut world = World::holding(&["b"]);
-    assert_eq!(world.tell(contested()), ["read claim"]);
-    assert_eq!(world.tell(contested()), [""; 0]);
+    assert_eq!(world.notify(contested()), ["read claim"]);
+    assert_eq!(world.notify(contested()), [""; 0]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_yielded_vip_may_be_taken_back_while_no_claim_of_another_node_is_known() {
     let begun = |settings: &Settings| {
         let mut world = World::living_with(settings, "a", &["b"]);
         world.want();
-        world.tell(Event::Probed { vip: VIP, probed: Probed::Free });
+        world.notify(Event::Probed { vip: VIP, probed: Probed::Free });
         while !world.is_idle() {
             world.answer();
         }
@@ -67,12 +67,12 @@ fn a_yielded_vip_may_be_taken_back_while_no_claim_of_another_node_is_known() {
         world
     };
     let mut world = begun(&hold);
-    world.tell(yielded());
+    world.notify(yielded());
     assert!(may(&world), "its claim has not been read");
     world.answer();
     assert!(may(&world), "its claim names this node");
     world.store_claim(held("b"), 7);
-    world.tell(yielded());
+    world.notify(yielded());
     world.answer();
     assert!(!may(&world), "its claim names another node");
 
@@ -91,23 +91,26 @@ fn a_contest_about_what_is_not_held_is_of_no_interest() {
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
     world.want();
-    assert_eq!(world.tell(contested()), [""; 0]);
-    assert_eq!(world.tell(yielded()), [""; 0]);
+    assert_eq!(world.notify(contested()), [""; 0]);
+    assert_eq!(world.notify(yielded()), [""; 0]);
 }
 
 #[test]
-fn what_was_yielded_is_taken_back_when_the_claim_is_ours_and_the_fence_is_valid() {
+fn what_was_yielded_is_taken_back_when_the_claim_is_ours_and_the_lease_deadline_is_valid() {
     let mut world = World::holding(&["b"]).by_hand();
     lapse(&mut world);
-    let lines = world.tell(yielded());
+    let lines = world.notify(yielded());
     assert!(lines.contains(&"read claim".to_owned()), "{lines:?}");
     let mut lines = Vec::new();
     while !world.is_idle() {
         let more = world.answer();
         lines.extend(more);
     }
-    if world.fence().deadline < world.now {
-        assert!(!lines.contains(&"entry held".to_owned()), "not before the fence is valid: {lines:?}");
+    if world.lease_deadline().deadline < world.now {
+        assert!(
+            !lines.contains(&"entry held".to_owned()),
+            "not before the lease deadline is valid: {lines:?}"
+        );
     }
     let mut world = world.automatic();
     lines.extend(world.after(RENEWAL * 2));
@@ -120,9 +123,9 @@ fn what_was_yielded_is_taken_back_when_the_claim_is_ours_and_the_fence_is_valid(
 }
 
 #[test]
-fn what_was_yielded_while_the_fence_was_valid_again_is_taken_back_at_once() {
+fn what_was_yielded_while_the_lease_deadline_was_valid_again_is_taken_back_at_once() {
     let mut world = World::holding(&["b"]);
-    assert_eq!(world.tell(yielded()), ["read claim"]);
+    assert_eq!(world.notify(yielded()), ["read claim"]);
     assert_eq!(world.answer(), ["entry held", "announce"]);
 }
 
@@ -132,7 +135,7 @@ fn what_was_yielded_to_the_one_that_the_claim_names_stays_there() {
     lapse(&mut world);
     world.store_claim(held("b"), 2);
     world.store_lease(lease("a", None, &[session("a", 1)]));
-    world.tell(yielded());
+    world.notify(yielded());
     let mut lines = Vec::new();
     for _ in 0..40 {
         while !world.is_idle() {
@@ -158,7 +161,8 @@ fn flood(
     while world.now < begin + duration {
         let mut lines = Vec::new();
         for vip in vips {
-            lines.extend(world.tell(Event::Wire { vip: *vip, heard: Wire::Contested { mac: mac("b") } }));
+            lines
+                .extend(world.notify(Event::Wire { vip: *vip, received: Wire::Contested { mac: mac("b") } }));
         }
         lines.extend(world.after(ms(100)));
         while !world.is_idle() {
@@ -212,7 +216,7 @@ fn a_claim_that_no_watch_shows_is_found_in_spite_of_forged_claims_before() {
     let mut world = World::holding(&["b"]);
     flood(&mut world, &[VIP], Duration::from_secs(20), World::answer);
     world.store_claim(held("b"), 2);
-    assert_eq!(world.tell(contested()), [""; 0]);
+    assert_eq!(world.notify(contested()), [""; 0]);
     assert_eq!(world.after(Duration::from_secs(12)), ["read claim"], "31 s after the first one");
     assert_eq!(world.answer(), ["entry foreign b"]);
 }
@@ -221,6 +225,6 @@ fn a_claim_that_no_watch_shows_is_found_in_spite_of_forged_claims_before() {
 fn a_yield_is_read_at_once_in_spite_of_forged_claims_before() {
     let mut world = World::holding(&["b"]);
     flood(&mut world, &[VIP], Duration::from_secs(20), World::answer);
-    assert_eq!(world.tell(yielded()), ["read claim"]);
+    assert_eq!(world.notify(yielded()), ["read claim"]);
     assert_eq!(world.answer(), ["entry held", "announce"]);
 }

@@ -21,15 +21,15 @@ fn excluded(name: &str) -> NodeRecord {
 
 /// Hard reasons with which the node can still answer: it hands over.
 const HARD: [Reason; 7] = [
-    ("the exclude label", |world, name| world.tell(Event::Node(excluded(name)))),
+    ("the exclude label", |world, name| world.notify(Event::Node(excluded(name)))),
     ("the out-of-service taint", |world, name| {
-        world.tell(Event::Node(NodeRecord { out_of_service: true, ..node(name) }))
+        world.notify(Event::Node(NodeRecord { out_of_service: true, ..node(name) }))
     }),
     ("NetworkUnavailable", |world, name| {
-        world.tell(Event::Node(NodeRecord { network_unavailable: true, ..node(name) }))
+        world.notify(Event::Node(NodeRecord { network_unavailable: true, ..node(name) }))
     }),
     ("going away", |world, name| match name {
-        "a" => world.tell(Event::Stop(StopReason::Leave)),
+        "a" => world.notify(Event::Stop(StopReason::Leave)),
         other => world.lease(LeaseRecord { leaving: true, ..world.stored_lease(other) }),
     }),
     ("no local endpoint", |world, name| {
@@ -38,14 +38,14 @@ const HARD: [Reason; 7] = [
     }),
     ("a Service that leaves it out", |world, name| {
         let other = if name == "a" { "b" } else { "a" };
-        world.tell(Event::Node(NodeRecord { labels: BTreeMap::new(), ..node(name) }));
+        world.notify(Event::Node(NodeRecord { labels: BTreeMap::new(), ..node(name) }));
         let labels = [("zone".to_owned(), "z".to_owned())].into();
-        world.tell(Event::Node(NodeRecord { labels, ..node(other) }));
+        world.notify(Event::Node(NodeRecord { labels, ..node(other) }));
         world.want_so(Demand { nodes: Some(selector("zone=z")), ..demand() })
     }),
     ("a pool that leaves it out", |world, name| {
         let other = if name == "a" { "b" } else { "a" };
-        world.tell(Event::Node(labelled(other, &["zone"])));
+        world.notify(Event::Node(labelled(other, &["zone"])));
         world.want_so(Demand { policy: Some(policy(&["zone"], &["eth0"], None)), ..demand() })
     }),
 ];
@@ -53,14 +53,14 @@ const HARD: [Reason; 7] = [
 /// Hard reasons with which the node can no longer answer: it lets go at once.
 const CUT_OFF: [Reason; 2] = [
     ("no carrier", |world, name| {
-        world.tell(Event::Interfaces(changed_interface(name, |interface| interface.carrier = false)))
+        world.notify(Event::Interfaces(changed_interface(name, |interface| interface.carrier = false)))
     }),
-    ("no interface on the segment", |world, _| world.tell(Event::Interfaces(Vec::new()))),
+    ("no interface on the segment", |world, _| world.notify(Event::Interfaces(Vec::new()))),
 ];
 
 const SOFT: [Reason; 2] = [
     ("cordoned", |world, name| world.cordon(name, true)),
-    ("not ready", |world, name| world.tell(Event::Node(NodeRecord { ready: false, ..node(name) }))),
+    ("not ready", |world, name| world.notify(Event::Node(NodeRecord { ready: false, ..node(name) }))),
 ];
 
 #[test]
@@ -114,7 +114,7 @@ fn a_holder_with_a_soft_reason_keeps_the_vip_when_it_is_alone() {
 fn a_holder_with_a_soft_reason_keeps_the_vip_when_all_have_one() {
     for (description, happens) in SOFT {
         let mut world = World::holding(&["b"]);
-        world.tell(Event::Node(NodeRecord { ready: false, ..node("b") }));
+        world.notify(Event::Node(NodeRecord { ready: false, ..node("b") }));
         assert_eq!(happens(&mut world, "a"), [""; 0], "{description}");
         assert_eq!(world.after(just_before(STABLE_FOR)), [""; 0], "{description}");
         assert!(world.holds(), "{description}");
@@ -159,11 +159,11 @@ fn a_vip_that_is_free_goes_to_one_without_a_soft_reason_first() {
 }
 
 #[test]
-fn an_excluded_node_can_be_told_not_to_care() {
+fn an_excluded_node_can_be_notified_not_to_care() {
     let settings = Settings { honour_exclude_label: false, ..settings("a") };
     let mut world = World::start_with(&settings, "a", World::pinned("a", &[]));
     world.introduce(&[]);
-    world.tell(Event::Node(excluded("a")));
+    world.notify(Event::Node(excluded("a")));
     world.sync();
     let lines = world.want();
     assert_eq!(lines.last().map(String::as_str), Some("create claim: held by a1, epoch 1"));
@@ -172,7 +172,7 @@ fn an_excluded_node_can_be_told_not_to_care() {
 #[test]
 fn a_node_without_a_node_object_takes_nothing() {
     let mut world = World::living("a", &["b"]);
-    world.tell(Event::NodeGone("a".into()));
+    world.notify(Event::NodeGone("a".into()));
     assert_eq!(world.want(), ["entry foreign ?"]);
     let lines = world.after(ms(60_000));
     assert!(!lines.iter().any(|line| line.contains("held")), "{lines:?}");
@@ -185,7 +185,7 @@ fn a_service_that_names_interfaces_gets_no_other() {
         crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") },
         interface("a"),
     ];
-    world.tell(Event::Interfaces(interfaces));
+    world.notify(Event::Interfaces(interfaces));
     world.after(REST);
     let interfaces = vec!["eth1".parse().expect("a pattern")];
     let lines = world.want_so(Demand { interfaces, ..demand() });
@@ -265,7 +265,7 @@ fn a_pool_lifts_no_condition_about_the_subnet_and_a_service_that_names_an_interf
 fn a_holder_changes_its_interface_with_the_pool_and_keeps_the_vip() {
     let mut world = World::holding(&["b"]);
     let second = crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
-    world.tell(Event::Interfaces(vec![interface("a"), second]));
+    world.notify(Event::Interfaces(vec![interface("a"), second]));
     world.after(REST);
     let lines = world.want_so(Demand { policy: Some(policy(&[], &["eth1"], None)), ..demand() });
     assert_eq!(
@@ -311,7 +311,7 @@ fn while_endpoints_are_unknown_a_vip_stays_with_its_holder_and_no_node_takes_it_
         ("none", |_, _| Vec::new()),
         HARD[0],
         SOFT[0],
-        ("a better node", |world, _| world.tell(Event::Node(labelled("b", &["best"])))),
+        ("a better node", |world, _| world.notify(Event::Node(labelled("b", &["best"])))),
         ("a wish", |world, _| world.wish("b")),
     ];
     for (description, happens) in reasons {
@@ -325,7 +325,7 @@ fn while_endpoints_are_unknown_a_vip_stays_with_its_holder_and_no_node_takes_it_
     }
     let mut leaving = World::holding(&["b"]);
     leaving.want_so(unknown());
-    assert_eq!(leaving.tell(Event::Stop(StopReason::Leave)), HANDED_OVER);
+    assert_eq!(leaving.notify(Event::Stop(StopReason::Leave)), HANDED_OVER);
 
     let mut other = World::living("a", &["b"]);
     other.want_so(unknown());
@@ -335,9 +335,9 @@ fn while_endpoints_are_unknown_a_vip_stays_with_its_holder_and_no_node_takes_it_
 }
 
 #[test]
-fn a_mac_that_changes_is_told_in_the_claim_and_the_holder_stays() {
+fn a_mac_that_changes_is_reported_in_the_claim_and_the_holder_stays() {
     let mut world = World::holding(&["b"]);
-    let lines = world.tell(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
+    let lines = world.notify(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
     let lines = [lines, world.after(REST * 2)].concat();
     assert!(lines.contains(&"write claim: held by a1 at z, epoch 1".to_owned()), "{lines:?}");
     assert!(world.holds());

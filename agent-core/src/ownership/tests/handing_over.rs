@@ -24,7 +24,7 @@ fn offered_to_b() -> World {
 }
 
 fn moved(node: &str) -> Event {
-    Event::Wire { vip: VIP, heard: Wire::Moved { mac: mac(node) } }
+    Event::Wire { vip: VIP, received: Wire::Moved { mac: mac(node) } }
 }
 
 /// Returns a world in which b lives and a holds the VIP, which a test then offers to b.
@@ -59,7 +59,7 @@ fn the_old_holder_answers_for_the_successor_as_long_as_the_claim_rests_for_sure(
     // Other nodes act after lease and margin from the acceptance at the earliest, by their clocks.
     assert_eq!(world.claim(held("b"), 2), [""; 0]);
     world.after(ms(600));
-    assert_eq!(world.tell(moved("b")), [""; 0]);
+    assert_eq!(world.notify(moved("b")), [""; 0]);
     assert_eq!(world.timeline(ms(20_000)), ["3.275 entry foreign b"]);
 }
 
@@ -67,7 +67,7 @@ fn the_old_holder_answers_for_the_successor_as_long_as_the_claim_rests_for_sure(
 fn the_order_in_which_the_move_is_seen_and_read_does_not_matter() {
     let mut world = offered_to_b();
     world.after(ms(400));
-    assert_eq!(world.tell(moved("b")), [""; 0]);
+    assert_eq!(world.notify(moved("b")), [""; 0]);
     world.after(ms(600));
     world.claim(held("b"), 2);
     assert_eq!(world.timeline(ms(20_000)), ["3.275 entry foreign b"]);
@@ -83,7 +83,7 @@ fn a_move_that_was_never_seen_on_the_wire_ends_all_the_same() {
 #[test]
 fn an_announcement_by_a_third_is_no_sign_of_the_successor() {
     let mut world = offered_to_b();
-    world.tell(moved("c"));
+    world.notify(moved("c"));
     assert_eq!(world.timeline(ms(2_000)), ["2.000 write claim: held by a1, epoch 3"]);
 }
 
@@ -91,7 +91,7 @@ fn an_announcement_by_a_third_is_no_sign_of_the_successor() {
 fn an_announcement_without_an_acceptance_is_not_waited_on_for_ever() {
     let mut world = offered_to_b();
     world.after(ms(500));
-    world.tell(moved("b"));
+    world.notify(moved("b"));
     assert_eq!(world.timeline(ms(2_000)), ["2.000 read claim"]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 3"]);
     assert_eq!(world.answer()[0], "entry held");
@@ -184,7 +184,7 @@ fn an_acceptance_whose_fate_is_unknown_is_read_and_written_again() {
 }
 
 #[test]
-fn an_acceptance_whose_answer_comes_when_the_fence_has_lapsed_makes_nothing_held() {
+fn an_acceptance_whose_answer_comes_when_the_lease_deadline_has_passed_makes_nothing_held() {
     let mut world = successor().by_hand();
     world.claim(offered("a", "b"), 2);
     let write = world.take_request();
@@ -207,10 +207,10 @@ fn a_successor_that_dies_before_it_has_accepted_gets_nothing() {
 }
 
 #[test]
-fn a_successor_that_dies_after_it_has_accepted_is_deposed_like_any_holder() {
+fn a_successor_that_dies_after_it_has_accepted_is_expired_like_any_holder() {
     let mut world = offered_to_b();
     world.claim(held("b"), 2);
-    world.tell(moved("b"));
+    world.notify(moved("b"));
     world.kill("b");
     assert_eq!(
         world.timeline(REST),
@@ -224,7 +224,7 @@ fn a_successor_that_dies_after_it_has_accepted_is_deposed_like_any_holder() {
 #[test]
 fn a_named_successor_that_cannot_hold_it_gives_it_free_when_nobody_takes_it_back() {
     let mut world = successor();
-    world.tell(Event::Interfaces(changed_interface("b", |interface| interface.carrier = false)));
+    world.notify(Event::Interfaces(changed_interface("b", |interface| interface.carrier = false)));
     world.claim(offered("a", "b"), 2);
     world.kill("a");
     assert!(world.is_idle(), "the one who offers it may take it back");
@@ -365,7 +365,7 @@ fn a_vip_on_an_interface_without_a_carrier_is_released_as_soon_as_another_node_r
     world.kill("b");
     world.after(LEASE + ms(100));
     assert_eq!(
-        world.tell(Event::Interfaces(changed_interface("a", |interface| interface.carrier = false))),
+        world.notify(Event::Interfaces(changed_interface("a", |interface| interface.carrier = false))),
         [""; 0]
     );
     world.renew("b");
@@ -374,15 +374,15 @@ fn a_vip_on_an_interface_without_a_carrier_is_released_as_soon_as_another_node_r
 }
 
 #[test]
-fn an_offer_that_was_not_written_is_taken_back_once_while_the_fence_has_lapsed() {
+fn an_offer_that_was_not_written_is_taken_back_once_while_the_lease_deadline_has_passed() {
     let mut world = World::holding(&["b"]).by_hand();
-    world.tell(Event::NodeGone("a".into()));
+    world.notify(Event::NodeGone("a".into()));
     world.after(LEASE);
-    assert!(world.fence().deadline <= world.now, "the fence has lapsed");
+    assert!(world.lease_deadline().deadline <= world.now, "the lease deadline has passed");
     // Somebody has edited the claim, so the offer meets a conflict. The Node of a is there again.
     world.store_claim(held("a"), 0);
     world.answer();
-    world.tell(Event::Node(node("a")));
+    world.notify(Event::Node(node("a")));
     let mut requests = 0;
     while !world.is_idle() && requests < 20 {
         requests += usize::from(world.answer().iter().any(|line| line.contains("write claim")));
@@ -395,7 +395,7 @@ fn a_watch_that_is_behind_the_offer_leaves_the_handover_alone() {
     let mut world = offering();
     let before = world.claimed().clone();
     world.answer();
-    assert_eq!(world.tell(Event::Claim(before)), ["read claim"]);
+    assert_eq!(world.notify(Event::Claim(before)), ["read claim"]);
     assert_eq!(world.answer(), [""; 0]);
     assert!(matches!(world.entry(), Some(Entry::Handover { .. })), "{:?}", world.entry());
 }

@@ -24,12 +24,12 @@ impl Lines {
     pub(super) fn line(&mut self, command: &Command, now: Monotonic) -> Option<String> {
         let line = match command {
             Command::SetPeers(_) | Command::SetWire(_) | Command::SetHeeding(_) => return None,
-            Command::TellFormer { vip, session, mac } => {
+            Command::NotifyFormer { vip, session, mac } => {
                 format!("tell {} of the end of {}{}", place(*mac), self.session_name(*session), which(*vip))
             }
-            Command::SetSuccessor { vip, hears } => format!("hears for {vip}: {hears}"),
-            Command::SetFence(fenced) => {
-                format!("fence for {}", seconds(fenced.deadline.saturating_since(now)))
+            Command::SetSuccessor { vip, receives } => format!("receives for {vip}: {receives}"),
+            Command::SetDeadline(new_deadline) => {
+                format!("lease deadline for {}", seconds(new_deadline.deadline.saturating_since(now)))
             }
             Command::SetEntry { vip, entry, home } => {
                 let home = if home.is_some() { "" } else { " on no interface" };
@@ -110,7 +110,9 @@ impl Lines {
             Notice::Repaired { what, fault } => format!("tell: repaired {what}, {fault}"),
             Notice::WentBack => "tell: the store went back".to_owned(),
             Notice::SessionEnded { session } => format!("tell: {} has ended", self.session_name(*session)),
-            Notice::WireContact { interface, is_deaf } => format!("tell: {interface} deaf: {is_deaf}"),
+            Notice::WireContact { interface, is_one_way } => {
+                format!("tell: {interface} one-way: {is_one_way}")
+            }
             Notice::WireSlow { moves, lasts } => format!("tell: slow after {moves}, for {}", seconds(*lasts)),
             Notice::FalseEnd { session, mute_for } => {
                 let lasts =

@@ -11,8 +11,8 @@ use crate::{
 fn hopeless(us: &'static str) -> World {
     let other = if us == "a" { "b" } else { "a" };
     let mut world = World::living(us, &[other]);
-    world.tell(Event::Node(NodeRecord { out_of_service: true, ..node("a") }));
-    world.tell(Event::Node(node("c")));
+    world.notify(Event::Node(NodeRecord { out_of_service: true, ..node("a") }));
+    world.notify(Event::Node(node("c")));
     let local = [named("a"), named("c")].iter().map(|name| (&**name).into()).collect();
     world.want_so(Demand { reach: Reach::On(local), ..demand() });
     world
@@ -32,25 +32,25 @@ fn reports() -> Vec<(World, Vec<String>)> {
 
 #[test]
 fn one_node_tells_it_once() {
-    let told: Vec<usize> = reports()
+    let notified: Vec<usize> = reports()
         .iter()
         .map(|(_, lines)| lines.iter().filter(|line| line.starts_with("tell: nobody")).count())
         .collect();
-    assert_eq!(told.iter().sum::<usize>(), 1, "{told:?}");
+    assert_eq!(notified.iter().sum::<usize>(), 1, "{notified:?}");
 }
 
 #[test]
 fn every_node_is_named_with_its_reason_to_people_and_in_the_claim() {
     let reports = reports();
     let (world, lines) = reports.iter().find(|(_, lines)| !lines.is_empty()).expect("a reporter");
-    let told = lines.iter().find(|line| line.starts_with("tell: nobody")).expect("a notice");
+    let notified = lines.iter().find(|line| line.starts_with("tell: nobody")).expect("a notice");
     let reasons = [
         "a: taint node.kubernetes.io/out-of-service",
         "b: externalTrafficPolicy is Local and no endpoint is ready there",
         "c: no agent is running",
     ];
     for reason in reasons {
-        assert!(told.contains(reason), "{reason:?} in {told:?}");
+        assert!(notified.contains(reason), "{reason:?} in {notified:?}");
         let trouble = world.claimed().note.trouble.clone().expect("it is noted");
         assert!(trouble.contains(reason), "{reason:?} in {trouble:?}");
     }
@@ -58,7 +58,7 @@ fn every_node_is_named_with_its_reason_to_people_and_in_the_claim() {
 }
 
 #[test]
-fn other_reasons_are_told_too() {
+fn other_reasons_are_reported_too() {
     for us in ["a", "b"] {
         let mut world = hopeless(us);
         let mut lines = world.after(ms(2_000));
@@ -66,10 +66,10 @@ fn other_reasons_are_told_too() {
             continue;
         }
         world.answer();
-        world.tell(Event::Node(NodeRecord { network_unavailable: true, ..node("a") }));
+        world.notify(Event::Node(NodeRecord { network_unavailable: true, ..node("a") }));
         lines = world.after(ms(30_000));
-        let told = lines.iter().filter(|line| line.contains("a: condition NetworkUnavailable")).count();
-        assert_eq!(told, 1, "{lines:?}");
+        let notified = lines.iter().filter(|line| line.contains("a: condition NetworkUnavailable")).count();
+        assert_eq!(notified, 1, "{lines:?}");
         return;
     }
     panic!("nobody has told anything");
@@ -82,7 +82,7 @@ fn a_vip_that_somebody_can_hold_again_is_taken_and_nothing_is_noted_any_more() {
     if !lines.is_empty() {
         world.answer();
     }
-    let lines = [world.tell(Event::Node(node("a"))), world.after(ms(2_000))].concat();
+    let lines = [world.notify(Event::Node(node("a"))), world.after(ms(2_000))].concat();
     assert!(lines.iter().any(|line| line.contains("claim: held by a1, epoch 1")), "{lines:?}");
     world.answer();
     assert_eq!(world.claimed().note.trouble, None);
@@ -100,10 +100,10 @@ fn of_a_vip_whose_claim_vanished_while_it_was_held_nothing_is_said_before_its_ho
         world.claim(held(holder), 1);
         world.want();
         for name in [us, holder, third] {
-            world.tell(Event::Node(NodeRecord { out_of_service: true, ..node(name) }));
+            world.notify(Event::Node(NodeRecord { out_of_service: true, ..node(name) }));
         }
         world.erase_claim();
-        world.tell(Event::ClaimGone(VIP));
+        world.notify(Event::ClaimGone(VIP));
         let lines = world.after(just_before(REST));
         assert_eq!(lines, [""; 0], "what is said is a claim, and {holder} could not write its own then");
     }

@@ -1,6 +1,6 @@
 //! Properties that hold for any events in any order. There is no panic, no second
 //! request about one subject, and no busy loop (`World` checks these at every
-//! step). A held VIP was written under a valid fence.
+//! step). A held VIP was written under a valid lease deadline.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ enum Happens {
     Unwant,
     Link { has_carrier: bool, is_new: bool },
     NoLink,
-    Heard { what: usize, node: usize },
+    Received { what: usize, node: usize },
     Stop(usize),
 }
 
@@ -64,7 +64,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => Just(Happens::Unwant),
         1 => (any::<bool>(), any::<bool>()).prop_map(|(has_carrier, is_new)| Happens::Link { has_carrier, is_new }),
         1 => Just(Happens::NoLink),
-        3 => (0_usize..3, node).prop_map(|(what, node)| Happens::Heard { what, node }),
+        3 => (0_usize..3, node).prop_map(|(what, node)| Happens::Received { what, node }),
         1 => (0_usize..30).prop_map(Happens::Stop),
     ]
 }
@@ -118,28 +118,28 @@ fn happen(world: &mut World, happens: &Happens) {
         | Happens::Wish(_) => {}
         Happens::Node { node: of, cordoned, ready, is_out } => {
             let record = NodeRecord { cordoned, ready, out_of_service: is_out, ..node(NODES[of]) };
-            world.tell(Event::Node(record));
+            world.notify(Event::Node(record));
         }
-        Happens::NodeGone(node) => drop(world.tell(Event::NodeGone(NODES[node].into()))),
+        Happens::NodeGone(node) => drop(world.notify(Event::NodeGone(NODES[node].into()))),
         Happens::Want { ref reach } => drop(world.want_so(Demand { reach: reach.clone(), ..demand() })),
-        Happens::Unwant => drop(world.tell(Event::Demand(VIP, None))),
+        Happens::Unwant => drop(world.notify(Event::Demand(VIP, None))),
         Happens::Link { has_carrier, is_new } => {
             let interfaces = changed_interface("a", |interface| {
                 interface.carrier = has_carrier;
                 interface.mac = mac(if is_new { "z" } else { "a" });
             });
-            world.tell(Event::Interfaces(interfaces));
+            world.notify(Event::Interfaces(interfaces));
         }
-        Happens::NoLink => drop(world.tell(Event::Interfaces(Vec::new()))),
-        Happens::Heard { what, node } => {
+        Happens::NoLink => drop(world.notify(Event::Interfaces(Vec::new()))),
+        Happens::Received { what, node } => {
             let mac = mac(NODES[node]);
-            let heard = [Wire::Moved { mac }, Wire::Contested { mac }, Wire::Yielded { mac }][what];
-            world.tell(Event::Wire { vip: VIP, heard });
+            let received = [Wire::Moved { mac }, Wire::Contested { mac }, Wire::Yielded { mac }][what];
+            world.notify(Event::Wire { vip: VIP, received });
         }
         Happens::Stop(which) => {
             let reasons = [StopReason::Restart, StopReason::Leave, StopReason::Uninstall];
             if let Some(reason) = reasons.get(which) {
-                world.tell(Event::Stop(*reason));
+                world.notify(Event::Stop(*reason));
             }
         }
     }
@@ -210,8 +210,8 @@ impl World {
     fn settle(&mut self) -> Vec<String> {
         self.see_lease("a");
         self.see_claim();
-        self.tell(Event::Interfaces(vec![interface("a")]));
-        self.tell(Event::Node(node("a")));
+        self.notify(Event::Interfaces(vec![interface("a")]));
+        self.notify(Event::Node(node("a")));
         self.want();
         let mut lines = Vec::new();
         for _ in 0..40 {
@@ -223,7 +223,7 @@ impl World {
             }
             lines.extend(self.after(ms(250)));
         }
-        lines.retain(|line| !line.starts_with("fence") && !line.starts_with("write lease of a"));
+        lines.retain(|line| !line.starts_with("lease deadline") && !line.starts_with("write lease of a"));
         lines
     }
 }

@@ -1,4 +1,4 @@
-//! The fence: only renewals that have succeeded move it.
+//! The lease deadline: only renewals that have succeeded move it.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ fn renewing() -> World {
 /// Way in which a request fails.
 type Failure = fn(&mut World) -> Vec<String>;
 
-fn without_fence(lines: &[String]) -> Vec<&str> {
-    lines.iter().map(String::as_str).filter(|line| !line.starts_with("fence")).collect()
+fn without_deadline(lines: &[String]) -> Vec<&str> {
+    lines.iter().map(String::as_str).filter(|line| !line.starts_with("lease deadline")).collect()
 }
 
 /// Passes `duration`, in which every renewal gets lost. Returns the lines.
@@ -30,18 +30,19 @@ fn cut_off(world: &mut World, duration: Duration) -> Vec<String> {
             lines.extend(world.lose());
         }
     }
-    lines.retain(|line| !line.starts_with("fence") && line != "write lease of a: a1, ended none, 4s");
+    lines
+        .retain(|line| !line.starts_with("lease deadline") && line != "write lease of a: a1, ended none, 4s");
     lines
 }
 
 #[test]
-fn the_fence_is_counted_from_when_the_renewal_was_sent() {
+fn the_lease_deadline_is_counted_from_when_the_renewal_was_sent() {
     let mut world = renewing();
     let sent = world.now;
     world.after(ms(300));
     world.answer();
-    assert_eq!(world.fence().deadline, sent + (LEASE.saturating_sub(MARGIN + CLOCK_LATE)));
-    assert_eq!(world.fence().session, Some(session("a", 1)));
+    assert_eq!(world.lease_deadline().deadline, sent + (LEASE.saturating_sub(MARGIN + CLOCK_LATE)));
+    assert_eq!(world.lease_deadline().session, Some(session("a", 1)));
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn the_next_renewal_leaves_one_renewal_after_the_last_one() {
 }
 
 #[test]
-fn a_renewal_that_has_not_succeeded_does_not_move_the_fence() {
+fn a_renewal_that_has_not_succeeded_does_not_move_the_lease_deadline() {
     let failures: [(&str, Failure); 4] = [
         ("the request got lost", World::lose),
         ("the answer got lost", World::lose_answer),
@@ -66,24 +67,28 @@ fn a_renewal_that_has_not_succeeded_does_not_move_the_fence() {
     ];
     for (description, fail) in failures {
         let mut world = renewing();
-        let deadline = world.fence().deadline;
+        let deadline = world.lease_deadline().deadline;
         fail(&mut world);
-        assert_eq!(world.fence().deadline, deadline, "{description}");
+        assert_eq!(world.lease_deadline().deadline, deadline, "{description}");
         world.after(ms(100));
-        assert_eq!(world.fence().deadline, deadline, "{description}");
+        assert_eq!(world.lease_deadline().deadline, deadline, "{description}");
         assert!(world.holds(), "{description}");
     }
 }
 
 #[test]
-fn a_live_agent_keeps_moving_the_end_of_holding_over_while_the_api_server_is_away() {
+fn a_live_agent_keeps_moving_the_end_of_the_grace_period_while_the_api_server_is_away() {
     let mut world = renewing();
-    let deadline = world.fence().deadline;
+    let deadline = world.lease_deadline().deadline;
     for _ in 0..60 {
         assert_eq!(cut_off(&mut world, RENEWAL), [""; 0]);
-        let fence = world.fence();
-        assert_eq!(fence.deadline, deadline);
-        assert!(fence.hold_until + RENEWAL * 2 >= world.now + HOLD_FOR, "{fence:?} at {:?}", world.now);
+        let lease_deadline = world.lease_deadline();
+        assert_eq!(lease_deadline.deadline, deadline);
+        assert!(
+            lease_deadline.grace_until + RENEWAL * 2 >= world.now + HOLD_FOR,
+            "{lease_deadline:?} at {:?}",
+            world.now
+        );
     }
     assert!(world.holds());
 }
@@ -91,8 +96,8 @@ fn a_live_agent_keeps_moving_the_end_of_holding_over_while_the_api_server_is_awa
 #[test]
 fn a_renewal_whose_fate_is_unknown_is_sent_again_soon() {
     let mut world = renewing();
-    assert_eq!(without_fence(&world.lose()), [""; 0]);
-    assert_eq!(without_fence(&world.after(ms(250))), ["write lease of a: a1, ended none, 4s"]);
+    assert_eq!(without_deadline(&world.lose()), [""; 0]);
+    assert_eq!(without_deadline(&world.after(ms(250))), ["write lease of a: a1, ended none, 4s"]);
 }
 
 #[test]
@@ -100,19 +105,19 @@ fn a_renewal_that_was_made_unknown_to_us_goes_on_without_a_gap() {
     let mut world = renewing();
     world.lose_answer();
     world.after(ms(250));
-    assert_eq!(without_fence(&world.answer()), ["read lease of a"], "a conflict with ourselves");
-    assert_eq!(without_fence(&world.answer()), ["write lease of a: a1, ended none, 4s"]);
+    assert_eq!(without_deadline(&world.answer()), ["read lease of a"], "a conflict with ourselves");
+    assert_eq!(without_deadline(&world.answer()), ["write lease of a: a1, ended none, 4s"]);
     let sent = world.now;
-    assert_eq!(without_fence(&world.answer()), [""; 0]);
-    assert_eq!(world.fence().deadline, sent + (LEASE.saturating_sub(MARGIN + CLOCK_LATE)));
+    assert_eq!(without_deadline(&world.answer()), [""; 0]);
+    assert_eq!(world.lease_deadline().deadline, sent + (LEASE.saturating_sub(MARGIN + CLOCK_LATE)));
     assert!(world.holds());
 }
 
 #[test]
-fn a_renewal_that_is_refused_is_told_and_tried_again() {
+fn a_renewal_that_is_refused_is_reported_and_tried_again() {
     let mut world = renewing();
-    assert_eq!(without_fence(&world.refuse()), [""; 0]);
-    assert_eq!(without_fence(&world.after(RENEWAL)), ["write lease of a: a1, ended none, 4s"]);
+    assert_eq!(without_deadline(&world.refuse()), [""; 0]);
+    assert_eq!(without_deadline(&world.after(RENEWAL)), ["write lease of a: a1, ended none, 4s"]);
     assert!(world.holds());
 }
 
@@ -120,11 +125,11 @@ fn a_renewal_that_is_refused_is_told_and_tried_again() {
 fn a_conflict_ends_the_session_when_the_lease_lists_it_as_ended() {
     let mut world = renewing();
     world.store_lease(lease("a", None, &[session("a", 1)]));
-    assert_eq!(without_fence(&world.answer()), ["read lease of a"]);
+    assert_eq!(without_deadline(&world.answer()), ["read lease of a"]);
     assert!(world.holds(), "until it is known");
     let lines = world.answer();
     assert_eq!(
-        without_fence(&lines)[..3],
+        without_deadline(&lines)[..3],
         ["tell: a1 has ended", "entry foreign a", "write lease of a: new, ended a1, 4s"]
     );
     assert!(!world.holds());
@@ -134,7 +139,7 @@ fn a_conflict_ends_the_session_when_the_lease_lists_it_as_ended() {
 fn an_end_of_the_session_that_the_watch_shows_first_is_read_before_it_is_believed() {
     let mut world = World::holding(&["b"]).by_hand();
     world.store_lease(lease("a", None, &[session("a", 1)]));
-    assert_eq!(without_fence(&world.see_lease("a")), ["read lease of a"]);
+    assert_eq!(without_deadline(&world.see_lease("a")), ["read lease of a"]);
     assert!(world.holds());
     world.answer();
     assert!(!world.holds());
@@ -145,35 +150,35 @@ fn a_conflict_with_another_agent_of_our_name_makes_this_one_let_go() {
     let mut world = renewing();
     world.store_lease(lease("a", Some(session("a", 9)), &[]));
     world.answer();
-    assert_eq!(without_fence(&world.answer()), ["entry foreign a", "tell: not alone, a9"]);
+    assert_eq!(without_deadline(&world.answer()), ["entry foreign a", "tell: not alone, a9"]);
     assert!(!world.holds());
     assert_eq!(world.after(ms(60_000)), [""; 0]);
 }
 
 #[test]
-fn a_fence_that_lapsed_may_simply_be_renewed() {
+fn a_lease_deadline_that_lapsed_may_simply_be_renewed() {
     let mut world = World::holding(&["b"]).by_hand();
     assert_eq!(cut_off(&mut world, ms(20_000)), [""; 0]);
-    assert!(world.fence().deadline < world.now);
+    assert!(world.lease_deadline().deadline < world.now);
     while world.is_idle() {
         world.after(ms(50));
     }
     // Somebody may have deleted the claim meanwhile, and another node may have created
-    // it anew. Until that is known, the VIP is held over.
-    assert_eq!(without_fence(&world.answer()), ["read claim"], "and nothing is said about entries");
-    assert!(world.fence().deadline < world.now);
-    assert_eq!(world.answer(), ["entry held", "fence for 3.496s", "announce"]);
-    assert!(world.fence().deadline > world.now);
+    // it anew. Until that is known, the VIP is in its grace period.
+    assert_eq!(without_deadline(&world.answer()), ["read claim"], "and nothing is said about entries");
+    assert!(world.lease_deadline().deadline < world.now);
+    assert_eq!(world.answer(), ["entry held", "lease deadline for 3.496s", "announce"]);
+    assert!(world.lease_deadline().deadline > world.now);
     assert!(world.holds());
 }
 
 #[test]
-fn an_answer_that_comes_too_late_leaves_the_fence_lapsed() {
+fn an_answer_that_comes_too_late_leaves_the_lease_deadline_passed() {
     let mut world = renewing();
     world.want_so(demand());
     world.after(LEASE);
     world.answer();
-    assert!(world.fence().deadline <= world.now);
+    assert!(world.lease_deadline().deadline <= world.now);
 }
 
 #[test]
@@ -186,8 +191,8 @@ fn leases_that_cannot_be_made_at_all_are_asked_for_at_a_calm_pace() {
 }
 
 #[test]
-fn a_fence_is_shortened_before_the_lease_is() {
-    // The last process has left a lease and a fence of a minute.
+fn a_lease_deadline_is_shortened_before_the_lease_is() {
+    // The last process has left a lease and a lease deadline of a minute.
     let mut found = World::pinned("a", &[]);
     found.deadline = found.deadline + RESTART_LEASE;
     let mut world = World::start("a", found).by_hand();
@@ -197,9 +202,9 @@ fn a_fence_is_shortened_before_the_lease_is() {
     let lines = world.sync();
     let write =
         lines.iter().position(|line| line == "write lease of a: a1, ended none, 4s").expect("a renewal");
-    let fence = lines[..write].iter().rposition(|line| line == "fence for 3.496s");
-    assert!(fence.is_some(), "{lines:?}");
+    let lease_deadline = lines[..write].iter().rposition(|line| line == "lease deadline for 3.496s");
+    assert!(lease_deadline.is_some(), "{lines:?}");
     // Carried out or not, other nodes count from a lease of 4 s now.
     world.lose_answer();
-    assert!(world.fence().deadline <= world.now + LEASE);
+    assert!(world.lease_deadline().deadline <= world.now + LEASE);
 }

@@ -66,11 +66,11 @@ fn what_is_seen_of_an_object_while_it_is_deleted_is_older_than_its_end() {
 #[test]
 fn a_claim_that_is_let_go_of_is_no_new_one() {
     let mut world = World::holding(&["b"]);
-    assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "delete claim"]);
+    assert_eq!(world.notify(Event::Demand(VIP, None)), ["no entry", "delete claim"]);
     // The finalizer is removed first. Then the object is gone.
     world.store_record(world.claimed().clone());
     world.watch_shows(VIP);
-    world.tell(Event::ClaimGone(VIP));
+    world.notify(Event::ClaimGone(VIP));
     world.erase_claim();
     world.answer();
     assert!(world.engine.view(world.now).vips.is_empty());
@@ -158,13 +158,13 @@ fn a_claim_that_vanishes_under_a_write_is_made_again_at_once() {
 #[test]
 fn a_lease_that_somebody_has_deleted_is_made_again_and_nothing_moves() {
     let mut world = World::holding(&["b"]).by_hand();
-    let fence = world.fence();
+    let lease_deadline = world.lease_deadline();
     assert_eq!(world.delete_lease("a"), ["read lease of a"]);
     let lines = world.answer();
     let again = "create lease of a: a1, ended none, 4s";
     assert_eq!(lines, ["tell: repaired a, missing", "list anew", again, "read claim"]);
     world.answer();
-    assert!(world.fence().deadline > fence.deadline);
+    assert!(world.lease_deadline().deadline > lease_deadline.deadline);
     assert!(world.holds());
     assert_eq!(world.entry(), Some(Entry::Held));
 }
@@ -220,7 +220,7 @@ fn an_edit_that_names_this_node_waits_for_the_holder_that_it_displaced_and_for_n
     world.claim(held("a"), 1);
     let lines = world.after(just_before(REST));
     assert!(!lines.iter().any(|line| line.contains("claim")), "{lines:?}");
-    // No claim names b any more, but b is deposed all the same.
+    // No claim names b any more, but b is expired all the same.
     let lines = world.after(ms(1));
     assert_eq!(lines, ["write lease of b: no session, ended b1, 4s", "write claim: held by a1, epoch 2"]);
 }

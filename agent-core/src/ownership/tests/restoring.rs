@@ -45,7 +45,7 @@ fn answered(world: &mut World, duration: Duration) -> Vec<String> {
             lines.extend(world.answer());
         }
     }
-    lines.retain(|line| !line.starts_with("fence") && !line.starts_with("write lease of a"));
+    lines.retain(|line| !line.starts_with("lease deadline") && !line.starts_with("write lease of a"));
     lines
 }
 
@@ -61,7 +61,9 @@ fn a_lease_that_is_older_than_the_last_renewal_has_everything_listed_and_every_h
 
 #[test]
 fn a_vip_that_moved_here_since_is_answered_on_and_its_claim_written_again_in_a_later_epoch() {
-    for (description, away) in [("the fence is valid", ms(500)), ("the fence has lapsed", ms(20_000))] {
+    for (description, away) in
+        [("the lease deadline is valid", ms(500)), ("the lease deadline has passed", ms(20_000))]
+    {
         let (world, saved) = moved_here();
         let mut world = world.by_hand();
         cut_off(&mut world, away);
@@ -98,7 +100,7 @@ fn a_vip_that_moved_away_since_is_left_to_its_new_holder() {
 fn a_vip_whose_service_is_back_is_taken_by_the_node_that_its_claim_names() {
     let mut world = World::holding(&["b"]);
     let saved = world.save();
-    assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "delete claim"]);
+    assert_eq!(world.notify(Event::Demand(VIP, None)), ["no entry", "delete claim"]);
     world.answer();
     world.after(REST);
     world.restore(&saved);
@@ -126,7 +128,9 @@ fn a_session_of_an_earlier_life_in_an_older_lease_is_not_another_agent() {
 
 #[test]
 fn a_node_whose_lease_is_not_in_the_older_state_goes_on_in_its_session() {
-    for (description, away) in [("the fence is valid", ms(500)), ("the fence has lapsed", ms(20_000))] {
+    for (description, away) in
+        [("the lease deadline is valid", ms(500)), ("the lease deadline has passed", ms(20_000))]
+    {
         let mut world = World::holding(&["b"]).by_hand();
         cut_off(&mut world, away);
         world.forget_lease("a");
@@ -217,7 +221,7 @@ fn a_claim_that_was_nobodys_when_the_store_went_back_is_left_to_the_holder_since
         world.store_claim(ClaimState::Released, epoch);
         let saved = world.save();
         world.claim(held("b"), epoch + 1);
-        world.tell(Event::Demand(VIP, Some(Demand { force: true, ..demand() })));
+        world.notify(Event::Demand(VIP, Some(Demand { force: true, ..demand() })));
         world.after(REST * 2);
         world.restore(&saved);
         world.watch_shows(VIP);
@@ -233,7 +237,7 @@ fn a_claim_that_was_read_often_lately_is_read_at_once_when_the_store_went_back()
     let (world, saved) = moved_here();
     let mut world = world.by_hand();
     for _ in 0..10 {
-        world.tell(Event::Wire { vip: VIP, heard: Wire::Contested { mac: mac("b") } });
+        world.notify(Event::Wire { vip: VIP, received: Wire::Contested { mac: mac("b") } });
         answered(&mut world, ms(5_000));
     }
     world.restore(&saved);

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use vipward_common::{Defence, Fence, MacAddr, Policy, Role, VipEntry, VipKey};
+use vipward_common::{Defence, LeaseDeadline, MacAddr, Policy, Role, VipEntry, VipKey};
 
 use super::world::*;
 use crate::{
@@ -45,21 +45,24 @@ fn nothing_is_decided_before_everything_has_been_listed() {
     world.introduce(&["b"]);
     assert_eq!(world.claim(held("b"), 1), [""; 0]);
     assert_eq!(world.want(), [""; 0]);
-    assert_eq!(world.tell(Event::Demand(VIP_2, Some(demand()))), [""; 0]);
+    assert_eq!(world.notify(Event::Demand(VIP_2, Some(demand()))), [""; 0]);
     assert_eq!(world.end("b"), [""; 0]);
     assert_eq!(world.after(ms(60_000)), [""; 0]);
 }
 
 #[test]
-fn before_everything_has_been_listed_the_found_fence_is_neither_moved_nor_left_to_end() {
+fn before_everything_has_been_listed_the_found_lease_deadline_is_neither_moved_nor_left_to_end() {
     let mut world = World::start("a", World::pinned("a", &[(VIP, Entry::Held)]));
     let found = World::pinned("a", &[]);
     assert_eq!(world.after(ms(10_000)), [""; 0]);
-    assert_eq!((world.fence().session, world.fence().deadline), (found.session, found.deadline));
+    assert_eq!(
+        (world.lease_deadline().session, world.lease_deadline().deadline),
+        (found.session, found.deadline)
+    );
     assert!(
-        world.fence().hold_until + RENEWAL >= world.now + HOLD_FOR,
+        world.lease_deadline().grace_until + RENEWAL >= world.now + HOLD_FOR,
         "{:?} at {:?}",
-        world.fence(),
+        world.lease_deadline(),
         world.now
     );
 }
@@ -83,7 +86,7 @@ fn a_session_that_is_pinned_and_in_the_lease_goes_on_and_nothing_is_written_but_
 }
 
 #[test]
-fn what_is_found_held_while_the_fence_is_valid_is_ours_and_a_claim_that_names_another_is_repaired() {
+fn what_is_found_held_while_the_lease_deadline_is_valid_is_ours_and_a_claim_that_names_another_is_repaired() {
     let mut world = restarted(Some(lease("a", Some(session("a", 1)), &[])));
     world.claim(held("b"), 2);
     let mut lines = world.sync();
@@ -94,7 +97,7 @@ fn what_is_found_held_while_the_fence_is_valid_is_ours_and_a_claim_that_names_an
 }
 
 #[test]
-fn an_entry_that_is_found_held_is_dropped_when_the_fence_has_lapsed_and_the_claim_names_another() {
+fn an_entry_that_is_found_held_is_dropped_when_the_lease_deadline_has_passed_and_the_claim_names_another() {
     let mut world = restarted(Some(lease("a", Some(session("a", 1)), &[])));
     world.after(LEASE);
     world.claim(held("b"), 2);
@@ -222,9 +225,9 @@ fn the_pins_are_what_answers_what_another_node_has_and_what_was_yielded() {
             (VipKey::new(*ifindex, VIP), entry, *is_yielded)
         };
         for (policy, answers_until) in [(Policy::Hold, 20), (Policy::Stop, 10)] {
-            let fence = Fence {
+            let lease_deadline = LeaseDeadline {
                 deadline_ns: at(10).as_nanos(),
-                hold_until_ns: at(20).as_nanos(),
+                grace_until_ns: at(20).as_nanos(),
                 yields_settled: 1,
                 session: 7,
                 words_settled: 3,
@@ -239,7 +242,7 @@ fn the_pins_are_what_answers_what_another_node_has_and_what_was_yielded() {
                 yielded: is_yielded.then_some(VIP).into_iter().collect(),
                 words_settled: 3,
             };
-            assert_eq!(Found::of(&fence, entries.iter().map(entry)), found, "{what}, {policy:?}");
+            assert_eq!(Found::of(&lease_deadline, entries.iter().map(entry)), found, "{what}, {policy:?}");
         }
     }
 }

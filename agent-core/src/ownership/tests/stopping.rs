@@ -10,19 +10,19 @@ use crate::{
 };
 
 #[test]
-fn a_restart_writes_a_longer_lease_then_moves_the_fence_and_nothing_else() {
+fn a_restart_writes_a_longer_lease_then_moves_the_lease_deadline_and_nothing_else() {
     let mut world = World::holding(&["b"]).by_hand();
-    let lines = world.tell(Event::Stop(StopReason::Restart));
+    let lines = world.notify(Event::Stop(StopReason::Restart));
     assert_eq!(lines, ["write lease of a: a1, ended none, 60s"]);
     let sent = world.now;
     let lines = world.answer();
     assert_eq!(lines.last().map(String::as_str), Some("stopped"));
-    assert!(lines.iter().all(|line| line.starts_with("fence") || line == "stopped"), "{lines:?}");
+    assert!(lines.iter().all(|line| line.starts_with("lease deadline") || line == "stopped"), "{lines:?}");
     assert_eq!(world.entry(), Some(Entry::Held));
-    // The clocks differ by 1 % each way. The fence lapses before others may depose.
-    let fence = world.fence().deadline.saturating_since(sent);
-    assert!(fence > RESTART_LEASE * 9 / 10, "{fence:?}");
-    assert!(fence * 101 / 100 < (RESTART_LEASE + MARGIN) * 99 / 100, "{fence:?}");
+    // The clocks differ by 1 % each way. The lease deadline passes before others may expire.
+    let lease_deadline = world.lease_deadline().deadline.saturating_since(sent);
+    assert!(lease_deadline > RESTART_LEASE * 9 / 10, "{lease_deadline:?}");
+    assert!(lease_deadline * 101 / 100 < (RESTART_LEASE + MARGIN) * 99 / 100, "{lease_deadline:?}");
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_restart_with_a_renewal_under_way_waits_for_it() {
     while world.is_idle() {
         world.after(ms(50));
     }
-    assert_eq!(world.tell(Event::Stop(StopReason::Restart)), [""; 0]);
+    assert_eq!(world.notify(Event::Stop(StopReason::Restart)), [""; 0]);
     let lines = world.answer();
     assert_eq!(lines.last().map(String::as_str), Some("write lease of a: a1, ended none, 60s"));
     assert_eq!(world.answer().last().map(String::as_str), Some("stopped"));
@@ -40,7 +40,7 @@ fn a_restart_with_a_renewal_under_way_waits_for_it() {
 #[test]
 fn a_restart_does_not_wait_long_for_an_api_server_that_is_away() {
     let mut world = World::holding(&["b"]).by_hand();
-    world.tell(Event::Stop(StopReason::Restart));
+    world.notify(Event::Stop(StopReason::Restart));
     let mut lines = Vec::new();
     for _ in 0..80 {
         lines.extend(world.after(ms(50)));
@@ -70,7 +70,7 @@ fn a_restart_waits_for_a_claim_that_is_being_written() {
     let lines = world.claim(offered("a", "b"), 2);
     assert_eq!(lines.last().map(String::as_str), Some("write claim: held by b1, epoch 2"));
     let accepting = world.take_request();
-    world.tell(Event::Stop(StopReason::Restart));
+    world.notify(Event::Stop(StopReason::Restart));
     let lines = world.answer();
     assert!(!lines.contains(&"stopped".to_owned()), "the Lease alone is not enough: {lines:?}");
     world.put_back(accepting);
@@ -82,7 +82,7 @@ fn a_restart_waits_for_a_claim_that_is_being_written() {
 #[test]
 fn a_restart_begins_nothing_new() {
     let mut world = following();
-    world.tell(Event::Stop(StopReason::Restart));
+    world.notify(Event::Stop(StopReason::Restart));
     let lines = world.claim(offered("a", "b"), 2);
     assert!(!lines.iter().any(|line| line.contains("write claim")), "{lines:?}");
 }
@@ -91,7 +91,7 @@ fn a_restart_begins_nothing_new() {
 fn a_node_that_leaves_hands_over_then_ends_its_session() {
     let mut world = World::holding(&["b"]);
     assert_eq!(
-        world.tell(Event::Stop(StopReason::Leave)),
+        world.notify(Event::Stop(StopReason::Leave)),
         ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"]
     );
     assert_eq!(world.answer(), [""; 0]);
@@ -104,7 +104,7 @@ fn a_node_that_leaves_hands_over_then_ends_its_session() {
 #[test]
 fn a_node_that_leaves_hands_over_all_of_its_vips() {
     let mut world = World::holding_all(&["b"], &[VIP, VIP_2, VIP_3]);
-    let lines = [world.tell(Event::Stop(StopReason::Leave)), world.after(ms(100))].concat();
+    let lines = [world.notify(Event::Stop(StopReason::Leave)), world.after(ms(100))].concat();
     assert_eq!(lines.iter().filter(|line| line.contains("offered to b1")).count(), 3, "{lines:?}");
 }
 
@@ -113,7 +113,7 @@ fn a_node_that_leaves_offers_no_more_vips_at_once_than_may_depend_on_the_api_ser
     let vips: Vec<IpAddr> = (10..60).map(|last| IpAddr::from([192, 0, 2, last])).collect();
     let mut world = World::holding_all(&["b"], &vips).by_hand();
     let offers = |lines: &[String]| lines.iter().filter(|line| line.contains("offered to b1")).count();
-    let lines = [world.tell(Event::Stop(StopReason::Leave)), world.after(ms(500))].concat();
+    let lines = [world.notify(Event::Stop(StopReason::Leave)), world.after(ms(500))].concat();
     assert_eq!(offers(&lines), 32, "{lines:?}");
     assert_eq!(offers(&world.after(ms(500))), 0, "as long as no answer comes");
     let mut all = 32;
@@ -129,7 +129,7 @@ fn a_node_that_leaves_offers_no_more_vips_at_once_than_may_depend_on_the_api_ser
 #[test]
 fn a_node_that_leaves_with_nobody_to_take_its_vips_lets_go_of_them() {
     let mut world = World::holding(&[]);
-    let lines = world.tell(Event::Stop(StopReason::Leave));
+    let lines = world.notify(Event::Stop(StopReason::Leave));
     assert_eq!(lines, ["entry foreign ?", "write claim: released, epoch 1"]);
     assert_eq!(world.answer(), ["write lease of a: no session, ended a1, 4s"]);
     assert_eq!(world.answer(), ["stopped"]);
@@ -141,7 +141,7 @@ fn a_node_that_leaves_takes_nothing_and_accepts_nothing() {
     world.claim(held("a"), 1);
     world.want();
     world.after(REST * 2);
-    world.tell(Event::Stop(StopReason::Leave));
+    world.notify(Event::Stop(StopReason::Leave));
     let lines = [world.claim(offered("a", "b"), 2), world.after(ms(1_500))].concat();
     assert!(!lines.iter().any(|line| line.contains("held by b1")), "{lines:?}");
 }
@@ -149,7 +149,7 @@ fn a_node_that_leaves_takes_nothing_and_accepts_nothing() {
 #[test]
 fn a_node_that_leaves_does_not_wait_for_ever() {
     let mut world = World::holding(&["b"]);
-    world.tell(Event::Stop(StopReason::Leave));
+    world.notify(Event::Stop(StopReason::Leave));
     let lines = world.timeline(ms(60_000));
     assert_eq!(lines.iter().filter(|line| line.ends_with("stopped")).count(), 1, "{lines:?}");
     assert_eq!(lines.last().map(String::as_str), Some("20.000 stopped"));
@@ -158,7 +158,7 @@ fn a_node_that_leaves_does_not_wait_for_ever() {
 #[test]
 fn an_uninstall_withdraws_then_deletes_then_ends_the_session() {
     let mut world = World::holding(&["b"]);
-    assert_eq!(world.tell(Event::Stop(StopReason::Uninstall)), ["no entry", "delete claim"]);
+    assert_eq!(world.notify(Event::Stop(StopReason::Uninstall)), ["no entry", "delete claim"]);
     assert_eq!(world.answer(), ["write lease of a: no session, ended a1, 4s"]);
     assert_eq!(world.answer(), ["stopped"]);
 }
@@ -169,7 +169,7 @@ fn removing() -> World {
     world.claim(held("b"), 1);
     world.want();
     world.after(REST);
-    assert_eq!(world.tell(Event::Stop(StopReason::Uninstall)), ["no entry"]);
+    assert_eq!(world.notify(Event::Stop(StopReason::Uninstall)), ["no entry"]);
     world
 }
 
@@ -198,7 +198,7 @@ fn an_uninstall_leaves_alone_what_a_living_node_offers_to_a_dead_one() {
     world.claim(offered("b", "c"), 2);
     world.want();
     world.after(REST);
-    world.tell(Event::Stop(StopReason::Uninstall));
+    world.notify(Event::Stop(StopReason::Uninstall));
     let lines = world.end("c");
     assert!(!lines.contains(&"delete claim".to_owned()), "{lines:?}");
 }
@@ -208,7 +208,7 @@ fn an_uninstall_deletes_what_it_has_offered_to_a_node_that_goes_away_too() {
     let mut world = World::holding(&["b"]);
     world.wish("b");
     world.answer();
-    assert_eq!(world.tell(Event::Stop(StopReason::Uninstall)), ["no entry"]);
+    assert_eq!(world.notify(Event::Stop(StopReason::Uninstall)), ["no entry"]);
     let leaving = LeaseRecord { leaving: true, ..world.stored_lease("b") };
     assert!(world.lease(leaving).contains(&"delete claim".to_owned()));
 }
@@ -218,7 +218,7 @@ fn an_uninstall_deletes_an_offer_that_is_not_accepted_in_time() {
     let mut world = World::holding(&["b"]);
     world.wish("b");
     world.answer();
-    assert_eq!(world.tell(Event::Stop(StopReason::Uninstall)), ["no entry"]);
+    assert_eq!(world.notify(Event::Stop(StopReason::Uninstall)), ["no entry"]);
     let deletes = |lines: &[String]| lines.iter().any(|line| line.ends_with("delete claim"));
     assert!(!deletes(&world.after((LEASE / 2).saturating_sub(ms(200)))), "the successor may accept");
     assert!(deletes(&world.after(ms(400))));
@@ -237,7 +237,7 @@ fn an_uninstall_withdraws_even_what_has_no_object_any_more() {
     world.erase_claim();
     world.see_claim();
     world.miss();
-    let lines = world.tell(Event::Stop(StopReason::Uninstall));
+    let lines = world.notify(Event::Stop(StopReason::Uninstall));
     let lines = [lines, world.miss_all()].concat();
     assert!(lines.contains(&"no entry".to_owned()), "{lines:?}");
     assert_eq!(world.entry(), None);
@@ -247,8 +247,8 @@ fn an_uninstall_withdraws_even_what_has_no_object_any_more() {
 fn a_process_that_has_decided_nothing_yet_ends_at_once() {
     for reason in [StopReason::Restart, StopReason::Leave, StopReason::Uninstall] {
         let mut world = World::start("a", World::pinned("a", &[(VIP, Entry::Held)]));
-        assert_eq!(world.tell(Event::Stop(reason)), ["stopped"], "{reason:?}");
+        assert_eq!(world.notify(Event::Stop(reason)), ["stopped"], "{reason:?}");
         let mut world = World::start("a", Found::default());
-        assert_eq!(world.tell(Event::Stop(reason)), ["stopped"], "{reason:?}");
+        assert_eq!(world.notify(Event::Stop(reason)), ["stopped"], "{reason:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The node that hears the questions for a VIP before it holds it.
+//! The node that receives the questions for a VIP before it holds it.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -15,43 +15,46 @@ fn held_by_b(vip: IpAddr, next: &str) -> (World, Vec<String>) {
     let mut world = World::living("a", &["b", "c"]);
     for name in ["a", "b", "c"] {
         let labels = [(if name == next { "best" } else { "other" }.to_owned(), String::new())].into();
-        world.tell(Event::Node(crate::records::NodeRecord { labels, ..node(name) }));
+        world.notify(Event::Node(crate::records::NodeRecord { labels, ..node(name) }));
     }
     world.claim_of(vip, held("b"), 1);
     let demand = Demand { preferred: Some(selector("best")), ..demand() };
-    let lines = world.tell(Event::Demand(vip, Some(demand)));
+    let lines = world.notify(Event::Demand(vip, Some(demand)));
     (world, lines)
 }
 
-fn hears(lines: &[String]) -> Vec<&str> {
-    lines.iter().filter(|line| line.contains("hears")).map(String::as_str).collect()
+fn receives(lines: &[String]) -> Vec<&str> {
+    lines.iter().filter(|line| line.contains("receives")).map(String::as_str).collect()
 }
 
 #[test]
-fn the_first_that_would_take_a_vip_hears_its_questions_ahead() {
+fn the_first_that_would_take_a_vip_receives_its_questions_ahead() {
     let (_, lines) = held_by_b(VIP_V6, "a");
-    assert_eq!(hears(&lines), ["hears for 2001:db8::10: true"]);
+    assert_eq!(receives(&lines), ["receives for 2001:db8::10: true"]);
     let (_, lines) = held_by_b(VIP_V6, "c");
-    assert_eq!(hears(&lines), [""; 0], "another node comes first");
+    assert_eq!(receives(&lines), [""; 0], "another node comes first");
     let (_, lines) = held_by_b(VIP, "a");
-    assert_eq!(hears(&lines), [""; 0], "every host hears the questions of IPv4");
+    assert_eq!(receives(&lines), [""; 0], "every host receives the questions of IPv4");
 }
 
 #[test]
-fn a_node_that_is_no_longer_first_stops_hearing() {
-    let unlabelled = |world: &mut World| world.tell(Event::Node(node("a")));
+fn a_node_that_is_no_longer_first_stops_receiving() {
+    let unlabelled = |world: &mut World| world.notify(Event::Node(node("a")));
     let best = |world: &mut World| {
         let labels = [("best".to_owned(), String::new())].into();
-        world.tell(Event::Node(crate::records::NodeRecord { labels, ..node("c") }))
+        world.notify(Event::Node(crate::records::NodeRecord { labels, ..node("c") }))
     };
     let (mut world, _) = held_by_b(VIP_V6, "a");
     let mut lines = unlabelled(&mut world);
     lines.append(&mut best(&mut world));
-    assert_eq!(hears(&lines), ["hears for 2001:db8::10: false"]);
+    assert_eq!(receives(&lines), ["receives for 2001:db8::10: false"]);
 
     let (mut world, _) = held_by_b(VIP_V6, "a");
-    assert_eq!(hears(&world.claim_of(VIP_V6, ClaimState::Released, 1)), ["hears for 2001:db8::10: false"]);
+    assert_eq!(
+        receives(&world.claim_of(VIP_V6, ClaimState::Released, 1)),
+        ["receives for 2001:db8::10: false"]
+    );
 
     let (mut world, _) = held_by_b(VIP_V6, "a");
-    assert_eq!(hears(&world.tell(Event::Demand(VIP_V6, None))), ["hears for 2001:db8::10: false"]);
+    assert_eq!(receives(&world.notify(Event::Demand(VIP_V6, None))), ["receives for 2001:db8::10: false"]);
 }

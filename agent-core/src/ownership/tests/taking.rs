@@ -95,7 +95,7 @@ fn nobody_takes_a_claim_that_rests_after_a_change_of_holder() {
 #[test]
 fn a_node_takes_no_vip_over_with_a_mac_that_the_others_may_not_know() {
     let mut world = facing(held("b"), 3);
-    world.tell(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
+    world.notify(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
     world.end("b");
     world.after(ms(1_000));
     // The MAC has stood in the Lease for a second at most.
@@ -106,7 +106,7 @@ fn a_node_takes_no_vip_over_with_a_mac_that_the_others_may_not_know() {
 #[test]
 fn a_new_vip_is_taken_even_with_a_new_mac() {
     let mut world = World::living("a", &[]);
-    world.tell(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
+    world.notify(Event::Interfaces(changed_interface("a", |interface| interface.mac = mac("z"))));
     let lines = world.want();
     assert_eq!(lines, ["entry foreign ?", "create claim: held by a1 at z, epoch 1"]);
 }
@@ -165,14 +165,14 @@ fn a_read_that_got_lost_is_repeated_soon() {
 }
 
 #[test]
-fn a_claim_that_is_refused_is_told_and_written_again_later() {
+fn a_claim_that_is_refused_is_reported_and_written_again_later() {
     let mut world = creating();
     assert_eq!(world.refuse(), [""; 0]);
     assert_eq!(world.timeline(ms(5_000)), ["5.000 create claim: held by a1, epoch 1"]);
 }
 
 #[test]
-fn a_result_that_comes_when_the_fence_has_lapsed_makes_nothing_held() {
+fn a_result_that_comes_when_the_lease_deadline_has_passed_makes_nothing_held() {
     let mut world = creating().by_hand();
     let write = world.take_request();
     for _ in 0..100 {
@@ -181,19 +181,19 @@ fn a_result_that_comes_when_the_fence_has_lapsed_makes_nothing_held() {
             world.lose();
         }
     }
-    assert!(world.fence().deadline < world.now, "the fence has lapsed");
+    assert!(world.lease_deadline().deadline < world.now, "the lease deadline has passed");
     world.put_back(write);
     assert_eq!(world.answer(), [""; 0]);
     assert!(!world.holds());
     let mut world = world.automatic();
     let lines = world.after(RENEWAL);
-    assert_eq!(lines, ["write claim: held by a1, epoch 1"], "once the fence is valid again");
+    assert_eq!(lines, ["write claim: held by a1, epoch 1"], "once the lease deadline is valid again");
     world.answer();
     assert!(world.holds());
 }
 
 #[test]
-fn nothing_is_taken_while_the_fence_has_lapsed() {
+fn nothing_is_taken_while_the_lease_deadline_has_passed() {
     let mut world = facing(held("b"), 3).by_hand();
     for _ in 0..100 {
         world.after(ms(50));
@@ -209,7 +209,7 @@ fn nothing_is_taken_while_the_fence_has_lapsed() {
 #[test]
 fn an_address_that_no_service_wants_any_more_is_deleted_and_has_no_entry() {
     let mut world = World::holding(&["b"]);
-    assert_eq!(world.tell(Event::Demand(VIP, None)), ["no entry", "delete claim"]);
+    assert_eq!(world.notify(Event::Demand(VIP, None)), ["no entry", "delete claim"]);
     assert!(!world.holds());
     assert_eq!(world.answer(), [""; 0]);
     assert_eq!(world.after(ms(60_000)), [""; 0]);
@@ -218,7 +218,7 @@ fn an_address_that_no_service_wants_any_more_is_deleted_and_has_no_entry() {
 #[test]
 fn an_address_whose_deletion_was_refused_is_taken_back_when_it_is_wanted_again() {
     let mut world = World::holding(&["b"]);
-    world.tell(Event::Demand(VIP, None));
+    world.notify(Event::Demand(VIP, None));
     assert_eq!(world.refuse(), [""; 0]);
     world.want();
     let lines = world.after(ms(5_100));
@@ -241,7 +241,7 @@ fn a_watch_that_is_behind_what_was_written_is_not_believed() {
     let mut world = creating();
     world.answer();
     let old = ClaimRecord { version: "1".into(), state: held("b"), ..world.claimed().clone() };
-    assert_eq!(world.tell(Event::Claim(old)), ["read claim"]);
+    assert_eq!(world.notify(Event::Claim(old)), ["read claim"]);
     assert_eq!(world.entry(), Some(Entry::Held));
     assert_eq!(world.answer(), [""; 0]);
     assert_eq!(world.entry(), Some(Entry::Held));
@@ -256,7 +256,7 @@ fn an_object_kind_that_is_not_there_is_asked_for_at_a_calm_pace() {
 }
 
 #[test]
-fn the_macs_of_the_others_are_told_to_the_program() {
+fn the_macs_of_the_others_are_notified_to_the_program() {
     let mut world = World::living("a", &["b", "c"]);
     assert_eq!(*world.peers(), [mac("b"), mac("c")].into());
     world.delete_lease("c");

@@ -15,8 +15,8 @@ fn together() -> Demand {
 /// Returns a world in which a holds both, of which each comes first on another node.
 fn holding_both() -> World {
     let mut world = World::holding_all(&["b"], &[VIP, FOLLOWER]);
-    world.tell(Event::Demand(VIP, Some(together())));
-    world.tell(Event::Demand(FOLLOWER, Some(together())));
+    world.notify(Event::Demand(VIP, Some(together())));
+    world.notify(Event::Demand(FOLLOWER, Some(together())));
     world
 }
 
@@ -41,7 +41,7 @@ fn a_vip_goes_where_its_leader_is_held() {
 #[test]
 fn a_vip_without_a_leader_stays() {
     let mut world = holding_both();
-    world.tell(Event::Demand(FOLLOWER, Some(demand())));
+    world.notify(Event::Demand(FOLLOWER, Some(demand())));
     move_the_leader(&mut world);
     world.timeline(STABLE_FOR + REST);
     assert!(world.engine.holds(FOLLOWER));
@@ -53,8 +53,8 @@ fn without_a_holder_of_the_first_the_next_one_leads() {
     let absent: IpAddr = "192.0.2.1".parse().expect("an address");
     let together = || Demand { together: vec![absent, VIP, FOLLOWER], ..together() };
     let mut world = holding_both();
-    world.tell(Event::Demand(VIP, Some(together())));
-    world.tell(Event::Demand(FOLLOWER, Some(together())));
+    world.notify(Event::Demand(VIP, Some(together())));
+    world.notify(Event::Demand(FOLLOWER, Some(together())));
     move_the_leader(&mut world);
     let lines = world.timeline(STABLE_FOR + REST);
     assert!(lines.iter().any(|line| line.contains("offered to b1 by a1")), "the other follows: {lines:?}");

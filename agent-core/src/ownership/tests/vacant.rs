@@ -17,7 +17,7 @@ use crate::{
 
 /// A selector that selects no node.
 const NOWHERE: &str = "nosuch=label";
-const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
+const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
 
 /// The agent of node a, which lives among b and c: its index of Services and its engine.
 struct Agent {
@@ -36,16 +36,16 @@ impl Agent {
             services: services::Agent::alone(services::Settings::default()),
             lines: Vec::new(),
         };
-        agent.tell(Served::SlicesListed);
+        agent.notify(Served::SlicesListed);
         for node in ["a", "b", "c"] {
-            agent.tell(of_lease(&lease(node, Some(session(node, 1)), &[])));
+            agent.notify(of_lease(&lease(node, Some(session(node, 1)), &[])));
         }
-        agent.tell(Served::Synced);
+        agent.notify(Served::Synced);
         agent
     }
 
-    /// Tells the index something. The engine gets the demands that follow.
-    fn tell(&mut self, event: Served) {
+    /// Notifies the index something. The engine gets the demands that follow.
+    fn notify(&mut self, event: Served) {
         let commands = self.services.on_event(event);
         self.serve(commands);
     }
@@ -53,7 +53,7 @@ impl Agent {
     fn serve(&mut self, commands: Vec<services::Command>) {
         for command in commands {
             if let services::Command::Demand(vip, demand) = command {
-                let lines = self.engine.tell(Event::Demand(vip, demand));
+                let lines = self.engine.notify(Event::Demand(vip, demand));
                 self.lines.extend(lines);
             }
         }
@@ -65,14 +65,14 @@ impl Agent {
         self.engine.store_record(record);
         let lines = self.engine.watch_shows(VIP);
         self.lines.extend(lines);
-        self.tell(event);
+        self.notify(event);
     }
 
     fn lease(&mut self, record: LeaseRecord) {
         let event = of_lease(&record);
         let lines = self.engine.lease(record);
         self.lines.extend(lines);
-        self.tell(event);
+        self.notify(event);
     }
 
     fn want(&mut self) {
@@ -89,7 +89,7 @@ impl Agent {
         };
         let ports = vec![Port { port: 80, protocol: Protocol::Tcp }];
         let record = ServiceRecord::new(service(), "uid".into(), ports);
-        self.tell(Served::Service(Box::new(ServiceRecord { annotations: annotations.into(), ..record })));
+        self.notify(Served::Service(Box::new(ServiceRecord { annotations: annotations.into(), ..record })));
     }
 
     /// Lets time pass. Each probe is answered in this way, and each request is carried out.
@@ -104,11 +104,11 @@ impl Agent {
                 let lines = self.engine.answer();
                 self.lines.extend(lines);
             }
-            let lines = self.engine.tell(Event::Probed { vip: VIP, probed });
+            let lines = self.engine.notify(Event::Probed { vip: VIP, probed });
             self.lines.extend(lines);
             if self.engine.has_claim() {
                 let event = of_claim(self.engine.claimed());
-                self.tell(event);
+                self.notify(event);
             }
         }
     }
@@ -204,7 +204,7 @@ fn vacant() -> Vec<(&'static str, Way)> {
             agent.claim(record(held("b"), 3));
             agent.want();
             agent.pass(REST * 2, Probed::Free);
-            agent.tell(Served::ServiceGone(service()));
+            agent.notify(Served::ServiceGone(service()));
             agent.claim(record(ClaimState::Released, 3));
             agent.pass(ms(15_000), Probed::Free);
         }),
@@ -287,7 +287,7 @@ fn needs() -> Vec<(&'static str, Served)> {
 
 #[test]
 fn a_vip_that_no_node_holds_is_probed_and_taken_only_if_the_address_is_free() {
-    let in_use = Probed::InUse { mac: STRANGER, by_peer: false };
+    let in_use = Probed::InUse { mac: UNKNOWN_HOST, by_peer: false };
     for (state, way) in vacant() {
         for probed in [Probed::Free, in_use] {
             let mut agent = Agent::new();
@@ -321,7 +321,7 @@ fn a_vip_that_no_node_holds_is_neither_taken_nor_guarded_where_something_else_ne
         for (need, event) in needs() {
             let mut agent = Agent::new();
             way(&mut agent);
-            agent.tell(event);
+            agent.notify(event);
             agent.lines.clear();
             agent.want();
             agent.pass(ms(20_000), Probed::Free);
@@ -338,7 +338,7 @@ fn a_claim_that_names_a_living_node_gives_it_no_address_that_something_else_had_
         for (need, event) in needs() {
             let mut agent = Agent::new();
             agent.want();
-            agent.tell(event);
+            agent.notify(event);
             agent.lines.clear();
             agent.claim(record(state.clone(), 1));
             agent.pass(ms(20_000), Probed::Free);
@@ -356,7 +356,7 @@ fn a_vip_that_was_held_first_stays_guarded_for_its_holder_and_is_taken_over() {
         agent.claim(record(held("b"), 3));
         agent.pass(REST * 2, Probed::Free);
         agent.lines.clear();
-        agent.tell(event);
+        agent.notify(event);
         let kept = !need.contains("API server") && !need.contains("kubeconfig");
         let guarded = kept.then_some(Entry::Foreign { mac: mac("b") });
         assert_eq!(agent.engine.entry(), guarded, "{need}");

@@ -74,7 +74,7 @@ fn a_claim_is_worth_what_is_known_of_the_session_that_it_names() {
     assert_eq!((said(&world), vips(&world)), (None, [vec![], vec![]]), "a living node has it");
     world.kill("b");
     world.after(REST);
-    assert_eq!(said(&world), None, "it may live until it is deposed");
+    assert_eq!(said(&world), None, "it may live until it is expired");
     world.answer();
     let b: (Session, Said) = (session("b", 1), Said::Ended("b".into()));
     assert_eq!((said(&world), vips(&world)), (Some(b), [vec![], vec![VIP]]));
@@ -87,7 +87,7 @@ fn the_view_names_claims_nodes_and_what_is_under_way() {
     let mut world = World::holding(&["b"]);
     let view = world.engine.view(world.now);
     assert_eq!(view.session, Some(session("a", 1).to_string()));
-    assert!(view.fence_left_seconds > 0.0, "{view:?}");
+    assert!(view.lease_deadline_left_seconds > 0.0, "{view:?}");
     let nodes: Vec<_> = view.nodes.iter().map(|node| (node.node.as_str(), node.alive)).collect();
     assert_eq!(nodes, [("a", true), ("b", true)]);
     let vip = &view.vips[0];
@@ -97,7 +97,7 @@ fn the_view_names_claims_nodes_and_what_is_under_way() {
     );
     assert_eq!((vip.held_in_epoch, vip.pending), (Some(vip.epoch), None));
 
-    world.tell(Event::Demand(VIP_2, Some(demand())));
+    world.notify(Event::Demand(VIP_2, Some(demand())));
     let view = world.engine.view(world.now);
     let pending: Vec<_> = view.vips.iter().map(|vip| (vip.vip, vip.pending)).collect();
     assert_eq!(pending, [(VIP, None), (VIP_2, Some("hold"))]);
@@ -128,7 +128,7 @@ fn a_node_that_cannot_read_claims_knows_only_what_it_has_read() {
     world.claim(held("b"), 3);
     world.want();
     world.after(ms(5_000));
-    assert!(world.fence().deadline < world.now, "the fence has lapsed");
+    assert!(world.lease_deadline().deadline < world.now, "the lease deadline has passed");
     assert_eq!(world.rights(["b", "c"]), [Right::Given, unknown(3)]);
 
     let world = World::start("a", World::pinned("a", &[]));

@@ -6,11 +6,11 @@
 //! - a witness that stood still suspects every node when it wakes (`judging`);
 //! - one witness, or one dead interface, moves everything (`choosing`, `planning`, `voting`);
 //! - one lost frame costs a write (`own`, `choosing`);
-//! - a deposed node with a dead interface takes its VIPs again (`contact`);
+//! - a expired node with a dead interface takes its VIPs again (`contact`);
 //! - one dead interface of several moves all VIPs, or none (`judging`, `contact`);
 //! - the first announcement is dropped by a holder that does not know its end (`planning`, `ending`);
-//! - a conflict or an answer comes, and the node is deposed all the same (`ending`);
-//! - one false word that the session has ended counts for ever, or a true one is settled (`told`);
+//! - a conflict or an answer comes, and the node is expired all the same (`ending`);
+//! - one false word that the session has ended counts for ever, or a true one is settled (`notified`);
 //! - each node pings each other one (`planning`);
 //! - an agent that restarts moves something: no kernel state lapses, and sets stay (`choosing`).
 
@@ -24,8 +24,8 @@ use crate::{
 mod choosing;
 mod contact;
 mod ending;
+mod notified;
 mod planning;
-mod told;
 
 fn wid(node: &str) -> Wid {
     Wid::from_number(u64::from(node.as_bytes()[0]) << 32).expect("a number that is not zero")
@@ -62,8 +62,8 @@ fn offer(node: &str, invited: &str, set: &str) -> Offer {
 /// Returns a world in which a lives among others, all with a key. No node answers for a VIP yet.
 fn beside(others: &[&'static str]) -> World {
     let mut world = World::living_with(&wired(), "a", others);
-    world.tell(Event::WireKeys(vec![KeyId(1)]));
-    world.tell(Event::WireSelf(Some(wid("a"))));
+    world.notify(Event::WireKeys(vec![KeyId(1)]));
+    world.notify(Event::WireSelf(Some(wid("a"))));
     for other in others {
         say(&mut world, other, offer(other, "a", ""));
     }
@@ -81,17 +81,17 @@ fn say(world: &mut World, node: &str, offer: Offer) -> Vec<String> {
     world.lease(LeaseRecord { wire: Some(offer), ..world.stored_lease(node) })
 }
 
-/// Tells the engine of the contact of its interface, where peers have answered before.
-fn meet(world: &mut World, heard: bool, answered: bool) -> Vec<String> {
-    meet_with(world, heard, if answered { Answers::Lately } else { Answers::NoLonger })
+/// Notifies the engine of the contact of its interface, where peers have answered before.
+fn meet(world: &mut World, received: bool, answered: bool) -> Vec<String> {
+    meet_with(world, received, if answered { Answers::Lately } else { Answers::NoLonger })
 }
 
-fn meet_with(world: &mut World, heard: bool, answers: Answers) -> Vec<String> {
-    world.tell(Event::Witnessed(Finding::Contact { interface: named("eth0"), heard, answers }))
+fn meet_with(world: &mut World, received: bool, answers: Answers) -> Vec<String> {
+    world.notify(Event::Witnessed(Finding::Contact { interface: named("eth0"), received, answers }))
 }
 
 fn pinged(world: &mut World, by: &str, lately: bool) -> Vec<String> {
-    world.tell(Event::Witnessed(Finding::Pinged { by: wid(by), lately }))
+    world.notify(Event::Witnessed(Finding::Pinged { by: wid(by), lately }))
 }
 
 /// Returns what the Lease of a says.
@@ -125,9 +125,9 @@ fn watching(set: &str, others: &[&'static str]) -> World {
 }
 
 fn silent(world: &mut World, node: &str) -> Vec<String> {
-    world.tell(Event::Witnessed(Finding::Silent { session: session(node, 1), round: 1 }))
+    world.notify(Event::Witnessed(Finding::Silent { session: session(node, 1), round: 1 }))
 }
 
 fn answers(world: &mut World, node: &str) -> Vec<String> {
-    world.tell(Event::Witnessed(Finding::Answers { session: session(node, 1) }))
+    world.notify(Event::Witnessed(Finding::Answers { session: session(node, 1) }))
 }

@@ -2,8 +2,8 @@
 //! test gives, and a clock that the test moves.
 //!
 //! Commands are shown as lines, so that a test reads as a table of events and
-//! responses. Moves of the fence and of the peers are not shown, but kept
-//! (`World::fence`, `World::peers`). Renewals are not shown either. They succeed at
+//! responses. Moves of the lease deadline and of the peers are not shown, but kept
+//! (`World::lease_deadline`, `World::peers`). Renewals are not shown either. They succeed at
 //! once unless the test answers them itself (`World::by_hand`).
 
 use std::{
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     base::time::Monotonic,
     liveness::Plan,
-    ownership::{Command, Engine, Entry, Event, Fenced, Found, Notice, Settings},
+    ownership::{Command, Engine, Entry, Event, Found, NewDeadline, Notice, Settings},
     records::{ClaimRecord, ClaimState, Demand, Epoch, LeaseRecord, NodeName, NodeRecord},
 };
 
@@ -37,7 +37,7 @@ pub(super) struct World {
     renewing: BTreeSet<NodeName>,
     next_renewals: Monotonic,
     by_hand: bool,
-    fence: Option<Fenced>,
+    lease_deadline: Option<NewDeadline>,
     peers: BTreeSet<MacAddr>,
     plan: Plan,
     /// True if the program heeds frames of wire failover.
@@ -65,7 +65,7 @@ impl World {
             renewing: BTreeSet::new(),
             next_renewals: now + RENEWAL,
             by_hand: false,
-            fence: None,
+            lease_deadline: None,
             peers: BTreeSet::new(),
             plan: Plan::default(),
             heeds: true,
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    /// Returns the pins of a process that has ended in its first session, with a valid fence.
+    /// Returns the pins of a process that has ended in its first session, with a valid lease deadline.
     pub(super) fn pinned(us: &str, entries: &[(IpAddr, Entry)]) -> Found {
         Found {
             session: Some(session(us, 1)),
@@ -89,11 +89,11 @@ impl World {
 
     /// Gives a node that has started the objects of itself and of others that live.
     pub(super) fn introduce(&mut self, others: &[&'static str]) {
-        self.tell(Event::Interfaces(vec![interface(self.us)]));
+        self.notify(Event::Interfaces(vec![interface(self.us)]));
         let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node(self.us) };
-        self.tell(Event::Node(first));
+        self.notify(Event::Node(first));
         for other in others {
-            self.tell(Event::Node(node(other)));
+            self.notify(Event::Node(node(other)));
             self.lease(lease(other, Some(session(other, 1)), &[]));
             self.renewing.insert((*other).into());
         }
@@ -109,7 +109,7 @@ impl World {
         let mut world = Self::start_with(settings, us, Self::pinned(us, &[]));
         world.lease(lease(us, Some(session(us, 1)), &[]));
         world.introduce(others);
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         world.after(REST + RENEWAL);
         world
     }
@@ -126,9 +126,9 @@ impl World {
         world.introduce(others);
         for vip in vips {
             world.claim_of(*vip, held("a"), 1);
-            world.tell(Event::Demand(*vip, Some(demand())));
+            world.notify(Event::Demand(*vip, Some(demand())));
         }
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         world.after(REST + RENEWAL);
         for vip in vips {
             assert!(world.engine.holds(*vip), "{vip} is held");
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// Leaves the answers of renewals to the test, from now on.
-    /// Renewals and moves of the fence are shown.
+    /// Renewals and moves of the lease deadline are shown.
     pub(super) fn by_hand(mut self) -> Self {
         self.by_hand = true;
         self
@@ -153,8 +153,8 @@ impl World {
         self.engine.holds(VIP)
     }
 
-    pub(super) fn fence(&self) -> Fenced {
-        self.fence.expect("a fence that was set")
+    pub(super) fn lease_deadline(&self) -> NewDeadline {
+        self.lease_deadline.expect("a lease deadline that was set")
     }
 
     pub(super) fn peers(&self) -> &BTreeSet<MacAddr> {
@@ -204,8 +204,8 @@ impl World {
     pub(super) fn see_lease(&mut self, node: &str) -> Vec<String> {
         let name = node.into();
         match self.api.leases.get(&name) {
-            Some(record) => self.tell(Event::Lease(record.clone())),
-            None => self.tell(Event::LeaseGone(name)),
+            Some(record) => self.notify(Event::Lease(record.clone())),
+            None => self.notify(Event::LeaseGone(name)),
         }
     }
 
@@ -244,7 +244,7 @@ impl World {
     /// Lets a node die. Only its Lease is left.
     pub(super) fn bury(&mut self, node: &'static str) {
         self.renewing.remove(&node.into());
-        self.tell(Event::NodeGone(node.into()));
+        self.notify(Event::NodeGone(node.into()));
         self.see_lease(node);
     }
 
@@ -254,7 +254,7 @@ impl World {
     }
 
     pub(super) fn cordon(&mut self, name: &str, cordoned: bool) -> Vec<String> {
-        self.tell(Event::Node(NodeRecord { cordoned, ..node(name) }))
+        self.notify(Event::Node(NodeRecord { cordoned, ..node(name) }))
     }
 
     pub(super) fn store_claim(&mut self, state: ClaimState, epoch: u64) {
@@ -279,13 +279,13 @@ impl World {
             return lines;
         }
         let event = self.asked.pop_back().map(|read| self.api.serve(read)).expect("it was looked at");
-        self.tell(event)
+        self.notify(event)
     }
 
     pub(super) fn watch_shows(&mut self, vip: IpAddr) -> Vec<String> {
         match self.api.claims.get(&vip) {
-            Some(record) => self.tell(Event::Claim(record.clone())),
-            None => self.tell(Event::ClaimGone(vip)),
+            Some(record) => self.notify(Event::Claim(record.clone())),
+            None => self.notify(Event::ClaimGone(vip)),
         }
     }
 
@@ -324,11 +324,11 @@ impl World {
     }
 
     pub(super) fn want_so(&mut self, demand: Demand) -> Vec<String> {
-        self.tell(Event::Demand(VIP, Some(demand)))
+        self.notify(Event::Demand(VIP, Some(demand)))
     }
 
     pub(super) fn sync(&mut self) -> Vec<String> {
-        self.tell(Event::Synced)
+        self.notify(Event::Synced)
     }
 
     // Results of requests.
@@ -337,7 +337,7 @@ impl World {
     pub(super) fn answer(&mut self) -> Vec<String> {
         let request = self.oldest();
         let event = self.api.serve(request);
-        self.tell(event)
+        self.notify(event)
     }
 
     /// Carries out the oldest open request, but loses the answer.
@@ -345,7 +345,7 @@ impl World {
         let request = self.oldest();
         let unknown = outcome_for(&request, Failed::Unknown);
         self.api.serve(request);
-        self.tell(unknown)
+        self.notify(unknown)
     }
 
     /// Loses the oldest open request.
@@ -405,7 +405,7 @@ impl World {
 
     fn fail(&mut self, failed: Failed) -> Vec<String> {
         let request = self.oldest();
-        self.tell(outcome_for(&request, failed))
+        self.notify(outcome_for(&request, failed))
     }
 
     fn oldest(&mut self) -> Command {
@@ -455,7 +455,7 @@ impl World {
                     said.extend(self.renew(node.as_str()));
                 }
             }
-            said.extend(self.tell(Event::Tick));
+            said.extend(self.notify(Event::Tick));
             let passed = self.now.saturating_since(begin);
             lines.extend(said.into_iter().map(|line| (passed, line)));
             if self.now == end {
@@ -465,7 +465,7 @@ impl World {
     }
 
     /// Gives the engine an event. Returns its commands as lines.
-    pub(super) fn tell(&mut self, event: Event) -> Vec<String> {
+    pub(super) fn notify(&mut self, event: Event) -> Vec<String> {
         let commands = self.engine.on_event(event, self.now);
         if let Some(deadline) = self.engine.next_deadline() {
             assert!(deadline > self.now, "woken at {:?} for {deadline:?}", self.now);
@@ -477,13 +477,13 @@ impl World {
             if self.is_renewal(&command) && !self.by_hand {
                 self.asked.retain(|open| *open != command);
                 renewal = Some(command);
-            } else if self.by_hand || !matches!(command, Command::SetFence(_)) {
+            } else if self.by_hand || !matches!(command, Command::SetDeadline(_)) {
                 lines.extend(self.lines.line(&command, self.now));
             }
         }
         if let Some(renewal) = renewal {
             let event = self.api.serve(renewal);
-            lines.extend(self.tell(event));
+            lines.extend(self.notify(event));
         }
         lines
     }
@@ -496,7 +496,7 @@ impl World {
 
     fn take_note(&mut self, command: &Command) {
         match command {
-            Command::SetFence(fenced) => self.fence = Some(*fenced),
+            Command::SetDeadline(new_deadline) => self.lease_deadline = Some(*new_deadline),
             Command::SetPeers(peers) => self.peers.clone_from(peers),
             Command::SetWire(plan) => self.plan.clone_from(plan),
             Command::SetHeeding(heeds) => self.heeds = *heeds,
@@ -515,7 +515,7 @@ impl World {
             }
             Command::Notify(Notice::NotAlone { .. }) => self.is_over = true,
             Command::Announce { .. }
-            | Command::TellFormer { .. }
+            | Command::NotifyFormer { .. }
             | Command::SetSuccessor { .. }
             | Command::Probe { .. }
             | Command::StopProbing { .. }

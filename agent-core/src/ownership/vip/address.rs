@@ -13,7 +13,7 @@ pub(crate) enum Address {
     Asked,
     /// The address was free at this time.
     Free(Monotonic),
-    /// A stranger uses the address.
+    /// An unknown host uses the address.
     InUse(MacAddr),
     /// A peer has answered for the address since this time. Its claim may have
     /// been lost, and the peer may write it again.

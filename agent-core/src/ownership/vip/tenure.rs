@@ -38,7 +38,7 @@ pub(crate) struct Handover {
     pub(crate) to: Holder,
     pub(crate) offered: Monotonic,
     /// Time at which an announcement with the successor's MAC was
-    /// heard. None again if the successor's claim is not seen in time.
+    /// received. None again if the successor's claim is not seen in time.
     pub(crate) moved: Option<Monotonic>,
     /// True if this node has seen the successor's own claim.
     pub(crate) accepted: bool,
@@ -123,7 +123,7 @@ impl Tenure {
     }
 
     /// Takes in that the successor's MAC was announced.
-    pub(crate) fn hear(&mut self, mac: MacAddr, now: Monotonic) {
+    pub(crate) fn receive(&mut self, mac: MacAddr, now: Monotonic) {
         if let Some(handover) = self.handover_mut().filter(|handover| handover.to.mac == mac) {
             handover.moved.get_or_insert(now);
         }

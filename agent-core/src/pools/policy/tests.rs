@@ -268,7 +268,7 @@ proptest! {
                 Some(record) => pools.insert(name, record.clone()),
                 None => pools.remove(name),
             };
-            let told = match &record {
+            let notified = match &record {
                 Some(record) => policies.put(record),
                 None => policies.remove(name),
             };
@@ -283,10 +283,10 @@ proptest! {
                     (Arc::clone(&policy.pool), policy.allowances[0].nodes[0].as_str().into())
                 });
                 prop_assert_eq!(said, expected, "{}", vip);
-                let is_told = told.iter().any(|range| range.contains(vip));
-                prop_assert!(is_told || found == before, "{} changed untold", vip);
+                let is_notified = notified.iter().any(|range| range.contains(vip));
+                prop_assert!(is_notified || found == before, "{} changed untold", vip);
                 let of_it = former.iter().chain(&record).any(|record| has(record, *vip));
-                prop_assert!(of_it || !is_told, "{} is of another pool", vip);
+                prop_assert!(of_it || !is_notified, "{} is of another pool", vip);
             }
         }
     }

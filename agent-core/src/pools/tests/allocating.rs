@@ -28,7 +28,7 @@ fn the_first_free_address_of_the_pool_is_given() {
     world.around.wanted.insert(ip("192.0.2.3"));
     assert_eq!(world.ask("one", v4()), [ip("192.0.2.1")]);
     assert_eq!(world.ask("two", v4()), [ip("192.0.2.4")]);
-    world.tell(Event::Withdrawn(service("one")));
+    world.notify(Event::Withdrawn(service("one")));
     assert_eq!(world.ask("three", v4()), [ip("192.0.2.1")]);
 }
 
@@ -99,7 +99,7 @@ fn the_lowest_number_comes_first_and_then_the_least_used_part() {
     let lack = "no IPv4 address is free in VIPPool by-name; add addresses to one of them, or release some \
                 (vipward pools)";
     assert_eq!(world.lacks("late"), [lack]);
-    world.tell(Event::Withdrawn(service("named")));
+    world.notify(Event::Withdrawn(service("named")));
     assert_eq!(world.has("late"), [ip("192.0.2.41")]);
 }
 
@@ -122,8 +122,8 @@ fn a_pool_serves_only_the_namespaces_and_labels_that_it_selects() {
         ..pool("team", &["192.0.2.0/28"])
     };
     let mut world = World::new([team]);
-    world.tell(Event::Namespace { name: "one".into(), labels: labels("a") });
-    world.tell(Event::Namespace { name: "two".into(), labels: labels("b") });
+    world.notify(Event::Namespace { name: "one".into(), labels: labels("a") });
+    world.notify(Event::Namespace { name: "two".into(), labels: labels("b") });
     let public =
         || Request { labels: (&BTreeMap::from([("public".to_owned(), String::new())])).into(), ..v4() };
     assert_eq!(world.ask("one/web", public()), [ip("192.0.2.1")]);
@@ -135,7 +135,7 @@ fn a_pool_serves_only_the_namespaces_and_labels_that_it_selects() {
     let asked = Request { addresses: vec![ip("192.0.2.9")], ..public() };
     assert_eq!(world.ask("two/asks", asked), NONE);
     assert!(world.lacks("two/asks")[0].starts_with("192.0.2.9 belongs to VIPPool team"));
-    world.tell(Event::Namespace { name: "two".into(), labels: labels("a") });
+    world.notify(Event::Namespace { name: "two".into(), labels: labels("a") });
     assert_eq!(world.has("two/asks"), [ip("192.0.2.9")]);
 }
 
@@ -143,16 +143,16 @@ fn a_pool_serves_only_the_namespaces_and_labels_that_it_selects() {
 fn a_pool_that_shrinks_or_goes_takes_no_address_from_a_service() {
     let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.4"])]);
     assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
-    world.tell(Event::Pool(Box::new(pool("a", &["192.0.2.3-192.0.2.4"]))));
+    world.notify(Event::Pool(Box::new(pool("a", &["192.0.2.3-192.0.2.4"]))));
     assert_eq!(world.has("web"), [ip("192.0.2.1")]);
     assert_eq!(
         world.lacks("web"),
         ["it keeps 192.0.2.1, which VIPPool a would not give it any more; to get another one: vipward \
           release 192.0.2.1"]
     );
-    world.tell(Event::PoolGone("a".into()));
+    world.notify(Event::PoolGone("a".into()));
     assert_eq!(world.has("web"), [ip("192.0.2.1")]);
-    world.tell(Event::Pool(Box::new(pool("b", &["192.0.2.21"]))));
+    world.notify(Event::Pool(Box::new(pool("b", &["192.0.2.21"]))));
     // The Service asks for another pool, and moves.
     assert_eq!(world.ask("web", from_pool("b")), [ip("192.0.2.21")]);
     assert_eq!(world.store.objects.len(), 1);
@@ -169,7 +169,7 @@ fn a_later_pool_with_addresses_of_an_earlier_one_gives_out_nothing() {
         world.allocator.pools().map(|(pool, state)| (pool.record.name.to_string(), state.overlap)).collect();
     assert_eq!(overlaps[0].1.as_ref().expect("they overlap").0.as_ref(), "b-early");
     assert_eq!(overlaps[1].1, None);
-    world.tell(Event::PoolGone("b-early".into()));
+    world.notify(Event::PoolGone("b-early".into()));
     assert_eq!(world.has("two"), [ip("192.0.2.5")]);
 }
 
@@ -177,9 +177,9 @@ fn a_later_pool_with_addresses_of_an_earlier_one_gives_out_nothing() {
 fn an_address_is_kept_for_a_service_of_the_same_name() {
     let keeping = |keep: &str| PoolRecord { keep: Some(keep.into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
     let mut world = World::new([keeping("1h")]);
-    world.tell(Event::Time(1_000));
+    world.notify(Event::Time(1_000));
     assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
-    world.tell(Event::Withdrawn(service("web")));
+    world.notify(Event::Withdrawn(service("web")));
     assert_eq!(world.allocator.next_expiry(), Some(4_600));
     assert_eq!(world.ask("api", v4()), [ip("192.0.2.2")]);
     assert_eq!(world.ask("other", v4()), NONE);
@@ -187,18 +187,18 @@ fn an_address_is_kept_for_a_service_of_the_same_name() {
     assert!(world.lacks("wants")[0].contains("reserved for Service default/web, which was deleted"));
     assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
     assert_eq!(world.allocator.next_expiry(), None);
-    world.tell(Event::Withdrawn(service("wants")));
-    world.tell(Event::Withdrawn(service("web")));
-    world.tell(Event::Time(4_599));
+    world.notify(Event::Withdrawn(service("wants")));
+    world.notify(Event::Withdrawn(service("web")));
+    world.notify(Event::Time(4_599));
     assert_eq!(world.has("other"), NONE);
-    world.tell(Event::Time(4_600));
+    world.notify(Event::Time(4_600));
     assert_eq!(world.has("other"), [ip("192.0.2.1")]);
-    world.tell(Event::Pool(Box::new(keeping("forever"))));
-    world.tell(Event::Withdrawn(service("other")));
-    world.tell(Event::Time(i64::MAX));
+    world.notify(Event::Pool(Box::new(keeping("forever"))));
+    world.notify(Event::Withdrawn(service("other")));
+    world.notify(Event::Time(i64::MAX));
     assert_eq!(world.ask("late", v4()), NONE);
     // The pool says otherwise.
-    world.tell(Event::Pool(Box::new(keeping("0s"))));
+    world.notify(Event::Pool(Box::new(keeping("0s"))));
     assert_eq!(world.has("late"), [ip("192.0.2.1")]);
 }
 
@@ -219,26 +219,26 @@ fn a_pool_keeps_no_more_addresses_for_a_namespace_than_it_may() {
     // One after the other, and several at once.
     for number in 0..8 {
         world.ask(&format!("one-{number}"), v4());
-        world.tell(Event::Withdrawn(service(&format!("one-{number}"))));
+        world.notify(Event::Withdrawn(service(&format!("one-{number}"))));
     }
     assert_eq!(kept(&world), ["192.0.2.1", "192.0.2.2"]);
     let many = ["many-1", "many-2", "many-3", "many-4"];
     let given = many.map(|name| world.ask(name, from_pool("b")));
     assert_eq!(given[3], [ip("192.0.2.14")]);
-    many.iter().rev().for_each(|name| world.tell(Event::Withdrawn(service(name))));
+    many.iter().rev().for_each(|name| world.notify(Event::Withdrawn(service(name))));
     assert_eq!(kept(&world), ["192.0.2.1", "192.0.2.2", "192.0.2.13", "192.0.2.14"], "each pool has its own");
     // Another namespace has its own number, and finds addresses.
-    world.tell(Event::Namespace { name: "other".into(), labels: BTreeMap::new() });
+    world.notify(Event::Namespace { name: "other".into(), labels: BTreeMap::new() });
     assert_eq!(world.ask("other/web", v4()), [ip("192.0.2.3")]);
-    world.tell(Event::Withdrawn(service("other/web")));
+    world.notify(Event::Withdrawn(service("other/web")));
     assert_eq!(kept(&world), ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.13", "192.0.2.14"]);
     // A Service that is back makes room for another.
     assert_eq!(world.ask("one-0", v4()), [ip("192.0.2.1")]);
     assert_eq!(world.ask("one-9", v4()), [ip("192.0.2.4")]);
-    world.tell(Event::Withdrawn(service("one-9")));
+    world.notify(Event::Withdrawn(service("one-9")));
     assert_eq!(kept(&world), ["192.0.2.2", "192.0.2.3", "192.0.2.4", "192.0.2.13", "192.0.2.14"]);
     for (most, left) in [(None, 3), (Some(1), 2), (Some(0), 0)] {
-        world.tell(Event::Pool(Box::new(keeping(most))));
+        world.notify(Event::Pool(Box::new(keeping(most))));
         assert_eq!(kept(&world).len(), left + 2, "{most:?}: {:?}", kept(&world));
     }
 }
@@ -254,35 +254,35 @@ fn what_is_kept_for_a_namespace_that_is_gone_is_free_after_an_hour() {
         ("10m", Some(Some(1_600)), Some(Some(1_600))),
     ] {
         let mut world = World::new([keeping(keep)]);
-        world.tell(Event::Time(1_000));
+        world.notify(Event::Time(1_000));
         world.ask("web", v4());
-        world.tell(Event::Withdrawn(service("web")));
+        world.notify(Event::Withdrawn(service("web")));
         assert_eq!(kept(&world), before, "{keep}");
-        world.tell(gone());
+        world.notify(gone());
         assert_eq!(kept(&world), after, "{keep}");
         // It does not begin anew.
-        world.tell(Event::Time(1_500));
-        world.tell(Event::Synced);
+        world.notify(Event::Time(1_500));
+        world.notify(Event::Synced);
         assert_eq!(kept(&world), after, "{keep}");
         // A Service of that name comes back with its namespace, in time.
-        world.tell(Event::Namespace { name: "default".into(), labels: BTreeMap::new() });
+        world.notify(Event::Namespace { name: "default".into(), labels: BTreeMap::new() });
         assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")], "{keep}");
-        world.tell(Event::Withdrawn(service("web")));
-        world.tell(gone());
+        world.notify(Event::Withdrawn(service("web")));
+        world.notify(gone());
         world.ask("other/waits", v4());
-        world.tell(Event::Time(5_099));
-        world.tell(Event::Time(5_100));
+        world.notify(Event::Time(5_099));
+        world.notify(Event::Time(5_100));
         assert_eq!(world.has("other/waits"), [ip("192.0.2.1")], "{keep}");
     }
     // A controller that begins finds the namespace gone.
     let mut world = World::default();
     let reservation = Reservation { service: service("web"), pool: Some("a".into()), kept: Some(None) };
     world.store.objects.insert(ip("192.0.2.1"), Some(reservation));
-    world.tell(Event::Pool(Box::new(keeping("forever"))));
-    world.tell(world.store.event(ip("192.0.2.1")));
-    world.tell(Event::Time(1_000));
+    world.notify(Event::Pool(Box::new(keeping("forever"))));
+    world.notify(world.store.event(ip("192.0.2.1")));
+    world.notify(Event::Time(1_000));
     assert_eq!(kept(&world), Some(None), "not everything is listed yet");
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     assert_eq!(kept(&world), Some(Some(4_600)));
 }
 
@@ -316,13 +316,13 @@ fn sharing_is_what_the_pool_says() {
             "{sharing:?}"
         );
         // When the owner goes, one that asked for the address has it.
-        world.tell(Event::Withdrawn(service("owner")));
+        world.notify(Event::Withdrawn(service("owner")));
         assert_eq!(world.has("guest"), [ip("192.0.2.1")], "{sharing:?}");
     }
 }
 
 #[test]
-fn a_service_that_waits_for_the_reservation_of_another_shares_the_address_or_is_told_whose_it_is() {
+fn a_service_that_waits_for_the_reservation_of_another_shares_the_address_or_is_reported_whose_it_is() {
     let vip = ip("192.0.2.1");
     for (sharing, has, lack) in [
         (Sharing::Key, vec![vip], None),
@@ -343,11 +343,11 @@ fn a_service_that_waits_for_the_reservation_of_another_shares_the_address_or_is_
         let Some(Command::Assign(_, given)) = ask(&mut world, "guest").pop() else { panic!() };
         assert_eq!((given.addresses, given.lacks), (vec![], vec![]), "{sharing:?}");
         // While it fails, an Event says whose the address is to be.
-        world.tell(Event::Failed(vip));
+        world.notify(Event::Failed(vip));
         assert!(world.lacks("guest")[0].starts_with("192.0.2.1 is reserved for Service default/owner"));
         assert!(world.store.carry_out(write));
-        world.tell(world.store.event(vip));
-        world.tell(Event::Answered(vip));
+        world.notify(world.store.event(vip));
+        world.notify(Event::Answered(vip));
         let lacks = world.lacks("guest");
         assert_eq!((world.has("guest"), lacks.first().map(String::as_str)), (has, lack), "{sharing:?}");
     }
@@ -358,7 +358,7 @@ fn a_hand_over_to_one_that_shares_is_tried_again_at_its_pace() {
     let vip = ip("192.0.2.1");
     let mut world = World::new([PoolRecord { sharing: Sharing::Namespace, ..pool("a", &["192.0.2.1"]) }]);
     for name in ["owner", "guest"] {
-        world.tell(Event::Request(service(name), Box::new(for_addresses(&["192.0.2.1"]))));
+        world.notify(Event::Request(service(name), Box::new(for_addresses(&["192.0.2.1"]))));
     }
     let is_for_guest = |command: &Command| match command {
         Command::Write(write) => write.reservation.as_ref().is_some_and(|it| it.service == service("guest")),
@@ -381,10 +381,10 @@ fn a_kept_address_that_is_shared_goes_to_the_one_that_shares_it() {
     let mut world = World::new([keeping]);
     assert_eq!(world.ask("owner", v4()), [ip("192.0.2.1")]);
     assert_eq!(world.ask("guest", for_addresses(&["192.0.2.1"])), [ip("192.0.2.1")]);
-    world.tell(Event::Withdrawn(service("owner")));
+    world.notify(Event::Withdrawn(service("owner")));
     assert_eq!(world.has("guest"), [ip("192.0.2.1")]);
     assert_eq!(world.allocator.next_expiry(), None);
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     assert_eq!(world.has("guest"), [ip("192.0.2.1")]);
 }
 
@@ -400,7 +400,7 @@ fn a_service_of_another_namespace_inherits_only_what_its_status_names() {
         assert_eq!(world.ask("owner", v4()), [ip("192.0.2.1")]);
         world.ask("aaa/stranger", for_addresses(&["192.0.2.1"]));
         world.ask("other/guest", request);
-        world.tell(Event::Withdrawn(service("owner")));
+        world.notify(Event::Withdrawn(service("owner")));
         let reservation = world.store.objects[&ip("192.0.2.1")].clone().expect("it is reserved");
         assert_eq!((reservation.service, reservation.kept), (service(heir), kept), "{what}");
     }
@@ -411,11 +411,11 @@ fn a_service_gives_nothing_up_for_an_address_that_it_does_not_get() {
     let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.3"])]);
     assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
     let never = PoolRecord { sharing: Sharing::Never, ..pool("a", &["192.0.2.1-192.0.2.3"]) };
-    world.tell(Event::Pool(Box::new(never)));
+    world.notify(Event::Pool(Box::new(never)));
     assert_eq!(world.ask("other", v4()), [ip("192.0.2.2")]);
     assert_eq!(world.ask("web", for_addresses(&["192.0.2.2"])), [ip("192.0.2.1")]);
     assert_eq!(world.lacks("web").len(), 1);
-    world.tell(Event::Withdrawn(service("other")));
+    world.notify(Event::Withdrawn(service("other")));
     assert_eq!(world.has("web"), [ip("192.0.2.2")]);
     assert_eq!(world.store.objects.len(), 1);
 }
@@ -430,8 +430,8 @@ fn an_address_that_is_being_freed_is_reserved_again_for_a_service_that_names_it(
     // The write is under way, and its Service was created again.
     assert_eq!(world.ask("web", for_addresses(&["192.0.2.1"])), NONE);
     assert!(world.store.carry_out(free));
-    world.tell(world.store.event(vip));
-    world.tell(Event::Answered(vip));
+    world.notify(world.store.event(vip));
+    world.notify(Event::Answered(vip));
     assert_eq!(world.has("web"), [vip]);
     assert!(world.store.objects.contains_key(&vip));
 }
@@ -448,7 +448,7 @@ fn a_service_that_asks_for_another_address_does_not_have_the_one_that_is_kept_fo
         let mut world = World::new([never]);
         assert_eq!(world.ask("web", v4()), [vip]);
         assert_eq!(world.ask("other", v4()), [ip("192.0.2.2")]);
-        world.tell(Event::Withdrawn(service("web")));
+        world.notify(Event::Withdrawn(service("web")));
         let request = Request { status, ..for_addresses(&["192.0.2.2"]) };
         assert_eq!(world.ask("web", request), has, "{what}");
         let reservation = world.store.objects[&vip].clone().expect("it is reserved");
@@ -457,9 +457,9 @@ fn a_service_that_asks_for_another_address_does_not_have_the_one_that_is_kept_fo
     let mut world = World::new([PoolRecord { sharing: Sharing::Never, ..keeping }]);
     world.ask("web", v4());
     world.ask("other", v4());
-    world.tell(Event::Withdrawn(service("web")));
+    world.notify(Event::Withdrawn(service("web")));
     world.ask("web", for_addresses(&["192.0.2.2"]));
-    world.tell(Event::Time(3_600));
+    world.notify(Event::Time(3_600));
     assert!(!world.store.objects.contains_key(&ip("192.0.2.1")), "its time has ended");
 }
 
@@ -468,25 +468,25 @@ fn an_address_whose_claim_names_another_service_is_given_when_the_claim_is_gone(
     let vip = ip("192.0.2.1");
     let mut world = World::new([]);
     let services = vec![service("other/former")];
-    world.tell(Event::Object { vip, reservation: None, release: false, services });
+    world.notify(Event::Object { vip, reservation: None, release: false, services });
     world.ask("web", for_addresses(&["192.0.2.1"]));
     assert!(world.store.objects.is_empty());
-    world.tell(Event::ObjectGone(vip));
+    world.notify(Event::ObjectGone(vip));
     assert!(world.store.objects.contains_key(&vip));
 }
 
 #[test]
 fn a_service_beyond_the_limit_of_its_namespace_has_an_address_when_another_gives_its_own_up() {
     let mut world = World { allocator: Allocator::start(Some(1)), ..World::default() };
-    world.tell(Event::Pool(Box::new(pool("a", &["192.0.2.1-192.0.2.9"]))));
-    world.tell(Event::Synced);
+    world.notify(Event::Pool(Box::new(pool("a", &["192.0.2.1-192.0.2.9"]))));
+    world.notify(Event::Synced);
     assert_eq!(world.ask("one", v4()), [ip("192.0.2.1")]);
     assert_eq!(world.ask("two", v4()), NONE);
     assert_eq!(world.ask("three", for_addresses(&["192.0.2.5"])), NONE);
     assert_eq!(world.ask("other/web", v4()), [ip("192.0.2.2")]);
-    world.tell(Event::Withdrawn(service("one")));
+    world.notify(Event::Withdrawn(service("one")));
     assert_eq!(world.has("three"), [ip("192.0.2.5")]);
-    world.tell(Event::Withdrawn(service("three")));
+    world.notify(Event::Withdrawn(service("three")));
     assert_eq!(world.has("two"), [ip("192.0.2.1")]);
 }
 
@@ -514,7 +514,7 @@ fn a_service_of_another_controller_keeps_its_reservation_and_gets_no_other() {
 fn a_claim_without_a_reservation_is_not_given_to_others() {
     let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.2"])]);
     world.store.objects.insert(ip("192.0.2.1"), None);
-    world.tell(Event::Object {
+    world.notify(Event::Object {
         vip: ip("192.0.2.1"),
         reservation: None,
         release: false,
@@ -549,7 +549,7 @@ fn a_released_address_goes_once_its_service_has_another_one() {
         let mut world = World::new([pool("a", &["192.0.2.1"])]);
         assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")], "{what}");
         world.ask("web", request);
-        world.tell(Event::Pool(Box::new(pool("a", addresses))));
+        world.notify(Event::Pool(Box::new(pool("a", addresses))));
         world.release(ip("192.0.2.1"));
         let has: Vec<_> = has.iter().map(|text| ip(text)).collect();
         assert_eq!(world.store.objects.keys().copied().collect::<Vec<_>>(), has, "{what}");
@@ -569,7 +569,7 @@ fn a_service_whose_address_is_to_be_released_waits_for_a_free_one() {
     assert_eq!(world.ask("api", v4()), [ip("192.0.2.2")]);
     world.release(ip("192.0.2.1"));
     assert_eq!(world.has("web"), [ip("192.0.2.1")]);
-    world.tell(Event::Withdrawn(service("api")));
+    world.notify(Event::Withdrawn(service("api")));
     assert_eq!(world.has("web"), [ip("192.0.2.2")]);
     assert_eq!(world.store.objects.len(), 1);
     assert_eq!(world.lacks("web"), Vec::<String>::new());
@@ -579,14 +579,14 @@ fn a_service_whose_address_is_to_be_released_waits_for_a_free_one() {
 fn a_kept_address_that_is_released_is_free_and_goes_to_one_that_waits() {
     let mut world = World::new([PoolRecord { keep: Some("forever".into()), ..pool("a", &["192.0.2.1"]) }]);
     assert_eq!(world.ask("web", v4()), [ip("192.0.2.1")]);
-    world.tell(Event::Withdrawn(service("web")));
+    world.notify(Event::Withdrawn(service("web")));
     assert_eq!(world.ask("api", v4()), NONE);
     world.release(ip("192.0.2.1"));
     assert_eq!(world.has("api"), [ip("192.0.2.1")]);
     assert_eq!(world.store.wishes, BTreeSet::new());
     // A Service that goes while its address is to be released keeps none.
     world.release(ip("192.0.2.1"));
-    world.tell(Event::Withdrawn(service("api")));
+    world.notify(Event::Withdrawn(service("api")));
     assert_eq!(world.store.objects.len(), 0);
 }
 
@@ -622,17 +622,17 @@ fn the_looks_at_ranges_grow_with_their_number_and_not_with_its_square() {
     for vip in reserved.map(IpAddr::from) {
         let reservation = Reservation { service: service("web"), pool: None, kept: None };
         world.store.objects.insert(vip, Some(reservation));
-        world.tell(world.store.event(vip));
+        world.notify(world.store.event(vip));
     }
     let listed = looks(&mut || {
-        (0..POOLS).for_each(|number| world.tell(Event::Pool(Box::new(record(number)))));
-        world.tell(Event::Synced);
+        (0..POOLS).for_each(|number| world.notify(Event::Pool(Box::new(record(number)))));
+        world.notify(Event::Synced);
     });
     let divided = looks(&mut || {
         (0..POOLS).for_each(|number| _ = policies.on_change(&Change::Pool(Box::new(record(number)))));
         policies.of(ip("10.1.1.1"), &[]);
     });
-    let changed = looks(&mut || world.tell(Event::PoolGone("p7".into())));
+    let changed = looks(&mut || world.notify(Event::PoolGone("p7".into())));
     let all = usize::from(POOLS) * (usize::from(RANGES) + 10);
     for (what, looks) in [("list", listed - read), ("division", divided - read), ("change", changed)] {
         assert!(looks <= 4 * all, "{what}: {looks} looks at {all} ranges and reservations");

@@ -59,7 +59,7 @@ impl Cluster {
         self.leaders[leader] = Leader { unread: events, ..Leader::default() };
     }
 
-    fn tell_all(&mut self, event: &Event) {
+    fn notify_all(&mut self, event: &Event) {
         for leader in &mut self.leaders {
             leader.unread.push(event.clone());
         }
@@ -77,7 +77,7 @@ impl Cluster {
                     self.services.remove(&name);
                     Event::Withdrawn(name)
                 };
-                self.tell_all(&event);
+                self.notify_all(&event);
             }
             Step::Read(leader) => self.read(leader),
             Step::Write(leader) => self.write(leader),
@@ -85,7 +85,7 @@ impl Cluster {
                 let vip = IpAddr::from([192, 0, 2, number]);
                 if self.store.objects.contains_key(&vip) {
                     self.store.wishes.insert(vip);
-                    self.tell_all(&self.store.event(vip));
+                    self.notify_all(&self.store.event(vip));
                 }
             }
             Step::Crash(leader) => self.start(leader, keep),
@@ -112,7 +112,7 @@ impl Cluster {
         let write = self.leaders[leader].unsent.remove(0);
         let vip = write.vip;
         if self.store.carry_out(&write) {
-            self.tell_all(&self.store.event(vip));
+            self.notify_all(&self.store.event(vip));
             self.leaders[leader].unread.push(Event::Answered(vip));
         } else {
             // The writer reads the object before it says that what it knew was outdated.

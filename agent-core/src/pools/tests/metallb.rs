@@ -120,19 +120,19 @@ fn pools_of_both_kinds_may_have_one_name_and_no_address() {
 fn services_that_shared_an_address_by_their_key_keep_it() {
     let vip = "192.0.2.7";
     let mut world = World::default();
-    world.tell(Event::Pool(Box::new(theirs("lan", &["192.0.2.0/28"]))));
+    world.notify(Event::Pool(Box::new(theirs("lan", &["192.0.2.0/28"]))));
     for (name, key) in [("a/tcp", "dns"), ("b/udp", "dns"), ("c/other", "web")] {
-        world.tell(Event::Request(service(name), Box::new(sharing(key, &[vip]))));
+        world.notify(Event::Request(service(name), Box::new(sharing(key, &[vip]))));
     }
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     assert_eq!(world.has("a/tcp"), [ip(vip)]);
     assert_eq!(world.has("b/udp"), [ip(vip)], "it has the key of the one that it is reserved for");
     assert_eq!(world.has("c/other"), [ip("192.0.2.0")], "it has another key");
     // It inherits the address.
-    world.tell(Event::Withdrawn(service("a/tcp")));
+    world.notify(Event::Withdrawn(service("a/tcp")));
     assert_eq!(world.store.objects[&ip(vip)].as_ref().map(|it| it.service.clone()), Some(service("b/udp")));
     assert_eq!(world.has("b/udp"), [ip(vip)]);
-    world.tell(Event::Withdrawn(service("b/udp")));
+    world.notify(Event::Withdrawn(service("b/udp")));
     assert_eq!(world.store.objects.get(&ip(vip)), None);
 }
 
@@ -152,7 +152,7 @@ fn a_shared_address_stays_whatever_becomes_of_its_pool() {
         for name in ["a/tcp", "a/udp"] {
             assert_eq!(world.ask(name, named(&key)), [ip(vip)]);
         }
-        world.tell(event);
+        world.notify(event);
         for name in ["a/tcp", "a/udp"] {
             assert_eq!(world.has(name), [ip(vip)], "{what}: {name}");
             assert!(world.lacks(name).concat().starts_with(lack), "{what}: {:?}", world.lacks(name));
@@ -161,7 +161,7 @@ fn a_shared_address_stays_whatever_becomes_of_its_pool() {
         let other = PoolKind::IpAddressPool.key("wan");
         assert_eq!(world.ask("a/udp", named(&other)), [ip(vip)], "{what}");
         assert!(world.lacks("a/udp").concat().starts_with("there is no IPAddressPool \"wan\""));
-        world.tell(Event::Pool(Box::new(theirs("wan", &["198.51.100.1"]))));
+        world.notify(Event::Pool(Box::new(theirs("wan", &["198.51.100.1"]))));
         assert_eq!(world.has("a/udp"), [ip("198.51.100.1")], "{what}");
         assert_eq!(world.has("a/tcp"), [ip(vip)], "{what}");
     }
@@ -204,7 +204,7 @@ fn a_service_that_prefers_both_families_has_them_from_one_pool_or_one_of_them() 
     let mut world = World::new(single);
     world.ask("web", dual(v4_first, false));
     assert_eq!(world.lacks("web"), [""; 0]);
-    world.tell(Event::Pool(Box::new(PoolRecord {
+    world.notify(Event::Pool(Box::new(PoolRecord {
         addresses: vec!["192.0.2.1".into(), "2001:db8::9".into()],
         ..four
     })));

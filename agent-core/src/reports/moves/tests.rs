@@ -59,7 +59,7 @@ fn the_cause_of_a_move_follows_from_the_write_and_the_former_holder() {
     let other = NodeName::from("n2");
     let table = [
         ("no node has had it before", claim(1, true), None, Cause::New),
-        ("its holder was deposed", claim(4, true), Some(&other), Cause::Failover),
+        ("its holder was expired", claim(4, true), Some(&other), Cause::Failover),
         ("it was let go, or this node's in a session before", claim(4, true), None, Cause::Unheld),
         ("its holder hands it over", claim(4, false), Some(&other), Cause::Handover),
         ("an offer that no node took", claim(4, false), None, Cause::TakenBack),

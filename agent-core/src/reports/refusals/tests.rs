@@ -13,7 +13,7 @@ fn refused(message: &str) -> Outcome<()> {
     Outcome::Refused(message.into())
 }
 
-fn told(vip: u32, message: &str) -> News {
+fn notified(vip: u32, message: &str) -> News {
     News::Refused(Asked::DeleteClaim(IpAddr::V4(Ipv4Addr::from_bits(vip))), message.into())
 }
 
@@ -24,18 +24,18 @@ fn over(vip: u32) -> News {
 #[test]
 fn a_refusal_is_logged_when_it_begins_changes_is_over_and_comes_back() {
     let table = [
-        ("it begins", 1, refused("no permission"), Some(told(1, "no permission"))),
+        ("it begins", 1, refused("no permission"), Some(notified(1, "no permission"))),
         ("it goes on", 1, refused("no permission"), None),
-        ("of another claim", 2, refused("no permission"), Some(told(2, "no permission"))),
-        ("in other words", 1, refused("a webhook says no"), Some(told(1, "a webhook says no"))),
+        ("of another claim", 2, refused("no permission"), Some(notified(2, "no permission"))),
+        ("in other words", 1, refused("a webhook says no"), Some(notified(1, "a webhook says no"))),
         ("no answer says nothing", 1, Outcome::Unknown, None),
         ("it goes on after that", 1, refused("a webhook says no"), None),
         ("it is done", 1, Outcome::Done(()), Some(over(1))),
         ("and done again", 1, Outcome::Done(()), None),
-        ("it comes back", 1, refused("a webhook says no"), Some(told(1, "a webhook says no"))),
+        ("it comes back", 1, refused("a webhook says no"), Some(notified(1, "a webhook says no"))),
         ("a conflict is no refusal", 1, Outcome::Conflict, Some(over(1))),
         ("nor is that it is gone", 2, Outcome::Missing, Some(over(2))),
-        ("it begins, and is unknown for long", 3, refused("no"), Some(told(3, "no"))),
+        ("it begins, and is unknown for long", 3, refused("no"), Some(notified(3, "no"))),
     ];
     let mut refusals = Refusals::default();
     for (second, (about, vip, outcome, expected)) in (0..).zip(table) {
@@ -43,7 +43,7 @@ fn a_refusal_is_logged_when_it_begins_changes_is_over_and_comes_back() {
         assert_eq!(news, expected, "{about}");
     }
     let later = BEGIN + STANDS * 2;
-    assert_eq!(refusals.on_answer(&deleted(4, refused("no")), later), Some(told(4, "no")));
+    assert_eq!(refusals.on_answer(&deleted(4, refused("no")), later), Some(notified(4, "no")));
     assert_eq!(
         refusals.on_answer(&deleted(3, Outcome::Done(())), later),
         Some(over(3)),
@@ -68,12 +68,12 @@ fn requests_about_one_claim_are_distinguished() {
 fn a_refusal_after_a_long_silence_is_new() {
     let mut refusals = Refusals::default();
     let mut now = BEGIN;
-    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now), Some(told(1, "no")));
+    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now), Some(notified(1, "no")));
     for _ in 0..100 {
         now = now + SECOND * 5;
         assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now), None);
     }
-    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now + STANDS), Some(told(1, "no")));
+    assert_eq!(refusals.on_answer(&deleted(1, refused("no")), now + STANDS), Some(notified(1, "no")));
 }
 
 #[test]
@@ -102,6 +102,6 @@ fn a_bound_number_is_remembered_and_all_others_are_one_line() {
 
     // Stale refusals make room.
     let later = BEGIN + STANDS * 3;
-    assert_eq!(refusals.on_answer(&deleted(20_000, refused("no")), later), Some(told(20_000, "no")));
+    assert_eq!(refusals.on_answer(&deleted(20_000, refused("no")), later), Some(notified(20_000, "no")));
     assert_eq!(refusals.said.number(), 1);
 }

@@ -20,18 +20,18 @@ fn silence_is_reported_once_when_it_has_lasted_for_the_grace() {
     assert_eq!(silences.next_deadline(), None, "while all is well, nothing is waited for");
     silences.note(VIP, Some(silent("no carrier")), at(0));
     assert_eq!((silences.next_deadline(), silences.contains(VIP)), (Some(at(4_500)), true));
-    assert_eq!((silences.on_tick(at(4_499)), silences.told(VIP)), (vec![], None));
+    assert_eq!((silences.on_tick(at(4_499)), silences.notified(VIP)), (vec![], None));
     // Another reason does not begin a new silence.
     silences.note(VIP, Some(silent("the interface is gone")), at(3_000));
     assert_eq!(silences.on_tick(at(4_500)), [VIP]);
-    assert_eq!(silences.told(VIP).cloned(), Some(silent("the interface is gone")));
+    assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is gone")));
     assert_eq!((silences.on_tick(at(9_000)), silences.next_deadline()), (vec![], None));
     // The reported reason follows, but not each turn of a link that flaps.
     silences.note(VIP, Some(silent("no carrier")), at(9_000));
     silences.note(VIP, Some(silent("the interface is down")), at(9_100));
-    assert_eq!(silences.told(VIP).cloned(), Some(silent("the interface is gone")));
+    assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is gone")));
     assert_eq!(silences.on_tick(at(13_500)), [VIP]);
-    assert_eq!(silences.told(VIP).cloned(), Some(silent("the interface is down")));
+    assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is down")));
     silences.note(VIP, Some(silent("no carrier")), at(14_000));
     silences.note(VIP, Some(silent("the interface is down")), at(15_000));
     assert_eq!((silences.on_tick(at(30_000)), silences.next_deadline()), (vec![], None));
@@ -47,7 +47,7 @@ fn a_link_that_flaps_back_and_then_fails_in_another_way_is_reported() {
     silences.note(VIP, Some(silent("the interface is gone")), at(7_000));
     assert_eq!(silences.next_deadline(), Some(at(11_500)), "the new reason has a grace of its own");
     assert_eq!((silences.on_tick(at(11_499)), silences.on_tick(at(11_500))), (vec![], vec![VIP]));
-    assert_eq!(silences.told(VIP).cloned(), Some(silent("the interface is gone")));
+    assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is gone")));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn only_the_end_of_a_reported_silence_is_reported() {
     assert_eq!(silences.next_deadline(), Some(at(14_500)), "the grace begins anew");
     silences.on_tick(at(14_500));
     assert!(silences.note(VIP, None, at(20_000)));
-    assert_eq!((silences.contains(VIP), silences.all_told().count()), (false, 0));
+    assert_eq!((silences.contains(VIP), silences.all_notified().count()), (false, 0));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn each_vip_has_a_grace_of_its_own() {
     silences.note(VIP, Some(silent("no carrier")), at(0));
     silences.note(OTHER, Some(Unanswered::SessionEnded("n1".into())), at(1_000));
     assert_eq!(silences.on_tick(at(5_000)), [VIP]);
-    assert_eq!(silences.all_told().map(|(vip, _)| vip).collect::<Vec<_>>(), [VIP]);
+    assert_eq!(silences.all_notified().map(|(vip, _)| vip).collect::<Vec<_>>(), [VIP]);
     assert_eq!(silences.all().collect::<Vec<_>>(), [VIP, OTHER]);
     assert_eq!(silences.on_tick(at(5_500)), [OTHER]);
 }

@@ -45,7 +45,7 @@ impl Run {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn notify(&mut self, event: Event) {
         let commands = self.announcer.on_event(event, self.now);
         for command in commands {
             let millis = millis(self.now);
@@ -65,7 +65,7 @@ impl Run {
     fn until(&mut self, until: u64) -> Vec<Sent> {
         while let Some(deadline) = self.announcer.next_deadline().filter(|deadline| *deadline <= at(until)) {
             self.now = deadline;
-            self.tell(Event::Tick);
+            self.notify(Event::Tick);
         }
         self.now = at(until);
         std::mem::take(&mut self.sent)
@@ -79,7 +79,7 @@ impl Run {
 #[test]
 fn a_vip_is_announced_at_once_then_in_five_rounds_then_refreshed() {
     let mut run = Run::start(&SETTINGS, 7);
-    run.tell(taken(1, 1));
+    run.notify(taken(1, 1));
     let rounds: Vec<_> = run.until(10_000).iter().map(|sent| (sent.millis, sent.round)).collect();
     let expected = [0, 1_100, 2_200, 3_300, 4_400, 5_500];
     let expected: Vec<_> = expected.into_iter().zip((0..).map(Round::Taking)).collect();
@@ -96,7 +96,7 @@ fn a_vip_is_announced_at_once_then_in_five_rounds_then_refreshed() {
 }
 
 #[test]
-fn the_former_holder_hears_the_first_round_three_times_again_and_alone() {
+fn the_former_holder_receives_the_first_round_three_times_again_and_alone() {
     let succeeded = Event::Succeeded { key: key(1, 1), former: NEW };
     let (gone, lost) = (Event::Released { key: key(1, 1) }, Event::CarrierLost { ifindex: 1 });
     let rows: [Row<'_>; 5] = [
@@ -110,13 +110,13 @@ fn the_former_holder_hears_the_first_round_three_times_again_and_alone() {
         let mut run = Run::start(&SETTINGS, 7);
         for (at, event) in events {
             run.until(*at);
-            run.tell(*event);
+            run.notify(*event);
         }
         let rounds = run.until(5_000).len();
         let repeats: Vec<_> = expected.iter().map(|at| (*at, key(1, 1), NEW)).collect();
         assert_eq!(run.repeats, repeats, "{what}");
         let stays = !matches!(events.last(), Some((_, Event::Released { .. } | Event::CarrierLost { .. })));
-        assert_eq!(rounds > 3, stays, "{what}: the group hears its rounds as always");
+        assert_eq!(rounds > 3, stays, "{what}: the group receives its rounds as always");
     }
 }
 
@@ -124,8 +124,8 @@ fn the_former_holder_hears_the_first_round_three_times_again_and_alone() {
 fn repetitions_that_cannot_leave_in_time_do_not_leave() {
     let mut run = Run::start(&Settings { rate: 20, ..SETTINGS }, 7);
     for host in 0..100 {
-        run.tell(taken(1, host));
-        run.tell(Event::Succeeded { key: key(1, host), former: NEW });
+        run.notify(taken(1, host));
+        run.notify(Event::Succeeded { key: key(1, host), former: NEW });
     }
     let sent = run.until(60_000);
     let first = |key| sent.iter().find(|sent| sent.key == key).expect("a first round").millis;
@@ -141,7 +141,7 @@ fn repetitions_that_cannot_leave_in_time_do_not_leave() {
 fn an_ipv6_vip_is_announced_in_three_rounds_a_second_apart_then_refreshed() {
     let mut run = Run::start(&SETTINGS, 7);
     let key = VipKey::new(1, [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10]);
-    run.tell(Event::Taken { key, mac: OWN });
+    run.notify(Event::Taken { key, mac: OWN });
     let rounds: Vec<_> = run.until(60_000).iter().map(|sent| (sent.millis, sent.round)).collect();
     let expected: Vec<_> = [0, 1_100, 2_200].into_iter().zip((0..).map(Round::Taking)).collect();
     assert_eq!(rounds[..3], expected);
@@ -155,7 +155,7 @@ fn the_probes_after_the_first_rounds_of_ipv6_vips_count_in_the_rate() {
         for host in 0..100_u8 {
             let v6 = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host];
             let key = if is_v6 { VipKey::new(1, v6) } else { key(1, host.into()) };
-            run.tell(Event::Taken { key, mac: OWN });
+            run.notify(Event::Taken { key, mac: OWN });
         }
         let sent = run.until(60_000);
         sent.iter().filter(|sent| sent.round == Round::Taking(0)).map(|sent| sent.millis).max()
@@ -168,7 +168,7 @@ fn the_probes_after_the_first_rounds_of_ipv6_vips_count_in_the_rate() {
 fn refreshes_are_spread_by_vip_and_seed_and_repeat_for_the_same() {
     let refreshes = |seed, host| {
         let mut run = Run::start(&SETTINGS, seed);
-        run.tell(taken(1, host));
+        run.notify(taken(1, host));
         run.times(300_000).split_off(6)
     };
     assert_eq!(refreshes(1, 1), refreshes(1, 1), "the same VIP and seed");
@@ -199,11 +199,11 @@ fn what_happens_to_a_vip_changes_its_rounds() {
     ];
     for (what, events, expected) in table {
         let mut run = Run::start(&SETTINGS, 7);
-        run.tell(taken(1, 1));
+        run.notify(taken(1, 1));
         let mut times = Vec::new();
         for (when, event) in events {
             times.extend(run.times(*when));
-            run.tell(*event);
+            run.notify(*event);
         }
         times.extend(run.times(20_000));
         assert_eq!(times, expected, "{what}");
@@ -212,14 +212,14 @@ fn what_happens_to_a_vip_changes_its_rounds() {
 
 #[test]
 fn a_failover_causes_one_round_unless_the_first_one_follows_it_anyway() {
-    let failover = |heard: u64| Event::FailedOver { ifindex: 1, heard: at(heard) };
+    let failover = |received: u64| Event::FailedOver { ifindex: 1, received: at(received) };
     let (lost, back) = (Event::CarrierLost { ifindex: 1 }, Event::CarrierReturned { ifindex: 1 });
     let moved = Event::MacChanged { key: key(1, 1), mac: NEW };
     // Times are those after the first six rounds.
     let table: [Row<'_>; 9] = [
         ("one", &[(10_000, failover(10_000))], &[10_000]),
         ("two", &[(10_000, failover(10_000)), (10_050, failover(10_050))], &[10_000, 10_050]),
-        ("another interface", &[(10_000, Event::FailedOver { ifindex: 2, heard: at(10_000) })], &[]),
+        ("another interface", &[(10_000, Event::FailedOver { ifindex: 2, received: at(10_000) })], &[]),
         ("after the round of a new MAC", &[(10_000, moved), (10_010, failover(9_990))], &[10_000]),
         ("before a new MAC", &[(10_000, failover(9_990)), (10_010, moved)], &[10_000, 10_010]),
         (
@@ -237,12 +237,12 @@ fn a_failover_causes_one_round_unless_the_first_one_follows_it_anyway() {
     ];
     for (what, events, expected) in table {
         let mut run = Run::start(&SETTINGS, 7);
-        run.tell(taken(1, 1));
+        run.notify(taken(1, 1));
         run.until(6_000);
         let mut times = Vec::new();
         for (when, event) in events {
             times.extend(run.times(*when));
-            run.tell(*event);
+            run.notify(*event);
         }
         times.extend(run.times(11_000));
         assert_eq!(times, expected, "{what}");
@@ -254,12 +254,12 @@ fn a_failover_that_waits_for_the_pace_announces_each_vip_once_and_before_later_r
     let slow = Settings { rate: 20, ..SETTINGS };
     let mut run = Run::start(&slow, 7);
     for host in 0..20 {
-        run.tell(taken(1, host));
+        run.notify(taken(1, host));
     }
     run.until(3_000);
-    for heard in [3_000, 3_050] {
-        run.until(heard);
-        run.tell(Event::FailedOver { ifindex: 1, heard: at(heard) });
+    for received in [3_000, 3_050] {
+        run.until(received);
+        run.notify(Event::FailedOver { ifindex: 1, received: at(received) });
     }
     let sent = run.until(5_500);
     let after: BTreeSet<_> = sent.iter().take(20).map(|sent| (sent.key, sent.round)).collect();
@@ -271,11 +271,11 @@ fn a_failover_that_waits_for_the_pace_announces_each_vip_once_and_before_later_r
 #[test]
 fn a_vip_that_is_taken_without_carrier_waits_for_it() {
     let mut run = Run::start(&SETTINGS, 7);
-    run.tell(Event::CarrierLost { ifindex: 1 });
-    run.tell(taken(1, 1));
+    run.notify(Event::CarrierLost { ifindex: 1 });
+    run.notify(taken(1, 1));
     assert_eq!(run.announcer.next_deadline(), None);
     assert_eq!(run.until(100_000), []);
-    run.tell(Event::CarrierReturned { ifindex: 1 });
+    run.notify(Event::CarrierReturned { ifindex: 1 });
     assert_eq!(run.times(106_000), [100_000, 101_100, 102_200, 103_300, 104_400, 105_500]);
 }
 
@@ -283,11 +283,11 @@ fn a_vip_that_is_taken_without_carrier_waits_for_it() {
 fn rfc_5227_2_4_c_a_claim_is_answered_at_once_and_then_at_most_once_per_defend_interval() {
     let challenged = |times: &[u64]| {
         let mut run = Run::start(&SETTINGS, 7);
-        run.tell(taken(1, 1));
+        run.notify(taken(1, 1));
         let mut sent = Vec::new();
         for time in times {
             sent.extend(run.until(*time));
-            run.tell(Event::Challenged { key: key(1, 1) });
+            run.notify(Event::Challenged { key: key(1, 1) });
         }
         sent.extend(run.until(40_000));
         sent.retain(|sent| sent.round == Round::Defence);
@@ -307,16 +307,16 @@ fn rfc_5227_2_4_c_a_claim_is_answered_at_once_and_then_at_most_once_per_defend_i
     }
 
     let mut unknown = Run::start(&SETTINGS, 7);
-    unknown.tell(Event::Challenged { key: key(1, 1) });
+    unknown.notify(Event::Challenged { key: key(1, 1) });
     assert_eq!(unknown.until(100_000), [], "a VIP that is not held");
 }
 
 #[test]
 fn a_challenged_vip_is_refreshed_all_the_same() {
     let mut run = Run::start(&SETTINGS, 7);
-    run.tell(taken(1, 1));
+    run.notify(taken(1, 1));
     run.until(20_000);
-    run.tell(Event::Challenged { key: key(1, 1) });
+    run.notify(Event::Challenged { key: key(1, 1) });
     let refreshes = run.until(100_000).into_iter().filter(|sent| sent.round == Round::Refresh);
     let times: Vec<_> = refreshes.map(|sent| sent.millis).collect();
     assert!(matches!(times[..], [time] if (59_500..=71_500).contains(&time)), "{times:?}");
@@ -326,11 +326,11 @@ fn a_challenged_vip_is_refreshed_all_the_same() {
 fn a_defence_that_must_wait_puts_off_no_refresh() {
     let often = Settings { refresh: Duration::from_secs(4), ..SETTINGS };
     let mut run = Run::start(&often, 7);
-    run.tell(taken(1, 1));
+    run.notify(taken(1, 1));
     run.until(20_000);
-    run.tell(Event::Challenged { key: key(1, 1) });
+    run.notify(Event::Challenged { key: key(1, 1) });
     run.until(20_100);
-    run.tell(Event::Challenged { key: key(1, 1) });
+    run.notify(Event::Challenged { key: key(1, 1) });
     let times = run.times(29_000);
     assert!(times.len() >= 2 && times[0] <= 24_400, "{times:?}");
 }
@@ -339,13 +339,13 @@ fn a_defence_that_must_wait_puts_off_no_refresh() {
 fn other_settings_move_the_refreshes_that_are_waiting() {
     let faster = Settings { refresh: Duration::from_secs(10), ..SETTINGS };
     let mut run = Run::start(&SETTINGS, 7);
-    run.tell(taken(1, 1));
+    run.notify(taken(1, 1));
     run.until(10_000);
     run.announcer.configure(&faster, at(10_000));
     assert!(matches!(run.times(21_000)[..], [time] if (19_000..=21_000).contains(&time)));
 
     let mut same = Run::start(&SETTINGS, 7);
-    same.tell(taken(1, 1));
+    same.notify(taken(1, 1));
     same.until(10_000);
     let before = same.announcer.next_deadline();
     same.announcer.configure(&SETTINGS, at(50_000));
@@ -366,7 +366,7 @@ fn ten_thousand_vips_are_paced_first_rounds_first() {
     const VIPS: u16 = 10_000;
     let mut run = Run::start(&SETTINGS, 7);
     for host in 0..VIPS {
-        run.tell(taken(1, host));
+        run.notify(taken(1, host));
     }
     let sent = run.until(130_000);
     // The first rounds alone take 20.6 s at 500 rounds a second.
@@ -389,10 +389,10 @@ fn a_vip_that_is_taken_goes_before_a_backlog_of_refreshes() {
     let slow = Settings { refresh: Duration::from_secs(2), rate: 20 };
     let mut run = Run::start(&slow, 7);
     for host in 0..100 {
-        run.tell(taken(1, host));
+        run.notify(taken(1, host));
     }
     run.until(120_000);
-    run.tell(taken(1, 500));
+    run.notify(taken(1, 500));
     let sent = run.until(120_300);
     assert_eq!(sent.first().map(|sent| sent.key), Some(key(1, 500)), "{sent:?}");
 }
@@ -402,13 +402,13 @@ fn a_defence_goes_after_first_rounds_and_before_a_backlog_of_later_ones() {
     let slow = Settings { rate: 20, ..SETTINGS };
     let mut run = Run::start(&slow, 7);
     for host in 0..100 {
-        run.tell(taken(1, host));
+        run.notify(taken(1, host));
     }
     // Ten rounds leave each second. Every VIP has had its first
     // round, and 500 later rounds are due.
     run.until(10_500);
-    run.tell(Event::Challenged { key: key(1, 7) });
-    run.tell(taken(1, 500));
+    run.notify(Event::Challenged { key: key(1, 7) });
+    run.notify(taken(1, 500));
     let sent: Vec<_> = run.until(11_000).into_iter().map(|sent| (sent.key, sent.round)).take(2).collect();
     assert_eq!(sent, [(key(1, 500), Round::Taking(0)), (key(1, 7), Round::Defence)]);
 }
@@ -417,11 +417,11 @@ fn a_defence_goes_after_first_rounds_and_before_a_backlog_of_later_ones() {
 fn a_late_driver_makes_up_for_little() {
     let mut run = Run::start(&SETTINGS, 7);
     for host in 0..1_000 {
-        run.tell(taken(1, host));
+        run.notify(taken(1, host));
     }
     run.now = at(60_000);
     run.sent.clear();
-    run.tell(Event::Tick);
+    run.notify(Event::Tick);
     assert!(run.sent.len() <= 11, "{} rounds at once after a minute's silence", run.sent.len());
 }
 
@@ -431,13 +431,13 @@ fn an_agent_at_rest_wakes_a_few_times_a_second_however_many_vips_it_announces() 
     for (vips, most) in [(1, 1), (100, 1), (1_000, 3), (10_000, 20)] {
         let mut run = Run::start(&SETTINGS, 7);
         for host in 0..vips {
-            run.tell(taken(1, host));
+            run.notify(taken(1, host));
         }
         run.until(600_000);
         let mut wakes = 0;
         while let Some(deadline) = run.announcer.next_deadline().filter(|next| *next <= at(660_000)) {
             run.now = deadline;
-            run.tell(Event::Tick);
+            run.notify(Event::Tick);
             wakes += 1;
         }
         assert!(wakes <= most * 60, "{vips} VIPs: {wakes} times a minute");
@@ -456,7 +456,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
         1 => (1_u32..=2).prop_map(|ifindex| Event::CarrierLost { ifindex }),
         1 => (1_u32..=2).prop_map(|ifindex| Event::CarrierReturned { ifindex }),
         1 => (1_u32..=2).prop_map(|ifindex| Event::InterfaceGone { ifindex }),
-        2 => (1_u32..=2).prop_map(|ifindex| Event::FailedOver { ifindex, heard: at(0) }),
+        2 => (1_u32..=2).prop_map(|ifindex| Event::FailedOver { ifindex, received: at(0) }),
         1 => Just(Event::Tick),
     ];
     proptest::collection::vec((0_u64..5_000, event), 1..40)
@@ -523,7 +523,7 @@ proptest! {
             truth.check(&sent);
             all.extend(sent);
             truth.note(event);
-            run.tell(event);
+            run.notify(event);
             let sent = std::mem::take(&mut run.sent);
             truth.check(&sent);
             all.extend(sent);

@@ -21,7 +21,7 @@ const LOGGED_QUIET: Duration = Duration::from_mins(5);
 pub(super) struct Case {
     pub(super) conflict: Conflict,
     /// Number of claims by the program's events, including those that it did not report singly.
-    heard: u64,
+    received: u64,
     /// Number of claims that lines have reported.
     pub(super) reported: u64,
     summary_due: Monotonic,
@@ -42,7 +42,7 @@ impl Case {
             more: false,
             defences: 0,
         };
-        Self { conflict, heard: 0, reported: 0, summary_due: now + SUMMARY, before: BTreeMap::new() }
+        Self { conflict, received: 0, reported: 0, summary_due: now + SUMMARY, before: BTreeMap::new() }
     }
 
     pub(super) fn next_deadline(&self, quiet: Duration) -> Monotonic {
@@ -89,7 +89,7 @@ impl Case {
         }
         self.conflict.holder = holder;
         self.conflict.last = now;
-        self.heard = self.heard.saturating_add(times);
+        self.received = self.received.saturating_add(times);
         self.sum_up();
         is_new == Some(true)
     }
@@ -140,6 +140,6 @@ impl Case {
     /// count the same claims, and either may be behind.
     fn sum_up(&mut self) {
         let counted = self.conflict.offenders.iter().map(|offender| offender.claims).sum();
-        self.conflict.claims = self.conflict.claims.max(self.heard).max(counted);
+        self.conflict.claims = self.conflict.claims.max(self.received).max(counted);
     }
 }

@@ -45,19 +45,19 @@ impl Defend {
 /// At any time at most one conflict about a VIP is in one of the shown states.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum What {
-    /// A stranger claims a VIP that this node holds.
+    /// An unknown host claims a VIP that this node holds.
     Held,
-    /// A stranger claims a VIP that this node guards for its holder.
+    /// An unknown host claims a VIP that this node guards for its holder.
     Guarded,
-    /// A stranger uses the address of a VIP that this node would hold.
+    /// An unknown host uses the address of a VIP that this node would hold.
     InUse,
-    /// A stranger claims a VIP whose holder this node does not know.
+    /// An unknown host claims a VIP whose holder this node does not know.
     Sighted,
     /// A peer claims a VIP that this node holds.
     Contested,
     /// A peer announced a VIP of another node.
     Moved,
-    /// The program gave the VIP to a peer while the fence had lapsed.
+    /// The program gave the VIP to a peer while the lease deadline had passed.
     Yielded,
 }
 
@@ -108,7 +108,7 @@ pub enum Right {
     /// The news of a move may be under way.
     NotGiven(Epoch),
     /// This node cannot know the right: it has not listed the objects yet, or its
-    /// fence has lapsed. The last known epoch of the claim object is this one.
+    /// lease deadline has passed. The last known epoch of the claim object is this one.
     Unknown(Epoch),
     /// No claim objects exist: the host is in no cluster.
     NoClaims,
@@ -131,7 +131,7 @@ pub struct Sight {
     pub times: u64,
     /// Time of the claim, by the program's clock. The agent reads the claim later.
     pub at: Monotonic,
-    /// The right of a peer to the VIP. It has no meaning for a stranger.
+    /// The right of a peer to the VIP. It has no meaning for an unknown host.
     pub right: Right,
 }
 

@@ -20,7 +20,7 @@ const MOST: usize = 65_536;
 #[derive(Debug)]
 struct Waiter {
     sight: Sight,
-    /// The epoch of the VIP's claim object when the announcement was heard.
+    /// The epoch of the VIP's claim object when the announcement was received.
     epoch: Epoch,
     /// True if the last look found no claim object that explains it.
     looked_at: bool,

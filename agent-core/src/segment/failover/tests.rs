@@ -58,19 +58,23 @@ fn all_that_have_their_frames_through_an_interface_fail_over_with_it() {
 type Row<'a> = (&'a str, &'a [(u64, &'a [Notice])], &'a [u64]);
 
 #[test]
-fn one_failover_counts_once_however_it_is_notified() {
-    let (moved, told) = (failover(BOND), peers(BOND));
+fn one_failover_counts_once_however_it_is_reported() {
+    let (moved, notified) = (failover(BOND), peers(BOND));
     let table: [Row<'_>; 10] = [
         ("a failover alone, as with num_grat_arp=0", &[(0, &[moved])], &[0]),
-        ("with the kernel's announcement", &[(0, &[moved, told])], &[0]),
-        ("repeated", &[(0, &[moved, told]), (100, &[told]), (200, &[told])], &[0]),
-        ("the port could not send before", &[(0, &[moved]), (900, &[told]), (1_000, &[told])], &[0, 900]),
-        ("two failovers", &[(0, &[moved, told]), (50, &[moved, told]), (150, &[told])], &[0, 50]),
-        ("two, of which the first was withheld", &[(0, &[moved]), (50, &[moved, told])], &[0, 50]),
-        ("a virtual machine has moved", &[(0, &[told]), (50, &[told]), (600, &[told])], &[0]),
-        ("it moves again", &[(0, &[told]), (50, &[told]), (2_050, &[told])], &[0, 2_050]),
-        ("repeated for long", &[(0, &[told]), (1_900, &[told]), (3_800, &[told])], &[0]),
-        ("a failover right after", &[(0, &[told]), (50, &[moved, told])], &[0, 50]),
+        ("with the kernel's announcement", &[(0, &[moved, notified])], &[0]),
+        ("repeated", &[(0, &[moved, notified]), (100, &[notified]), (200, &[notified])], &[0]),
+        (
+            "the port could not send before",
+            &[(0, &[moved]), (900, &[notified]), (1_000, &[notified])],
+            &[0, 900],
+        ),
+        ("two failovers", &[(0, &[moved, notified]), (50, &[moved, notified]), (150, &[notified])], &[0, 50]),
+        ("two, of which the first was withheld", &[(0, &[moved]), (50, &[moved, notified])], &[0, 50]),
+        ("a virtual machine has moved", &[(0, &[notified]), (50, &[notified]), (600, &[notified])], &[0]),
+        ("it moves again", &[(0, &[notified]), (50, &[notified]), (2_050, &[notified])], &[0, 2_050]),
+        ("repeated for long", &[(0, &[notified]), (1_900, &[notified]), (3_800, &[notified])], &[0]),
+        ("a failover right after", &[(0, &[notified]), (50, &[moved, notified])], &[0, 50]),
     ];
     for (what, series, expected) in table {
         let mut failovers = Failovers::default();
@@ -86,10 +90,10 @@ fn one_failover_counts_once_however_it_is_notified() {
 #[test]
 fn series_of_two_interfaces_are_apart() {
     let mut failovers = Failovers::default();
-    let mut hear = |notice, millis| failovers.on_notices(&BTreeSet::from([notice]), &stack(), at(millis));
-    assert!(hear(peers(APART), 0).contains(&APART));
-    assert!(hear(peers(BOND), 10).contains(&BOND));
-    assert!(hear(peers(APART), 20).is_empty());
+    let mut receive = |notice, millis| failovers.on_notices(&BTreeSet::from([notice]), &stack(), at(millis));
+    assert!(receive(peers(APART), 0).contains(&APART));
+    assert!(receive(peers(BOND), 10).contains(&BOND));
+    assert!(receive(peers(APART), 20).is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::base::samples::{at, key, millis};
 
-const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
+const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xee]);
 const FAST: Settings = Settings {
     count: 3,
     timing: Timing::Every(Duration::from_millis(200)),
@@ -26,7 +26,7 @@ impl Run {
         Self { prober: Prober::start(settings, seed, at(0)), now: at(0), done: Vec::new() }
     }
 
-    fn tell(&mut self, event: Event) -> &mut Self {
+    fn notify(&mut self, event: Event) -> &mut Self {
         let commands = self.prober.on_event(event, self.now);
         self.done.extend(commands.into_iter().map(|command| (self.now, command)));
         self
@@ -36,7 +36,7 @@ impl Run {
         while let Some(deadline) = self.prober.next_deadline().filter(|deadline| *deadline <= end) {
             assert!(deadline >= self.now, "a deadline in the past");
             self.now = deadline;
-            self.tell(Event::Tick);
+            self.notify(Event::Tick);
         }
         self.now = end;
         self
@@ -56,7 +56,7 @@ impl Run {
             for (now, command) in done {
                 match command {
                     Command::Send(key) if is_in_use(key, now) => {
-                        self.tell(Event::Heard { key, mac: STRANGER, by_peer: false });
+                        self.notify(Event::Received { key, mac: UNKNOWN_HOST, by_peer: false });
                     }
                     Command::Send(_) | Command::Free(_) | Command::InUse { .. } => {}
                 }
@@ -86,22 +86,22 @@ fn wanted(key: VipKey) -> Event {
     Event::Wanted { key, often: true }
 }
 
-fn heard(host: u16) -> Event {
-    Event::Heard { key: key(host), mac: STRANGER, by_peer: false }
+fn received(host: u16) -> Event {
+    Event::Received { key: key(host), mac: UNKNOWN_HOST, by_peer: false }
 }
 
 #[test]
 fn a_free_address_is_known_to_be_free_after_three_probes_within_seven_hundred_milliseconds() {
     for seed in 0..500 {
         let mut run = Run::start(&FAST, seed);
-        run.tell(wanted(key(1))).until(at(5_000));
+        run.notify(wanted(key(1))).until(at(5_000));
         let probes = run.probes();
         assert_eq!(probes.len(), 3);
         assert!(millis(probes[0]) < 100, "the first wait is half an interval at most");
         for pair in probes.windows(2) {
             assert_eq!(pair[1].saturating_since(pair[0]), Duration::from_millis(200));
         }
-        let free = run.free().expect("no host was heard");
+        let free = run.free().expect("no host was received");
         assert_eq!(free.saturating_since(probes[2]), Duration::from_millis(200));
         assert!(free <= at(700), "{free:?}");
         assert_eq!(run.prober.next_deadline(), None, "nothing is left to do");
@@ -113,12 +113,12 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
     let (mut first, mut between) = (Vec::new(), Vec::new());
     for seed in 0..500 {
         let mut run = Run::start(&RFC, seed);
-        run.tell(wanted(key(1))).until(at(60_000));
+        run.notify(wanted(key(1))).until(at(60_000));
         let probes = run.probes();
         assert_eq!(probes.len(), 3, "PROBE_NUM");
         first.push(millis(probes[0]));
         between.extend(probes.windows(2).map(|pair| millis(pair[1]) - millis(pair[0])));
-        let free = run.free().expect("no host was heard");
+        let free = run.free().expect("no host was received");
         assert_eq!(free.saturating_since(probes[2]), Duration::from_secs(2), "ANNOUNCE_WAIT");
     }
     assert!(first.iter().all(|wait| *wait <= 1_000), "PROBE_WAIT");
@@ -128,29 +128,29 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
 }
 
 #[test]
-fn rfc_5227_2_1_1_a_host_heard_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
-    // A host is heard at this time. The number of probes differs,
+fn rfc_5227_2_1_1_a_host_received_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
+    // A host is received at this time. The number of probes differs,
     // and so does the wait after the last.
     for (what, millis) in [("before the first probe", 0), ("after one", 150), ("after all", 590)] {
         let mut run = Run::start(&FAST, 7);
-        run.tell(wanted(key(1))).until(at(millis)).tell(heard(1)).after(Duration::from_millis(1_900));
+        run.notify(wanted(key(1))).until(at(millis)).notify(received(1)).after(Duration::from_millis(1_900));
         assert_eq!(run.in_use(), [(at(millis), 1)], "{what}");
         assert_eq!(run.free(), None, "{what}");
     }
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).tell(heard(2)).until(at(5_000));
+    run.notify(wanted(key(1))).notify(received(2)).until(at(5_000));
     assert!(run.in_use().is_empty() && run.free().is_some(), "another address is nothing to this one");
-    run.tell(heard(1));
-    assert!(run.in_use().is_empty(), "what is heard later is no matter of probing");
+    run.notify(received(1));
+    assert!(run.in_use().is_empty(), "what is received later is no matter of probing");
 }
 
 #[test]
 fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two() {
     let mut run = Run::start(&FAST, 7);
     assert!(!run.prober.is_probing(&key(1)), "before");
-    run.tell(wanted(key(1)));
+    run.notify(wanted(key(1)));
     assert!(run.prober.is_probing(&key(1)), "from the first wait on");
-    run.until(at(150)).tell(heard(1));
+    run.until(at(150)).notify(received(1));
     assert!(!run.prober.is_probing(&key(1)) && run.prober.asks_about(&key(1)), "it rests");
     run.after(RETRY + Duration::from_millis(1));
     assert!(run.prober.is_probing(&key(1)), "again");
@@ -160,25 +160,25 @@ fn rfc_5227_2_1_1_an_address_is_probed_for_during_an_attempt_and_not_between_two
 fn a_host_that_probes_too_puts_off_one_attempt_and_is_a_rival_in_the_next() {
     for millis in [0, 150, 590] {
         let mut run = Run::start(&FAST, 7);
-        run.tell(wanted(key(1))).until(at(millis));
+        run.notify(wanted(key(1))).until(at(millis));
         let now = run.now;
-        assert!(run.prober.put_off(&key(1), STRANGER, now), "at {millis} ms");
+        assert!(run.prober.put_off(&key(1), UNKNOWN_HOST, now), "at {millis} ms");
         assert!(!run.prober.is_probing(&key(1)), "its further probes are no matter");
         assert_eq!(run.prober.undecided(), 1, "there is no result");
         run.done.clear();
         run.after(RETRY + Duration::from_millis(1));
         assert_eq!(run.probes(), [], "at {millis} ms");
         let now = run.now;
-        assert!(!run.prober.put_off(&key(1), STRANGER, now), "at {millis} ms");
+        assert!(!run.prober.put_off(&key(1), UNKNOWN_HOST, now), "at {millis} ms");
         run.after(Duration::from_millis(700));
         assert_eq!((run.probes().len(), run.in_use()), (3, vec![]), "at {millis} ms");
         assert!(run.free().is_some(), "at {millis} ms");
     }
     let mut run = Run::start(&FAST, 7);
-    assert!(!run.prober.put_off(&key(1), STRANGER, at(0)), "it is not asked about");
-    run.tell(wanted(key(1)));
-    assert!(run.prober.put_off(&key(1), STRANGER, at(0)));
-    run.after(Duration::from_millis(500)).tell(Event::Recognised { ifindex: 3, mac: STRANGER });
+    assert!(!run.prober.put_off(&key(1), UNKNOWN_HOST, at(0)), "it is not asked about");
+    run.notify(wanted(key(1)));
+    assert!(run.prober.put_off(&key(1), UNKNOWN_HOST, at(0)));
+    run.after(Duration::from_millis(500)).notify(Event::Recognised { ifindex: 3, mac: UNKNOWN_HOST });
     run.after(Duration::from_millis(700));
     assert!(run.free().is_some(), "the other host is a peer: the attempt begins again at once");
 }
@@ -191,7 +191,7 @@ fn an_address_in_use_is_probed_every_two_seconds_for_two_minutes_and_then_every_
         [(true, 2_000..2_200, 10_000..10_200), (false, 60_000..60_200, 60_000..60_200)]
     {
         let mut run = Run::start(&FAST, 7);
-        run.tell(Event::Wanted { key: key(1), often }).answered_until(at(600_000), |_, _| true);
+        run.notify(Event::Wanted { key: key(1), often }).answered_until(at(600_000), |_, _| true);
         let in_use = run.in_use();
         let begun = in_use[0].0;
         for pair in in_use.windows(2) {
@@ -213,7 +213,7 @@ fn an_address_is_found_free_soon_after_it_became_free_however_long_it_was_in_use
         for seed in 0..20 {
             let mut run = Run::start(&FAST, seed);
             let freed = at(in_use + seed * 487);
-            run.tell(wanted(key(1))).answered_until(freed, |_, _| true);
+            run.notify(wanted(key(1))).answered_until(freed, |_, _| true);
             run.after(Duration::from_mins(1));
             let free = run.free().expect("it is free").saturating_since(freed).as_millis();
             assert!(free <= longest, "in use for {in_use} ms, seed {seed}: {free} ms");
@@ -224,16 +224,18 @@ fn an_address_is_found_free_soon_after_it_became_free_however_long_it_was_in_use
 #[test]
 fn a_node_that_is_to_probe_often_from_now_on_probes_at_once() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(Event::Wanted { key: key(1), often: false }).after(Duration::from_millis(150)).tell(heard(1));
-    run.after(Duration::from_secs(20)).tell(wanted(key(1)));
-    let told = run.now;
+    run.notify(Event::Wanted { key: key(1), often: false })
+        .after(Duration::from_millis(150))
+        .notify(received(1));
+    run.after(Duration::from_secs(20)).notify(wanted(key(1)));
+    let notified = run.now;
     run.after(Duration::from_secs(10));
-    let free = run.free().expect("it is free by now").saturating_since(told);
+    let free = run.free().expect("it is free by now").saturating_since(notified);
     assert!(free <= Duration::from_millis(700), "{free:?}");
 
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).after(Duration::from_millis(150)).tell(heard(1));
-    run.after(Duration::from_millis(1_500)).tell(wanted(key(1))).after(Duration::from_millis(400));
+    run.notify(wanted(key(1))).after(Duration::from_millis(150)).notify(received(1));
+    run.after(Duration::from_millis(1_500)).notify(wanted(key(1))).after(Duration::from_millis(400));
     assert!(!run.prober.is_probing(&key(1)), "what is known already changes nothing");
 }
 
@@ -243,7 +245,7 @@ fn addresses_in_use_leave_half_of_the_rate_to_new_ones() {
     const RATE: u32 = 500;
     let mut run = Run::start(&Settings { rate: RATE, ..FAST }, 7);
     for host in 0..IN_USE {
-        run.tell(wanted(key(host)));
+        run.notify(wanted(key(host)));
     }
     let is_in_use = |asked: VipKey, _| asked < key(IN_USE);
     run.answered_until(at(20_000), is_in_use);
@@ -254,7 +256,7 @@ fn addresses_in_use_leave_half_of_the_rate_to_new_ones() {
 
     let new = run.now;
     for host in IN_USE..IN_USE + 50 {
-        run.tell(wanted(key(host)));
+        run.notify(wanted(key(host)));
     }
     run.answered_until(at(32_000), is_in_use);
     let free: Vec<Monotonic> =
@@ -269,7 +271,7 @@ fn addresses_in_use_leave_half_of_the_rate_to_new_ones() {
 fn an_address_that_became_free_is_found_free_in_its_turn_among_thousands_in_use() {
     let mut run = Run::start(&Settings { rate: 200, ..FAST }, 7);
     for host in 0..2_000 {
-        run.tell(wanted(key(host)));
+        run.notify(wanted(key(host)));
     }
     let freed = at(150_000);
     run.answered_until(at(190_000), |asked, now| asked != key(77) || now < freed);
@@ -282,7 +284,7 @@ fn an_address_that_became_free_is_found_free_in_its_turn_among_thousands_in_use(
 #[test]
 fn an_address_is_taken_as_soon_as_it_is_found_free() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).until(at(100)).tell(heard(1)).until(at(2_099));
+    run.notify(wanted(key(1))).until(at(100)).notify(received(1)).until(at(2_099));
     assert_eq!(run.free(), None);
     run.until(at(10_000));
     let free = run.free().expect("it is free now");
@@ -293,35 +295,35 @@ fn an_address_is_taken_as_soon_as_it_is_found_free() {
 #[test]
 fn what_was_found_in_use_is_decided_whether_it_rests_or_is_asked_about_again() {
     let mut run = Run::start(&FAST, 1);
-    run.tell(wanted(key(1))).tell(wanted(key(2)));
+    run.notify(wanted(key(1))).notify(wanted(key(2)));
     assert_eq!(run.prober.undecided(), 2);
-    run.after(Duration::from_millis(50)).tell(heard(1));
+    run.after(Duration::from_millis(50)).notify(received(1));
     assert_eq!(run.prober.undecided(), 1, "it rests");
     run.after(Duration::from_millis(2_050));
     assert_eq!(run.prober.undecided(), 0, "the other is free, and it is asked about again");
-    run.tell(heard(1)).tell(wanted(key(3)));
+    run.notify(received(1)).notify(wanted(key(3)));
     assert_eq!(run.prober.undecided(), 1, "only the new one is");
-    run.tell(Event::Restart { ifindex: key(1).ifindex }).tell(Event::Forget(key(3)));
+    run.notify(Event::Restart { ifindex: key(1).ifindex }).notify(Event::Forget(key(3)));
     assert_eq!(run.prober.undecided(), 0);
-    run.tell(Event::Forget(key(1))).tell(wanted(key(1)));
+    run.notify(Event::Forget(key(1))).notify(wanted(key(1)));
     assert_eq!(run.prober.undecided(), 1, "what was forgotten is new");
 }
 
 #[test]
 fn what_is_not_wanted_any_more_is_not_asked_about() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).until(at(150)).tell(Event::Forget(key(1)));
+    run.notify(wanted(key(1))).until(at(150)).notify(Event::Forget(key(1)));
     let probes = run.probes().len();
-    run.until(at(10_000)).tell(Event::Forget(key(9)));
+    run.until(at(10_000)).notify(Event::Forget(key(9)));
     assert_eq!((run.probes().len(), run.free()), (probes, None));
 }
 
 #[test]
 fn probing_begins_again_when_the_interface_does() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).until(at(550)).tell(Event::Restart { ifindex: 4 });
-    run.tell(Event::Restart { ifindex: 3 }).until(at(5_000));
-    let free = run.free().expect("no host was heard");
+    run.notify(wanted(key(1))).until(at(550)).notify(Event::Restart { ifindex: 4 });
+    run.notify(Event::Restart { ifindex: 3 }).until(at(5_000));
+    let free = run.free().expect("no host was received");
     assert!(free >= at(550 + 600), "{free:?}");
     assert_eq!(run.probes().len(), 6);
 }
@@ -329,25 +331,25 @@ fn probing_begins_again_when_the_interface_does() {
 #[test]
 fn only_what_a_peer_was_found_to_use_is_asked_about_at_once_when_it_is_known_for_one() {
     let peer = |mac| Event::Recognised { ifindex: 3, mac };
-    let Event::Heard { mac, .. } = heard(1) else { panic!("a host was heard") };
+    let Event::Received { mac, .. } = received(1) else { panic!("a host was received") };
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).tell(wanted(key(2))).after(Duration::from_millis(300)).tell(heard(1));
+    run.notify(wanted(key(1))).notify(wanted(key(2))).after(Duration::from_millis(300)).notify(received(1));
     assert!(run.prober.is_in_use(&key(1)));
     // Many nodes may join one after the other. Probing goes on, and resting addresses stay at rest.
     for other in 1..8 {
-        run.after(Duration::from_millis(100)).tell(peer(MacAddr([2, 9, 9, 9, 9, other])));
+        run.after(Duration::from_millis(100)).notify(peer(MacAddr([2, 9, 9, 9, 9, other])));
     }
     assert!(run.free().is_some(), "the other address");
     let probes = run.probes().len();
-    run.after(Duration::from_millis(500)).tell(peer(mac)).after(Duration::from_millis(400));
+    run.after(Duration::from_millis(500)).notify(peer(mac)).after(Duration::from_millis(400));
     assert!(run.prober.is_in_use(&key(1)), "until it has been asked about");
-    assert!(run.probes().len() > probes, "1.6 s after it was heard");
+    assert!(run.probes().len() > probes, "1.6 s after it was received");
 }
 
 #[test]
 fn no_probe_is_sent_when_none_is_wanted() {
     let mut run = Run::start(&Settings { count: 0, ..FAST }, 7);
-    run.tell(wanted(key(1))).until(at(1));
+    run.notify(wanted(key(1))).until(at(1));
     assert_eq!(run.done, [(at(0), Command::Free(key(1)))]);
 }
 
@@ -355,7 +357,7 @@ fn no_probe_is_sent_when_none_is_wanted() {
 fn fewer_probes_than_were_sent_already_are_enough() {
     for count in [0, 1] {
         let mut run = Run::start(&FAST, 7);
-        run.tell(wanted(key(1))).until(at(350));
+        run.notify(wanted(key(1))).until(at(350));
         assert_eq!(run.probes().len(), 2);
         run.prober.configure(&Settings { count, ..FAST }, run.now);
         run.until(at(1_000));
@@ -366,18 +368,18 @@ fn fewer_probes_than_were_sent_already_are_enough() {
 #[test]
 fn a_probe_that_did_not_leave_is_sent_again() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).until(at(150)).tell(Event::NotSent(key(1))).until(at(5_000));
+    run.notify(wanted(key(1))).until(at(150)).notify(Event::NotSent(key(1))).until(at(5_000));
     assert_eq!(run.probes().len(), 4);
     assert!(run.free().is_some());
 }
 
 #[test]
-fn what_was_heard_in_time_counts_before_anything_is_concluded() {
+fn what_was_received_in_time_counts_before_anything_is_concluded() {
     let mut run = Run::start(&FAST, 7);
-    run.tell(wanted(key(1))).tell(wanted(key(2))).until(at(550));
+    run.notify(wanted(key(1))).notify(wanted(key(2))).until(at(550));
     // The event loop was late. By the clock both attempts are over, and two answers wait.
     run.now = at(5_000);
-    run.tell(heard(1)).tell(heard(2)).tell(Event::Tick);
+    run.notify(received(1)).notify(received(2)).notify(Event::Tick);
     assert_eq!(run.in_use().len(), 2);
     assert_eq!(run.free(), None);
 }
@@ -386,7 +388,7 @@ fn what_was_heard_in_time_counts_before_anything_is_concluded() {
 fn very_many_addresses_are_asked_about_at_the_pace_and_none_is_forgotten() {
     let mut run = Run::start(&FAST, 7);
     for host in 0..20_000 {
-        run.tell(wanted(key(host)));
+        run.notify(wanted(key(host)));
     }
     assert!(run.prober.asked.len() <= MOST_AT_ONCE, "what is remembered of each is bounded");
     run.until(at(60_000));
@@ -440,7 +442,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     let event = prop_oneof![
         4 => (0_u16..6).prop_map(|host| wanted(key(host))),
         2 => (0_u16..6).prop_map(|host| Event::Forget(key(host))),
-        3 => (0_u16..6).prop_map(heard),
+        3 => (0_u16..6).prop_map(received),
         1 => (3_u32..5).prop_map(|ifindex| Event::Restart { ifindex }),
         1 => Just(Event::Tick),
     ];
@@ -451,11 +453,11 @@ proptest! {
     #[test]
     fn an_address_is_free_only_after_all_probes_and_silence(events in events(), seed in any::<u64>()) {
         let mut run = Run::start(&FAST, seed);
-        // Commands since the address was last heard, wanted, or probed anew.
+        // Commands since the address was last received, wanted, or probed anew.
         let mut silent_since: BTreeMap<VipKey, Monotonic> = BTreeMap::new();
-        let mut told = 0;
+        let mut notified = 0;
         let mut check = |run: &Run, silent_since: &BTreeMap<VipKey, Monotonic>| {
-            for (index, (time, command)) in run.done.iter().enumerate().skip(told) {
+            for (index, (time, command)) in run.done.iter().enumerate().skip(notified) {
                 let Command::Free(key) = command else { continue };
                 let since = silent_since[key];
                 let sent = |(at, sent): &&(Monotonic, Command)| *sent == Command::Send(*key) && *at >= since;
@@ -463,14 +465,14 @@ proptest! {
                 assert!(probes >= 3, "{key:?} after {probes} probes");
                 assert!(time.saturating_since(since) >= Duration::from_millis(600));
             }
-            told = run.done.len();
+            notified = run.done.len();
         };
         for (pause, event) in events {
             run.after(Duration::from_millis(pause));
             check(&run, &silent_since);
             match &event {
                 Event::Wanted { key, .. } if !run.prober.asks_about(key) => _ = silent_since.insert(*key, run.now),
-                Event::Heard { key, .. } => _ = silent_since.insert(*key, run.now),
+                Event::Received { key, .. } => _ = silent_since.insert(*key, run.now),
                 Event::Restart { ifindex: 3 } => silent_since.values_mut().for_each(|since| *since = run.now),
                 Event::Wanted { .. }
                 | Event::Forget(_)
@@ -479,7 +481,7 @@ proptest! {
                 | Event::Recognised { .. }
                 | Event::Tick => {}
             }
-            run.tell(event);
+            run.notify(event);
             check(&run, &silent_since);
         }
         let wanted: BTreeSet<VipKey> = run.prober.all_asked().collect();

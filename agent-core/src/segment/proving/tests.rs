@@ -8,11 +8,12 @@ use crate::host::net::{ConnectedRoute, Interface};
 
 const SEGMENT: u32 = 4;
 
-const NOTHING: Heard = Heard { frames: 0, counted: 0, passed: None };
-const SEES: Heard = Heard { frames: 2, counted: 3, passed: None };
-const COUNTS: Heard = Heard { frames: 0, counted: 1, passed: None };
-const UNSEEN: Heard = Heard { frames: 1, counted: 0, passed: None };
-const PASSED: Heard = Heard { frames: 1, counted: 1, passed: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10))) };
+const NOTHING: Received = Received { frames: 0, counted: 0, passed: None };
+const SEES: Received = Received { frames: 2, counted: 3, passed: None };
+const COUNTS: Received = Received { frames: 0, counted: 1, passed: None };
+const UNSEEN: Received = Received { frames: 1, counted: 0, passed: None };
+const PASSED: Received =
+    Received { frames: 1, counted: 1, passed: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10))) };
 
 fn at(seconds: u64) -> Monotonic {
     Monotonic::from_nanos(seconds * 1_000_000_000)
@@ -45,27 +46,27 @@ fn begun(earlier: Proof) -> Proving {
     proving
 }
 
-fn end(proving: &mut Proving, heard: Heard, now: u64) -> Vec<Command> {
+fn end(proving: &mut Proving, received: Received, now: u64) -> Vec<Command> {
     let round = proving.rounds;
-    proving.on_event(Event::Heard { segment: SEGMENT, round, heard }, at(now))
+    proving.on_event(Event::Received { segment: SEGMENT, round, received }, at(now))
 }
 
-fn found(from: Proof, to: Proof, heard: Heard) -> Command {
-    Found { segment: SEGMENT, from, to, heard }
+fn found(from: Proof, to: Proof, received: Received) -> Command {
+    Found { segment: SEGMENT, from, to, received }
 }
 
 /// A description, the finding before, true if the stack has changed since, the rounds, and the
 /// finding after.
-type Row = (&'static str, Proof, bool, &'static [Heard], Proof);
+type Row = (&'static str, Proof, bool, &'static [Received], Proof);
 
 #[test]
-fn what_a_round_hears_leads_to_a_finding() {
+fn what_a_round_receives_leads_to_a_finding() {
     use Proof::{Blind, Bypassed, Proven, Unproven};
     let rows: [Row; 19] = [
-        ("nobody is heard", Unproven, true, &[NOTHING], Unproven),
-        ("socket and program hear", Unproven, true, &[SEES], Proven),
+        ("nobody is received", Unproven, true, &[NOTHING], Unproven),
+        ("socket and program receive", Unproven, true, &[SEES], Proven),
         (
-            "the program alone hears: what it answers does not reach the socket",
+            "the program alone receives: what it answers does not reach the socket",
             Unproven,
             true,
             &[COUNTS],
@@ -78,8 +79,8 @@ fn what_a_round_hears_leads_to_a_finding() {
         ("a request passed, once", Proven, false, &[PASSED], Proven),
         ("a request passed, twice", Proven, false, &[PASSED, PASSED], Bypassed),
         ("a request passed, and then the socket alone", Proven, false, &[PASSED, UNSEEN], Blind),
-        ("nobody is heard any more", Proven, false, &[NOTHING], Unproven),
-        ("blind, and nothing has changed or is heard", Blind, false, &[NOTHING], Blind),
+        ("nobody is received any more", Proven, false, &[NOTHING], Unproven),
+        ("blind, and nothing has changed or is received", Blind, false, &[NOTHING], Blind),
         ("blind, and another stack is silent", Blind, true, &[NOTHING], Unproven),
         ("blind, and seen now", Blind, false, &[SEES], Proven),
         ("blind, as one round confirms", Blind, false, &[UNSEEN], Blind),
@@ -98,8 +99,8 @@ fn what_a_round_hears_leads_to_a_finding() {
         let mut proving = begun(before);
         proving.segments.get_mut(&SEGMENT).expect("observed").is_old = is_changed;
         let mut now = 1;
-        for heard in rounds {
-            let commands = end(&mut proving, *heard, now);
+        for received in rounds {
+            let commands = end(&mut proving, *received, now);
             now += 60;
             if !commands.iter().any(|command| matches!(command, Listen { .. })) {
                 proving.on_event(Event::Tick, at(now));
@@ -132,9 +133,9 @@ fn blindness_is_found_within_five_seconds_also_after_a_change_in_the_middle_of_a
 
 #[test]
 fn the_next_round_comes_after_a_minute_or_sooner_where_there_is_doubt() {
-    for (heard, pause) in [(SEES, PROVEN_FOR), (NOTHING, DOUBTED_FOR)] {
+    for (received, pause) in [(SEES, PROVEN_FOR), (NOTHING, DOUBTED_FOR)] {
         let mut proving = begun(Proof::Unproven);
-        end(&mut proving, heard, 1);
+        end(&mut proving, received, 1);
         assert_eq!(proving.next_deadline(), Some(at(1) + pause));
         assert_eq!(proving.on_event(observed(stack_of(&view())), at(2)), [], "nothing has changed");
         assert_eq!(proving.on_event(Event::Tick, at(1) + pause), [Listen { segment: SEGMENT, round: 2 }]);
@@ -154,7 +155,7 @@ fn the_first_rounds_of_very_many_segments_begin_one_after_another() {
 }
 
 #[test]
-fn a_round_without_an_end_counts_as_one_that_heard_nothing() {
+fn a_round_without_an_end_counts_as_one_that_received_nothing() {
     let mut proving = begun(Proof::Proven);
     let late = at(0) + LISTEN + LATEST;
     assert_eq!(proving.next_deadline(), Some(late));
@@ -259,7 +260,7 @@ fn gateways_and_then_peers_of_the_segment_are_asked_in_both_families() {
 #[derive(Clone, Debug)]
 enum Step {
     /// The round under way ends, or an old one.
-    End(Heard, bool),
+    End(Received, bool),
     /// The links change: the carrier of a port, and of the segment.
     Links(bool, bool),
     Gone,
@@ -267,13 +268,13 @@ enum Step {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let heard = (0_u32..3, 0_u64..3, any::<bool>()).prop_map(|(frames, counted, passed)| Heard {
+    let received = (0_u32..3, 0_u64..3, any::<bool>()).prop_map(|(frames, counted, passed)| Received {
         frames,
         counted,
         passed: passed.then_some(host(10)),
     });
     prop_oneof![
-        6 => (heard, proptest::bool::weighted(0.1)).prop_map(|(heard, old)| Step::End(heard, old)),
+        6 => (received, proptest::bool::weighted(0.1)).prop_map(|(received, old)| Step::End(received, old)),
         2 => (any::<bool>(), proptest::bool::weighted(0.8)).prop_map(|(port, own)| Step::Links(port, own)),
         1 => Just(Step::Gone),
         3 => (0_u64..90).prop_map(Step::Wait),
@@ -288,18 +289,18 @@ proptest! {
         let mut proving = begun(Proof::Unproven);
         let (mut now, mut recorded) = (0, Proof::Unproven);
         // The number of the round under way, and the results since the last change of the links.
-        let (mut open, mut results): (Option<u64>, Vec<Heard>) = (Some(1), Vec::new());
+        let (mut open, mut results): (Option<u64>, Vec<Received>) = (Some(1), Vec::new());
         let mut is_old = false;
         let mut last = stack_of(&view());
         for step in steps {
             let event = match step {
-                Step::End(heard, true) => Event::Heard { segment: SEGMENT, round: 0, heard },
-                Step::End(heard, false) => {
+                Step::End(received, true) => Event::Received { segment: SEGMENT, round: 0, received },
+                Step::End(received, false) => {
                     let Some(round) = open.take() else { continue };
                     if !std::mem::take(&mut is_old) {
-                        results.push(heard);
+                        results.push(received);
                     }
-                    Event::Heard { segment: SEGMENT, round, heard }
+                    Event::Received { segment: SEGMENT, round, received }
                 }
                 Step::Links(port, own) => {
                     let mut view = view();
@@ -333,25 +334,25 @@ proptest! {
                 match command {
                     Listen { segment, round } => {
                         prop_assert_eq!((segment, open), (SEGMENT, None), "two at once");
-                        prop_assert!(last.hears());
+                        prop_assert!(last.receives());
                         open = Some(round);
                     }
-                    Found { from, to, heard, .. } => {
+                    Found { from, to, received, .. } => {
                         prop_assert_eq!(from, recorded);
                         recorded = to;
-                        let blind = results.iter().rev().take_while(|heard| heard.blindness().is_some());
+                        let blind = results.iter().rev().take_while(|received| received.blindness().is_some());
                         match to {
                             Proof::Blind | Proof::Bypassed => {
                                 prop_assert!(blind.count() >= 2, "{:?} after {:?}", to, results);
                             }
-                            Proof::Proven => prop_assert!(heard.counted > 0 && heard.passed.is_none()),
-                            Proof::Unproven => prop_assert_eq!((heard.frames, heard.counted), (0, 0)),
+                            Proof::Proven => prop_assert!(received.counted > 0 && received.passed.is_none()),
+                            Proof::Unproven => prop_assert_eq!((received.frames, received.counted), (0, 0)),
                         }
                     }
                 }
             }
             prop_assert_eq!(proving.proof(SEGMENT), recorded);
-            let waits = proving.segments.contains_key(&SEGMENT) && (last.hears() || open.is_some());
+            let waits = proving.segments.contains_key(&SEGMENT) && (last.receives() || open.is_some());
             prop_assert_eq!(proving.next_deadline().is_some(), waits);
         }
     }

@@ -7,7 +7,7 @@ use super::{
         statuses,
     },
     Index,
-    telling::tell_change,
+    notifying::notify_change,
 };
 use crate::records::ServiceName;
 
@@ -52,8 +52,8 @@ impl Index {
         }
         problems.extend(whose);
         entry.for_status = wish.for_status;
-        let told = std::mem::replace(&mut entry.problems, problems.clone());
-        tell_change(name, told, &problems, &mut commands);
+        let notified = std::mem::replace(&mut entry.problems, problems.clone());
+        notify_change(name, notified, &problems, &mut commands);
         let before = std::mem::replace(&mut entry.wanted, wish.wanted.clone());
         for wanted in before.iter().filter(|wanted| wish.wanted.iter().all(|now| now.vip != wanted.vip)) {
             self.leave(name, wanted.vip);

@@ -10,7 +10,7 @@ use super::{
         statuses::Turns,
     },
     Index, ServiceEntry,
-    telling::{tell_change, tell_changes},
+    notifying::{notify_change, notify_changes},
 };
 use crate::{base::time::Monotonic, pools::Given, records::ServiceName};
 
@@ -178,14 +178,14 @@ impl Index {
     /// uid of its Service.
     fn end_problems(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         let Some(entry) = self.entries.get_mut(name) else { return };
-        tell_change(name, std::mem::take(&mut entry.problems), &[], commands);
+        notify_change(name, std::mem::take(&mut entry.problems), &[], commands);
         for wanted in &entry.wanted {
             let Some(vip) = self.vips.get_mut(&wanted.vip) else { continue };
             let is_its = |(service, _): &(ServiceName, Problem)| service == name;
             let (ended, others): (Vec<_>, _) =
                 std::mem::take(&mut vip.problems).into_iter().partition(is_its);
             vip.problems = others;
-            tell_changes(&ended, &[], commands);
+            notify_changes(&ended, &[], commands);
             self.touched.vips.insert(wanted.vip);
         }
     }

@@ -14,8 +14,8 @@ use super::{
         statuses::Naming,
     },
     Index, Vip,
+    notifying::notify_changes,
     rules::Origin,
-    telling::tell_changes,
 };
 use crate::{
     pools::Surroundings as _,
@@ -52,8 +52,8 @@ impl Index {
             self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
         }
         let vip = self.vips.get_mut(&address).expect("invariant: it was there above");
-        let told = std::mem::replace(&mut vip.problems, problems);
-        tell_changes(&told, &vip.problems, &mut commands);
+        let notified = std::mem::replace(&mut vip.problems, problems);
+        notify_changes(&notified, &vip.problems, &mut commands);
         if (&vip.refusal, vip.naming) != (&refusal, naming) {
             self.touched.statuses.extend(vip.services.iter().map(|(service, _)| service.clone()));
         }

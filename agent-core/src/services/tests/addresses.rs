@@ -111,8 +111,8 @@ fn what_cannot_be_read_is_named_and_what_was_there_stays() {
         }
         annotations.push(bad);
         world.put(service("default/web").annotated(&annotations));
-        let [told] = &world.words()[..] else { panic!("{description}: {:?}", world.words()) };
-        assert!(told.starts_with(&format!("default/web: {words}")), "{description}: {told}");
+        let [notified] = &world.words()[..] else { panic!("{description}: {:?}", world.words()) };
+        assert!(notified.starts_with(&format!("default/web: {words}")), "{description}: {notified}");
         assert_eq!(world.demand("192.0.2.7"), &before, "{description}");
         world.put(service("default/web").annotated(&good));
         assert_eq!(world.problems, [], "{description}: over when it is put right");
@@ -192,7 +192,7 @@ fn a_vip_leaves_with_its_last_service() {
     world.put(service("a/web").addressed("192.0.2.7").ports(&[80]));
     world.put(service("a/other").addressed("192.0.2.7,192.0.2.8").ports(&[81]));
     assert_eq!(world.demand("192.0.2.7").services, [named("a/web"), named("a/other")]);
-    world.tell(Event::ServiceGone(named("a/web")));
+    world.notify(Event::ServiceGone(named("a/web")));
     assert_eq!(world.demand("192.0.2.7").services, [named("a/other")]);
     world.put(service("a/other").addressed("192.0.2.8").ports(&[81]));
     assert_eq!(world.vips(), ["192.0.2.8"]);
@@ -208,12 +208,12 @@ fn nothing_is_commanded_before_everything_is_listed() {
     let mut world = World::unsynced(Role::Alone, Settings::default());
     world.put(service("a/web").addressed("192.0.2.7").local());
     world.put(service("a/web").addressed("192.0.2.8").local());
-    assert_eq!(world.tell(Event::Slice(slice("a/web", "web-1", &["node-a"], &[]))), []);
+    assert_eq!(world.notify(Event::Slice(slice("a/web", "web-1", &["node-a"], &[]))), []);
     world.put(service("a/gone").addressed("192.0.2.9"));
-    assert_eq!(world.tell(Event::ServiceGone(named("a/gone"))), []);
-    world.tell(Event::Synced);
+    assert_eq!(world.notify(Event::ServiceGone(named("a/gone"))), []);
+    world.notify(Event::Synced);
     assert_eq!(world.vips(), ["192.0.2.8"]);
     assert_eq!(world.local("192.0.2.8"), Some(vec!["node-a"]));
-    assert_eq!(world.tell(Event::Synced), [], "again, without news");
+    assert_eq!(world.notify(Event::Synced), [], "again, without news");
     assert_eq!(world.put(service("a/web").addressed("192.0.2.8").local()), [], "listed again");
 }

@@ -14,7 +14,7 @@ pub(super) fn pool(name: &str, created: i64, addresses: &[&str], nodes: &str) ->
 }
 
 fn put(world: &mut World, record: PoolRecord) -> Vec<Command> {
-    world.tell(Event::Pool(pools::Change::Pool(Box::new(record))))
+    world.notify(Event::Pool(pools::Change::Pool(Box::new(record))))
 }
 
 /// Returns the pool of a VIP's demand, and the selector of its nodes.
@@ -24,7 +24,7 @@ fn policy(world: &World, vip: &str) -> Option<(String, String)> {
     Some((policy.pool.to_string(), nodes))
 }
 
-fn told(commands: &[Command]) -> Vec<String> {
+fn notified(commands: &[Command]) -> Vec<String> {
     let vip = |command: &Command| match command {
         Command::Demand(vip, Some(_)) => vip.to_string(),
         other => panic!("{other:?}"),
@@ -56,15 +56,15 @@ fn a_pool_that_comes_changes_or_goes_concerns_its_vips_and_no_others() {
         world.put(service(&name).status("controller", &[&format!("192.0.2.{last}")]));
     }
     let commands = put(&mut world, pool("lan", 1, &["192.0.2.2-192.0.2.4"], "zone=a"));
-    assert_eq!(told(&commands), ["192.0.2.2", "192.0.2.3", "192.0.2.4"]);
+    assert_eq!(notified(&commands), ["192.0.2.2", "192.0.2.3", "192.0.2.4"]);
     let commands = put(&mut world, pool("young", 2, &["192.0.2.4-192.0.2.6"], "zone=b"));
-    assert_eq!(told(&commands), ["192.0.2.5", "192.0.2.6"], "the older pool has 192.0.2.4");
+    assert_eq!(notified(&commands), ["192.0.2.5", "192.0.2.6"], "the older pool has 192.0.2.4");
     let commands = put(&mut world, pool("lan", 1, &["192.0.2.3-192.0.2.4"], "zone=a"));
-    assert_eq!(told(&commands), ["192.0.2.2"]);
+    assert_eq!(notified(&commands), ["192.0.2.2"]);
     let commands = put(&mut world, pool("lan", 1, &["192.0.2.3-192.0.2.4"], "zone=z"));
-    assert_eq!(told(&commands), ["192.0.2.3", "192.0.2.4"]);
-    let commands = world.tell(Event::Pool(pools::Change::PoolGone("lan".into())));
-    assert_eq!(told(&commands), ["192.0.2.3", "192.0.2.4"]);
+    assert_eq!(notified(&commands), ["192.0.2.3", "192.0.2.4"]);
+    let commands = world.notify(Event::Pool(pools::Change::PoolGone("lan".into())));
+    assert_eq!(notified(&commands), ["192.0.2.3", "192.0.2.4"]);
     assert_eq!(policy(&world, "192.0.2.3"), None);
     assert_eq!(policy(&world, "192.0.2.4"), Some(("young".to_owned(), "zone=b".to_owned())));
 }

@@ -25,7 +25,7 @@ impl World {
     pub(super) fn reserve(&mut self) {
         while let Some(write) = (!self.reserving.is_empty()).then(|| self.reserving.remove(0)) {
             let vip = write.vip;
-            self.tell(match write.reservation {
+            self.notify(match write.reservation {
                 Some(reservation) => reserved_for(vip, reservation),
                 None => Event::ClaimGone(vip),
             });
@@ -50,7 +50,7 @@ fn status(addresses: &[&str]) -> Vec<String> {
 #[test]
 fn a_service_without_an_address_gets_one_of_a_pool_once_it_is_reserved() {
     let mut world = controller();
-    world.tell(pool("lan", &["192.0.2.100-192.0.2.101"]));
+    world.notify(pool("lan", &["192.0.2.100-192.0.2.101"]));
     world.put(service("default/web"));
     assert_eq!(world.status_of("default/web"), None);
     world.reserve();
@@ -67,7 +67,7 @@ fn dual(name: &str) -> ServiceRecord {
 #[test]
 fn what_is_reserved_together_is_written_together_and_what_fails_keeps_nothing_back() {
     let mut world = controller();
-    world.tell(pool("lan", &["192.0.2.100", "2001:db8::10"]));
+    world.notify(pool("lan", &["192.0.2.100", "2001:db8::10"]));
     world.put(dual("default/web"));
     let second = world.reserving.pop().expect("two reservations");
     world.reserve();
@@ -89,17 +89,17 @@ fn no_status_names_an_address_while_its_reservation_for_another_is_being_kept() 
         keep: Some("1h".into()),
         ..PoolRecord::default()
     };
-    world.tell(Event::Pool(pools::Change::Pool(Box::new(keeping))));
+    world.notify(Event::Pool(pools::Change::Pool(Box::new(keeping))));
     world.put(service("default/web"));
     world.reserve();
     world.put(service("default/web").status("vipward", &["192.0.2.100"]));
     world.put(service("other/guest").addressed("192.0.2.100"));
     assert_eq!(world.words().len(), 1, "it may not share: {:?}", world.words());
-    world.tell(Event::ServiceGone(named("default/web")));
+    world.notify(Event::ServiceGone(named("default/web")));
     assert_eq!(world.reserving.len(), 1);
     // The agents have released the VIP, and its claim names no Service any more.
     let web = Reservation { service: named("default/web"), pool: Some("lan".into()), kept: None };
-    world.tell(reserved_for(ip("192.0.2.100"), web));
+    world.notify(reserved_for(ip("192.0.2.100"), web));
     assert_eq!(world.status_of("other/guest"), None);
     world.reserve();
     assert_eq!(world.status_of("other/guest"), None);
@@ -111,10 +111,10 @@ fn without_a_pool_a_service_waits_and_with_one_that_is_not_for_it_an_event_says_
     let mut world = controller();
     world.put(service("default/web"));
     assert_eq!(world.words(), Vec::<String>::new());
-    world.tell(pool("six", &["2001:db8::10"]));
+    world.notify(pool("six", &["2001:db8::10"]));
     assert_eq!(world.words().len(), 1);
     assert!(world.words()[0].starts_with("default/web: no pool gives this Service an IPv4 address"));
-    world.tell(pool("four", &["192.0.2.100"]));
+    world.notify(pool("four", &["192.0.2.100"]));
     world.reserve();
     assert_eq!(world.words(), Vec::<String>::new());
 }
@@ -123,7 +123,7 @@ fn without_a_pool_a_service_waits_and_with_one_that_is_not_for_it_an_event_says_
 fn an_address_that_a_node_has_is_left_out() {
     let mut world = controller();
     world.node("node-a", &["192.0.2.100"]);
-    world.tell(pool("lan", &["192.0.2.100-192.0.2.102"]));
+    world.notify(pool("lan", &["192.0.2.100-192.0.2.102"]));
     world.put(service("other/web").addressed("192.0.2.101"));
     world.put(service("default/web"));
     world.reserve();
@@ -133,7 +133,7 @@ fn an_address_that_a_node_has_is_left_out() {
 #[test]
 fn an_address_outside_of_every_segment_is_reported() {
     let mut world = controller();
-    world.tell(pool("far", &["198.51.100.1"]));
+    world.notify(pool("far", &["198.51.100.1"]));
     world.put(service("default/web"));
     world.reserve();
     assert_eq!(world.status_of("default/web"), None);
@@ -143,10 +143,10 @@ fn an_address_outside_of_every_segment_is_reported() {
 #[test]
 fn a_status_that_vipward_wrote_is_kept_by_the_next_leader() {
     let mut world = World::unsynced(Role::Controller, Settings::default());
-    world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
+    world.notify(pool("lan", &["192.0.2.100-192.0.2.110"]));
     world.put(service("default/web").status("vipward", &["192.0.2.107"]));
     world.put(service("default/api").addressed("192.0.2.109").status("vipward", &["192.0.2.109"]));
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     assert_eq!(world.duties, BTreeMap::new(), "nothing is written or cleared meanwhile");
     world.reserve();
     assert_eq!(world.duties, BTreeMap::new());
@@ -156,11 +156,11 @@ fn a_status_that_vipward_wrote_is_kept_by_the_next_leader() {
 #[test]
 fn a_leader_that_begins_gives_no_address_away_that_a_service_names() {
     let mut world = World::unsynced(Role::Controller, Settings::default());
-    world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
+    world.notify(pool("lan", &["192.0.2.100-192.0.2.110"]));
     world.put(service("default/a"));
     world.put(service("default/by-name").addressed("192.0.2.100"));
     world.put(service("default/elsewhere").status("other", &["192.0.2.101"]));
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     world.reserve();
     assert_eq!(world.status_of("default/a"), Some(status(&["192.0.2.102"])));
     assert_eq!(world.status_of("default/by-name"), Some(status(&["192.0.2.100"])));
@@ -170,7 +170,7 @@ fn a_leader_that_begins_gives_no_address_away_that_a_service_names() {
 fn a_network_that_may_not_be_used_ends_no_leader() {
     let refuse = vec!["2001:db8::/32".parse().expect("a network")];
     let mut world = World::of(Role::Controller, Settings { refuse, ..Settings::default() });
-    world.tell(pool("lan", &["2001:db8::/64"]));
+    world.notify(pool("lan", &["2001:db8::/64"]));
     let mut record = service("default/web");
     record.families = vec![pools::Family::V6];
     world.put(record);
@@ -180,7 +180,7 @@ fn a_network_that_may_not_be_used_ends_no_leader() {
 #[test]
 fn a_service_names_no_more_addresses_than_it_may_have() {
     let mut world = World::of(Role::Controller, Settings { most_addresses: 2, ..Settings::default() });
-    world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
+    world.notify(pool("lan", &["192.0.2.100-192.0.2.110"]));
     world.put(service("default/web").addressed("192.0.2.100,192.0.2.101,192.0.2.102"));
     assert_eq!(world.reserving.len(), 2);
 }
@@ -189,7 +189,7 @@ fn a_service_names_no_more_addresses_than_it_may_have() {
 fn a_namespace_reserves_no_more_addresses_than_it_may_have() {
     let settings = Settings { most_vips: Some(2), ..Settings::default() };
     let mut world = World::of(Role::Controller, settings);
-    world.tell(pool("lan", &["192.0.2.100-192.0.2.110"]));
+    world.notify(pool("lan", &["192.0.2.100-192.0.2.110"]));
     for name in ["a", "b", "c"] {
         world.put(service(&format!("greedy/{name}")));
     }
@@ -198,7 +198,7 @@ fn a_namespace_reserves_no_more_addresses_than_it_may_have() {
     world.reserve();
     assert_eq!(world.controller().allocator().reservations().count(), 3);
     assert!(world.words().iter().all(|words| words.contains("may have no more")), "{:?}", world.words());
-    world.tell(Event::ServiceGone(named("greedy/a")));
+    world.notify(Event::ServiceGone(named("greedy/a")));
     world.reserve();
     let reserved = world.controller().allocator().reservations();
     let names: BTreeSet<_> = reserved.map(|(_, reservation)| reservation.service.to_string()).collect();
@@ -208,13 +208,13 @@ fn a_namespace_reserves_no_more_addresses_than_it_may_have() {
 #[test]
 fn a_service_that_ends_gives_its_address_to_one_that_waits() {
     let mut world = controller();
-    world.tell(pool("lan", &["192.0.2.100"]));
+    world.notify(pool("lan", &["192.0.2.100"]));
     world.put(service("default/one"));
     world.reserve();
     world.put(service("default/one").status("vipward", &["192.0.2.100"]));
     world.put(service("default/two"));
     assert!(world.words()[0].starts_with("default/two: no IPv4 address is free in VIPPool lan"));
-    world.tell(Event::ServiceGone(named("default/one")));
+    world.notify(Event::ServiceGone(named("default/one")));
     world.reserve();
     assert_eq!(world.status_of("default/two"), Some(status(&["192.0.2.100"])));
     assert_eq!(world.words(), Vec::<String>::new());
@@ -223,7 +223,7 @@ fn a_service_that_ends_gives_its_address_to_one_that_waits() {
 #[test]
 fn a_service_whose_type_changes_is_cleared_and_its_address_freed() {
     let mut world = controller();
-    world.tell(pool("lan", &["192.0.2.100"]));
+    world.notify(pool("lan", &["192.0.2.100"]));
     world.put(service("default/web"));
     world.reserve();
     let mut record = service("default/web").status("vipward", &["192.0.2.100"]);
@@ -237,7 +237,7 @@ fn a_service_whose_type_changes_is_cleared_and_its_address_freed() {
 #[test]
 fn another_controllers_status_goes_first() {
     let mut world = controller();
-    world.tell(pool("lan", &["192.0.2.100"]));
+    world.notify(pool("lan", &["192.0.2.100"]));
     world.put(service("default/web").status("other", &["192.0.2.50"]));
     assert_eq!(world.reserving, []);
     assert_eq!(world.vips(), ["192.0.2.50"]);
@@ -247,7 +247,7 @@ fn another_controllers_status_goes_first() {
 #[test]
 fn an_agent_beside_a_controller_announces_statuses_and_writes_none() {
     let mut world = announcer();
-    world.tell(pool("lan", &["192.0.2.100"]));
+    world.notify(pool("lan", &["192.0.2.100"]));
     world.put(service("default/asks").addressed("192.0.2.10"));
     world.put(service("default/waits"));
     assert_eq!(world.vips(), Vec::<String>::new());
@@ -275,7 +275,7 @@ fn a_pool_that_spreads_and_a_named_pool_are_followed() {
         choice: Choice::Spread,
         ..PoolRecord::default()
     };
-    world.tell(Event::Pool(pools::Change::Pool(Box::new(record))));
+    world.notify(Event::Pool(pools::Change::Pool(Box::new(record))));
     world.put(service("default/web").annotated(&[("vipward.io/pool", "named")]));
     world.put(service("default/api").annotated(&[("metallb.io/address-pool", "named")]));
     let reserved = |write: &ReservationWrite| Some((write.vip, write.reservation.as_ref()?.pool.clone()));
@@ -305,7 +305,7 @@ fn a_service_that_asks_for_an_address_by_name_says_where() {
 #[test]
 fn a_service_that_lacks_an_address_is_counted_while_it_is_served() {
     let mut world = controller();
-    world.tell(pool("lan", &["192.0.2.100/32"]));
+    world.notify(pool("lan", &["192.0.2.100/32"]));
     for name in ["default/one", "default/two"] {
         world.put(service(name));
     }

@@ -48,8 +48,8 @@ fn local_traffic_goes_to_nodes_with_endpoints() {
         let mut service_first = World::with(settings);
         service_first.put(record.clone());
         for slice in slices {
-            slices_first.tell(Event::Slice(slice.clone()));
-            service_first.tell(Event::Slice(slice));
+            slices_first.notify(Event::Slice(slice.clone()));
+            service_first.notify(Event::Slice(slice));
         }
         slices_first.put(record);
         assert_eq!(slices_first.local(VIP), nodes, "{description}");
@@ -90,7 +90,7 @@ fn ready_endpoints_that_name_no_node_limit_a_local_vip_to_no_nodes() {
             let mut world = World::with(Settings { withdraw_without_endpoints, ..Settings::default() });
             world.put(on_vip("a/web").local());
             for slice in &slices {
-                world.tell(Event::Slice(slice.clone()));
+                world.notify(Event::Slice(slice.clone()));
             }
             assert_eq!(world.local(VIP), nodes, "{description}");
         }
@@ -102,13 +102,13 @@ fn a_local_vip_follows_its_endpoints_from_a_placeholder_to_nodes_and_back() {
     let mut world = World::new();
     world.put(on_vip("a/web").local());
     assert_eq!(world.local(VIP), Some(vec![]), "no endpoint yet");
-    world.tell(Event::Slice(placeholder("a/web", "1")));
+    world.notify(Event::Slice(placeholder("a/web", "1")));
     assert_eq!(world.local(VIP), None);
-    world.tell(Event::Slice(web("2", &[B], &[])));
+    world.notify(Event::Slice(web("2", &[B], &[])));
     assert_eq!(world.local(VIP), Some(vec![B]));
-    world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
+    world.notify(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
     assert_eq!(world.local(VIP), None);
-    world.tell(Event::Slice(web("1", &[], &[])));
+    world.notify(Event::Slice(web("1", &[], &[])));
     assert_eq!(world.local(VIP), Some(vec![]), "the placeholder is not ready any more");
 }
 
@@ -125,8 +125,8 @@ fn an_owner_with_a_placeholder_limits_a_shared_vip_to_no_nodes() {
         let mut world = World::new();
         world.put(on_vip("x/gateway").local().ports(&[1]));
         world.put(ServiceRecord { local, ..on_vip("x/other").ports(&[2]) });
-        world.tell(Event::Slice(placeholder("x/gateway", "gateway-1")));
-        world.tell(Event::Slice(slice("x/other", "other-1", ready, &[])));
+        world.notify(Event::Slice(placeholder("x/gateway", "gateway-1")));
+        world.notify(Event::Slice(slice("x/other", "other-1", ready, &[])));
         assert_eq!(world.local(VIP), None, "{description}");
         let is_partial_problem = |(_, problem): &_| matches!(problem, Problem::Partial { .. });
         assert_eq!(world.problems.iter().any(is_partial_problem), is_partial, "{description}");
@@ -137,36 +137,36 @@ fn an_owner_with_a_placeholder_limits_a_shared_vip_to_no_nodes() {
 fn endpoints_come_and_go_and_slices_change_hands() {
     let mut world = World::new();
     world.put(on_vip("a/web").local());
-    world.tell(Event::Slice(web("1", &[A], &[])));
-    world.tell(Event::Slice(web("2", &[B], &[])));
-    world.tell(Event::Slice(web("1", &[C], &[])));
+    world.notify(Event::Slice(web("1", &[A], &[])));
+    world.notify(Event::Slice(web("2", &[B], &[])));
+    world.notify(Event::Slice(web("1", &[C], &[])));
     assert_eq!(world.local(VIP), Some(vec![B, C]));
-    assert_eq!(world.tell(Event::Slice(web("1", &[C], &[]))), [], "no news");
-    world.tell(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
+    assert_eq!(world.notify(Event::Slice(web("1", &[C], &[]))), [], "no news");
+    world.notify(Event::SliceGone { namespace: "a".into(), slice: "2".into() });
     assert_eq!(world.local(VIP), Some(vec![C]));
-    world.tell(Event::Slice(slice("a/other", "1", &[C], &[])));
+    world.notify(Event::Slice(slice("a/other", "1", &[C], &[])));
     assert_eq!(world.local(VIP), Some(vec![]));
     world.put(on_vip("a/web"));
     assert_eq!(world.local(VIP), None);
-    assert_eq!(world.tell(Event::SliceGone { namespace: "a".into(), slice: "9".into() }), []);
+    assert_eq!(world.notify(Event::SliceGone { namespace: "a".into(), slice: "9".into() }), []);
 }
 
 #[test]
 fn the_endpoints_of_a_vips_family_decide_about_it() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7,2001:db8::7").local());
-    world.tell(Event::Slice(web("web-4", &[A, B], &[])));
+    world.notify(Event::Slice(web("web-4", &[A, B], &[])));
     let of_ipv6 = web("web-6", &[B], &[]);
-    world.tell(Event::Slice(EndpointsRecord { is_ipv6: true, ..of_ipv6 }));
+    world.notify(Event::Slice(EndpointsRecord { is_ipv6: true, ..of_ipv6 }));
     assert_eq!(world.local("192.0.2.7"), Some(vec![A, B]));
     assert_eq!(world.local("2001:db8::7"), Some(vec![B]));
-    world.tell(Event::SliceGone { namespace: "a".into(), slice: "web-6".into() });
+    world.notify(Event::SliceGone { namespace: "a".into(), slice: "web-6".into() });
     assert_eq!(world.local("2001:db8::7"), Some(vec![]), "no node can deliver it");
 }
 
 fn with_all_but_slices(settings: Settings) -> World {
     let mut world = World::without_slices(Role::Alone, settings);
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     world
 }
 
@@ -190,7 +190,7 @@ fn slices_are_listed_once_a_service_needs_them() {
         world.put(record.clone());
         assert_eq!(world.lists_slices, is_needed, "{description}, before everything is listed");
         world.put(ServiceRecord { created: record.created + 1, ..record });
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         assert_eq!(world.lists_slices, is_needed, "{description}");
     }
 }
@@ -201,14 +201,14 @@ fn no_slice_decides_before_all_are_listed() {
         let mut world = with_all_but_slices(Settings { withdraw_without_endpoints, ..Settings::default() });
         world.put(on_vip("a/web").local());
         world.put(service("a/other").addressed("192.0.2.70"));
-        world.tell(Event::Slice(web("1", &[B], &[])));
+        world.notify(Event::Slice(web("1", &[B], &[])));
         assert_eq!(world.demand(VIP).reach, Reach::Unknown, "another slice of it may follow");
         let other = &world.demand("192.0.2.70").reach;
         assert_eq!(*other, if withdraw_without_endpoints { Reach::Unknown } else { Reach::Anywhere });
-        world.tell(Event::SlicesListed);
+        world.notify(Event::SlicesListed);
         assert_eq!(world.local(VIP), Some(vec![B]));
         assert_eq!(world.local("192.0.2.70"), withdraw_without_endpoints.then(Vec::new));
-        assert_eq!(world.tell(Event::SlicesListed), [], "listed again");
+        assert_eq!(world.notify(Event::SlicesListed), [], "listed again");
     }
 }
 
@@ -224,7 +224,7 @@ fn a_service_whose_policy_changes_needs_the_slices_only_under_local() {
     assert_eq!(world.local(VIP), None);
     world.put(on_vip("a/web").local());
     assert_eq!(world.demand(VIP).reach, Reach::Unknown);
-    world.tell(Event::SlicesListed);
+    world.notify(Event::SlicesListed);
     assert_eq!(world.local(VIP), Some(vec![]));
 }
 
@@ -246,9 +246,9 @@ fn the_owner_of_a_shared_vip_decides_although_its_slices_are_not_known_yet() {
         assert_eq!(demand.services, [named("a/web"), named("a/mail")]);
         assert_eq!(demand.reach, reach, "owner Local: {owner}, the other one: {other}");
         assert_eq!(world.problems, [], "nothing is lost as far as is known");
-        world.tell(Event::SlicesListed);
-        world.tell(Event::Slice(web("1", &[A], &[])));
-        world.tell(Event::Slice(slice("a/mail", "2", &[B], &[])));
+        world.notify(Event::SlicesListed);
+        world.notify(Event::Slice(web("1", &[A], &[])));
+        world.notify(Event::Slice(slice("a/mail", "2", &[B], &[])));
         assert_eq!(world.local(VIP), owner.then(|| vec![A]));
         assert_eq!(world.problems.len(), usize::from(other), "{:?}", world.words());
     }

@@ -142,9 +142,9 @@ fn controllers_that_take_turns_are_one_problem_until_they_have_been_quiet() {
             assert_eq!(contests(&world), [""; 0], "{description}: turn {turn}");
         }
         world.put(record(third));
-        let told = world.words();
-        assert_eq!(told.len(), 1, "{description}: the turns and nothing else: {told:?}");
-        has(&told[0], &[words, CLASS_ONLY]);
+        let notified = world.words();
+        assert_eq!(notified.len(), 1, "{description}: the turns and nothing else: {notified:?}");
+        has(&notified[0], &[words, CLASS_ONLY]);
         for turn in third + 1..30 {
             let commands = world.put(record(turn));
             let news = |command: &Command| {
@@ -213,7 +213,7 @@ fn turns_leave_with_the_service() {
         world.put(ours());
     }
     assert_eq!(contests(&world).len(), 1);
-    world.tell(Event::ServiceGone(named("a/web")));
+    world.notify(Event::ServiceGone(named("a/web")));
     assert_eq!((world.problems.len(), world.index().next_deadline()), (0, None));
     world.put(ours());
     assert_eq!(world.problems, []);
@@ -269,7 +269,7 @@ fn a_service_that_vipward_never_served_is_no_problem() {
 
     world.put(of_class(None));
     world.put(plain.clone());
-    world.tell(Event::ServiceGone(named("a/web")));
+    world.notify(Event::ServiceGone(named("a/web")));
     world.put(foreign.clone());
     assert_eq!(world.problems, [], "one of that name was, and is gone");
 

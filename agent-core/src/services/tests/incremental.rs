@@ -50,12 +50,12 @@ impl Cluster {
     fn start_now(&self, settings: &Settings) -> World {
         let mut world = World::unsynced(Role::Alone, settings.clone());
         for event in self.others.values() {
-            world.tell(event.clone());
+            world.notify(event.clone());
         }
         for record in self.services.values().rev() {
             world.put(record.clone());
         }
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         world
     }
 }
@@ -241,7 +241,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Checks on the way, by `World::tell`, that no command is
+    /// Checks on the way, by `World::notify`, that no command is
     /// repeated and that no unreported problem ends.
     #[test]
     fn whatever_came_before_the_demands_are_those_of_an_agent_that_starts_now(
@@ -259,12 +259,12 @@ proptest! {
         all.extend(last.into_iter().map(|record| Event::Service(Box::new(record))));
         for event in all {
             cluster.note(&event);
-            world.tell(event);
+            world.notify(event);
         }
         let left = cluster.services.values().filter(broken).map(|record| record.name.clone());
         for name in left.collect::<Vec<_>>() {
             cluster.note(&Event::ServiceGone(name.clone()));
-            world.tell(Event::ServiceGone(name));
+            world.notify(Event::ServiceGone(name));
         }
         // Turns at statuses belong to the past too, until they are forgotten.
         world.pass(Monotonic::default());
@@ -282,7 +282,7 @@ proptest! {
         let with_past = vips.filter(|(_, known)| has_past(known));
         for event in with_past.map(claim).collect::<Vec<_>>() {
             cluster.note(&event);
-            world.tell(event);
+            world.notify(event);
         }
         let guarded = world.index().vips.iter().filter(|(_, known)| known.order.came_first);
         cluster.note(&Event::Found(guarded.map(|(vip, _)| (*vip, false)).collect()));
@@ -293,7 +293,7 @@ proptest! {
         prop_assert_eq!(world.words(), fresh.words());
         // After everything is listed again, the tasks are those of an agent that starts now. An
         // agent that held VIPs in the past may have more.
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         for (service, due) in &fresh.duties {
             prop_assert_eq!(world.duties.get(service), Some(due));
         }
@@ -307,7 +307,7 @@ proptest! {
         let mut world = World::new();
         for event in events {
             cluster.note(&event);
-            world.tell(event);
+            world.notify(event);
         }
         for (vip, demand) in &world.demands {
             prop_assert!(!demand.services.is_empty());

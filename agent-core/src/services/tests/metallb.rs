@@ -22,10 +22,10 @@ fn from_metallb(name: &str, vip: &str) -> ServiceRecord {
 #[test]
 fn what_metallb_wrote_into_a_status_is_reserved_and_stays() {
     let mut world = World::unsynced(Role::Controller, settings());
-    world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+    world.notify(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
     world.put(from_metallb("default/web", "192.0.2.105"));
     world.put(service("default/new"));
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     let reserved: BTreeMap<_, _> = world
         .reserving
         .iter()
@@ -47,8 +47,8 @@ fn an_annotation_of_metallbs_names_a_pool_of_metallbs() {
         (true, "vipward.io/pool", "IPAddressPool/lan", "192.0.2.2"),
     ] {
         let mut world = World::of(Role::Controller, Settings { metallb, ..settings() });
-        world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.1"]));
-        world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.2"]));
+        world.notify(pool(PoolKind::VipPool, "lan", &["192.0.2.1"]));
+        world.notify(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.2"]));
         world.put(service("default/web").annotated(&[(annotation, name)]));
         let vips: Vec<_> = world.reserving.iter().map(|write| write.vip).collect();
         assert_eq!(vips, [ip(expected)], "{metallb} {annotation} {name}");
@@ -75,7 +75,7 @@ fn one_key_shares_an_address_of_metallbs_pools_across_namespaces() {
         ("without --metallb", Settings { metallb: false, ..settings() }, theirs, same.clone(), false),
     ] {
         let mut world = World::of(Role::Controller, settings);
-        world.tell(pool(kind, "lan", &["192.0.2.0/28"]));
+        world.notify(pool(kind, "lan", &["192.0.2.0/28"]));
         world.put(of_key("a/tcp", "dns", 80).created(1));
         world.reserve();
         world.put(other.created(2));
@@ -100,7 +100,7 @@ fn an_agent_announces_for_all_services_that_the_controller_let_share() {
 #[test]
 fn when_metallbs_controller_still_writes_vipward_stops_and_says_what_to_do() {
     let mut world = World::of(Role::Controller, settings());
-    world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+    world.notify(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
     let asks = || service("default/web").annotated(&[("metallb.io/loadBalancerIPs", "192.0.2.105")]);
     let ours = || asks().status("vipward", &["192.0.2.105"]);
     let theirs =
@@ -142,10 +142,10 @@ fn a_status_from_metallb_stays_where_vipward_serves_nothing() {
     ];
     for (what, settings, change) in rows {
         let mut world = World::unsynced(Role::Controller, settings);
-        world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+        world.notify(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
         world.put(change(from_metallb("default/theirs", "192.0.2.105")));
         world.put(change(service("default/ours").status("vipward", &["192.0.2.106"])));
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         let cleared: Vec<_> = world.duties.into_values().collect();
         assert_eq!(cleared, [Command::ClearIngress { service: named("default/ours") }], "{what}");
     }
@@ -154,7 +154,7 @@ fn a_status_from_metallb_stays_where_vipward_serves_nothing() {
 #[test]
 fn a_status_from_metallb_is_cleared_once_vipward_has_served_the_service() {
     let mut world = World::of(Role::Controller, settings());
-    world.tell(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
+    world.notify(pool(PoolKind::IpAddressPool, "lan", &["192.0.2.100-192.0.2.110"]));
     world.put(from_metallb("default/web", "192.0.2.105"));
     world.reserve();
     assert!(world.duties.is_empty());
@@ -193,15 +193,15 @@ fn services_of_two_namespaces_keep_the_address_that_they_share() {
         for (what, before, after) in rows.clone() {
             let mut world = World::unsynced(Role::Controller, settings());
             for event in before {
-                world.tell(event);
+                world.notify(event);
             }
             for record in sharers(manager) {
                 world.put(record);
             }
-            world.tell(Event::Synced);
+            world.notify(Event::Synced);
             world.reserve();
             for event in after {
-                world.tell(event);
+                world.notify(event);
             }
             world.reserve();
             assert_eq!(world.demand("192.0.2.7").services.len(), 2, "{manager} {what}: {:?}", world.words());
@@ -214,16 +214,16 @@ fn services_of_two_namespaces_keep_the_address_that_they_share() {
 fn in_a_vippool_a_key_keeps_an_address_only_if_metallb_gave_it_out() {
     for (manager, have) in [("vipward", 1), ("controller", 2)] {
         let mut world = World::unsynced(Role::Controller, settings());
-        world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.0/28"]));
-        world.tell(consent("a", &["b"]));
+        world.notify(pool(PoolKind::VipPool, "lan", &["192.0.2.0/28"]));
+        world.notify(consent("a", &["b"]));
         for mut record in sharers(manager) {
             record.annotations.share = Some("dns".into());
             world.put(record);
         }
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         world.reserve();
         assert_eq!(world.demand("192.0.2.7").services.len(), 2, "{manager}: {:?}", world.words());
-        world.tell(consent("a", &[]));
+        world.notify(consent("a", &[]));
         assert_eq!(world.demand("192.0.2.7").services.len(), have, "{manager}: {:?}", world.words());
     }
 }
@@ -243,8 +243,8 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
         world.put(udp);
         let pool = Some(PoolKind::IpAddressPool.key("lan"));
         let reservation = Reservation { service: named("a/tcp"), pool, kept: None };
-        world.tell(claim(ip("192.0.2.7"), (true, true), &["a/tcp", "b/udp"], Some(reservation)));
-        world.tell(Event::Synced);
+        world.notify(claim(ip("192.0.2.7"), (true, true), &["a/tcp", "b/udp"], Some(reservation)));
+        world.notify(Event::Synced);
         world.hold("192.0.2.7", true);
         let have = if key == "dns" { 2 } else { 1 };
         assert_eq!(world.demand("192.0.2.7").services.len(), have, "{key} {is_named}: {:?}", world.words());
@@ -256,7 +256,7 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
 fn only_a_status_from_metallb_may_be_overwritten() {
     let mut world = World::of(Role::Controller, settings());
     let asks = || service("default/web").addressed("192.0.2.105");
-    world.tell(pool(PoolKind::VipPool, "lan", &["192.0.2.105"]));
+    world.notify(pool(PoolKind::VipPool, "lan", &["192.0.2.105"]));
     world.put(asks());
     world.reserve();
     assert!(world.duties.contains_key(&named("default/web")));

@@ -40,13 +40,13 @@ impl World {
             Process::Controller(it) => it.allocator().kind_of(ip(vip)).map(|_| "lan".into()),
         };
         let reservation = Reservation { service: named(NAME), pool, kept: None };
-        self.tell(claim(ip(vip), (was_held, is_held), &[NAME], Some(reservation)));
+        self.notify(claim(ip(vip), (was_held, is_held), &[NAME], Some(reservation)));
         self.decide(pools::Event::Answered(ip(vip)));
     }
 
     fn interfaces(&mut self, node: &str, subnets: &[&str]) {
         let interfaces = vec![interface(subnets)];
-        self.tell(Event::NodeInterfaces { node: node.into(), interfaces, session: Some(session(1)) });
+        self.notify(Event::NodeInterfaces { node: node.into(), interfaces, session: Some(session(1)) });
     }
 
     fn written(&self) -> Option<Vec<String>> {
@@ -65,12 +65,12 @@ fn world(at: At, held: Held, stands: bool) -> (World, &'static str) {
     let mut world = World::unsynced(Role::Controller, Settings { allow, ..Settings::default() });
     world.node("node-z", &[if at == At::Confirmed { "192.0.2.1" } else { "198.51.100.1" }]);
     if at == At::Pool {
-        world.tell(controller::pool("lan", &["192.0.2.8-192.0.2.11"]));
+        world.notify(controller::pool("lan", &["192.0.2.8-192.0.2.11"]));
     }
     let record = service(NAME).addressed(vip);
     world.put(if stands { record.status("vipward", &[vip]) } else { record });
     world.reserved(vip, held != Held::Never, matches!(held, Held::Now | Held::Lately));
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     if held == Held::Lately {
         world.reserved(vip, true, false);
     }
@@ -160,11 +160,11 @@ fn a_segment_counts_once_the_node_object_has_an_address_there_and_a_problem_says
     assert_eq!((world.written(), world.words()), (None, Vec::new()), "no node holds it");
     world.reserved("192.0.2.9", true, true);
     assert_eq!(world.written(), None);
-    let told = world.words();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let notified = world.words();
+    assert_eq!(notified.len(), 1, "{notified:?}");
     assert!(
-        told[0].contains("192.0.2.9 is announced, but Vipward does not write it into the status"),
-        "{told:?}"
+        notified[0].contains("192.0.2.9 is announced, but Vipward does not write it into the status"),
+        "{notified:?}"
     );
     world.node("node-y", &["192.0.2.1"]);
     assert_eq!(world.written(), None, "the Lease of that node says nothing of such a subnet");
@@ -173,7 +173,7 @@ fn a_segment_counts_once_the_node_object_has_an_address_there_and_a_problem_says
     world.put(service(NAME).addressed("192.0.2.9").status("vipward", &["192.0.2.9"]));
     assert_eq!(world.written(), None);
     // The last node of the segment goes, and takes the VIP along.
-    world.tell(Event::NodeGone("node-z".into()));
+    world.notify(Event::NodeGone("node-z".into()));
     assert_eq!(world.written(), None, "it may be between two holders");
     world.pass(seconds(1));
     world.pass(seconds(12));
@@ -194,7 +194,7 @@ fn an_agent_beside_a_controller_takes_what_is_reserved_for_a_service_before_its_
     assert_eq!(world.vips(), ["192.0.2.10"], "another controller's status goes first");
     world.put(service(NAME));
     assert_eq!(world.vips(), ["192.0.2.9"]);
-    world.tell(Event::ClaimGone(ip("192.0.2.9")));
+    world.notify(Event::ClaimGone(ip("192.0.2.9")));
     assert_eq!((world.vips(), world.duties.len()), (Vec::new(), 0));
 }
 
@@ -212,7 +212,7 @@ fn what_is_refused_is_reserved_once_it_is_not() {
     world.interfaces("node-y", &["203.0.113.1/24"]);
     assert_eq!(reserving(&world), ["203.0.113.8", "203.0.113.9"]);
     world.reserve();
-    world.tell(Event::NodeGone("node-y".into()));
+    world.notify(Event::NodeGone("node-y".into()));
     assert_eq!(reserving(&world), ["192.0.2.9"]);
     world.reserve();
     assert_eq!(world.controller().allocator().reservations().count(), 4);

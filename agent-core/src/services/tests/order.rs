@@ -1,4 +1,4 @@
-//! The order in which the controller's index and allocator hear of an event, row by row. A row fails if
+//! The order in which the controller's index and allocator learn of an event, row by row. A row fails if
 //! the order is reversed, or if the names at the begin are forgotten or stay.
 
 use super::{
@@ -85,14 +85,14 @@ fn keeping(addresses: &str) -> Event {
 type Row = (&'static str, Vec<Event>, Event, &'static [&'static str]);
 
 #[test]
-fn what_the_index_and_the_allocator_hear_first_decides_what_follows() {
+fn what_the_index_and_the_allocator_receive_first_decides_what_follows() {
     let kept = |name| Reservation { service: named(name), pool: Some("lan".into()), kept: Some(None) };
     let has = |name| Reservation { service: named(name), pool: Some("lan".into()), kept: None };
     let dual =
         ServiceRecord { families: vec![pools::Family::V4, pools::Family::V6], ..service("default/web") };
     let rows: [Row; 7] = [
         (
-            "a claim: the allocator hears of it before the address is permitted, and again after that",
+            "a claim: the allocator learns of it before the address is permitted, and again after that",
             vec![Event::Synced, put(service("default/web").addressed("203.0.113.9"))],
             held("203.0.113.9", None),
             &[
@@ -103,7 +103,7 @@ fn what_the_index_and_the_allocator_hear_first_decides_what_follows() {
             ],
         ),
         (
-            "a claim that is gone: the allocator hears of it when its VIP was never held",
+            "a claim that is gone: the allocator learns of it when its VIP was never held",
             vec![
                 keeping("203.0.113.9"),
                 held("203.0.113.9", Some(kept("default/gone"))),

@@ -13,7 +13,7 @@ fn dns() -> ServiceRecord {
 fn cluster(settings: Settings) -> World {
     let mut world = World::with(settings);
     world.put(dns());
-    world.tell(Event::NodeAddresses {
+    world.notify(Event::NodeAddresses {
         node: "node-a".into(),
         addresses: vec![ip("192.0.2.11")],
         pod_cidrs: ["192.0.2.64/28", "2001:db8::64:0/112"]
@@ -21,7 +21,7 @@ fn cluster(settings: Settings) -> World {
             .to_vec(),
     });
     let nets = ["192.0.2.96/28", "2001:db8::96:0/112"].map(|net| net.parse().expect("a network")).to_vec();
-    world.tell(Event::ServiceCidr { name: "kubernetes".into(), nets });
+    world.notify(Event::ServiceCidr { name: "kubernetes".into(), nets });
     world
 }
 
@@ -64,12 +64,12 @@ fn addresses_inside_of_the_cluster_are_refused_wherever_a_service_names_them() {
             world.put(record);
             world.problems.retain(|(_, problem)| *problem != Problem::ExternalIps);
             assert_eq!(world.demands.contains_key(&ip(address)), reason.is_none(), "{place}: {address}");
-            let told = world.words();
+            let notified = world.words();
             match reason {
-                None => assert_eq!(told, [""; 0], "{place}: {address}"),
+                None => assert_eq!(notified, [""; 0], "{place}: {address}"),
                 Some(reason) => {
                     let words = format!("{name}: {address} ({place}) is not announced: {reason}");
-                    assert!(told.len() == 1 && told[0].starts_with(&words), "{words}: {told:?}");
+                    assert!(notified.len() == 1 && notified[0].starts_with(&words), "{words}: {notified:?}");
                 }
             }
         }
@@ -81,11 +81,11 @@ fn an_address_is_free_again_when_the_cluster_has_it_no_more() {
     let mut world = cluster(Settings::default());
     world.put(service("default/web").addressed("192.0.2.40,192.0.2.65,192.0.2.97"));
     assert_eq!(world.demands, BTreeMap::new());
-    world.tell(Event::ServiceGone(named("kube-system/dns")));
+    world.notify(Event::ServiceGone(named("kube-system/dns")));
     assert_eq!(world.vips(), ["192.0.2.40"]);
-    world.tell(Event::ServiceCidr { name: "kubernetes".into(), nets: Vec::new() });
+    world.notify(Event::ServiceCidr { name: "kubernetes".into(), nets: Vec::new() });
     assert_eq!(world.vips(), ["192.0.2.40", "192.0.2.97"]);
-    world.tell(Event::NodeGone("node-a".into()));
+    world.notify(Event::NodeGone("node-a".into()));
     assert_eq!(world.vips(), ["192.0.2.40", "192.0.2.65", "192.0.2.97"]);
     // A ClusterIP that appears later withdraws no VIP that has had a holder.
     world.claim("192.0.2.40", true, false);
@@ -121,12 +121,12 @@ fn users_get_addresses_of_the_segments_and_other_controllers_and_admins_give_oth
     let mut world = World::new();
     world.put(hostile());
     world.claim("192.0.2.7", true, false);
-    world.tell(Event::NodeGone("node-z".into()));
+    world.notify(Event::NodeGone("node-z".into()));
     assert_eq!(world.vips(), ["192.0.2.7"]);
     // The subnets of this host count too.
-    world.tell(Event::HostNetwork(network(host("eth0", &["1.1.1.9/28"]), &[])));
+    world.notify(Event::HostNetwork(network(host("eth0", &["1.1.1.9/28"]), &[])));
     assert_eq!(world.vips(), ["1.1.1.1", "192.0.2.7"]);
-    world.tell(Event::HostNetwork(network(host("dummy0", &["1.1.1.9/28"]), &[])));
+    world.notify(Event::HostNetwork(network(host("dummy0", &["1.1.1.9/28"]), &[])));
     assert_eq!(world.vips(), ["192.0.2.7"], "no segment is there");
 }
 
@@ -166,9 +166,9 @@ fn a_service_has_its_first_sixteen_addresses() {
     assert_eq!((world.demands.len(), world.words()), (16, Vec::new()));
     world.put(with(list(10, 17)));
     assert_eq!(world.demands.len(), 16);
-    let told = "default/web: it requests 17 addresses, and a Service may have 16 (--max-addresses): only the first of \
-                them are announced; give the others to further Services";
-    assert_eq!(world.words(), [told]);
+    let notified = "default/web: it requests 17 addresses, and a Service may have 16 (--max-addresses): only the \
+                first of them are announced; give the others to further Services";
+    assert_eq!(world.words(), [notified]);
     world.put(with(format!("{},{}", list(10, 16), list(10, 16))));
     assert_eq!((world.demands.len(), world.words()), (16, Vec::new()), "each address counts once");
     // Addresses of IPv6 count, and so do external IPs.
@@ -207,7 +207,7 @@ fn a_namespace_has_as_many_vips_as_it_may_and_keeps_those_that_were_held() {
     // An address beyond the limit of one namespace is free for another.
     world.put(service("z/web").addressed("192.0.2.5").created(8));
     assert_eq!(world.demand("192.0.2.5").services, [named("z/web")]);
-    world.tell(Event::ServiceGone(named("z/web")));
+    world.notify(Event::ServiceGone(named("z/web")));
     world.put(service("x/new").addressed("192.0.2.4").created(3));
     assert_eq!(
         (world.vips(), world.words()),
@@ -227,8 +227,8 @@ fn very_many_addresses_make_a_short_message() {
     for record in [ServiceRecord { ingress, ..asked.clone() }, asked] {
         let mut world = World::new();
         world.put(record);
-        let told = world.words();
-        assert!(!told.is_empty());
-        assert!(told.iter().all(|told| told.chars().count() < 1_500), "{told:?}");
+        let notified = world.words();
+        assert!(!notified.is_empty());
+        assert!(notified.iter().all(|notified| notified.chars().count() < 1_500), "{notified:?}");
     }
 }

@@ -16,11 +16,11 @@ fn lan() -> World {
     addresses.extend(host("kube-ipvs0", &["192.0.2.51/32"]));
     addresses.extend(host("dummy0", &["10.77.0.1/24"]));
     let name_servers = [ip("192.0.2.2"), ip("2001:db8::2")].into();
-    world.tell(Event::HostNetwork(HostNetwork {
+    world.notify(Event::HostNetwork(HostNetwork {
         name_servers,
         ..network(addresses, &["192.0.2.1", "2001:db8::1"])
     }));
-    world.tell(api_servers(&["192.0.2.20", "2001:db8::20"]));
+    world.notify(api_servers(&["192.0.2.20", "2001:db8::20"]));
     let mut eth0 = interface(&[
         "192.0.2.12/24",
         "192.0.2.62/24",
@@ -31,7 +31,7 @@ fn lan() -> World {
     ]);
     eth0.bound = vec![ip("192.0.2.63"), ip("2001:db8::63")];
     eth0.gateways = vec![ip("192.0.2.3"), ip("2001:db8::3")];
-    world.tell(on_node("node-b", eth0));
+    world.notify(on_node("node-b", eth0));
     world
 }
 
@@ -160,17 +160,17 @@ fn each_is_refused(table: &[(&str, &'static str, &str)]) {
         );
         match (reason, &world.words()[..]) {
             ("", []) => {}
-            (reason, [told]) if !reason.is_empty() => {
+            (reason, [notified]) if !reason.is_empty() => {
                 let words = format!(
                     "default/web: {address} (annotation vipward.io/addresses) is not announced: {reason}"
                 );
-                assert!(told.starts_with(&words), "{description}: {told}");
+                assert!(notified.starts_with(&words), "{description}: {notified}");
                 assert!(
-                    ["choose", "give", "name", "write"].iter().any(|way_out| told.contains(way_out)),
-                    "{description}: {told}"
+                    ["choose", "give", "name", "write"].iter().any(|way_out| notified.contains(way_out)),
+                    "{description}: {notified}"
                 );
             }
-            (expected, told) => panic!("{description}: {expected:?}, but {told:?}"),
+            (expected, notified) => panic!("{description}: {expected:?}, but {notified:?}"),
         }
     }
 }
@@ -196,11 +196,11 @@ fn a_status_full_of_node_addresses_is_refused_as_a_whole() {
     assert!(world.demands.is_empty());
     let words = world.words();
     assert_eq!(words.len(), 2);
-    for (told, node) in words.iter().zip(["node-a", "node-b"]) {
-        assert!(told.contains(&format!(
+    for (notified, node) in words.iter().zip(["node-a", "node-b"]) {
+        assert!(notified.contains(&format!(
             "(status.loadBalancer.ingress) is not announced: it is an address of Node {node}"
         )));
-        assert!(told.contains("ServiceLB"), "{told}");
+        assert!(notified.contains("ServiceLB"), "{notified}");
     }
 }
 
@@ -228,11 +228,11 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
         world.put(service("a/other").addressed("192.0.2.70"));
-        world.tell(taken.clone());
+        world.notify(taken.clone());
         assert_eq!(world.vips(), ["192.0.2.70"], "{description}");
         assert_eq!(world.problems.len(), 1, "{description}");
-        assert_eq!(world.tell(taken), [], "{description}: no news");
-        world.tell(free);
+        assert_eq!(world.notify(taken), [], "{description}: no news");
+        world.notify(free);
         assert_eq!(world.vips(), ["192.0.2.7", "192.0.2.70"], "{description}");
         assert_eq!(world.problems, [], "{description}");
     }
@@ -249,15 +249,15 @@ fn an_address_is_free_when_the_last_reason_against_it_is_gone() {
     world.put(service("a/web").addressed("192.0.2.7"));
     world.node("node-a", &["192.0.2.7"]);
     world.node("node-b", &["192.0.2.7"]);
-    world.tell(api_servers(&["192.0.2.7"]));
-    world.tell(Event::ApiServers { slice: None, addresses: vec![ip("192.0.2.7")] });
-    world.tell(Event::NodeGone("node-a".into()));
+    world.notify(api_servers(&["192.0.2.7"]));
+    world.notify(Event::ApiServers { slice: None, addresses: vec![ip("192.0.2.7")] });
+    world.notify(Event::NodeGone("node-a".into()));
     assert!(world.words()[0].contains("Node node-b"), "{:?}", world.words());
-    world.tell(Event::NodeGone("node-b".into()));
+    world.notify(Event::NodeGone("node-b".into()));
     assert!(world.words()[0].contains("the API server"), "{:?}", world.words());
-    world.tell(api_servers(&[]));
+    world.notify(api_servers(&[]));
     assert!(world.words()[0].contains("the API server"), "{:?}", world.words());
-    world.tell(Event::ApiServers { slice: None, addresses: Vec::new() });
+    world.notify(Event::ApiServers { slice: None, addresses: Vec::new() });
     assert_eq!(world.vips(), ["192.0.2.7"]);
 }
 
@@ -293,22 +293,25 @@ fn what_is_learnt_later_withdraws_no_vip_that_a_node_holds_and_is_a_conflict() {
         // What this node needs to read the claim counts more than that another node holds the VIP.
         world.hold("192.0.2.7", words.contains("API server"));
         let demand = world.demand("192.0.2.7").clone();
-        let told = world.tell(need.clone());
-        assert!(!told.iter().any(|command| matches!(command, Command::Demand(..))), "{words}: {told:?}");
+        let notified = world.notify(need.clone());
+        assert!(
+            !notified.iter().any(|command| matches!(command, Command::Demand(..))),
+            "{words}: {notified:?}"
+        );
         assert_eq!(*world.demand("192.0.2.7"), demand, "{words}");
         let [problem] = &world.words()[..] else { panic!("{words}: {:?}", world.words()) };
         assert!(problem.contains("stays announced and is defended") && problem.contains(words), "{problem}");
         let about = world.index().conflict_about(ip("192.0.2.7"));
         assert!(about.is_some_and(|about| about.contains(words)), "{words}");
 
-        let told = world.tell(over);
-        assert!(matches!(told[..], [Command::ProblemOver { .. }]), "{words}: {told:?}");
+        let notified = world.notify(over);
+        assert!(matches!(notified[..], [Command::ProblemOver { .. }]), "{words}: {notified:?}");
         assert_eq!(world.index().conflict_about(ip("192.0.2.7")), None);
 
         // The VIP has had no holder yet, or its claim is gone and no node holds it.
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
-        world.tell(need);
+        world.notify(need);
         assert_eq!(world.vips(), [""; 0], "{words}");
     }
 }
@@ -320,8 +323,8 @@ fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
     world.put(service("a/web").addressed("192.0.2.7"));
     world.claim("192.0.2.7", true, false);
     let taken = on_node("node-c", interface(&["192.0.2.7/24"]));
-    world.tell(taken);
-    assert_eq!(world.tell(Event::ClaimGone(vip)), [], "its holder writes it again");
+    world.notify(taken);
+    assert_eq!(world.notify(Event::ClaimGone(vip)), [], "its holder writes it again");
     assert_eq!(world.vips(), ["192.0.2.7"]);
     world.put(service("a/web").addressed("192.0.2.8"));
     world.put(service("a/web").addressed("192.0.2.7"));
@@ -332,11 +335,11 @@ fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
 fn a_vip_that_is_found_held_is_kept_until_this_node_has_had_time_to_take_it_back() {
     for (is_held, role) in [(true, "held"), (false, "guarded")] {
         let mut world = World::unsynced(Role::Alone, Settings::default());
-        world.tell(Event::Behind(true));
-        world.tell(Event::Found([(ip("192.0.2.7"), is_held)].into()));
+        world.notify(Event::Behind(true));
+        world.notify(Event::Found([(ip("192.0.2.7"), is_held)].into()));
         world.put(service("a/web").addressed("192.0.2.7"));
-        world.tell(on_node("node-c", interface(&["192.0.2.7/24"])));
-        world.tell(Event::Synced);
+        world.notify(on_node("node-c", interface(&["192.0.2.7/24"])));
+        world.notify(Event::Synced);
         let kept: &[&str] = if is_held { &["192.0.2.7"] } else { &[] };
         assert_eq!(world.vips(), kept, "{role}");
         let start = Monotonic::default();
@@ -352,7 +355,7 @@ fn a_vip_that_this_node_holds_is_kept_before_its_claim_is_seen() {
     let mut world = World::new();
     world.put(service("a/web").addressed("192.0.2.7"));
     world.hold("192.0.2.7", true);
-    world.tell(on_node("node-c", interface(&["192.0.2.7/24"])));
+    world.notify(on_node("node-c", interface(&["192.0.2.7/24"])));
     world.hold("192.0.2.7", false);
     assert_eq!(world.vips(), ["192.0.2.7"]);
 }
@@ -362,7 +365,7 @@ fn force_on_the_claim_takes_another_programs_vip_and_no_address_that_a_host_need
     for (need, words, _) in needs() {
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
-        world.tell(need);
+        world.notify(need);
         world.claim("192.0.2.7", false, true);
         let is_bound = words.contains("/32") || words == "dev eth0";
         assert_eq!(world.demands.contains_key(&ip("192.0.2.7")), is_bound, "{words}: {:?}", world.words());
@@ -390,7 +393,7 @@ fn force_takes_no_address_that_is_also_a_gateways_or_a_name_servers() {
     for need in needs {
         let mut world = World::new();
         world.put(service("a/web").addressed("192.0.2.7"));
-        world.tell(need.clone());
+        world.notify(need.clone());
         world.claim("192.0.2.7", false, true);
         assert_eq!(world.vips(), [""; 0], "{need:?}");
     }
@@ -402,8 +405,8 @@ fn force_on_a_service_has_no_effect_and_is_reported_with_the_place_for_it() {
     let forced = [("vipward.io/addresses", "192.0.2.7"), ("vipward.io/force", "true")];
     world.put(service("a/web").annotated(&forced));
     assert!(!world.demand("192.0.2.7").force);
-    let [told] = &world.words()[..] else { panic!("{:?}", world.words()) };
-    assert!(told.contains("kubectl annotate virtualip NAME vipward.io/force=true"), "{told}");
+    let [notified] = &world.words()[..] else { panic!("{:?}", world.words()) };
+    assert!(notified.contains("kubectl annotate virtualip NAME vipward.io/force=true"), "{notified}");
     world.put(service("a/web").addressed("192.0.2.7"));
     assert_eq!(world.words(), [""; 0]);
 }
@@ -430,11 +433,11 @@ fn the_problems_of_a_service_begin_anew_for_another_one_of_its_name() {
         world.put(record.clone());
         let words = world.words();
         assert_eq!(words.len(), 1, "{about}");
-        let told = world.put(ServiceRecord { uid: "2".into(), ..record });
+        let notified = world.put(ServiceRecord { uid: "2".into(), ..record });
         let is_problem =
             |command: &&Command| matches!(command, Command::Report { .. } | Command::ProblemOver { .. });
-        let told: Vec<_> = told.iter().filter(is_problem).collect();
-        let is_anew = matches!(told[..], [Command::ProblemOver { .. }, Command::Report { .. }]);
-        assert!(is_anew && world.words() == words, "{about}: {told:?}");
+        let notified: Vec<_> = notified.iter().filter(is_problem).collect();
+        let is_anew = matches!(notified[..], [Command::ProblemOver { .. }, Command::Report { .. }]);
+        assert!(is_anew && world.words() == words, "{about}: {notified:?}");
     }
 }

@@ -5,7 +5,7 @@ const VIP: &str = "192.0.2.50";
 fn is_served(settings: Settings, record: ServiceRecord) -> bool {
     let mut world = World::with(settings);
     let labels = labels(&[("team", "edge")]);
-    world.tell(Event::Namespace { name: "edge".into(), labels, share_with: BTreeSet::new() });
+    world.notify(Event::Namespace { name: "edge".into(), labels, share_with: BTreeSet::new() });
     world.put(record);
     !world.demands.is_empty()
 }
@@ -87,13 +87,13 @@ fn a_namespaces_services_come_and_go_with_its_labels() {
     world.put(service("edge/web").addressed(VIP));
     world.put(service("edgy/web").addressed("192.0.2.51"));
     assert!(world.demands.is_empty());
-    world.tell(edge("edge"));
+    world.notify(edge("edge"));
     assert_eq!(world.vips(), [VIP]);
-    assert_eq!(world.tell(edge("edge")), [], "no news");
-    world.tell(edge("core"));
+    assert_eq!(world.notify(edge("edge")), [], "no news");
+    world.notify(edge("core"));
     assert!(world.demands.is_empty());
-    world.tell(edge("edge"));
-    world.tell(Event::NamespaceGone("edge".into()));
+    world.notify(edge("edge"));
+    world.notify(Event::NamespaceGone("edge".into()));
     assert!(world.demands.is_empty());
 }
 

@@ -35,13 +35,13 @@ fn the_owner_of_a_vip_decides_where_it_may_be_and_later_services_never_narrow_th
         let mut world = World::new();
         world.put(ServiceRecord { created: 1, local: owner_is_local, ..on_vip("x/b").ports(&[1]) });
         world.put(ServiceRecord { created: 2, local: later_is_local, ..on_vip("x/a").ports(&[2]) });
-        world.tell(Event::Slice(slice("x/a", "a-1", laters, &[])));
-        world.tell(Event::Slice(slice("x/b", "b-1", owners, &[])));
+        world.notify(Event::Slice(slice("x/a", "a-1", laters, &[])));
+        world.notify(Event::Slice(slice("x/b", "b-1", owners, &[])));
         assert_eq!(world.local(VIP), nodes, "{description}");
         let expected = "x/a: VIP 192.0.2.7 may be on nodes without an endpoint of this Service";
         let words = world.words();
         assert_eq!(words.len(), usize::from(is_partial), "{description}: {words:?}");
-        assert!(words.iter().all(|told| told.starts_with(expected)), "{description}: {words:?}");
+        assert!(words.iter().all(|notified| notified.starts_with(expected)), "{description}: {words:?}");
     }
 }
 
@@ -67,7 +67,7 @@ fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
     world.put(on_vip("x/d").ports(&[81]).created(5));
     assert_eq!(world.words(), [clash("x/a", 80, "x/b"), clash("x/c", 443, "x/b")]);
     assert_eq!(world.demand(VIP).services, [named("x/b"), named("x/udp"), named("x/d")]);
-    world.tell(Event::ServiceGone(named("x/b")));
+    world.notify(Event::ServiceGone(named("x/b")));
     assert_eq!(world.demand(VIP).services, [named("x/c"), named("x/udp"), named("x/a")]);
     assert_eq!(world.words(), [clash("x/d", 81, "x/c")]);
 }
@@ -77,25 +77,25 @@ fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
     let mut world = World::new();
     // An older Service asks for the address when another one has it.
     world.put(on_vip("x/young").ports(&[1]).created(9));
-    world.tell(claimed(&["x/young"]));
+    world.notify(claimed(&["x/young"]));
     world.put(on_vip("x/old").ports(&[1]).created(1));
     assert_eq!(world.demand(VIP).services, [named("x/young")]);
     world.put(on_vip("x/old").ports(&[2]).created(1));
     assert_eq!(world.demand(VIP).services, [named("x/young"), named("x/old")]);
     // Somebody deletes the claim.
-    world.tell(Event::ClaimGone(ip(VIP)));
+    world.notify(Event::ClaimGone(ip(VIP)));
     world.put(on_vip("x/third").ports(&[3]).created(0));
     assert_eq!(world.demand(VIP).services[0], named("x/young"));
     // The owner leaves. The next of its namespace that had the VIP is the heir.
-    world.tell(claimed(&["x/young", "y/guest", "x/old"]));
-    world.tell(Event::ServiceGone(named("x/young")));
+    world.notify(claimed(&["x/young", "y/guest", "x/old"]));
+    world.notify(Event::ServiceGone(named("x/young")));
     world.put(on_vip("y/guest").ports(&[4]).created(0));
     assert_eq!(world.demand(VIP).services, [named("x/old"), named("x/third")]);
     // Somebody edits the claim.
-    world.tell(claimed(&["y/guest"]));
+    world.notify(claimed(&["y/guest"]));
     assert_eq!(world.demand(VIP).services[0], named("y/guest"), "it names a Service that there is");
-    world.tell(claimed(&["x/old"]));
-    world.tell(claimed(&["z/gone"]));
+    world.notify(claimed(&["x/old"]));
+    world.notify(claimed(&["z/gone"]));
     assert_eq!(world.demand(VIP).services[0], named("x/old"), "it names none, and its holder repairs it");
 }
 
@@ -105,7 +105,7 @@ fn before_a_claim_names_a_service_the_order_is_that_of_statuses_and_age_and_then
     let mut world = World::unsynced(Role::Alone, Settings::default());
     world.put(on_vip("x/old").ports(&[1]).created(1));
     world.put(had_it("y/had-it").ports(&[2]).created(2));
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     assert_eq!(world.demand(VIP).services, [named("y/had-it")]);
     let mut world = World::new();
     world.put(on_vip("x/first").created(5));
@@ -116,12 +116,12 @@ fn before_a_claim_names_a_service_the_order_is_that_of_statuses_and_age_and_then
 #[test]
 fn a_guest_inherits_neither_the_vip_nor_its_standing() {
     let mut world = two_tenants(["team", "team"], &["y"]);
-    world.tell(claimed(&["x/web", "y/web"]));
-    world.tell(Event::ServiceGone(named("x/web")));
+    world.notify(claimed(&["x/web", "y/web"]));
+    world.notify(Event::ServiceGone(named("x/web")));
     assert_eq!(world.demands, BTreeMap::new(), "who consented is gone");
     // The address is a node's by now.
     world.node("node-a", &[VIP]);
-    world.tell(Event::ClaimGone(ip(VIP)));
+    world.notify(Event::ClaimGone(ip(VIP)));
     assert_eq!(world.demands, BTreeMap::new(), "it was held for another");
     world.node("node-a", &[]);
     assert_eq!(world.demand(VIP).services, [named("y/web")]);
@@ -134,9 +134,9 @@ fn a_guest_decides_about_the_nodes_only_if_no_service_of_the_owners_namespace_ca
     world.put(service("x/web").annotated(&shared).ports(&[1]).created(1).local());
     world.put(service("y/web").annotated(&shared).ports(&[2]).created(2).local());
     world.put(on_vip("x/api").ports(&[3]).created(3).local());
-    world.tell(Event::Slice(slice("y/web", "1", &["node-b"], &[])));
+    world.notify(Event::Slice(slice("y/web", "1", &["node-b"], &[])));
     assert_eq!(world.local(VIP), Some(vec!["node-b"]));
-    world.tell(Event::Slice(slice("x/api", "1", &["node-a"], &[])));
+    world.notify(Event::Slice(slice("x/api", "1", &["node-a"], &[])));
     assert_eq!(world.local(VIP), Some(vec!["node-a"]));
 }
 
@@ -144,16 +144,16 @@ fn a_guest_decides_about_the_nodes_only_if_no_service_of_the_owners_namespace_ca
 fn a_service_that_is_deleted_and_created_again_finds_its_vip_free() {
     let mut world = World::new();
     world.put(on_vip("x/web").created(5));
-    world.tell(claimed(&["x/web"]));
+    world.notify(claimed(&["x/web"]));
     world.put(on_vip("y/web").created(1));
-    world.tell(Event::ServiceGone(named("x/web")));
+    world.notify(Event::ServiceGone(named("x/web")));
     assert_eq!(world.demands, BTreeMap::new(), "the stranger waits until the claim is gone");
     assert!(world.words()[0].contains("it belongs to Service x/web"), "{:?}", world.words());
     world.put(on_vip("x/again").created(6));
     assert_eq!(world.demand(VIP).services, [named("x/again")], "its namespace does not wait");
-    world.tell(claimed(&["x/again"]));
-    world.tell(Event::ServiceGone(named("x/again")));
-    world.tell(Event::ClaimGone(ip(VIP)));
+    world.notify(claimed(&["x/again"]));
+    world.notify(Event::ServiceGone(named("x/again")));
+    world.notify(Event::ClaimGone(ip(VIP)));
     assert_eq!(world.demand(VIP).services, [named("y/web")]);
     assert_eq!(world.problems, []);
 }
@@ -164,7 +164,7 @@ fn two_tenants(keys: [&'static str; 2], listed: &[&str]) -> World {
         service(name).annotated(&[("vipward.io/addresses", VIP), ("vipward.io/share", key)]).ports(&[port])
     };
     let mut world = World::new();
-    world.tell(consent("x", listed));
+    world.notify(consent("x", listed));
     world.put(shared("x/web", keys[0], 1).created(1));
     world.put(shared("y/web", keys[1], 2).created(2));
     world
@@ -200,12 +200,12 @@ fn a_vip_of_another_namespace_needs_its_consent() {
 #[test]
 fn consent_can_be_given_and_withdrawn_and_is_not_mutual() {
     let mut world = two_tenants(["team", "team"], &[]);
-    world.tell(consent("y", &["x"]));
+    world.notify(consent("y", &["x"]));
     assert_eq!(world.demand(VIP).services, [named("x/web")], "only the owner's namespace is asked");
-    world.tell(consent("x", &["y"]));
+    world.notify(consent("x", &["y"]));
     assert_eq!(world.demand(VIP).services, [named("x/web"), named("y/web")]);
-    assert_eq!(world.tell(consent("x", &["y"])), [], "no news");
-    world.tell(Event::NamespaceGone("x".into()));
+    assert_eq!(world.notify(consent("x", &["y"])), [], "no news");
+    world.notify(Event::NamespaceGone("x".into()));
     assert_eq!(world.demand(VIP).services, [named("x/web")]);
 }
 
@@ -213,14 +213,14 @@ fn consent_can_be_given_and_withdrawn_and_is_not_mutual() {
 fn whatever_a_stranger_asks_for_a_vip_stays_where_it_may_be() {
     let mut world = World::new();
     world.put(on_vip("x/web").local().created(2));
-    world.tell(Event::Slice(slice("x/web", "1", &["node-a"], &[])));
+    world.notify(Event::Slice(slice("x/web", "1", &["node-a"], &[])));
     let before = world.demand(VIP).clone();
     let limits = [("vipward.io/nodes", "no=such"), ("vipward.io/interface", "eth9")];
     let mut all = vec![("vipward.io/addresses", VIP)];
     all.extend(limits);
     // The stranger has the same port, and endpoints elsewhere.
     world.put(service("y/web").annotated(&all).local().created(3));
-    world.tell(Event::Slice(slice("y/web", "1", &["node-b"], &[])));
+    world.notify(Event::Slice(slice("y/web", "1", &["node-b"], &[])));
     assert_eq!(world.demand(VIP), &before);
     world.hold(VIP, true);
     world.put(service("y/web").status("vipward", &[VIP]).addressed(VIP).created(3));
@@ -260,7 +260,7 @@ fn only_the_owners_limits_are_in_effect() {
         world.words(),
         [disagrees(nodes, "zone=b", "\"zone=a\""), disagrees(preferred, "rack=1", "none")]
     );
-    world.tell(Event::ServiceGone(named("x/c")));
+    world.notify(Event::ServiceGone(named("x/c")));
     assert_eq!(world.problems, []);
     assert_eq!(world.demand(VIP).nodes.as_ref().map(Selector::as_str), Some("zone=b"));
 }
@@ -276,7 +276,7 @@ fn one_change_among_many_services_touches_only_its_own_vip() {
         world.put(record);
     }
     world.node("node-a", &["10.9.0.1"]);
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     // While no subnet is known, 10.0.0.0 is not the first address of a network.
     assert_eq!(world.demands.len(), 1_000);
     let mut changed = service("x/500").local();

@@ -36,7 +36,7 @@ fn what_is_held_before_the_service_is_known_counts() {
     let mut world = World::unsynced(Role::Alone, Settings::default());
     world.hold("192.0.2.7", true);
     world.put(service("a/web").addressed("192.0.2.7"));
-    world.tell(Event::Synced);
+    world.notify(Event::Synced);
     assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.7"])));
 }
 
@@ -100,7 +100,7 @@ fn a_status_that_is_as_it_should_be_is_left() {
     assert_eq!(duty(&world), Some(&clear("a/web")));
     assert_eq!(world.put(service("a/web")), [leave("a/web")], "cleared");
     world.put(service("a/web").status("vipward", &["192.0.2.7"]));
-    assert_eq!(world.tell(Event::ServiceGone(named("a/web"))), [leave("a/web")], "the Service is gone");
+    assert_eq!(world.notify(Event::ServiceGone(named("a/web"))), [leave("a/web")], "the Service is gone");
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn left_overs_are_cleared_by_any_node_that_lists_everything() {
     for (description, record, expected) in table {
         let mut world = World::unsynced(Role::Alone, Settings::default());
         world.put(record.clone());
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         assert_eq!(duty(&world), expected.as_ref(), "{description}");
         let mut world = World::new();
         world.put(record);
         assert_eq!(duty(&world), None, "{description}, not at the first news");
-        world.tell(Event::Synced);
+        world.notify(Event::Synced);
         assert_eq!(duty(&world), expected.as_ref(), "{description}, listed again");
     }
 }
@@ -168,8 +168,11 @@ fn a_status_of_another_controller_is_never_touched_and_is_reported_when_it_disag
     unknown.ingress[0].mode = IpMode::Proxy;
     world.put(unknown);
     assert_eq!((world.vips().len(), duty(&world)), (0, None), "the address is at a load balancer elsewhere");
-    let told = &world.words()[0];
-    assert!(told.contains("an unknown field manager has written no such address into the status"), "{told}");
+    let notified = &world.words()[0];
+    assert!(
+        notified.contains("an unknown field manager has written no such address into the status"),
+        "{notified}"
+    );
     world.put(service("a/web").addressed("192.0.2.7"));
     assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.7"])), "it has gone");
     assert_eq!(world.problems, []);
@@ -192,7 +195,7 @@ fn nodes_that_see_another_network_do_not_undo_each_others_status() {
     let gateway = network(Vec::new(), &["192.0.2.7"]);
     let record = || service("a/web").addressed("192.0.2.7,198.51.100.7");
     let mut world = World::new();
-    world.tell(Event::HostNetwork(gateway));
+    world.notify(Event::HostNetwork(gateway));
     world.hold("198.51.100.7", true);
     world.put(record());
     assert_eq!(
@@ -213,12 +216,12 @@ fn an_address_whose_last_segment_is_gone_leaves_the_status_unless_its_vip_is_hel
     let gone = || Some(write("a/web", &["192.0.2.7"]));
     for (was_held, is_held, expected) in [(false, false, gone()), (true, false, gone()), (true, true, None)] {
         let mut world = World::new();
-        world.tell(on_node("node-y", interface(&["203.0.113.0/24"])));
+        world.notify(on_node("node-y", interface(&["203.0.113.0/24"])));
         world.hold("192.0.2.7", true);
-        world.tell(claim(ip("203.0.113.7"), (was_held, is_held), &[], None));
+        world.notify(claim(ip("203.0.113.7"), (was_held, is_held), &[], None));
         world.put(record());
         assert_eq!(duty(&world), None);
-        world.tell(Event::NodeGone("node-y".into()));
+        world.notify(Event::NodeGone("node-y".into()));
         assert_eq!(duty(&world), expected.as_ref(), "held: {was_held} {is_held}");
     }
 }
@@ -233,10 +236,10 @@ fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_
     let mut world = World::unsynced(Role::Alone, Settings::default());
     world.put(status(service("a/web")));
     world.put(status(service("a/gone")));
-    world.tell(reserved("2001:db8::7", "a/web", None));
-    world.tell(reserved("192.0.2.7", "a/web", None));
-    world.tell(reserved("192.0.2.8", "a/gone", Some(None)));
-    world.tell(Event::Synced);
+    world.notify(reserved("2001:db8::7", "a/web", None));
+    world.notify(reserved("192.0.2.7", "a/web", None));
+    world.notify(reserved("192.0.2.8", "a/gone", Some(None)));
+    world.notify(Event::Synced);
     assert_eq!(duty(&world), None, "nothing is cleared");
     assert_eq!(world.duties.get(&named("a/gone")), Some(&clear("a/gone")));
     assert_eq!(world.vips(), ["192.0.2.7", "2001:db8::7"]);
@@ -250,7 +253,7 @@ fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_
     world.put(status(service("a/web")));
     assert_eq!(world.vips(), ["192.0.2.7", "2001:db8::7"]);
 
-    world.tell(Event::ClaimGone(ip("2001:db8::7")));
+    world.notify(Event::ClaimGone(ip("2001:db8::7")));
     assert_eq!(duty(&world), Some(&write("a/web", &["192.0.2.7"])));
     world.claim("192.0.2.7", true, false);
     assert_eq!(duty(&world), Some(&clear("a/web")), "an admin has removed the reservations");

@@ -174,10 +174,10 @@ fn of_tenant(world: &World) -> (BTreeMap<IpAddr, Demand>, BTreeMap<ServiceName, 
     let duties = world.duties.iter().filter(|(service, _)| is_own(service));
     // A ClusterIP is reported beside the held VIP that it is. The API server gives none outside of
     // its own networks.
-    let is_told = |(service, problem): &&(ServiceName, Problem)| {
+    let is_notified = |(service, problem): &&(ServiceName, Problem)| {
         is_own(service) && !matches!(problem, Problem::Disputed { .. })
     };
-    let problems = world.problems.iter().filter(is_told);
+    let problems = world.problems.iter().filter(is_notified);
     let mut problems: Vec<_> = problems.map(|(service, problem)| format!("{service}: {problem}")).collect();
     problems.sort();
     let (demands, duties) = (demands.map(|(vip, demand)| (*vip, demand.clone())), duties);
@@ -238,7 +238,7 @@ proptest! {
         let mut given = vec![consent("a", &["c"])];
         given.extend(owns.iter().enumerate().flat_map(|(index, own)| events_of_own(index, own)));
         for event in &given {
-            cluster.tell(event.clone());
+            cluster.notify(event.clone());
         }
         prop_assert_eq!(cluster.demands.len(), VIPS.len());
         let claims: Vec<_> = VIPS.iter().flat_map(|vip| events(&Common::Claim(vip), &cluster)).collect();
@@ -246,24 +246,24 @@ proptest! {
         let agent = || World::unsynced(Role::Alone, settings.clone());
         let (mut alone, mut beside) = (agent(), agent());
         for event in before {
-            beside.tell(event);
+            beside.notify(event);
         }
         // Its pins say that the process before it guarded them.
         let found = Event::Found(VIPS.map(|vip| (ip(vip), false)).into());
         for event in given.into_iter().chain(claims).chain([found, Event::Synced]) {
-            alone.tell(event.clone());
-            beside.tell(event);
+            alone.notify(event.clone());
+            beside.notify(event);
         }
         prop_assert_eq!(of_tenant(&beside), of_tenant(&alone), "at the start");
         for step in steps {
             match &step {
                 Step::Common(common) => {
                     for event in events(common, &alone) {
-                        alone.tell(event.clone());
-                        beside.tell(event);
+                        alone.notify(event.clone());
+                        beside.notify(event);
                     }
                 }
-                Step::Hostile(event) => _ = beside.tell((**event).clone()),
+                Step::Hostile(event) => _ = beside.notify((**event).clone()),
             }
             prop_assert_eq!(of_tenant(&beside), of_tenant(&alone), "after {:?}", step);
         }

@@ -67,7 +67,7 @@ fn texts(world: &World) -> Vec<String> {
 /// a controller has given them one.
 fn world(role: Role, is_given: bool, name: &str, value: &str) -> World {
     let mut world = World::of(role, Settings { metallb: true, ..Settings::default() });
-    world.tell(pool("lan", &["192.0.2.100"]));
+    world.notify(pool("lan", &["192.0.2.100"]));
     let given =
         |record: ServiceRecord| if is_given { record.status("other", &["192.0.2.7"]) } else { record };
     world.put(given(service("default/first").ports(&[81]).created(1)));

@@ -84,9 +84,9 @@ impl Cluster {
                 }
             }
             Effect::SetHeeding(heeds) => return self.set_heeding(heeds, plane),
-            Effect::TellFormer { ifindex, mac, session } => {
+            Effect::NotifyFormer { ifindex, mac, session } => {
                 if let Some(wire) = &self.wire {
-                    wire.tell_former(ifindex, mac, session);
+                    wire.notify_former(ifindex, mac, session);
                 }
             }
             Effect::ShowHolder(vip, held) => {
@@ -127,14 +127,14 @@ impl Cluster {
         }
     }
 
-    /// Gives the program the keys, or takes them away. Returns what it has heard until then: there may be
+    /// Gives the program the keys, or takes them away. Returns what it has received until then: there may be
     /// no thread that does.
     fn set_heeding(&mut self, heeds: bool, plane: &mut DataPlane) -> Result<Option<Input>, RunError> {
         if let Some(wire) = &mut self.wire {
             wire.heeds = heeds;
         }
         self.write_keys(plane)?;
-        let word = Word::of(plane.maps().wire().told()?);
+        let word = Word::of(plane.maps().wire().notified()?);
         Ok(word.map(|word| Input::Owned(vec![Event::Witnessed(Finding::Ended(word))])))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use vipward_common::Fence;
+use vipward_common::LeaseDeadline;
 use vipward_core::{
     agent::{Agent, Network, Source, Start},
     config::Config,
@@ -74,11 +74,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens the data plane and all inputs. `fence` is the first fence of new maps.
+    /// Opens the data plane and all inputs. `lease_deadline` is the first lease deadline of new maps.
     pub(super) async fn open(
         args: &PlaneArgs,
         loader: Loader,
-        fence: Fence,
+        lease_deadline: LeaseDeadline,
         desk: &Desk,
     ) -> Result<Self, RunError> {
         let options = Options {
@@ -86,7 +86,7 @@ impl Opened {
             max_vips: args.max_vips,
             log: args.log_claims,
             object: args.ebpf_object.clone(),
-            fence,
+            lease_deadline,
         };
         let (mut plane, opening) = DataPlane::open(loader, &options)?;
         lines::opening(&opening, &options.pin_dir);
@@ -114,7 +114,7 @@ impl EventLoop {
             config,
             network,
             max_vips: maps.max_vips(),
-            yields_settled: if is_fresh { 0 } else { maps.fence()?.yields_settled },
+            yields_settled: if is_fresh { 0 } else { maps.lease_deadline()?.yields_settled },
             proofs: maps.proofs()?,
             source,
             // The process id is no seed: it is 1 in every Pod.

@@ -6,7 +6,7 @@ mod sending;
 use std::collections::{BTreeSet, VecDeque};
 
 use tracing::{debug, error, warn};
-use vipward_common::{Fence, FenceState, Role, VipKey};
+use vipward_common::{DeadlineState, LeaseDeadline, Role, VipKey};
 use vipward_core::{
     agent::{Effect, Input, Listened, Outcome},
     segment::{
@@ -38,7 +38,7 @@ impl EventLoop {
     pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            // The agent alone changes the fence and the entries: between two effects that do, one reading
+            // The agent alone changes the lease deadline and the entries: between two effects that do, one reading
             // is enough for all announcements.
             let mut standing = Standing::default();
             for effect in self.agent.on(input, now()?) {
@@ -46,7 +46,7 @@ impl EventLoop {
                 inputs.extend(result);
             }
         }
-        // Nothing would move any more but the fence.
+        // Nothing would move any more but the lease deadline.
         if self.agent.is_idle() { Ok(()) } else { Err(RunError::NoResult) }
     }
 
@@ -56,7 +56,7 @@ impl EventLoop {
         effect: Effect,
         standing: &mut Standing,
     ) -> Result<Option<Input>, RunError> {
-        if matches!(effect, Effect::Write(_) | Effect::SetFence(_)) {
+        if matches!(effect, Effect::Write(_) | Effect::SetDeadline(_)) {
             *standing = Standing::default();
         }
         let mut outcome = None;
@@ -81,7 +81,7 @@ impl EventLoop {
                 let Some(cluster) = self.outer.cluster() else { return Ok(None) };
                 return Ok(cluster.carry_out(effect, &mut self.plane)?.map(Input::Cluster));
             }
-            Effect::SetFence(fence) => self.plane.maps_mut().set_fence(&fence)?,
+            Effect::SetDeadline(lease_deadline) => self.plane.maps_mut().set_deadline(&lease_deadline)?,
             Effect::PutProof(ifindex, proof) => self.plane.maps_mut().put_proof(ifindex, proof)?,
             Effect::ShowPort(key) => _ = self.ask(key, None),
             Effect::ProbeHeld { key, is_taken_back } => self.probe_held(key, is_taken_back, standing),
@@ -147,16 +147,16 @@ impl EventLoop {
             |address| Frame::question(interface.mac, interface.source_for(address, is_vip), address, nonce());
         let questions = targets.into_iter().map(question).collect();
         let interface = interface.name.clone();
-        let counted = maps.heard(segment)?;
+        let counted = maps.received(segment)?;
         self.inputs.rounds.spawn(Round { segment, number, interface, questions, counted }.run());
         Ok(())
     }
 
-    /// Removes everything. The fence goes first, which silences all VIPs at once even if a later
+    /// Removes everything. The lease deadline goes first, which silences all VIPs at once even if a later
     /// step fails.
     async fn withdraw(&mut self) -> Result<(), RunError> {
-        let over = Fence { deadline_ns: 0, hold_until_ns: 0, ..self.plane.maps().fence()? };
-        self.plane.maps_mut().set_fence(&over)?;
+        let over = LeaseDeadline { deadline_ns: 0, grace_until_ns: 0, ..self.plane.maps().lease_deadline()? };
+        self.plane.maps_mut().set_deadline(&over)?;
         let mut first_failure = Ok(());
         for action in self.withdrawal().await? {
             if let Err(failure) = self.apply(&action).await {
@@ -177,10 +177,10 @@ impl EventLoop {
 /// answers for now.
 pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunError> {
     let Report { segment, number: round, counted_before, frames, first, .. } = *report;
-    let counted = maps.heard(segment)?.wrapping_sub(counted_before);
+    let counted = maps.received(segment)?.wrapping_sub(counted_before);
     let now_ns = clock_ns()?;
     let mut answered = BTreeSet::new();
-    if maps.fence_state(now_ns)? == FenceState::Valid {
+    if maps.lease_deadline_state(now_ns)? == DeadlineState::Valid {
         for vip in &report.requested {
             let entry = maps.entry(&VipKey::new(segment, *vip))?;
             let Some(entry) = entry.filter(|entry| entry.role == Role::Held) else { continue };

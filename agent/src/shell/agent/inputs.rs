@@ -26,7 +26,7 @@ use crate::shell::kernel::{bpf::DataPlane, netlink::Netlink};
 type Logger = EbpfLogger<&'static dyn log::Log>;
 
 /// An input.
-pub(super) enum Heard {
+pub(super) enum Received {
     /// The deadline has come.
     Deadline,
     /// A signal to end, by name.
@@ -73,13 +73,13 @@ impl Inputs {
     }
 
     /// Waits for one input, until the deadline. Cancel-safe.
-    pub(super) async fn hear(&mut self, deadline: Monotonic) -> Result<Heard, RunError> {
+    pub(super) async fn receive(&mut self, deadline: Monotonic) -> Result<Received, RunError> {
         // Events from before a deadline come first: a conclusion from silence needs them. This
         // happens only once in a row, because a flood of events must not delay the heartbeat.
         if deadline <= now()? && !std::mem::replace(&mut self.put_off, true) {
             let events = drain(self.events.get_mut());
             if !events.is_empty() {
-                return Ok(Heard::Events(events));
+                return Ok(Received::Events(events));
             }
         }
         self.put_off = false;
@@ -87,21 +87,21 @@ impl Inputs {
             // A late heartbeat costs answers. All other inputs can wait.
             biased;
             come = self.timer.wait_until(deadline) => {
-                come.map(|()| Heard::Deadline).map_err(system("wait for a deadline"))
+                come.map(|()| Received::Deadline).map_err(system("wait for a deadline"))
             }
-            _ = self.terminate.recv() => Ok(Heard::Stop("SIGTERM")),
-            _ = self.interrupt.recv() => Ok(Heard::Stop("SIGINT")),
-            _ = self.hangup.recv() => Ok(Heard::Hangup),
-            changed = self.netlink.changed() => Ok(Heard::Network(changed?)),
+            _ = self.terminate.recv() => Ok(Received::Stop("SIGTERM")),
+            _ = self.interrupt.recv() => Ok(Received::Stop("SIGINT")),
+            _ = self.hangup.recv() => Ok(Received::Hangup),
+            changed = self.netlink.changed() => Ok(Received::Network(changed?)),
             ready = self.events.readable_mut() => {
                 let mut ready = ready.map_err(system("wait for events"))?;
                 let events = drain(ready.get_inner_mut());
                 ready.clear_ready();
-                Ok(Heard::Events(events))
+                Ok(Received::Events(events))
             }
             // A round that has failed ends when its time is over.
-            Some(ended) = self.rounds.join_next() => Ok(ended.map_or(Heard::Nothing, Heard::Round)),
-            ready = readable(&mut self.claims) => ready.map(|()| Heard::Nothing),
+            Some(ended) = self.rounds.join_next() => Ok(ended.map_or(Received::Nothing, Received::Round)),
+            ready = readable(&mut self.claims) => ready.map(|()| Received::Nothing),
         }
     }
 }

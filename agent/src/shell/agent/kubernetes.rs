@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io};
 
 use nix::unistd::gethostname;
 use tracing::info;
-use vipward_common::{Fence, Policy};
+use vipward_common::{LeaseDeadline, Policy};
 use vipward_core::{
     agent::{Input, Source, cluster},
     config::Config,
@@ -72,7 +72,7 @@ fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, Run
     let probing = args.probing.settings().longest();
     let args = &args.ownership;
     let policy = args.policy.into();
-    // A node that stops by its fence alone cannot be taken over sooner.
+    // A node that stops by its lease deadline alone cannot be taken over sooner.
     let wire = args.wire.scale().filter(|_| policy == Policy::Hold);
     let settings = Settings {
         node: node.into(),
@@ -129,9 +129,9 @@ async fn start(
         conflicts: args.conflicts.settings(),
         ..cluster::config(&settings, announce)
     };
-    let never = Fence {
+    let never = LeaseDeadline {
         deadline_ns: 0,
-        hold_until_ns: 0,
+        grace_until_ns: 0,
         yields_settled: 0,
         session: 0,
         words_settled: 0,
@@ -143,8 +143,8 @@ async fn start(
     let now = timing::now()?;
     let mut services = args.start_services();
     let addresses = target.into_iter().collect();
-    let told = services.on_event(services::Event::ApiServers { slice: None, addresses });
-    debug_assert!(told.is_empty(), "nothing follows before the Services have been listed");
+    let notified = services.on_event(services::Event::ApiServers { slice: None, addresses });
+    debug_assert!(notified.is_empty(), "nothing follows before the Services have been listed");
     let found = found(opened.plane.maps())?;
     let scale = settings.wire;
     let bulletin = Bulletin::start(&kube, now)?;
@@ -196,5 +196,5 @@ fn found(maps: &Maps) -> Result<Found, RunError> {
             any_yielded && maps.state(entry.slot)?.yielded.yielded_to(entry.generation).is_some();
         entries.push((key, entry, is_yielded));
     }
-    Ok(Found::of(&maps.fence()?, entries))
+    Ok(Found::of(&maps.lease_deadline()?, entries))
 }

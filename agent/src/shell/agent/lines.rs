@@ -20,7 +20,7 @@ use vipward_core::{
     reports::refusals,
     segment::{
         conflict::{self, Conflict, Offender, Right, Sight, What},
-        proving::Heard,
+        proving::Received,
     },
 };
 
@@ -155,11 +155,11 @@ impl Log {
                     warn!(%vip, %mac, "no peer answers for the yielded VIP; this node takes it back");
                 }
             }
-            Line::Proof { segment, from, to, heard } => {
-                proof(&agent.view().name_of(*segment), from.name(), *to, heard);
+            Line::Proof { segment, from, to, received } => {
+                proof(&agent.view().name_of(*segment), from.name(), *to, received);
             }
-            Line::Late(Late { by, lapsed }, fence_ms) => {
-                warn!(late_by_ms = millis(*by), fence_ms, lapsed, "heartbeat is late");
+            Line::Late(Late { by, lapsed }, deadline_ms) => {
+                warn!(late_by_ms = millis(*by), deadline_ms, lapsed, "heartbeat is late");
             }
             Line::Probing(left) => info!(left, "addresses are being probed before their VIPs are held"),
             Line::Probed(in_use) => info!(in_use, "addresses have been probed"),
@@ -234,10 +234,10 @@ impl Log {
                     );
                 }
             }
-            Notice::WireContact { interface, is_deaf: true } => {
+            Notice::WireContact { interface, is_one_way: true } => {
                 warn!(%interface, "the interface has a one-way link to peers that live, and counts as without carrier");
             }
-            Notice::WireContact { interface, is_deaf: false } => {
+            Notice::WireContact { interface, is_one_way: false } => {
                 info!(%interface, "the carrier of the interface counts again");
             }
             Notice::NotAlone { session } => {
@@ -318,8 +318,8 @@ fn segment(note: &Note, agent: &Agent, now: Monotonic) {
 }
 
 /// Logs a finding about what the program sees of an interface.
-fn proof(interface: &str, from: &'static str, to: Proof, heard: &Heard) {
-    let counted = heard.counted;
+fn proof(interface: &str, from: &'static str, to: Proof, received: &Received) {
+    let counted = received.counted;
     match to {
         Proof::Proven => info!(interface, from, counted, "the program sees the interface's frames"),
         Proof::Unproven => info!(
@@ -331,14 +331,14 @@ fn proof(interface: &str, from: &'static str, to: Proof, heard: &Heard) {
         Proof::Blind => error!(
             interface,
             from,
-            received = heard.frames,
+            received = received.frames,
             "bypassed: the kernel receives frames on the interface that the program does not see; no VIP is answered"
         ),
         Proof::Bypassed => error!(
             interface,
             from,
             counted,
-            vip = heard.passed.map(|vip| vip.to_string()),
+            vip = received.passed.map(|vip| vip.to_string()),
             "bypassed: a request for a VIP got past the program to the kernel"
         ),
     }
@@ -399,9 +399,13 @@ fn conflict(line: &conflict::Line, view: &NetView) {
 /// Returns the log message for the beginning of a conflict.
 fn beginning(sight: &Sight) -> &'static str {
     match (sight.what, sight.right) {
-        (What::Held | What::Guarded, _) => "conflict: a stranger claims the VIP, and the claim is dropped",
-        (What::InUse, _) => "conflict: the address is in use by a stranger; the VIP waits until it is free",
-        (What::Sighted, _) => "sighted: a stranger claims a VIP whose holder is not known",
+        (What::Held | What::Guarded, _) => {
+            "conflict: an unknown host claims the VIP, and the claim is dropped"
+        }
+        (What::InUse, _) => {
+            "conflict: the address is in use by an unknown host; the VIP waits until it is free"
+        }
+        (What::Sighted, _) => "sighted: an unknown host claims a VIP whose holder is not known",
         (What::Contested, _) if sight.source != sight.mac => {
             "contested: a host claims, in a peer's name, a VIP that this node holds, and the claim is dropped"
         }

@@ -10,7 +10,7 @@ use vipward_common::MacAddr;
 use vipward_core::segment::{frame::Frame, proving::LISTEN};
 
 use crate::shell::{
-    kernel::segment::{Hearing, Segment, SegmentError},
+    kernel::segment::{Receiving, Segment, SegmentError},
     logging::causes::chain,
 };
 
@@ -59,8 +59,8 @@ impl Round {
 
     async fn listen(&self, report: &mut Report) -> Result<(), SegmentError> {
         let began = Instant::now();
-        let open = |hearing| Segment::open(self.segment, &self.interface, hearing);
-        let segments = (open(Hearing::Arp)?, open(Hearing::Nd)?);
+        let open = |receiving| Segment::open(self.segment, &self.interface, receiving);
+        let segments = (open(Receiving::Arp)?, open(Receiving::Nd)?);
         self.ask(&segments.0)?;
         report.take_until(&segments, began + LISTEN / 2).await?;
         if report.frames == 0 {

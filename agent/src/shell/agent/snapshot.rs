@@ -1,4 +1,4 @@
-//! Answers the pages from memory: reading whole maps would keep the event loop from the fence.
+//! Answers the pages from memory: reading whole maps would keep the event loop from the lease deadline.
 
 use serde_json::{Value, json};
 use vipward_core::{

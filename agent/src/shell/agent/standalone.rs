@@ -29,7 +29,7 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let _lock = check_host(&args.plane.pins)?;
     let desk = Desk::open(Mode::Standalone, &args.pages, None).await?;
     let mut file = FileSource::start(&config, clock_tick()?, now()?);
-    let first = file.first_fence(now()?);
+    let first = file.first_deadline(now()?);
     let opened = Opened::open(&args.plane, loader, first, &desk).await?;
     let reading = Reading { path: args.config.clone(), watch, stopped_by: None };
     let mut event_loop = EventLoop::start(opened, config, Source::File(file), Outer::File(reading), desk)?;

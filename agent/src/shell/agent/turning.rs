@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 use tracing::info;
 use vipward_core::{
-    agent::{File, Input, cluster::Input as Told},
+    agent::{File, Input, cluster::Input as Notified},
     base::time::Monotonic,
 };
 
@@ -12,7 +12,7 @@ use super::{
     error::RunError,
     event_loop::{EventLoop, Outer},
     executing::listened,
-    inputs::Heard,
+    inputs::Received,
     timing::now,
 };
 use crate::shell::pages::Question;
@@ -55,7 +55,7 @@ impl EventLoop {
         let deadline = self.next_deadline();
         tokio::select! {
             biased;
-            heard = self.inputs.hear(deadline) => self.on_heard(heard?).await,
+            received = self.inputs.receive(deadline) => self.on_received(received?).await,
             news = next(&mut self.outer, &mut self.questions) => self.on_news(news?).await,
         }
     }
@@ -69,9 +69,9 @@ impl EventLoop {
         others.into_iter().flatten().fold(self.agent.next_deadline(), Ord::min)
     }
 
-    async fn on_heard(&mut self, heard: Heard) -> Result<(), RunError> {
-        match heard {
-            Heard::Deadline => {
+    async fn on_received(&mut self, received: Received) -> Result<(), RunError> {
+        match received {
+            Received::Deadline => {
                 self.note_crowd().await?;
                 self.step(Input::Deadline).await?;
                 let now = now()?;
@@ -80,29 +80,29 @@ impl EventLoop {
                     cluster.on_time(&self.agent, now);
                 }
             }
-            Heard::Stop(signal) => match &mut self.outer {
+            Received::Stop(signal) => match &mut self.outer {
                 Outer::File(reading) => {
                     reading.stopped_by = Some(signal);
                     self.step(Input::Stop).await?;
                 }
                 Outer::Cluster(cluster) => cluster.on_signal(signal),
             },
-            Heard::Hangup => match &self.outer {
+            Received::Hangup => match &self.outer {
                 Outer::File(_) => self.reload(true).await?,
                 Outer::Cluster(_) => {
                     info!("SIGHUP has no effect: there is no file to read again, and the cluster is watched");
                 }
             },
-            Heard::Network(changed) => self.step(Input::Changed(changed)).await?,
-            Heard::Events(events) => {
+            Received::Network(changed) => self.step(Input::Changed(changed)).await?,
+            Received::Events(events) => {
                 self.note_crowd().await?;
                 self.step(Input::Program(events)).await?;
             }
-            Heard::Round(report) => {
+            Received::Round(report) => {
                 let listened = listened(self.plane.maps(), &report)?;
                 self.step(Input::Listened(listened)).await?;
             }
-            Heard::Nothing => {}
+            Received::Nothing => {}
         }
         Ok(())
     }
@@ -134,6 +134,6 @@ impl EventLoop {
     /// Passes on whether nodes write very many claims.
     async fn note_crowd(&mut self) -> Result<(), RunError> {
         let Some(crowded) = self.outer.cluster().and_then(cluster::Cluster::crowded) else { return Ok(()) };
-        self.step(Input::Cluster(Told::Crowded(crowded))).await
+        self.step(Input::Cluster(Notified::Crowded(crowded))).await
     }
 }

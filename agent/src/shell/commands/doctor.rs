@@ -3,8 +3,8 @@
 //! Each fact is read on its own, so that a failure hides no other fact. The doctor changes nothing,
 //! and needs no agent. It only waits for a heartbeat.
 
-mod fence;
 mod files;
+mod lease_deadline;
 mod processes;
 mod report;
 mod tc;
@@ -77,14 +77,14 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
     }
 }
 
-/// Reads the pinned state, and watches its fence.
+/// Reads the pinned state, and watches its lease deadline.
 async fn plane(pins: &Pins, watched: impl FnMut(Duration)) -> (Fact<Option<Plane>>, Fact<Heartbeat>) {
     let mut plane = bpf::plane(pins).into();
     let heartbeat = match &mut plane {
         Fact::Read(Some(Plane { contents: Fact::Read(contents), .. })) => {
-            fence::watch(pins, contents, watched).await.into()
+            lease_deadline::watch(pins, contents, watched).await.into()
         }
-        Fact::Read(_) | Fact::Unread(_) => Fact::skipped("there was no fence to watch"),
+        Fact::Read(_) | Fact::Unread(_) => Fact::skipped("there was no lease deadline to watch"),
     };
     (plane, heartbeat)
 }

@@ -24,7 +24,7 @@ use crate::shell::kernel::{
     clock,
     netlink::{Netlink, NetlinkError},
     packet::nonce,
-    segment::{self, Hearing, Segment},
+    segment::{self, Receiving, Segment},
 };
 
 /// The question, and where to ask it.
@@ -105,7 +105,8 @@ async fn listen(
     let address = question.address;
     let failed = |source| WhoHasError::Segment { address, source };
     let dropped = || maps.map_or_else(|| Ok(BTreeMap::new()), |maps| dropped(maps, interface.index, address));
-    let segment = Segment::open(interface.index, &interface.name, Hearing::About(address)).map_err(failed)?;
+    let segment =
+        Segment::open(interface.index, &interface.name, Receiving::About(address)).map_err(failed)?;
     let (mut asking, mut commands) = Asking::start(*question, &dropped()?, now()?);
     loop {
         for Command::Ask in commands.drain(..) {

@@ -218,7 +218,7 @@ pub(crate) async fn neighbours(ifindex: u32) -> Result<Vec<IpAddr>, NetlinkError
     Ok(neighbours)
 }
 
-/// Returns the IPv6 addresses for which the kernel is told to answer on behalf of other hosts.
+/// Returns the IPv6 addresses for which the kernel is notified to answer on behalf of other hosts.
 pub(crate) async fn proxies() -> Result<Vec<Proxy>, NetlinkError> {
     let mut request = NeighbourMessage::default();
     request.header.family = AddressFamily::Inet6;

@@ -58,7 +58,7 @@ pub enum SegmentError {
 
 /// The frames that a socket receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Hearing {
+pub enum Receiving {
     /// Frames that name this address as sender or target, as source or target.
     About(IpAddr),
     /// ARP for this host or for all hosts.
@@ -67,7 +67,7 @@ pub enum Hearing {
     Nd,
 }
 
-impl Hearing {
+impl Receiving {
     const fn ethertype(self) -> u16 {
         match self {
             Self::About(IpAddr::V4(_)) | Self::Arp => ETHERTYPE_ARP,
@@ -86,17 +86,17 @@ pub struct Segment {
 
 impl Segment {
     /// Opens the interface, in the calling thread's network namespace. Needs a tokio runtime.
-    pub fn open(ifindex: u32, interface: &str, hearing: Hearing) -> Result<Self, SegmentError> {
+    pub fn open(ifindex: u32, interface: &str, receiving: Receiving) -> Result<Self, SegmentError> {
         let prepare =
             |operation, source| SegmentError::Prepare { operation, interface: interface.to_owned(), source };
         // It is bound behind the filter, so every frame in it has passed that.
         let socket = open(SockType::Raw).map_err(SegmentError::Open)?;
-        hear_only(&socket, ifindex, hearing).map_err(|source| prepare("filter frames", source))?;
-        if let Hearing::About(IpAddr::V6(address)) = hearing {
+        receive_only(&socket, ifindex, receiving).map_err(|source| prepare("filter frames", source))?;
+        if let Receiving::About(IpAddr::V6(address)) = receiving {
             let group = group_mac(solicited_node(address.octets()));
             receive_group(&socket, ifindex, group).map_err(|source| prepare("listen", source))?;
         }
-        let segment = address(ifindex, hearing.ethertype());
+        let segment = address(ifindex, receiving.ethertype());
         bind(socket.as_raw_fd(), &segment).map_err(|source| prepare("listen", source.into()))?;
         // SAFETY: an OwnedFd returns the same descriptor always, and closes it when it is dropped.
         let registered = unsafe { AsyncFd::register_with_interest(socket, WOKEN_BY) };
@@ -134,13 +134,13 @@ impl Segment {
     }
 }
 
-/// Lets only untagged frames of the segment pass that are to be heard. A storm of others must not fill
+/// Lets only untagged frames of the segment pass that are to be received. A storm of others must not fill
 /// the socket.
 ///
 /// Frames of a VLAN device or of a bond reach the sockets of the device below too, with the index of
 /// the upper device. In a frame of a VLAN without a device the tag is gone, and the frame is marked
 /// as another host's.
-fn hear_only(socket: &OwnedFd, ifindex: u32, hearing: Hearing) -> io::Result<()> {
+fn receive_only(socket: &OwnedFd, ifindex: u32, receiving: Receiving) -> io::Result<()> {
     /// Offsets in the frame.
     const ETHERTYPE: u32 = 12;
     const SPA: u32 = 28;
@@ -155,28 +155,28 @@ fn hear_only(socket: &OwnedFd, ifindex: u32, hearing: Hearing) -> io::Result<()>
         go_on_if_equal(0),
         drop_frame(),
         step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, ETHERTYPE, 0, 0),
-        go_on_if_equal(hearing.ethertype().into()),
+        go_on_if_equal(receiving.ethertype().into()),
         drop_frame(),
     ];
-    match hearing {
-        Hearing::About(IpAddr::V4(address)) => program.extend([
+    match receiving {
+        Receiving::About(IpAddr::V4(address)) => program.extend([
             load_word(SPA),
             step(JUMP_IF_EQUAL, address.into(), 3, 0),
             load_word(TPA),
             go_on_if_equal(address.into()),
             drop_frame(),
         ]),
-        Hearing::Arp => program.extend([
+        Receiving::Arp => program.extend([
             load_word(beside(libc::SKF_AD_PKTTYPE)),
             step(JUMP_IF_EQUAL, libc::PACKET_HOST.into(), 2, 0),
             go_on_if_equal(libc::PACKET_BROADCAST.into()),
             drop_frame(),
         ]),
-        Hearing::About(IpAddr::V6(address)) => {
+        Receiving::About(IpAddr::V6(address)) => {
             program.extend(is_nd());
             program.extend(names(address));
         }
-        Hearing::Nd => {
+        Receiving::Nd => {
             program.extend(is_nd());
             program.extend([
                 load_word(beside(libc::SKF_AD_PKTTYPE)),

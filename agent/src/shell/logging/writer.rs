@@ -45,16 +45,16 @@ fn dispatch<W>(format: LogFormat, filter: EnvFilter, writer: W, is_coloured: boo
 where
     W: Write + Clone + Send + Sync + 'static,
 {
-    let told = filter_fn(|metadata| !is_redundant(metadata));
+    let notified = filter_fn(|metadata| !is_redundant(metadata));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(is_coloured);
     match format {
         LogFormat::Text => {
             let writer = move || writer.clone();
-            log.fmt_fields(debug_fn(write_field)).with_writer(writer).finish().with(told).into()
+            log.fmt_fields(debug_fn(write_field)).with_writer(writer).finish().with(notified).into()
         }
         LogFormat::Json => {
             let writer = move || JsonLines(writer.clone());
-            log.json().flatten_event(true).with_writer(writer).finish().with(told).into()
+            log.json().flatten_event(true).with_writer(writer).finish().with(notified).into()
         }
     }
 }

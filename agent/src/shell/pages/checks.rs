@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::http::StatusCode;
-use vipward_common::{FenceState, Role};
+use vipward_common::{DeadlineState, Role};
 use vipward_core::{
     diagnosis::pinned::{self, Contents},
     host::{net::InterfaceFault, placement::Entry},
@@ -53,9 +53,9 @@ impl Check {
 /// Returns the page of all checks, or of the one check that is `asked`
 /// for, in the form of the API server's pages.
 pub(crate) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (StatusCode, String) {
-    let told: Vec<&Check> =
+    let notified: Vec<&Check> =
         checks.iter().filter(|check| asked.is_none_or(|asked| asked == check.name)).collect();
-    if told.is_empty() {
+    if notified.is_empty() {
         let names: Vec<_> = checks.iter().map(|check| check.name).collect();
         let asked = asked.unwrap_or_default();
         return (
@@ -64,7 +64,7 @@ pub(crate) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (Stat
         );
     }
     let mut text = String::new();
-    for check in &told {
+    for check in &notified {
         let line = if check.is_ok() {
             writeln!(text, "[+]{} ok", check.name)
         } else {
@@ -72,7 +72,7 @@ pub(crate) fn report(page: &str, checks: &[Check], asked: Option<&str>) -> (Stat
         };
         line.expect("invariant: a String takes everything");
     }
-    let passed = told.iter().all(|check| check.is_ok());
+    let passed = notified.iter().all(|check| check.is_ok());
     let (status, verdict) =
         if passed { (StatusCode::OK, "passed") } else { (StatusCode::SERVICE_UNAVAILABLE, "failed") };
     writeln!(text, "{page} check {verdict}").expect("invariant: a String takes everything");
@@ -129,22 +129,22 @@ pub(super) fn of_kernel(snapshot: &Snapshot, read: Result<Contents, BpfError>) -
         Ok(read) => read,
         Err(error) => return vec![Check::failed("entries", chain(&error))],
     };
-    let fence = match (read.fence_state(), snapshot.mode) {
-        (FenceState::Valid, _) => Check::ok("fence"),
+    let lease_deadline = match (read.lease_deadline_state(), snapshot.mode) {
+        (DeadlineState::Valid, _) => Check::ok("lease-deadline"),
         _ if read.has_ended() => Check::failed(
-            "fence",
+            "lease-deadline",
             "the lease deadline counts as passed: a peer's expiry notice ended the session",
         ),
         (_, Mode::Kubernetes) => {
-            Check::failed("fence", "the lease deadline has passed: the Lease was not renewed")
+            Check::failed("lease-deadline", "the lease deadline has passed: the Lease was not renewed")
         }
         (_, Mode::Standalone) => {
-            Check::failed("fence", "the lease deadline has passed: the heartbeat is late")
+            Check::failed("lease-deadline", "the lease deadline has passed: the heartbeat is late")
         }
     };
     // Until the event loop knows which VIPs are wanted, entries stay as they are.
     let entries = if snapshot.agent.started { differences(snapshot, &read.entries) } else { Vec::new() };
-    vec![Check::of("entries", entries), fence]
+    vec![Check::of("entries", entries), lease_deadline]
 }
 
 /// Returns the differences between the entries and the event loop's state.

@@ -25,8 +25,8 @@ pub(super) const SLACK: Duration = Duration::from_millis(5);
 
 /// The time for which the end of a session is certainly told often: 10 s, less the time until the teller
 /// knows of it. And the time between two frames later.
-const TOLD_OFTEN: Duration = Duration::from_secs(9);
-const TOLD_LATER: Duration = Duration::from_secs(1);
+const NOTIFIED_OFTEN: Duration = Duration::from_secs(9);
+const NOTIFIED_LATER: Duration = Duration::from_secs(1);
 
 /// The longest time until all nodes are up to date, but for what they wait for.
 const UP_TO_DATE: Duration = Duration::from_secs(4);
@@ -43,15 +43,15 @@ const VOTE_DELAYS: Duration = Duration::from_millis(175);
 /// The time in which a holder that misses the pings of its only witness writes that.
 const WRITTEN: Duration = Duration::from_millis(500);
 
-/// Returns the latest time of the first announcement at `told` or later of a VIP that was taken at a time:
+/// Returns the latest time of the first announcement at `notified` or later of a VIP that was taken at a time:
 /// those at once, with `repeats` those to a former holder too, and then a refresh. The clock of the
 /// announcing node is off by up to 1 %.
-pub(super) fn announced(taken: At, repeats: bool, told: At) -> At {
+pub(super) fn announced(taken: At, repeats: bool, notified: At) -> At {
     let repeats = REPEATS.into_iter().filter(|_| repeats);
     let rounds = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(repeats);
-    let in_time = rounds.filter(|after| taken + *after * 98 / 100 >= told).min();
+    let in_time = rounds.filter(|after| taken + *after * 98 / 100 >= notified).min();
     // A refresh comes up to 10 % late or early.
-    in_time.map_or(told + REFRESH * 112 / 100, |after| taken + after * 102 / 100)
+    in_time.map_or(notified + REFRESH * 112 / 100, |after| taken + after * 102 / 100)
 }
 
 /// The bounds at a scale.
@@ -62,19 +62,19 @@ impl Bounds {
     /// Returns the time without a disturbance after which a crash is judged, and a mild disturbance
     /// guarded. A witness counts when it has pinged for two such times.
     pub(super) fn calm(self) -> Duration {
-        UP_TO_DATE + self.0.deaf() * 2
+        UP_TO_DATE + self.0.one_way() * 2
     }
 
-    /// Returns the longest time between two frames that tell a node the end of its session, some time
+    /// Returns the longest time between two frames that notify a node the end of its session, some time
     /// after the end.
-    pub(super) fn told(self, after: Duration) -> Duration {
-        if after < TOLD_OFTEN { self.0.ping() } else { TOLD_LATER }
+    pub(super) fn notified(self, after: Duration) -> Duration {
+        if after < NOTIFIED_OFTEN { self.0.ping() } else { NOTIFIED_LATER }
     }
 
     /// Returns the time in which a VIP is held again whose holder has crashed with so many VIPs, or
     /// has left a dead interface by itself.
     pub(super) fn held_again(self, leaves_by_itself: bool, vips: u32) -> Duration {
-        let left = if leaves_by_itself { self.0.deaf() + RELEASED } else { Duration::ZERO };
+        let left = if leaves_by_itself { self.0.one_way() + RELEASED } else { Duration::ZERO };
         // A ping, the time of silence, the votes, and the turns.
         let found = self.0.suspect() + self.0.ping();
         left + found + WRITES + LATENCIES + EACH_VIP * vips
@@ -85,19 +85,19 @@ impl Bounds {
         LONGEST_RANK.min(self.0.ping() * 2)
     }
 
-    /// Returns the time after which a crash is looked at again: a deposed node with a dead interface
+    /// Returns the time after which a crash is looked at again: a expired node with a dead interface
     /// may try to take the VIP back when answers of its peers count again.
     pub(super) fn taken_again(self) -> Duration {
-        self.0.deaf()
+        self.0.one_way()
     }
 
-    /// Returns the longest time between the last look of a deposing node and the next: it pings as
+    /// Returns the longest time between the last look of a expiring node and the next: it pings as
     /// often.
     pub(super) fn seen_late(self) -> Duration {
         self.0.urgent_ping() * 3
     }
 
-    /// Returns the longest wait of a deposing node for the others, and theirs for their last look.
+    /// Returns the longest wait of a expiring node for the others, and theirs for their last look.
     pub(super) fn votes(self) -> Duration {
         self.0.poll() + self.0.last_look() + VOTE_DELAYS
     }
@@ -108,9 +108,9 @@ impl Bounds {
     }
 
     /// Returns the time for which a holder may count on an only witness that has just gone: one that
-    /// it has not heard ping often, since it has just named it or has begun to listen.
+    /// it has not received ping often, since it has just named it or has begun to listen.
     pub(super) fn counted_on(self) -> Duration {
-        self.0.deaf()
+        self.0.one_way()
     }
 
     /// Returns the time after which a holder has read the cluster and listened for long enough.

@@ -1,7 +1,7 @@
 //! The defence of a held VIP: the announcement that takes the place of a dropped claim, and its limits.
 
 use vipward_common::{
-    Defence, DefenceWindow, EventKind, FenceState, MacAddr, Offender, OffenderKey, Role, VipEntry, VipKey,
+    DeadlineState, Defence, DefenceWindow, EventKind, MacAddr, Offender, OffenderKey, Role, VipEntry, VipKey,
 };
 use vipward_core::base::time::Monotonic;
 
@@ -27,17 +27,17 @@ impl Program {
         kind: EventKind,
         key: VipKey,
         entry: &VipEntry,
-        (counted, fence): (Counted, FenceState),
+        (counted, lease_deadline): (Counted, DeadlineState),
         frame: &Frame,
         now: Monotonic,
     ) -> Option<Frame> {
-        let is_on = match self.fence.defence {
+        let is_on = match self.lease_deadline.defence {
             Defence::Match => true,
             Defence::Off => false,
         };
         let is_due = match kind {
-            EventKind::Conflict => fence != FenceState::Over,
-            EventKind::Contested => fence == FenceState::Valid,
+            EventKind::Conflict => lease_deadline != DeadlineState::Over,
+            EventKind::Contested => lease_deadline == DeadlineState::Valid,
             EventKind::Moved | EventKind::Yielded | EventKind::Sighted | EventKind::Probed => false,
         };
         if !(is_on && is_due && counted.role == Role::Held && frame.to.is_multicast()) {

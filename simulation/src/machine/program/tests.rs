@@ -4,7 +4,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{Defence, Fence, FenceState, MacAddr, Policy, Role, VipEntry, VipKey};
+use vipward_common::{DeadlineState, Defence, LeaseDeadline, MacAddr, Policy, Role, VipEntry, VipKey};
 use vipward_core::{
     base::time::Monotonic,
     host::plan::{Action, Cause},
@@ -25,11 +25,11 @@ const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// The MAC of a foreign entry, and that of a handover's successor.
 const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
-const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-/// Times at which the fence of [`program`] is in each state.
+/// Times at which the lease deadline of [`program`] is in each state.
 const VALID: u64 = 9;
-const HELD_OVER: u64 = 11;
+const GRACE: u64 = 11;
 const OVER: u64 = 30;
 /// The end of a handover.
 const UNTIL: u64 = 60;
@@ -42,10 +42,10 @@ fn key(vip: Ipv4Addr) -> VipKey {
     VipKey::new(IFINDEX, vip)
 }
 
-fn fence(policy: Policy) -> Fence {
-    Fence {
+fn lease_deadline(policy: Policy) -> LeaseDeadline {
+    LeaseDeadline {
         deadline_ns: at(10).as_nanos(),
-        hold_until_ns: at(20).as_nanos(),
+        grace_until_ns: at(20).as_nanos(),
         yields_settled: 0,
         session: 0,
         words_settled: 0,
@@ -63,11 +63,11 @@ fn put(vip: Ipv4Addr, entry: VipEntry) -> Action {
     Action::PutEntry { key: key(vip), entry, reset_counters: false, cause: Cause::Configured }
 }
 
-/// Returns a program with an entry, two peers, and a fence that is valid until 10, and held over until
+/// Returns a program with an entry, two peers, and a lease deadline that is valid until 10, and grace period until
 /// 20.
 fn program(entry: VipEntry) -> Program {
     let mut program = Program::new(None);
-    program.set_fence(fence(Policy::Hold));
+    program.set_deadline(lease_deadline(Policy::Hold));
     let peers = [PEER, HOLDER].map(|mac| Action::PutPeer { ifindex: IFINDEX, mac });
     let own_mac = Action::PutOwnMac { ifindex: IFINDEX, mac: OWN };
     for action in peers.into_iter().chain([own_mac, put(VIP, entry)]) {
@@ -79,56 +79,56 @@ fn program(entry: VipEntry) -> Program {
 /// Returns a program that yielded its VIP to [`PEER`].
 fn yielded() -> Program {
     let mut program = program(entry(Role::Held, OWN));
-    claims::announce(&mut program, PEER, at(HELD_OVER));
+    claims::announce(&mut program, PEER, at(GRACE));
     assert_eq!(program.yields_total(), 1);
     program
 }
 
 #[test]
-fn a_fence_is_valid_then_held_over_under_the_policy_hold_then_over() {
+fn a_lease_deadline_is_valid_then_grace_period_under_the_policy_hold_then_over() {
     let rows = [
-        ("before the deadline", Policy::Hold, 9, FenceState::Valid),
-        ("at the deadline", Policy::Hold, 10, FenceState::HeldOver),
-        ("before the end of holding over", Policy::Hold, 19, FenceState::HeldOver),
-        ("at the end of holding over", Policy::Hold, 20, FenceState::Over),
-        ("before the deadline, stop", Policy::Stop, 9, FenceState::Valid),
-        ("at the deadline, stop", Policy::Stop, 10, FenceState::Over),
+        ("before the deadline", Policy::Hold, 9, DeadlineState::Valid),
+        ("at the deadline", Policy::Hold, 10, DeadlineState::Grace),
+        ("before the end of the grace period", Policy::Hold, 19, DeadlineState::Grace),
+        ("at the end of the grace period", Policy::Hold, 20, DeadlineState::Over),
+        ("before the deadline, stop", Policy::Stop, 9, DeadlineState::Valid),
+        ("at the deadline, stop", Policy::Stop, 10, DeadlineState::Over),
     ];
     for (what, policy, now, state) in rows {
         let mut program = Program::new(None);
-        assert_eq!(program.fence_state(at(now)), FenceState::Over, "a fence of zeros");
-        program.set_fence(fence(policy));
-        assert_eq!(program.fence_state(at(now)), state, "{what}");
+        assert_eq!(program.lease_deadline_state(at(now)), DeadlineState::Over, "a lease deadline of zeros");
+        program.set_deadline(lease_deadline(policy));
+        assert_eq!(program.lease_deadline_state(at(now)), state, "{what}");
     }
 }
 
 #[test]
-fn the_fence_of_a_session_that_has_ended_has_lapsed_until_the_agent_settles_the_word() {
+fn the_lease_deadline_of_a_session_that_has_ended_has_lapsed_until_the_agent_settles_the_word() {
     let rows = [
-        ("the last session", 7, 0, FenceState::HeldOver),
-        ("settled for an earlier word", 7, 1, FenceState::HeldOver),
-        ("settled", 7, 2, FenceState::Valid),
-        ("another session", 8, 0, FenceState::Valid),
-        ("no session", 0, 0, FenceState::Valid),
+        ("the last session", 7, 0, DeadlineState::Grace),
+        ("settled for an earlier word", 7, 1, DeadlineState::Grace),
+        ("settled", 7, 2, DeadlineState::Valid),
+        ("another session", 8, 0, DeadlineState::Valid),
+        ("no session", 0, 0, DeadlineState::Valid),
     ];
     for (what, session, words_settled, state) in rows {
         let mut program = Program::new(None);
         program.wired.ended_once(Session::from_number(7));
-        program.set_fence(Fence { session, words_settled, ..fence(Policy::Hold) });
-        assert_eq!(program.fence_state(at(VALID)), state, "{what}");
+        program.set_deadline(LeaseDeadline { session, words_settled, ..lease_deadline(Policy::Hold) });
+        assert_eq!(program.lease_deadline_state(at(VALID)), state, "{what}");
     }
 }
 
 #[test]
-fn answers_follow_role_fence_and_yield() {
+fn answers_follow_role_lease_deadline_and_yield() {
     let (held, foreign) = (entry(Role::Held, OWN), entry(Role::Foreign, HOLDER));
     let handover = VipEntry { until_ns: at(15).as_nanos(), ..entry(Role::Handover, HOLDER) };
     let rows = [
         ("held, valid", held, VALID, Some(OWN)),
-        ("held, held over", held, HELD_OVER, Some(OWN)),
+        ("held, grace period", held, GRACE, Some(OWN)),
         ("held, over", held, OVER, None),
         ("handover, valid", handover, VALID, Some(HOLDER)),
-        ("handover, held over", handover, HELD_OVER, Some(HOLDER)),
+        ("handover, grace period", handover, GRACE, Some(HOLDER)),
         ("handover, at its end", handover, 15, None),
         ("foreign", foreign, VALID, None),
         ("foreign, MAC zero", entry(Role::Foreign, MacAddr::ZERO), VALID, None),
@@ -138,7 +138,7 @@ fn answers_follow_role_fence_and_yield() {
     }
     assert_eq!(program(held).answer(key(OTHER_VIP), at(VALID)), None, "no entry");
     assert_eq!(program(held).answer(VipKey::new(4, VIP), at(VALID)), None, "another interface");
-    assert_eq!(yielded().answer(key(VIP), at(HELD_OVER)), None, "yielded");
+    assert_eq!(yielded().answer(key(VIP), at(GRACE)), None, "yielded");
 
     let mut unlinked = program(handover);
     unlinked.apply(&Action::RemoveOwnMac { ifindex: IFINDEX }, Refuses::default()).expect("never refused");
@@ -161,8 +161,8 @@ fn a_yield_counts_for_its_generation_until_the_agent_settles_it() {
     for (what, entry, yields_settled, counted) in rows {
         let mut program = yielded();
         program.apply(&put(VIP, entry), Refuses::default()).expect("nothing is refused");
-        program.set_fence(Fence { yields_settled, ..fence(Policy::Hold) });
-        let found = program.counted(key(VIP), at(HELD_OVER)).map(|counted| (counted.role, counted.mac));
+        program.set_deadline(LeaseDeadline { yields_settled, ..lease_deadline(Policy::Hold) });
+        let found = program.counted(key(VIP), at(GRACE)).map(|counted| (counted.role, counted.mac));
         assert_eq!(found, counted, "{what}");
     }
 }
@@ -172,15 +172,15 @@ fn an_announcement_leaves_while_the_vip_is_held() {
     let (held, handover) = (entry(Role::Held, OWN), entry(Role::Handover, HOLDER));
     let rows = [
         ("held, valid", held, VALID, false, true),
-        ("held, held over", held, HELD_OVER, false, false),
-        ("held, held over, taken back", held, HELD_OVER, true, true),
+        ("held, grace period", held, GRACE, false, false),
+        ("held, grace period, taken back", held, GRACE, true, true),
         ("held, over, taken back", held, OVER, true, false),
         ("handover, valid", handover, VALID, false, false),
     ];
     for (what, entry, now, is_taken_back, may) in rows {
         assert_eq!(program(entry).may_announce(key(VIP), is_taken_back, at(now)), may, "{what}");
     }
-    assert!(!yielded().may_announce(key(VIP), true, at(HELD_OVER)), "yielded");
+    assert!(!yielded().may_announce(key(VIP), true, at(GRACE)), "yielded");
 }
 
 #[test]

@@ -43,23 +43,23 @@ fn a_frame_is_handled_as_the_page_says() {
         ("of another one", packet(Kind::Ended, PEER, 0, 0), 0, Verdict::Refused),
     ];
     for (what, packet, segment, verdict) in rows {
-        assert_eq!(wired().hear(packet, segment, session, at(100)), verdict, "{what}");
+        assert_eq!(wired().receive(packet, segment, session, at(100)), verdict, "{what}");
     }
     let no_session = packet(Kind::Ping, 0, WITNESS + 1, 50);
-    assert_eq!(wired().hear(no_session, 0, None, at(100)), Verdict::Refused, "no session");
+    assert_eq!(wired().receive(no_session, 0, None, at(100)), Verdict::Refused, "no session");
 }
 
 #[test]
-fn an_old_echo_is_no_news_and_an_end_is_told_once() {
+fn an_old_echo_is_no_news_and_an_end_is_reported_once() {
     let mut wired = wired();
     let session = Session::from_number(SELF);
-    wired.hear(packet(Kind::Echo, PEER, WITNESS, 60), 0, session, at(100));
-    wired.hear(packet(Kind::Echo, PEER, WITNESS, 50), 0, session, at(110));
+    wired.receive(packet(Kind::Echo, PEER, WITNESS, 60), 0, session, at(100));
+    wired.receive(packet(Kind::Echo, PEER, WITNESS, 50), 0, session, at(110));
     let peer = Session::from_number(PEER).expect("a session");
-    assert_eq!(wired.holder(peer, "eth0"), Sight { answered: at(60), heard: at(100) });
+    assert_eq!(wired.holder(peer, "eth0"), Sight { answered: at(60), received: at(100) });
     assert_eq!(wired.holder(peer, "eth1"), Sight::default());
     let ended = packet(Kind::Ended, SELF, 0, 0);
-    assert_eq!(wired.hear(ended, 0, session, at(120)), Verdict::Ended);
-    assert_eq!(wired.hear(ended, 0, session, at(130)), Verdict::Consumed);
-    assert_eq!(wired.told().map(|word| word.session), session);
+    assert_eq!(wired.receive(ended, 0, session, at(120)), Verdict::Ended);
+    assert_eq!(wired.receive(ended, 0, session, at(130)), Verdict::Consumed);
+    assert_eq!(wired.notified().map(|word| word.session), session);
 }

@@ -2,11 +2,7 @@
 
 use fastrand::Rng;
 
-use super::{
-    FIRST_MS, Generator,
-    admission::{denials, lost_events},
-    generate as without_controller, timing,
-};
+use super::{FIRST_MS, Generator, generate as without_controller, timing};
 use crate::schedule::{
     plan::{Disturbance, Schedule, When},
     tenants::{Asks, KeepPlan, PoolPlan, ServicePlan, SharingPlan, TenantsPlan},
@@ -34,9 +30,9 @@ fn generate(seed: u64) -> Schedule {
     let has_faults = generator.rng.bool();
     let mut disturbances = generator.of_tenants(services, has_faults, most.is_none());
     if has_faults {
-        disturbances.extend(denials(seed, nodes, &disturbances));
+        disturbances.extend(Generator::denials(seed, nodes, &disturbances));
     }
-    disturbances.extend(lost_events(seed));
+    disturbances.extend(Generator::lost_events(seed));
     let hold = generator.rng.bool();
     Schedule {
         seed,

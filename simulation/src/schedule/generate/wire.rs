@@ -133,7 +133,7 @@ impl Generator {
             8 => What::LateFrames { segment, by_ms: self.rng.u32(1..30), for_ms },
             9 => What::KeyGone { who, for_ms },
             10 => What::Busy { who, by_ms: self.rng.u32(50..600), for_ms },
-            11 => What::Deaf { segment, from: self.holder(), to: self.witness(), for_ms },
+            11 => What::OneWay { segment, from: self.holder(), to: self.witness(), for_ms },
             _ => {
                 let vip = self.vip();
                 let other = Who::Witness(vip, self.rng.u8(0..3));
@@ -239,7 +239,7 @@ impl Generator {
             4 => What::Busy { who, by_ms: self.rng.u32(50..1_000), for_ms },
             5 => What::KeyGone { who, for_ms },
             6 => What::Cut { segment, one: self.holder(), other: who, for_ms },
-            7 => What::Deaf { segment, from: self.holder(), to: self.witness(), for_ms },
+            7 => What::OneWay { segment, from: self.holder(), to: self.witness(), for_ms },
             8 => {
                 let (out, into) = [(true, true), (true, false), (false, true)][self.rng.usize(0..3)];
                 What::Dead { segment, who, out, into, for_ms }

@@ -217,8 +217,8 @@ impl VipReport {
     pub fn first_announced_after(&self, instant: SystemTime, mac: Mac) -> Option<SystemTime> {
         self.announcements
             .iter()
-            .find(|heard| heard.at >= instant && heard.by.sha == mac)
-            .map(|heard| heard.at)
+            .find(|received| received.at >= instant && received.by.sha == mac)
+            .map(|received| received.at)
     }
 
     /// Returns the longest delay of the monitor itself, in which it cannot have seen anything.
@@ -237,7 +237,7 @@ impl VipReport {
     #[must_use]
     pub fn between(&self, from: SystemTime, to: SystemTime) -> Self {
         let requests = self.requests.iter().filter(|request| from <= request.sent_at && request.sent_at < to);
-        let heard = self.announcements.iter().filter(|heard| from <= heard.at && heard.at < to);
-        Self { requests: requests.cloned().collect(), announcements: heard.copied().collect(), ..*self }
+        let received = self.announcements.iter().filter(|received| from <= received.at && received.at < to);
+        Self { requests: requests.cloned().collect(), announcements: received.copied().collect(), ..*self }
     }
 }

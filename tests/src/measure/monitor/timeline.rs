@@ -73,13 +73,13 @@ fn lines_of(report: &VipReport) -> Vec<Line> {
     });
     let moves =
         report.moves().into_iter().map(|moved| (moved.at, format!("moved {} -> {}", moved.from, moved.to)));
-    let announcements = report.announcements.iter().map(|heard| {
-        let form = match heard.form {
+    let announcements = report.announcements.iter().map(|received| {
+        let form = match received.form {
             AnnouncementForm::Request => "request",
             AnnouncementForm::Reply => "reply",
             AnnouncementForm::Advertisement => "advertisement",
         };
-        (heard.at, format!("announced at {} ({form} from {})", heard.by.sha, heard.by.eth_src))
+        (received.at, format!("announced at {} ({form} from {})", received.by.sha, received.by.eth_src))
     });
     for kind in [gaps.collect::<Vec<_>>(), doubles.collect(), moves.collect(), announcements.collect()] {
         let left_out = kind.len().saturating_sub(MOST_LINES);

@@ -10,7 +10,7 @@ use aya::{
 };
 use bytemuck::{NoUninit, bytes_of, pod_read_unaligned};
 use vipward_common::{
-    Counters, Defence, DefenceWindow, Event, Fence, MacAddr, Offender, OffenderKey, OffenderKeyV4,
+    Counters, Defence, DefenceWindow, Event, LeaseDeadline, MacAddr, Offender, OffenderKey, OffenderKeyV4,
     OffenderKeyV6, Outcome, OwnMac, PeerKey, Policy, SipKey, VIP_COUNTER_SLOTS, VipCounters, VipEntry,
     VipKey, VipKeyV4, VipKeyV6, VipState, VlanKey, WIRE_KEYS, WireCounters, WireIndexKey, WireKey,
     WireOutcome, WireSeen, WireSelf, WireSlot, WireState, YieldTotal, filter_bit, filter_bit_v6, maps,
@@ -34,7 +34,7 @@ as_bytes!(
     OwnMac,
     VlanKey,
     PeerKey,
-    Fence,
+    LeaseDeadline,
     Counters,
     VipCounters,
     VipState,
@@ -59,10 +59,10 @@ pub struct Maps {
     own_macs: HashMap<MapData, u32, Bytes<OwnMac>>,
     vlans: HashMap<MapData, Bytes<VlanKey>, u32>,
     peers: HashMap<MapData, Bytes<PeerKey>, u64>,
-    fence: Array<MapData, Bytes<Fence>>,
+    lease_deadline: Array<MapData, Bytes<LeaseDeadline>>,
     counters: PerCpuArray<MapData, Bytes<Counters>>,
     counters_v6: PerCpuArray<MapData, Bytes<Counters>>,
-    heard: PerCpuArray<MapData, u64>,
+    received: PerCpuArray<MapData, u64>,
     vip_counters: PerCpuArray<MapData, Bytes<VipCounters>>,
     vip_state: Array<MapData, Bytes<VipState>>,
     yields: Array<MapData, Bytes<YieldTotal>>,
@@ -106,10 +106,10 @@ impl Maps {
             own_macs: take(ebpf, maps::OWN_MACS)?,
             vlans: take(ebpf, maps::VLANS)?,
             peers: take(ebpf, maps::PEERS)?,
-            fence: take(ebpf, maps::FENCE)?,
+            lease_deadline: take(ebpf, maps::LEASE_DEADLINE)?,
             counters: take(ebpf, maps::COUNTERS)?,
             counters_v6: take(ebpf, maps::COUNTERS_V6)?,
-            heard: take(ebpf, maps::HEARD)?,
+            received: take(ebpf, maps::RECEIVED)?,
             vip_counters: take(ebpf, maps::VIP_COUNTERS)?,
             vip_state: take(ebpf, maps::VIP_STATE)?,
             yields: take(ebpf, maps::YIELDS)?,
@@ -131,7 +131,7 @@ impl Maps {
         Ok(maps)
     }
 
-    /// Undoes all changes since the last reset. `counters` and `heard` keep counting.
+    /// Undoes all changes since the last reset. `counters` and `received` keep counting.
     pub fn reset(&mut self) -> Result<()> {
         let used = std::mem::take(&mut self.used);
         for key in used.keys {
@@ -169,7 +169,7 @@ impl Maps {
             self.wire_keys.set(place, raw(&WireKey::default()), 0)?;
         }
         self.set_wid(0)?;
-        self.set_told(WireState::default())?;
+        self.set_notified(WireState::default())?;
         self.set_yields(0)?;
         self.set_defences(DefenceWindow::default())?;
         for key in keys(&self.offenders)? {
@@ -178,9 +178,9 @@ impl Maps {
         for key in keys(&self.offenders_v6)? {
             absent_is_fine(self.offenders_v6.remove(&key))?;
         }
-        self.set_fence(Fence {
+        self.set_deadline(LeaseDeadline {
             deadline_ns: 0,
-            hold_until_ns: 0,
+            grace_until_ns: 0,
             yields_settled: 0,
             session: 0,
             words_settled: 0,
@@ -248,13 +248,13 @@ impl Maps {
         Ok(self.peers.insert(raw(&key), 0, 0)?)
     }
 
-    pub fn set_fence(&mut self, fence: Fence) -> Result<()> {
-        Ok(self.fence.set(0, raw(&fence), 0)?)
+    pub fn set_deadline(&mut self, lease_deadline: LeaseDeadline) -> Result<()> {
+        Ok(self.lease_deadline.set(0, raw(&lease_deadline), 0)?)
     }
 
-    /// Returns the number of frames of ARP and neighbour discovery in some slots of `heard`, summed over all CPUs.
-    pub fn heard(&self, mut slots: impl Iterator<Item = u32>) -> Result<u64> {
-        slots.try_fold(0, |sum, slot| Ok(sum + self.heard.get(&slot, 0)?.iter().sum::<u64>()))
+    /// Returns the number of frames of ARP and neighbour discovery in some slots of `received`, summed over all CPUs.
+    pub fn received(&self, mut slots: impl Iterator<Item = u32>) -> Result<u64> {
+        slots.try_fold(0, |sum, slot| Ok(sum + self.received.get(&slot, 0)?.iter().sum::<u64>()))
     }
 
     /// Returns the number of frames by outcome, summed over all CPUs: of ARP frames and those of
@@ -354,32 +354,32 @@ impl Maps {
         Ok(self.wire_keys.set(WireKey::place(id), raw(&WireKey::new(id, key)), 0)?)
     }
 
-    /// Makes a peer heard on an interface, by its session or its number as a witness.
+    /// Makes a peer received on an interface, by its session or its number as a witness.
     pub fn set_wire_index(&mut self, id: u64, ifindex: u32, slot: u32) -> Result<()> {
         self.used.wire_slots.push(slot);
         let slot = WireSlot { slot, ..WireSlot::default() };
         Ok(self.wire_index.insert(raw(&WireIndexKey::new(id, ifindex)), raw(&slot), 0)?)
     }
 
-    /// Returns what has been heard of the peer in a slot.
+    /// Returns what has been learned of the peer in a slot.
     pub fn wire_seen(&self, slot: u32) -> Result<WireSeen> {
         Ok(pod_read_unaligned(&self.wire_seen.get(&slot, 0)?))
     }
 
-    /// Writes what has been heard of the peer in a slot. Outside tests only the program writes it.
+    /// Writes what has been learned of the peer in a slot. Outside tests only the program writes it.
     pub fn set_wire_seen(&mut self, slot: u32, seen: WireSeen) -> Result<()> {
         self.used.wire_slots.push(slot);
         Ok(self.wire_seen.set(slot, raw(&seen), 0)?)
     }
 
     /// Returns the last session that has ended, and the number of that word.
-    pub fn told(&self) -> Result<WireState> {
+    pub fn notified(&self) -> Result<WireState> {
         Ok(pod_read_unaligned(&self.wire_state.get(&0, 0)?))
     }
 
     /// Sets the session that has ended. Outside tests only the program writes it.
-    pub fn set_told(&mut self, told: WireState) -> Result<()> {
-        Ok(self.wire_state.set(0, raw(&told), 0)?)
+    pub fn set_notified(&mut self, notified: WireState) -> Result<()> {
+        Ok(self.wire_state.set(0, raw(&notified), 0)?)
     }
 
     /// Returns the number of frames of wire failover by outcome, summed over all CPUs.

@@ -31,7 +31,7 @@ fn default_of(flag: &str) -> Result<Duration> {
 
 /// Returns the time from the crash until the next holder answers.
 ///
-/// A node is deposed when its Lease has stood unchanged for lease and margin. The last renewal was
+/// A node is expired when its Lease has stood unchanged for lease and margin. The last renewal was
 /// up to one renewal before the crash.
 fn failover() -> Result<String> {
     let lease = default_of("lease-duration")?;

@@ -28,8 +28,8 @@ async fn everything_is_listed_page_by_page_and_then_watched() -> Result<()> {
         object["metadata"]["namespace"] = "default".into();
         scene.server.load_object(object)?;
     }
-    let (_reader, mut seen, told) = reading(&scene.kube).await?;
-    let names: BTreeSet<_> = told
+    let (_reader, mut seen, notified) = reading(&scene.kube).await?;
+    let names: BTreeSet<_> = notified
         .iter()
         .filter_map(|seen| match seen {
             Seen::Service(record) => Some(record.name.clone()),
@@ -74,19 +74,19 @@ async fn what_vanished_while_changes_were_missed_is_reported_after_a_new_list() 
     scene.server.compact();
     scene.server.let_in(USER);
 
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     until(&mut seen, "the new list", |seen| {
         match seen {
-            Seen::Service(record) => told.push(record.name.name.to_string()),
-            Seen::ServiceGone(name) => told.push(format!("-{}", name.name)),
+            Seen::Service(record) => notified.push(record.name.name.to_string()),
+            Seen::ServiceGone(name) => notified.push(format!("-{}", name.name)),
             _ => {}
         }
         matches!(seen, Seen::Synced(Resource::Services)).then_some(())
     })
     .await?;
-    told.sort();
-    let told: Vec<_> = told.iter().filter(|name| **name != "kubernetes").collect();
-    assert_eq!(told, ["-goes", "new", "stays"]);
+    notified.sort();
+    let notified: Vec<_> = notified.iter().filter(|name| **name != "kubernetes").collect();
+    assert_eq!(notified, ["-goes", "new", "stays"]);
     Ok(())
 }
 
@@ -140,11 +140,11 @@ async fn an_api_server_without_an_optional_type_is_read_as_one_that_has_none() -
         let scene = Scene::new().await?;
         let all = Matching::any().resource(plural);
         scene.server.trouble(all, Effect::Answer(404), Often::Always);
-        let (_reader, mut seen, told) = reading(&scene.kube).await?;
-        assert!(told.iter().any(|seen| matches!(seen, Seen::Synced(it) if *it == resource)));
+        let (_reader, mut seen, notified) = reading(&scene.kube).await?;
+        assert!(notified.iter().any(|seen| matches!(seen, Seen::Synced(it) if *it == resource)));
         let is_trouble =
             |seen: &Seen| matches!(seen, Seen::Unreadable { .. } | Seen::ServiceCidr { .. } | Seen::Pool(_));
-        assert!(!told.iter().any(is_trouble), "{told:?}");
+        assert!(!notified.iter().any(is_trouble), "{notified:?}");
         create(&scene.services(), service("web")).await?;
         until(&mut seen, "a change", |seen| match seen {
             Seen::Service(_) => Some(Ok(())),
@@ -172,8 +172,11 @@ async fn create_pool(scene: &Scene) -> Result<()> {
 async fn pools_that_may_not_be_listed_any_more_stay_as_they_were_read() -> Result<()> {
     let scene = Scene::new().await?;
     create_pool(&scene).await?;
-    let (_reader, mut seen, told) = reading(&scene.kube).await?;
-    assert!(told.iter().any(|seen| matches!(seen, Seen::Pool(pool) if *pool.name == *"lan")), "{told:?}");
+    let (_reader, mut seen, notified) = reading(&scene.kube).await?;
+    assert!(
+        notified.iter().any(|seen| matches!(seen, Seen::Pool(pool) if *pool.name == *"lan")),
+        "{notified:?}"
+    );
     scene.server.trouble(Matching::any().resource("vippools"), Effect::Answer(403), Often::Always);
     scene.kube.list_anew();
     let mut is_reported = false;
@@ -225,15 +228,15 @@ async fn an_api_server_that_is_busy_is_a_problem_only_when_it_refuses_twice_in_a
             let all = Matching::any().verb(verb).resource("vippools");
             scene.server.trouble(all, Effect::Answer(429), Often::Next(refusals));
         }
-        let (_reader, mut seen, mut told) = reading(&scene.kube).await?;
+        let (_reader, mut seen, mut notified) = reading(&scene.kube).await?;
         watches(&scene, "vippools", u64::from(watches_) + 1, PATIENCE).await?;
         create_pool(&scene).await?;
         until(&mut seen, "the pool", |seen| {
-            told.push(seen.clone());
+            notified.push(seen.clone());
             matches!(seen, Seen::Pool(_)).then_some(())
         })
         .await?;
-        let told: Vec<_> = told
+        let notified: Vec<_> = notified
             .iter()
             .filter_map(|seen| match seen {
                 Seen::Unreadable { .. } => Some("trouble"),
@@ -241,7 +244,7 @@ async fn an_api_server_that_is_busy_is_a_problem_only_when_it_refuses_twice_in_a
                 _ => None,
             })
             .collect();
-        assert_eq!(told.join(", "), wanted, "after {lists} and {watches_} refusals");
+        assert_eq!(notified.join(", "), wanted, "after {lists} and {watches_} refusals");
     }
     Ok(())
 }
@@ -256,18 +259,18 @@ fn slice_of_api_servers(address: &str) -> Value {
 }
 
 #[tokio::test]
-async fn slices_tell_the_addresses_of_api_servers_at_once_and_endpoints_when_they_are_read() -> Result<()> {
+async fn slices_notify_the_addresses_of_api_servers_at_once_and_endpoints_when_they_are_read() -> Result<()> {
     let scene = Scene::new().await?;
     let slices = scene.api(Some("default"), "discovery.k8s.io", "v1", "EndpointSlice");
     create(&slices, slice_of_api_servers("192.0.2.20")).await?;
-    let (mut reader, mut seen, told) = reading(&scene.kube).await?;
+    let (mut reader, mut seen, notified) = reading(&scene.kube).await?;
     let of_servers = |seen: &Seen| match seen {
         Seen::ApiServers { slice, addresses } if **slice == *"servers" => Some(format!("{addresses:?}")),
         _ => None,
     };
     let is_endpoints = |seen: &Seen| matches!(seen, Seen::Slice(_) | Seen::SliceGone { .. });
-    assert_eq!(told.iter().filter_map(of_servers).collect::<Vec<_>>(), ["[192.0.2.20]"]);
-    assert!(!told.iter().any(is_endpoints), "{told:?}");
+    assert_eq!(notified.iter().filter_map(of_servers).collect::<Vec<_>>(), ["[192.0.2.20]"]);
+    assert!(!notified.iter().any(is_endpoints), "{notified:?}");
     merge(&slices, "servers", json!({"endpoints": [{"addresses": ["192.0.2.21"]}]})).await?;
     assert_eq!(until(&mut seen, "the change", of_servers).await?, "[192.0.2.21]");
 
@@ -281,12 +284,12 @@ async fn slices_tell_the_addresses_of_api_servers_at_once_and_endpoints_when_the
         .await?;
     delete(&slices, "servers").await?;
     scene.kube.list_anew();
-    let mut told = [false; 3];
+    let mut notified = [false; 3];
     until(&mut seen, "its end, and another list", |seen| {
-        told[0] |= of_servers(seen).is_some_and(|addresses| addresses == "[]");
-        told[1] |= matches!(seen, Seen::SliceGone { slice, .. } if **slice == *"servers");
-        told[2] |= matches!(seen, Seen::Synced(Resource::EndpointSlices));
-        (told == [true; 3]).then_some(())
+        notified[0] |= of_servers(seen).is_some_and(|addresses| addresses == "[]");
+        notified[1] |= matches!(seen, Seen::SliceGone { slice, .. } if **slice == *"servers");
+        notified[2] |= matches!(seen, Seen::Synced(Resource::EndpointSlices));
+        (notified == [true; 3]).then_some(())
     })
     .await
 }

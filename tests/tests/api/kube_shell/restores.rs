@@ -58,19 +58,19 @@ impl Drop for Renewing {
 
 /// Collects the news of Services until the end of their next list.
 async fn services_listed(seen: &mut mpsc::Receiver<Seen>) -> Result<Vec<String>> {
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     until(seen, "a list of the Services", |seen| {
         match seen {
-            Seen::Service(record) => told.push(record.name.name.to_string()),
-            Seen::ServiceGone(name) => told.push(format!("-{}", name.name)),
+            Seen::Service(record) => notified.push(record.name.name.to_string()),
+            Seen::ServiceGone(name) => notified.push(format!("-{}", name.name)),
             _ => {}
         }
         matches!(seen, Seen::Synced(Resource::Services)).then_some(())
     })
     .await?;
-    told.retain(|name| name != "kubernetes");
-    told.sort();
-    Ok(told)
+    notified.retain(|name| name != "kubernetes");
+    notified.sort();
+    Ok(notified)
 }
 
 #[tokio::test]

@@ -85,11 +85,11 @@ async fn an_agent_reads_its_secret_alone_and_follows_it() -> Result<()> {
     create(&secrets(&scene), secret(SECRET, &[("1", KEY)])).await?;
     assert_eq!(keys(&mut seen).await?, [1]);
     merge(&secrets(&scene), SECRET, json!({"stringData": {"2": KEY, "x": KEY, "3": "no key"}})).await?;
-    let told = until(&mut seen, "the change", |seen| match seen {
+    let notified = until(&mut seen, "the change", |seen| match seen {
         Seen::WireKeys { keys, faults } => Some((keys.ids(), faults.clone(), format!("{seen:?}"))),
         _ => None,
     });
-    let (ids, faults, shown) = told.await?;
+    let (ids, faults, shown) = notified.await?;
     assert_eq!(ids, [KeyId(1), KeyId(2)]);
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -170,8 +170,8 @@ async fn a_key_is_replaced_when_every_agent_that_runs_accepts_the_new_one() -> R
     }
     accept(&scene, "old", None).await?;
     let steps = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&steps);
-    let note = move |step| told.lock().expect("no thread panics with it").push(step);
+    let notified = Arc::clone(&steps);
+    let note = move |step| notified.lock().expect("no thread panics with it").push(step);
     let rotating = async { wire.rotate(PATIENCE, LINGER, note).await };
     let answering = async {
         for node in ["b", "a"] {

@@ -107,7 +107,7 @@ async fn a_conflict_on_the_segment_is_shown_and_changes_nothing_else() -> Result
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_deposed_and_then_no_more_renewed() -> Result<()> {
+async fn a_lease_is_renewed_expired_and_then_no_more_renewed() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
     assert_eq!(writing.read_lease("a").await?, Outcome::Missing);
@@ -122,9 +122,9 @@ async fn a_lease_is_renewed_deposed_and_then_no_more_renewed() -> Result<()> {
 
     let (kube, _kubeconfig) = way(&scene.server.url(), "secret", "b").await?;
     let mut other = Writing::start(&kube)?;
-    let mut deposing = lease("a", Expected::At(renewed.version.clone()), None);
-    deposing.ended = vec![session(1)];
-    done(other.write_lease(deposing).await?)?;
+    let mut expiring = lease("a", Expected::At(renewed.version.clone()), None);
+    expiring.ended = vec![session(1)];
+    done(other.write_lease(expiring).await?)?;
 
     let late = lease("a", Expected::At(renewed.version), Some(1));
     assert_eq!(writing.write_lease(late).await?, Outcome::Conflict);

@@ -89,11 +89,11 @@ async fn a_watch_from_the_future_is_silent_until_the_versions_have_passed_it() -
     put(&api, "d").await?;
     assert_eq!(version(&put(&api, "e").await?)?, future);
     put(&api, "f").await?;
-    let mut heard = next(&mut watch).await?;
-    while heard.starts_with("bookmark") {
-        heard = next(&mut watch).await?;
+    let mut received = next(&mut watch).await?;
+    while received.starts_with("bookmark") {
+        received = next(&mut watch).await?;
     }
-    assert_eq!(heard, "added f");
+    assert_eq!(received, "added f");
     Ok(())
 }
 

@@ -25,8 +25,8 @@ struct Traces {
     interfaces_meanwhile: Vec<Link>,
 }
 
-/// Makes one of each object on a LAN, passes their traces to `tell`, and panics.
-fn use_everything_and_panic(surroundings: &NetNs, tell: impl FnOnce(Traces)) -> Result<()> {
+/// Makes one of each object on a LAN, passes their traces to `notify`, and panics.
+fn use_everything_and_panic(surroundings: &NetNs, notify: impl FnOnce(Traces)) -> Result<()> {
     let lan = Lan::new("panic")?;
     let a = lan.host("a", Nic::new(net(1)))?;
     let b = lan.host("b", Nic::new(net(2)))?;
@@ -44,7 +44,7 @@ fn use_everything_and_panic(surroundings: &NetNs, tell: impl FnOnce(Traces)) -> 
 
     let hosts = [&a, &b, &c, &d].map(Host::namespace);
     let namespaces = hosts.into_iter().chain([lan.switch()]).map(NetNs::inode);
-    tell(Traces {
+    notify(Traces {
         namespaces: namespaces.collect::<Result<_>>()?,
         child: child.pid(),
         bpffs: bpffs.path().to_owned(),
@@ -61,9 +61,9 @@ fn a_test_that_panics_leaves_nothing() -> Result<()> {
     let surroundings = NetNs::new()?;
     let before = surroundings.links()?;
     let (sender, receiver) = channel();
-    let tell = |traces| sender.send(traces).expect("it is received below");
+    let notify = |traces| sender.send(traces).expect("it is received below");
     let ended = surroundings.run(|| {
-        catch_unwind(AssertUnwindSafe(|| use_everything_and_panic(&surroundings, tell)))
+        catch_unwind(AssertUnwindSafe(|| use_everything_and_panic(&surroundings, notify)))
             .map_err(|_| "panicked")
     });
     if let Ok(early) = ended {

@@ -43,7 +43,7 @@ impl Segment {
         // an entry without a lock time is old.
         thread::sleep(Duration::from_millis(20));
         self.wire.send(&frame.to_bytes())?;
-        self.wait_until_the_client_has_heard()?;
+        self.wait_until_the_client_has_received()?;
         let entry = self.client.neighbour("eth0", ip(10))?;
         match entry.as_ref().and_then(|entry| Some((entry.mac?, entry.state))) {
             Some(known) => Ok(known),
@@ -53,7 +53,7 @@ impl Segment {
 
     /// Waits until the client answers a request. It handles frames in
     /// order, so it has then handled all earlier ones.
-    fn wait_until_the_client_has_heard(&self) -> Result<()> {
+    fn wait_until_the_client_has_received(&self) -> Result<()> {
         let request = Arp::probe(Mac::local(0xff), ip(1));
         self.wire.send(&request.to_bytes())?;
         let reply = self.wire.expect_arp(PATIENCE, "the client's answer", |arp| arp.tha == request.sha)?;

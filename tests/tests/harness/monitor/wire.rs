@@ -123,7 +123,7 @@ fn a_move_is_noticed_with_its_announcement_and_without_a_double() -> Result<()> 
     // millisecond, and a single answer may be late.
     let is_long = |gap: &Gap| gap.proven() >= Duration::from_millis(5);
     assert_eq!(seen.gaps().iter().filter(|gap| is_long(gap)).count(), 1, "{report}");
-    let forms: Vec<_> = seen.announcements.iter().map(|heard| (heard.by.sha, heard.form)).collect();
+    let forms: Vec<_> = seen.announcements.iter().map(|received| (received.by.sha, received.form)).collect();
     assert_eq!(forms, [(B, AnnouncementForm::Request), (B, AnnouncementForm::Reply)], "{report}");
     assert!(
         seen.first_announced_after(moved_from, B).is_some()

@@ -34,9 +34,9 @@ fn talk(scene: &Scene, vip: IpAddr) -> Result<()> {
             stream.write_all(b"from the VIP")
         });
         let mut stream = scene.client.run(|| TcpStream::connect_timeout(&at, PATIENCE))?;
-        let mut heard = String::new();
-        stream.read_to_string(&mut heard)?;
-        assert_eq!(heard, "from the VIP");
+        let mut received = String::new();
+        stream.read_to_string(&mut received)?;
+        assert_eq!(received, "from the VIP");
         server.join().expect("invariant: the server does not panic")?;
         Ok(())
     })

@@ -110,8 +110,8 @@ fn a_probe_that_comes_back_is_no_rival() -> Result<()> {
     wire.send(&Nd::probe(NODE, vip(), Some([1; 6])).to_bytes())?;
     wait_out_the_rounds(SIX, &wire)?;
     assert_eq!(counter(&agent, "claim_conflict")?, 0);
-    let told: Vec<_> = agent.logs()?.into_iter().filter(|line| line.level() == "WARN").collect();
-    assert_eq!(told, [], "{}", agent.transcript());
+    let notified: Vec<_> = agent.logs()?.into_iter().filter(|line| line.level() == "WARN").collect();
+    assert_eq!(notified, [], "{}", agent.transcript());
     Ok(())
 }
 

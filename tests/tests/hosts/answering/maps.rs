@@ -47,10 +47,16 @@ fn pinned_maps_show_named_fields() -> Result<()> {
     }
     assert_eq!(vips.len(), 2);
 
-    let fence = only(map_dump(&agent, "fence")?)?;
-    assert_eq!((&fence["key"], &fence["value"]["policy"]), (&json!(0), &json!("Hold")), "{fence}");
-    let ns = |field: &str| fence["value"][field].as_u64().with_context(|| format!("no {field} in {fence}"));
-    assert_eq!(ns("hold_until_ns")? - ns("deadline_ns")?, 3_600_000_000_000, "hold_for");
+    let lease_deadline = only(map_dump(&agent, "lease_deadline")?)?;
+    assert_eq!(
+        (&lease_deadline["key"], &lease_deadline["value"]["policy"]),
+        (&json!(0), &json!("Hold")),
+        "{lease_deadline}"
+    );
+    let ns = |field: &str| {
+        lease_deadline["value"][field].as_u64().with_context(|| format!("no {field} in {lease_deadline}"))
+    };
+    assert_eq!(ns("grace_until_ns")? - ns("deadline_ns")?, 3_600_000_000_000, "hold_for");
     assert_eq!(ns("yields_settled")?, 0);
 
     let peer = only(map_dump(&agent, "peers")?)?;

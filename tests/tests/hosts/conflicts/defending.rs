@@ -46,7 +46,7 @@ fn rivals_that_only_answer_by_unicast_are_all_named_and_reported_when_they_are_g
     }
     scene.rogue.delete_address("eth0", bound(VIP)?)?;
     agent.wait_for_log(PATIENCE, "the end", |line| ends(line, VIP, "no claims any more"))?;
-    let told = conflicts_of(&agent, VIP)?;
-    assert_eq!(told.len(), 4, "one conflict with three rivals: {told:?}");
+    let notified = conflicts_of(&agent, VIP)?;
+    assert_eq!(notified.len(), 4, "one conflict with three rivals: {notified:?}");
     Ok(())
 }

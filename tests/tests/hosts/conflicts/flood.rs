@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use vipward_common::MAX_OFFENDERS;
 use vipward_tests::{
-    agent::{Agent, CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_heard},
+    agent::{
+        Agent, CLIENT, NODE, PATIENCE, ROGUE, Scene, VIP, belief, counter, ip, net, wait_until_received,
+    },
     frames::{Arp, Mac},
     kit::wait_until,
     lan::{Flood, Host, NeighbourState, Nic, Wire},
@@ -154,7 +156,7 @@ fn a_flood_of_claims_is_believed_by_no_host_that_has_an_agent() -> Result<()> {
     assert!(report.answers_by().keys().eq([&node]), "{reached}");
     assert!(report.answered() * 2 > report.sent(), "{reached}");
 
-    wait_until_heard(&Wire::open(&scene.rogue, "eth0")?, ip(2))?;
+    wait_until_received(&Wire::open(&scene.rogue, "eth0")?, ip(2))?;
     // The agent logs the last claims meanwhile.
     thread::sleep(Duration::from_secs(2));
     for (cost, agent) in costs.iter().zip([&holds, &guards]) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use vipward_tests::{
     agent::{
-        Agent, NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net, wait_until_heard, wait_until_running,
+        Agent, NODE, PATIENCE, ROGUE, Scene, VIP, counter, ip, net, wait_until_received, wait_until_running,
     },
     frames::{
         Arp, Family, Mac, Message,
@@ -129,7 +129,7 @@ fn a_client_stays_with_the_holder_while_a_rogue_claims_the_vip_and_no_agent_runs
         agent.kill9()?;
         assert_the_client_stays(family, &scene)?;
         let status = agent.status()?;
-        assert_eq!(status["fence"]["state"], "held over");
+        assert_eq!(status["lease_deadline"]["state"], "grace period");
         assert_eq!(status["claims_defended"], status["counters"]["claim_conflict"], "each claim is met");
     }
     Ok(())
@@ -186,10 +186,10 @@ fn two_hosts_that_defend_one_vip_against_each_other_stop_after_ten_announcements
     let _other = scene.agent_on(&other, &config(VIP.into(), "match"))?;
     // The other's first announcements, six rounds of them, are met by defences, and those by others.
     thread::sleep(LATER);
-    let heard = client.drain()?;
+    let received = client.drain()?;
     let by = |mac| {
         let announcement = Arp::gratuitous_request(mac, VIP, Mac::ZERO);
-        heard.iter().filter(|frame| frame.arp() == Some(announcement)).count()
+        received.iter().filter(|frame| frame.arp() == Some(announcement)).count()
     };
     for mac in [NODE, OTHER] {
         let count = by(mac);
@@ -209,7 +209,7 @@ fn is_defended(agent: &Agent, rogue: &Wire) -> Result<bool> {
     let defended = || -> Result<Option<u64>> { Ok(agent.status()?["claims_defended"].as_u64()) };
     let before = defended()?;
     rogue.send(&Arp::gratuitous_reply(ROGUE, VIP, ROGUE).to_bytes())?;
-    wait_until_heard(rogue, ip(2))?;
+    wait_until_received(rogue, ip(2))?;
     Ok(defended()? > before)
 }
 

@@ -33,8 +33,8 @@ fn is_left_alone_until_it_is_free(
     assert!(has_role(&agent, VIP, "foreign")?, "it is not held");
     assert_eq!(scene.client.resolve(VIP)?, rival, "its user is not disturbed");
     let by_us = |arp: &Arp| arp.spa == VIP && arp.sha == NODE;
-    let heard: Vec<Arp> = wire.drain()?.iter().filter_map(Frame::arp).collect();
-    assert!(!heard.iter().any(by_us), "{heard:?}");
+    let received: Vec<Arp> = wire.drain()?.iter().filter_map(Frame::arp).collect();
+    assert!(!received.iter().any(by_us), "{received:?}");
 
     free()?;
     let taken = wait_until_held(&agent, VIP, PATIENCE)?;
@@ -42,8 +42,8 @@ fn is_left_alone_until_it_is_free(
     agent.wait_for_log(PATIENCE, "that it is over", |line| ends(line, VIP, "the address is free"))?;
     scene.client.flush_neighbours("eth0")?;
     assert_eq!(scene.client.resolve(VIP)?, NODE);
-    let told = conflicts_of(&agent, VIP)?;
-    assert_eq!(told.len(), 2, "one conflict, with a beginning and an end: {told:?}");
+    let notified = conflicts_of(&agent, VIP)?;
+    assert_eq!(notified.len(), 2, "one conflict, with a beginning and an end: {notified:?}");
     Ok(())
 }
 

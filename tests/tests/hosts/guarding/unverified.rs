@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use vipward_tests::{
-    agent::{CLIENT, PATIENCE, Pair, belief, counter, ip, wait_until_heard},
+    agent::{CLIENT, PATIENCE, Pair, belief, counter, ip, wait_until_received},
     frames::{
         Arp, Family, Mac, OddArp,
         nd::{Nd, TARGET_MAC},
@@ -113,7 +113,7 @@ fn belief_after(pair: &Pair, attacker: &Attacker, attack: usize, vip: IpAddr) ->
     // This is at least one tick of the kernel's clock, so that the entry is old.
     thread::sleep(Duration::from_millis(20));
     attack(attacker, vip).context(what)?;
-    wait_until_heard(&attacker.wire, ip(2))?;
+    wait_until_received(&attacker.wire, ip(2))?;
     belief(&pair.node, vip)
 }
 

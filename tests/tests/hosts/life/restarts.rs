@@ -118,8 +118,8 @@ fn no_request_goes_unanswered_between_sigterm_and_the_next_start() -> Result<()>
 }
 
 #[test]
-fn a_held_vip_is_answered_after_the_fence_of_a_killed_agent_has_lapsed_when_the_policy_is_hold() -> Result<()>
-{
+fn a_held_vip_is_answered_after_the_lease_deadline_of_a_killed_agent_has_lapsed_when_the_policy_is_hold()
+-> Result<()> {
     for family in Family::BOTH {
         let vip = family.vip();
         let yaml = format!("fence: {{duration: 2s, policy: hold}}\n{}", holds(family));
@@ -127,14 +127,15 @@ fn a_held_vip_is_answered_after_the_fence_of_a_killed_agent_has_lapsed_when_the_
         node.wait_until_answered(vip, NODE)?;
         let probe = node.probe(vip)?;
         node.agent.kill9()?;
-        let (_, lapsed) = node.fence_passes("left_seconds")?;
-        wait_until(PATIENCE, "the fence to lapse", || {
-            Ok(std::time::SystemTime::now() > lapsed && node.agent.status()?["fence"]["state"] == "held over")
+        let (_, lapsed) = node.deadline_passes("left_seconds")?;
+        wait_until(PATIENCE, "the lease deadline to pass", || {
+            Ok(std::time::SystemTime::now() > lapsed
+                && node.agent.status()?["lease_deadline"]["state"] == "grace period")
         })?;
         probe.wait_for_requests(SOME, PATIENCE)?;
         node.restart_agent()?;
         probe.wait_for_requests(SOME, PATIENCE)?;
-        assert_eq!(node.agent.status()?["fence"]["state"], "valid");
+        assert_eq!(node.agent.status()?["lease_deadline"]["state"], "valid");
         assert_eq!(node.vip_status(vip)?["yielded"], false);
         node.assert_answered_throughout(&probe.stop()?);
     }

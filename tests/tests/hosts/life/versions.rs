@@ -81,7 +81,7 @@ fn pinned(node: &Node) -> Result<Value> {
         "links": links,
         "own_macs": own_macs,
         "peers": peers,
-        "policy": status["fence"]["policy"],
+        "policy": status["lease_deadline"]["policy"],
         "ended": number_in(node, maps::WIRE_STATE, "ended")?,
         "words": number_in(node, maps::WIRE_STATE, "words")?,
     }))
@@ -125,8 +125,8 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
         options.only_capabilities = Some(needed);
     })?;
     node.wait_until_answered(VIP, NODE)?;
-    let told = WireState { ended: ENDED, words: WORDS };
-    overwrite(&node.agent, maps::WIRE_STATE, &[0; 4], bytemuck::bytes_of(&told))?;
+    let notified = WireState { ended: ENDED, words: WORDS };
+    overwrite(&node.agent, maps::WIRE_STATE, &[0; 4], bytemuck::bytes_of(&notified))?;
     set_wid(&node, WID)?;
     let before = pinned(&node)?;
     assert_eq!((&before["ended"], &before["words"]), (&ENDED.into(), &WORDS.into()));
@@ -169,7 +169,7 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
     assert_eq!(pinned(&node)?, before);
     assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, WID, "the same witness");
 
-    // Without what it has heard, a node is another witness.
+    // Without what it has received, a node is another witness.
     node.agent.kill9()?;
     fs::remove_file(node.agent.options.pin_dir.join(maps::WIRE_SEEN))?;
     node.restart_agent()?;
@@ -215,7 +215,7 @@ fn versions_that_differ_in_maps_only_use_each_others_pins_and_leave_alone_what_t
     }
     fs::rename(pin(maps::OFFENDERS), pin("later"))?;
     overwrite(&node.agent, maps::LAYOUT, &FieldName::of("later.number").text, &[0, 0, 8, 0])?;
-    overwrite(&node.agent, maps::LAYOUT, &FieldName::of("fence.later").text, &[36, 0, 4, 0])?;
+    overwrite(&node.agent, maps::LAYOUT, &FieldName::of("lease_deadline.later").text, &[36, 0, 4, 0])?;
 
     let seen = node.agent.logs()?.len();
     node.restart_agent()?;
@@ -227,7 +227,7 @@ fn versions_that_differ_in_maps_only_use_each_others_pins_and_leave_alone_what_t
     assert!(pin(maps::OFFENDERS).exists(), "the missing map is made");
     assert!(pin("later").exists(), "the other version's map stays");
     assert_eq!(described(&node, "later.")?, ["later.number"]);
-    assert_eq!(described(&node, "fence.later")?, ["fence.later"]);
+    assert_eq!(described(&node, "lease_deadline.later")?, ["lease_deadline.later"]);
     probe.wait_for_requests(SOME, PATIENCE)?;
     node.assert_answered_throughout(&probe.stop()?);
     Ok(())
@@ -249,13 +249,13 @@ fn a_command_of_another_version_says_what_differs() -> Result<()> {
     Ok(())
 }
 
-/// Kills the agent, waits until the fence is held over, and lets the peer announce the VIP.
+/// Kills the agent, waits until the lease deadline is in its grace period, and lets the peer announce the VIP.
 fn yield_without_agent(node: &mut Node, peer: &Wire) -> Result<()> {
     node.agent.kill9()?;
-    wait_until(PATIENCE, "the fence to be held over", || {
-        Ok(node.agent.status()?["fence"]["state"] == "held over")
+    wait_until(PATIENCE, "the lease deadline to be in its grace period", || {
+        Ok(node.agent.status()?["lease_deadline"]["state"] == "grace period")
     })?;
-    ensure!(node.ask(VIP)? == Some(NODE), "the VIP is held over");
+    ensure!(node.ask(VIP)? == Some(NODE), "the VIP is in its grace period");
     peer.send(&Arp::gratuitous_request(PEER, VIP, Mac::ZERO).to_bytes())?;
     node.wait_for_vip(VIP, "yielded", |row| row["yielded"] == true).map(drop)
 }

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use vipward_tests::{
     agent::{
         Agent, AgentOptions, NODE, PATIENCE, ROGUE, Scene, VIP, answers_in, answers_to, clients_request, ip,
-        request_of_client, start_agent, vip_status, wait_until_heard, wait_until_running,
+        request_of_client, start_agent, vip_status, wait_until_received, wait_until_running,
     },
     frames::{Arp, Family, Mac, Message},
     kit::{output_of, tools, wait_for},
@@ -51,18 +51,21 @@ fn wait_for_page(host: &Host, path: &str, status: u16, says: &str) -> Result<Str
 }
 
 #[test]
-fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Result<()> {
+fn a_standalone_agent_notifies_each_check_by_name_and_what_is_wrong_with_it() -> Result<()> {
     let scene = Scene::new("checks")?;
     let agent = scene.agent(HOLDS_ONE)?;
     let well = get(&scene.node, "/readyz")?.good()?;
-    let expected = "[+]event-loop ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]fence ok\n\
+    let expected = "[+]event-loop ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]lease-deadline ok\n\
         readyz check passed\n";
     assert_eq!(well, expected);
     assert_eq!(
         get(&scene.node, "/livez")?.good()?,
         "[+]event-loop ok\n[+]heartbeat ok\nlivez check passed\n"
     );
-    assert_eq!(get(&scene.node, "/readyz/fence")?.good()?, "[+]fence ok\nreadyz check passed\n");
+    assert_eq!(
+        get(&scene.node, "/readyz/lease_deadline")?.good()?,
+        "[+]lease-deadline ok\nreadyz check passed\n"
+    );
     let unknown = get(&scene.node, "/readyz/moon")?;
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("entries"), "{}", unknown.body);
@@ -74,7 +77,7 @@ fn a_standalone_agent_tells_each_check_by_name_and_what_is_wrong_with_it() -> Re
         503,
         "[-]entries failed: 192.0.2.10 is believed held and is not",
     )?;
-    assert!(ill.contains("[+]fence ok") && ill.ends_with("readyz check failed\n"), "{ill}");
+    assert!(ill.contains("[+]lease-deadline ok") && ill.ends_with("readyz check failed\n"), "{ill}");
     assert_eq!(get(&scene.node, "/readyz/entries")?.status, 503);
     assert_eq!(get(&scene.node, "/readyz/links")?.status, 200);
 
@@ -124,7 +127,7 @@ fn the_state_is_shown_to_the_host_itself_alone() -> Result<()> {
     assert_eq!((&eth0["mac"], &eth0["attached"]), (&NODE.to_string().into(), &"tc".into()));
     assert_eq!(state["event_loop"]["announcements"][0]["vip"], VIP.to_string(), "{state:#}");
     assert_eq!(state["kernel"]["vips"][0]["role"], "held", "{state:#}");
-    assert_eq!(state["kernel"]["fence"]["state"], "valid", "{state:#}");
+    assert_eq!(state["kernel"]["lease_deadline"]["state"], "valid", "{state:#}");
 
     let elsewhere = SocketAddr::from((ip(2), 9647));
     for (who, host) in [("another host", &scene.client), ("the host by its other address", &scene.node)] {
@@ -188,7 +191,7 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
     }
     let rogue = Wire::open(&scene.rogue, "eth0")?;
     rogue.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
-    wait_until_heard(&rogue, ip(2))?;
+    wait_until_received(&rogue, ip(2))?;
 
     let plain = get(&scene.node, "/metrics")?;
     assert_eq!(plain.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -209,9 +212,9 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
         ("vipward_map_capacity{map=\"vips_v4\"}", 65536.0),
         ("vipward_conflicts_total", 1.0),
         ("vipward_conflict_offenders", 1.0),
-        ("vipward_fence_state{state=\"valid\"}", 1.0),
-        ("vipward_fence_policy{policy=\"hold\"}", 1.0),
-        ("vipward_fence_duration_seconds", 3.0),
+        ("vipward_lease_deadline_state{state=\"valid\"}", 1.0),
+        ("vipward_lease_deadline_policy{policy=\"hold\"}", 1.0),
+        ("vipward_lease_duration_seconds", 3.0),
         ("vipward_link_attached{interface=\"eth0\",mode=\"tc\"}", 1.0),
         ("vipward_link_carrier{interface=\"eth0\"}", 1.0),
         // Generic mode is right for a veth.
@@ -223,7 +226,7 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
     ] {
         assert_value(&read, series, value)?;
     }
-    let left = read.value("vipward_fence_left_seconds")?;
+    let left = read.value("vipward_lease_deadline_left_seconds")?;
     assert!(left > 0.0 && left <= 3.0, "{left}");
     assert!(read.value("vipward_announcements_total{result=\"sent\"}")? >= 1.0);
 
@@ -236,7 +239,7 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
     let open = open.good()?;
     assert!(open.ends_with("\n# EOF\n"), "{open}");
     assert!(open.contains("\n# TYPE vipward_frames counter\n"), "{open}");
-    assert!(open.contains("\n# UNIT vipward_fence_left_seconds seconds\n"), "{open}");
+    assert!(open.contains("\n# UNIT vipward_lease_deadline_left_seconds seconds\n"), "{open}");
     Ok(())
 }
 
@@ -251,7 +254,7 @@ fn the_page_of_metrics_counts_each_family_for_itself() -> Result<()> {
     }
     let rogue = Wire::open(&scene.rogue, "eth0")?;
     rogue.send(&Message::announcement(ROGUE, vip).to_bytes())?;
-    wait_until_heard(&rogue, ip(2))?;
+    wait_until_received(&rogue, ip(2))?;
     let read = metrics(&scene.node)?;
     for (series, value) in [
         ("vipward_frames_total{family=\"ipv6\",outcome=\"answered\"}", 3.0),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use regex::Regex;
 use serde_json::{Value, json};
 use vipward_tests::{
-    agent::{PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, wait_until_heard},
+    agent::{PATIENCE, ROGUE, Scene, VIP, answers_to, clients_request, ip, wait_until_received},
     cluster::{Cluster, ClusterOptions, Cut, N1, N2, NodeId, ServiceSpec, scenario},
     frames::{Arp, Mac},
     kit::{tools::target_dir, wait_for},
@@ -133,7 +133,7 @@ fn ask(wire: &Wire, times: usize) -> Result<()> {
 fn conflict(cluster: &Cluster) -> Result<()> {
     let rogue = Wire::open(&cluster.rogue, "eth0")?;
     rogue.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::ZERO).to_bytes())?;
-    wait_until_heard(&rogue, ip(2))
+    wait_until_received(&rogue, ip(2))
 }
 
 #[test]
@@ -155,33 +155,33 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         let client = Wire::open(&cluster.client, "eth0")?;
         ask(&client, 40)?;
 
-        story.tell("conflict");
+        story.notify("conflict");
         conflict(cluster)?;
         wait_until_holding(&prometheus, "VipwardConflict")?;
-        story.tell("move");
+        story.notify("move");
         let (code, said) = cluster.vipward_move(VIP, &cluster.node_name(new))?;
         assert_eq!(code, Some(0), "{said}");
         ask(&client, 20)?;
 
-        story.tell("kill -9");
+        story.notify("kill -9");
         cluster.kill9(new)?;
         wait_until_holding(&prometheus, "VipwardAgentAbsent")?;
         cluster.wait_until_held_by(VIP, old)?;
-        story.tell("started again");
+        story.notify("started again");
         cluster.restart_agent(new)?;
 
-        // The fence of the agent that was dead has lapsed, too.
-        wait_for(PATIENCE, "every fence to be renewed", || {
-            Ok((!holding(&prometheus)?.contains("VipwardFenceNearEnd")).then_some(()))
+        // The lease deadline of the agent that was dead has lapsed, too.
+        wait_for(PATIENCE, "every lease deadline to be renewed", || {
+            Ok((!holding(&prometheus)?.contains("VipwardLeaseDeadlineNear")).then_some(()))
         })?;
-        story.tell("cut off from the API server");
+        story.notify("cut off from the API server");
         cluster.cut_off(old, Cut::Silent);
-        wait_until_holding(&prometheus, "VipwardFenceNearEnd")?;
+        wait_until_holding(&prometheus, "VipwardLeaseDeadlineNear")?;
         wait_for(PATIENCE, "requests without an answer to be counted", || {
             let failed = prometheus.query("vipward_api_errors_total{kind=\"deadline\"} > 0")?;
             Ok((!failed.is_empty()).then_some(()))
         })?;
-        story.tell("reconnected");
+        story.notify("reconnected");
         cluster.heal()?;
         cluster.wait_until_renewing(old)?;
         ask(&client, 20)?;
@@ -221,7 +221,7 @@ impl Story {
         Self { began: Instant::now(), events: Vec::new() }
     }
 
-    fn tell(&mut self, what: &'static str) {
+    fn notify(&mut self, what: &'static str) {
         self.events.push((self.began.elapsed().as_secs_f64(), what));
     }
 

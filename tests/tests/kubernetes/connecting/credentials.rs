@@ -59,7 +59,7 @@ fn renewals(cluster: &Cluster) -> Result<Vec<Value>> {
 
 #[test]
 fn a_new_ca_and_new_tokens_are_used_within_seconds_by_agents_that_run() -> Result<()> {
-    /// Time in which every fence lapses if no renewal succeeds, and every Lease expires.
+    /// Time in which every lease deadline passes if no renewal succeeds, and every Lease expires.
     const A_WHILE: Duration = Duration::from_secs(8);
     let options = ClusterOptions { api_in_process: true, ..ClusterOptions::default() };
     scenario("credentials", options, |cluster| {

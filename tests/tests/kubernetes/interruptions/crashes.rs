@@ -65,8 +65,12 @@ fn under_stop_the_vip_of_a_killed_agent_moves_and_never_has_two_answers() -> Res
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
-        let fence = cluster.status(old)?["fence"].take();
-        assert_eq!((&fence["state"], &fence["policy"]), (&"over".into(), &"stop".into()), "{fence}");
+        let lease_deadline = cluster.status(old)?["lease_deadline"].take();
+        assert_eq!(
+            (&lease_deadline["state"], &lease_deadline["policy"]),
+            (&"over".into(), &"stop".into()),
+            "{lease_deadline}"
+        );
         for vip in Family::vips() {
             seen.assert_flows_again(vip, killed, cluster.options().failover_limit());
             seen.assert_no_doubles(vip);
@@ -118,7 +122,7 @@ fn pause_the_holder(name: &str, policy: &str) -> Result<()> {
 }
 
 #[test]
-fn a_holder_that_was_stopped_for_longer_than_its_lease_finds_itself_deposed() -> Result<()> {
+fn a_holder_that_was_stopped_for_longer_than_its_lease_finds_itself_expired() -> Result<()> {
     pause_the_holder("pause", "hold")
 }
 
@@ -275,7 +279,7 @@ fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Re
         watch.let_pass(AFTERWARDS)?;
 
         let seen = watch.stop()?;
-        let told = cluster.member(new)?.agent().context("it was started")?.logs()?;
+        let notified = cluster.member(new)?.agent().context("it was started")?.logs()?;
         for vip in Family::vips() {
             seen.assert_flows_again(vip, last, ROUND);
             seen.assert_no_doubles(vip);
@@ -287,7 +291,7 @@ fn a_rogue_that_claims_the_vip_during_a_failover_is_dropped_and_reported() -> Re
             let is_it = |line: &LogLine| {
                 line.has("kind", "conflict") && line.has("mac", rogue) && line.has("vip", vip)
             };
-            assert!(told.iter().any(is_it), "the conflict about {vip} is reported with the rogue's MAC");
+            assert!(notified.iter().any(is_it), "the conflict about {vip} is reported with the rogue's MAC");
         }
         Ok(())
     })

@@ -113,8 +113,9 @@ fn an_agent_that_starts_where_it_cannot_reach_the_api_server_gives_way_to_the_ne
         watch.let_pass(cluster.options().lease)?;
         let agent = cluster.member(old)?.agent().context("its agent runs")?;
         assert_eq!(agent.status()?["peers"], known, "the peers that were pinned");
-        let strangers = agent.logs()?.iter().filter(|line| format!("{line:?}").contains("stranger")).count();
-        assert_eq!(strangers, 0, "the next holder is no stranger");
+        let unknown_hosts =
+            agent.logs()?.iter().filter(|line| format!("{line:?}").contains("unknown host")).count();
+        assert_eq!(unknown_hosts, 0, "the next holder is no unknown host");
         watch.step(format!("{old} is back"));
         cluster.reconnect(old);
         cluster.wait_until_renewing(old)?;
@@ -204,7 +205,7 @@ fn a_watch_that_stalls_while_writes_go_on_moves_nothing() -> Result<()> {
         let Some(server) = cluster.api_mut().in_this_process() else {
             return skip("a watch of it stalls");
         };
-        watch.step(format!("{follower} hears of no Lease any more"));
+        watch.step(format!("{follower} learns of no Lease any more"));
         let stall = server.stall_watches(Matching::any().user(follower).resource("leases"));
         watch.let_pass(length)?;
         let server = cluster.api_mut().in_this_process().context("it was there a moment ago")?;
@@ -244,12 +245,12 @@ fn nothing_moves_while_the_api_server_is_slow_and_refuses_some_requests() -> Res
 /// seconds to answer, the last probes, and a second for a busy machine.
 const TAKEN_BACK: Duration = Duration::from_millis(3_700);
 
-/// Lets a stranger announce the VIPs of both families in a peer's name while no node reaches the API
+/// Lets an unknown host announce the VIPs of both families in a peer's name while no node reaches the API
 /// server. Checks that the holder takes them back, and that nothing has changed when the server is back.
 fn forged_in_an_outage(
     name: &str,
     forge: impl FnOnce(&mut Cluster, &Watch, NodeId, NodeId) -> Result<()>,
-    told: impl FnOnce(&Cluster, NodeId, NodeId) -> Result<()>,
+    notified: impl FnOnce(&Cluster, NodeId, NodeId) -> Result<()>,
 ) -> Result<()> {
     scenario(name, ClusterOptions::default(), |cluster| {
         cluster.create_service(&ServiceSpec::dual_stack("web"))?;
@@ -261,12 +262,12 @@ fn forged_in_an_outage(
 
         watch.step("no node reaches the API server");
         cluster.cut_everyone_off();
-        wait_until(PATIENCE, "the fence to lapse", || {
-            Ok(cluster.status(holder)?["fence"]["state"] == "held over")
+        wait_until(PATIENCE, "the lease deadline to pass", || {
+            Ok(cluster.status(holder)?["lease_deadline"]["state"] == "grace period")
         })?;
         forge(cluster, &watch, holder, peer)?;
         watch.let_pass(Duration::from_secs(1))?;
-        let forged = watch.step("the stranger forges the Ethernet source too");
+        let forged = watch.step("the unknown host forges the Ethernet source too");
         let wire = Wire::open(&cluster.rogue, SEGMENT)?;
         for vip in Family::vips() {
             wire.send(&Message::announcement(peer.mac(), vip).to_bytes())?;
@@ -296,7 +297,7 @@ fn forged_in_an_outage(
             seen.assert_no_doubles(vip);
         }
         assert_eq!(cluster.places(&Family::vips())?, before);
-        told(cluster, holder, peer)
+        notified(cluster, holder, peer)
     })
 }
 
@@ -305,7 +306,9 @@ fn a_host_that_announces_in_a_peers_name_during_an_outage_takes_no_vip() -> Resu
     forged_in_an_outage(
         "forgedpeer",
         |cluster, watch, _, peer| {
-            watch.step(format!("a stranger announces in the name of {peer}, from its own Ethernet source"));
+            watch.step(format!(
+                "an unknown host announces in the name of {peer}, from its own Ethernet source"
+            ));
             let wire = Wire::open(&cluster.rogue, SEGMENT)?;
             let eth_src = cluster.rogue.mac(SEGMENT)?;
             for form in [Arp::gratuitous_request, Arp::gratuitous_reply] {

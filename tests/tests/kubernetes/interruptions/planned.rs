@@ -323,8 +323,8 @@ fn when_the_holders_mac_changes_the_new_one_is_answered_and_the_claim_says_so() 
 
 #[test]
 fn many_new_vips_a_move_and_a_crash_leave_no_warning_in_any_log() -> Result<()> {
-    /// Time in which an agent reports all that it has heard of its peers.
-    const TOLD: Duration = Duration::from_secs(65);
+    /// Time in which an agent reports all that it has learned of its peers.
+    const NOTIFIED: Duration = Duration::from_secs(65);
     scenario("quiet", ClusterOptions::default(), |cluster| {
         cluster.wait_until_all_renew()?;
         let vips: Vec<Ipv4Addr> = (20..220).map(ip).collect();
@@ -350,7 +350,7 @@ fn many_new_vips_a_move_and_a_crash_leave_no_warning_in_any_log() -> Result<()> 
         for vip in &vips {
             cluster.wait_until_held_by_another(*vip, crashed)?;
         }
-        watch.let_pass(TOLD)?;
+        watch.let_pass(NOTIFIED)?;
         watch.stop()?.assert_seamless(vips[0]);
         let (errors, warnings) = cluster.complaints()?;
         assert_eq!((errors, warnings), (vec![], vec![]));

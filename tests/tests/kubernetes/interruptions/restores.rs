@@ -31,9 +31,9 @@ const DELETED: Ipv4Addr = ip(52);
 const LIMIT: Duration = Duration::from_secs(10);
 /// Time after that in which everything must be quiet.
 const QUIET: Duration = Duration::from_secs(10);
-/// Outage that ends before any fence has lapsed.
+/// Outage that ends before any lease deadline has passed.
 const BRIEF: Duration = Duration::from_secs(1);
-/// Outage that ends after all fences have lapsed.
+/// Outage that ends after all lease deadlines have passed.
 const LONG: Duration = Duration::from_secs(8);
 /// The most complaints of an agent: one for each of five types that it
 /// cannot read during the outage, one more each while a real API server does
@@ -204,12 +204,12 @@ fn goes_back(name: &str, down: Duration) -> Result<()> {
 }
 
 #[test]
-fn a_store_that_goes_back_while_the_fences_are_valid_moves_nothing() -> Result<()> {
+fn a_store_that_goes_back_while_the_lease_deadlines_are_valid_moves_nothing() -> Result<()> {
     goes_back("back", BRIEF)
 }
 
 #[test]
-fn a_store_that_goes_back_after_the_fences_have_lapsed_moves_nothing() -> Result<()> {
+fn a_store_that_goes_back_after_the_lease_deadlines_have_passed_moves_nothing() -> Result<()> {
     goes_back("backlong", LONG)
 }
 

@@ -71,16 +71,17 @@ fn an_upgrade_and_the_rollback_move_nothing_while_the_api_server_is_away() -> Re
         watch.step("no node reaches the API server");
         cluster.cut_everyone_off();
         watch.let_pass(cluster.options().lease)?;
-        assert_eq!(cluster.status(holder)?["fence"]["state"], "held over");
+        assert_eq!(cluster.status(holder)?["lease_deadline"]["state"], "grace period");
         for (version, to_next) in [("the next version", true), ("this version", false)] {
             for id in cluster.ids() {
                 watch.step(format!("{id} gets {version}"));
                 change(cluster, id, to_next)?;
             }
             let status = cluster.status(holder)?;
-            assert_eq!(status["fence"]["state"], "held over", "with {version}");
-            let left = status["fence"]["hold_left_seconds"].as_f64().context("status has no such time")?;
-            assert!(left > 0.0, "{version} goes on to hold over");
+            assert_eq!(status["lease_deadline"]["state"], "grace period", "with {version}");
+            let left =
+                status["lease_deadline"]["hold_left_seconds"].as_f64().context("status has no such time")?;
+            assert!(left > 0.0, "{version} goes on to answer in the grace period");
             watch.let_pass(Duration::from_secs(3))?;
         }
         watch.step("all nodes reach it again");

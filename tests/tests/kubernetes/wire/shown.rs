@@ -104,7 +104,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
             ensure!(pings.is_some_and(|pings| pings != "0"), "{id}: {pings:?}");
         }
 
-        // Without its agent, a node still shows what its program hears.
+        // Without its agent, a node still shows what its program receives.
         cluster.kill9(others[0])?;
         let check = check(cluster, others[0])?;
         assert_eq!(check["state"], "not-applicable", "{check}");

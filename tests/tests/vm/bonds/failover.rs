@@ -1,4 +1,4 @@
-//! Announcements after a failover, as the client hears them.
+//! Announcements after a failover, as the client receives them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,9 +29,9 @@ const VLAN_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 10));
 const VLAN_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x10));
 /// Longest time from the kernel's own announcement to that of a VIP.
 const BAR: Duration = Duration::from_millis(100);
-/// Time in which announcements are heard: two ends of the bond's monitor, and more than enough for a
+/// Time in which announcements are received: two ends of the bond's monitor, and more than enough for a
 /// second round.
-const HEARD: Duration = Duration::from_secs(3);
+const RECEIVED: Duration = Duration::from_secs(3);
 /// Time from the start of an agent until its first six rounds have left.
 const ROUNDS: Duration = Duration::from_secs(7);
 /// Without refreshes in the time of a test.
@@ -39,17 +39,17 @@ const CONFIG: &str = "announce: {refresh: 1h}\n";
 
 /// Times of the announcements of an address, by form: of IPv4 as a request and as a reply, and of IPv6 to
 /// all nodes and to all routers.
-type Heard = [Vec<SystemTime>; 2];
+type Received = [Vec<SystemTime>; 2];
 
 /// Returns the VIPs on the bond, and those on the VLAN device.
 fn vips() -> [IpAddr; 6] {
     [Family::V4.vip(), Family::V4.ip(11), Family::V6.vip(), Family::V6.ip(11), VLAN_V4, VLAN_V6]
 }
 
-/// Returns the announcements that came to a wire within [`HEARD`], by address; those of a VLAN too.
-fn listen(wire: &Wire) -> Result<BTreeMap<IpAddr, Heard>> {
-    sleep(HEARD);
-    let mut all: BTreeMap<_, Heard> = BTreeMap::new();
+/// Returns the announcements that came to a wire within [`RECEIVED`], by address; those of a VLAN too.
+fn listen(wire: &Wire) -> Result<BTreeMap<IpAddr, Received>> {
+    sleep(RECEIVED);
+    let mut all: BTreeMap<_, Received> = BTreeMap::new();
     for frame in wire.drain()?.into_iter().filter(|frame| !frame.outgoing) {
         let Some(message) = frame.message().filter(Message::is_announcement) else { continue };
         let (address, form) = match message {
@@ -63,14 +63,17 @@ fn listen(wire: &Wire) -> Result<BTreeMap<IpAddr, Heard>> {
 
 /// Fails unless each VIP was announced `rounds` times. Returns the longest time from the kernel's first
 /// announcement to a VIP's.
-fn judge(heard: &BTreeMap<IpAddr, Heard>, vips: &[IpAddr], rounds: usize) -> Result<Duration> {
-    let own = heard.get(&Family::V4.ip(2)).and_then(|[requests, _]| requests.first());
-    let own = *own.with_context(|| format!("the kernel announced nothing: {heard:#?}"))?;
+fn judge(received: &BTreeMap<IpAddr, Received>, vips: &[IpAddr], rounds: usize) -> Result<Duration> {
+    let own = received.get(&Family::V4.ip(2)).and_then(|[requests, _]| requests.first());
+    let own = *own.with_context(|| format!("the kernel announced nothing: {received:#?}"))?;
     let mut slowest = Duration::ZERO;
     for vip in vips {
-        let of_vip = heard.get(vip).with_context(|| format!("{vip} was not announced: {heard:#?}"))?;
+        let of_vip = received.get(vip).with_context(|| format!("{vip} was not announced: {received:#?}"))?;
         for times in of_vip {
-            ensure!(times.len() == rounds, "{vip} was announced otherwise than {rounds} times: {heard:#?}");
+            ensure!(
+                times.len() == rounds,
+                "{vip} was announced otherwise than {rounds} times: {received:#?}"
+            );
             slowest = slowest.max(times[0].duration_since(own).unwrap_or_default());
         }
     }
@@ -154,15 +157,18 @@ fn while_the_agent_is_dead_answers_survive_a_failover_and_announcements_do_not()
     let asking = Asking::start(&cables.client, FAR, cables.mac()?)?;
     wire.drain()?;
     cables.connect(0, false)?;
-    let heard = listen(&wire)?;
-    ensure!(heard.contains_key(&Family::V4.ip(2)), "the bond did not fail over");
-    ensure!(vips().iter().all(|vip| !heard.contains_key(vip)), "a dead agent announces: {heard:#?}");
+    let received = listen(&wire)?;
+    ensure!(received.contains_key(&Family::V4.ip(2)), "the bond did not fail over");
+    ensure!(vips().iter().all(|vip| !received.contains_key(vip)), "a dead agent announces: {received:#?}");
     asking.stop()?.judge(&machine, "active-backup: failover, the agent is dead", &agent, 0)?;
     let seen = agent.logs()?.len();
     agent.restart()?;
     wait_until_running(&mut agent, seen)?;
-    let heard = listen(&wire)?;
-    ensure!(vips().iter().all(|vip| heard.contains_key(vip)), "the next agent announces nothing: {heard:#?}");
+    let received = listen(&wire)?;
+    ensure!(
+        vips().iter().all(|vip| received.contains_key(vip)),
+        "the next agent announces nothing: {received:#?}"
+    );
     Ok(())
 }
 

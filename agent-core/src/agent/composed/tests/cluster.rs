@@ -11,20 +11,21 @@ use super::{
 };
 use crate::{
     agent::cluster::{Input as News, Reply, Seen},
-    base::samples::stranger,
+    base::samples::unknown_host,
     ownership::{Event, Outcome as Answer},
     records::ClaimState,
     services::{self, ServiceRecord},
 };
 
-const WORDS: &str = "read maps|read 1|prepare|write own|write no|write 1|fence|announce|log synced|read held";
+const WORDS: &str =
+    "read maps|read 1|prepare|write own|write no|write 1|lease_deadline|announce|log synced|read held";
 
 #[test]
 fn nothing_pinned_is_removed_before_the_cluster_is_known() {
     let mut world = World::cluster(&[10, 11]);
-    // It only extends holding over.
-    let begins = ["read maps", "prepare [3]", "write own 3 01", "fence"];
-    assert_eq!(only(world.tell(Input::Begin), WORDS), begins);
+    // It only extends the grace period.
+    let begins = ["read maps", "prepare [3]", "write own 3 01", "lease_deadline"];
+    assert_eq!(only(world.notify(Input::Begin), WORDS), begins);
     let before = [
         Input::Deadline,
         Input::Changed(Changed::default()),
@@ -32,7 +33,7 @@ fn nothing_pinned_is_removed_before_the_cluster_is_known() {
         Input::Cluster(News::Seen(vec![Seen::Listed { slices: false, all: false }])),
     ];
     for input in before {
-        let lines = world.tell(input);
+        let lines = world.notify(input);
         assert_eq!(only(lines, "announce|write no|write 1|claim"), [""; 0]);
     }
     assert_eq!(world.after_only(Duration::from_secs(40), "announce|write no|write 1|claim"), [""; 0]);
@@ -42,7 +43,7 @@ fn nothing_pinned_is_removed_before_the_cluster_is_known() {
 #[test]
 fn what_is_not_wanted_goes_when_the_cluster_is_known_and_then_announcing_begins() {
     let mut world = World::cluster(&[10, 11]);
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     world.api.put_claim(claim(vip(10), held("a"), 1));
     world.api.services = vec![service(10)];
     let lines = only(world.list(), WORDS);
@@ -54,7 +55,7 @@ fn what_is_not_wanted_goes_when_the_cluster_is_known_and_then_announcing_begins(
         "prepare [3]",
         "read held",
         "announce 10 01 Taking(0)",
-        "fence",
+        "lease_deadline",
     ];
     assert_eq!(lines, expected);
     assert!(world.agent.segment().is_started());
@@ -63,7 +64,7 @@ fn what_is_not_wanted_goes_when_the_cluster_is_known_and_then_announcing_begins(
 #[test]
 fn the_engine_starts_once_when_everything_is_listed() {
     let mut world = World::cluster(&[]);
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     for (all, expected) in [(false, 0), (true, 1), (true, 0), (false, 0)] {
         let lines = world.see(vec![Seen::Listed { slices: all, all }]);
         assert_eq!(lines.iter().filter(|line| *line == "log synced").count(), expected, "{all}");
@@ -75,7 +76,7 @@ fn the_engine_starts_once_when_everything_is_listed() {
 #[test]
 fn the_engine_starts_after_the_slices_that_a_service_needs() {
     let mut world = World::cluster(&[]);
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     let local = ServiceRecord { local: true, ..service(10) };
     // The Service and the end of all lists are read together: nobody can read the slices in between.
     let read = vec![seen_service(local), Seen::Listed { slices: false, all: true }];
@@ -87,7 +88,7 @@ fn the_engine_starts_after_the_slices_that_a_service_needs() {
 #[test]
 fn a_start_whose_maps_cannot_be_read_removes_nothing_and_goes_on_later() {
     let mut world = World::cluster(&[10, 11]);
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     world.api.put_claim(claim(vip(10), held("a"), 1));
     world.api.services = vec![service(10)];
     world.fails = [Part::Maps, Part::Entries].into();
@@ -116,7 +117,7 @@ fn a_vip_is_announced_after_its_claim_and_its_entry_are_written() {
 }
 
 #[test]
-fn the_former_holder_is_told_before_the_announcement_and_gets_it_again() {
+fn the_former_holder_is_notified_before_the_announcement_and_gets_it_again() {
     let mut world = World::wired(&[], &[12]);
     let lines = only(world.end_b(), "claim|write 1|tell|announce");
     let taken = ["claim 12: held by a, 2", "write 12 held 01", "tell former 09", "announce 12 01 Taking(0)"];
@@ -127,19 +128,19 @@ fn the_former_holder_is_told_before_the_announcement_and_gets_it_again() {
 }
 
 #[test]
-fn one_frame_tells_the_end_of_a_session_for_all_its_vips_of_10_ms() {
+fn one_frame_notifies_the_end_of_a_session_for_all_its_vips_of_10_ms() {
     // The number of milliseconds between the two entries, and of frames.
     for (between, frames) in [(0, 1), (9, 1), (10, 2)] {
         let mut world = World::wired(&[], &[12, 13]);
         // The second entry cannot be written at first.
         world.unwritable = if between == 0 { [].into() } else { [vip(13)].into() };
-        let mut told = only(world.end_b(), "tell");
+        let mut notified = only(world.end_b(), "tell");
         world.unwritable.clear();
         world.now = world.now + ms(between);
         world.agent.host.verify_by(world.now);
-        told.extend(only(world.tell(Input::Deadline), "tell"));
+        notified.extend(only(world.notify(Input::Deadline), "tell"));
         assert_eq!(world.roles(), ["12 held 01", "13 held 01"], "{between} ms");
-        assert_eq!(told, vec!["tell former 09"; frames], "{between} ms");
+        assert_eq!(notified, vec!["tell former 09"; frames], "{between} ms");
         let repeats = world.after_only(ms(400), "repeat");
         assert_eq!(repeats.len(), 6, "{between} ms: {repeats:?}");
     }
@@ -182,7 +183,7 @@ fn answered(world: &mut World, host: u8, duration: Duration) -> Vec<String> {
     while world.now < end {
         lines.extend(world.after(ms(100)));
         if lines.last().is_some_and(|line| line.starts_with("probe")) {
-            lines.extend(world.event(host, EventKind::Sighted, stranger(1)));
+            lines.extend(world.event(host, EventKind::Sighted, unknown_host(1)));
         }
     }
     only(lines, "post")
@@ -207,7 +208,7 @@ fn a_conflict_about_an_address_in_use_is_reported_once_by_the_first_candidate() 
 #[test]
 fn a_finding_is_shown_until_the_claim_has_it() {
     let mut world = World::living(&[10], &[]);
-    world.event(10, EventKind::Conflict, stranger(1));
+    world.event(10, EventKind::Conflict, unknown_host(1));
     assert_eq!(world.after_only(ms(100), "show"), ["show 10 Conflict"]);
     // Description, the outcome, and its line.
     let finding = crate::reports::shown::Finding::Conflict(Some("another conflict".to_owned()));
@@ -219,12 +220,12 @@ fn a_finding_is_shown_until_the_claim_has_it() {
     ];
     // The write is under way while no answer comes.
     world.api.is_away = true;
-    world.event(10, EventKind::Conflict, stranger(2));
+    world.event(10, EventKind::Conflict, unknown_host(2));
     world.after(ms(200));
     for (what, outcome, expected) in rows {
         let reply = Reply::Shown { vip: vip(10), finding: finding.clone(), outcome, jitter: 0.0 };
         let input = News::Replies { replies: vec![reply], new_claims: 32 };
-        assert_eq!(only(world.tell(Input::Cluster(input)), "log"), expected, "{what}");
+        assert_eq!(only(world.notify(Input::Cluster(input)), "log"), expected, "{what}");
     }
 }
 
@@ -266,7 +267,7 @@ fn an_uninstall_leaves_nothing_that_a_full_round_would_write_again() {
         for _ in 0..200 {
             world.now = world.now + ms(step);
             world.agent.host.verify_by(world.now);
-            lines.extend(world.tell(Input::Deadline));
+            lines.extend(world.notify(Input::Deadline));
         }
         assert_eq!(lines.last().map(String::as_str), Some("stopped Some(Uninstall)"), "{step}");
         assert!(world.entries.is_empty() && world.own.is_empty() && world.peers.is_empty(), "{step}");
@@ -288,7 +289,7 @@ fn another_agent_of_this_name_ends_it_after_its_entries_are_silent() {
 }
 
 #[test]
-fn no_entry_begins_to_answer_while_the_fence_has_lapsed() {
+fn no_entry_begins_to_answer_while_the_lease_deadline_has_passed() {
     let mut world = World::living(&[10], &[12]);
     world.api.is_away = true;
     world.api.renewing.clear();
@@ -299,14 +300,14 @@ fn no_entry_begins_to_answer_while_the_fence_has_lapsed() {
     let lines = world.after_only(Duration::from_secs(40), "write 1|announce 10 01 Taking");
     assert_eq!(lines, [""; 0], "an entry that another program silenced stays so");
     world.api.is_away = false;
-    let lines = world.after_only(Duration::from_secs(10), "fence|write 10");
-    let first = lines.iter().position(|line| line == "fence").expect("a fence");
+    let lines = world.after_only(Duration::from_secs(10), "lease_deadline|write 10");
+    let first = lines.iter().position(|line| line == "lease_deadline").expect("a lease deadline");
     let writes = lines.iter().position(|line| line == "write 10 held 01").expect("an entry");
     assert!(first < writes, "{lines:?}");
 }
 
 #[test]
-fn a_vip_that_the_lapsed_fence_kept_silent_answers_as_soon_as_the_fence_is_given() {
+fn a_vip_that_the_passed_lease_deadline_kept_silent_answers_as_soon_as_the_lease_deadline_is_given() {
     for silent in [&[10][..], &[10, 11], &[10, 11, 12]] {
         let mut world = World::living(&[10, 11, 12], &[]);
         world.api.is_away = true;
@@ -319,9 +320,9 @@ fn a_vip_that_the_lapsed_fence_kept_silent_answers_as_soon_as_the_fence_is_given
         world.api.is_away = false;
         let is_given = |world: &mut World| {
             let lines = world.after(ms(10));
-            lines.contains(&"fence".to_owned()) && world.agent.source.may_begin_answering(world.now)
+            lines.contains(&"lease_deadline".to_owned()) && world.agent.source.may_begin_answering(world.now)
         };
-        assert!((0..3_000).any(|_| is_given(&mut world)), "{silent:?}: the fence is given");
+        assert!((0..3_000).any(|_| is_given(&mut world)), "{silent:?}: the lease deadline is given");
         let mut lines = Vec::new();
         lines.extend(world.after(ms(10)));
         let held: Vec<_> = [10, 11, 12].iter().map(|host| format!("{host} held 01")).collect();

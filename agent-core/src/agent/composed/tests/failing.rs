@@ -13,7 +13,7 @@ const VIPS: &str =
 type Row = (Part, &'static str, &'static str);
 
 #[test]
-fn a_part_that_fails_at_the_start_is_tried_again_and_the_fence_moves_on() {
+fn a_part_that_fails_at_the_start_is_tried_again_and_the_lease_deadline_moves_on() {
     let rows: [Row; 5] = [
         (Part::Maps, "log unread Maps fails", "read maps"),
         (Part::Prepare, "log unread Prepare fails", "prepare [3]"),
@@ -25,11 +25,11 @@ fn a_part_that_fails_at_the_start_is_tried_again_and_the_fence_moves_on() {
         let mut world = World::file(VIPS);
         world.pin(10, vipward_common::Role::Held);
         world.fails = [part].into();
-        let lines = world.tell(Input::Begin);
+        let lines = world.notify(Input::Begin);
         assert!(lines.contains(&logged.to_owned()), "{part:?}: {lines:?}");
-        assert!(lines.contains(&"fence".to_owned()), "{part:?}: {lines:?}");
-        let lines = world.after_only(RETRY.saturating_sub(ms(1)), "fence|observe");
-        assert_eq!(lines, ["fence"; 4], "{part:?}");
+        assert!(lines.contains(&"lease_deadline".to_owned()), "{part:?}: {lines:?}");
+        let lines = world.after_only(RETRY.saturating_sub(ms(1)), "lease_deadline|observe");
+        assert_eq!(lines, ["lease_deadline"; 4], "{part:?}");
         world.fails.clear();
         let lines = world.after(ms(1));
         assert!(lines.contains(&tries.to_owned()), "{part:?}: {lines:?}");
@@ -52,7 +52,7 @@ fn a_network_that_cannot_be_observed_is_observed_again() {
 
 #[test]
 fn answers_that_cannot_be_examined_are_examined_after_a_pause() {
-    for part in [Part::Fence, Part::Seen] {
+    for part in [Part::LeaseDeadline, Part::Seen] {
         let mut world = World::running(VIPS, &[10, 100]);
         world.fails = [part].into();
         let log = format!("log unread {part:?} fails");
@@ -80,7 +80,7 @@ fn memberships_that_cannot_be_read_or_changed_are_tried_again() {
         let mut world = World::running(VIPS, &[10, 100]);
         world.groups.clear();
         world.fails = [part].into();
-        world.tell(Input::Changed(Changed { downs: [ETH0].into(), ..Changed::default() }));
+        world.notify(Input::Changed(Changed { downs: [ETH0].into(), ..Changed::default() }));
         assert_eq!(world.after_only(ms(100), "read groups|join|log groups"), first, "{part:?}");
         world.fails.clear();
         assert_eq!(world.after_only(RETRY, "read groups|join|log groups"), again, "{part:?}");
@@ -92,7 +92,7 @@ fn memberships_that_cannot_be_read_or_changed_are_tried_again() {
 #[test]
 fn an_entry_of_a_membership_that_cannot_be_read_is_read_with_all_others() {
     let mut world = World::file("vips: [{address: \"2001:db8::64\"}]\n");
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     world.fails = [Part::Entries].into();
     world.eth0().carrier = false;
     // The address is probed no longer, and its membership follows.
@@ -106,7 +106,7 @@ fn an_entry_of_a_membership_that_cannot_be_read_is_read_with_all_others() {
 fn an_entry_that_cannot_be_written_is_stale_and_tried_again() {
     let mut world = World::file("vips: [{address: 10.0.0.11, force: true}]\n");
     world.unwritable = [vip(11)].into();
-    let lines = world.tell(Input::Begin);
+    let lines = world.notify(Input::Begin);
     assert_eq!(
         only(lines, "write|log|announce"),
         ["write own 3 01, peer 09, 11 held 01", "log stale [11], over []"]

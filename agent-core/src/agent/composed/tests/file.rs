@@ -5,7 +5,7 @@ use std::time::Duration;
 use vipward_common::{EventKind, Role};
 
 use super::{world::*, *};
-use crate::base::samples::stranger;
+use crate::base::samples::unknown_host;
 
 pub(super) const PEERS: &str = "peers: [\"02:00:00:00:00:09\"]\n";
 const ONE: &str = "vips: [{address: 10.0.0.10}]\n";
@@ -37,19 +37,19 @@ impl World {
         for host in pins {
             world.pin(*host, Role::Held);
         }
-        world.tell(Input::Begin);
+        world.notify(Input::Begin);
         world.after(ms(20_500));
         world
     }
 
     pub(super) fn reload(&mut self, text: Option<&str>, reclaim: bool) -> Vec<String> {
         let config = text.map(|text| Box::new(parse(&format!("{text}{PEERS}"))));
-        self.tell(Input::File(File { config, reclaim }))
+        self.notify(Input::File(File { config, reclaim }))
     }
 }
 
 #[test]
-fn entries_come_before_the_fence_and_announcements_last() {
+fn entries_come_before_the_lease_deadline_and_announcements_last() {
     // Description, the file, the pinned VIPs, what is written, and the announcement.
     type Row = (&'static str, &'static str, &'static [u8], &'static str, &'static [&'static str]);
     let rows: [Row; 5] = [
@@ -70,8 +70,8 @@ fn entries_come_before_the_fence_and_announcements_last() {
         for host in pins {
             world.pin(*host, Role::Held);
         }
-        let lines = only(world.tell(Input::Begin), "read|prepare|write|fence|announce|probe");
-        let begins = ["read maps", "prepare [3]", writes, "fence", "read yields", "read held"];
+        let lines = only(world.notify(Input::Begin), "read|prepare|write|lease_deadline|announce|probe");
+        let begins = ["read maps", "prepare [3]", writes, "lease_deadline", "read yields", "read held"];
         assert_eq!(lines, [&begins[..], announces].concat(), "{what}");
     }
 }
@@ -82,22 +82,22 @@ fn a_new_vip_is_probed_and_then_taken() {
     let bound = ["read maps", "prepare [3]", "write 10 held 01, bind 10 lo", "announce 10 01 Taking(0)"];
     for (text, takes) in [(ONE, &taken[..]), (BOUND, &bound)] {
         let mut world = World::file(text);
-        world.tell(Input::Begin);
+        world.notify(Input::Begin);
         let lines = world.after_only(ms(900), "read m|read 10|prepare|write|announce|probe 10");
         assert_eq!(lines, [&["probe 10"; 3][..], takes].concat(), "{text}");
         assert_eq!(world.after_only(Duration::from_secs(20), "probe 10"), [""; 0]);
     }
     let mut world = World::file(&format!("{ONE}probe: {{count: 0}}\n"));
-    let lines = only(world.tell(Input::Begin), "write|probe");
+    let lines = only(world.notify(Input::Begin), "write|probe");
     assert_eq!(lines, ["write own 3 01, peer 09, 10 held 01"], "without probes");
 }
 
 #[test]
 fn an_address_in_use_waits_until_it_is_free() {
     let mut world = World::file(ONE);
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     world.after(ms(150));
-    let lines = world.event(10, EventKind::Sighted, stranger(1));
+    let lines = world.event(10, EventKind::Sighted, unknown_host(1));
     assert_eq!(lines, ["log conflict InUse", "log 10 in use", "read yields", "log probed, 1 in use"]);
     let lines = world.after_only(ms(1_800), "write|announce|probe");
     assert_eq!(lines, [""; 0]);
@@ -114,7 +114,7 @@ fn an_address_in_use_waits_until_it_is_free() {
 #[test]
 fn the_progress_of_probes_is_logged_when_nothing_is_under_way() {
     let mut world = World::file(ONE);
-    let lines = only(world.tell(Input::Begin), "write|log p");
+    let lines = only(world.notify(Input::Begin), "write|log p");
     assert_eq!(lines, ["write own 3 01, peer 09, 10 foreign ?", "log probing 1"]);
     let lines = world.after_only(ms(900), "write|log p");
     assert_eq!(lines, ["write 10 held 01", "log probed, 0 in use"]);
@@ -124,7 +124,7 @@ fn the_progress_of_probes_is_logged_when_nothing_is_under_way() {
 fn a_kernel_that_may_ask_is_a_problem_only_while_a_vip_is_bound() {
     let mut world = World::file(BOUND);
     world.warnings = vec!["the kernel may ask".to_owned()];
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     assert_eq!(world.problems, [].into(), "it is held back");
     world.after(ms(900));
     assert_eq!(world.problems, ["the kernel may ask".to_owned()].into(), "it is bound");
@@ -133,8 +133,9 @@ fn a_kernel_that_may_ask_is_a_problem_only_while_a_vip_is_bound() {
 #[test]
 fn a_file_that_was_read_again() {
     let two = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11, force: true}]\n";
-    let applied = ["fence", "read maps", "prepare [3]", "write 11 held 01", "fence", "read yields"];
-    let same = ["fence", "read maps", "prepare [3]", "fence", "read yields"];
+    let applied =
+        ["lease_deadline", "read maps", "prepare [3]", "write 11 held 01", "lease_deadline", "read yields"];
+    let same = ["lease_deadline", "read maps", "prepare [3]", "lease_deadline", "read yields"];
     let rows: [(&str, Option<&str>, bool, &[&str]); 6] = [
         ("the same", Some(ONE), false, &[]),
         ("faulty", None, false, &[]),
@@ -145,7 +146,7 @@ fn a_file_that_was_read_again() {
     ];
     for (what, text, reclaim, expected) in rows {
         let mut world = World::running(ONE, &[10]);
-        let lines = only(world.reload(text, reclaim), "fence|read|prepare|write");
+        let lines = only(world.reload(text, reclaim), "lease_deadline|read|prepare|write");
         assert_eq!(lines, expected, "{what}");
     }
 }
@@ -164,18 +165,20 @@ fn a_reload_takes_yielded_vips_back_only_with_reclaim() {
 }
 
 #[test]
-fn an_agent_that_ends_moves_the_fence_once_more_or_withdraws() {
-    let rows: [(&str, &[&str]); 2] =
-        [("keep", &["fence", "read yields", "stopped None"]), ("withdraw", &["withdraw", "stopped None"])];
+fn an_agent_that_ends_moves_the_lease_deadline_once_more_or_withdraws() {
+    let rows: [(&str, &[&str]); 2] = [
+        ("keep", &["lease_deadline", "read yields", "stopped None"]),
+        ("withdraw", &["withdraw", "stopped None"]),
+    ];
     for (shutdown, expected) in rows {
         let mut world = World::running(&format!("{ONE}shutdown: {shutdown}\n"), &[10]);
-        assert_eq!(world.tell(Input::Stop), expected, "{shutdown}");
-        assert_eq!(world.tell(Input::Deadline), [""; 0], "after the end");
+        assert_eq!(world.notify(Input::Stop), expected, "{shutdown}");
+        assert_eq!(world.notify(Input::Deadline), [""; 0], "after the end");
     }
     let mut world = World::running(&format!("{ONE}shutdown: keep\n"), &[10]);
     world.yield_to(10, PEER);
-    let lines = only(world.tell(Input::Stop), "fence|read|write|stopped");
-    let settles = ["fence", "read yields", "read maps", "write 10 foreign ?", "stopped None"];
+    let lines = only(world.notify(Input::Stop), "lease_deadline|read|write|stopped");
+    let settles = ["lease_deadline", "read yields", "read maps", "write 10 foreign ?", "stopped None"];
     assert_eq!(lines, settles, "a yield is settled first");
 }
 
@@ -183,7 +186,7 @@ fn an_agent_that_ends_moves_the_fence_once_more_or_withdraws() {
 fn a_heartbeat_that_comes_late_is_logged_and_the_start_is_not() {
     let mut world = World::file(ONE);
     world.now = BEGIN + Duration::from_secs(30);
-    assert_eq!(only(world.tell(Input::Begin), "log late"), [""; 0], "the program was being loaded");
+    assert_eq!(only(world.notify(Input::Begin), "log late"), [""; 0], "the program was being loaded");
     world.now = world.now + Duration::from_secs(5);
-    assert_eq!(world.tell(Input::Deadline)[..2], ["log late", "fence"]);
+    assert_eq!(world.notify(Input::Deadline)[..2], ["log late", "lease_deadline"]);
 }

@@ -55,7 +55,7 @@ pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
             Reading::Macs => "read macs".to_owned(),
             Reading::Held => "read held".to_owned(),
             Reading::Groups => "read groups".to_owned(),
-            Reading::Fence | Reading::Seen(_) => return None,
+            Reading::LeaseDeadline | Reading::Seen(_) => return None,
         },
         Effect::Prepare { attach, .. } => format!("prepare {attach:?}"),
         Effect::Write(actions) => {
@@ -63,7 +63,7 @@ pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
         }
         Effect::ChangeGroup(groups::Command::Join(it)) => format!("join {}", it.group),
         Effect::ChangeGroup(groups::Command::Leave(it)) => format!("leave {}", it.group),
-        Effect::SetFence(_) => "fence".to_owned(),
+        Effect::SetDeadline(_) => "lease_deadline".to_owned(),
         Effect::PutProof(ifindex, proof) => format!("put proof {ifindex} {}", world::proof(*proof)),
         Effect::AttachAgain(ifindex) => format!("attach again {ifindex}"),
         Effect::Announce { command: Announcement::Send { key, mac, round }, is_taken_back } => {
@@ -91,7 +91,7 @@ pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
 fn cluster(effect: &ClusterEffect) -> String {
     match effect {
         ClusterEffect::Ask(request) => asked(request),
-        ClusterEffect::TellFormer { mac, .. } => format!("tell former {}", short(*mac)),
+        ClusterEffect::NotifyFormer { mac, .. } => format!("tell former {}", short(*mac)),
         ClusterEffect::Post(message) => format!("post {:?}", message.reason),
         ClusterEffect::SetHeeding(heeds) => format!("heeding {heeds}"),
         ClusterEffect::ShowHolder(vip, held) => {

@@ -40,13 +40,13 @@ pub(super) fn settings() -> Settings {
 
 impl World {
     /// Returns a node a of a cluster that has not begun. It has these VIPs pinned as held, in its first
-    /// session, and its fence is valid.
+    /// session, and its lease deadline is valid.
     pub(super) fn cluster_with(settings: &Settings, pins: &[u8]) -> Self {
-        let fence_until = BEGIN + Duration::from_secs(3);
+        let deadline_until = BEGIN + Duration::from_secs(3);
         let found = Found {
             session: Some(session("a", 1)),
-            deadline: fence_until,
-            answers_until: fence_until + HOLD_FOR,
+            deadline: deadline_until,
+            answers_until: deadline_until + HOLD_FOR,
             entries: pins.iter().map(|host| (vip(*host), Entry::Held)).collect(),
             ..Found::default()
         };
@@ -64,9 +64,9 @@ impl World {
         for host in pins {
             world.pin(*host, Role::Held);
         }
-        world.fence.deadline_ns = fence_until.as_nanos();
-        world.fence.hold_until_ns = (fence_until + HOLD_FOR).as_nanos();
-        world.fence.session = session("a", 1).number();
+        world.lease_deadline.deadline_ns = deadline_until.as_nanos();
+        world.lease_deadline.grace_until_ns = (deadline_until + HOLD_FOR).as_nanos();
+        world.lease_deadline.session = session("a", 1).number();
         world.api.put_lease(lease("a", None));
         world.api.put_lease(lease("b", None));
         world.api.renewing = ["b".into()].into();
@@ -89,11 +89,11 @@ impl World {
     }
 
     pub(super) fn see(&mut self, seen: Vec<Seen>) -> Vec<String> {
-        self.tell(Input::Cluster(News::Seen(seen)))
+        self.notify(Input::Cluster(News::Seen(seen)))
     }
 
     pub(super) fn owned(&mut self, event: Event) -> Vec<String> {
-        self.tell(Input::Cluster(News::Owned(vec![event])))
+        self.notify(Input::Cluster(News::Owned(vec![event])))
     }
 
     /// Returns a running node a beside b. It holds these VIPs, whose claims have rested.
@@ -103,7 +103,7 @@ impl World {
 
     pub(super) fn living_with(settings: &Settings, held_here: &[u8], held_there: &[u8]) -> Self {
         let mut world = Self::cluster_with(settings, held_here);
-        world.tell(Input::Begin);
+        world.notify(Input::Begin);
         for host in held_here {
             world.api.put_claim(claim(vip(*host), held("a"), 1));
         }

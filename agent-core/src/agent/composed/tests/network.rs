@@ -105,7 +105,7 @@ fn a_change_of_the_network() {
     for (what, change, expected) in rows {
         let mut world = World::running(VIPS, &[10, 100]);
         let changed = change(&mut world);
-        let mut lines = world.tell(Input::Changed(changed));
+        let mut lines = world.notify(Input::Changed(changed));
         lines.retain(|line| !line.starts_with("problems"));
         assert_eq!(lines, expected, "{what}");
     }
@@ -134,7 +134,7 @@ fn memberships_are_read_again_100_ms_after_an_interface_was_down() {
         let mut world = World::running(VIPS, &[10, 100]);
         // The kernel has forgotten them.
         world.groups.clear();
-        world.tell(Input::Changed(changed));
+        world.notify(Input::Changed(changed));
         assert_eq!(world.after_only(ms(99), "read groups|join"), [""; 0], "{what}");
         assert_eq!(world.after_only(ms(1), "read groups|join"), expected, "{what}");
     }
@@ -143,7 +143,7 @@ fn memberships_are_read_again_100_ms_after_an_interface_was_down() {
 #[test]
 fn a_new_vip_joins_its_group_when_it_is_probed_and_leaves_it_with_its_entry() {
     let mut world = World::file("vips: [{address: \"2001:db8::64\"}]\n");
-    assert_eq!(only(world.tell(Input::Begin), "join|leave|probe"), ["join ff02::1:ff00:64"]);
+    assert_eq!(only(world.notify(Input::Begin), "join|leave|probe"), ["join ff02::1:ff00:64"]);
     assert_eq!(world.after_only(ms(900), "join|leave|port"), ["port 100"]);
     let lines = only(world.reload(Some("vips: []\n"), false), "write|join|leave");
     assert_eq!(lines, ["write no 100", "leave ff02::1:ff00:64"]);
@@ -166,7 +166,7 @@ fn the_carrier_of_a_held_back_vip() {
     let mut world = World::file("vips: [{address: 10.0.0.10}]\n");
     world.eth0().carrier = false;
     let lines = {
-        world.tell(Input::Begin);
+        world.notify(Input::Begin);
         world.changed();
         world.after_only(Duration::from_secs(3), "probe|write")
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use vipward_common::EventKind;
 
 use super::{world::*, *};
-use crate::base::samples::stranger;
+use crate::base::samples::unknown_host;
 
 const VIPS: &str = "vips: [{address: 10.0.0.10}, {address: \"2001:db8::64\"}]\n";
 
@@ -13,10 +13,10 @@ const VIPS: &str = "vips: [{address: 10.0.0.10}, {address: \"2001:db8::64\"}]\n"
 fn an_input_while_a_result_is_awaited_begins_no_other_work() {
     type Make = fn(&World) -> Input;
     let inputs: [(&str, Make, &[&str], &str); 3] = [
-        ("a deadline", |_| Input::Deadline, &["fence"], "read yields"),
+        ("a deadline", |_| Input::Deadline, &["lease_deadline"], "read yields"),
         (
             "an event",
-            |world| Input::Program(vec![world.event_of(10, EventKind::Sighted, stranger(1))]),
+            |world| Input::Program(vec![world.event_of(10, EventKind::Sighted, unknown_host(1))]),
             &["log conflict Sighted"],
             "read yields",
         ),
@@ -31,7 +31,7 @@ fn an_input_while_a_result_is_awaited_begins_no_other_work() {
             world.eth0().mac = crate::base::samples::HOLDER;
             world.most = Some(results);
             world.now = world.now + ms(20_000);
-            let before = world.tell(Input::Changed(Changed::default()));
+            let before = world.notify(Input::Changed(Changed::default()));
             world.most = Some(0);
             let input = input(&world);
             let effects = world.agent.on(input, world.now);
@@ -60,7 +60,7 @@ fn a_result_that_nothing_waits_for_changes_nothing() {
         Outcome::Counted(BTreeMap::new()),
     ];
     for outcome in outcomes {
-        assert_eq!(world.tell(Input::Result(outcome)), [""; 0]);
+        assert_eq!(world.notify(Input::Result(outcome)), [""; 0]);
     }
 }
 
@@ -81,7 +81,7 @@ fn the_deadline_of_each_part_is_the_agent_s() {
         ),
         ("a probe", file, |world| drop(world.reload(Some("vips: [{address: 10.0.0.12}]\n"), false)), 200),
         ("free VIPs", file, take_due, 10),
-        ("memberships to read", file, |world| drop(world.tell(down())), 100),
+        ("memberships to read", file, |world| drop(world.notify(down())), 100),
         (
             "answers to examine",
             file,
@@ -95,7 +95,12 @@ fn the_deadline_of_each_part_is_the_agent_s() {
         ("a yield", file, yielded, 200),
         ("a round of listening", file, |world| drop(world.changed_mac()), 1_000),
         ("the engine", cluster, |_| (), 1_000),
-        ("a finding to show", cluster, |world| drop(world.event(10, EventKind::Conflict, stranger(1))), 0),
+        (
+            "a finding to show",
+            cluster,
+            |world| drop(world.event(10, EventKind::Conflict, unknown_host(1))),
+            0,
+        ),
     ];
     for (what, make, change, most) in rows {
         let mut world = make();
@@ -154,7 +159,7 @@ fn the_deadline_of_the_agent_is_never_later_than_that_of_a_part() {
 fn an_agent_at_rest_wakes_for_its_heartbeat_alone() {
     let mut world = World::running(VIPS, &[10, 100]);
     let lines = world.after(Duration::from_secs(5));
-    assert_eq!(only(lines, "fence|read yields").len(), 10);
+    assert_eq!(only(lines, "lease_deadline|read yields").len(), 10);
     let mut world = World::living(&[10], &[]);
     world.after(Duration::from_secs(26));
     let lines = only(world.after(Duration::from_secs(5)), "write lease|read|observe");

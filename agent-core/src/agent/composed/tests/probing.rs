@@ -5,7 +5,7 @@ use std::time::Duration;
 use vipward_common::EventKind;
 
 use super::{world::*, *};
-use crate::base::samples::stranger;
+use crate::base::samples::unknown_host;
 
 /// Time in which an attempt, and the next one, would be over.
 const LONG: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ fn after_probes(count: u32) -> String {
 /// Returns an agent that has sent the first probe.
 fn probing(count: u32) -> World {
     let mut world = World::file(&after_probes(count));
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     assert_eq!(world.after_only(ms(550), "probe 10|write"), ["probe 10"]);
     world
 }
@@ -68,7 +68,7 @@ fn who_takes_the_address_while_the_carrier_is_away_keeps_it() {
         let wait = if carrier { ms(550) } else { LONG };
         assert_eq!(world.after_only(wait, "probe 10|write 10 held").len(), probes, "{carrier}");
     }
-    let lines = world.event(10, EventKind::Sighted, stranger(1));
+    let lines = world.event(10, EventKind::Sighted, unknown_host(1));
     assert_eq!(only(lines, "log 10|log conflict"), ["log conflict InUse", "log 10 in use"]);
     assert_eq!((world.roles(), world.binds.len()), (vec!["10 foreign ?".to_owned()], 0));
 }
@@ -76,7 +76,7 @@ fn who_takes_the_address_while_the_carrier_is_away_keeps_it() {
 #[test]
 fn an_address_that_a_peer_answers_for_waits_without_a_conflict_and_is_taken_when_it_is_free() {
     let mut world = World::file("vips: [{address: 10.0.0.10}]\n");
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     let first = ["log conflict Moved", "log 10 in use", "log probed, 1 in use"];
     for expected in [&first[..], &["log 10 in use"]] {
         let mut lines = vec![];
@@ -93,9 +93,9 @@ fn an_address_that_a_peer_answers_for_waits_without_a_conflict_and_is_taken_when
 #[test]
 fn of_several_addresses_only_those_in_use_wait() {
     let mut world = World::file("vips: [{address: 10.0.0.10}, {address: 10.0.0.11}, {address: 10.0.0.12}]\n");
-    world.tell(Input::Begin);
+    world.notify(Input::Begin);
     world.after(ms(150));
-    for (host, mac) in [(10, stranger(1)), (11, stranger(2))] {
+    for (host, mac) in [(10, unknown_host(1)), (11, unknown_host(2))] {
         let lines = world.event(host, EventKind::Sighted, mac);
         assert!(lines.contains(&"log conflict InUse".to_owned()), "{host}: {lines:?}");
     }
@@ -104,19 +104,21 @@ fn of_several_addresses_only_those_in_use_wait() {
 }
 
 #[test]
-fn a_round_that_is_overdue_leaves_after_the_fence_has_moved_and_not_for_a_vip_that_was_yielded() {
-    let rows: [(bool, &[&str]); 2] =
-        [(false, &["fence", "announce 10 01 Taking(1)"]), (true, &["fence", "write 10 foreign ?"])];
+fn a_round_that_is_overdue_leaves_after_the_lease_deadline_has_moved_and_not_for_a_vip_that_was_yielded() {
+    let rows: [(bool, &[&str]); 2] = [
+        (false, &["lease_deadline", "announce 10 01 Taking(1)"]),
+        (true, &["lease_deadline", "write 10 foreign ?"]),
+    ];
     for (yielded, expected) in rows {
         let mut world = World::file("vips: [{address: 10.0.0.10, force: true}]\n");
-        world.tell(Input::Begin);
+        world.notify(Input::Begin);
         world.after(ms(500));
         // The agent was stopped.
         world.now = world.now + LONG;
         if yielded {
             world.yield_to(10, PEER);
         }
-        let lines = only(world.tell(Input::Deadline), "fence|announce|write 10");
+        let lines = only(world.notify(Input::Deadline), "lease_deadline|announce|write 10");
         assert_eq!(lines, expected, "{yielded}");
     }
 }

@@ -3,7 +3,7 @@
 use vipward_common::{EventKind, MacAddr};
 
 use super::{api, world::*};
-use crate::base::samples::stranger;
+use crate::base::samples::unknown_host;
 
 const FILE: &str = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11, mac: \"02:00:00:00:00:08\"}]\n";
 const HELD: u8 = 10;
@@ -58,7 +58,7 @@ fn an_event_of_the_program() {
     ];
     for (kind, host, file, cluster) in rows {
         let mac = match kind {
-            Conflict | Sighted | Probed => stranger(1),
+            Conflict | Sighted | Probed => unknown_host(1),
             Contested | Moved | Yielded => PEER,
         };
         let worlds = [(World::running(FILE, &[HELD]), file), (World::living(&[HELD], &[GUARDED]), cluster)];
@@ -84,7 +84,7 @@ fn a_frame_of_this_host_is_no_claim() {
 #[test]
 fn a_conflict_is_shown_on_the_claim_and_its_end_too() {
     let mut world = World::living(&[HELD], &[]);
-    world.event(HELD, EventKind::Conflict, stranger(1));
+    world.event(HELD, EventKind::Conflict, unknown_host(1));
     assert_eq!(world.after_only(ms(200), "show"), ["show 10 Conflict"]);
     let quiet = world.agent.config().conflicts.quiet;
     let lines = world.after_only(quiet + ms(60_000), "log conflict over|post|show");
@@ -103,7 +103,7 @@ fn peers_announcements_that_the_claim_does_not_explain_are_logged_later() {
 
 #[test]
 fn the_announcement_of_a_successor_reaches_the_engine() {
-    // A holder that has heard its successor reads the claim before it takes the VIP back.
+    // A holder that has received its successor reads the claim before it takes the VIP back.
     let back = "claim 10: held by a, 3";
     for (kind, expected) in [(EventKind::Moved, &["read claim 10", back][..]), (EventKind::Probed, &[back])] {
         let mut world = World::living(&[HELD], &[]);

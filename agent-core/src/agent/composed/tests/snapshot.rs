@@ -5,7 +5,7 @@ use std::time::Duration;
 use vipward_common::EventKind;
 
 use super::{living::settings, world::*, *};
-use crate::{base::samples::stranger, host::placement::Entry};
+use crate::{base::samples::unknown_host, host::placement::Entry};
 
 const ONE: &str = "vips: [{address: 10.0.0.10}]\nyield: keep\n";
 
@@ -26,10 +26,10 @@ fn a_vip_that_is_in_use_or_yielded_is_not_believed_to_be_held() {
 
     let mut used = World::file(ONE);
     assert!(!used.agent.snapshot(BEGIN).started, "before it begins");
-    used.tell(Input::Begin);
+    used.notify(Input::Begin);
     used.after(ms(150));
     assert!(used.agent.snapshot(used.now).started);
-    used.event(10, EventKind::Sighted, stranger(1));
+    used.event(10, EventKind::Sighted, unknown_host(1));
     assert_eq!(only_vip(&used), (false, false), "in use");
 }
 

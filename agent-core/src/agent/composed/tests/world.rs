@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{EventKind, Fence, MacAddr, Proof, Role, VipEntry, VipKey, Yield};
+use vipward_common::{EventKind, LeaseDeadline, MacAddr, Proof, Role, VipEntry, VipKey, Yield};
 
 use super::fixtures::event_about;
 pub(super) use super::fixtures::{ETH0, PEER};
@@ -52,7 +52,7 @@ pub(super) enum Part {
     Records,
     Macs,
     Held,
-    Fence,
+    LeaseDeadline,
     Seen,
     Groups,
     ChangeGroup,
@@ -72,7 +72,7 @@ pub(super) struct World {
     pub(super) peers: BTreeSet<(u32, MacAddr)>,
     pub(super) binds: BTreeSet<(String, IpAddr)>,
     pub(super) groups: BTreeSet<Membership>,
-    pub(super) fence: Fence,
+    pub(super) lease_deadline: LeaseDeadline,
     pub(super) warnings: Vec<String>,
     /// The readings and writes that fail now.
     pub(super) fails: BTreeSet<Part>,
@@ -126,9 +126,9 @@ impl World {
             peers: BTreeSet::new(),
             binds: BTreeSet::new(),
             groups: BTreeSet::new(),
-            fence: Fence {
+            lease_deadline: LeaseDeadline {
                 deadline_ns: 0,
-                hold_until_ns: 0,
+                grace_until_ns: 0,
                 yields_settled: 0,
                 session: 0,
                 words_settled: 0,
@@ -165,7 +165,7 @@ impl World {
     }
 
     /// Gives the agent an input, and carries the effects out. Returns their lines.
-    pub(super) fn tell(&mut self, input: Input) -> Vec<String> {
+    pub(super) fn notify(&mut self, input: Input) -> Vec<String> {
         self.give(input);
         self.carry_on();
         self.take()
@@ -240,7 +240,7 @@ impl World {
 
     pub(super) fn event(&mut self, host: u8, kind: EventKind, mac: MacAddr) -> Vec<String> {
         let event = self.event_of(host, kind, mac);
-        self.tell(Input::Program(vec![event]))
+        self.notify(Input::Program(vec![event]))
     }
 
     pub(super) fn event_of(&self, host: u8, kind: EventKind, mac: MacAddr) -> vipward_common::Event {
@@ -259,7 +259,7 @@ impl World {
 
     /// Notifies the agent that the network has changed.
     pub(super) fn changed(&mut self) -> Vec<String> {
-        self.tell(Input::Changed(Changed::default()))
+        self.notify(Input::Changed(Changed::default()))
     }
 
     pub(super) fn changed_mac(&mut self) -> Vec<String> {

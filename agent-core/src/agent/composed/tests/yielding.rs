@@ -26,7 +26,7 @@ impl World {
         only(lines, WORDS)
     }
 
-    /// Returns a node whose fence has lapsed, since the API server is away.
+    /// Returns a node whose lease deadline has passed, since the API server is away.
     fn cut_off(settings: &Settings) -> Self {
         let mut world = Self::living_with(settings, &[10], &[]);
         world.api.is_away = true;
@@ -49,7 +49,10 @@ fn a_yield_of_a_file_s_vip_is_read_back_and_taken_back_without_a_peer() {
         assert_eq!(world.yields(), read_back, "{what}");
         assert_eq!(world.after_only(ms(3_000), "log takes|write|announce"), after, "{what}");
         assert_eq!(world.agent.host().yields_settled(), 1, "{what}");
-        assert_eq!(world.fence.yields_settled, 1, "{what}: with the next move of the fence");
+        assert_eq!(
+            world.lease_deadline.yields_settled, 1,
+            "{what}: with the next move of the lease deadline"
+        );
     }
 }
 
@@ -110,7 +113,7 @@ fn a_yield_that_a_full_round_finds_first_reaches_the_engine_once() {
 }
 
 #[test]
-fn a_yield_that_could_not_be_written_is_told_to_the_engine_once() {
+fn a_yield_that_could_not_be_written_is_reported_to_the_engine_once() {
     for (holder, epoch, ends) in [("b", 2, "write 10 foreign 09"), ("a", 1, "write 10 held 01")] {
         let mut world = World::living(&[10], &[]);
         world.api.put_claim(api::claim(vip(10), api::held(holder), epoch));
@@ -164,7 +167,7 @@ fn pins_that_were_yielded_are_taken_back_before_the_cluster_is_known() {
     let mut world = World::cluster(&[10, 11]);
     world.yield_to(10, PEER);
     world.api.is_away = true;
-    let lines = only(world.tell(Input::Begin), "log asks|write");
+    let lines = only(world.notify(Input::Begin), "log asks|write");
     assert_eq!(lines, ["log asks about 10", "write own 3 01, 10 foreign ?"]);
     let lines = world.after_only(ms(3_000), "log takes|read maps|read 10|write|announce");
     // The cluster cannot place it yet, so the whole of the pins is read.

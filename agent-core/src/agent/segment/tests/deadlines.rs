@@ -35,14 +35,14 @@ fn holds(host: &mut Host) {
 
 fn probes(host: &mut Host) {
     host.on(Input::Wanted { key: key(12), often: true });
-    host.hears(event_about(12, EventKind::Sighted, stranger(1)));
+    host.receives(event_about(12, EventKind::Sighted, unknown_host(1)));
 }
 
 fn disputes(host: &mut Host) {
-    let claim = event_about(13, EventKind::Conflict, stranger(1));
+    let claim = event_about(13, EventKind::Conflict, unknown_host(1));
     host.takes(key(13));
-    host.hears(claim);
-    host.hears(claim);
+    host.receives(claim);
+    host.receives(claim);
 }
 
 fn yields(host: &mut Host) {

@@ -143,7 +143,7 @@ fn an_address_that_another_program_adds_is_probed_no_longer() {
 fn a_vip_that_need_not_wait_any_longer_is_probed_no_longer() {
     let mut host = Host::that_probes();
     host.wait(110);
-    host.hears(event(EventKind::Sighted, stranger(1)));
+    host.receives(event(EventKind::Sighted, unknown_host(1)));
     assert_eq!(host.segment.in_use().collect::<Vec<_>>(), [key(10).addr]);
     host.site.source.must_be_free = false;
     let (_, words) = host.hold_back(&found(None));

@@ -65,21 +65,21 @@ fn only_the_reply_of_a_peer_keeps_a_yielded_vip_there() {
     let announcement = Event { oper: OPER_REQUEST, ..reply };
     let advertisement = Event { oper: TYPE_ADVERTISEMENT.into(), ..reply };
     let unknown = Event { holder: MacAddr::ZERO.0, ..reply };
-    let forged = Event { source: stranger(66).0, ..unknown };
-    let handed_over = Event { sha: stranger(5).0, source: PEER.0, ..unknown };
+    let forged = Event { source: unknown_host(66).0, ..unknown };
+    let handed_over = Event { sha: unknown_host(5).0, source: PEER.0, ..unknown };
     let rows = [
         ("a reply", reply, true),
         ("an advertisement", advertisement, true),
         ("an announcement, which any host can send", announcement, false),
         ("a reply in the peer's name", forged, false),
         ("a peer's reply in the name of its successor", handed_over, true),
-        ("a stranger's answer", event(EventKind::Sighted, stranger(1)), false),
-        ("a host that probes", event(EventKind::Probed, stranger(1)), false),
+        ("an unknown host's answer", event(EventKind::Sighted, unknown_host(1)), false),
+        ("a host that probes", event(EventKind::Probed, unknown_host(1)), false),
     ];
     for (what, answer, stays) in rows {
         let mut host = Host::that_asks();
         host.wait(150);
-        let stops = host.hears(answer).contains(&"reconcile".to_owned());
+        let stops = host.receives(answer).contains(&"reconcile".to_owned());
         let taken_back = host.wait(4_000).contains(&"take back 10".to_owned());
         assert_eq!((stops, taken_back), (stays, !stays), "{what}");
     }
@@ -90,7 +90,7 @@ fn an_answer_that_may_have_been_held_back_is_waited_for() {
     let taken_back_at = |swallowed| {
         let mut host = Host::that_asks();
         host.wait(1_500);
-        host.hears(Event { oper: OPER_REQUEST, swallowed, ..event(EventKind::Moved, PEER) });
+        host.receives(Event { oper: OPER_REQUEST, swallowed, ..event(EventKind::Moved, PEER) });
         while !host.wait(10).contains(&"take back 10".to_owned()) {}
         host.site.millis
     };

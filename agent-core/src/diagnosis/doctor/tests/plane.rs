@@ -147,14 +147,14 @@ fn all_pins_are_there() {
 }
 
 #[test]
-fn a_valid_fence_tells_the_last_heartbeat() {
+fn a_valid_lease_deadline_notifies_the_last_heartbeat() {
     assert_rows(
         None,
         &[
             (
                 "moved",
                 |_| {},
-                "fence",
+                "lease-deadline",
                 Green,
                 &["the last heartbeat was 400ms ago; valid for another 3s"],
                 &[],
@@ -165,7 +165,7 @@ fn a_valid_fence_tells_the_last_heartbeat() {
                     it.heartbeat = Read(Heartbeat::Seen { good_for: Duration::from_millis(2_950) });
                     it.contents_mut().now_ns += 1;
                 },
-                "fence",
+                "lease-deadline",
                 Green,
                 &["the last heartbeat was 0s ago; valid for another 2s 900ms"],
                 &[],
@@ -174,18 +174,18 @@ fn a_valid_fence_tells_the_last_heartbeat() {
                 "not moved",
                 |it| {
                     it.heartbeat = Read(Heartbeat::Missed { watched: Duration::from_millis(3_004) });
-                    it.contents_mut().fence.deadline_ns += 54 * SECOND;
+                    it.contents_mut().lease_deadline.deadline_ns += 54 * SECOND;
                 },
-                "fence",
+                "lease-deadline",
                 Yellow,
                 &["not moved while it was watched for 3s; valid for another 57s"],
                 &["hangs", "its log", "/livez", "more seldom than every 3s is as it should be"],
             ),
-            ("nothing pinned", |it| it.plane = Read(None), "fence", NotApplicable, &[], &[]),
+            ("nothing pinned", |it| it.plane = Read(None), "lease-deadline", NotApplicable, &[], &[]),
             (
                 "another layout",
                 |it| it.pinned().contents = Fact::failed("layout 9"),
-                "fence",
+                "lease-deadline",
                 Unknown,
                 &["layout 9"],
                 &[],
@@ -195,34 +195,34 @@ fn a_valid_fence_tells_the_last_heartbeat() {
 }
 
 #[test]
-fn a_fence_that_has_lapsed_tells_since_when() {
+fn a_lease_deadline_that_has_lapsed_tells_since_when() {
     assert_rows(
         None,
         &[
             (
-                "held over",
+                "grace period",
                 |it| {
-                    it.hold_over(&[]);
-                    it.contents_mut().fence.session = 0;
+                    it.grace(&[]);
+                    it.contents_mut().lease_deadline.session = 0;
                 },
-                "fence",
+                "lease-deadline",
                 Yellow,
                 &["passed 12s 300ms ago", "goes on for 59m 48s"],
                 &["start the agent again"],
             ),
             (
-                "held over for long enough",
+                "grace period for long enough",
                 |it| {
                     it.contents_mut().pass_hold();
                     it.contents_mut().now_ns += 100 * SECOND;
                 },
-                "fence",
+                "lease-deadline",
                 Red,
                 &["over since 1m 40s", "1 of this node's VIPs not answered"],
                 &["start the agent again"],
             ),
             (
-                "held over for long enough, with a VIP on two interfaces",
+                "grace period for long enough, with a VIP on two interfaces",
                 |it| {
                     let contents = it.contents_mut();
                     contents.pass_hold();
@@ -230,7 +230,7 @@ fn a_fence_that_has_lapsed_tells_since_when() {
                     second.key.ifindex = 3;
                     contents.entries.push(second);
                 },
-                "fence",
+                "lease-deadline",
                 Red,
                 &["; 1 of this node's VIPs not answered"],
                 &["start the agent again"],
@@ -238,11 +238,11 @@ fn a_fence_that_has_lapsed_tells_since_when() {
             (
                 "stopped",
                 |it| {
-                    it.contents_mut().fence.policy = Policy::Stop;
+                    it.contents_mut().lease_deadline.policy = Policy::Stop;
                     it.contents_mut().pass_deadline();
                     it.contents_mut().now_ns += 5 * SECOND;
                 },
-                "fence",
+                "lease-deadline",
                 Red,
                 &["over since 5s"],
                 &["cannot renew"],
@@ -252,84 +252,87 @@ fn a_fence_that_has_lapsed_tells_since_when() {
 }
 
 #[test]
-fn a_fence_that_is_held_over_without_a_peer_is_red_in_a_cluster() {
+fn a_lease_deadline_that_is_in_its_grace_period_without_a_peer_is_red_in_a_cluster() {
     assert_rows(
         None,
         &[
             (
-                "held over in a cluster, and the agent runs",
-                |it| it.hold_over(&[2]),
-                "fence",
+                "grace period in a cluster, and the agent runs",
+                |it| it.grace(&[2]),
+                "lease-deadline",
                 Yellow,
                 &["passed 12s 300ms ago", "goes on for 59m 48s"],
                 &["the agent runs", "let it reach the API server", "its log"],
             ),
             (
-                "held over in a cluster, without an agent",
+                "grace period in a cluster, without an agent",
                 |it| {
-                    it.hold_over(&[2]);
+                    it.grace(&[2]);
                     it.agent = Read(Agent::None);
                 },
-                "fence",
+                "lease-deadline",
                 Yellow,
-                &["held over"],
+                &["grace period"],
                 &["start the agent again"],
             ),
             (
                 "a session that has ended, under hold",
-                |it| (it.contents_mut().fence.session, it.contents_mut().wire.told.ended) = (7, 7),
-                "fence",
+                |it| {
+                    (it.contents_mut().lease_deadline.session, it.contents_mut().wire.notified.ended) = (7, 7);
+                },
+                "lease-deadline",
                 Yellow,
-                &["held over: a peer's expiry notice ended this node's session", "goes on for"],
+                &["grace period: a peer's expiry notice ended this node's session", "goes on for"],
                 &["the agent runs"],
             ),
             (
                 "a session that has ended, under stop",
                 |it| {
-                    (it.contents_mut().fence.session, it.contents_mut().wire.told.ended) = (7, 7);
-                    it.contents_mut().fence.policy = Policy::Stop;
+                    (it.contents_mut().lease_deadline.session, it.contents_mut().wire.notified.ended) =
+                        (7, 7);
+                    it.contents_mut().lease_deadline.policy = Policy::Stop;
                 },
-                "fence",
+                "lease-deadline",
                 Red,
                 &["a peer's expiry notice ended this node's session", "1 of this node's VIPs not answered"],
                 &["start the agent again", "new session"],
             ),
             (
-                "held over in a cluster, with no peer",
-                |it| it.hold_over(&[]),
-                "fence",
+                "grace period in a cluster, with no peer",
+                |it| it.grace(&[]),
+                "lease-deadline",
                 Red,
                 &["goes on for 59m 48s", "1 VIPs on eth0", "no peer", "yields to no host", "two may answer"],
                 &["let the agent reach the API server", "vipward who-has ADDRESS", "vipward unload"],
             ),
             (
-                "held over in a cluster, with peers on another interface only",
-                |it| it.hold_over(&[3]),
-                "fence",
+                "grace period in a cluster, with peers on another interface only",
+                |it| it.grace(&[3]),
+                "lease-deadline",
                 Red,
                 &["1 VIPs on eth0"],
                 &["vipward unload"],
             ),
             (
-                "held over in a cluster, with no peer where nothing is answered",
+                "grace period in a cluster, with no peer where nothing is answered",
                 |it| {
-                    it.hold_over(&[2]);
+                    it.grace(&[2]);
                     it.contents_mut().entries[1].key.ifindex = 3;
                 },
-                "fence",
+                "lease-deadline",
                 Yellow,
-                &["held over"],
+                &["grace period"],
                 &[],
             ),
             (
-                "held over without peers, standalone",
+                "grace period without peers, standalone",
                 |it| {
-                    it.hold_over(&[]);
-                    it.contents_mut().fence.session = 0;
+                    it.grace(&[]);
+                    it.contents_mut().lease_deadline.session = 0;
                 },
-                "fence",
+                "lease-deadline",
                 Yellow,
-                &["held over"],
+                &["grace period"],
                 &["start the agent again"],
             ),
         ],

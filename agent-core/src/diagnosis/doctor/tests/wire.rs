@@ -2,7 +2,7 @@ use vipward_common::Policy;
 
 use super::*;
 use crate::{
-    diagnosis::pinned::WireHeard,
+    diagnosis::pinned::WireReceived,
     liveness::{Counts, Thread, Traffic},
     ownership::{Quiet, WireCounts, WireNodeView, WireView},
 };
@@ -27,7 +27,7 @@ fn on() -> WireView {
         set: vec!["n2".to_owned(), "n3".to_owned()],
         quorum: 2,
         slow_for_seconds: None,
-        deaf: Vec::new(),
+        one_way: Vec::new(),
         without_contact: Vec::new(),
         nodes: vec![node("n2", "02", true), node("n3", "03", false)],
     }
@@ -36,14 +36,14 @@ fn on() -> WireView {
 /// Makes the host a node of a cluster that takes part.
 fn take_part(facts: &mut Facts) {
     let contents = facts.contents_mut();
-    contents.fence.session = 7;
+    contents.lease_deadline.session = 7;
     contents.wire.wid = 1;
-    contents.wire.heard = vec![WireHeard {
+    contents.wire.received = vec![WireReceived {
         id: "02".to_owned(),
         ifindex: 2,
         answered_seconds_ago: None,
         round_trip_seconds: None,
-        heard_seconds_ago: Some(0.08),
+        received_seconds_ago: Some(0.08),
     }];
     let peer = |session: &str, lost| Traffic {
         session: session.to_owned(),
@@ -166,10 +166,10 @@ fn an_interface_without_contact_is_named_with_what_it_means() {
         None,
         &[
             (
-                "a deaf interface",
+                "a one-way interface",
                 |it| {
                     take_part(it);
-                    view(it).deaf = vec!["eth1".to_owned()];
+                    view(it).one_way = vec!["eth1".to_owned()];
                 },
                 "wire",
                 Yellow,
@@ -177,10 +177,10 @@ fn an_interface_without_contact_is_named_with_what_it_means() {
                 &["switch port"],
             ),
             (
-                "an interface without contact beside a deaf one",
+                "an interface without contact beside a one-way one",
                 |it| {
                     take_part(it);
-                    view(it).deaf = vec!["eth1".to_owned()];
+                    view(it).one_way = vec!["eth1".to_owned()];
                     view(it).without_contact = vec!["eth1".to_owned(), "eth2".to_owned()];
                 },
                 "wire",
@@ -212,7 +212,7 @@ fn a_node_that_takes_no_part_by_its_options_has_nothing_amiss() {
                 "by policy",
                 |it| {
                     take_part(it);
-                    it.contents_mut().fence.policy = Policy::Stop;
+                    it.contents_mut().lease_deadline.policy = Policy::Stop;
                     it.wire.read_mut().view = None;
                 },
                 "wire",
@@ -300,7 +300,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
 }
 
 #[test]
-fn without_an_agent_the_maps_show_what_was_heard() {
+fn without_an_agent_the_maps_show_what_was_received() {
     assert_rows(
         None,
         &[
@@ -319,7 +319,7 @@ fn without_an_agent_the_maps_show_what_was_heard() {
                 "an agent that does not answer",
                 |it| {
                     take_part(it);
-                    it.contents_mut().wire.heard.clear();
+                    it.contents_mut().wire.received.clear();
                     it.wire = Fact::failed("connection refused");
                 },
                 "wire",

@@ -227,7 +227,7 @@ const BROKEN: &[Broken] = &[
         "start its agent",
     ),
     (
-        "the holder was deposed",
+        "the holder was expired",
         elsewhere,
         |facts| lease_of(facts, "n1").record.ended.push(session(7)),
         link::SESSION,

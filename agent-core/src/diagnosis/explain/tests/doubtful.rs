@@ -26,19 +26,19 @@ fn what_passes_by_itself_is_in_doubt_and_not_broken() {
             link::SESSION,
         ),
         (
-            "a fence that is held over",
+            "a lease deadline that is in its grace period",
             at_the_holder,
             |facts| pins(facts).contents.pass_deadline(),
-            link::FENCE,
+            link::LEASE_DEADLINE,
         ),
         (
             "a session that has ended, as a peer says",
             at_the_holder,
             |facts| {
                 let contents = &mut pins(facts).contents;
-                (contents.fence.session, contents.wire.told.ended) = (7, 7);
+                (contents.lease_deadline.session, contents.wire.notified.ended) = (7, 7);
             },
-            link::FENCE,
+            link::LEASE_DEADLINE,
         ),
         (
             "a host that is behind",

@@ -15,7 +15,7 @@ fn entry_step(facts: &Facts) -> (String, Vec<String>) {
 fn only_this_hosts_entry_is_looked_at_and_the_holders_is_there_with_the_command() {
     let (says, details) = entry_step(&elsewhere());
     assert_eq!(says, "this host's entry has it at 02:00:00:00:01:01, which is another host");
-    let looked = "only this host's entry was read: the entry, the program and the fence of n1 can only \
+    let looked = "only this host's entry was read: the entry, the program and the lease deadline of n1 can only \
     be read there";
     assert_eq!(details, [looked, THERE]);
 }
@@ -34,7 +34,8 @@ fn where_nothing_is_pinned_or_readable_no_entry_was_looked_at() {
             "what is pinned here cannot be read: permission denied",
         ),
     ] {
-        let looked = "no entry was read: the entry, the program and the fence of n1 can only be read there";
+        let looked =
+            "no entry was read: the entry, the program and the lease deadline of n1 can only be read there";
         let facts = Facts { pins, ..elsewhere() };
         assert_eq!(
             entry_step(&facts),
@@ -62,7 +63,7 @@ fn what_is_guarded_for_another_host_is_looked_at_on_that_one() {
     *entries(&mut facts) = vec![entry(Role::Foreign, N2)];
     let (_, details) = entry_step(&facts);
     let expected = [
-        "only this host's entry was read: the entry, the program and the fence of the host that has it \
+        "only this host's entry was read: the entry, the program and the lease deadline of the host that has it \
         can only be read there",
         "there: vipward explain 192.0.2.10",
     ];

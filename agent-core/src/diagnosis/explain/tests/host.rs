@@ -109,7 +109,7 @@ const BROKEN: &[Broken] = &[
         "the lease deadline has passed",
         at_the_holder,
         |facts| pins(facts).contents.pass_hold(),
-        link::FENCE,
+        link::LEASE_DEADLINE,
         ": it is not answered",
         "start the agent again, or see in its log",
     ),
@@ -119,21 +119,21 @@ const BROKEN: &[Broken] = &[
         |facts| {
             let contents = &mut pins(facts).contents;
             contents.pass_hold();
-            contents.wire.told.ended = 7;
+            contents.wire.notified.ended = 7;
         },
-        link::FENCE,
+        link::LEASE_DEADLINE,
         "a peer's expiry notice ended this node's session: it is not answered",
         "it begins a new session",
     ),
     (
-        "held over without a peer",
+        "grace period without a peer",
         at_the_holder,
         |facts| {
             let contents = &mut pins(facts).contents;
             contents.pass_deadline();
             contents.peers.clear();
         },
-        link::FENCE,
+        link::LEASE_DEADLINE,
         "it answers for 1 VIPs on eth0, where it knows no peer and yields to no host: two may answer",
         "vipward who-has 192.0.2.10",
     ),
@@ -235,30 +235,32 @@ fn an_entry_that_is_not_answered_is_not_said_to_be_held() {
 }
 
 #[test]
-fn a_fence_that_is_held_over_gives_way_to_the_peers_that_it_knows() {
+fn a_lease_deadline_that_is_in_its_grace_period_gives_way_to_the_peers_that_it_knows() {
     for (what, has_peer) in [("with a peer", true), ("standalone, without one", false)] {
         let mut facts = at_the_holder();
         let contents = &mut pins(&mut facts).contents;
         contents.pass_deadline();
         if !has_peer {
             contents.peers.clear();
-            contents.fence.session = 0;
+            contents.lease_deadline.session = 0;
         }
         let explanation = explain(&facts);
         assert_eq!(explanation.broken, None, "{what}: {explanation:#?}");
-        let fence = explanation.steps.iter().find(|step| step.subject == link::FENCE).expect("the step");
-        assert_eq!(fence.state, Yellow, "{what}: {explanation:#?}");
+        let lease_deadline =
+            explanation.steps.iter().find(|step| step.subject == link::LEASE_DEADLINE).expect("the step");
+        assert_eq!(lease_deadline.state, Yellow, "{what}: {explanation:#?}");
     }
 }
 
 #[test]
-fn the_fence_is_judged_where_the_address_is() {
+fn the_lease_deadline_is_judged_where_the_address_is() {
     let mut facts = at_the_holder();
     let contents = &mut pins(&mut facts).contents;
     contents.pass_deadline();
     // No peer is known there.
     contents.entries.push(Entry { key: VipKey::new(3, [192, 0, 2, 11]), ..entry(Role::Held, N1) });
     let explanation = explain(&facts);
-    let fence = explanation.steps.iter().find(|step| step.subject == link::FENCE).expect("the step");
-    assert_eq!(fence.state, Yellow, "{fence:?}");
+    let lease_deadline =
+        explanation.steps.iter().find(|step| step.subject == link::LEASE_DEADLINE).expect("the step");
+    assert_eq!(lease_deadline.state, Yellow, "{lease_deadline:?}");
 }

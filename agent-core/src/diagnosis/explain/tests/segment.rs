@@ -14,16 +14,17 @@ const BROKEN: &[Broken] = &[
     (
         "the wrong host answers",
         elsewhere,
-        |facts| facts.segment = Fact::Read(report(vec![row(ROGUE, Relation::Stranger, Seen::Wire)])),
+        |facts| facts.segment = Fact::Read(report(vec![row(ROGUE, Relation::UnknownHost, Seen::Wire)])),
         link::SEGMENT,
-        "02:00:00:00:00:03 (locally administered; stranger) answers, and 02:00:00:00:01:01 should",
+        "02:00:00:00:00:03 (locally administered; unknown host) answers, and 02:00:00:00:01:01 should",
         "take the address away",
     ),
     (
         "two hosts answer",
         elsewhere,
         |facts| {
-            let rows = [row(N1, Relation::Holder, Seen::Wire), row(ROGUE, Relation::Stranger, Seen::Dropped)];
+            let rows =
+                [row(N1, Relation::Holder, Seen::Wire), row(ROGUE, Relation::UnknownHost, Seen::Dropped)];
             facts.segment = Fact::Read(report(rows.into()));
         },
         link::SEGMENT,

@@ -139,10 +139,10 @@ const CASES: &[Case] = &[
         false,
     ),
     (
-        "the user of the pins, which the fence is not judged by",
+        "the user of the pins, which the lease deadline is not judged by",
         at_the_holder,
         |facts| facts.agent = denied(),
-        link::FENCE,
+        link::LEASE_DEADLINE,
         Green,
         "valid for another",
         false,

@@ -59,7 +59,7 @@ fn a_holder_that_has_never_answered_is_not_silent() {
     let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
     lan.kill(b'h');
     // The slot of the maps still has the times of another peer.
-    let sight = Sight { answered: Boottime::from_nanos(at(0).as_nanos() - 1), heard: at(0) };
+    let sight = Sight { answered: Boottime::from_nanos(at(0).as_nanos() - 1), received: at(0) };
     lan.program.holders.insert((session(b'h'), "eth0".to_owned()), sight);
     assert_eq!(lan.run(60_000), [""; 0]);
 }
@@ -96,7 +96,7 @@ fn an_older_answer_that_comes_late_or_again_changes_nothing() {
     lan.run(1_000);
     lan.kill(b'h');
     lan.run(1_250);
-    let sight = Sight { answered: at(700), heard: at(1_250) };
+    let sight = Sight { answered: at(700), received: at(1_250) };
     lan.program.holders.insert((session(b'h'), "eth0".to_owned()), sight);
     assert_eq!(lan.run(1_310)[0], "1300 polls x");
 }

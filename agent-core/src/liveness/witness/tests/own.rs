@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn the_end_of_a_session_is_told_at_once_each_100_ms_for_10_s_then_each_second() {
+fn the_end_of_a_session_is_reported_at_once_each_100_ms_for_10_s_then_each_second() {
     let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")] }];
     let mut lan = Lan::start(Plan { ended, ..plan(Vec::new()) });
     let lines = lan.run(15_500);
@@ -30,9 +30,9 @@ fn a_plan_that_says_the_same_tells_nothing_anew() {
 fn each_word_that_this_nodes_session_has_ended_is_reported_once() {
     let mut lan = Lan::start(plan(vec![contact(b'h')]));
     lan.run(1_000);
-    lan.program.told = Some(Word { session: session(b'w'), number: 1 });
+    lan.program.notified = Some(Word { session: session(b'w'), number: 1 });
     assert_eq!(lan.run(10_000), ["1200 ended"]);
-    lan.program.told = Some(Word { session: session(b'w'), number: 3 });
+    lan.program.notified = Some(Word { session: session(b'w'), number: 3 });
     assert_eq!(lan.run(20_000), ["10200 ended"]);
 }
 
@@ -70,10 +70,10 @@ fn a_witness_that_never_pings_is_reported_after_a_second() {
 }
 
 #[test]
-fn contact_is_an_answer_within_a_second_and_deafness_a_second_without_any_frame() {
+fn contact_is_an_answer_within_a_second_and_a_one_way_link_a_second_without_any_frame() {
     let mut lan = Lan::start(plan(vec![contact(b'x'), contact(b'y')]));
     lan.run(3_000);
-    assert_eq!(lan.found[0], "300 eth0 heard: true, answers: Lately");
+    assert_eq!(lan.found[0], "300 eth0 received: true, answers: Lately");
     lan.found.clear();
     // Both answer up to 3 s. y pings this node for a second more.
     lan.kill(b'x');
@@ -84,7 +84,8 @@ fn contact_is_an_answer_within_a_second_and_deafness_a_second_without_any_frame(
     }
     lan.run(9_000);
     lan.found.retain(|line| line.contains("eth0"));
-    let expected = ["4000 eth0 heard: true, answers: NoLonger", "5000 eth0 heard: false, answers: NoLonger"];
+    let expected =
+        ["4000 eth0 received: true, answers: NoLonger", "5000 eth0 received: false, answers: NoLonger"];
     assert_eq!(lan.found, expected);
 }
 
@@ -101,21 +102,21 @@ fn after_a_key_was_replaced_under_its_number_no_peer_has_answered_yet() {
         lan.pinged(b'x');
     }
     lan.found.retain(|line| line.contains("eth0"));
-    assert_eq!(lan.found, ["3001 eth0 heard: true, answers: None"]);
+    assert_eq!(lan.found, ["3001 eth0 received: true, answers: None"]);
 }
 
 #[test]
-fn deafness_counts_after_a_second_of_listening() {
+fn a_one_way_link_counts_after_a_second_of_listening() {
     let mut lan = Lan::start(plan(vec![contact(b'x')]));
     lan.kill(b'x');
     lan.run(999);
     assert!(!lan.found.iter().any(|line| line.contains("eth0")), "{:?}", lan.found);
     lan.run(1_000);
-    assert!(lan.found.contains(&"1000 eth0 heard: false, answers: None".to_owned()), "{:?}", lan.found);
+    assert!(lan.found.contains(&"1000 eth0 received: false, answers: None".to_owned()), "{:?}", lan.found);
 }
 
 #[test]
-fn a_host_that_stood_still_listens_for_a_second_before_it_is_deaf() {
+fn a_host_that_stood_still_listens_for_a_second_before_it_is_one_way() {
     let mut lan = Lan::start(plan(vec![contact(b'x')]));
     lan.run(3_000);
     lan.kill(b'x');
@@ -123,5 +124,5 @@ fn a_host_that_stood_still_listens_for_a_second_before_it_is_deaf() {
     lan.stall(10_000);
     lan.run(20_000);
     lan.found.retain(|line| line.contains("eth0"));
-    assert_eq!(lan.found, ["11000 eth0 heard: false, answers: None"]);
+    assert_eq!(lan.found, ["11000 eth0 received: false, answers: None"]);
 }

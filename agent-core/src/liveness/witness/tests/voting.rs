@@ -24,7 +24,7 @@ fn a_poll_that_too_few_second_is_repeated_after_30_ms_and_changes_nothing() {
 }
 
 #[test]
-fn the_engine_hears_of_silence_when_the_quorum_agrees_in_time() {
+fn the_engine_learns_of_silence_when_the_quorum_agrees_in_time() {
     let rows: [Row; 6] = [
         ("three nodes, the other agrees", b"x", 2, &[(1_305, b'x')], Some(1_315)),
         ("three nodes, it does not", b"x", 2, &[], None),
@@ -81,7 +81,7 @@ fn an_answer_that_comes_after_15_ms_is_too_late() {
 }
 
 #[test]
-fn the_engine_hears_again_while_the_silence_lasts_and_when_it_ends() {
+fn the_engine_receives_again_while_the_silence_lasts_and_when_it_ends() {
     let mut lan = silent(b"x", 2);
     lan.run(1_300);
     lan.second(b'x', b'h');
@@ -94,7 +94,7 @@ fn the_engine_hears_again_while_the_silence_lasts_and_when_it_ends() {
 }
 
 #[test]
-fn a_late_own_ping_after_the_agreement_is_told_too() {
+fn a_late_own_ping_after_the_agreement_is_reported_too() {
     let mut lan = silent(b"x", 2);
     lan.run(1_300);
     lan.second(b'x', b'h');
@@ -133,7 +133,7 @@ fn a_poll_is_seconded_only_by_a_member_that_finds_the_holder_silent_itself() {
 fn a_poll_is_judged_by_what_the_program_has_seen_by_then() {
     let mut lan = silent(b"x", 2);
     lan.run(1_310);
-    let sight = Sight { answered: at(1_300), heard: at(1_311) };
+    let sight = Sight { answered: at(1_300), received: at(1_311) };
     lan.program.holders.insert((session(b'h'), "eth0".to_owned()), sight);
     lan.deliver(Kind::Poll, b'x', b'h', 77);
     assert_eq!(lan.run(1_310), [""; 0], "it has answered since the last look");
@@ -145,7 +145,7 @@ fn an_only_witness_needs_a_third_station_that_answers_after_the_silence() {
     lan.run(1_250);
     lan.witness.on_third_station(session(b'h'), at(1_250));
     let asks = ["1300 asks neighbours of h on eth0", "1400 asks neighbours of h on eth0"];
-    assert_eq!(lan.run(1_450), asks, "what was heard before does not count");
+    assert_eq!(lan.run(1_450), asks, "what was received before does not count");
     lan.witness.on_third_station(session(b'h'), at(1_450));
     assert_eq!(lan.run(1_540).last().map(String::as_str), Some("1460 silent"), "after a last ping");
 }

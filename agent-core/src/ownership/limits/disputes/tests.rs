@@ -13,7 +13,7 @@ fn reads_of_a_flood(disputes: &mut Disputes, vip: IpAddr, tenths: std::ops::Rang
     let mut reads = Vec::new();
     for tenth in tenths {
         let now = at(tenth * 100);
-        disputes.hear(vip, now);
+        disputes.receive(vip, now);
         while let Some(read) = disputes.take(now) {
             assert_eq!(read, vip);
             disputes.begin(vip);
@@ -47,13 +47,13 @@ fn a_changed_claim_and_a_quiet_time_make_the_next_read_the_first_again() {
 fn vips_are_read_in_the_order_in_which_they_were_contested_at_the_pace_of_the_node() {
     let mut disputes = disputes();
     for vip in [VIP_2, VIP_3] {
-        disputes.hear(vip, at(0));
+        disputes.receive(vip, at(0));
     }
-    disputes.hear(VIP, at(1));
+    disputes.receive(VIP, at(1));
     for (millis, expected) in [(1, Some(VIP_2)), (1, None), (200, None), (201, Some(VIP_3)), (401, Some(VIP))]
     {
         assert_eq!(disputes.take(at(millis)), expected, "after {millis} ms");
-        disputes.hear(VIP_2, at(millis));
+        disputes.receive(VIP_2, at(millis));
     }
     assert_eq!(disputes.next(), Some(at(1_001)), "a renewal after its first read");
 }
@@ -62,7 +62,7 @@ fn vips_are_read_in_the_order_in_which_they_were_contested_at_the_pace_of_the_no
 fn a_read_that_fails_is_repeated_and_one_that_no_dispute_made_is_not() {
     let mut disputes = disputes();
     assert!(!disputes.fail(VIP, at(0)));
-    disputes.hear(VIP, at(0));
+    disputes.receive(VIP, at(0));
     assert_eq!(disputes.take(at(0)), Some(VIP));
     disputes.begin(VIP);
     assert!(disputes.fail(VIP, at(900)));

@@ -85,7 +85,7 @@ fn a_vip_that_was_found_free_keeps_its_place_among_those_that_are_probed_until_i
 }
 
 #[test]
-fn an_address_about_which_nothing_is_heard_does_not_keep_its_place_for_ever() {
+fn an_address_about_which_nothing_is_received_does_not_keep_its_place_for_ever() {
     let settings = Settings { probing: Some(Duration::from_millis(10)), ..settings("a") };
     let mut pacing = Pacing::new(&settings, at(0));
     (1..=6).for_each(|number| pacing.begin_asking(vip(number), at(u64::from(number))));

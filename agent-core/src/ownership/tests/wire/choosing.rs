@@ -24,13 +24,13 @@ fn the_number_of_other_nodes_decides_how_many_witnesses_count() {
 fn what_is_missing_keeps_the_mode_off() {
     type Change = fn(&mut World);
     let rows: [(&str, Quiet, Change); 6] = [
-        ("no key", Quiet::NoKey, |world| drop(world.tell(Event::WireKeys(Vec::new())))),
-        ("no witness of its own", Quiet::NoWitness, |world| drop(world.tell(Event::WireSelf(None)))),
+        ("no key", Quiet::NoKey, |world| drop(world.notify(Event::WireKeys(Vec::new())))),
+        ("no witness of its own", Quiet::NoWitness, |world| drop(world.notify(Event::WireSelf(None)))),
         ("another has another key", Quiet::NoCommonKey, |world| {
             say(world, "c", Offer { keys: vec![KeyId(2)], ..offer("c", "a", "") });
         }),
         ("no VIP", Quiet::NoVip, |world| {
-            world.tell(Event::Demand(VIP, None));
+            world.notify(Event::Demand(VIP, None));
             while !world.is_idle() {
                 world.answer();
             }
@@ -65,8 +65,8 @@ fn a_node_without_the_option_or_under_stop_takes_no_part() {
     let stop = Settings { policy: vipward_common::Policy::Stop, ..wired() };
     for settings in [settings("a"), stop] {
         let mut world = World::living_with(&settings, "a", &["b"]);
-        world.tell(Event::WireKeys(vec![KeyId(1)]));
-        world.tell(Event::WireSelf(Some(wid("a"))));
+        world.notify(Event::WireKeys(vec![KeyId(1)]));
+        world.notify(Event::WireSelf(Some(wid("a"))));
         say(&mut world, "b", offer("b", "a", "a"));
         assert_eq!(meet(&mut world, false, false), [""; 0]);
         world.claim(held("b"), 1);
@@ -96,7 +96,7 @@ fn a_new_session_begins_with_the_mode_off_in_the_write_that_makes_it() {
 fn the_last_write_of_a_session_withdraws_the_invitations() {
     let mut world = beside(&["b", "c"]);
     assert_eq!(names(&said(&world).invited).len(), 3);
-    let lines = world.tell(Event::Stop(crate::ownership::StopReason::Leave));
+    let lines = world.notify(Event::Stop(crate::ownership::StopReason::Leave));
     assert_eq!(lines, ["write lease of a: no session, ended a1, 4s"]);
     world.answer();
     assert_eq!(world.stored_lease("a").wire, None);
@@ -174,9 +174,9 @@ fn the_configuration_goes_on_after_a_restart_of_the_agent() {
         next.lease(world.stored_lease(node));
     }
     next.claim(held("a"), 1);
-    next.tell(Event::Demand(VIP, Some(demand())));
-    next.tell(Event::WireKeys(vec![KeyId(1)]));
-    next.tell(Event::WireSelf(Some(wid("a"))));
+    next.notify(Event::Demand(VIP, Some(demand())));
+    next.notify(Event::WireKeys(vec![KeyId(1)]));
+    next.notify(Event::WireSelf(Some(wid("a"))));
     next.sync();
     next.after(RENEWAL * 2);
     assert_eq!(said(&next), before);
@@ -186,7 +186,7 @@ fn the_configuration_goes_on_after_a_restart_of_the_agent() {
 fn the_key_in_use_is_the_newest_that_all_living_nodes_of_the_segment_accept() {
     let mut world = beside(&["b", "c"]);
     assert_eq!(world.plan().key, Some(KeyId(1)));
-    world.tell(Event::WireKeys(vec![KeyId(1), KeyId(2)]));
+    world.notify(Event::WireKeys(vec![KeyId(1), KeyId(2)]));
     say(&mut world, "b", Offer { keys: vec![KeyId(1), KeyId(2)], ..offer("b", "a", "") });
     world.after(RENEWAL);
     assert_eq!(world.plan().key, Some(KeyId(1)), "c does not have it");

@@ -6,7 +6,7 @@ use crate::ownership::Entry;
 /// Description, the other nodes, if frames and answers come, and if a takes.
 type Row = (&'static str, &'static [&'static str], (bool, bool), bool);
 
-const RELEASES: [&str; 3] = ["tell: eth0 deaf: true", "entry foreign ?", "write claim: released, epoch 1"];
+const RELEASES: [&str; 3] = ["tell: eth0 one-way: true", "entry foreign ?", "write claim: released, epoch 1"];
 const TAKE: &str = "write claim: held by a1, epoch 2";
 
 /// Ends the session of b, which held the VIP.
@@ -28,9 +28,9 @@ fn a_vip_of_an_ended_session_is_taken_only_with_contact_or_alone() {
         ("nothing comes", &["b", "c"], (false, false), false),
         ("no other is left", &["b"], (false, false), true),
     ];
-    for (what, others, (heard, answered), takes) in rows {
+    for (what, others, (received, answered), takes) in rows {
         let mut world = watching("a", others);
-        meet(&mut world, heard, answered);
+        meet(&mut world, received, answered);
         let lines = end_b(&mut world);
         assert_eq!(lines, Some(TAKE.to_owned()).filter(|_| takes).as_slice(), "{what}");
         assert_eq!(without_contact(&world), if takes { &[""; 0][..] } else { &["eth0"] }, "{what}");
@@ -106,7 +106,7 @@ fn an_offered_or_released_vip_needs_no_contact() {
 }
 
 #[test]
-fn a_node_that_was_deposed_needs_contact_for_its_own_vip_and_one_that_starts_again_does_not() {
+fn a_node_that_was_expired_needs_contact_for_its_own_vip_and_one_that_starts_again_does_not() {
     let mut world = holding(&["b"]);
     meet(&mut world, true, false);
     let ended = LeaseRecord { session: None, ended: vec![session("a", 1)], ..world.stored_lease("a") };
@@ -121,8 +121,8 @@ fn a_node_that_was_deposed_needs_contact_for_its_own_vip_and_one_that_starts_aga
     world.lease(lease("a", None, &[session("a", 1)]));
     world.introduce(&["b"]);
     say(&mut world, "b", offer("b", "a", ""));
-    world.tell(Event::WireKeys(vec![KeyId(1)]));
-    world.tell(Event::WireSelf(Some(wid("a"))));
+    world.notify(Event::WireKeys(vec![KeyId(1)]));
+    world.notify(Event::WireSelf(Some(wid("a"))));
     world.claim(held("a"), 1);
     world.want();
     let mut lines = world.sync();
@@ -135,10 +135,10 @@ fn a_node_that_was_deposed_needs_contact_for_its_own_vip_and_one_that_starts_aga
     assert!(lines.contains(&"write claim: held by new, epoch 2".to_owned()), "{lines:?}");
 }
 
-/// Returns a world in which a holds the VIP, and its interface becomes deaf: no peer answers any longer.
-fn deaf(heard: bool) -> World {
+/// Returns a world in which a holds the VIP, and its interface becomes one-way: no peer answers any longer.
+fn one_way(received: bool) -> World {
     let mut world = holding(&["b", "c"]);
-    assert_eq!(meet(&mut world, heard, false), [""; 0], "they may have died");
+    assert_eq!(meet(&mut world, received, false), [""; 0], "they may have died");
     let lines = world.after(RENEWAL);
     assert_eq!(lines[..3], RELEASES, "{lines:?}");
     assert!(!world.holds());
@@ -151,14 +151,14 @@ fn has_carrier(world: &World) -> bool {
 }
 
 #[test]
-fn an_interface_that_hears_none_of_two_living_peers_lets_its_vips_go() {
-    let mut world = deaf(false);
+fn an_interface_that_receives_none_of_two_living_peers_lets_its_vips_go() {
+    let mut world = one_way(false);
     world.after(RENEWAL);
     assert!(!has_carrier(&world), "the others know");
-    assert_eq!(world.engine.wire_view(world.now).expect("a view").deaf, ["eth0"]);
+    assert_eq!(world.engine.wire_view(world.now).expect("a view").one_way, ["eth0"]);
     world.answer();
     // A change of its addresses is not the return of its peers.
-    world.tell(Event::Interfaces(changed_interface("a", |it| it.gateways = vec![VIP_3])));
+    world.notify(Event::Interfaces(changed_interface("a", |it| it.gateways = vec![VIP_3])));
     world.after(RENEWAL);
     assert!(!has_carrier(&world));
     meet(&mut world, true, true);
@@ -168,7 +168,7 @@ fn an_interface_that_hears_none_of_two_living_peers_lets_its_vips_go() {
 
 #[test]
 fn an_interface_over_which_two_living_peers_no_longer_answer_lets_its_vips_go() {
-    let mut world = deaf(true);
+    let mut world = one_way(true);
     world.after(RENEWAL);
     assert!(!has_carrier(&world), "the others know");
     // They still ping this node. Only an answer shows that its own frames go out.
@@ -180,36 +180,36 @@ fn an_interface_over_which_two_living_peers_no_longer_answer_lets_its_vips_go() 
 }
 
 #[test]
-fn a_deaf_interface_counts_again_when_the_thread_that_pings_has_ended() {
-    let mut world = deaf(false);
+fn a_one_way_interface_counts_again_when_the_thread_that_pings_has_ended() {
+    let mut world = one_way(false);
     world.after(RENEWAL);
     assert!(!has_carrier(&world));
-    let lines = world.tell(Event::WireSelf(None));
-    assert!(lines.contains(&"tell: eth0 deaf: false".to_owned()), "{lines:?}");
+    let lines = world.notify(Event::WireSelf(None));
+    assert!(lines.contains(&"tell: eth0 one-way: false".to_owned()), "{lines:?}");
     world.after(RENEWAL);
     assert!(has_carrier(&world), "its silence shows nothing any longer");
-    assert_eq!(world.stored_lease("a").wire, None, "no node may depose this one for silence");
+    assert_eq!(world.stored_lease("a").wire, None, "no node may expire this one for silence");
     assert_eq!(without_contact(&world), [""; 0]);
 }
 
 #[test]
 fn a_node_keeps_its_vips_when_both_of_its_peers_die() {
-    for (heard, answered) in [(false, false), (true, false)] {
+    for (received, answered) in [(false, false), (true, false)] {
         let mut world = holding(&["b", "c"]);
         world.kill("b");
         world.kill("c");
         world.after(ms(1_000));
-        meet(&mut world, heard, answered);
+        meet(&mut world, received, answered);
         world.after(ms(8_000));
-        assert!(world.holds(), "heard: {heard}");
+        assert!(world.holds(), "received: {received}");
     }
 }
 
 #[test]
 fn where_switches_pass_no_frame_vips_are_taken_and_held_as_without_wire_failover() {
     let mut world = World::living_with(&wired(), "a", &["b", "c"]);
-    world.tell(Event::WireKeys(vec![KeyId(1)]));
-    world.tell(Event::WireSelf(Some(wid("a"))));
+    world.notify(Event::WireKeys(vec![KeyId(1)]));
+    world.notify(Event::WireSelf(Some(wid("a"))));
     for other in ["b", "c"] {
         say(&mut world, other, offer(other, "a", ""));
     }
@@ -251,7 +251,7 @@ fn an_interface_over_which_no_peer_has_answered_yet_keeps_its_vips() {
 }
 
 #[test]
-fn an_interface_is_not_deaf_beside_fewer_than_two_peers_that_renew() {
+fn an_interface_is_not_one_way_beside_fewer_than_two_peers_that_renew() {
     let mut world = holding(&["b"]);
     meet(&mut world, false, false);
     world.after(ms(3_000));
@@ -267,7 +267,7 @@ fn an_interface_is_not_deaf_beside_fewer_than_two_peers_that_renew() {
 }
 
 #[test]
-fn without_the_api_server_no_interface_is_deaf() {
+fn without_the_api_server_no_interface_is_one_way() {
     let mut world = holding(&["b", "c"]).by_hand();
     world.kill("b");
     world.kill("c");

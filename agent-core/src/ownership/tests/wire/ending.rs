@@ -1,31 +1,31 @@
-//! A silent node's session ends, the node is told, and it begins another session.
+//! A silent node's session ends, the node is notified, and it begins another session.
 
 use super::*;
 use crate::{ownership::Outcome, records::NodeRecord};
 
 const READ: &str = "read lease of b";
-const DEPOSE: &str = "write lease of b: no session, ended b1, 4s";
+const EXPIRE: &str = "write lease of b: no session, ended b1, 4s";
 
 #[test]
 fn a_silent_nodes_lease_is_read_its_session_ended_and_its_vip_taken() {
     let mut world = watching("a c", &["b", "c"]);
     assert_eq!(silent(&mut world, "b"), [READ]);
-    assert_eq!(world.answer(), [DEPOSE]);
+    assert_eq!(world.answer(), [EXPIRE]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
     let held = ["tell b of the end of b1", "entry held", "tell: held, from b"];
-    assert_eq!(world.answer(), held, "the former holder is told before the entry");
+    assert_eq!(world.answer(), held, "the former holder is notified before the entry");
     let counts = world.engine.wire_counts();
-    assert_eq!((counts.deposed_by_wire, counts.deposed_by_lease), (1, 0));
+    assert_eq!((counts.expired_by_wire, counts.expired_by_lease), (1, 0));
 }
 
 #[test]
 fn a_better_candidate_that_may_be_dead_too_has_its_turn_for_200_ms() {
     let mut world = watching("a c", &["b", "c"]);
     let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node("c") };
-    world.tell(Event::Node(first));
-    world.tell(Event::Node(node("a")));
+    world.notify(Event::Node(first));
+    world.notify(Event::Node(node("a")));
     silent(&mut world, "b");
-    assert_eq!(world.answer(), [DEPOSE]);
+    assert_eq!(world.answer(), [EXPIRE]);
     assert_eq!(world.answer(), [""; 0]);
     assert_eq!(world.timeline(ms(600)), ["0.200 write claim: held by a1, epoch 2"]);
 }
@@ -46,7 +46,7 @@ fn when_the_thread_that_pings_has_ended_no_suspicion_of_it_ends_a_session() {
     for (what, is_read) in [("before the turn", false), ("while the Lease is read", true)] {
         let mut world = watching(if is_read { "a c" } else { "c a" }, &["b", "c"]);
         assert_eq!(silent(&mut world, "b").contains(&READ.to_owned()), is_read, "{what}");
-        world.tell(Event::WireSelf(None));
+        world.notify(Event::WireSelf(None));
         let mut lines = Vec::new();
         for _ in 0..4 {
             while !world.is_idle() {
@@ -54,8 +54,8 @@ fn when_the_thread_that_pings_has_ended_no_suspicion_of_it_ends_a_session() {
             }
             lines.extend(world.after(ms(100)));
         }
-        assert!(!lines.contains(&DEPOSE.to_owned()), "{what}: {lines:?}");
-        assert_eq!(world.engine.wire_counts().deposed_by_wire, 0, "{what}");
+        assert!(!lines.contains(&EXPIRE.to_owned()), "{what}: {lines:?}");
+        assert_eq!(world.engine.wire_counts().expired_by_wire, 0, "{what}");
     }
 }
 
@@ -90,7 +90,7 @@ fn an_answer_that_the_watch_has_overtaken_brings_no_ended_session_back() {
     let before = world.stored_lease("b");
     assert_eq!(world.end("b"), ["write claim: held by a1, epoch 2"]);
     let name = before.node.clone();
-    world.tell(Event::LeaseRead { node: name.clone(), outcome: Outcome::Done(before.clone()) });
+    world.notify(Event::LeaseRead { node: name.clone(), outcome: Outcome::Done(before.clone()) });
     assert!(world.plan().peers.iter().all(|peer| peer.node != name), "the read of {read:?}");
 
     let mut world = watching("a c", &["b", "c"]);
@@ -100,7 +100,7 @@ fn an_answer_that_the_watch_has_overtaken_brings_no_ended_session_back() {
     world.end("b");
     let ended = world.stored_lease("b");
     world.lease(LeaseRecord { session: Some(session("b", 2)), wire: before.wire, ..ended.clone() });
-    world.tell(Event::LeaseWritten { node: name.clone(), outcome: Outcome::Done(ended) });
+    world.notify(Event::LeaseWritten { node: name.clone(), outcome: Outcome::Done(ended) });
     let known = world.plan().peers.iter().find(|peer| peer.node == name).map(|peer| peer.session);
     assert_eq!(known, Some(session("b", 2)), "the answer to {written:?}");
 }
@@ -130,7 +130,7 @@ fn a_conflict_begins_with_the_witness_again() {
     assert_eq!(world.answer(), [""; 0]);
     assert_eq!(world.after(ms(900)), [""; 0], "nothing is tried again by itself");
     assert_eq!(silent(&mut world, "b"), [READ]);
-    assert_eq!(world.answer(), [DEPOSE]);
+    assert_eq!(world.answer(), [EXPIRE]);
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn without_the_api_server_nothing_is_ended() {
 }
 
 #[test]
-fn a_node_whose_own_fence_has_lapsed_ends_nothing() {
+fn a_node_whose_own_lease_deadline_has_passed_ends_nothing() {
     let mut world = watching("a c", &["b", "c"]).by_hand();
-    while world.fence().deadline > world.now {
+    while world.lease_deadline().deadline > world.now {
         world.after(ms(50));
         while !world.is_idle() {
             world.lose();
@@ -163,7 +163,7 @@ fn one_request_about_a_node_is_under_way_at_a_time() {
     let mut world = watching("a c", &["b", "c"]);
     assert_eq!(silent(&mut world, "b"), [READ]);
     assert_eq!(silent(&mut world, "b"), [""; 0]);
-    assert_eq!(world.answer(), [DEPOSE]);
+    assert_eq!(world.answer(), [EXPIRE]);
     assert_eq!(silent(&mut world, "b"), [""; 0]);
 }
 
@@ -180,13 +180,13 @@ fn a_silent_lease_still_ends_the_session_of_a_node_that_no_witness_missed() {
     let mut world = watching("a c", &["b", "c"]);
     world.kill("b");
     assert_eq!(world.after(just_before(REST)), [""; 0]);
-    assert!(world.after(ms(501)).contains(&DEPOSE.to_owned()));
+    assert!(world.after(ms(501)).contains(&EXPIRE.to_owned()));
     world.answer();
-    assert_eq!(world.engine.wire_counts().deposed_by_lease, 1);
+    assert_eq!(world.engine.wire_counts().expired_by_lease, 1);
 }
 
 #[test]
-fn a_claim_rests_after_a_deposing_by_wire_too() {
+fn a_claim_rests_after_a_expiring_by_wire_too() {
     let mut world = beside(&["b", "c"]);
     say(&mut world, "b", offer("b", "a c", "a c"));
     // b takes the VIP, and dies a second later.
@@ -202,7 +202,7 @@ fn a_claim_rests_after_a_deposing_by_wire_too() {
 }
 
 #[test]
-fn the_former_holder_is_told_only_if_it_takes_part() {
+fn the_former_holder_is_notified_only_if_it_takes_part() {
     let mut world = watching("a c", &["b", "c"]);
     let ended =
         LeaseRecord { session: None, ended: vec![session("b", 1)], wire: None, ..world.stored_lease("b") };

@@ -1,4 +1,4 @@
-//! Whom a witness pings, and whom it tells the end of a session.
+//! Whom a witness pings, and whom it notifies the end of a session.
 
 use super::*;
 use crate::liveness::{Ended, Path, Plan};
@@ -68,7 +68,7 @@ fn a_node_is_pinged_over_each_segment_that_both_are_on() {
         }));
         all
     };
-    world.tell(Event::Interfaces(second("a", "198.51.100.7/24")));
+    world.notify(Event::Interfaces(second("a", "198.51.100.7/24")));
     for (net, interfaces) in [("198.51.100.9/24", &["eth0", "eth1"][..]), ("203.0.113.9/24", &["eth0"])] {
         let lease = LeaseRecord { interfaces: second("b", net), ..world.stored_lease("b") };
         world.lease(lease);
@@ -81,12 +81,12 @@ fn a_node_is_pinged_over_each_segment_that_both_are_on() {
 }
 
 #[test]
-fn the_end_of_a_session_is_told_until_the_lease_has_another_or_is_gone() {
-    let told = vec![Ended { session: session("b", 1), paths: vec![path("b")] }];
+fn the_end_of_a_session_is_reported_until_the_lease_has_another_or_is_gone() {
+    let notified = vec![Ended { session: session("b", 1), paths: vec![path("b")] }];
     let over = |world: &mut World| {
         let ended = LeaseRecord { session: None, ended: vec![session("b", 1)], ..world.stored_lease("b") };
         world.lease(ended);
-        assert_eq!(world.plan().ended, told);
+        assert_eq!(world.plan().ended, notified);
         assert!(world.plan().peers.iter().all(|peer| peer.node.as_str() != "b"), "it is not pinged");
     };
     let mut world = watching("a c", &["b", "c"]);
@@ -106,7 +106,7 @@ fn the_end_of_a_session_is_told_until_the_lease_has_another_or_is_gone() {
 }
 
 #[test]
-fn while_an_agent_restarts_its_program_hears_whom_it_heard_before() {
+fn while_an_agent_restarts_its_program_receives_whom_it_received_before() {
     let mut world = holding(&["b", "c"]);
     say(&mut world, "c", offer("c", "", ""));
     let before = world.plan().clone();
@@ -114,15 +114,15 @@ fn while_an_agent_restarts_its_program_hears_whom_it_heard_before() {
 
     let entries = [(VIP, crate::ownership::Entry::Held)];
     let mut next = World::start_with(&wired(), "a", World::pinned("a", &entries));
-    next.tell(Event::WireSelf(Some(wid("a"))));
-    next.tell(Event::WireKeys(vec![KeyId(1)]));
+    next.notify(Event::WireSelf(Some(wid("a"))));
+    next.notify(Event::WireKeys(vec![KeyId(1)]));
     for node in ["a", "b", "c"] {
         next.lease(world.stored_lease(node));
         assert_eq!(*next.plan(), Plan::default(), "the program goes on with the plan that it has");
     }
     next.introduce(&[]);
     next.claim(held("a"), 1);
-    next.tell(Event::Demand(VIP, Some(demand())));
-    next.tell(Event::Synced);
+    next.notify(Event::Demand(VIP, Some(demand())));
+    next.notify(Event::Synced);
     assert_eq!(*next.plan(), before);
 }

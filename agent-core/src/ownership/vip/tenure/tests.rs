@@ -53,10 +53,10 @@ fn a_vip_is_held_until_its_offer_is_written() {
 #[test]
 fn only_the_first_announcement_of_the_successor_counts() {
     let mut tenure = Tenure::HandingOver(handover());
-    tenure.hear(holder("c", 1).mac, at(10));
+    tenure.receive(holder("c", 1).mac, at(10));
     assert!(tenure.is_open());
-    tenure.hear(holder("b", 1).mac, at(20));
-    tenure.hear(holder("b", 1).mac, at(30));
+    tenure.receive(holder("b", 1).mac, at(20));
+    tenure.receive(holder("b", 1).mac, at(30));
     assert_eq!(tenure.handover().and_then(|handover| handover.moved), Some(at(20)));
     assert!(!tenure.is_open());
 }

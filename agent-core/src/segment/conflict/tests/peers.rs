@@ -156,7 +156,7 @@ fn each_peer_waits_for_its_own_claim() {
 }
 
 #[test]
-fn strangers_are_reported_at_once_whatever_the_claims_say() {
+fn unknown_hosts_are_reported_at_once_whatever_the_claims_say() {
     for what in [What::Guarded, What::InUse, What::Sighted] {
         for right in [Right::Given, NOT_GIVEN, UNKNOWN, Right::NoClaims] {
             let mut conflicts = Conflicts::start(&SETTINGS, at(0));

@@ -90,8 +90,8 @@ impl Failover {
         }
     }
 
-    /// Tells the former holder of a VIP that its session has ended. If this fails, the thread repeats it.
-    pub(super) fn tell_former(&self, ifindex: u32, mac: MacAddr, session: Session) {
+    /// Notifies the former holder of a VIP that its session has ended. If this fails, the thread repeats it.
+    pub(super) fn notify_former(&self, ifindex: u32, mac: MacAddr, session: Session) {
         if let Some(secret) = self.key.and_then(|id| Some((id, self.keys.get(id)?))) {
             let _ = self.socket.send(ifindex, mac, secret, Frame::ended(session));
         }

@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use vipward_core::{
-    agent::cluster::{Input, Reply as Told, Seen as Read},
+    agent::cluster::{Input, Reply as Notified, Seen as Read},
     base::time::Monotonic,
     liveness::Finding,
     ownership::{Event, StopReason},
@@ -110,13 +110,13 @@ impl Cluster {
         while let Some(reply) = next {
             let jitter = fastrand::f64();
             match reply {
-                Reply::Ownership(event) => replies.push(Told::Owned(event)),
+                Reply::Ownership(event) => replies.push(Notified::Owned(event)),
                 Reply::Shown { vip, finding, outcome } => {
-                    replies.push(Told::Shown { vip, finding, outcome, jitter });
+                    replies.push(Notified::Shown { vip, finding, outcome, jitter });
                 }
                 Reply::Ingress { service, result } => {
                     self.bulletin.ingress(&service, &result, now);
-                    replies.push(Told::Status { service, done: result.is_ok(), jitter });
+                    replies.push(Notified::Status { service, done: result.is_ok(), jitter });
                 }
                 // Only the controller reserves addresses.
                 Reply::Reserved { .. } => {}

@@ -37,7 +37,10 @@ impl EventLoop {
             Reading::Records(slots) => Readout::Records(self.read_records(&slots)?),
             Reading::Macs => Readout::Macs(self.read_macs()?),
             Reading::Held => Readout::Held(self.plane.maps().held()?),
-            Reading::Fence => Readout::Fence(self.plane.maps().fence_state(clock_ns()?)?, self.yields()? > 0),
+            Reading::LeaseDeadline => Readout::LeaseDeadline(
+                self.plane.maps().lease_deadline_state(clock_ns()?)?,
+                self.yields()? > 0,
+            ),
             Reading::Seen(keys) => Readout::Seen(self.read_seen(&keys)?),
             Reading::Groups => Readout::Groups(groups::observe().await?),
         })

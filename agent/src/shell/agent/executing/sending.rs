@@ -37,7 +37,7 @@ impl EventLoop {
         let round = match command {
             Command::Send { round, .. } => round,
             Command::Repeat { former, .. } => {
-                // The segment has been told; the next of these, or the next refresh, is another try.
+                // The segment has been notified; the next of these, or the next refresh, is another try.
                 if is_held() && self.packets.repeat_to(key.ifindex, former, mac, vip).is_err() {
                     self.metrics.announcements.failed();
                 }
@@ -126,7 +126,7 @@ impl Standing {
 
 fn read(maps: &Maps, yields_settled: u64) -> Result<Shared, BpfError> {
     let has_yielded = maps.yields()?.total != yields_settled;
-    Ok(Shared { fence: maps.fence()?, told: maps.wire().told()?, has_yielded })
+    Ok(Shared { lease_deadline: maps.lease_deadline()?, notified: maps.wire().notified()?, has_yielded })
 }
 
 /// Returns true if the pinned maps, read now, say that this node may announce a VIP with `mac`.

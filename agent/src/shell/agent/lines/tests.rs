@@ -97,7 +97,7 @@ fn entry(role: Role) -> VipEntry {
 
 #[test]
 fn a_line_names_its_subject_what_happened_and_what_follows() {
-    let heard = |passed| Heard { frames: 3, counted: 0, passed };
+    let received = |passed| Received { frames: 3, counted: 0, passed };
     let of_conflict = |line| Line::Conflict(Box::new(line));
     let ended = conflict::Line::Ended { conflict: conflict_of(What::Held), why: End::Quiet };
     let entry_changed = Line::Entry {
@@ -106,7 +106,8 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
         to: Some(entry(Role::Held)),
         cause: Cause::Configured,
     };
-    let proof = |to, passed| Line::Proof { segment: ETH0, from: Proof::Unproven, to, heard: heard(passed) };
+    let proof =
+        |to, passed| Line::Proof { segment: ETH0, from: Proof::Unproven, to, received: received(passed) };
     let about = "kind=\"conflict\" what=\"held\" vip=192.0.2.10 interface=eth0";
     let rows = [
         (
@@ -166,7 +167,7 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
         ),
         (
             Line::Late(Late { by: Duration::from_millis(1_500), lapsed: true }, 3_000),
-            "WARN heartbeat is late late_by_ms=1500 fence_ms=3000 lapsed=true".to_owned(),
+            "WARN heartbeat is late late_by_ms=1500 deadline_ms=3000 lapsed=true".to_owned(),
         ),
     ];
     for (line, expected) in rows {
@@ -215,14 +216,18 @@ fn a_line_about_the_cluster_names_the_object_and_the_cause() {
 #[test]
 fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
     let rows = [
-        (What::Held, Right::NoClaims, "conflict: a stranger claims the VIP, and the claim is dropped"),
-        (What::Guarded, Right::NoClaims, "conflict: a stranger claims the VIP, and the claim is dropped"),
+        (What::Held, Right::NoClaims, "conflict: an unknown host claims the VIP, and the claim is dropped"),
+        (
+            What::Guarded,
+            Right::NoClaims,
+            "conflict: an unknown host claims the VIP, and the claim is dropped",
+        ),
         (
             What::InUse,
             Right::NoClaims,
-            "conflict: the address is in use by a stranger; the VIP waits until it is free",
+            "conflict: the address is in use by an unknown host; the VIP waits until it is free",
         ),
-        (What::Sighted, Right::NoClaims, "sighted: a stranger claims a VIP whose holder is not known"),
+        (What::Sighted, Right::NoClaims, "sighted: an unknown host claims a VIP whose holder is not known"),
         (
             What::Contested,
             Right::NoClaims,
@@ -251,7 +256,9 @@ fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
         assert_eq!(beginning(&sight(what, OTHER, right)), expected);
     }
     let lines = words(&[began(What::Held)]);
-    assert!(lines[0].starts_with("WARN conflict: a stranger claims the VIP, and the claim is dropped kind="));
+    assert!(
+        lines[0].starts_with("WARN conflict: an unknown host claims the VIP, and the claim is dropped kind=")
+    );
     let rest = " mac=02:00:00:00:00:02 vendor=";
     assert!(lines[0].contains(rest) && lines[0].ends_with("oper=\"reply\" holder=02:00:00:00:00:01 times=1"));
     let forged = beginning(&sight(What::Contested, HOLDER, Right::NoClaims));

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// The doc comments of maps by name, and of items: `fence`, `Fence`, `Fence.policy`, `Outcome.unread`.
+/// The doc comments of maps by name, and of items: `lease_deadline`, `LeaseDeadline`, `LeaseDeadline.policy`,
+/// `Outcome.unread`.
 #[derive(Default)]
 pub(super) struct Comments {
     texts: BTreeMap<String, String>,
-    /// The types of fields: `Fence.policy`.
+    /// The types of fields: `LeaseDeadline.policy`.
     types: BTreeMap<String, String>,
     /// The numbers and names of enums.
     values: BTreeMap<String, Vec<String>>,

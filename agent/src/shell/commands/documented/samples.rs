@@ -9,7 +9,7 @@ use vipward_core::{
         finding::{self, Finding},
         live::Change,
         overview::{MoveRow, NodeRow, Overview, VipRow, VipState},
-        pinned::{On, State, Status, WireHeard, WireStatus},
+        pinned::{On, State, Status, WireReceived, WireStatus},
         who_has::{self, Latency, Relation, Row, Seen},
     },
     host::{
@@ -23,7 +23,7 @@ use vipward_core::{
 use crate::shell::commands::{doctor::Report, terminal::Colours};
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
-const STRANGER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x66]);
+const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x66]);
 
 fn text(text: &str) -> String {
     text.to_owned()
@@ -70,7 +70,7 @@ pub(super) fn explain() -> Explanation {
         text("start the agent again, or see in its log why it cannot renew (no API server, no CPU time)");
     let because = text("the driver has no native XDP; each answer costs more");
     let step = Finding {
-        subject: link::FENCE,
+        subject: link::LEASE_DEADLINE,
         interface: None,
         state: finding::State::Red,
         found: text("over since 5s: it is not answered"),
@@ -79,7 +79,7 @@ pub(super) fn explain() -> Explanation {
     };
     Explanation {
         address: VIP,
-        broken: Some(link::FENCE),
+        broken: Some(link::LEASE_DEADLINE),
         remedy: Some(remedy),
         attached: Some(Attached { interface: text("eth0"), mode: Mode::Tc, because: Some(because) }),
         steps: vec![step],
@@ -121,7 +121,7 @@ pub(super) fn doctor() -> Report {
 
 pub(super) fn status() -> Status {
     let state = State::sample();
-    let key = OffenderKey { vip: VipKey::new(State::SAMPLE_IFINDEX, VIP), mac: STRANGER };
+    let key = OffenderKey { vip: VipKey::new(State::SAMPLE_IFINDEX, VIP), mac: UNKNOWN_HOST };
     let last_ns = state.contents.now_ns - 1_500_000_000;
     let offender = Offender {
         first_ns: last_ns,
@@ -129,7 +129,7 @@ pub(super) fn status() -> Status {
         claims: 7,
         kind: EventKind::Conflict,
         oper: 2,
-        source: STRANGER.0,
+        source: UNKNOWN_HOST.0,
         answered: 0,
         strays: 0,
         defended_ns: 0,
@@ -144,12 +144,12 @@ pub(super) fn status() -> Status {
         peers: vec![On {
             interface: text("eth0"),
             vlan: None,
-            of: WireHeard {
+            of: WireReceived {
                 ifindex: State::SAMPLE_IFINDEX,
                 id: text("5f2b8c9d01e4a673"),
                 answered_seconds_ago: Some(0.08),
                 round_trip_seconds: Some(0.0003),
-                heard_seconds_ago: Some(0.08),
+                received_seconds_ago: Some(0.08),
             },
         }],
     });
@@ -194,7 +194,7 @@ pub(super) fn watch() -> [Change; 4] {
     const SILENT: Part = Part::Silent(Silence::Interface(InterfaceFault::NoCarrier));
     let silent_because = SILENT.silence().map(Silence::name);
     [
-        Change::Start { fence: "valid", interfaces: 1, held: 1, handover: 0, silent: 0, foreign: 1 },
+        Change::Start { lease_deadline: "valid", interfaces: 1, held: 1, handover: 0, silent: 0, foreign: 1 },
         Change::Link { interface: text("eth0"), what: text("has no carrier") },
         Change::Answering { vip: VIP, interface: text("eth0"), silent_because },
         Change::Rates { answered: 12.0, conflicts: 0.0, suppressed: 0.5, frames: 40.0 },

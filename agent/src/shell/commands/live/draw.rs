@@ -77,21 +77,21 @@ fn head(screen: &Screen<'_>) -> Line<'static> {
     if let Some(trouble) = screen.trouble {
         return Line::styled(format!("not read any more, what is below is old: {trouble}"), RED);
     }
-    let fence = &screen.now.fence;
-    let style = match fence.state {
+    let lease_deadline = &screen.now.lease_deadline;
+    let style = match lease_deadline.state {
         "valid" => BOLD,
-        "held over" => YELLOW,
+        "grace period" => YELLOW,
         _ => RED,
     };
-    let left = match fence.countdown() {
+    let left = match lease_deadline.countdown() {
         Duration::ZERO => String::new(),
         left => format!(" {}", short(left)),
     };
     let roles: Vec<_> = screen.now.roles().iter().map(|(role, count)| format!("{count} {role}")).collect();
     let mut spans = vec![
-        Span::raw("fence "),
-        Span::styled(format!("{}{left}", fence.state), style),
-        Span::raw(format!(" (policy {})   VIPs {}", fence.policy, roles.join(", "))),
+        Span::raw("lease deadline "),
+        Span::styled(format!("{}{left}", lease_deadline.state), style),
+        Span::raw(format!(" (policy {})   VIPs {}", lease_deadline.policy, roles.join(", "))),
     ];
     if screen.now.events_lost > 0 {
         spans.push(Span::styled(format!("   {} events lost", screen.now.events_lost), YELLOW));

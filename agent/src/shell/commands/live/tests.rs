@@ -43,7 +43,7 @@ fn vip(address: [u8; 4], part: Part, at: u8) -> VipStatus {
 fn status_at(seconds: u64, [answered, conflicts, suppressed]: [u64; 3]) -> Status {
     let mut status = Status::of(&State::sample(), &BTreeMap::new());
     status.at = Monotonic::from_nanos(seconds * SECOND);
-    (status.fence.left_seconds, status.fence.hold_left_seconds) = (2.84, 3_600.0);
+    (status.lease_deadline.left_seconds, status.lease_deadline.hold_left_seconds) = (2.84, 3_600.0);
     status.interfaces[0].mode = Mode::Generic;
     let held = VipStatus {
         answered: Some(answered),
@@ -84,11 +84,11 @@ fn drawn(height: u16, before: Option<&Status>, now: &Status, trouble: Option<&st
 }
 
 #[test]
-fn the_screen_shows_fence_interfaces_frames_vips_and_keys() {
+fn the_screen_shows_lease_deadline_interfaces_frames_vips_and_keys() {
     let before = status_at(100, [0; 3]);
     let now = status_at(102, [24, 0, 1]);
     let expected = "\
-fence valid 2.8 s (policy hold)   VIPs 1 held, 0 handover, 0 silent, 1 foreign
+lease deadline valid 2.8 s (policy hold)   VIPs 1 held, 0 handover, 0 silent, 1 foreign
 
 INTERFACE       ATTACHED MODE    CARRIER MAC
 eth0            yes      generic yes     02:00:00:00:00:02
@@ -126,15 +126,15 @@ LAST CLAIM   VIP             INTERFACE       KIND      CLAIMS     CLAIMED BY    
 }
 
 #[test]
-fn the_fence_counts_down_to_the_end_of_holding_over_and_says_when_it_is_over() {
+fn the_lease_deadline_counts_down_to_the_end_of_the_grace_period_and_says_when_it_is_over() {
     let mut now = status_at(100, [0; 3]);
-    now.fence.left_seconds = 0.0;
+    now.lease_deadline.left_seconds = 0.0;
     for (state, hold_left_seconds, expected) in [
-        ("held over", 3_725.0, "fence held over 1h 02m (policy hold)"),
-        ("held over", 185.0, "fence held over 3m 05s (policy hold)"),
-        ("over", 0.0, "fence over (policy hold)"),
+        ("grace period", 3_725.0, "lease deadline grace period 1h 02m (policy hold)"),
+        ("grace period", 185.0, "lease deadline grace period 3m 05s (policy hold)"),
+        ("over", 0.0, "lease deadline over (policy hold)"),
     ] {
-        (now.fence.state, now.fence.hold_left_seconds) = (state, hold_left_seconds);
+        (now.lease_deadline.state, now.lease_deadline.hold_left_seconds) = (state, hold_left_seconds);
         let screen = drawn(14, None, &now, None, &List::default());
         assert!(screen.starts_with(expected), "{screen}");
     }

@@ -20,15 +20,15 @@ pub fn render(status: &Status) -> String {
 
 fn write(status: &Status, f: &mut String) -> fmt::Result {
     writeln!(f, "pins {}  entries {} of {}", status.pin_dir.display(), status.entries, status.max_vips)?;
-    let fence = &status.fence;
+    let lease_deadline = &status.lease_deadline;
     writeln!(
         f,
-        "fence {}, policy {}: {:.1} s left, holding over {:.0} s{}",
-        fence.state,
-        fence.policy,
-        fence.left_seconds,
-        fence.hold_left_seconds,
-        if fence.ended { "; a peer's expiry notice ended the session" } else { "" }
+        "lease deadline {}, policy {}: {:.1} s left, the grace period {:.0} s{}",
+        lease_deadline.state,
+        lease_deadline.policy,
+        lease_deadline.left_seconds,
+        lease_deadline.hold_left_seconds,
+        if lease_deadline.ended { "; a peer's expiry notice ended the session" } else { "" }
     )?;
     writeln!(f, "\n{}\n\n{}\n\n{}", interface_table(status), vip_table(status), counter_table(status))?;
     if let Some(wire) = &status.wire {
@@ -120,7 +120,7 @@ fn offender_table(status: &Status) -> Rows {
 }
 
 fn wire_peer_table(wire: &WireStatus) -> Rows {
-    let mut peers = table(&["WIRE PEER", "INTERFACE", "ANSWERED", "ROUND TRIP", "HEARD"]);
+    let mut peers = table(&["WIRE PEER", "INTERFACE", "ANSWERED", "ROUND TRIP", "RECEIVED"]);
     let ago = |seconds: Option<f64>| or_dash(seconds.map(|seconds| format!("{seconds:.2} s ago")).as_ref());
     for row in &wire.peers {
         let round_trip = row.of.round_trip_seconds.map(|seconds| format!("{:.2} ms", seconds * 1e3));
@@ -129,7 +129,7 @@ fn wire_peer_table(wire: &WireStatus) -> Rows {
             labelled(&row.interface, row.vlan),
             ago(row.of.answered_seconds_ago),
             or_dash(round_trip.as_ref()),
-            ago(row.of.heard_seconds_ago),
+            ago(row.of.received_seconds_ago),
         ]);
     }
     peers

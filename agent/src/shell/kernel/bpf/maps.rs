@@ -8,9 +8,10 @@ use aya::{
 };
 use bytemuck::Pod;
 use vipward_common::{
-    Counters, Defence, FILTER_WORDS, Fence, FenceState, MAX_OFFENDERS, MAX_VLANS, MacAddr, Offender,
-    OffenderKey, OffenderKeyV4, OffenderKeyV6, OwnMac, Peer, PeerKey, Proof, Role, VIP_COUNTER_SLOTS,
-    VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, heard_slot, maps as names,
+    Counters, DeadlineState, Defence, FILTER_WORDS, LeaseDeadline, MAX_OFFENDERS, MAX_VLANS, MacAddr,
+    Offender, OffenderKey, OffenderKeyV4, OffenderKeyV6, OwnMac, Peer, PeerKey, Proof, Role,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, maps as names,
+    received_slot,
 };
 
 use super::{
@@ -25,7 +26,7 @@ const PEER_KEY: usize = size_of::<PeerKey>();
 const PEER: usize = size_of::<Peer>();
 const OWN_MAC: usize = size_of::<OwnMac>();
 const VLAN_KEY: usize = size_of::<VlanKey>();
-const FENCE: usize = size_of::<Fence>();
+const LEASE_DEADLINE: usize = size_of::<LeaseDeadline>();
 const STATE: usize = size_of::<VipState>();
 const OFFENDER_KEY_V4: usize = size_of::<OffenderKeyV4>();
 const OFFENDER_KEY_V6: usize = size_of::<OffenderKeyV6>();
@@ -40,10 +41,10 @@ pub struct Maps {
     own_macs: HashMap<MapData, u32, [u8; OWN_MAC]>,
     vlans: HashMap<MapData, [u8; VLAN_KEY], u32>,
     peers: HashMap<MapData, [u8; PEER_KEY], [u8; PEER]>,
-    fence: Array<MapData, [u8; FENCE]>,
+    lease_deadline: Array<MapData, [u8; LEASE_DEADLINE]>,
     counters: PerCpuArray<MapData, [u64; COUNTERS]>,
     counters_v6: PerCpuArray<MapData, [u64; COUNTERS]>,
-    heard: PerCpuArray<MapData, u64>,
+    received: PerCpuArray<MapData, u64>,
     vip_counters: PerCpuArray<MapData, [u64; VIP_COUNTERS]>,
     states: Array<MapData, [u8; STATE]>,
     yields: Array<MapData, u64>,
@@ -72,10 +73,10 @@ impl Maps {
             own_macs: map(names::OWN_MACS)?.try_into().map_err(open(names::OWN_MACS))?,
             vlans: map(names::VLANS)?.try_into().map_err(open(names::VLANS))?,
             peers: map(names::PEERS)?.try_into().map_err(open(names::PEERS))?,
-            fence: map(names::FENCE)?.try_into().map_err(open(names::FENCE))?,
+            lease_deadline: map(names::LEASE_DEADLINE)?.try_into().map_err(open(names::LEASE_DEADLINE))?,
             counters: map(names::COUNTERS)?.try_into().map_err(open(names::COUNTERS))?,
             counters_v6: map(names::COUNTERS_V6)?.try_into().map_err(open(names::COUNTERS_V6))?,
-            heard: map(names::HEARD)?.try_into().map_err(open(names::HEARD))?,
+            received: map(names::RECEIVED)?.try_into().map_err(open(names::RECEIVED))?,
             vip_counters: map(names::VIP_COUNTERS)?.try_into().map_err(open(names::VIP_COUNTERS))?,
             states: map(names::VIP_STATE)?.try_into().map_err(open(names::VIP_STATE))?,
             yields: map(names::YIELDS)?.try_into().map_err(open(names::YIELDS))?,
@@ -274,23 +275,28 @@ impl Maps {
         absent_is_fine(self.peers.remove(&bytes(&key)), names::PEERS)
     }
 
-    pub fn fence(&self) -> Result<Fence, BpfError> {
-        checked(&self.fence.get(&0, 0).map_err(failed("read", names::FENCE))?, names::FENCE)
+    pub fn lease_deadline(&self) -> Result<LeaseDeadline, BpfError> {
+        checked(
+            &self.lease_deadline.get(&0, 0).map_err(failed("read", names::LEASE_DEADLINE))?,
+            names::LEASE_DEADLINE,
+        )
     }
 
-    /// Returns the state of the fence, which also depends on what peers say of the session.
-    pub fn fence_state(&self, now_ns: u64) -> Result<FenceState, BpfError> {
-        Ok(self.fence()?.state(now_ns, self.wire.told()?))
+    /// Returns the state of the lease deadline, which also depends on what peers say of the session.
+    pub fn lease_deadline_state(&self, now_ns: u64) -> Result<DeadlineState, BpfError> {
+        Ok(self.lease_deadline()?.state(now_ns, self.wire.notified()?))
     }
 
-    pub fn set_fence(&mut self, fence: &Fence) -> Result<(), BpfError> {
-        self.fence.set(0, bytes::<_, FENCE>(fence), 0).map_err(failed("write", names::FENCE))
+    pub fn set_deadline(&mut self, lease_deadline: &LeaseDeadline) -> Result<(), BpfError> {
+        self.lease_deadline
+            .set(0, bytes::<_, LEASE_DEADLINE>(lease_deadline), 0)
+            .map_err(failed("write", names::LEASE_DEADLINE))
     }
 
-    /// Writes the program's part in the defence of held VIPs, and leaves the fence as it is.
+    /// Writes the program's part in the defence of held VIPs, and leaves the lease deadline as it is.
     pub(super) fn set_defence(&mut self, defence: Defence) -> Result<(), BpfError> {
-        let fence = self.fence()?;
-        self.set_fence(&Fence { defence, ..fence })
+        let lease_deadline = self.lease_deadline()?;
+        self.set_deadline(&LeaseDeadline { defence, ..lease_deadline })
     }
 
     /// Returns the frames by outcome, summed over the CPUs, without those of neighbour discovery.
@@ -305,8 +311,9 @@ impl Maps {
 
     /// Returns the frames of ARP and neighbour discovery that the program has counted in a segment,
     /// summed over the CPUs.
-    pub fn heard(&self, ifindex: u32) -> Result<u64, BpfError> {
-        let values = self.heard.get(&heard_slot(ifindex), 0).map_err(failed("read", names::HEARD))?;
+    pub fn received(&self, ifindex: u32) -> Result<u64, BpfError> {
+        let values =
+            self.received.get(&received_slot(ifindex), 0).map_err(failed("read", names::RECEIVED))?;
         Ok(values.iter().fold(0, |sum, cpu| sum.wrapping_add(*cpu)))
     }
 

@@ -50,7 +50,7 @@ impl Old {
     }
 
     /// Copies what the new program needs besides yields: the entries that fit, held VIPs first, own
-    /// MACs, peers, and the fence with the session. Returns the number of elements that were left
+    /// MACs, peers, and the lease deadline with the session. Returns the number of elements that were left
     /// out.
     pub(super) fn copy(&self, pins: &Pins, to: &mut Maps) -> Result<usize, BpfError> {
         let mut order: Vec<_> = self.entries.iter().collect();

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
-use vipward_common::{Fence, PINNED, maps as names};
+use vipward_common::{LeaseDeadline, PINNED, maps as names};
 use vipward_core::host::{
     attaching::Attachments,
     layout::{Change, Description},
@@ -33,8 +33,8 @@ pub struct Options {
     pub log: bool,
     /// An object to load instead of the embedded one.
     pub object: Option<PathBuf>,
-    /// The fence of new maps, which are never without one.
-    pub fence: Fence,
+    /// The lease deadline of new maps, which are never without one.
+    pub lease_deadline: LeaseDeadline,
 }
 
 /// A loader. It is made while the agent has little else in memory: aya reads the kernel's BTF for
@@ -126,14 +126,14 @@ impl DataPlane {
         }
         let (mut ebpf, programs) = load(loader, options, &pins, true)?;
         let mut maps = Maps::take(&mut ebpf)?;
-        if missing.contains(&names::FENCE) {
-            maps.set_fence(&options.fence)?;
+        if missing.contains(&names::LEASE_DEADLINE) {
+            maps.set_deadline(&options.lease_deadline)?;
         }
         if missing.iter().any(|name| names::WIRE.contains(name)) {
-            // A node that forgets what it has heard is another witness.
+            // A node that forgets what it has received is another witness.
             maps.wire_mut().set_wid(None)?;
         }
-        maps.set_defence(options.fence.defence)?;
+        maps.set_defence(options.lease_deadline.defence)?;
         maps.repair_filter()?;
         let mut plane = Self::detached(ebpf, programs, maps, pins);
         plane.take_over()?;
@@ -158,7 +158,7 @@ impl DataPlane {
         let (mut ebpf, programs) = load(loader, options, &pins, false)?;
         pins.pin_new(&ebpf)?;
         let (mut maps, mut records) = (Maps::take(&mut ebpf)?, Records::take(&mut ebpf)?);
-        maps.set_fence(&options.fence)?;
+        maps.set_deadline(&options.lease_deadline)?;
         records.write(&Description::of(PINNED))?;
         let (Some(found), Some(former)) = (found, former) else {
             records.pin(&pins, Set::New)?;
@@ -169,7 +169,7 @@ impl DataPlane {
         // Maps that this version does not know stay, with their description.
         records.write(&found.description.unknown())?;
         let dropped = former.copy(&pins, &mut maps)?;
-        maps.set_defence(options.fence.defence)?;
+        maps.set_defence(options.lease_deadline.defence)?;
         let old: Vec<_> = [Some(former), interrupted].into_iter().flatten().collect();
         old.iter().try_for_each(|old| old.copy_yields(&mut maps))?;
         records.pin(&pins, Set::New)?;

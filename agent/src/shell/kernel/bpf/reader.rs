@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use vipward_common::{Fence, Offender, OffenderKey, SeenEntry, Yield, maps as names};
+use vipward_common::{LeaseDeadline, Offender, OffenderKey, SeenEntry, Yield, maps as names};
 use vipward_core::{
     diagnosis::{
         fact::{Fact, Unread},
@@ -80,7 +80,7 @@ impl Reader {
         }
         Ok(Contents {
             now_ns,
-            fence: maps.fence()?,
+            lease_deadline: maps.lease_deadline()?,
             entries,
             max_vips: maps.max_vips(),
             own_macs: maps.own_macs()?,
@@ -109,9 +109,9 @@ impl Reader {
         Ok(segments.into_iter().collect())
     }
 
-    /// Reads the fence, and the clock that it is compared with.
-    pub fn fence(&self) -> Result<(Fence, u64), BpfError> {
-        Ok((self.maps.fence()?, now_ns()?))
+    /// Reads the lease deadline, and the clock that it is compared with.
+    pub fn lease_deadline(&self) -> Result<(LeaseDeadline, u64), BpfError> {
+        Ok((self.maps.lease_deadline()?, now_ns()?))
     }
 
     pub fn offenders(&self) -> Result<BTreeMap<OffenderKey, Offender>, BpfError> {

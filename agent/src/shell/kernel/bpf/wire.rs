@@ -7,7 +7,7 @@ use vipward_common::{
     SipKey, WIRE_KEYS, WireCounters, WireIndexKey, WireKey, WireSeen, WireSlot, WireState, maps as names,
 };
 use vipward_core::{
-    diagnosis::pinned::{Wire, WireHeard},
+    diagnosis::pinned::{Wire, WireReceived},
     records::{KeyId, Wid},
 };
 
@@ -85,7 +85,7 @@ impl WireMaps {
             .collect()
     }
 
-    /// Makes the program hear a peer in a segment, by its session or its number as a witness.
+    /// Makes the program receive a peer in a segment, by its session or its number as a witness.
     pub fn put_index(&mut self, key: WireIndexKey, slot: u32) -> Result<(), BpfError> {
         let slot = WireSlot { slot, ..WireSlot::default() };
         self.index
@@ -109,7 +109,7 @@ impl WireMaps {
     }
 
     /// Returns the last word of a peer that a session of this node has ended.
-    pub fn told(&self) -> Result<WireState, BpfError> {
+    pub fn notified(&self) -> Result<WireState, BpfError> {
         Ok(plain(&self.state.get(&0, 0).map_err(failed("read", names::WIRE_STATE))?))
     }
 
@@ -123,10 +123,10 @@ impl WireMaps {
         let wid = self.wid()?.map_or(0, Wid::number);
         Ok(Wire {
             wid,
-            told: self.told()?,
+            notified: self.notified()?,
             counters: self.counters()?,
             keys: self.key_numbers()?,
-            heard: self.heard()?,
+            received: self.received()?,
         })
     }
 
@@ -140,7 +140,7 @@ impl WireMaps {
         Ok(numbers)
     }
 
-    fn heard(&self) -> Result<Vec<WireHeard>, BpfError> {
+    fn received(&self) -> Result<Vec<WireReceived>, BpfError> {
         let index = self.index()?;
         // The clock is read last: no frame is of the future then.
         let slots: Vec<_> =
@@ -151,13 +151,13 @@ impl WireMaps {
         let seconds = |from: u64, to: u64| {
             (from != 0).then(|| Duration::from_nanos(to.saturating_sub(from)).as_secs_f64())
         };
-        let heard = |(key, seen): (WireIndexKey, WireSeen)| WireHeard {
+        let received = |(key, seen): (WireIndexKey, WireSeen)| WireReceived {
             ifindex: key.ifindex,
             id: format!("{:016x}", key.id),
             answered_seconds_ago: seconds(seen.answered, now),
-            round_trip_seconds: seconds(seen.answered, seen.heard),
-            heard_seconds_ago: seconds(seen.heard, now),
+            round_trip_seconds: seconds(seen.answered, seen.received),
+            received_seconds_ago: seconds(seen.received, now),
         };
-        Ok(slots.into_iter().map(heard).collect())
+        Ok(slots.into_iter().map(received).collect())
     }
 }

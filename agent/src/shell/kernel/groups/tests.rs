@@ -14,7 +14,7 @@ fn carry_out(command: Command) -> Result<(), ExchangeError> {
 }
 
 /// Returns true if the kernel has joined the group, and lets its frames in.
-fn is_heard(interface: &str, membership: Membership) -> bool {
+fn is_received(interface: &str, membership: Membership) -> bool {
     let group = format!("{:032x}", membership.group.address().to_bits());
     let listed = |path: &str, address: &str| {
         let text = fs::read_to_string(path).expect("the kernel's list");
@@ -38,15 +38,15 @@ async fn pair(lan: &Lan) -> u32 {
 fn a_group_is_joined_found_again_and_left_and_each_can_be_repeated() {
     in_network(|lan| async move {
         let ours = membership(pair(&lan).await, VIP);
-        assert!(!is_heard("v0", ours));
+        assert!(!is_received("v0", ours));
         for _ in 0..2 {
             carry_out(Command::Join(ours)).expect("joined");
-            assert!(is_heard("v0", ours));
+            assert!(is_received("v0", ours));
             assert_eq!(observe().await.expect("observed"), BTreeSet::from([ours]));
         }
         for _ in 0..2 {
             carry_out(Command::Leave(ours)).expect("left");
-            assert!(!is_heard("v0", ours));
+            assert!(!is_received("v0", ours));
             assert!(observe().await.expect("observed").is_empty());
         }
     });
@@ -64,7 +64,7 @@ fn the_proxies_of_others_are_not_touched() {
         assert!(observe().await.expect("observed").is_empty());
         carry_out(Command::Join(ours)).expect("joined");
         assert_eq!(leave_all().await.expect("left"), BTreeSet::from([ours]));
-        assert!(is_heard("v0", ours), "the other proxy has joined the group too");
+        assert!(is_received("v0", ours), "the other proxy has joined the group too");
         assert_eq!(netlink::proxies().await.expect("observed").len(), 1);
     });
 }
@@ -76,14 +76,14 @@ fn a_loss_of_carrier_changes_nothing_and_an_interface_that_was_down_must_join_ag
         carry_out(Command::Join(ours)).expect("joined");
         lan.down("v1").await;
         lan.up("v1").await;
-        assert!(is_heard("v0", ours));
+        assert!(is_received("v0", ours));
         assert_eq!(observe().await.expect("observed"), BTreeSet::from([ours]));
         lan.down("v0").await;
         lan.up("v0").await;
-        assert!(!is_heard("v0", ours));
+        assert!(!is_received("v0", ours));
         assert!(observe().await.expect("observed").is_empty());
         carry_out(Command::Join(ours)).expect("joined again");
-        assert!(is_heard("v0", ours));
+        assert!(is_received("v0", ours));
     });
 }
 

@@ -51,7 +51,7 @@ impl Asking {
 
     /// Returns true if ARP of a host other than the holder has come. A loop may bring back this host's
     /// own. Reads `most` frames.
-    pub(super) fn has_heard(&self, most: usize) -> bool {
+    pub(super) fn has_received(&self, most: usize) -> bool {
         let mut start = [0; 64];
         for _ in 0..most {
             let Ok((_, Some(from))) = recvfrom::<LinkAddr>(self.socket.as_raw_fd(), &mut start) else {

@@ -21,7 +21,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Reason why an entry of the Secret is no key. It does not tell the entry's value.
+/// Reason why an entry of the Secret is no key. It does not notify the entry's value.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Fault {
     #[error("the name {name:?} of an entry is no number from 1 to 255")]

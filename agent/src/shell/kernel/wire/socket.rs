@@ -27,7 +27,7 @@ mod tests;
 pub(crate) struct WireSocket(OwnedFd);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Heard {
+pub(super) struct Incoming {
     pub(super) ifindex: u32,
     pub(super) from: MacAddr,
     pub(super) frame: Frame,
@@ -35,7 +35,7 @@ pub(super) struct Heard {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    Frame(Heard),
+    Frame(Incoming),
     /// Another frame, or one whose tag is wrong.
     Refused,
     Nothing,
@@ -97,7 +97,7 @@ impl WireSocket {
         let ifindex = u32::try_from(from.ifindex()).ok();
         let mac = from.addr().map(MacAddr);
         Ok(match (frame, ifindex, mac) {
-            (Some(frame), Some(ifindex), Some(from)) => Next::Frame(Heard { ifindex, from, frame }),
+            (Some(frame), Some(ifindex), Some(from)) => Next::Frame(Incoming { ifindex, from, frame }),
             _ => Next::Refused,
         })
     }

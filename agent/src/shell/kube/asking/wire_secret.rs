@@ -232,7 +232,7 @@ impl WireSecret {
     ) -> Result<(), WireSecretError> {
         let began = now()?;
         let mut acceptance = Acceptance::of(id);
-        let mut told = None;
+        let mut notified = None;
         loop {
             let leases = self.leases().await?;
             let at = now()?;
@@ -241,9 +241,9 @@ impl WireSecret {
             if missing.is_empty() {
                 return Ok(());
             }
-            if told.as_ref() != Some(&missing) {
+            if notified.as_ref() != Some(&missing) {
                 progress(Rotating::Waiting { missing: missing.clone(), of: acceptance.taking_part() });
-                told = Some(missing.clone());
+                notified = Some(missing.clone());
             }
             if at.saturating_since(began) >= timeout {
                 return Err(WireSecretError::NotAccepted { id, used, missing, timeout });

@@ -104,7 +104,7 @@ impl Access {
 pub struct Limits {
     /// The lease duration, within which a dead connection is noticed.
     pub lease: Duration,
-    /// The margin of the fence.
+    /// The margin of the lease deadline.
     pub margin: Duration,
 }
 

@@ -150,8 +150,10 @@ impl Current {
     }
 
     fn complain(&mut self, error: String, now: Instant) {
-        let is_known =
-            self.trouble.as_ref().is_some_and(|(known, told)| *known == error && now < *told + REMIND_EVERY);
+        let is_known = self
+            .trouble
+            .as_ref()
+            .is_some_and(|(known, notified)| *known == error && now < *notified + REMIND_EVERY);
         if !is_known {
             warn!(error, "the credentials cannot be read again; the last good ones stay in use");
             self.trouble = Some((error, now));

@@ -50,15 +50,15 @@ impl Alarm {
 
     pub(crate) fn listen(&self) -> Listener {
         let Signs { lists, back, renewals: _ } = *self.0.borrow();
-        Listener { alarm: self.clone(), heard: self.0.subscribe(), listed: lists, back }
+        Listener { alarm: self.clone(), received: self.0.subscribe(), listed: lists, back }
     }
 }
 
-/// Hears the alarms that are raised after it was made.
+/// Receives the alarms that are raised after it was made.
 pub(crate) struct Listener {
     /// Keeps the other end open.
     alarm: Alarm,
-    heard: watch::Receiver<Signs>,
+    received: watch::Receiver<Signs>,
     /// The number of the last request that a list has served.
     listed: u64,
     /// The number of the request by which this task knows that the store went back.
@@ -67,7 +67,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn forget(&mut self) {
-        self.heard.mark_unchanged();
+        self.received.mark_unchanged();
     }
 
     pub(crate) fn raise(&mut self) {
@@ -77,11 +77,11 @@ impl Listener {
 
     /// Waits for an alarm that is not forgotten, or a request for lists. Safe to cancel.
     pub(crate) async fn raised(&mut self) {
-        self.heard.changed().await.expect("invariant: the listener keeps the other end open");
+        self.received.changed().await.expect("invariant: the listener keeps the other end open");
     }
 
     pub(crate) fn renewals(&self) -> u64 {
-        self.heard.borrow().renewals
+        self.received.borrow().renewals
     }
 
     /// Asks for lists of everything, of this task too.
@@ -91,17 +91,17 @@ impl Listener {
 
     /// Returns true if a list has been requested since the last one began.
     pub(crate) fn wants_list(&self) -> bool {
-        self.heard.borrow().lists != self.listed
+        self.received.borrow().lists != self.listed
     }
 
     pub(crate) fn begin_list(&mut self) {
-        self.listed = self.heard.borrow().lists;
+        self.listed = self.received.borrow().lists;
     }
 
     /// Notes that the list has ended. If it is the first that shows that the store went back, asks
     /// all others to list and returns true.
     pub(crate) fn end_list(&mut self, is_older: bool) -> bool {
-        let Self { alarm, heard: _, listed, back } = self;
+        let Self { alarm, received: _, listed, back } = self;
         alarm.0.send_if_modified(|signs| {
             let is_news = is_older && signs.back == *back;
             if is_news {

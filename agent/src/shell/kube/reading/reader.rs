@@ -341,7 +341,7 @@ impl One {
             };
             match event {
                 Ok(Some(Ok(event))) => {
-                    self.silence.heard(self.alarm.renewals());
+                    self.silence.received(self.alarm.renewals());
                     if let Some(ended) = self.take(event).await? {
                         return Ok(ended);
                     }

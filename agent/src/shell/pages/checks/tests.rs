@@ -102,11 +102,14 @@ fn before_the_cluster_has_been_read_entries_are_not_judged() {
 }
 
 #[test]
-fn a_fence_that_is_held_over_is_not_valid() {
+fn a_lease_deadline_that_is_in_its_grace_period_is_not_valid() {
     let mut read = Contents::sample(Vec::new());
     read.pass_deadline();
     let checks = of_kernel(&snapshot(Mode::Kubernetes, &[]), Ok(read));
-    assert_eq!(checks[1], Check::failed("fence", "the lease deadline has passed: the Lease was not renewed"));
+    assert_eq!(
+        checks[1],
+        Check::failed("lease-deadline", "the lease deadline has passed: the Lease was not renewed")
+    );
 }
 
 #[test]
@@ -153,8 +156,8 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
     let vips: Vec<_> = (1..=12).map(|last| (last, Entry::Held)).collect();
     let mut snapshot = snapshot(Mode::Kubernetes, &vips);
     snapshot.agent.unanswered.insert(vip(10), "eth0: no carrier".to_owned());
-    let told = |snapshot: &Snapshot| of_event_loop(snapshot).pop().expect("the last check");
-    assert_eq!(told(&snapshot), Check::failed("vips", "192.0.2.10 is not answered: eth0: no carrier"));
+    let notified = |snapshot: &Snapshot| of_event_loop(snapshot).pop().expect("the last check");
+    assert_eq!(notified(&snapshot), Check::failed("vips", "192.0.2.10 is not answered: eth0: no carrier"));
 
     // One check does not repeat the other check's faults.
     let read =
@@ -164,7 +167,7 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
 
     snapshot.agent.unanswered =
         vips.iter().map(|(last, _)| (vip(*last), "the lease deadline has passed".to_owned())).collect();
-    let all = told(&snapshot).wrong;
+    let all = notified(&snapshot).wrong;
     assert_eq!((all.len(), all[8].as_str()), (9, "and 4 more"));
     assert_eq!(all[0], "192.0.2.1 is not answered: the lease deadline has passed");
 }
@@ -172,10 +175,10 @@ fn vips_that_are_not_answered_are_named_with_their_reason_and_in_one_check() {
 /// The form of kube-apiserver's `/readyz?verbose` and `/readyz/{check}`.
 #[test]
 fn checks_are_shown_as_the_api_server_shows_its_own() {
-    let well = [Check::ok("event-loop"), Check::ok("fence")];
+    let well = [Check::ok("event-loop"), Check::ok("lease-deadline")];
     let ill = [Check::ok("event-loop"), Check::of("links", vec!["a".to_owned(), "b".to_owned()])];
     let table = [
-        (&well, None, 200, "[+]event-loop ok\n[+]fence ok\nreadyz check passed\n"),
+        (&well, None, 200, "[+]event-loop ok\n[+]lease-deadline ok\nreadyz check passed\n"),
         (&ill, None, 503, "[+]event-loop ok\n[-]links failed: a; b\nreadyz check failed\n"),
         (&ill, Some("event-loop"), 200, "[+]event-loop ok\nreadyz check passed\n"),
         (&ill, Some("links"), 503, "[-]links failed: a; b\nreadyz check failed\n"),

@@ -71,7 +71,7 @@ impl AnnouncementMetrics {
         self.rounds.get_or_create(&FAILED).inc();
     }
 
-    /// Counts a round that was stopped because this node no longer holds the VIP or the fence has
+    /// Counts a round that was stopped because this node no longer holds the VIP or the lease deadline has
     /// lapsed.
     pub fn stopped(&self) {
         self.rounds.get_or_create(&STOPPED).inc();

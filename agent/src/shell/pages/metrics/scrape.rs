@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use vipward_common::{
-    Counters, FenceState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, WireOutcome,
+    Counters, DeadlineState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, WireOutcome,
     maps as names,
 };
 use vipward_core::{
@@ -106,7 +106,7 @@ impl Collector for Scrape {
             let parts = parts(kernel, self.snapshot.as_ref());
             vips = by_vip(&parts);
             page.frames(kernel)?;
-            page.fence(kernel)?;
+            page.lease_deadline(kernel)?;
             page.maps(kernel)?;
             page.roles(&parts)?;
         }
@@ -130,7 +130,7 @@ impl Collector for Scrape {
 /// Returns each entry with this node's part in answering. Without the event
 /// loop's state, every interface counts as good.
 fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'a pinned::Entry)> {
-    let fence = kernel.fence_state();
+    let lease_deadline = kernel.lease_deadline_state();
     let trouble = |entry: &pinned::Entry| {
         let interfaces = &snapshot?.agent.interfaces;
         match interfaces.iter().find(|it| it.ifindex == entry.key.ifindex) {
@@ -141,7 +141,7 @@ fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'
             None => Some(InterfaceFault::NotAttached),
         }
     };
-    kernel.entries.iter().map(|entry| (Part::of(entry.role, fence, trouble(entry)), entry)).collect()
+    kernel.entries.iter().map(|entry| (Part::of(entry.role, lease_deadline, trouble(entry)), entry)).collect()
 }
 
 fn by_vip(parts: &[(Part, &pinned::Entry)]) -> BTreeMap<IpAddr, Vip> {
@@ -205,28 +205,28 @@ impl Page<'_> {
         )
     }
 
-    fn fence(&mut self, kernel: &Contents) -> fmt::Result {
-        let fence = &kernel.fence;
+    fn lease_deadline(&mut self, kernel: &Contents) -> fmt::Result {
+        let lease_deadline = &kernel.lease_deadline;
         let left =
             |until_ns: u64| kernel.left(until_ns).as_secs_f64() - kernel.passed(until_ns).as_secs_f64();
         self.seconds(
-            "fence_left",
+            "lease_deadline_left",
             "Time until the lease deadline, negative when it has passed",
-            left(fence.deadline_ns),
+            left(lease_deadline.deadline_ns),
         )?;
         self.seconds(
-            "fence_hold_left",
+            "grace_period_left",
             "Time until the grace period ends; a living agent extends it; negative when it has ended",
-            left(fence.hold_until_ns),
+            left(lease_deadline.grace_until_ns),
         )?;
-        let state = kernel.fence_state();
+        let state = kernel.lease_deadline_state();
         let states =
-            [("valid", FenceState::Valid), ("held_over", FenceState::HeldOver), ("over", FenceState::Over)]
+            [("valid", DeadlineState::Valid), ("grace", DeadlineState::Grace), ("over", DeadlineState::Over)]
                 .map(|(name, of)| ([("state", name)], is(of == state)));
-        self.values("fence_state", "1 for the state of the lease deadline", states)?;
-        let policies = Policy::ALL.map(|of| ([("policy", of.name())], is(of == fence.policy)));
+        self.values("lease_deadline_state", "1 for the state of the lease deadline", states)?;
+        let policies = Policy::ALL.map(|of| ([("policy", of.name())], is(of == lease_deadline.policy)));
         self.values(
-            "fence_policy",
+            "lease_deadline_policy",
             "1 for what the program does after the lease deadline: stop or hold",
             policies,
         )
@@ -306,9 +306,9 @@ impl Page<'_> {
 
     fn totals(&mut self, snapshot: &Snapshot, vips: &BTreeMap<IpAddr, Vip>, readable: bool) -> fmt::Result {
         self.seconds(
-            "fence_duration",
+            "lease_duration",
             "How long one renewal is valid, as configured",
-            snapshot.agent.fence_duration.as_secs_f64(),
+            snapshot.agent.lease_duration.as_secs_f64(),
         )?;
         self.value("problems", "Current problems; the log has each in words", size(snapshot.problems))?;
         let to_hold = snapshot.agent.vips.iter().filter(|vip| vip.entry == Entry::Held);

@@ -41,14 +41,14 @@ impl Page<'_> {
         self.value("wire_witnesses", "Voters about this node", count(|view| view.set.len()))?;
         self.value("wire_watched", "Nodes about which this node votes", count(WireView::watched))?;
         self.value(
-            "wire_deaf_interfaces",
+            "wire_one_way_interfaces",
             "Interfaces with a one-way link to peers that live; they count as without carrier",
-            count(|view| view.deaf.len()),
+            count(|view| view.one_way.len()),
         )?;
         self.counts(
-            "sessions_deposed",
+            "sessions_expired",
             "Sessions of other nodes that this node has expired, by wire (unresponsive) or lease (not renewed)",
-            [("wire", ended.deposed_by_wire), ("lease", ended.deposed_by_lease)]
+            [("wire", ended.expired_by_wire), ("lease", ended.expired_by_lease)]
                 .map(|(by, count)| ([("by", by)], count)),
         )?;
         self.total(

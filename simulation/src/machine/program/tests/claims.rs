@@ -6,12 +6,12 @@ use vipward_common::{Event, EventKind, MacAddr, OffenderKey, Role, VipEntry, Yie
 use vipward_core::base::time::Monotonic;
 
 use super::{
-    HELD_OVER, HOLDER, IFINDEX, OTHER_VIP, OVER, OWN, PEER, STRANGER, VALID, VIP, at, entry, key, program,
+    GRACE, HOLDER, IFINDEX, OTHER_VIP, OVER, OWN, PEER, UNKNOWN_HOST, VALID, VIP, at, entry, key, program,
     yielded,
 };
 use crate::machine::{
     frame::{Frame, Oper},
-    program::{Program, hearing::Handled},
+    program::{Program, receiving::Handled},
 };
 
 pub(super) fn announce(program: &mut Program, mac: MacAddr, now: Monotonic) -> Handled {
@@ -35,8 +35,8 @@ const SIGHTED: Cell = Cell::Pass(Some(EventKind::Sighted));
 const YIELDS: Cell = Cell::Yield(EventKind::Yielded);
 const YIELDS_MOVED: Cell = Cell::Yield(EventKind::Moved);
 
-const ANY: &[u64] = &[VALID, HELD_OVER, OVER];
-const LAPSED: &[u64] = &[HELD_OVER, OVER];
+const ANY: &[u64] = &[VALID, GRACE, OVER];
+const LAPSED: &[u64] = &[GRACE, OVER];
 const FORGED: [Manner; 2] = [Manner::ForgedRequest, Manner::ForgedReply];
 const ANNOUNCING: [Manner; 3] = [Manner::Request, Manner::Reply, Manner::Answer];
 const QUIET: [Manner; 1] = [Manner::Question];
@@ -78,14 +78,16 @@ impl Manner {
 /// Checks a row of the table for a sender of each column.
 fn check(
     entry: VipEntry,
-    fences: &[u64],
+    lease_deadlines: &[u64],
     manners: &[Manner],
     (of_entry, of_peer, of_other): (Option<Cell>, Cell, Cell),
 ) {
     let of_entry = of_entry.map(|cell| (MacAddr(entry.mac), cell));
-    let others = [STRANGER, MacAddr::ZERO, MacAddr::BROADCAST].map(|mac| (mac, of_other));
+    let others = [UNKNOWN_HOST, MacAddr::ZERO, MacAddr::BROADCAST].map(|mac| (mac, of_other));
     for (sender, cell) in of_entry.into_iter().chain([(PEER, of_peer)]).chain(others) {
-        for (now, manner) in fences.iter().flat_map(|now| manners.iter().map(move |manner| (*now, *manner))) {
+        for (now, manner) in
+            lease_deadlines.iter().flat_map(|now| manners.iter().map(move |manner| (*now, *manner)))
+        {
             let what = format!("{:?} at {now}, {manner:?} of {sender}", entry.role);
             let mut program = program(entry);
             let frame = manner.frame(sender);
@@ -158,12 +160,12 @@ fn a_yielded_vip_is_foreign_at_the_peer() {
     let rows = [
         ("the peer", PEER, true, None),
         ("another peer", HOLDER, true, Some(EventKind::Moved)),
-        ("a stranger", STRANGER, false, Some(EventKind::Conflict)),
+        ("an unknown host", UNKNOWN_HOST, false, Some(EventKind::Conflict)),
         ("this node", OWN, false, Some(EventKind::Conflict)),
     ];
     for (what, sender, passes, kind) in rows {
         let mut program = yielded();
-        let handled = announce(&mut program, sender, at(HELD_OVER + 1));
+        let handled = announce(&mut program, sender, at(GRACE + 1));
         let event = handled.event.map(|event| (event.kind, event.holder));
         assert_eq!((handled.passes, event), (passes, kind.map(|kind| (kind, PEER.0))), "{what}");
         assert_eq!(program.yields_total(), 1, "{what}");
@@ -174,13 +176,13 @@ fn a_yielded_vip_is_foreign_at_the_peer() {
 fn a_claim_on_no_vip_of_the_segment_passes() {
     let passed = Handled { passes: true, sent: None, event: None };
     let mut program = program(entry(Role::Held, OWN));
-    let claim = |vip| Frame::announcement(Oper::Reply, STRANGER, vip);
+    let claim = |vip| Frame::announcement(Oper::Reply, UNKNOWN_HOST, vip);
     assert_eq!(program.handle(IFINDEX, &claim(OTHER_VIP), at(VALID)), passed);
     assert_eq!(program.handle(IFINDEX + 1, &claim(VIP), at(VALID)), passed);
 }
 
 #[test]
-fn the_answer_of_a_handover_is_forged_and_a_host_that_asks_hears_it() {
+fn the_answer_of_a_handover_is_forged_and_a_host_that_asks_receives_it() {
     // It has the giver's Ethernet source and the successor's MAC.
     let mut giver = program(entry(Role::Handover, HOLDER));
     let answer = giver.handle(IFINDEX, &Frame::probe(PEER, VIP), at(VALID)).sent.expect("it answers");
@@ -194,14 +196,14 @@ fn the_answer_of_a_handover_is_forged_and_a_host_that_asks_hears_it() {
 fn one_event_of_a_group_is_sent_in_100_ms() {
     let mut program = program(entry(Role::Held, OWN));
     let rows = [
-        ("the first conflict", STRANGER, 0, Some((EventKind::Conflict, 0))),
-        ("another conflict", STRANGER, 50, None),
+        ("the first conflict", UNKNOWN_HOST, 0, Some((EventKind::Conflict, 0))),
+        ("another conflict", UNKNOWN_HOST, 50, None),
         ("the first of the peers'", PEER, 60, Some((EventKind::Contested, 0))),
         ("another host's conflict", MacAddr([2, 0, 0, 0, 0, 7]), 99, None),
         ("another of the peers'", HOLDER, 159, None),
-        ("100 ms after the first conflict", STRANGER, 100, Some((EventKind::Conflict, 2))),
+        ("100 ms after the first conflict", UNKNOWN_HOST, 100, Some((EventKind::Conflict, 2))),
         ("100 ms after the first of the peers'", PEER, 160, Some((EventKind::Contested, 1))),
-        ("after that", STRANGER, 500, Some((EventKind::Conflict, 0))),
+        ("after that", UNKNOWN_HOST, 500, Some((EventKind::Conflict, 0))),
     ];
     for (what, sender, ms, event) in rows {
         let now = at(1) + Duration::from_millis(ms);
@@ -209,7 +211,7 @@ fn one_event_of_a_group_is_sent_in_100_ms() {
         assert_eq!(seen, event, "{what}");
     }
     let claims = |mac| program.offenders()[&OffenderKey { vip: key(VIP), mac }].claims;
-    assert_eq!([STRANGER, PEER, HOLDER].map(claims), [4, 2, 1], "those that were swallowed count");
+    assert_eq!([UNKNOWN_HOST, PEER, HOLDER].map(claims), [4, 2, 1], "those that were swallowed count");
 }
 
 #[test]
@@ -225,12 +227,12 @@ fn a_yield_is_reported_whatever_came_before() {
 #[test]
 fn offenders_have_the_times_and_the_kind_of_their_claims() {
     let mut program = program(entry(Role::Foreign, MacAddr::ZERO));
-    announce(&mut program, STRANGER, at(1));
-    program.handle(IFINDEX, &Frame::probe(STRANGER, VIP), at(2));
+    announce(&mut program, UNKNOWN_HOST, at(1));
+    program.handle(IFINDEX, &Frame::probe(UNKNOWN_HOST, VIP), at(2));
     announce(&mut program, PEER, at(3));
     let offenders: Vec<_> = program.offenders().iter().collect();
     let [(offender, counted)] = offenders[..] else { panic!("{offenders:?}") };
-    assert_eq!(*offender, OffenderKey { vip: key(VIP), mac: STRANGER });
+    assert_eq!(*offender, OffenderKey { vip: key(VIP), mac: UNKNOWN_HOST });
     assert_eq!((counted.first_ns, counted.last_ns), (at(1).as_nanos(), at(2).as_nanos()));
     assert_eq!((counted.claims, counted.kind, counted.oper), (2, EventKind::Probed, 1));
 }

@@ -4,21 +4,21 @@ use std::cell::RefCell;
 
 use fastrand::Rng;
 use vipward_common::{
-    Action, ArpFrame, Defence, EventKind, Fence, FenceState, MacAddr, Policy, Role, Tables, Vip, VipEntry,
-    VipKey, WireState, Yield, decide,
+    Action, ArpFrame, DeadlineState, Defence, EventKind, LeaseDeadline, MacAddr, Policy, Role, Tables, Vip,
+    VipEntry, VipKey, WireState, Yield, decide,
 };
 
-use super::{HOLDER, IFINDEX, OTHER_VIP, OWN, PEER, STRANGER, VIP, at, put};
+use super::{HOLDER, IFINDEX, OTHER_VIP, OWN, PEER, UNKNOWN_HOST, VIP, at, put};
 use crate::machine::{
     frame::{Frame, Oper},
-    program::{Program, Refuses, hearing::Handled},
+    program::{Program, Refuses, receiving::Handled},
 };
 
 /// The maps of a program, and what is written there.
 struct Kernel<'a> {
     program: &'a Program,
     now_ns: u64,
-    told: RefCell<Vec<(EventKind, MacAddr)>>,
+    notified: RefCell<Vec<(EventKind, MacAddr)>>,
     yielded: RefCell<Vec<(u32, MacAddr)>>,
 }
 
@@ -29,8 +29,8 @@ impl Tables for Kernel<'_> {
         self.now_ns
     }
 
-    fn fence(&self, now_ns: u64) -> FenceState {
-        self.program.fence().state(now_ns, WireState { ended: 0, words: 0 })
+    fn lease_deadline(&self, now_ns: u64) -> DeadlineState {
+        self.program.lease_deadline().state(now_ns, WireState { ended: 0, words: 0 })
     }
 
     fn may_be_vip(&self, _addr: [u8; 4]) -> bool {
@@ -52,7 +52,7 @@ impl Tables for Kernel<'_> {
     }
 
     fn yielded(&self, vip: &Vip) -> Option<MacAddr> {
-        if self.program.yields_total() == self.program.fence().yields_settled {
+        if self.program.yields_total() == self.program.lease_deadline().yields_settled {
             return None;
         }
         self.program.record(vip.slot).yielded_to(vip.generation)
@@ -70,12 +70,12 @@ impl Tables for Kernel<'_> {
         true
     }
 
-    fn tell(&self, kind: EventKind, vip: &Vip, _question: &ArpFrame, _now_ns: u64) {
-        self.told.borrow_mut().push((kind, vip.mac));
+    fn notify(&self, kind: EventKind, vip: &Vip, _question: &ArpFrame, _now_ns: u64) {
+        self.notified.borrow_mut().push((kind, vip.mac));
     }
 
     fn admits_defence(&self, _vip: &Vip, _question: &ArpFrame, _now_ns: u64) -> bool {
-        self.program.fence().defence == Defence::Match
+        self.program.lease_deadline().defence == Defence::Match
     }
 }
 
@@ -92,7 +92,7 @@ impl Chance {
     }
 
     fn mac(&mut self) -> MacAddr {
-        self.of(&[OWN, OWN, HOLDER, PEER, STRANGER, MacAddr::ZERO, MacAddr::BROADCAST])
+        self.of(&[OWN, OWN, HOLDER, PEER, UNKNOWN_HOST, MacAddr::ZERO, MacAddr::BROADCAST])
     }
 
     fn entry(&mut self, slot: u32) -> VipEntry {
@@ -119,9 +119,9 @@ impl Chance {
             program.own_macs.insert(IFINDEX, OWN);
         }
         program.peers = [(IFINDEX, HOLDER), (IFINDEX, PEER)].into();
-        program.set_fence(Fence {
+        program.set_deadline(LeaseDeadline {
             deadline_ns: at(10).as_nanos(),
-            hold_until_ns: at(20).as_nanos(),
+            grace_until_ns: at(20).as_nanos(),
             yields_settled: self.of(&[0, 1]),
             session: 0,
             words_settled: 0,
@@ -151,16 +151,16 @@ fn the_program_in_the_kernel_decides_the_same() {
         let kernel = Kernel {
             program: &program,
             now_ns: now.as_nanos(),
-            told: RefCell::default(),
+            notified: RefCell::default(),
             yielded: RefCell::default(),
         };
         let verdict = decide(&arp(&frame), &kernel);
-        let (told, yielded) = (kernel.told.into_inner(), kernel.yielded.into_inner());
+        let (notified, yielded) = (kernel.notified.into_inner(), kernel.yielded.into_inner());
         let total = program.yields_total();
         let Handled { passes, sent, event } = program.handle(IFINDEX, &frame, now);
         assert_eq!(passes, verdict.outcome.action() == Action::Pass, "{what}");
         let seen: Vec<_> = event.iter().map(|event| (event.kind, MacAddr(event.holder))).collect();
-        assert_eq!(seen, told, "{what}");
+        assert_eq!(seen, notified, "{what}");
         let answered = verdict.answer.map(|answer| {
             let mut arp = arp(&frame);
             arp.turn_into_reply(answer.mac, answer.source);

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use vipward_common::{Defence, Fence, MacAddr, Policy, Role, VipEntry};
+use vipward_common::{Defence, LeaseDeadline, MacAddr, Policy, Role, VipEntry};
 use vipward_core::base::time::Monotonic;
 
-use super::{HELD_OVER, HOLDER, IFINDEX, OVER, OWN, PEER, STRANGER, VALID, VIP, at, entry, fence, program};
+use super::{
+    GRACE, HOLDER, IFINDEX, OVER, OWN, PEER, UNKNOWN_HOST, VALID, VIP, at, entry, lease_deadline, program,
+};
 use crate::machine::{
     frame::{Frame, Oper},
     program::Program,
@@ -13,7 +15,7 @@ use crate::machine::{
 
 fn defending(entry: VipEntry) -> Program {
     let mut program = program(entry);
-    program.set_fence(Fence { defence: Defence::Match, ..fence(Policy::Hold) });
+    program.set_deadline(LeaseDeadline { defence: Defence::Match, ..lease_deadline(Policy::Hold) });
     program
 }
 
@@ -26,20 +28,20 @@ fn claims(program: &mut Program, mac: MacAddr, now: Monotonic) -> bool {
 fn a_claim_that_deceives_others_is_met_with_an_announcement() {
     let (held, handover) = (entry(Role::Held, OWN), entry(Role::Handover, HOLDER));
     let claim = |mac| Frame::announcement(Oper::Reply, mac, VIP);
-    let alone = Frame { to: OWN, ..claim(STRANGER) };
-    let quiet = Frame::question(STRANGER, VIP, [192, 0, 2, 99].into());
+    let alone = Frame { to: OWN, ..claim(UNKNOWN_HOST) };
+    let quiet = Frame::question(UNKNOWN_HOST, VIP, [192, 0, 2, 99].into());
     let rows = [
-        ("a conflict, valid", held, VALID, claim(STRANGER), true),
-        ("a conflict, held over", held, HELD_OVER, claim(STRANGER), true),
-        ("a conflict, over", held, OVER, claim(STRANGER), false),
+        ("a conflict, valid", held, VALID, claim(UNKNOWN_HOST), true),
+        ("a conflict, grace period", held, GRACE, claim(UNKNOWN_HOST), true),
+        ("a conflict, over", held, OVER, claim(UNKNOWN_HOST), false),
         ("a question that conflicts", held, VALID, quiet, true),
         ("to this host alone", held, VALID, alone, false),
         ("contested, valid", held, VALID, claim(PEER), true),
-        ("contested, lapsed", held, HELD_OVER, Frame { source: STRANGER, ..claim(PEER) }, false),
-        ("yields", held, HELD_OVER, claim(PEER), false),
+        ("contested, lapsed", held, GRACE, Frame { source: UNKNOWN_HOST, ..claim(PEER) }, false),
+        ("yields", held, GRACE, claim(PEER), false),
         ("its own", held, VALID, claim(OWN), false),
-        ("handover, a conflict", handover, VALID, claim(STRANGER), false),
-        ("foreign, a conflict", entry(Role::Foreign, HOLDER), VALID, claim(STRANGER), false),
+        ("handover, a conflict", handover, VALID, claim(UNKNOWN_HOST), false),
+        ("foreign, a conflict", entry(Role::Foreign, HOLDER), VALID, claim(UNKNOWN_HOST), false),
     ];
     for (what, entry, now, frame, is_met) in rows {
         let sent = defending(entry).handle(IFINDEX, &frame, at(now)).sent;
@@ -54,7 +56,7 @@ fn a_vip_is_defended_20_times_a_second() {
     let mut program = defending(entry(Role::Held, OWN));
     let mut met = |from: Monotonic| {
         let times = (0..25).map(|n| from + Duration::from_millis(n * 35));
-        times.filter(|now| claims(&mut program, STRANGER, *now)).count()
+        times.filter(|now| claims(&mut program, UNKNOWN_HOST, *now)).count()
     };
     assert_eq!(met(at(2)), 20, "the first second");
     assert_eq!(met(at(3)), 20, "the next one");
@@ -63,15 +65,15 @@ fn a_vip_is_defended_20_times_a_second() {
 #[test]
 fn a_rival_that_answers_ten_defences_gets_one_in_ten_seconds() {
     let mut program = defending(entry(Role::Held, OWN));
-    program.set_fence(Fence {
+    program.set_deadline(LeaseDeadline {
         deadline_ns: at(100).as_nanos(),
         defence: Defence::Match,
-        ..fence(Policy::Hold)
+        ..lease_deadline(Policy::Hold)
     });
     let mut now = at(1);
     let mut after = |pause: u64| {
         now = now + Duration::from_millis(pause);
-        claims(&mut program, STRANGER, now)
+        claims(&mut program, UNKNOWN_HOST, now)
     };
     assert!(after(0));
     let answers: Vec<_> = (0..11).map(|_| after(10)).collect();

@@ -3,11 +3,11 @@
 use vipward_common::{EventKind, MacAddr, Role, VipEntry};
 
 use super::{
-    HELD_OVER, HOLDER, IFINDEX, OTHER_VIP, OVER, OWN, PEER, STRANGER, VALID, VIP, at, entry, program, put,
+    GRACE, HOLDER, IFINDEX, OTHER_VIP, OVER, OWN, PEER, UNKNOWN_HOST, VALID, VIP, at, entry, program, put,
 };
 use crate::machine::{
     frame::{Frame, Oper},
-    program::{Refuses, hearing::Handled},
+    program::{Refuses, receiving::Handled},
 };
 
 const DROPPED: Handled = Handled { passes: false, sent: None, event: None };
@@ -22,19 +22,19 @@ fn answered(handled: &Handled) -> Option<(MacAddr, MacAddr)> {
 }
 
 #[test]
-fn a_request_for_a_foreign_vip_is_dropped_and_a_strangers_probe_reported() {
+fn a_request_for_a_foreign_vip_is_dropped_and_an_unknown_hosts_probe_reported() {
     let (known, unknown) = (entry(Role::Foreign, HOLDER), entry(Role::Foreign, MacAddr::ZERO));
     let probe = |mac| Frame::probe(mac, VIP);
     let rows = [
-        ("MAC zero, a stranger's probe", unknown, probe(STRANGER), Some(EventKind::Probed)),
+        ("MAC zero, an unknown host's probe", unknown, probe(UNKNOWN_HOST), Some(EventKind::Probed)),
         ("MAC zero, a probe of MAC zero", unknown, probe(MacAddr::ZERO), Some(EventKind::Probed)),
         ("MAC zero, a peer's probe", unknown, probe(PEER), None),
-        ("MAC zero, a stranger's question", unknown, question(STRANGER), None),
-        ("a stranger's probe", known, probe(STRANGER), None),
+        ("MAC zero, an unknown host's question", unknown, question(UNKNOWN_HOST), None),
+        ("an unknown host's probe", known, probe(UNKNOWN_HOST), None),
         ("a peer's question", known, question(PEER), None),
     ];
     for (what, entry, frame, kind) in rows {
-        for now in [VALID, HELD_OVER, OVER] {
+        for now in [VALID, GRACE, OVER] {
             let Handled { event, .. } = program(entry).handle(IFINDEX, &frame, at(now));
             let seen = event.map(|event| (event.kind, event.sha, event.holder, event.key().addr));
             let expected = kind.map(|kind| (kind, frame.sha.0, [0; 6], VIP.into()));
@@ -46,20 +46,20 @@ fn a_request_for_a_foreign_vip_is_dropped_and_a_strangers_probe_reported() {
 }
 
 #[test]
-fn a_request_is_answered_by_role_and_fence() {
+fn a_request_is_answered_by_role_and_lease_deadline() {
     let (held, handover) = (entry(Role::Held, OWN), entry(Role::Handover, HOLDER));
     let ended = VipEntry { until_ns: at(VALID).as_nanos(), ..handover };
     let rows = [
         ("held, valid", held, VALID, Some((OWN, OWN))),
-        ("held, held over", held, HELD_OVER, Some((OWN, OWN))),
+        ("held, grace period", held, GRACE, Some((OWN, OWN))),
         ("held, over", held, OVER, None),
         ("handover, valid", handover, VALID, Some((OWN, HOLDER))),
-        ("handover, held over", handover, HELD_OVER, Some((OWN, HOLDER))),
+        ("handover, grace period", handover, GRACE, Some((OWN, HOLDER))),
         ("handover, over", handover, OVER, None),
         ("handover, ended", ended, VALID, None),
     ];
     for (what, entry, now, answer) in rows {
-        for frame in [question(STRANGER), question(PEER), Frame::probe(STRANGER, VIP)] {
+        for frame in [question(UNKNOWN_HOST), question(PEER), Frame::probe(UNKNOWN_HOST, VIP)] {
             let handled = program(entry).handle(IFINDEX, &frame, at(now));
             assert_eq!((answered(&handled), handled.event), (answer, None), "{what}");
         }
@@ -69,7 +69,7 @@ fn a_request_is_answered_by_role_and_fence() {
 #[test]
 fn a_request_is_answered_for_a_host_that_asks_all_or_this_one() {
     let (held, handover) = (entry(Role::Held, OWN), entry(Role::Handover, HOLDER));
-    let to = |to| Frame { to, ..question(STRANGER) };
+    let to = |to| Frame { to, ..question(UNKNOWN_HOST) };
     let rows = [
         ("held, to its MAC", held, to(OWN), true),
         ("held, to another", held, to(HOLDER), false),
@@ -82,7 +82,7 @@ fn a_request_is_answered_for_a_host_that_asks_all_or_this_one() {
         ("held, of its own MAC", held, question(OWN), false),
         ("handover, of the own MAC", handover, question(OWN), false),
         ("handover, of the successor", handover, question(HOLDER), true),
-        ("held, in another's name", held, Frame { source: HOLDER, ..question(STRANGER) }, true),
+        ("held, in another's name", held, Frame { source: HOLDER, ..question(UNKNOWN_HOST) }, true),
     ];
     for (what, entry, frame, is_answered) in rows {
         let handled = program(entry).handle(IFINDEX, &frame, at(VALID));
@@ -92,9 +92,10 @@ fn a_request_is_answered_for_a_host_that_asks_all_or_this_one() {
 
 #[test]
 fn an_answer_goes_to_the_sender_and_names_what_was_asked() {
-    let asked = Frame { source: HOLDER, ..question(STRANGER) };
+    let asked = Frame { source: HOLDER, ..question(UNKNOWN_HOST) };
     let sent = program(entry(Role::Held, OWN)).handle(IFINDEX, &asked, at(VALID)).sent;
-    let answer = Frame { source: OWN, to: STRANGER, oper: Oper::Reply, sha: OWN, spa: VIP, tpa: asked.spa };
+    let answer =
+        Frame { source: OWN, to: UNKNOWN_HOST, oper: Oper::Reply, sha: OWN, spa: VIP, tpa: asked.spa };
     assert_eq!(sent, Some(answer));
 }
 
@@ -103,12 +104,12 @@ fn a_claim_that_passes_is_a_request_too() {
     let mut program = program(entry(Role::Foreign, MacAddr::ZERO));
     let held = VipEntry { slot: 1, ..entry(Role::Held, OWN) };
     program.apply(&put(OTHER_VIP, held), Refuses::default()).expect("nothing is refused");
-    let asked = Frame::question(STRANGER, VIP, OTHER_VIP);
+    let asked = Frame::question(UNKNOWN_HOST, VIP, OTHER_VIP);
     let Handled { sent, event, .. } = program.handle(IFINDEX, &asked, at(VALID));
     assert_eq!(sent, Some(asked.answered(OWN, OWN)), "the second table");
     assert_eq!(event.map(|event| event.kind), Some(EventKind::Sighted), "the first table");
 
-    let asked = Frame::question(STRANGER, OTHER_VIP, OTHER_VIP);
+    let asked = Frame::question(UNKNOWN_HOST, OTHER_VIP, OTHER_VIP);
     let handled = program.handle(IFINDEX, &asked, at(VALID));
     assert_eq!((handled.passes, handled.sent), (false, None), "a dropped claim ends");
 

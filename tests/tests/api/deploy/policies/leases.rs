@@ -52,7 +52,7 @@ fn change(patch: &Value) -> Write {
 }
 
 /// Returns the patch by which an agent ends the session that the Lease carries.
-fn deposing() -> Value {
+fn expiring() -> Value {
     json!({
         "metadata": {"annotations": {(ENDED): format!("00000000000000e1,{SESSION}")}},
         "spec": {"holderIdentity": null, "renewTime": null},
@@ -124,13 +124,13 @@ fn a_node_writes_its_own_lease_in_its_own_sessions_only() -> Result<()> {
 #[test]
 fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() -> Result<()> {
     let with = |patch: Value| {
-        let deposed = patched(&lease("b"), &deposing());
-        write(Some(lease("b")), patched(&deposed, &patch))
+        let expired = patched(&lease("b"), &expiring());
+        write(Some(lease("b")), patched(&expired, &patch))
     };
     let annotation = |name: &str, value: Value| with(json!({"metadata": {"annotations": {name: value}}}));
     let only_itself = "only a node itself";
     let rows: [Row; 25] = [
-        ("it is silent", change(&deposing()), None),
+        ("it is silent", change(&expiring()), None),
         (
             "it is silent, and an older session is claimed",
             annotation(ENDED, json!(format!("00000000000000e1,00000000000000e2,{SESSION}"))),
@@ -140,7 +140,7 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
             "a label is put back",
             change_of(
                 &unlabelled("b"),
-                &patched(&deposing(), &json!({"metadata": {"labels": {(LABEL): "vipward"}}})),
+                &patched(&expiring(), &json!({"metadata": {"labels": {(LABEL): "vipward"}}})),
             ),
             None,
         ),
@@ -231,20 +231,20 @@ fn the_lease_of_a_dead_node_cannot_be_kept_alive() -> Result<()> {
     let again = grown(&once, "00000000000000e3");
     let renewed = patched(&once, &json!({"spec": {"renewTime": "2026-11-23T11:00:05.000000Z"}}));
     let full = patched(&once, &lists(sessions(32)));
-    let deposed = patched(
+    let expired = patched(
         &full,
         &json!({
             "metadata": ended(format!("{},{SESSION}", sessions(32))),
             "spec": {"holderIdentity": null},
         }),
     );
-    let almost_full = patched(&deposed, &lists(sessions(31)));
+    let almost_full = patched(&expired, &lists(sessions(31)));
     let junk = patched(&lease("b"), &json!({"metadata": {"annotations": {(ENDED): "x, 00000000000000e1,"}}}));
     let rows: [Row; 8] = [
         ("an older session of a living node is ended", change(&first), None),
         ("another is, after a renewal", change_of(&renewed, &grown(&renewed, "00000000000000e3")), None),
         ("another is, without one", change_of(&once, &again), Some("since its last renewal already")),
-        ("the session is ended all the same", write(Some(full.clone()), deposed.clone()), None),
+        ("the session is ended all the same", write(Some(full.clone()), expired.clone()), None),
         (
             "the 32nd is, when none is carried",
             change_of(&almost_full, &grown(&almost_full, "00000000000000e3")),
@@ -252,10 +252,10 @@ fn the_lease_of_a_dead_node_cannot_be_kept_alive() -> Result<()> {
         ),
         (
             "the 34th is, when none is carried",
-            change_of(&deposed, &grown(&deposed, "00000000000000e3")),
+            change_of(&expired, &grown(&expired, "00000000000000e3")),
             Some("since its last renewal already"),
         ),
-        ("a list that was edited by hand is tidied", change_of(&junk, &deposing()), None),
+        ("a list that was edited by hand is tidied", change_of(&junk, &expiring()), None),
         (
             "a blank Lease gets the sessions that claims name",
             change_of(
@@ -313,7 +313,7 @@ fn the_leases_of_other_programs_are_left_alone() -> Result<()> {
     const FOREIGN: Option<&str> = Some("another program's");
     // What every end of a session does, with the label that makes it an agent's Lease.
     let ends = |before: &Value| {
-        change_of(before, &patched(&deposing(), &json!({"metadata": {"labels": {(LABEL): "vipward"}}})))
+        change_of(before, &patched(&expiring(), &json!({"metadata": {"labels": {(LABEL): "vipward"}}})))
     };
     let of_holder = |name: &str, holder: Value| {
         json!({
@@ -394,7 +394,7 @@ fn the_controller_writes_its_own_lease_alone() -> Result<()> {
         ("it runs for the lead", write(None, election("vipward-controller", "pod-1")), None),
         ("it takes the lead", change("vipward-controller"), None),
         ("it creates a node's", write(None, lease("b")), REFUSED),
-        ("it changes a node's", write(Some(lease("b")), patched(&lease("b"), &deposing())), REFUSED),
+        ("it changes a node's", write(Some(lease("b")), patched(&lease("b"), &expiring())), REFUSED),
         ("it creates another", write(None, election("other", "pod-1")), REFUSED),
     ])
 }

@@ -1,6 +1,6 @@
 //! Carries effects out on the modelled maps, and returns their results.
 
-use vipward_common::{FenceState, Role, SeenEntry, WireState};
+use vipward_common::{DeadlineState, Role, SeenEntry, WireState};
 
 use super::{super::*, *};
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
 const PROGRAM: u32 = 7;
 
 impl World {
-    fn fence_state(&self) -> FenceState {
-        self.fence.state(self.now.as_nanos(), WireState::default())
+    fn lease_deadline_state(&self) -> DeadlineState {
+        self.lease_deadline.state(self.now.as_nanos(), WireState::default())
     }
 
     fn tried<T>(&self, part: Part, value: T) -> Result<T, String> {
@@ -63,7 +63,9 @@ impl World {
                 let held = held.map(|(key, entry)| (*key, MacAddr(entry.mac))).collect();
                 (Part::Held, Readout::Held(held))
             }
-            Reading::Fence => (Part::Fence, Readout::Fence(self.fence_state(), self.yields > 0)),
+            Reading::LeaseDeadline => {
+                (Part::LeaseDeadline, Readout::LeaseDeadline(self.lease_deadline_state(), self.yields > 0))
+            }
             Reading::Seen(keys) => (Part::Seen, Readout::Seen(self.seen(&keys))),
             Reading::Groups => (Part::Groups, Readout::Groups(self.groups.clone())),
         }
@@ -91,8 +93,8 @@ impl World {
                 }
                 Outcome::Group(change, result)
             }
-            Effect::SetFence(fence) => {
-                self.fence = fence;
+            Effect::SetDeadline(lease_deadline) => {
+                self.lease_deadline = lease_deadline;
                 return None;
             }
             Effect::Announce { command, .. } => match command {

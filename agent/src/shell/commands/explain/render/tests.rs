@@ -19,13 +19,13 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_or_unknown_one_by_what_to
         attached: None,
         steps: vec![
             step(State::Green, link::ENTRY, "held", &["one", "two"]),
-            step(State::Yellow, link::FENCE, "held over", &[]),
+            step(State::Yellow, link::LEASE_DEADLINE, "grace period", &[]),
             step(State::Unknown, link::SEGMENT, "denied", &[]),
         ],
     };
     let indent = " ".repeat(23);
     let expected = format!(
-        "192.0.2.10\n\n green     entry       held\n{indent}one\n{indent}two\n yellow    fence       held over\n\
+        "192.0.2.10\n\n green     entry       held\n{indent}one\n{indent}two\n yellow    lease-deadline  grace period\n\
          {indent}to do: wait\n unknown   segment     denied\n\
          {indent}to do: wait\n\nNo inspected step is broken.\n"
     );

@@ -216,7 +216,7 @@ fn a_neighbour_counts_that_has_answered() {
 }
 
 #[test]
-fn a_proxy_is_told_from_a_neighbour() {
+fn a_proxy_is_distinguished_from_a_neighbour() {
     let group = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0, 0, 0x10];
     let bytes = |flags: u8, attributes: &[Vec<u8>]| {
         let mut bytes = neighbour_bytes(0, attributes);

@@ -25,9 +25,9 @@ impl Sights<'_> {
     fn of(&self, id: u64, interface: &str) -> Sight {
         let ifindex = index_of(self.interfaces, interface);
         let slot = ifindex.and_then(|ifindex| self.slots.of(WireIndexKey::new(id, ifindex)));
-        // A map that cannot be read shows nothing, so no peer is found silent that was never heard.
+        // A map that cannot be read shows nothing, so no peer is found silent that was never received.
         let seen = slot.and_then(|slot| self.maps.seen(slot).ok()).unwrap_or_default();
-        Sight { answered: Boottime::from_nanos(seen.answered), heard: Boottime::from_nanos(seen.heard) }
+        Sight { answered: Boottime::from_nanos(seen.answered), received: Boottime::from_nanos(seen.received) }
     }
 }
 
@@ -40,7 +40,7 @@ impl Seen for Sights<'_> {
         self.of(witness.number(), interface)
     }
 
-    fn told(&self) -> Option<Word> {
-        self.maps.told().ok().and_then(Word::of)
+    fn notified(&self) -> Option<Word> {
+        self.maps.notified().ok().and_then(Word::of)
     }
 }

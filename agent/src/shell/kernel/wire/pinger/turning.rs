@@ -34,7 +34,7 @@ use crate::shell::kernel::{
         Keys,
         asking::Asking,
         slots::Slots,
-        socket::{Heard, Next, WireSocket},
+        socket::{Incoming, Next, WireSocket},
         urgency::{Urgency, make_urgent},
     },
 };
@@ -57,7 +57,7 @@ pub(super) enum Order {
 pub(super) struct Turning {
     witness: Witness,
     keys: Keys,
-    /// None before the first plan: until then the program hears the peers of an earlier process.
+    /// None before the first plan: until then the program receives the peers of an earlier process.
     wanted: Option<Plan>,
     slots: Slots,
     /// The interfaces of the plan by name.
@@ -151,13 +151,13 @@ impl Turning {
         Ok(true)
     }
 
-    /// Finds the indexes of the plan's interfaces, and lets the program hear the peers there.
+    /// Finds the indexes of the plan's interfaces, and lets the program receive the peers there.
     fn find_interfaces(&mut self, now: Boottime) -> Result<(), PingerError> {
         let Some(plan) = &self.wanted else { return Ok(()) };
         let ids = plan.ids();
         let ended = plan.ended.iter().flat_map(|ended| &ended.paths).map(|path| &path.interface);
         let names: BTreeSet<&Arc<str>> = ids.iter().map(|(_, interface)| interface).chain(ended).collect();
-        // An interface that is gone has no index. No peer is heard there.
+        // An interface that is gone has no index. No peer is received there.
         let found =
             names.into_iter().filter_map(|name| Some((Arc::clone(name), if_nametoindex(&**name).ok()?)));
         self.interfaces = found.collect();
@@ -187,7 +187,7 @@ impl Turning {
             match self.socket.receive(&self.keys).map_err(system("receive a frame"))? {
                 Next::Nothing => break,
                 Next::Refused => self.refused += 1,
-                Next::Frame(Heard { ifindex, from, frame }) => {
+                Next::Frame(Incoming { ifindex, from, frame }) => {
                     let interface = self.interfaces.iter().find(|(_, index)| *index == ifindex);
                     match interface {
                         Some((interface, _)) => {
@@ -202,7 +202,7 @@ impl Turning {
         let now = now()?;
         let mut over = Vec::new();
         for (place, asking) in self.asking.iter().enumerate() {
-            if asking.has_heard(MOST_READ) {
+            if asking.has_received(MOST_READ) {
                 self.witness.on_third_station(asking.session, now);
                 over.push(place);
             } else if asking.until <= now {

@@ -49,7 +49,7 @@ fn a_slot_is_cleared_for_another_owner_and_never_for_its_own() {
     let mut slots = fresh();
     assert_eq!(set(&mut slots, [1], 0).cleared, [0]);
     assert!(set(&mut slots, [], 1).cleared.is_empty());
-    assert!(set(&mut slots, [1], 2).cleared.is_empty(), "what was heard of it stays");
+    assert!(set(&mut slots, [1], 2).cleared.is_empty(), "what was learned of it stays");
     set(&mut slots, [], 3);
     set(&mut slots, [], 63);
     assert_eq!(set(&mut slots, [2], 64).cleared, [0], "the clock of another owner is another one");

@@ -11,7 +11,7 @@ use vipward_core::{
     records::{KeyId, Session, Wid},
 };
 
-use super::{Heard, Keys, Next, WireSocket, read};
+use super::{Incoming, Keys, Next, WireSocket, read};
 use crate::shell::{
     kernel::packet::{address_of, open},
     testing::{Lan, in_network},
@@ -147,7 +147,7 @@ fn the_kernel_passes_polls_and_their_answers_to_this_host_and_nothing_else() {
             let mut got = Vec::new();
             for _ in 0..=usize::from(wanted.is_some()) {
                 match next(&socket, &has) {
-                    Next::Frame(Heard { ifindex, from, frame }) => {
+                    Next::Frame(Incoming { ifindex, from, frame }) => {
                         assert_eq!(from, FAR, "{what}");
                         got.push((ifindex, frame.kind));
                     }

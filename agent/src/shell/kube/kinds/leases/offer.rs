@@ -44,7 +44,7 @@ pub(super) fn text(offer: &Offer) -> String {
 }
 
 /// Reads an offer. Returns none for a text of another protocol, and for one that no agent writes: a
-/// node with such a text is deposed by its Lease alone.
+/// node with such a text is expired by its Lease alone.
 pub(super) fn read(text: &str) -> Option<Offer> {
     let Text { proto, wid: own, mode, round, invited, set, need, keys } = serde_json::from_str(text).ok()?;
     if proto != PROTO || keys.len() > MOST_KEYS || keys.contains(&0) {

@@ -116,15 +116,15 @@ fn a_file_that_is_gone_replaces_no_good_one_and_is_named_and_read_again() {
 #[test]
 fn trouble_is_logged_when_it_begins_and_once_a_minute() {
     let mut scene = Scene::new();
-    let told =
+    let notified =
         |scene: &Scene| scene.credentials.current.lock().expect("a lock").trouble.clone().map(|it| it.1);
     scene.write("token", "");
     scene.number();
-    let first = told(&scene);
+    let first = notified(&scene);
     assert_eq!(first, Some(scene.now));
     scene.number();
-    assert_eq!(told(&scene), first);
+    assert_eq!(notified(&scene), first);
     scene.now += REMIND_EVERY;
     scene.number();
-    assert_eq!(told(&scene), Some(scene.now));
+    assert_eq!(notified(&scene), Some(scene.now));
 }

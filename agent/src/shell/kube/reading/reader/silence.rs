@@ -32,7 +32,7 @@ impl Silence {
         self.renewals = renewals;
     }
 
-    pub(super) fn heard(&mut self, renewals: u64) {
+    pub(super) fn received(&mut self, renewals: u64) {
         *self = Self { lively: true, times: 0, renewals };
     }
 

@@ -55,7 +55,7 @@ fn conflicts_are_counted_from_their_beginning_to_their_end() {
     let joined = Line::NewOffender { conflict: conflict(KEY, &[1, 2]), mac: mac(2) };
     let both = vec![conflict(KEY, &[1, 2]), conflict(OTHER, &[1])];
     let steps = [
-        ("a stranger claims", began(KEY, 1), vec![conflict(KEY, &[1])], (1, 1, 1)),
+        ("an unknown host claims", began(KEY, 1), vec![conflict(KEY, &[1])], (1, 1, 1)),
         ("another joins it", joined, vec![conflict(KEY, &[1, 2])], (1, 2, 1)),
         ("the same on another VIP", began(OTHER, 1), both.clone(), (2, 3, 2)),
         ("more than are listed", Line::TooMany { times: 7 }, both, (2, 3, 2)),

@@ -24,7 +24,7 @@ pub(in crate::shell) fn snapshot(mode: Mode, vips: &[VipSnapshot]) -> Snapshot {
     let agent = agent::Snapshot {
         node: "n1".to_owned(),
         started: true,
-        fence_duration: Duration::from_secs(3),
+        lease_duration: Duration::from_secs(3),
         interfaces: vec![interface],
         vips: vips.to_vec(),
         claims: None,
@@ -85,7 +85,7 @@ fn a_vip_that_is_not_answered_is_not_counted_as_held() {
     type Change = fn(&mut Snapshot, &mut Contents);
     let table: [(&str, Change, bool); 7] = [
         ("answered", |_, _| {}, true),
-        ("held over", |_, read| read.pass_deadline(), true),
+        ("grace period", |_, read| read.pass_deadline(), true),
         ("the lease deadline has passed", |_, read| read.pass_hold(), false),
         ("no carrier", |snapshot, _| eth0(snapshot).carrier = false, false),
         ("another program", |snapshot, _| snapshot.agent.interfaces[0].attached = false, false),

@@ -25,7 +25,7 @@ fn view(quiet: Option<Quiet>) -> WireView {
         set: vec!["n2".to_owned(), "n3".to_owned()],
         quorum: 2,
         slow_for_seconds: None,
-        deaf: vec!["eth1".to_owned()],
+        one_way: vec!["eth1".to_owned()],
         without_contact: Vec::new(),
         nodes: vec![node("n2", true), node("n3", false)],
     }
@@ -71,15 +71,15 @@ fn one_state_of_all_is_one() {
 
 #[test]
 fn what_engine_and_thread_count_is_on_the_page() {
-    let counts = WireCounts { deposed_by_wire: 2, deposed_by_lease: 1, false_moves: 8, false_ends: 9 };
+    let counts = WireCounts { expired_by_wire: 2, expired_by_lease: 1, false_moves: 8, false_ends: 9 };
     let thread = Some(thread(&[Some(0.0003), None, Some(0.0009)]));
     let full = page(WireReport { counts, view: Some(view(None)), thread });
     let expected = [
         "vipward_wire_witnesses 2.0",
         "vipward_wire_watched 1.0",
-        "vipward_wire_deaf_interfaces 1.0",
-        "vipward_sessions_deposed_total{by=\"wire\"} 2",
-        "vipward_sessions_deposed_total{by=\"lease\"} 1",
+        "vipward_wire_one_way_interfaces 1.0",
+        "vipward_sessions_expired_total{by=\"wire\"} 2",
+        "vipward_sessions_expired_total{by=\"lease\"} 1",
         "vipward_wire_false_moves_total 8",
         "vipward_wire_false_ends_total 9",
         "vipward_wire_pings_total 120",

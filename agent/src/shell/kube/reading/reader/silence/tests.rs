@@ -13,7 +13,7 @@ fn play(description: &str, course: &[Met]) {
     let (mut silence, mut renewals) = (Silence::default(), 0);
     for (number, met) in course.iter().enumerate() {
         match met {
-            Line => silence.heard(renewals),
+            Line => silence.received(renewals),
             Renewal => renewals += 1,
             Met::Silence(remedy) => {
                 assert_eq!(silence.found(renewals), *remedy, "{description}, step {number}");
@@ -36,7 +36,7 @@ fn a_watch_that_stays_silent_while_renewals_succeed_has_everything_listed() {
         "something comes in between",
         &[Line, Renewal, BEGIN_ALL, Line, Renewal, BEGIN_ALL, Renewal, LIST_ALL],
     );
-    play("the last renewal was heard of", &[Renewal, Line, BEGIN_ALL, BEGIN, BEGIN]);
+    play("the last renewal was learned of", &[Renewal, Line, BEGIN_ALL, BEGIN, BEGIN]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Judgement of the fence, for `doctor` and for `explain`.
+//! Judgement of the lease deadline, for `doctor` and for `explain`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{FenceState, Policy};
+use vipward_common::{DeadlineState, Policy};
 
 use super::facts::Agent;
 use crate::diagnosis::{
@@ -15,32 +15,33 @@ use crate::diagnosis::{
     pinned::{Contents, Entry},
 };
 
-pub(crate) const FENCE: &str = "fence";
-/// The reason why a fence has lapsed before its deadline.
+pub(crate) const LEASE_DEADLINE: &str = "lease-deadline";
+/// The reason why a lease deadline has passed before its deadline.
 const ENDED: &str = "a peer's expiry notice ended this node's session";
 
-/// Returns the finding about the fence, for an address or for all VIPs of this node.
+/// Returns the finding about the lease deadline, for an address or for all VIPs of this node.
 pub(crate) fn judge(
     contents: &Contents,
     agent: &Fact<Agent>,
     name_of: &dyn Fn(u32) -> String,
     address: Option<IpAddr>,
 ) -> Finding {
-    let fence = &contents.fence;
+    let lease_deadline = &contents.lease_deadline;
     let is_meant = |it: &&Entry| it.is_own() && address.is_none_or(|address| it.address() == address);
-    match contents.fence_state() {
-        FenceState::Valid => {
-            Finding::green(FENCE, format!("valid for another {}", span(contents.left(fence.deadline_ns))))
-        }
-        FenceState::HeldOver => {
+    match contents.lease_deadline_state() {
+        DeadlineState::Valid => Finding::green(
+            LEASE_DEADLINE,
+            format!("valid for another {}", span(contents.left(lease_deadline.deadline_ns))),
+        ),
+        DeadlineState::Grace => {
             let who_has = address.map_or_else(|| "ADDRESS".to_owned(), |address| address.to_string());
             let alone = alone(contents, contents.entries.iter().filter(is_meant), name_of);
-            held_over(contents, agent, &alone, &who_has)
+            grace(contents, agent, &alone, &who_has)
         }
-        FenceState::Over => {
-            let end_ns = match fence.policy {
-                Policy::Stop => fence.deadline_ns,
-                Policy::Hold => fence.deadline_ns.max(fence.hold_until_ns),
+        DeadlineState::Over => {
+            let end_ns = match lease_deadline.policy {
+                Policy::Stop => lease_deadline.deadline_ns,
+                Policy::Hold => lease_deadline.deadline_ns.max(lease_deadline.grace_until_ns),
             };
             let over = if contents.has_ended() {
                 ENDED.to_owned()
@@ -53,26 +54,28 @@ pub(crate) fn judge(
                 let had: BTreeSet<_> = contents.entries.iter().filter(is_meant).map(Entry::address).collect();
                 format!("{over}; {} of this node's VIPs not answered", had.len())
             };
-            Finding::red(FENCE, found, start(contents))
+            Finding::red(LEASE_DEADLINE, found, start(contents))
         }
     }
 }
 
-/// Judges a fence that is held over. A node of a cluster gives way to its peers only. If it knows no
+/// Judges a lease deadline that is in its grace period. A node of a cluster gives way to its peers only. If it knows no
 /// peer, another node may answer beside it.
-fn held_over(contents: &Contents, agent: &Fact<Agent>, alone: &[String], who_has: &str) -> Finding {
-    let fence = &contents.fence;
+fn grace(contents: &Contents, agent: &Fact<Agent>, alone: &[String], who_has: &str) -> Finding {
+    let lease_deadline = &contents.lease_deadline;
     let why = if contents.has_ended() {
         ENDED.to_owned()
     } else {
-        let passed = span(contents.passed(fence.deadline_ns));
+        let passed = span(contents.passed(lease_deadline.deadline_ns));
         format!("the agent has not moved it in time, and the deadline passed {passed} ago")
     };
-    let found =
-        format!("held over: {why}; answering goes on for {}", span(contents.left(fence.hold_until_ns)));
+    let found = format!(
+        "grace period: {why}; answering goes on for {}",
+        span(contents.left(lease_deadline.grace_until_ns))
+    );
     if !alone.is_empty() {
         return Finding::red(
-            FENCE,
+            LEASE_DEADLINE,
             format!(
                 "{found}; it answers for {}, where it knows no peer and yields to no host: two may answer",
                 alone.join(" and ")
@@ -90,7 +93,7 @@ fn held_over(contents: &Contents, agent: &Fact<Agent>, alone: &[String], who_has
         }
         Fact::Read(Agent::Runs(_) | Agent::None) | Fact::Unread(_) => start(contents),
     };
-    Finding::yellow(FENCE, found, remedy)
+    Finding::yellow(LEASE_DEADLINE, found, remedy)
 }
 
 /// Returns the remedy if no agent renews.

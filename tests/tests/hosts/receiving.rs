@@ -1,4 +1,4 @@
-//! A host hears the neighbour solicitations for its IPv6 VIPs behind a switch that snoops MLD, with
+//! A host receives the neighbour solicitations for its IPv6 VIPs behind a switch that snoops MLD, with
 //! and without its agent.
 
 use std::net::Ipv6Addr;
@@ -42,31 +42,31 @@ impl Snooped {
         let client = Wire::open_all(&scene.client, "eth0")?;
         let node = Wire::open_all(&scene.node, "eth0")?;
         let snooped = Self { scene, client, node };
-        wait_until(PATIENCE, "the switch to snoop", || Ok(!snooped.hears(VIP)?))?;
+        wait_until(PATIENCE, "the switch to snoop", || Ok(!snooped.receives(VIP)?))?;
         Ok(snooped)
     }
 
     /// Asks for an address. Returns true if the solicitation reaches the node.
-    fn hears(&self, target: Ipv6Addr) -> Result<bool> {
+    fn receives(&self, target: Ipv6Addr) -> Result<bool> {
         self.node.drain()?;
         self.client.send(&Nd::solicitation(CLIENT, CLIENTS_ADDRESS, target).to_bytes())?;
         // The switch keeps the order.
         let last = Arp::request(CLIENT, ip(1), ip(99));
         self.client.send(&last.to_bytes())?;
         let deadline = Instant::now() + PATIENCE;
-        let mut heard = false;
+        let mut received = false;
         loop {
             let frame = self.node.receive(deadline)?.context("the request that was sent last is lost")?;
-            heard |= is_about(&frame, SOLICITATION, target) && !frame.outgoing;
+            received |= is_about(&frame, SOLICITATION, target) && !frame.outgoing;
             if frame.arp() == Some(last) {
-                return Ok(heard);
+                return Ok(received);
             }
         }
     }
 
-    fn wait_until_heard(&self, target: Ipv6Addr, expected: bool) -> Result<()> {
-        let what = if expected { "the node to hear" } else { "the node not to hear" };
-        wait_until(PATIENCE, what, || Ok(self.hears(target)? == expected))
+    fn wait_until_received(&self, target: Ipv6Addr, expected: bool) -> Result<()> {
+        let what = if expected { "the node to receive" } else { "the node not to receive" };
+        wait_until(PATIENCE, what, || Ok(self.receives(target)? == expected))
             .with_context(|| format!("solicitations for {target}"))
     }
 
@@ -106,62 +106,62 @@ fn is_about(frame: &Frame, kind: u8, target: Ipv6Addr) -> bool {
 }
 
 #[test]
-fn solicitations_are_heard_before_and_after_the_agent_is_killed_until_the_vip_is_released() -> Result<()> {
+fn solicitations_are_received_before_and_after_the_agent_is_killed_until_the_vip_is_released() -> Result<()> {
     let snooped = Snooped::new("hearing")?;
     let mut agent = snooped.agent(ONE)?;
-    snooped.wait_until_heard(VIP, true)?;
+    snooped.wait_until_received(VIP, true)?;
     snooped.is_answered(VIP)?;
-    assert!(!snooped.hears(SECOND_VIP)?, "the switch passes on what nobody wants");
+    assert!(!snooped.receives(SECOND_VIP)?, "the switch passes on what nobody wants");
 
     agent.kill9()?;
-    assert!(snooped.hears(VIP)?, "a killed agent takes the membership with it");
+    assert!(snooped.receives(VIP)?, "a killed agent takes the membership with it");
     snooped.wait_for_queries()?;
-    assert!(snooped.hears(VIP)?, "the kernel no longer reports the group");
+    assert!(snooped.receives(VIP)?, "the kernel no longer reports the group");
     snooped.is_answered(VIP)?;
 
     let seen = agent.logs()?.len();
     agent.restart()?;
     wait_until_running(&mut agent, seen)?;
-    assert!(snooped.hears(VIP)?);
+    assert!(snooped.receives(VIP)?);
     agent.write_config(OTHER)?;
-    snooped.wait_until_heard(SECOND_VIP, true)?;
-    snooped.wait_until_heard(VIP, false)?;
+    snooped.wait_until_received(SECOND_VIP, true)?;
+    snooped.wait_until_received(VIP, false)?;
 
     // What a killed agent left is left by the next one.
     agent.kill9()?;
     agent.write_config(NONE)?;
     agent.restart()?;
-    snooped.wait_until_heard(SECOND_VIP, false)
+    snooped.wait_until_received(SECOND_VIP, false)
 }
 
 #[test]
 fn a_stopped_agent_leaves_groups_as_it_leaves_vips() -> Result<()> {
-    let snooped = Snooped::new("hearing-stop")?;
+    let snooped = Snooped::new("receiving-stop")?;
     let mut agent = snooped.agent(ONE)?;
-    snooped.wait_until_heard(VIP, true)?;
+    snooped.wait_until_received(VIP, true)?;
     agent.terminate()?;
     snooped.wait_for_queries()?;
-    assert!(snooped.hears(VIP)?, "the pinned program answers on");
+    assert!(snooped.receives(VIP)?, "the pinned program answers on");
     let said = output_of(agent.vipward("unload")?)?;
     assert!(said.contains("removed group ff02::1:ff00:10 from eth0"), "{said}");
-    snooped.wait_until_heard(VIP, false)?;
+    snooped.wait_until_received(VIP, false)?;
 
     let seen = agent.logs()?.len();
     agent.write_config("{vips: [{address: '2001:db8::10'}], shutdown: withdraw}")?;
     agent.restart()?;
     wait_until_running(&mut agent, seen)?;
-    snooped.wait_until_heard(VIP, true)?;
+    snooped.wait_until_received(VIP, true)?;
     agent.terminate()?;
-    snooped.wait_until_heard(VIP, false)
+    snooped.wait_until_received(VIP, false)
 }
 
 /// The next regular reading would be too late for this test's patience.
 #[test]
-fn an_interface_that_was_down_hears_again_soon() -> Result<()> {
-    let snooped = Snooped::new("hearing-down")?;
+fn an_interface_that_was_down_receives_again_soon() -> Result<()> {
+    let snooped = Snooped::new("receiving-down")?;
     let _agent = snooped.agent(ONE)?;
-    snooped.wait_until_heard(VIP, true)?;
+    snooped.wait_until_received(VIP, true)?;
     snooped.scene.node.set_up("eth0", false)?;
     snooped.scene.node.set_up("eth0", true)?;
-    snooped.wait_until_heard(VIP, true)
+    snooped.wait_until_received(VIP, true)
 }

@@ -1,4 +1,4 @@
-//! Fence of this node, as the renewals of its Lease have moved it.
+//! Lease deadline of this node, as the renewals of its Lease have moved it.
 
 use std::time::Duration;
 
@@ -6,35 +6,35 @@ use vipward_common::WireState;
 
 use crate::{
     base::time::Monotonic,
-    ownership::{command::Fenced, settings::Settings, times::CLOCKS_DIFFER},
+    ownership::{command::NewDeadline, settings::Settings, times::CLOCKS_DIFFER},
     records::Session,
 };
 
 #[cfg(test)]
 mod tests;
 
-/// The fence: the time until which this node may rely on its session.
+/// The lease deadline: the time until which this node may rely on its session.
 #[derive(Debug)]
-pub(crate) struct Fence {
+pub(crate) struct LeaseDeadline {
     deadline: Monotonic,
     /// The deadline that the program knows. It lags behind while the node reads the
-    /// claims of VIPs that it held when the fence lapsed.
+    /// claims of VIPs that it held when the lease deadline passed.
     commanded: Monotonic,
-    /// Time since which the fence has been valid without a break.
+    /// Time since which the lease deadline has been valid without a break.
     valid_since: Option<Monotonic>,
     /// Time at which this process sent its last successful renewal of the session.
     renewed: Option<Monotonic>,
     /// Time of the next sign of life to the program, whatever the API server does.
     beat: Monotonic,
     /// The number of the last word of a peer that this session has ended. None if it is settled.
-    told: Option<u64>,
+    notified: Option<u64>,
     /// One more than the number of the last settled word; 0 for none.
     words_settled: u64,
     /// Time at which a word of this session was settled last.
     settled_at: Option<Monotonic>,
 }
 
-impl Fence {
+impl LeaseDeadline {
     /// Goes on with the deadline that was found, and the words that were found settled.
     pub(crate) fn found(deadline: Monotonic, words_settled: u64, now: Monotonic) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl Fence {
             valid_since: None,
             renewed: None,
             beat: now,
-            told: None,
+            notified: None,
             words_settled,
             settled_at: None,
         }
@@ -60,30 +60,30 @@ impl Fence {
         self.renewed = None;
         self.valid_since = None;
         self.deadline = Monotonic::default();
-        self.told = None;
+        self.notified = None;
         self.settled_at = None;
     }
 
     /// Takes in a word of a peer that the session has ended. Returns true if the Lease is to be read at
     /// once. Otherwise the next renewal shows if the word is true: one before this one is not settled
     /// yet, or has just been found false.
-    pub(crate) fn on_told(&mut self, word: u64, renewal: Duration, now: Monotonic) -> bool {
+    pub(crate) fn on_notified(&mut self, word: u64, renewal: Duration, now: Monotonic) -> bool {
         if self.words_settled == WireState::settled_by(word) {
             return false;
         }
-        let is_first = self.told.replace(word).is_none();
+        let is_first = self.notified.replace(word).is_none();
         is_first && self.settled_at.is_none_or(|at| at + renewal <= now)
     }
 
     /// Returns the number of the last word of a peer that the session has ended, unless it is settled.
-    pub(crate) fn told(&self) -> Option<u64> {
-        self.told
+    pub(crate) fn notified(&self) -> Option<u64> {
+        self.notified
     }
 
     /// Takes in that the session lived after this word came. Later words stand.
     pub(crate) fn settle(&mut self, word: u64, now: Monotonic) {
         self.words_settled = WireState::settled_by(word);
-        self.told.take_if(|told| *told == word);
+        self.notified.take_if(|notified| *notified == word);
         self.settled_at = Some(now);
     }
 
@@ -107,7 +107,7 @@ impl Fence {
         }
     }
 
-    /// Returns the fence to be written. `may_move` is false if the program must
+    /// Returns the lease deadline to be written. `may_move` is false if the program must
     /// not learn a new deadline yet.
     pub(crate) fn command(
         &mut self,
@@ -115,14 +115,14 @@ impl Fence {
         session: Session,
         may_move: bool,
         now: Monotonic,
-    ) -> Fenced {
+    ) -> NewDeadline {
         if may_move {
             self.commanded = self.deadline;
         }
-        Fenced {
+        NewDeadline {
             session: Some(session),
             deadline: self.commanded.min(self.deadline),
-            hold_until: self.deadline.max(now) + settings.hold_for,
+            grace_until: self.deadline.max(now) + settings.hold_for,
             words_settled: self.words_settled,
         }
     }
@@ -136,7 +136,7 @@ impl Fence {
         self.renewed
     }
 
-    /// Returns the time since which the fence has been valid without a
+    /// Returns the time since which the lease deadline has been valid without a
     /// break. Returns none if it is not valid.
     pub(super) fn valid_since(&self, now: Monotonic) -> Option<Monotonic> {
         self.valid_since.filter(|_| self.renewed.is_some() && now < self.deadline)
@@ -146,13 +146,13 @@ impl Fence {
         self.valid_since(now).is_some()
     }
 
-    /// Returns true if the fence is valid, and was commanded. After a word that the session has ended, the
+    /// Returns true if the lease deadline is valid, and was commanded. After a word that the session has ended, the
     /// program counts it as lapsed.
     pub(crate) fn is_given(&self, now: Monotonic) -> bool {
-        self.is_valid(now) && now < self.commanded && self.told.is_none()
+        self.is_valid(now) && now < self.commanded && self.notified.is_none()
     }
 
-    /// Returns true if the deadline has passed. A fence that was found may have lapsed long ago.
+    /// Returns true if the deadline has passed. A lease deadline that was found may have lapsed long ago.
     pub(super) fn has_lapsed(&self, now: Monotonic) -> bool {
         self.deadline <= now
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use vipward_common::{
-    Event, EventKind, FenceState, Limiter, MacAddr, Offender, OffenderKey, Role, VipEntry, VipKey, Yield,
+    DeadlineState, Event, EventKind, Limiter, MacAddr, Offender, OffenderKey, Role, VipEntry, VipKey, Yield,
 };
 use vipward_core::base::time::Monotonic;
 
@@ -65,8 +65,8 @@ enum Claim {
 }
 
 /// Returns the outcome of a claim.
-fn claim(row: Row, fence: FenceState, manner: Manner, sender: Sender) -> Claim {
-    let lapsed = fence != FenceState::Valid;
+fn claim(row: Row, lease_deadline: DeadlineState, manner: Manner, sender: Sender) -> Claim {
+    let lapsed = lease_deadline != DeadlineState::Valid;
     match (row, lapsed, manner, sender) {
         (Row::Held, _, _, Sender::Entry) => Claim::Own,
         (Row::Held | Row::Handover | Row::Foreign, _, _, Sender::Other) => {
@@ -115,7 +115,7 @@ impl Program {
         let (Some(entry), Some(counted)) = (self.entry(key).copied(), self.counted(key, now)) else {
             return PASSED;
         };
-        let fence = self.fence_state(now);
+        let lease_deadline = self.lease_deadline_state(now);
         let row = match counted.role {
             Role::Held => Row::Held,
             Role::Handover => Row::Handover,
@@ -134,12 +134,12 @@ impl Program {
         } else {
             Sender::Other
         };
-        match claim(row, fence, manner, sender) {
+        match claim(row, lease_deadline, manner, sender) {
             Claim::Own => DROPPED,
             Claim::Passed => PASSED,
             Claim::Dropped(kind) => {
                 let event = self.event(kind, key, &entry, counted, frame, now);
-                let sent = self.defends(kind, key, &entry, (counted, fence), frame, now);
+                let sent = self.defends(kind, key, &entry, (counted, lease_deadline), frame, now);
                 Handled { sent, event, ..DROPPED }
             }
             Claim::Reported(kind) => {
@@ -181,8 +181,8 @@ impl Program {
             Role::Held => Some(counted.mac),
             Role::Handover => self.own_macs.get(&key.ifindex).copied(),
         };
-        let fence = self.fence_state(now);
-        let Some(own) = own.filter(|_| fence != FenceState::Over) else { return DROPPED };
+        let lease_deadline = self.lease_deadline_state(now);
+        let Some(own) = own.filter(|_| lease_deadline != DeadlineState::Over) else { return DROPPED };
         let is_addressed = frame.to == MacAddr::BROADCAST || frame.to == own;
         let is_host = frame.sha.is_unicast() && frame.sha != own;
         let sent = (is_addressed && is_host).then(|| frame.answered(own, counted.mac));
@@ -202,7 +202,7 @@ impl Program {
         let at_ns = now.as_nanos();
         let state = self.states.entry(entry.slot).or_default();
         let limiter = match kind {
-            EventKind::Conflict | EventKind::Sighted | EventKind::Probed => Some(&mut state.strangers),
+            EventKind::Conflict | EventKind::Sighted | EventKind::Probed => Some(&mut state.unknown_hosts),
             EventKind::Contested | EventKind::Moved => Some(&mut state.peers),
             EventKind::Yielded => None,
         };

@@ -1,6 +1,6 @@
-//! What time changes: the fences of the programs, and since when agents can act.
+//! What time changes: the lease deadlines of the programs, and since when agents can act.
 
-use vipward_common::{FenceState, Role};
+use vipward_common::{DeadlineState, Role};
 
 use super::{Happening, World};
 
@@ -18,14 +18,14 @@ impl World {
         }
     }
 
-    /// Schedules a check of the program for when its fence lapses.
-    pub(crate) fn watch_fence(&mut self, node: usize) {
+    /// Schedules a check of the program for when its lease deadline passes.
+    pub(crate) fn watch_deadline(&mut self, node: usize) {
         let now = self.now;
         let it = &mut self.nodes[node];
-        let next = match it.program.fence_state(it.program_now(now)) {
-            FenceState::Valid => it.program.deadline(),
-            FenceState::HeldOver => it.program.hold_until(),
-            FenceState::Over => return,
+        let next = match it.program.lease_deadline_state(it.program_now(now)) {
+            DeadlineState::Valid => it.program.deadline(),
+            DeadlineState::Grace => it.program.grace_until(),
+            DeadlineState::Over => return,
         };
         let Some(at) = it.clock.when(next + it.late) else { return };
         if at <= now || it.times.look.is_some_and(|look| look <= at) {
@@ -42,10 +42,13 @@ impl World {
             it.times.look = None;
         }
         let any = it.program.entries().values().any(|entry| entry.role != Role::Foreign);
-        if it.kernel_runs() && any && it.program.fence_state(it.program_now(now)) != FenceState::Valid {
+        if it.kernel_runs()
+            && any
+            && it.program.lease_deadline_state(it.program_now(now)) != DeadlineState::Valid
+        {
             self.record.facts.lapsed = true;
         }
         self.stirred = true;
-        self.watch_fence(node);
+        self.watch_deadline(node);
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// Next step after the answer to a write that ends sessions.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Deposed {
+pub(crate) enum Expired {
     /// The Lease was written.
     Done(Box<LeaseRecord>),
     /// The Lease must be read: it has changed, or is gone.
@@ -23,17 +23,17 @@ pub(crate) enum Deposed {
 }
 
 impl Nodes {
-    /// Returns the time at which this node would depose another. Returns none if there is no reason
-    /// to, or while this node's own fence is not valid: then no silence counts.
-    fn deposing_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
-        let member = self.member(name).filter(|member| !member.deposing)?;
+    /// Returns the time at which this node would expire another. Returns none if there is no reason
+    /// to, or while this node's own lease deadline is not valid: then no silence counts.
+    fn expiring_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
+        let member = self.member(name).filter(|member| !member.expiring)?;
         if *name == self.settings.node {
             return None;
         }
         let due =
             self.sessions_claimed_of(name).filter_map(|session| self.over_at(name, session, now)).min()?;
         // The rank matters only when a session is due to be ended.
-        let rank = if due > now { 0 } else { self.rank_as_deposer(name, now) };
+        let rank = if due > now { 0 } else { self.rank_as_expirer(name, now) };
         Some((due + RANK_DELAY * rank).max(member.retry))
     }
 
@@ -54,12 +54,12 @@ impl Nodes {
         // was edited by hand, and the node will repair it. Or the claim is
         // ahead of the Lease that is known here, and the write will show that.
         let claimed = self.claimed_since(name, session).unwrap_or(now);
-        let since = member.session_seen.max(claimed).max(self.own.fence.valid_since(now)?);
+        let since = member.session_seen.max(claimed).max(self.own.lease_deadline.valid_since(now)?);
         Some((since + self.patience(member)).min(silent))
     }
 
-    /// Returns the number of living nodes that come before this one in deposing another.
-    fn rank_as_deposer(&self, dead: &NodeName, now: Monotonic) -> u32 {
+    /// Returns the number of living nodes that come before this one in expiring another.
+    fn rank_as_expirer(&self, dead: &NodeName, now: Monotonic) -> u32 {
         let weight = |name: &NodeName| (weight(name.as_str(), dead.as_str().bytes()), name.clone());
         let own = weight(&self.settings.node);
         let before = self
@@ -70,9 +70,9 @@ impl Nodes {
         u32::try_from(before.count()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the time at which the next node is deposed.
-    pub(crate) fn next_deposing(&self, now: Monotonic) -> Option<Monotonic> {
-        self.claimed_nodes().filter_map(|name| self.deposing_at(name, now)).min()
+    /// Returns the time at which the next node is expired.
+    pub(crate) fn next_expiring(&self, now: Monotonic) -> Option<Monotonic> {
+        self.claimed_nodes().filter_map(|name| self.expiring_at(name, now)).min()
     }
 
     fn claimed_nodes(&self) -> impl Iterator<Item = &NodeName> {
@@ -81,21 +81,21 @@ impl Nodes {
     }
 
     /// Returns the writes that end the sessions of dead nodes.
-    pub(crate) fn depose_the_silent(&mut self, now: Monotonic) -> Vec<LeaseWrite> {
-        let is_due = |name: &&NodeName| self.deposing_at(name, now).is_some_and(|due| due <= now);
+    pub(crate) fn expire_the_silent(&mut self, now: Monotonic) -> Vec<LeaseWrite> {
+        let is_due = |name: &&NodeName| self.expiring_at(name, now).is_some_and(|due| due <= now);
         let due: Vec<NodeName> = self.claimed_nodes().filter(is_due).cloned().collect();
-        due.iter().filter_map(|name| self.depose(name, self.is_silent(name, now))).collect()
+        due.iter().filter_map(|name| self.expire(name, self.is_silent(name, now))).collect()
     }
 
     /// Ends the sessions of a dead node by one write to its Lease, at the version that was seen.
     /// `is_silent` is true if the session that the Lease carries is over too.
-    pub(super) fn depose(&mut self, name: &NodeName, is_silent: bool) -> Option<LeaseWrite> {
+    pub(super) fn expire(&mut self, name: &NodeName, is_silent: bool) -> Option<LeaseWrite> {
         // If the node lives in another session, only the session that claims name is over.
         let kept = self.member(name).and_then(Member::session).filter(|_| !is_silent);
         let claimed: Vec<Session> = self.sessions_claimed_of(name).collect();
         let default = self.settings.lease;
         let member = self.member_mut(name)?;
-        member.deposing = true;
+        member.expiring = true;
         let lease = member.lease.as_ref();
         let mut ended = lease.map(|lease| lease.ended.clone()).unwrap_or_default();
         let carried = lease.and_then(|lease| lease.session);
@@ -120,37 +120,37 @@ impl Nodes {
     }
 
     /// Takes in that the request about a node's Lease is over.
-    pub(crate) fn end_deposing(&mut self, name: &NodeName) {
+    pub(crate) fn end_expiring(&mut self, name: &NodeName) {
         if let Some(member) = self.member_mut(name) {
-            member.deposing = false;
+            member.expiring = false;
         }
     }
 
     /// Takes in the outcome of a write that ends sessions.
     /// Returns none for a node that is no longer known.
-    pub(crate) fn on_deposed(
+    pub(crate) fn on_expired(
         &mut self,
         name: &NodeName,
         outcome: Outcome<LeaseRecord>,
         now: Monotonic,
-    ) -> Option<Deposed> {
+    ) -> Option<Expired> {
         let member = self.member_mut(name)?;
-        member.deposing = false;
+        member.expiring = false;
         Some(match outcome {
-            Outcome::Done(record) => Deposed::Done(record.into()),
+            Outcome::Done(record) => Expired::Done(record.into()),
             // The watch shows an old Lease. The time of silence starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;
-                member.deposing = true;
-                Deposed::Read
+                member.expiring = true;
+                Expired::Read
             }
             Outcome::Unknown => {
                 member.retry = now + RETRY;
-                Deposed::Again
+                Expired::Again
             }
             Outcome::Refused(_) => {
                 member.retry = now + REFUSED_RETRY;
-                Deposed::Again
+                Expired::Again
             }
         })
     }

@@ -21,7 +21,7 @@ const UNKNOWN: &str = "whether the address is reserved is unknown; trying again"
 const TAKEN: &str = "the API server accepts the reservation again";
 
 /// A writer of log lines and Events.
-pub(super) struct Telling {
+pub(super) struct Notifying {
     pub(super) bulletin: Bulletin,
     metallb: Arc<str>,
     foreign: Foreign,
@@ -51,7 +51,7 @@ impl Foreign {
     }
 }
 
-impl Telling {
+impl Notifying {
     pub(super) fn start(kube: &Kube, now: Monotonic) -> Result<Self, ConnectError> {
         Ok(Self {
             bulletin: Bulletin::start(kube, now)?,

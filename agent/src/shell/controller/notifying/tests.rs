@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_object_that_is_gone_is_forgotten_and_one_of_its_name_is_told_anew() {
+fn an_object_that_is_gone_is_forgotten_and_one_of_its_name_is_reported_anew() {
     let object = |of: MetalLb, uid| of.object("metallb-system", "lan", uid);
     let (pool, peer) = (object(MetalLb::IpAddressPools, "1"), object(MetalLb::BgpPeers, "2"));
     let mut foreign = Foreign::default();

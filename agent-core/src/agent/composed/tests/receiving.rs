@@ -11,7 +11,7 @@ const VIPS: &str = "vips: [{address: 10.0.0.10, force: true}, {address: 10.0.0.1
 const NEXT: Duration = Duration::from_mins(2);
 
 /// The result of a round: the frames, the count, and if a question for the VIP came.
-type Heard = (u32, u64, bool);
+type Received = (u32, u64, bool);
 
 impl World {
     /// Lets time pass until a round begins. Returns its number.
@@ -25,20 +25,20 @@ impl World {
         panic!("no round begins");
     }
 
-    fn listened(&mut self, round: u64, (frames, counted, asked): Heard) -> Vec<String> {
+    fn listened(&mut self, round: u64, (frames, counted, asked): Received) -> Vec<String> {
         let answered = if asked { [vip(10)].into() } else { BTreeSet::new() };
         let mut lines =
-            self.tell(Input::Listened(Listened { segment: ETH0, round, frames, counted, answered }));
+            self.notify(Input::Listened(Listened { segment: ETH0, round, frames, counted, answered }));
         lines.retain(|line| !line.starts_with("listen"));
         lines
     }
 
     /// Has two rounds with this result. Returns the lines of the second one.
-    fn twice(&mut self, heard: Heard) -> Vec<String> {
+    fn twice(&mut self, received: Received) -> Vec<String> {
         let round = self.listening();
-        self.listened(round, heard);
+        self.listened(round, received);
         let round = self.listening();
-        self.listened(round, heard)
+        self.listened(round, received)
     }
 
     /// Has the VIP's entry removed and written again.
@@ -59,9 +59,9 @@ impl World {
 
 #[test]
 fn two_rounds_in_a_row_show_what_the_program_sees() {
-    let rows: [(&str, Heard, &[&str]); 4] = [
+    let rows: [(&str, Received, &[&str]); 4] = [
         ("frames are counted", (3, 3, false), &[]),
-        ("nothing was heard", (0, 0, false), &["put proof 3 unproven", "log proof proven > unproven"]),
+        ("nothing was received", (0, 0, false), &["put proof 3 unproven", "log proof proven > unproven"]),
         (
             "frames are not counted",
             (3, 0, false),
@@ -73,13 +73,13 @@ fn two_rounds_in_a_row_show_what_the_program_sees() {
             &["put proof 3 bypassed", "log proof proven > bypassed"],
         ),
     ];
-    for (what, heard, expected) in rows {
+    for (what, received, expected) in rows {
         let mut world = World::proven();
         let round = world.listening();
-        let first = world.listened(round, heard);
+        let first = world.listened(round, received);
         let lines = if first.is_empty() && !expected.is_empty() {
             let round = world.listening();
-            world.listened(round, heard)
+            world.listened(round, received)
         } else {
             first
         };

@@ -7,9 +7,9 @@ use crate::ownership::{Entry, Found};
 const READ: &str = "read lease of a";
 const RENEW: &str = "write lease of a: a1, ended none, 4s";
 
-/// Tells the engine of the word with this number about a session.
-fn told(world: &mut World, life: u8, number: u64) -> Vec<String> {
-    world.tell(Event::Witnessed(Finding::Ended(Word { session: session("a", life), number })))
+/// Notifies the engine of the word with this number about a session.
+fn notified(world: &mut World, life: u8, number: u64) -> Vec<String> {
+    world.notify(Event::Witnessed(Finding::Ended(Word { session: session("a", life), number })))
 }
 
 /// Lets some time pass in which each request is carried out at once. Returns the lines about words and
@@ -75,11 +75,11 @@ fn a_word_is_settled_by_what_the_lease_says_after_it_came() {
     for (what, life, change, lines, settled) in rows {
         let mut world = holding(&["b", "c"]);
         change(&mut world);
-        let mut seen = told(&mut world, life, 5);
+        let mut seen = notified(&mut world, life, 5);
         seen.retain(|line| line.starts_with("tell"));
         seen.extend(pass(&mut world, RENEWAL + ms(100)));
         assert_eq!(seen, lines, "{what}");
-        assert_eq!(world.fence().words_settled, settled, "{what}");
+        assert_eq!(world.lease_deadline().words_settled, settled, "{what}");
         let counts = world.engine.wire_counts();
         assert_eq!(counts.false_ends, u64::from(settled > 0), "{what}");
         if settled > 0 {
@@ -91,11 +91,11 @@ fn a_word_is_settled_by_what_the_lease_says_after_it_came() {
 #[test]
 fn the_lease_is_read_and_renewed_at_once() {
     let mut world = holding(&["b", "c"]).by_hand();
-    assert_eq!(told(&mut world, 1, 5), [READ]);
+    assert_eq!(notified(&mut world, 1, 5), [READ]);
     assert_eq!(world.answer(), [RENEW], "a read alone settles nothing");
-    assert_eq!(world.fence().words_settled, 0);
+    assert_eq!(world.lease_deadline().words_settled, 0);
     world.answer();
-    assert_eq!(world.fence().words_settled, 6);
+    assert_eq!(world.lease_deadline().words_settled, 6);
     assert!(world.holds());
 }
 
@@ -105,24 +105,24 @@ fn a_renewal_from_before_the_word_settles_nothing() {
     while world.is_idle() {
         world.after(ms(10));
     }
-    assert_eq!(told(&mut world, 1, 5), [""; 0], "the renewal that is under way comes first");
+    assert_eq!(notified(&mut world, 1, 5), [""; 0], "the renewal that is under way comes first");
     world.answer();
-    assert_eq!(world.fence().words_settled, 0, "the session may have ended after it");
+    assert_eq!(world.lease_deadline().words_settled, 0, "the session may have ended after it");
     while world.is_idle() {
         world.after(ms(10));
     }
     world.answer();
-    assert_eq!(world.fence().words_settled, 6);
+    assert_eq!(world.lease_deadline().words_settled, 6);
 }
 
 #[test]
 fn a_word_that_comes_while_the_one_before_is_settled_stands() {
     let mut world = holding(&["b", "c"]).by_hand();
-    told(&mut world, 1, 5);
+    notified(&mut world, 1, 5);
     world.answer();
-    told(&mut world, 1, 6);
+    notified(&mut world, 1, 6);
     world.answer();
-    assert_eq!(world.fence().words_settled, 6, "the renewal had been sent before the later word");
+    assert_eq!(world.lease_deadline().words_settled, 6, "the renewal had been sent before the later word");
     // That one is true.
     end_unseen(&mut world);
     while world.is_idle() {
@@ -131,16 +131,16 @@ fn a_word_that_comes_while_the_one_before_is_settled_stands() {
     assert_eq!(world.answer(), [READ]);
     assert!(world.answer().contains(&"tell: a1 has ended".to_owned()));
     assert!(!world.holds());
-    assert_eq!(world.fence().words_settled, 6);
+    assert_eq!(world.lease_deadline().words_settled, 6);
 }
 
 #[test]
 fn a_true_word_right_after_a_false_one_is_heeded_within_a_renewal() {
     let mut world = holding(&["b", "c"]);
-    told(&mut world, 1, 5);
+    notified(&mut world, 1, 5);
     assert_eq!(pass(&mut world, ms(50)), ["tell: a1 has not ended"]);
     end_unseen(&mut world);
-    assert_eq!(told(&mut world, 1, 6), [""; 0], "a flood of words makes no flood of requests");
+    assert_eq!(notified(&mut world, 1, 6), [""; 0], "a flood of words makes no flood of requests");
     assert_eq!(pass(&mut world, RENEWAL), ["tell: a1 has ended"]);
 }
 
@@ -149,7 +149,7 @@ fn while_the_api_server_is_away_a_word_stands_and_makes_no_flood_of_requests() {
     let mut world = holding(&["b", "c"]).by_hand();
     let mut requests = 0;
     for number in 0..1_000 {
-        told(&mut world, 1, number);
+        notified(&mut world, 1, number);
         world.after(ms(10));
         while !world.is_idle() {
             world.lose();
@@ -157,7 +157,7 @@ fn while_the_api_server_is_away_a_word_stands_and_makes_no_flood_of_requests() {
         }
     }
     assert!(requests <= 42, "{requests} requests in 10 s");
-    assert_eq!(world.fence().words_settled, 0);
+    assert_eq!(world.lease_deadline().words_settled, 0);
     assert_eq!(world.engine.wire_counts().false_ends, 0);
 }
 
@@ -169,7 +169,7 @@ fn a_process_that_starts_settles_a_word_that_it_finds_and_none_that_is_settled()
             let settings = Settings { policy, ..wired() };
             let found = Found { words_settled: found, ..pinned };
             let mut world = World::start_with(&settings, "a", found).by_hand();
-            told(&mut world, 1, number);
+            notified(&mut world, 1, number);
             world.lease(lease("a", Some(session("a", 1)), &[]));
             world.introduce(&["b"]);
             world.claim(held("a"), 1);
@@ -179,7 +179,7 @@ fn a_process_that_starts_settles_a_word_that_it_finds_and_none_that_is_settled()
                 world.answer();
             }
             let what = format!("{policy:?}, word {number}");
-            assert_eq!(world.fence().words_settled, settled, "{what}");
+            assert_eq!(world.lease_deadline().words_settled, settled, "{what}");
             assert_eq!(world.engine.wire_counts().false_ends, counted, "{what}");
         }
     }
@@ -188,20 +188,20 @@ fn a_process_that_starts_settles_a_word_that_it_finds_and_none_that_is_settled()
 #[test]
 fn a_process_that_starts_believes_a_word_that_its_lease_confirms() {
     let mut world = World::start_with(&wired(), "a", World::pinned("a", &[(VIP, Entry::Held)]));
-    told(&mut world, 1, 5);
+    notified(&mut world, 1, 5);
     world.lease(lease("a", None, &[session("a", 1)]));
     world.introduce(&["b"]);
     world.sync();
     assert!(!world.holds());
-    assert_eq!(world.fence().words_settled, 0);
-    assert_ne!(world.fence().session, Some(session("a", 1)));
+    assert_eq!(world.lease_deadline().words_settled, 0);
+    assert_ne!(world.lease_deadline().session, Some(session("a", 1)));
 }
 
 #[test]
 fn two_false_words_in_ten_minutes_leave_only_the_lease_for_an_hour() {
     let mut world = holding(&["b", "c"]);
     let falsely = |world: &mut World, number| {
-        told(world, 1, number);
+        notified(world, 1, number);
         pass(world, RENEWAL * 2)
     };
     assert_eq!(falsely(&mut world, 1), ["tell: a1 has not ended"]);
@@ -229,14 +229,14 @@ fn two_false_words_in_ten_minutes_leave_only_the_lease_for_an_hour() {
 #[test]
 fn a_node_that_leaves_wire_failover_heeds_frames_until_its_lease_says_so() {
     let mut world = holding(&["b", "c"]).by_hand();
-    told(&mut world, 1, 1);
+    notified(&mut world, 1, 1);
     world.answer();
     world.answer();
     world.after(RENEWAL * 2);
     while !world.is_idle() {
         world.answer();
     }
-    told(&mut world, 1, 2);
+    notified(&mut world, 1, 2);
     world.answer();
     let lines = world.answer();
     assert!(lines.contains(&"tell: a1 has not ended, mute for 3600s".to_owned()), "{lines:?}");
@@ -256,7 +256,7 @@ fn a_node_without_a_part_in_wire_failover_heeds_no_frame_once_its_lease_says_so(
     }
     let mut world = holding(&["b", "c"]);
     assert!(world.heeds());
-    world.tell(Event::WireSelf(None));
+    world.notify(Event::WireSelf(None));
     pass(&mut world, RENEWAL);
     assert!(!world.heeds(), "its thread has ended");
 }

@@ -1,10 +1,10 @@
-//! The fence: the times until which this node may answer.
+//! The lease deadline: the times until which this node may answer.
 
 use bytemuck::{CheckedBitPattern, NoUninit};
 
 use crate::{defence::Defence, wire::WireState};
 
-/// The policy between `deadline_ns` and `hold_until_ns`.
+/// The policy between `deadline_ns` and `grace_until_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[cfg_attr(not(feature = "next-layout"), repr(u32))]
 #[cfg_attr(feature = "next-layout", repr(u64))]
@@ -29,15 +29,15 @@ impl Policy {
 }
 
 pinned! {
-    /// The value of `fence`: the times until which this node may answer. Times are `CLOCK_MONOTONIC`.
+    /// The value of `lease_deadline`: the times until which this node may answer. Times are `CLOCK_MONOTONIC`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, NoUninit, CheckedBitPattern)]
-    pub struct Fence {
+    pub struct LeaseDeadline {
         pub deadline_ns: u64,
-        /// The end of holding over, under [`Policy::Hold`].
-        pub hold_until_ns: u64,
+        /// The end of the grace period, under [`Policy::Hold`].
+        pub grace_until_ns: u64,
         /// The count of [`crate::YieldTotal`] up to which the agent has rewritten the yielded entries.
         pub yields_settled: u64,
-        /// The session of this node in which the fence was set; 0 without a cluster.
+        /// The session of this node in which the lease deadline was set; 0 without a cluster.
         pub session: u64,
         /// One more than the number of the last word in [`WireState`] that this node's Lease has shown to
         /// be false; 0 for none.
@@ -49,56 +49,56 @@ pinned! {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FenceState {
+pub enum DeadlineState {
     /// The deadline has not passed.
     Valid,
     /// The deadline has passed, and the policy is to go on answering.
-    HeldOver,
-    /// The time for answers is over: the deadline has passed, and so has holding over, if any.
+    Grace,
+    /// The time for answers is over: the deadline has passed, and so has the grace period, if any.
     Over,
 }
 
-impl FenceState {
+impl DeadlineState {
     /// All states, in the order in which they follow each other.
-    pub const ALL: [Self; 3] = [Self::Valid, Self::HeldOver, Self::Over];
+    pub const ALL: [Self; 3] = [Self::Valid, Self::Grace, Self::Over];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Valid => "valid",
-            Self::HeldOver => "held over",
+            Self::Grace => "grace period",
             Self::Over => "over",
         }
     }
 }
 
-impl Fence {
+impl LeaseDeadline {
     /// Returns true if the last word of a peer is that the session has ended, and the agent has not
     /// settled that word.
     #[inline(always)]
-    pub fn has_ended(&self, told: WireState) -> bool {
+    pub fn has_ended(&self, notified: WireState) -> bool {
         self.session != 0
-            && self.session == told.ended
-            && self.words_settled != WireState::settled_by(told.words)
+            && self.session == notified.ended
+            && self.words_settled != WireState::settled_by(notified.words)
     }
 
-    /// Returns the time from which the state is [`FenceState::Over`], unless the fence is written again.
+    /// Returns the time from which the state is [`DeadlineState::Over`], unless the lease deadline is written again.
     pub fn answers_until_ns(&self) -> u64 {
         match self.policy {
-            Policy::Hold => self.hold_until_ns.max(self.deadline_ns),
+            Policy::Hold => self.grace_until_ns.max(self.deadline_ns),
             Policy::Stop => self.deadline_ns,
         }
     }
 
-    /// Returns the state at `now_ns`. `told` is the value of `wire_state`: the fence of a session that
+    /// Returns the state at `now_ns`. `notified` is the value of `wire_state`: the lease deadline of a session that
     /// has ended has lapsed.
     #[inline(always)]
-    pub fn state(&self, now_ns: u64, told: WireState) -> FenceState {
-        if now_ns < self.deadline_ns && !self.has_ended(told) {
-            FenceState::Valid
-        } else if matches!(self.policy, Policy::Hold) && now_ns < self.hold_until_ns {
-            FenceState::HeldOver
+    pub fn state(&self, now_ns: u64, notified: WireState) -> DeadlineState {
+        if now_ns < self.deadline_ns && !self.has_ended(notified) {
+            DeadlineState::Valid
+        } else if matches!(self.policy, Policy::Hold) && now_ns < self.grace_until_ns {
+            DeadlineState::Grace
         } else {
-            FenceState::Over
+            DeadlineState::Over
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The doctor's report on the fence: the last heartbeat, an agent that hangs, a lapsed fence.
+//! The doctor's report on the lease deadline: the last heartbeat, an agent that hangs, a passed lease deadline.
 
 use std::time::Duration;
 
@@ -16,22 +16,30 @@ use super::{
 };
 
 #[test]
-fn when_the_agent_is_killed_the_fence_runs_out_and_is_red() -> Result<()> {
+fn when_the_agent_is_killed_the_lease_deadline_runs_out_and_is_red() -> Result<()> {
     let mut node = Node::start(
         "killed",
         &format!("fence: {{duration: 1s, heartbeat: 200ms, policy: stop}}\n{HOLDS_ONE}"),
     )?;
     node.wait_until_answered(VIP, NODE)?;
     node.agent.kill9()?;
-    wait_until(PATIENCE, "the fence to be over", || Ok(node.agent.status()?["fence"]["state"] == "over"))?;
+    wait_until(PATIENCE, "the lease deadline to be over", || {
+        Ok(node.agent.status()?["lease_deadline"]["state"] == "over")
+    })?;
     let report = doctor(&node, &[])?;
-    report.assert("fence", None, RED, &["over since", "1 of this node's VIPs"], &["start the agent again"]);
+    report.assert(
+        "lease-deadline",
+        None,
+        RED,
+        &["over since", "1 of this node's VIPs"],
+        &["start the agent again"],
+    );
     report.assert("agent", None, YELLOW, &["on its own"], &["journalctl"]);
     assert_eq!(report.code, ILL, "{report}");
 
     node.restart_agent()?;
     let report = doctor(&node, &[])?;
-    report.assert("fence", None, GREEN, &["valid"], &[]);
+    report.assert("lease-deadline", None, GREEN, &["valid"], &[]);
     report.assert("agent", None, GREEN, &[], &[]);
     Ok(())
 }
@@ -43,8 +51,14 @@ fn the_last_heartbeats_age_is_shown() -> Result<()> {
     let node = Node::start("heartbeat", &format!("fence: {{duration: 10s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
     for _ in 0..3 {
         let report = doctor(&node, &[])?;
-        report.assert("fence", None, GREEN, &["the last heartbeat was ", "; valid for another "], &[]);
-        let found = report.row("fence", None).text("found");
+        report.assert(
+            "lease-deadline",
+            None,
+            GREEN,
+            &["the last heartbeat was ", "; valid for another "],
+            &[],
+        );
+        let found = report.row("lease-deadline", None).text("found");
         let (age, left) = age_and_left(&found)?;
         // From half a heartbeat on, the agent itself logs a late one.
         assert!(age <= HEARTBEAT * 3 / 2, "{found}");
@@ -64,14 +78,14 @@ fn age_and_left(found: &str) -> Result<(Duration, Duration)> {
 }
 
 #[test]
-fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
+fn an_agent_that_hangs_with_a_long_lease_deadline_is_reported() -> Result<()> {
     let mut node = Node::start("hangs", &format!("fence: {{duration: 60s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
     let report = doctor(&node, &[])?;
-    report.assert("fence", None, GREEN, &["the last heartbeat"], &[]);
+    report.assert("lease-deadline", None, GREEN, &["the last heartbeat"], &[]);
     node.agent.signal(Signal::SIGSTOP)?;
     let report = doctor(&node, &[])?;
     let found = ["not moved while it was watched for 3s", "; valid for another 5"];
-    report.assert("fence", None, YELLOW, &found, &["hangs", "/livez"]);
+    report.assert("lease-deadline", None, YELLOW, &found, &["hangs", "/livez"]);
     assert!(
         report.said.contains("watched the lease deadline for 1s: no heartbeat so far\n"),
         "{}",
@@ -80,19 +94,19 @@ fn an_agent_that_hangs_with_a_long_fence_is_reported() -> Result<()> {
     assert_eq!(report.code, 0, "{report}");
 
     node.agent.signal(Signal::SIGCONT)?;
-    doctor(&node, &[])?.assert("fence", None, GREEN, &["the last heartbeat"], &[]);
+    doctor(&node, &[])?.assert("lease-deadline", None, GREEN, &["the last heartbeat"], &[]);
     Ok(())
 }
 
 #[test]
-fn a_fence_that_lapses_while_it_is_watched_is_over() -> Result<()> {
+fn a_lease_deadline_that_lapses_while_it_is_watched_is_over() -> Result<()> {
     let yaml = format!("fence: {{duration: 2800ms, heartbeat: 200ms, policy: stop}}\n{HOLDS_ONE}");
     let mut node = Node::start("lapses", &yaml)?;
     node.agent.signal(Signal::SIGSTOP)?;
     let report = doctor(&node, &[])?;
     // The doctor watched it, so it was valid at first.
     assert!(report.said.contains("no heartbeat so far"), "{}", report.said);
-    report.assert("fence", None, RED, &["over since "], &["why it cannot renew"]);
+    report.assert("lease-deadline", None, RED, &["over since "], &["why it cannot renew"]);
     Ok(())
 }
 
@@ -103,15 +117,17 @@ fn held_over_is_yellow() -> Result<()> {
         &format!("fence: {{duration: 1s, heartbeat: 200ms, policy: hold}}\n{HOLDS_ONE}"),
     )?;
     node.agent.kill9()?;
-    wait_until(PATIENCE, "holding over", || Ok(node.agent.status()?["fence"]["state"] == "held over"))?;
+    wait_until(PATIENCE, "the grace period", || {
+        Ok(node.agent.status()?["lease_deadline"]["state"] == "grace period")
+    })?;
     let report = doctor(&node, &[])?;
-    report.assert("fence", None, YELLOW, &["held over", "passed"], &["start the agent again"]);
+    report.assert("lease-deadline", None, YELLOW, &["grace period", "passed"], &["start the agent again"]);
     assert_eq!(report.code, 0, "{report}");
     Ok(())
 }
 
 #[test]
-fn held_over_without_a_peer_is_red_in_a_cluster() -> Result<()> {
+fn grace_period_without_a_peer_is_red_in_a_cluster() -> Result<()> {
     scenario("doc-alone", ClusterOptions { nodes: 2, ..ClusterOptions::default() }, |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;
@@ -122,14 +138,22 @@ fn held_over_without_a_peer_is_red_in_a_cluster() -> Result<()> {
         }
         let member = cluster.member(holder)?;
         let agent = member.agent().context("it has an agent")?;
-        wait_until(PATIENCE, "holding over", || Ok(agent.status()?["fence"]["state"] == "held over"))?;
+        wait_until(PATIENCE, "the grace period", || {
+            Ok(agent.status()?["lease_deadline"]["state"] == "grace period")
+        })?;
         let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
-        report.assert("fence", None, YELLOW, &["held over"], &["the agent runs", "reach the API server"]);
+        report.assert(
+            "lease-deadline",
+            None,
+            YELLOW,
+            &["grace period"],
+            &["the agent runs", "reach the API server"],
+        );
 
         empty_map(agent, "peers")?;
         let report = doctor_at(&member.host, &agent.options.pin_dir, &[])?;
         let found = ["1 VIPs on eth0", "no peer", "yields to no host", "two may answer"];
-        report.assert("fence", None, RED, &found, &["who-has ADDRESS", "vipward unload"]);
+        report.assert("lease-deadline", None, RED, &found, &["who-has ADDRESS", "vipward unload"]);
         assert_eq!(report.code, ILL, "{report}");
         for id in [N1, N2] {
             cluster.resume(id)?;

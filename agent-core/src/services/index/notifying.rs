@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use super::super::{Command, Problem};
 use crate::records::ServiceName;
 
-pub(super) fn tell_change(
+pub(super) fn notify_change(
     service: &ServiceName,
-    told: Vec<Problem>,
+    notified: Vec<Problem>,
     now: &[Problem],
     commands: &mut Vec<Command>,
 ) {
-    let new: Vec<_> = now.iter().filter(|problem| !told.contains(problem)).cloned().collect();
-    let over = told.into_iter().filter(|problem| !now.contains(problem));
+    let new: Vec<_> = now.iter().filter(|problem| !notified.contains(problem)).cloned().collect();
+    let over = notified.into_iter().filter(|problem| !now.contains(problem));
     commands.extend(over.map(|problem| Command::ProblemOver { service: service.clone(), problem }));
     commands.extend(new.into_iter().map(|problem| Command::Report { service: service.clone(), problem }));
 }
 
-pub(super) fn tell_changes(
-    told: &[(ServiceName, Problem)],
+pub(super) fn notify_changes(
+    notified: &[(ServiceName, Problem)],
     now: &[(ServiceName, Problem)],
     commands: &mut Vec<Command>,
 ) {
-    let (were, are) = (by_service(told), by_service(now));
+    let (were, are) = (by_service(notified), by_service(now));
     let none = Vec::new();
     for (service, problems) in &were {
         let now = are.get(service).unwrap_or(&none);
@@ -30,8 +30,8 @@ pub(super) fn tell_changes(
         commands.extend(over.map(|problem| Command::ProblemOver { service: (*service).clone(), problem }));
     }
     for (service, problems) in &are {
-        let told = were.get(service).unwrap_or(&none);
-        let new = problems.iter().filter(|problem| !told.contains(problem)).copied().cloned();
+        let notified = were.get(service).unwrap_or(&none);
+        let new = problems.iter().filter(|problem| !notified.contains(problem)).copied().cloned();
         commands.extend(new.map(|problem| Command::Report { service: (*service).clone(), problem }));
     }
 }

@@ -1,5 +1,5 @@
 //! Deposing: the end of the session of a node that has been silent
-//! for so long that its fence must have lapsed.
+//! for so long that its lease deadline must have lapsed.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::{
     records::{ClaimState, LeaseRecord},
 };
 
-const DEPOSE_B: &str = "write lease of b: no session, ended b1, 4s";
+const EXPIRE_B: &str = "write lease of b: no session, ended b1, 4s";
 
 /// Returns a world in which a lives and watches, and b holds the VIP.
 fn watching() -> World {
@@ -21,15 +21,15 @@ fn watching() -> World {
 }
 
 #[test]
-fn a_node_is_deposed_when_its_lease_has_stood_unchanged_for_lease_and_margin() {
+fn a_node_is_expired_when_its_lease_has_stood_unchanged_for_lease_and_margin() {
     let mut world = watching();
     world.kill("b");
     assert_eq!(world.timeline(just_before(REST)), [""; 0]);
-    assert_eq!(world.timeline(ms(1)), [format!("0.001 {DEPOSE_B}")]);
+    assert_eq!(world.timeline(ms(1)), [format!("0.001 {EXPIRE_B}")]);
 }
 
 #[test]
-fn a_node_that_renews_is_never_deposed() {
+fn a_node_that_renews_is_never_expired() {
     let mut world = watching();
     assert_eq!(world.after(ms(600_000)), [""; 0]);
     for _ in 0..10 {
@@ -46,7 +46,7 @@ fn a_node_that_no_claim_names_is_left_alone() {
 }
 
 #[test]
-fn deposing_frees_the_vip_and_the_next_holder_takes_it() {
+fn expiring_frees_the_vip_and_the_next_holder_takes_it() {
     let mut world = watching();
     world.kill("b");
     world.after(REST);
@@ -59,11 +59,11 @@ fn one_write_frees_all_vips_of_a_node() {
     let mut world = watching();
     for vip in [VIP_2, VIP_3] {
         world.claim_of(vip, held("b"), 1);
-        world.tell(Event::Demand(vip, Some(demand())));
+        world.notify(Event::Demand(vip, Some(demand())));
     }
     world.after(REST);
     world.kill("b");
-    assert_eq!(world.after(REST), [DEPOSE_B]);
+    assert_eq!(world.after(REST), [EXPIRE_B]);
     assert_eq!(
         world.answer(),
         [
@@ -83,31 +83,31 @@ fn a_conflict_means_that_the_node_lives_and_the_clock_starts_again() {
     world.store_lease(world.stored_lease("b"));
     assert_eq!(world.answer(), ["read lease of b"]);
     assert_eq!(world.answer(), [""; 0]);
-    assert_eq!(world.timeline(REST), [format!("4.500 {DEPOSE_B}")]);
+    assert_eq!(world.timeline(REST), [format!("4.500 {EXPIRE_B}")]);
 }
 
 #[test]
-fn the_clock_starts_again_when_the_own_fence_lapsed_meanwhile() {
+fn the_clock_starts_again_when_the_own_lease_deadline_passed_meanwhile() {
     let mut world = watching().by_hand();
     world.kill("b");
     // For a long time none of this node's renewals succeeds.
     for _ in 0..200 {
         let lines = world.after(ms(50));
-        assert!(!lines.contains(&DEPOSE_B.to_owned()), "{lines:?}");
+        assert!(!lines.contains(&EXPIRE_B.to_owned()), "{lines:?}");
         while !world.is_idle() {
             world.lose();
         }
     }
-    assert!(world.fence().deadline < world.now, "the fence has lapsed");
+    assert!(world.lease_deadline().deadline < world.now, "the lease deadline has passed");
     while world.is_idle() {
         world.after(ms(10));
     }
     while !world.is_idle() {
         world.answer();
     }
-    assert!(world.fence().deadline > world.now, "the fence is valid again");
+    assert!(world.lease_deadline().deadline > world.now, "the lease deadline is valid again");
     let mut world = world.automatic();
-    assert_eq!(world.timeline(REST), [format!("4.500 {DEPOSE_B}")]);
+    assert_eq!(world.timeline(REST), [format!("4.500 {EXPIRE_B}")]);
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn of_many_claimed_sessions_at_most_eight_are_ended_in_a_write() {
     for life in 2..=12 {
         let vip = IpAddr::from([192, 0, 2, 100 + life]);
         world.claim_of(vip, ClaimState::Held(holder("b", life)), 1);
-        world.tell(Event::Demand(vip, Some(demand())));
+        world.notify(Event::Demand(vip, Some(demand())));
     }
     world.kill("b");
     let lines = world.after(REST);
     let [write] = &lines[..] else { panic!("{lines:?}") };
-    let ended = write.strip_prefix("write lease of b: no session, ended ").expect("a deposing");
+    let ended = write.strip_prefix("write lease of b: no session, ended ").expect("a expiring");
     let ended: Vec<_> = ended.trim_end_matches(", 4s").split(' ').collect();
     assert!(ended.len() <= 8 && ended.contains(&"b1"), "{ended:?}");
 }
@@ -164,7 +164,7 @@ fn a_blank_lease_gives_its_owner_lease_and_margin() {
     world.kill("b");
     world.after(ms(2_000));
     assert_eq!(world.lease(lease("b", None, &[])), [""; 0]);
-    assert_eq!(world.timeline(REST), [format!("4.500 {DEPOSE_B}")]);
+    assert_eq!(world.timeline(REST), [format!("4.500 {EXPIRE_B}")]);
 }
 
 #[test]
@@ -189,27 +189,27 @@ fn a_session_that_was_edited_away_and_put_back_is_not_over() {
 }
 
 #[test]
-fn a_deposing_whose_fate_is_unknown_is_tried_again_and_ends_in_a_read() {
+fn a_expiring_whose_fate_is_unknown_is_tried_again_and_ends_in_a_read() {
     let mut world = watching();
     world.kill("b");
     world.after(REST);
     assert_eq!(world.lose_answer(), [""; 0]);
-    assert_eq!(world.timeline(ms(250)), [format!("0.250 {DEPOSE_B}")]);
+    assert_eq!(world.timeline(ms(250)), [format!("0.250 {EXPIRE_B}")]);
     assert_eq!(world.answer(), ["read lease of b"], "a conflict with ourselves");
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
 }
 
 #[test]
-fn a_deposing_that_is_refused_is_tried_again() {
+fn a_expiring_that_is_refused_is_tried_again() {
     let mut world = watching();
     world.kill("b");
     world.after(REST);
     assert_eq!(world.refuse(), [""; 0]);
-    assert_eq!(world.timeline(ms(5_000)), [format!("5.000 {DEPOSE_B}")]);
+    assert_eq!(world.timeline(ms(5_000)), [format!("5.000 {EXPIRE_B}")]);
 }
 
 #[test]
-fn candidates_depose_one_after_the_other() {
+fn candidates_expire_one_after_the_other() {
     let mut turns: Vec<String> = ["a", "c", "d"]
         .into_iter()
         .flat_map(|us| {
@@ -226,6 +226,6 @@ fn candidates_depose_one_after_the_other() {
     turns.sort();
     assert_eq!(
         turns,
-        [format!("4.500 {DEPOSE_B}"), format!("5.000 {DEPOSE_B}"), format!("5.500 {DEPOSE_B}")]
+        [format!("4.500 {EXPIRE_B}"), format!("5.000 {EXPIRE_B}"), format!("5.500 {EXPIRE_B}")]
     );
 }

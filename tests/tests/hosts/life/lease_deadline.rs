@@ -1,5 +1,5 @@
-//! The program while the agent does not run: the fence lapses, the
-//! program holds over, yields, and stops.
+//! The program while the agent does not run: the lease deadline passes, the
+//! program answers in its grace period, yields, and stops.
 
 use std::fs;
 use std::net::IpAddr;
@@ -24,13 +24,13 @@ const CLOCK_TOLERANCE: Duration = Duration::from_millis(20);
 /// Longest delay between the time stamp of a request and its sending, on a busy machine.
 const SENDING_TOLERANCE: Duration = Duration::from_millis(100);
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 3]);
-const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 4]);
+const UNKNOWN_HOST: Mac = Mac([2, 0, 0, 0, 0, 4]);
 
-/// Asks until half a second after a limit of a stopped agent's fence. Checks that every request
+/// Asks until half a second after a limit of a stopped agent's lease deadline. Checks that every request
 /// before the limit was answered, and none after it.
 fn assert_silent_from(node: &Node, probe: ArpProbe, left: &str) -> Result<()> {
     let start = SystemTime::now();
-    let (earliest, latest) = node.fence_passes(left)?;
+    let (earliest, latest) = node.deadline_passes(left)?;
     let longer = Duration::from_millis(500);
     let until_then = latest.duration_since(SystemTime::now()).unwrap_or_default();
     // The test waits for the time itself.
@@ -68,7 +68,7 @@ fn a_stopped_agent_is_silent_from_the_deadline_on_when_the_policy_is_stop() -> R
         stop(&mut node)?;
         assert_silent_from(&node, probe, "left_seconds")?;
         assert!(is_stopped(&node)?, "the agent had no part in it");
-        assert_eq!(node.agent.status()?["fence"]["state"], "over");
+        assert_eq!(node.agent.status()?["lease_deadline"]["state"], "over");
         let row = node.vip_status(vip)?;
         assert_eq!((&row["role"], &row["answering"]), (&"silent".into(), &false.into()));
 
@@ -84,27 +84,27 @@ fn a_stopped_agent_is_silent_from_the_deadline_on_when_the_policy_is_stop() -> R
 }
 
 #[test]
-fn holding_over_ends() -> Result<()> {
+fn grace_ends() -> Result<()> {
     let yaml = "fence: {duration: 2s, policy: hold, hold_for: 4s}\nvips: [{address: 192.0.2.10}]\n";
     let mut node = Node::start("hold-ends", yaml)?;
     node.wait_until_answered(VIP, NODE)?;
     let probe = node.probe(VIP)?;
     node.agent.kill9()?;
     assert_silent_from(&node, probe, "hold_left_seconds")?;
-    assert_eq!(node.agent.status()?["fence"]["state"], "over");
+    assert_eq!(node.agent.status()?["lease_deadline"]["state"], "over");
     assert_eq!(node.vip_status(VIP)?["answering"], false);
     node.restart_agent()?;
     node.wait_until_answered(VIP, NODE)
 }
 
-/// A node with a stopped agent and a fence that is held over,
-/// with a peer and a stranger on its LAN.
-struct HeldOver {
+/// A node with a stopped agent and a lease deadline that is in its grace period,
+/// with a peer and an unknown host on its LAN.
+struct Grace {
     vip: IpAddr,
     node: Node,
     peers_host: Host,
     peer: Wire,
-    stranger: Wire,
+    unknown_host: Wire,
 }
 
 /// The file of a node with two VIPs and a peer.
@@ -117,21 +117,21 @@ fn with_a_peer(family: Family, more: &str) -> String {
     )
 }
 
-fn held_over(family: Family, name: &str, more: &str) -> Result<HeldOver> {
+fn grace(family: Family, name: &str, more: &str) -> Result<Grace> {
     let vip = family.vip();
     let mut node = Node::start_in(family, name, Attachment::Auto, &with_a_peer(family, more))?;
     let on_lan = |mac: Mac| -> Result<Host> { node.lan()?.host("other", Nic::new(net(mac.0[5])).mac(mac)) };
-    let (peers_host, strangers_host) = (on_lan(PEER)?, on_lan(STRANGER)?);
-    let (peer, stranger) = (Wire::open(&peers_host, "eth0")?, Wire::open(&strangers_host, "eth0")?);
+    let (peers_host, unknown_hosts_host) = (on_lan(PEER)?, on_lan(UNKNOWN_HOST)?);
+    let (peer, unknown_host) = (Wire::open(&peers_host, "eth0")?, Wire::open(&unknown_hosts_host, "eth0")?);
     node.wait_until_answered(vip, NODE)?;
     stop(&mut node)?;
-    wait_until(PATIENCE, "the fence to be held over", || {
-        Ok(node.agent.status()?["fence"]["state"] == "held over")
+    wait_until(PATIENCE, "the lease deadline to be in its grace period", || {
+        Ok(node.agent.status()?["lease_deadline"]["state"] == "grace period")
     })?;
-    Ok(HeldOver { vip, node, peers_host, peer, stranger })
+    Ok(Grace { vip, node, peers_host, peer, unknown_host })
 }
 
-impl HeldOver {
+impl Grace {
     fn assert_silent(&self) -> Result<()> {
         let probe = self.node.probe(self.vip)?;
         probe.wait_for_requests(SOME, PATIENCE)?;
@@ -153,28 +153,28 @@ impl HeldOver {
     }
 }
 
-/// Returns a stranger's claims on a VIP, some of them in the peer's name.
-fn claims_of_stranger(vip: IpAddr) -> Vec<Message> {
+/// Returns an unknown host's claims on a VIP, some of them in the peer's name.
+fn claims_of_unknown_host(vip: IpAddr) -> Vec<Message> {
     let mut claims = vec![
-        Message::announcement(STRANGER, vip),
-        Message::request(NODE, Family::of(vip).ip(2), vip).answered_by(STRANGER),
-        Message::announcement(PEER, vip).sent_by(STRANGER),
+        Message::announcement(UNKNOWN_HOST, vip),
+        Message::request(NODE, Family::of(vip).ip(2), vip).answered_by(UNKNOWN_HOST),
+        Message::announcement(PEER, vip).sent_by(UNKNOWN_HOST),
     ];
     if vip.is_ipv4() {
-        claims.push(Arp::gratuitous_reply(STRANGER, VIP, STRANGER).into());
-        claims.push(Arp { eth_src: STRANGER, ..Arp::gratuitous_reply(PEER, VIP, PEER) }.into());
+        claims.push(Arp::gratuitous_reply(UNKNOWN_HOST, VIP, UNKNOWN_HOST).into());
+        claims.push(Arp { eth_src: UNKNOWN_HOST, ..Arp::gratuitous_reply(PEER, VIP, PEER) }.into());
     }
     claims
 }
 
 #[test]
-fn a_held_over_vip_is_not_yielded_to_a_stranger() -> Result<()> {
+fn a_vip_in_its_grace_period_is_not_yielded_to_an_unknown_host() -> Result<()> {
     for family in Family::BOTH {
-        let scene = held_over(family, "stranger", "")?;
+        let scene = grace(family, "unknown host", "")?;
         let probe = scene.node.probe(scene.vip)?;
-        for claim in claims_of_stranger(scene.vip) {
+        for claim in claims_of_unknown_host(scene.vip) {
             let before = scene.dropped_claims()?;
-            scene.stranger.send(&claim.to_bytes())?;
+            scene.unknown_host.send(&claim.to_bytes())?;
             wait_until(PATIENCE, "the claim to be dropped", || Ok(scene.dropped_claims()? == before + 1))
                 .with_context(|| claim.to_string())?;
             probe.wait_for_requests(50, PATIENCE)?;
@@ -188,9 +188,10 @@ fn a_held_over_vip_is_not_yielded_to_a_stranger() -> Result<()> {
 }
 
 #[test]
-fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_kept_there_until_sighup() -> Result<()> {
+fn a_vip_in_its_grace_period_is_yielded_to_a_peer_without_userspace_and_kept_there_until_sighup() -> Result<()>
+{
     const KEEP: &str = "yield: keep\n";
-    let mut scene = held_over(Family::V4, "peer", KEEP)?;
+    let mut scene = grace(Family::V4, "peer", KEEP)?;
     let probe = scene.node.probe(VIP)?;
     probe.wait_for_requests(SOME, PATIENCE)?;
     let before_the_peer = SystemTime::now() - SENDING_TOLERANCE;
@@ -210,8 +211,8 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_kept_there_until_s
     let yielded =
         |line: &LogLine| line.has("kind", "yielded") && line.has("vip", VIP) && line.has("mac", PEER);
     scene.node.agent.wait_for_log(PATIENCE, "what was yielded", yielded)?;
-    wait_until(PATIENCE, "the fence to be valid", || {
-        Ok(scene.node.agent.status()?["fence"]["state"] == "valid")
+    wait_until(PATIENCE, "the lease deadline to be valid", || {
+        Ok(scene.node.agent.status()?["lease_deadline"]["state"] == "valid")
     })?;
     scene.assert_silent()?;
 
@@ -221,7 +222,7 @@ fn a_held_over_vip_is_yielded_to_a_peer_without_userspace_and_kept_there_until_s
     scene.assert_silent()?;
     scene.node.wait_until_answered(ip(11), NODE)?;
 
-    // … until SIGHUP tells the agent to take it back.
+    // … until SIGHUP notifies the agent to take it back.
     scene.node.agent.signal(Signal::SIGHUP)?;
     scene.node.wait_until_answered(VIP, NODE)?;
     assert_eq!(scene.node.vip_status(VIP)?["yielded"], false);
@@ -235,7 +236,7 @@ fn takes_back(line: &LogLine) -> bool {
 
 #[test]
 fn a_vip_that_was_announced_in_a_peers_name_is_taken_back_when_no_peer_answers() -> Result<()> {
-    let mut scene = held_over(Family::V4, "forged", "")?;
+    let mut scene = grace(Family::V4, "forged", "")?;
     scene.peer_announces()?;
     scene.assert_silent()?;
 
@@ -262,8 +263,8 @@ fn a_vip_that_was_announced_in_a_peers_name_is_taken_back_when_no_peer_answers()
 #[test]
 fn a_yielded_vip_stays_with_a_peer_that_answers() -> Result<()> {
     for family in Family::BOTH {
-        let mut scene = held_over(family, "answers", "")?;
-        let (vip, transcript) = (scene.vip, |scene: &HeldOver| scene.node.agent.transcript());
+        let mut scene = grace(family, "answers", "")?;
+        let (vip, transcript) = (scene.vip, |scene: &Grace| scene.node.agent.transcript());
         scene.peers_host.add_address("eth0", IpNet::from(vip))?;
         scene.peer_announces()?;
         let wire = Wire::open_in(&scene.peers_host, "eth0", family)?;

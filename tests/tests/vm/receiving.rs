@@ -86,7 +86,7 @@ fn solicitations_pass_the_cards_filter_also_while_the_agent_is_dead() -> Result<
     ask(client, segment.at_client, SIX.ip(2))?.context("the node's kernel answers")?;
     assert_eq!(counter(&agent, "claim_conflict")?, conflicts + 1);
     let entry = node.neighbour(segment.at_node, vip)?;
-    assert_eq!(entry.and_then(|entry| entry.mac), Some(OTHER), "the kernel has heard the claim");
+    assert_eq!(entry.and_then(|entry| entry.mac), Some(OTHER), "the kernel has received the claim");
 
     // The kernel forgets the groups of an interface that goes down.
     node.set_up(segment.at_node, false)?;

@@ -1,0 +1,61 @@
+//! The sessions that have ended, whose nodes are notified until they have learned of it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    base::time::Boottime,
+    liveness::{Act, Ended, Path, Scale},
+    records::Session,
+};
+
+/// Time for which an end is notified often. A virtual machine may wake later.
+const OFTEN_FOR: Duration = Duration::from_secs(10);
+/// Time between two tellings after that.
+const RARELY: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+struct Notified {
+    paths: Vec<Path>,
+    since: Boottime,
+    next: Boottime,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Notifying {
+    sessions: BTreeMap<Session, Notified>,
+}
+
+impl Notifying {
+    pub(super) fn set(&mut self, ended: Vec<Ended>, now: Boottime) {
+        let mut before = std::mem::take(&mut self.sessions);
+        for Ended { session, paths } in ended {
+            let notified = match before.remove(&session) {
+                Some(known) => Notified { paths, ..known },
+                None => Notified { paths, since: now, next: now },
+            };
+            self.sessions.insert(session, notified);
+        }
+    }
+
+    pub(super) fn due(
+        &mut self,
+        scale: Scale,
+        now: Boottime,
+        notify: impl Fn(Session, &Path) -> Act,
+    ) -> Vec<Act> {
+        let mut acts = Vec::new();
+        for (session, notified) in &mut self.sessions {
+            if notified.next > now {
+                continue;
+            }
+            let is_new = now < notified.since + OFTEN_FOR;
+            notified.next = now + if is_new { scale.ping() } else { RARELY };
+            acts.extend(notified.paths.iter().map(|path| notify(*session, path)));
+        }
+        acts
+    }
+
+    pub(super) fn next(&self) -> Option<Boottime> {
+        self.sessions.values().map(|notified| notified.next).min()
+    }
+}
