@@ -188,9 +188,10 @@ impl Engine {
 
     pub(super) fn on_own_lease_written(&mut self, outcome: Outcome<LeaseRecord>) {
         let Some(renewal) = self.nodes.own.end_renewal() else { return };
-        let now = self.now;
+        let (now, is_over) = (self.now, self.was_ended());
         let own = &mut self.nodes.own;
         match outcome {
+            Outcome::Done(record) if is_over => self.judge_own_lease(&record),
             Outcome::Done(record) => {
                 let Some(renewed) = own.on_renewed(&self.nodes.settings, &renewal, record, now) else {
                     // The last write before the agent ends carries no session.
@@ -262,8 +263,17 @@ impl Engine {
     /// Creates the Lease again. It was deleted by hand, or is absent from the state to which the
     /// store went back. The watches do not show which.
     fn on_own_lease_missing(&mut self) {
+        if self.was_ended() {
+            return self.end_session();
+        }
         self.restore_own_lease(Fault::Missing);
         self.doubt_what_is_known();
+    }
+
+    /// Returns true if another node has ended the session. The Lease may be gone since.
+    fn was_ended(&self) -> bool {
+        let own = &self.nodes.own;
+        own.session().is_some_and(|session| own.has_ended(session)) && !self.gives_up_session()
     }
 
     /// Requests a new list of everything, and a read of the claim
@@ -320,9 +330,13 @@ impl Engine {
     /// may be behind, so it is only a reason to read the Lease.
     pub(super) fn on_own_lease_seen(&mut self, record: Option<&LeaseRecord>) {
         if let Some(other) = record.and_then(|record| self.nodes.own.meet(record)) {
-            self.give_up(other);
-        } else if self.nodes.own.must_read(record) {
+            return self.give_up(other);
+        }
+        if self.nodes.own.must_read(record) {
             self.read_own_lease();
+        }
+        if let Some(record) = record {
+            self.nodes.own.note_ended(record);
         }
     }
 }

@@ -416,9 +416,7 @@ impl Own {
         let session = self.session()?;
         // Only the last ones are remembered.
         let is_ended = record.ended.contains(&session);
-        for ended in &record.ended {
-            self.end(*ended);
-        }
+        self.note_ended(record);
         let mut carried = record.live_session();
         let known = self.record.replace(record.clone());
         let went_back = known.is_some_and(|known| record.version.is_older_than(&known.version));
@@ -451,6 +449,14 @@ impl Own {
         }
         self.record = Some(record.clone());
         None
+    }
+
+    /// Records the ended sessions that a watch shows. They stay ended, even if the Lease is gone
+    /// before it is read.
+    pub(crate) fn note_ended(&mut self, record: &LeaseRecord) {
+        for ended in &record.ended {
+            self.end(*ended);
+        }
     }
 
     /// Returns true if the Lease must be read. A watch shows `record`, or none, and may be behind.

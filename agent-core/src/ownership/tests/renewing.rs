@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use super::world::*;
+use crate::ownership::Entry;
 
 /// Returns a world in which a holds the VIP, and its next renewal has just been sent.
 fn renewing() -> World {
     let mut world = World::holding(&["b"]).by_hand();
+    wait_for_renewal(&mut world);
+    world
+}
+
+/// Passes time until a renewal is under way.
+fn wait_for_renewal(world: &mut World) {
     while world.is_idle() {
         world.after(ms(50));
     }
-    world
 }
 
 /// Way in which a request fails.
@@ -143,6 +149,69 @@ fn an_end_of_the_session_that_the_watch_shows_first_is_read_before_it_is_believe
     assert!(world.holds());
     world.answer();
     assert!(!world.holds());
+}
+
+#[test]
+fn an_end_of_the_session_that_was_seen_stays_although_the_lease_is_gone_before_it_is_read() {
+    // Another node has ended the session and taken the VIP, while this one stood still.
+    type Change = fn(&mut World);
+    let rows: [(&str, Change); 6] = [
+        ("the Lease is read as missing", |world| {
+            world.see_lease("a");
+            world.forget_lease("a");
+            world.answer();
+        }),
+        ("the watch shows that it is gone too", |world| {
+            world.see_lease("a");
+            world.delete_lease("a");
+            world.answer();
+        }),
+        ("a renewal was under way, and is written as missing", |world| {
+            wait_for_renewal(world);
+            world.see_lease("a");
+            world.forget_lease("a");
+            world.answer();
+        }),
+        ("a renewal was under way, and is written as a conflict", |world| {
+            wait_for_renewal(world);
+            world.see_lease("a");
+            world.answer();
+            world.forget_lease("a");
+            world.answer();
+        }),
+        ("the fate of the read is unknown, and the next renewal is written as missing", |world| {
+            world.see_lease("a");
+            world.lose();
+            world.forget_lease("a");
+            wait_for_renewal(world);
+            world.answer();
+        }),
+        ("the Lease was gone before, and is made again", |world| {
+            let ended = world.stored_lease("a");
+            world.delete_lease("a");
+            world.answer();
+            world.store_lease(ended);
+            world.see_lease("a");
+            world.forget_lease("a");
+            world.answer();
+        }),
+    ];
+    for (what, change) in rows {
+        let mut world = World::holding(&["b"]).by_hand();
+        world.store_lease(lease("a", None, &[session("a", 1)]));
+        world.store_claim(held("b"), 2);
+        let before = world.lease_deadline();
+        change(&mut world);
+        assert!(!world.holds(), "{what}");
+        assert_eq!(world.entry(), Some(Entry::Foreign { mac: mac("a") }), "{what}");
+        assert_eq!(world.lease_deadline().deadline, before.deadline, "{what}");
+        while !world.is_idle() {
+            world.answer();
+        }
+        let written = world.stored_lease("a");
+        assert_eq!(written.ended, [session("a", 1)], "{what}");
+        assert!(written.session.is_some_and(|other| other != session("a", 1)), "{what}");
+    }
 }
 
 #[test]
