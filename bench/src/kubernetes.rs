@@ -3,8 +3,8 @@
 //!
 //! The API server is in this process, or the real one of `KUBECONFIG`. It shares the machine with
 //! the agents: what it needs is part of every time. The measurements are the chapters of one
-//! cluster's life, each on what the one before has left. What a real API server was asked for
-//! cannot be counted, so only the cold start is measured there.
+//! cluster's life, each on what the one before has left. A real API server's requests cannot be
+//! counted, so only the cold start is measured there.
 
 mod bare;
 mod calm;

@@ -74,7 +74,7 @@ enum What {
         #[arg(long)]
         services: Option<u32>,
     },
-    /// Ten thousand Services that ask a pool for an address at once, beside a bare client, and then one
+    /// Ten thousand Services that request an address of a pool at once, beside a bare client, and then one
     /// after the other; the memory of the controller
     Pools {
         /// Number of Services

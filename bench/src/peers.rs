@@ -1,7 +1,7 @@
 //! Vipward beside what a host may run instead: keepalived, ucarp, and the kernel alone.
 //!
 //! A client's kernel sends a datagram every millisecond through its own neighbour cache, and an
-//! observer asks by ARP as often. Systems take turns within each run where milliseconds count.
+//! observer sends ARP requests as often. Systems take turns within each run where milliseconds count.
 //! Where seconds do, they run side by side, each on its own LAN.
 
 mod daemons;

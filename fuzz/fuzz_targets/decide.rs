@@ -23,10 +23,10 @@ struct Input {
     packet: Vec<u8>,
     /// Sets the checksum of the packet, which random bytes rarely have.
     summed: bool,
-    /// 0 valid, 1 grace period, else over.
+    /// 0: ahead, 1: in the grace period, else over.
     lease_deadline: u8,
     now_ns: u64,
-    /// The entries of the claimed and the asked address, if they are VIPs.
+    /// The entries of the claimed and the requested address, if they are VIPs.
     vips: [Option<Entry>; 2],
     own: Option<[u8; 6]>,
     peer: [u8; 6],
@@ -83,7 +83,7 @@ impl<'a, Q: Question<Addr: Default>> Memory<'a, Q> {
         Self { input, entries, is_intact, effects: RefCell::default(), question: PhantomData }
     }
 
-    /// Returns the entry of `addr`. That of zeros has none: the agent refuses it as a VIP, and a
+    /// Returns the entry of `addr`. The address of zeros has none: the agent refuses it as a VIP, and a
     /// probe's sender has no address (RFC 5227 section 1.1).
     fn entry(&self, addr: Q::Addr) -> Option<Entry> {
         if addr == Q::Addr::default() {
@@ -245,8 +245,8 @@ fn check<Q: Question<Addr: Default + Debug>>(question: &Q, memory: &Memory<'_, Q
     (verdict, effects)
 }
 
-/// Checks that only a reported claim on a held VIP is defended: one to a group, that is dropped, while
-/// this node may answer, and before the lease deadline's deadline if the claimant is a peer.
+/// Checks that only a reported claim on a held VIP is defended. It goes to a group, it is dropped, and
+/// this node may answer. If the claimant is a peer, the lease deadline lies ahead.
 fn check_defence<Q: Question<Addr: Default>>(
     question: &Q,
     memory: &Memory<'_, Q>,
@@ -283,8 +283,8 @@ fn check_other_htype(input: &Input, memory: &Memory<'_, ArpFrame>, verdict: Verd
     assert_eq!(memory.effects.take(), *effects);
 }
 
-/// Checks that only claims and probes cause events, and that a yield happens only with a passed lease deadline
-/// and to a peer or the successor.
+/// Checks that only claims and probes cause events. A yield happens only after the lease deadline, and to a
+/// peer or the successor.
 fn check_effects<Q: Question<Addr: Default>>(question: &Q, memory: &Memory<'_, Q>, effects: &Effects) {
     let claimed = memory.entry(question.claimed()).map(|entry| entry.vip());
     assert!(effects.reported.len() <= 1 && effects.yielded.len() <= 1);

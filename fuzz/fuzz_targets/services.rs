@@ -1,5 +1,5 @@
-//! Any Services of any tenants meet any cluster: only addresses that may be had are in demands and
-//! statuses, and only Services that may share a VIP are together.
+//! Any Services of any tenants meet any cluster. The desired state and statuses have only permitted
+//! addresses, and only Services that may share a VIP do so.
 #![no_main]
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ fuzz_target!(|input: Input| {
     let steps = input.steps.iter().map(Step::event);
     for event in begins.chain(steps) {
         let commands = if let Some(event) = event {
-            oracle.take_in(&event);
+            oracle.apply(&event);
             services.on_event(event)
         } else {
             now = now + Duration::from_mins(5);

@@ -1,5 +1,5 @@
-//! Any frame of wire failover meets any maps: only a frame that a peer has signed is received, and what is
-//! sent back is an echo of it.
+//! Any frame of wire failover meets any maps. Only a frame that a peer has signed is accepted, and only its
+//! echo is sent back.
 #![no_main]
 #![forbid(unsafe_code)]
 
@@ -105,7 +105,7 @@ impl WireTables for Memory {
     }
 }
 
-/// Changes the bytes as the input asks for.
+/// Changes the bytes as the input has it.
 fn shape(input: &mut Input) {
     let Some(kind) = input.kind else { return };
     input.bytes.resize(input.bytes.len().max(WIRE_LEN), 0);

@@ -1,12 +1,12 @@
 //! The model API server: objects with versions, compare-and-swap, and the changes for the watches.
 
 mod admission;
+mod desired;
 mod events;
 mod reserving;
 mod service;
 #[cfg(test)]
 mod tests;
-mod wish;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,9 +32,9 @@ use vipward_core::{
 };
 
 pub(crate) use self::{
+    desired::{DesiredState, Stranger},
     reserving::Reserved,
     service::Service,
-    wish::{Stranger, Wishes},
 };
 use crate::schedule::{Kind, MOST_KINDS, Sabotage, Times, names};
 
@@ -76,7 +76,6 @@ pub(crate) fn unknown(request: &Request) -> Reply {
     }
 }
 
-/// A change of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) key: Key,

@@ -17,7 +17,7 @@ impl World {
     /// Checks the promises that hold at every instant.
     pub(crate) fn check(&mut self) {
         for vip in 0..self.plan.vips.len() {
-            self.note_vacancy(vip);
+            self.record_occupancy(vip);
             self.check_safety(vip);
             self.check_host(vip);
             self.check_planned(vip);
@@ -32,7 +32,7 @@ impl World {
     /// Checks the promises that time alone can break.
     pub(crate) fn sweep(&mut self) {
         for vip in 0..self.plan.vips.len() {
-            self.note_vacancy(vip);
+            self.record_occupancy(vip);
             self.check_grace_period(vip);
             self.check_host(vip);
             self.check_dark(vip);

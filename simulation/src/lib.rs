@@ -9,18 +9,18 @@
 //! - `schedule`: the input of a run, a cluster with its disturbances, the names of all, and what is broken.
 //! - `api`: the model API server, the objects in it, and what an agent gets of them.
 //! - `machine`: a node and the network: clocks, interfaces, the pinned program, the agent's process.
-//! - `record`: what a run's promises are checked against, what it is worth, and its trace.
+//! - `record`: the facts that the checks compare with, the tally of what a run exercised, and its trace.
 //! - `world`: a run as it goes: its state, its queue, and what agents, requests and frames do.
-//! - `people`: what people and the cluster do: disturbances, edits, marks, hosts, strangers.
+//! - `disturbances`: faults, edits by hand, marks of nodes, hosts on the segment, and Services of others.
 //! - `check`: the promises of docs/internals/simulation.md, checked whenever an answer may have changed.
-//! - `play`: one schedule or many played, and the part of one found that breaks a promise.
+//! - `play`: plays one schedule or many, and shrinks one that breaks a promise.
 
 #![forbid(unsafe_code)]
 
 mod api;
 mod check;
+mod disturbances;
 mod machine;
-mod people;
 mod play;
 mod record;
 mod schedule;

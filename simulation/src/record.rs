@@ -39,7 +39,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What people have done to claims. Each per VIP, but for the last.
+/// What was done to claims by others than agents. Each per VIP, but for the last.
 #[derive(Debug)]
 pub(crate) struct People {
     /// The last time when its claim was edited, blanked or deleted by hand.
@@ -52,7 +52,7 @@ pub(crate) struct People {
     pub(crate) lied: Vec<Option<(NodeName, Session)>>,
     /// And per node: whether it answered for the VIP at that time, and ran no agent.
     pub(crate) helpless: Vec<Vec<bool>>,
-    /// Whether an agent has begun without a claim that says whose it is.
+    /// Whether an agent has begun without a claim that names the owner.
     pub(crate) unrecorded: Vec<bool>,
     /// The last time when a stranger's Service came or went.
     pub(crate) strangers: At,
@@ -90,7 +90,7 @@ pub(crate) struct Backup {
     pub(crate) answered: Vec<Option<usize>>,
 }
 
-/// The time in which there were only heartbeats.
+/// The time in which agents only sent heartbeats.
 #[derive(Debug)]
 pub(crate) struct Rest {
     /// Its beginning, and the last thing before it.
@@ -117,7 +117,7 @@ pub(crate) struct Record {
     pub(crate) changed_hands: Vec<At>,
     /// Per node: the time of the last change of its Lease.
     pub(crate) leases: Vec<At>,
-    /// Per VIP: the time of the next check of a former holder that is being told.
+    /// Per VIP: the time of the next check of a former holder that is being notified.
     pub(crate) notified_check: Vec<At>,
     /// Per VIP: whether it must be answered at every instant.
     pub(crate) guarded: Vec<bool>,
@@ -169,13 +169,12 @@ impl Record {
         self.rest.done
     }
 
-    /// Notes that a claim was edited by hand, while these nodes answered for the VIP and ran no agent.
+    /// Records that a claim was edited by hand, while these nodes answered for the VIP and ran no agent.
     pub(crate) fn edited(&mut self, vip: usize, helpless: Vec<bool>, now: At) {
         self.people.edited[vip] = Some(now);
         self.people.helpless[vip] = helpless;
     }
 
-    /// Notes a disturbance.
     pub(crate) fn disturbed(&mut self, now: At) {
         if now != self.trouble.disturbed {
             self.trouble.before = now.since(self.trouble.disturbed);
@@ -191,20 +190,19 @@ impl Record {
         self.trouble.before
     }
 
-    /// Notes an unplanned disturbance that lasts so long.
+    /// Records an unplanned disturbance that lasts so long.
     pub(crate) fn faulted(&mut self, now: At, lasts: Option<Duration>) {
         self.trouble.faults_until = self.trouble.faults_until.max(now + lasts.unwrap_or_default());
         self.guarded.fill(false);
     }
 
-    /// Notes that an agent has started while a dead node's Lease looks alive to it.
+    /// Records that an agent has started while a dead node's Lease seems to be renewed.
     pub(crate) fn booted_among_ghosts(&mut self, now: At) {
         self.trouble.booted = now;
         self.guarded.fill(false);
     }
 
-    /// Notes that the API server has stored that a node has taken a VIP. Earlier announcements no
-    /// longer count.
+    /// Records that a node has taken a VIP by a stored claim. Earlier announcements no longer count.
     pub(crate) fn taken(&mut self, vip: usize, node: usize, now: At) {
         let reached = &mut self.reached[vip];
         self.changed_hands[vip] = now;
@@ -214,13 +212,13 @@ impl Record {
         }
     }
 
-    /// Notes that a node has taken a yielded VIP back, for which it receives no other answer. It need
-    /// not yield to earlier announcements any more.
+    /// Records that a node has taken a yielded VIP back, as no other host answers it. It need not yield to
+    /// earlier announcements any more.
     pub(crate) fn taken_back(&mut self, vip: usize, node: usize) {
         self.reached[vip][node].fill(false);
     }
 
-    /// Notes that an agent has done something other than renew.
+    /// Records that an agent has done something other than renew.
     pub(crate) fn noise(&mut self, now: At, what: Option<(usize, Effect)>) {
         self.rest.from = now;
         self.rest.renewals.fill(0);
@@ -231,14 +229,13 @@ impl Record {
         self.rest.renewals[node] += 1;
     }
 
-    /// Notes that the store has gone away. `open` counts the disturbances in force, this one
-    /// included.
+    /// Records that the store has gone away. `open` counts the disturbances in force, with this one.
     pub(crate) fn store_away(&mut self, open: usize, now: At) {
         let is_settled = open == 1 && now.since(self.trouble.disturbed) > SETTLED;
         self.backup.settled = is_settled.then_some(self.trouble.disturbances);
     }
 
-    /// Notes that the store has gone back.
+    /// Records that the store has gone back.
     pub(crate) fn restored(&mut self, now: At) {
         self.backup.restored = Some(now);
         self.backup.last_restored = Some(now);

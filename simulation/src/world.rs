@@ -27,7 +27,7 @@ use vipward_common::Policy;
 pub(crate) use self::{electing::RENEWALS, queue::Happening};
 use self::{queue::Queue, transit::Transit, under_way::UnderWay};
 use crate::{
-    api::{Api, Wishes},
+    api::{Api, DesiredState},
     machine::{At, Clock, Contender, Network, Node, Program},
     record::{Record, Violation},
     schedule::{Options, Sabotage, Schedule, When, names},
@@ -48,7 +48,7 @@ pub(crate) struct World {
     /// The controllers, if the schedule has some.
     pub(crate) controllers: Vec<Contender>,
     pub(crate) network: Network,
-    pub(crate) wishes: Wishes,
+    pub(crate) desired: DesiredState,
     pub(crate) under_way: UnderWay,
     /// True if an answer may have changed.
     pub(crate) stirred: bool,
@@ -72,7 +72,7 @@ impl World {
             transit: Transit::default(),
             api: Api::new(options.sabotage, plan.has_controller()),
             network: Network::new(plan.segments.into(), plan.vips.len()),
-            wishes: Wishes::new(plan),
+            desired: DesiredState::new(plan),
             under_way: UnderWay::new(plan),
             stirred: false,
             record: Record::new(plan, options.trace),

@@ -1,5 +1,5 @@
-//! Every effect of the agents that is left out, and every input that does not come, is missed: a promise
-//! breaks, in a schedule that is harmless otherwise. Some are not missed, for a reason.
+//! Leaves out each effect of the agents and each input, one at a time, in a schedule that is harmless
+//! otherwise. Each time a promise must break. Some may be left out, for a reason.
 #![forbid(unsafe_code)]
 
 use vipward_simulation::{
@@ -72,7 +72,7 @@ fn what_the_controller_always_leaves_out_is_missed() {
 
 #[test]
 fn what_the_controller_leaves_out_without_harm_has_a_reason() {
-    // The nodes' Leases come once a second, and each input makes it look at the clock.
+    // The nodes' Leases come once a second, and each input makes it read the clock.
     assert_eq!(broken_by_controller(Always(LeaderDeadline), HARMLESS), None);
 }
 

@@ -164,7 +164,7 @@ fn taking_a_refused_entry_for_written_is_noticed() {
 }
 
 #[test]
-fn taking_a_yielded_vip_back_without_a_question_is_noticed() {
+fn taking_a_yielded_vip_back_without_a_request_is_noticed() {
     is_noticed(Sabotage::NoQuestion, &["S2"]);
 }
 
@@ -205,7 +205,7 @@ fn ending_a_session_without_reading_its_lease_is_noticed() {
 
 #[test]
 fn ending_a_session_whatever_its_version_is_is_noticed() {
-    // The holder is silent on the segment, and its renewal overtakes the write that ends its session.
+    // The holder does not respond on the segment, and its renewal overtakes the write that ends its session.
     let overtaken = json!([
         {"when": {"Ms": 20_000}, "what": {"SlowApi": {"by_ms": 600, "for_ms": 6_000}}},
         {
@@ -227,7 +227,7 @@ fn an_only_witness_that_needs_no_third_station_is_noticed() {
 }
 
 #[test]
-fn a_session_whose_end_is_not_told_is_noticed() {
+fn a_program_that_is_not_notified_of_the_end_of_its_session_is_noticed() {
     is_noticed_by_wire(Sabotage::NoNotifying, &["S2'"]);
 }
 
@@ -238,7 +238,7 @@ fn a_program_that_does_not_heed_its_end_is_noticed() {
 
 #[test]
 fn an_agent_that_does_not_heed_the_end_of_its_session_is_noticed() {
-    // The holder is notified the end of its session, and nothing else shows that: its watch of Leases is
+    // The holder receives its expiry notice, and learns of the end by nothing else. Its watch of Leases is
     // stalled, and no other node may take the VIP and announce it.
     let notified = json!([
         {"when": {"Ms": 0}, "what": {"Local": {"vip": 0, "on": 0b001, "for_ms": 40_000}}},
@@ -252,7 +252,7 @@ fn an_agent_that_does_not_heed_the_end_of_its_session_is_noticed() {
 }
 
 #[test]
-fn a_false_word_that_counts_for_ever_is_noticed() {
+fn a_false_expiry_notice_that_counts_for_ever_is_noticed() {
     is_noticed_by_wire(Sabotage::NoSettling, &["W5"]);
 }
 
@@ -291,7 +291,7 @@ fn a_candidate_that_does_not_notice_the_leaders_renewals_is_noticed() {
     is_noticed_by_controllers(Sabotage::NoRenewals, &["E2"]);
 }
 
-/// Returns a schedule in which two Services, wanted at these times, ask for the only address of a pool.
+/// Returns a schedule in which two Services, wanted at these times, request the only address of a pool.
 fn two_for_one_address(seed: u64, wanted_ms: [u32; 2], disturbances: &Value) -> Schedule {
     let node = |ms: u32| json!({"clock_ppm": 0, "clock_ms": ms, "joins_ms": 0});
     let pool = |vips: u8| {
@@ -321,8 +321,8 @@ fn two_for_one_address(seed: u64, wanted_ms: [u32; 2], disturbances: &Value) -> 
     serde_json::from_value(schedule).expect("this is a schedule")
 }
 
-/// The leader stands still with its clock, and decides when it wakes what is out of date by then: the address
-/// is for a Service that is gone, and the other leader has given it to the next one.
+/// The leader stands still with its clock. When it wakes, it decides what is out of date: the address is
+/// for a Service that is gone, and the other leader has given it to the next one.
 #[test]
 fn reservations_without_compare_and_swap_are_noticed() {
     let freeze = json!({"Freeze": {"who": "Leader", "for_ms": 20_000, "clock_too": true}});

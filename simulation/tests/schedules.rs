@@ -3,7 +3,7 @@
 
 use vipward_simulation::{Options, Schedule, campaign::Campaign, run};
 
-/// One schedule per line, after lines that say what it showed.
+/// One schedule per line, after lines that describe what it showed.
 const KEPT: &str = include_str!("../schedules.txt");
 
 #[test]

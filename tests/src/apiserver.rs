@@ -259,7 +259,7 @@ impl ApiServer {
     ///
     /// The versions go back too, so new writes reuse versions of the lost future. The history is
     /// empty: a watch from before the snapshot gets 410. A watch from a version in the future stays
-    /// open, and is silent until the versions have passed its version. It then delivers the later
+    /// open, and delivers nothing until the versions have passed its version. It then delivers the later
     /// changes, and never the earlier ones.
     pub fn restore(&self, saved: &Saved) -> Result<()> {
         let is_stopped = self.accepting.is_none();

@@ -13,7 +13,7 @@
 //! let client = lan.host("client", Nic::new("192.0.2.1/24".parse()?))?;
 //! let server = lan.host("server", Nic::new("192.0.2.2/24".parse()?).mac("02:00:00:00:00:02".parse()?))?;
 //!
-//! // Ask with the kernel's own resolver …
+//! // Resolve it with the kernel's own resolver …
 //! assert_eq!(client.resolve(Ipv4Addr::new(192, 0, 2, 2))?, server.mac("eth0")?);
 //!
 //! // … or with a frame of your own.

@@ -10,7 +10,7 @@ pub(super) struct Course {
     /// Name in the plot.
     pub(super) name: &'static str,
     pub(super) nodes: u8,
-    /// The factor of the times at which the nodes ask each other. None if they read the Leases alone.
+    /// The scale of wire failover. None if they read the Leases alone.
     pub(super) wire: Option<u8>,
     /// True if a witness loses its power with the holder.
     pub(super) with_witness: bool,

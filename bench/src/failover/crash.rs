@@ -90,7 +90,7 @@ pub(super) fn crash(cluster: &mut Cluster, course: Course) -> Result<Crash> {
     })
 }
 
-/// Returns a node whose word counts about a holder.
+/// Returns a voter of a holder.
 fn witness(cluster: &Cluster, holder: NodeId) -> Result<NodeId> {
     let set = cluster.wire_offer(holder)?["set"].clone();
     for id in cluster.ids() {

@@ -86,7 +86,7 @@ pub(crate) fn run(options: &Options, only: &str) -> Result<usize> {
     Ok(report.missed())
 }
 
-/// Lets the holder crash as often as the course says.
+/// Lets the holder crash as often as the course has it.
 fn follow(course: Course, quick: bool, progress: &impl Fn(&str)) -> Result<Vec<Crash>> {
     let count = if quick { course.crashes.1 } else { course.crashes.0 };
     let options = match course.wire {

@@ -1,9 +1,9 @@
-//! False moves of wire failover, by the length of the holder's stall.
+//! False positives of wire failover, by the length of the holder's stall.
 //!
 //! Hosts stall their virtual machines for parts of a second. Here the cables of the holder, one of three
-//! nodes, lose all frames to it for as long: it receives no ping, and answers none. What a stalled machine
-//! finds in its queues when it goes on, it answers at once; here the next ping tells, which is up to
-//! 20 ms (times the scale) later. So no stall of that length moves more than the table says.
+//! nodes, lose all frames to it for as long: it receives no ping, and answers none. A stalled machine
+//! answers the pings in its queues as soon as it goes on. Here only the next ping is answered, up to
+//! 20 ms (times the scale) later. So a real stall of that length moves no more VIPs than the table has.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};

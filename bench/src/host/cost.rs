@@ -10,7 +10,7 @@ use crate::{
 };
 use vipward_tests::frames::MIN_FRAME_LEN;
 
-/// The interface that frames of a test run are said to come from: lo.
+/// The interface that frames of a test run come from by their metadata: lo.
 const IFINDEX: u32 = 1;
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const ASKER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);

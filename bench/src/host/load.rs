@@ -27,8 +27,8 @@ const REPETITIONS: usize = 3;
 /// Time in which an agent does all its recurring work: a few heartbeats and announcements.
 const SETTLING: Duration = Duration::from_secs(2);
 const LOADING_LIMIT: Duration = Duration::from_mins(2);
-/// Loading alone is measured: asking whether addresses are in use takes 700 ms, and longer when its
-/// pace is reached.
+/// Loading alone is measured. Probes whether addresses are in use take 700 ms, and longer at their
+/// highest pace.
 const UNASKED: &str = "probe: {count: 0}";
 const NIC: &str = "eth0";
 
@@ -199,8 +199,8 @@ fn has_entries(pins: &Path, ifindex: u32, family: Family, count: u32) -> Result<
     }
 }
 
-/// Returns whether the map has `last`, and then whether it has `count` entries: that takes longer
-/// to ask.
+/// Returns whether the map has `last`, and only then whether it has `count` entries, which takes longer
+/// to read.
 fn has_keys<const BYTES: usize>(path: &Path, last: [u8; BYTES], count: u32) -> Result<bool>
 where
     [u8; BYTES]: Pod,

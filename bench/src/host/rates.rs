@@ -70,7 +70,7 @@ fn all_loaded(family: Family) -> Vec<Subject> {
     subjects
 }
 
-/// Returns the least ratio to the reflector while one VIP is asked. A solicitation is twice as long as
+/// Returns the least ratio to the reflector while one VIP is requested. A solicitation is twice as long as
 /// a request of ARP, and has a checksum.
 fn least_of_one(family: Family) -> f64 {
     match family {

@@ -70,8 +70,8 @@ fn push(report: &mut Report, what: &str, unit: Unit, of_modes: &[Vec<f64>], leas
     }
 }
 
-/// Sends datagrams as fast as one thread can, and returns how many arrived a second. Nobody reads
-/// them: after some hundred, the node's kernel drops them behind the interface.
+/// Sends datagrams as fast as one thread can, and returns how many arrived a second. No process
+/// reads them: after some hundred, the node's kernel drops them behind the interface.
 fn send_datagrams(client: &Host, node: &Host, count: u32) -> Result<f64> {
     interrupt::check()?;
     let sink = node.run(|| UdpSocket::bind((NODE, 0)))?;

@@ -62,5 +62,5 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
     let statuses = count(writes.statuses)? / (changes / 2.0);
     report.push(Item::new(GROUP, name, Unit::Ratio, &statuses.into()).bar(Limit::AtMost(2.0)));
     push_answers(scene, report, GROUP)?;
-    scene.note_memory()
+    scene.record_memory()
 }

@@ -37,7 +37,7 @@ pub(super) fn measure(scene: &mut Scene, report: &mut Report) -> Result<()> {
         Some(Limit::AtLeast(scene.effort.services.into())),
     );
 
-    scene.note_memory()?;
+    scene.record_memory()?;
     let peak = Item::new(Group::AgentMemory, "3 agents", Unit::Bytes, &scene.peak().into());
     report.push(peak.bar(Limit::AtMost(64.0 * MIB)));
     Ok(())
@@ -70,7 +70,7 @@ fn die(scene: &mut Scene, report: &mut Report, group: Group, what: &str, most: D
     let lost: Vec<Ipv4Addr> =
         holders.into_iter().filter(|(_, holder)| *holder == N1).map(|(vip, _)| vip).collect();
     push(report, group, &format!("{what}VIPs that it held"), count(lost.len())?, None);
-    scene.note_memory()?;
+    scene.record_memory()?;
 
     let others: Vec<_> = ids.into_iter().filter(|id| *id != N1).collect();
     let listening = Listening::start(&scene.cluster, N1.mac(), scene.vips.len())?;

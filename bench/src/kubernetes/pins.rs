@@ -1,4 +1,4 @@
-//! Holders of VIPs, as the nodes' pinned maps say.
+//! Holders of VIPs, by the nodes' pinned maps.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -77,9 +77,9 @@ impl Outstanding {
         Self { nodes, pins: Vec::new(), vips, held: Vec::new() }
     }
 
-    /// Looks at the pins. Returns the holder of each VIP
-    /// as soon as every VIP has one whose lease deadline is valid.
-    pub(super) fn look(&mut self, cluster: &Cluster) -> Result<Option<&[(Ipv4Addr, NodeId)]>> {
+    /// Reads the pins. Returns the holder of each VIP as soon as every VIP has one whose lease deadline lies
+    /// ahead.
+    pub(super) fn read_holders(&mut self, cluster: &Cluster) -> Result<Option<&[(Ipv4Addr, NodeId)]>> {
         if self.pins.len() < self.nodes.len() {
             self.pins.clear();
             for node in &self.nodes {

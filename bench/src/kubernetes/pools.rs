@@ -1,4 +1,4 @@
-//! The controller's work: thousands of Services that ask for an address at once, and single ones.
+//! The controller's work: thousands of Services that request an address at once, and single ones.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +22,7 @@ use vipward_tests::{
 };
 
 const GROUP: Group = Group::Pools;
-/// Services that ask at once, and one after the other.
+/// Services that request an address at once, and one after the other.
 const WHOLE: (u32, u32) = (10_000, 200);
 const QUICK: (u32, u32) = (1_000, 50);
 /// The pool, with an address for each of them.
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
     let service = |number| objects::service_without_vip(number, &namespace);
     let services: Vec<_> = (0..all).map(service).collect();
     cluster.admin().create_all("package-manager", &services, MEANWHILE)?;
-    // A status names an address of a segment that a node has. Its Lease says so also when it is dead.
+    // A status names an address of a node's segment. A dead node's Lease still lists the segment.
     cluster.member(N1)?.host.add_address(SEGMENT, segment(N1_HOST)?)?;
     cluster.start_agent(N1)?;
     cluster.wait_until_renewing(N1)?;
@@ -59,9 +59,9 @@ pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
     wait_for_leader(&cluster)?;
 
     progress("all Services ask at once");
-    let took = ask_at_once(&mut cluster, &services)?;
+    let took = request_at_once(&mut cluster, &services)?;
     progress("one Service asks after the other");
-    let single = ask_singly(&cluster, (0..singles).map(|number| service(all + number)))?;
+    let single = request_singly(&cluster, (0..singles).map(|number| service(all + number)))?;
     let pid = cluster.controller(CONTROLLER)?.pid();
     let memory = peak_resident_bytes(pid)?;
     cluster.kill_controller(CONTROLLER)?;
@@ -98,7 +98,7 @@ fn wait_for_leader(cluster: &Cluster) -> Result<()> {
 }
 
 /// Creates the pool. Returns the time until each Service has a status.
-fn ask_at_once(cluster: &mut Cluster, services: &[Value]) -> Result<Duration> {
+fn request_at_once(cluster: &mut Cluster, services: &[Value]) -> Result<Duration> {
     let changes = cluster.admin().changes(Kind::SERVICE, Some(cluster.namespace()))?;
     let begun = SystemTime::now();
     cluster.put_pool("bench", &json!({"addresses": [POOL]}))?;
@@ -115,7 +115,7 @@ fn ask_at_once(cluster: &mut Cluster, services: &[Value]) -> Result<Duration> {
 }
 
 /// Creates one Service after the other. Returns the times until their statuses.
-fn ask_singly(cluster: &Cluster, services: impl Iterator<Item = Value>) -> Result<Samples> {
+fn request_singly(cluster: &Cluster, services: impl Iterator<Item = Value>) -> Result<Samples> {
     let changes = cluster.admin().changes(Kind::SERVICE, Some(cluster.namespace()))?;
     let mut times = Vec::new();
     for service in services {
@@ -129,8 +129,8 @@ fn ask_singly(cluster: &Cluster, services: impl Iterator<Item = Value>) -> Resul
     Ok(times.into_iter().collect())
 }
 
-/// Returns the time that a bare client takes to write the first `number` reservations and statuses
-/// as the controller has written them: that of the fastest number of requests at a time.
+/// Returns the time that a bare client takes to write the first `number` reservations and statuses as the
+/// controller has written them. Of several numbers of requests at a time, the fastest counts.
 fn bare(cluster: &Cluster, number: u32) -> Result<Duration> {
     let admin = cluster.admin();
     let number = usize::try_from(number)?;

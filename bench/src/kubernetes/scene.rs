@@ -1,4 +1,4 @@
-//! The cluster that is measured, and what is asked of it.
+//! The cluster that is measured, and its changes.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -24,7 +24,7 @@ use vipward_tests::{
     kit::interrupt,
 };
 
-/// Time between two looks at work in progress.
+/// Time between two checks of work in progress.
 const LOOK: Duration = Duration::from_millis(20);
 /// Limit of every wait. Nothing takes that long.
 const LIMIT: Duration = Duration::from_mins(4);
@@ -32,7 +32,7 @@ const LIMIT: Duration = Duration::from_mins(4);
 const EVENTS_WAIT: Duration = Duration::from_mins(5);
 /// Least size of a Service in bytes, so that it is like one of a real cluster.
 const LEAST_BYTES: usize = 2_048;
-/// Services whose size is looked at.
+/// Services whose size is checked.
 const SAMPLES: u32 = 20;
 
 /// Requests at a time for what is not measured.
@@ -147,7 +147,7 @@ impl Scene {
         server.context("what is asked of a real API server cannot be counted: unset KUBECONFIG")
     }
 
-    /// Returns what the agents have asked for since the last reset.
+    /// Returns the agents' requests since the last reset.
     pub(super) fn stats(&mut self) -> Result<Stats> {
         let users: Vec<_> = self.cluster.ids().into_iter().map(|id| self.cluster.user_of(id)).collect();
         let mut stats = self.server()?.stats();
@@ -168,7 +168,7 @@ impl Scene {
     /// of a rollout's step. Waits until they have ended.
     pub(super) fn stop_agents(&mut self) -> Result<()> {
         const ENDING: Duration = Duration::from_secs(30);
-        self.note_memory()?;
+        self.record_memory()?;
         let mut running = Vec::new();
         for id in self.cluster.ids() {
             if self.cluster.member_mut(id)?.agent_runs()? {
@@ -194,7 +194,7 @@ impl Scene {
     }
 
     /// Takes the peak memory of the agents that run into account, before they end.
-    pub(super) fn note_memory(&mut self) -> Result<()> {
+    pub(super) fn record_memory(&mut self) -> Result<()> {
         for pid in self.pids()? {
             self.peak = self.peak.max(peak_resident_bytes(pid)?);
         }
@@ -217,8 +217,9 @@ impl Scene {
         let mut outstanding = Outstanding::new(nodes.to_vec(), vips.to_vec());
         let waited = interrupt::wait(LIMIT, &format!("{} VIPs to be held", vips.len()), || {
             self.expect_running(nodes)?;
-            let held =
-                outstanding.look(&self.cluster)?.map(|held| (Instant::now(), held.iter().copied().collect()));
+            let held = outstanding
+                .read_holders(&self.cluster)?
+                .map(|held| (Instant::now(), held.iter().copied().collect()));
             meanwhile(self)?;
             if held.is_none() {
                 thread::sleep(LOOK);
@@ -228,7 +229,7 @@ impl Scene {
         waited.with_context(|| format!("{} are not known to be held", outstanding.left()))
     }
 
-    /// Waits until all agents say that they are ready, and returns when that was.
+    /// Waits until all agents report that they are ready, and returns the time.
     pub(super) fn wait_until_ready(&mut self) -> Result<Instant> {
         let mut waiting = self.cluster.ids();
         interrupt::wait(LIMIT, "all agents to be ready", || {
@@ -292,7 +293,6 @@ impl Scene {
         Surveyor::new(&self.cluster, segment(OBSERVER)?.addr())
     }
 
-    /// Asks for every VIP once.
     pub(super) fn sweep(&self) -> Result<Answers> {
         self.surveyor()?.sweep(&self.vips)
     }
@@ -307,7 +307,7 @@ impl Scene {
         self.cluster.admin().list(Kind::VIRTUAL_IP, None)
     }
 
-    /// Returns how many VIPs each node holds, as their claims say.
+    /// Returns how many VIPs each node holds, by their claims.
     pub(super) fn shares(&self) -> Result<BTreeMap<String, usize>> {
         let mut held = BTreeMap::new();
         for claim in self.claims()? {

@@ -61,7 +61,7 @@ pub(super) fn cold(scene: &mut Scene, report: &mut Report) -> Result<()> {
     if scene.server().is_ok() {
         push_writes(scene, report)?;
     }
-    scene.note_memory()
+    scene.record_memory()
 }
 
 /// Adds what the agents have logged.
@@ -163,7 +163,7 @@ fn push_claims(report: &mut Report, group: Group, writes: Writes, must: f64) -> 
     Ok(())
 }
 
-/// Asks for every VIP on the wire.
+/// Requests every VIP on the wire.
 pub(super) fn push_answers(scene: &Scene, report: &mut Report, group: Group) -> Result<()> {
     let answers = scene.sweep()?;
     let none = Some(Limit::AtMost(0.0));

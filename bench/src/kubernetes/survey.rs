@@ -1,4 +1,4 @@
-//! Asking for every VIP on the wire, and receiving who announces which.
+//! Requests for every VIP on the wire, and the announcements of the VIPs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -22,14 +22,14 @@ const PACE: u32 = 4_000;
 /// Requests a second beside a measurement.
 const SLOW_PACE: u32 = 500;
 const BURST: usize = 10;
-/// VIPs that are asked for between two looks whether to end.
+/// VIPs that are requested between two checks for the end.
 const PART: usize = 100;
 /// Longest wait for an answer; on a busy machine it comes late.
 const LATE: Duration = Duration::from_secs(1);
-/// Time between two looks at whether to stop.
+/// Time between two checks for the end.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Result of asking for every VIP once.
+/// Result of a request for every VIP.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// The MACs in the answers, of each VIP that was answered.
@@ -44,7 +44,7 @@ impl Answers {
     }
 }
 
-/// Asks for VIPs.
+/// Sender of requests for VIPs.
 pub(super) struct Surveyor {
     wire: Wire,
     mac: Mac,
@@ -70,7 +70,7 @@ impl Surveyor {
         Ok(())
     }
 
-    /// Asks for every VIP once, at an even pace.
+    /// Requests every VIP once, at an even pace.
     pub(super) fn sweep(&self, vips: &[Ipv4Addr]) -> Result<Answers> {
         self.sweep_at(PACE, vips)
     }
@@ -95,7 +95,7 @@ impl Surveyor {
         Ok(Answers { by, unanswered })
     }
 
-    /// Asks for one VIP every millisecond until it is answered, and returns when that was.
+    /// Requests a VIP every millisecond until it is answered, and returns the time of the answer.
     pub(super) fn wait_for(&self, vip: Ipv4Addr, limit: Duration) -> Result<Instant> {
         const BETWEEN: Duration = Duration::from_millis(1);
         let end = Instant::now() + limit;
@@ -117,7 +117,7 @@ impl Surveyor {
     }
 }
 
-/// A thread that repeats a turn until the turn ends it, or its result is asked for.
+/// A thread that repeats a turn until the turn ends it, or its result is wanted.
 struct Background<T> {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<T>>,
@@ -172,7 +172,7 @@ impl Sweeping {
 pub(super) struct Listening(Background<BTreeMap<Ipv4Addr, SystemTime>>);
 
 impl Listening {
-    /// Listens at the observer until it has learned of this many VIPs. What `not_by` says is nothing new.
+    /// Listens at the observer until it has learned of this many VIPs. Announcements by `not_by` do not count.
     pub(super) fn start(cluster: &Cluster, not_by: Mac, vips: usize) -> Result<Self> {
         let wire = Wire::open(&cluster.observer, SEGMENT)?;
         Ok(Self(Background::start("listening", move |received: &mut BTreeMap<Ipv4Addr, SystemTime>| {

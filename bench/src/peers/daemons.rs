@@ -27,7 +27,7 @@ const BEFORE_FIRST: u8 = 10;
 const PRIORITY: (u8, u8) = (150, 50);
 /// Priority of a holder that should give the VIP away.
 const LEAST_PRIORITY: u8 = 10;
-/// Skew of each host in CARP, in 256ths of a second more than that of the one before.
+/// Skew of each host in CARP, in 256ths of a second more than the host before.
 const SKEW: u8 = 10;
 
 /// LAN with a client, an observer, a rogue, and hosts that share the VIP. Fields are in the order

@@ -27,12 +27,12 @@ use vipward_tests::{
 
 /// Shortest time in which the rogue claims.
 const CLAIMING: Duration = Duration::from_secs(26);
-/// Range of the random time after that: the longest interval between two times at which the
-/// client's kernel asks everybody again, which it counts from the first claim.
+/// Range of the random time after that: the longest interval between two broadcast requests of the
+/// client's kernel, which counts it from the first claim.
 const PHASE: Duration = Duration::from_secs(8);
 /// Longest time until a client is right again: its kernel believes an entry for a minute at most.
 const RIGHT_LIMIT: Duration = Duration::from_secs(90);
-/// Time after which a client that is right stays so, as nobody claims any more.
+/// Time after which a client that is right stays so, as no host claims any more.
 const LASTING: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

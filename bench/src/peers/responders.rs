@@ -19,7 +19,7 @@ const ASKERS: u32 = 4_096;
 const FAMILY: Family = Family::V4;
 const OURS: &str = "vipward";
 
-/// Measures answers a second, by one core that asks, answers and counts.
+/// Measures answers a second, by one core that requests, answers and counts.
 pub(super) fn flood(run: &mut Run<'_>) -> Result<()> {
     const NATIVE: &str = "answers a second, native XDP";
     const OTHERS: &str = "answers a second, tc or the kernel";

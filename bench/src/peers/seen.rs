@@ -1,7 +1,7 @@
 //! Computes times and counts from the reports of an observer and a client.
 //!
-//! A request stands for the time until the next one, so that the times of a run add up to its
-//! length, however late the observer was.
+//! A request stands for the time until the next one. So the times of a run add up to its length, however
+//! late the observer was.
 
 #[cfg(test)]
 mod tests;

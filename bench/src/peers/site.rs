@@ -109,7 +109,7 @@ impl Site {
         anyhow::bail!("{mac} answers for {VIP}, and is none of the hosts")
     }
 
-    /// Starts to ask and to send. Returns after the first datagram has arrived.
+    /// Starts the requests and the datagrams. Returns after the first datagram has arrived.
     pub(super) fn watch(&self) -> Result<Watch> {
         let flow = Datagrams::start(self.client(), TARGET, &self.hosts()?)?;
         flow.wait_until_received(PATIENCE)?;
@@ -188,7 +188,7 @@ fn id_of(cluster: &Cluster, holder: &Holder) -> Result<NodeId> {
     cluster.ids().get(holder.place).copied().context("there is no such node")
 }
 
-/// Observer that asks and client that sends, until they are stopped.
+/// Observer that sends requests and client that sends datagrams, until they are stopped.
 pub(super) struct Watch {
     probe: ArpProbe,
     flow: Datagrams,

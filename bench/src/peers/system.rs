@@ -37,7 +37,7 @@ impl System {
         }
     }
 
-    /// Returns its version. The error says how to get a system that is missing.
+    /// Returns its version. The error tells how to get a system that is missing.
     pub(super) fn version(self) -> Result<String> {
         match self {
             Self::Vipward => {

@@ -315,7 +315,6 @@ impl fmt::Display for Report {
     }
 }
 
-/// Adds a count to the report.
 pub(crate) fn push(report: &mut Report, group: Group, name: &str, value: f64, limit: Option<Limit>) {
     report.push(Item::new(group, name, Unit::Count, &value.into()).bar(limit));
 }

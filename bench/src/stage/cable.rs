@@ -109,7 +109,7 @@ impl Stage {
         let traffic = &self.traffic;
         let generator = program(&self.object.ebpf, "bench_generate")?;
         let frame = ask.crowd.family.request(ask.mac);
-        // struct xdp_md: the frame's length, and the device that it is said to come from.
+        // struct xdp_md: the frame's length, and the device that it comes from.
         let context =
             [0, u32::try_from(frame.len())?, 0, self.client_index, 0, 0].map(u32::to_ne_bytes).concat();
         let options = TestRunOptions {

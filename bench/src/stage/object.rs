@@ -89,8 +89,8 @@ impl Object {
     /// Runs a program on one frame, many times; returns what it returned and the nanoseconds that
     /// it took.
     ///
-    /// By this thread's CPU time: the kernel's own figure is cut to whole nanoseconds, and a clock
-    /// on the wall goes on while another process has the CPU.
+    /// The time is this thread's CPU time. The kernel's own figure is cut to whole nanoseconds, and a
+    /// wall clock goes on while another process has the CPU.
     pub(crate) fn test_run(&self, name: &str, frame: &[u8], repeat: u32) -> Result<(u32, f64)> {
         let options = TestRunOptions { data_in: Some(frame), repeat, ..TestRunOptions::new() };
         let start = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;

@@ -18,7 +18,7 @@ pub(crate) const SESSION: u64 = 1;
 const FRAMES_BYTES: usize = 2 * size_of::<NdFrame>();
 const ASK_BYTES: usize = FRAMES_BYTES + 24;
 
-/// An address family, and the protocol by which hosts ask for its addresses.
+/// An address family, and the protocol by which hosts request its addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Family {
     V4,
@@ -60,12 +60,12 @@ impl Family {
         }
     }
 
-    /// Returns the request by which the first asker asks for the first VIP.
+    /// Returns the first asker's request for the first VIP.
     pub(crate) fn request(self, asker: MacAddr) -> Vec<u8> {
         self.request_for(asker, self.vip(0))
     }
 
-    /// Returns one that asks for no VIP.
+    /// Returns a request for an address that is no VIP.
     pub(crate) fn request_elsewhere(self, asker: MacAddr) -> Vec<u8> {
         self.request_for(asker, self.elsewhere())
     }
@@ -126,11 +126,11 @@ pub(crate) struct Ask {
     pub(crate) intruders: Option<Intruders>,
 }
 
-/// The askers, and the VIPs that they ask for.
+/// The askers, and the VIPs that they request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Crowd {
     pub(crate) family: Family,
-    /// Number of VIPs that are asked for; a power of two.
+    /// Number of requested VIPs; a power of two.
     pub(crate) vips: u32,
     /// Number of askers; a power of two.
     pub(crate) askers: u32,
@@ -188,7 +188,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Takes them out of a loaded object, with a lease deadline that is always valid.
+    /// Takes them out of a loaded object, with a lease deadline that never passes.
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let tables = Self {
             vips: take(ebpf, maps::VIPS_V4)?,
@@ -312,7 +312,7 @@ mod tests {
     use super::Family;
 
     #[test]
-    fn what_neighbour_discovery_is_asked_with_is_valid() {
+    fn the_solicitations_of_neighbour_discovery_are_valid() {
         let mac = MacAddr([2, 0, 0, 0, 0, 9]);
         for frame in [Family::V6.request(mac), Family::V6.claim(mac)] {
             assert!(NdFrame::read(&frame).is_some());

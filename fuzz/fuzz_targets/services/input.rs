@@ -144,7 +144,7 @@ fn session() -> Option<Session> {
     Session::from_number(1)
 }
 
-/// Returns all addresses that a Service may ask for, of both families.
+/// Returns all addresses that a Service may request, of both families.
 pub(crate) fn addresses() -> impl Iterator<Item = IpAddr> {
     POOL.into_iter().map(IpAddr::from).chain((250..=u8::MAX).map(ip))
 }

@@ -145,7 +145,7 @@ impl Oracle {
         self.demands.get(&vip)
     }
 
-    pub(crate) fn take_in(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event) {
         let single = |addresses: &mut dyn Iterator<Item = &IpAddr>| Taken {
             nets: addresses.copied().map(IpNet::from).collect(),
             ..Taken::default()
@@ -215,7 +215,7 @@ impl Oracle {
         self.keep();
     }
 
-    /// Takes in that much time has passed. What is left counts from the first time on.
+    /// Lets much time pass. Kept VIPs are forgotten the second time.
     pub(crate) fn pass(&mut self) {
         self.kept.values_mut().for_each(|times| *times += 1);
         self.keep();
@@ -304,7 +304,7 @@ impl Oracle {
         }
     }
 
-    /// Returns true if an address can be a VIP, as far as the settings and the address itself say.
+    /// Returns true if an address can be a VIP, by the settings and the address itself.
     fn is_permitted(&self, address: IpAddr) -> bool {
         let is_special = match address {
             IpAddr::V4(v4) => matches!(v4.octets(), [0 | 127 | 224.., ..] | [169, 254, ..]),
@@ -328,7 +328,7 @@ impl Oracle {
         self.taken.iter().filter_map(has).collect()
     }
 
-    /// Returns true if a user may ask for an address.
+    /// Returns true if a user may request an address.
     fn is_open(&self, address: IpAddr) -> bool {
         !self.settings.allow.is_empty() || self.held.contains(&address) || self.is_on_segment(address)
     }

@@ -10,7 +10,6 @@ use vipward_core::{
 /// The time after which the API server forgets an Event that is not written again.
 const TTL: Duration = Duration::from_hours(1);
 
-/// A stored Event.
 #[derive(Debug)]
 struct Stored {
     message: Message,

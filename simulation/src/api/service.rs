@@ -24,7 +24,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Makes a Service that asks for these addresses, created at `created`. With `on`, only these
+    /// Makes a Service that requests these addresses, created at `created`. With `on`, only these
     /// nodes have endpoints, and it has the policy Local.
     pub(crate) fn new(
         name: ServiceName,

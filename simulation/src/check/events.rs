@@ -22,16 +22,15 @@ impl World {
         lost.max(unknown).unwrap_or_default()
     }
 
-    /// Returns whether a stored Event says why a Service lacks what it asks for, in the words of a problem that
-    /// the controller knows.
-    pub(super) fn is_notified(&self, service: &ServiceName) -> bool {
+    /// Returns whether a stored Event has the text of a problem of this Service that the controller knows.
+    pub(super) fn is_reported(&self, service: &ServiceName) -> bool {
         let problems = self.fit_leader().and_then(|it| it.leading()?.problems.get(service));
         let uid = self.api.services.get(service).map(|found| Arc::clone(&found.record().uid));
-        let words = |problem| Message::of_problem(service.clone(), uid.clone(), problem).note().to_owned();
-        let words: Vec<String> = problems.into_iter().flatten().map(words).collect();
+        let text = |problem| Message::of_problem(service.clone(), uid.clone(), problem).note().to_owned();
+        let texts: Vec<String> = problems.into_iter().flatten().map(text).collect();
         self.api
             .events_of(service, self.now.since(At::default()))
-            .any(|note| words.iter().any(|of| of == note))
+            .any(|note| texts.iter().any(|of| of == note))
     }
 
     /// Checks P3 of the stranger's Services: none may have its VIPs.
@@ -43,9 +42,9 @@ impl World {
             self.record.people.strangers = self.now;
         }
         let calm = fit.max(self.record.trouble.disturbed).max(self.events_due());
-        for index in 0..self.wishes.strangers.len() {
-            let stranger = self.wishes.strangers[index];
-            let is_latest = self.wishes.strangers[index + 1..].iter().all(|of| of.number != stranger.number);
+        for index in 0..self.desired.strangers.len() {
+            let stranger = self.desired.strangers[index];
+            let is_latest = self.desired.strangers[index + 1..].iter().all(|of| of.number != stranger.number);
             let mut vips = (0..self.plan.vips.len()).filter(|vip| stranger.vips >> vip & 1 == 1).peekable();
             let is_refused = vips.peek().is_some() && vips.all(|vip| !self.record.people.unrecorded[vip]);
             let service = names::strangers_service(stranger.number);

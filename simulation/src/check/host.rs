@@ -16,8 +16,8 @@ const NOTICES: Duration = Duration::from_secs(1);
 const RESULT_LASTS: Duration = Duration::from_secs(14);
 
 impl World {
-    /// Notes that a node holds a VIP, or could take it.
-    pub(super) fn note_vacancy(&mut self, vip: usize) {
+    /// Records that a node holds a VIP, or could take it.
+    pub(super) fn record_occupancy(&mut self, vip: usize) {
         let segment = self.segment_of(vip);
         let claim = self.api.claims.get(&names::vip(vip));
         let lives = claim.is_some_and(|claim| {
@@ -51,9 +51,9 @@ impl World {
         self.record.people.lied[vip].as_ref().is_some_and(|(node, session)| !lives(node, *session))
     }
 
-    /// Returns whether all nodes of the segment receive a host, and it is not silenced by a node that has no
-    /// agent to end that.
-    fn is_received(&self, vip: usize, host: Host) -> bool {
+    /// Returns whether a host's frames reach all nodes of its segment. A host that is a node must have no
+    /// entry for the VIP, since the entry keeps its kernel from answering.
+    fn is_reachable_by_all(&self, vip: usize, host: Host) -> bool {
         let segment = self.segment_of(vip);
         let is_linked = |it: &Node| !it.links[segment].no_carrier.any();
         let is_there = host.node.is_none_or(|node| {
@@ -69,7 +69,7 @@ impl World {
         if self.has_died_a_liar(vip) {
             return;
         }
-        if !self.is_received(vip, host) {
+        if !self.is_reachable_by_all(vip, host) {
             host.away = self.now;
         }
         let segment = self.segment_of(vip);

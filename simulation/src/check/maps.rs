@@ -10,8 +10,8 @@ use crate::{machine::Node, schedule::names, world::World};
 const ANNOUNCED: Duration = Duration::from_millis(50);
 
 impl World {
-    /// Checks that no two entries share a slot, that a held entry has a MAC and a generation, and that no
-    /// entry answers again after a yield because the yield counts as settled.
+    /// Checks that no two entries share a slot, and that a held entry has a MAC and a generation. Checks
+    /// also that no entry answers again after a yield because the yield counts as settled.
     pub(super) fn check_maps(&mut self) {
         let fault = self.nodes.iter().find_map(|it| {
             let program = &it.program;

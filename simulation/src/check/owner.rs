@@ -1,13 +1,13 @@
-//! Checks the promise owner: no VIP is a stranger's, nor is its status.
+//! Checks the promise `owner`: no Service of a stranger has a VIP, in a claim or in its status.
 
 use vipward_core::records::ServiceName;
 
 use crate::{machine::Process, schedule::names, world::World};
 
 impl World {
-    /// Notes the VIPs without a claim when an agent that knows none yet lists the claims: it can only
+    /// Records the VIPs without a claim when an agent that knows none yet lists the claims. It can only
     /// go by the age of Services.
-    pub(crate) fn note_unrecorded(&mut self, node: usize) {
+    pub(crate) fn record_unclaimed(&mut self, node: usize) {
         if self.nodes[node].process.as_ref().is_some_and(Process::is_synced) {
             return;
         }
@@ -16,7 +16,7 @@ impl World {
         }
     }
 
-    /// Notes that a Service of the stranger has a VIP, or its status.
+    /// Checks that a Service that has a VIP, or names it in its status, is no stranger's.
     pub(crate) fn note_strangers(&mut self, vip: usize, service: &ServiceName, what: &str) {
         if names::is_strangers(service) && !self.record.people.unrecorded[vip] {
             self.violate("owner", format!("{what} {service}, which has no right to {}", names::vip(vip)));

@@ -12,7 +12,7 @@ use crate::{
     world::World,
 };
 
-/// The time for which there must be only heartbeats.
+/// The time in which agents may only send heartbeats.
 const QUIET: Duration = Duration::from_secs(10);
 /// The time that an end, a giver's lingering, and everything else may take.
 const ENDS: Duration = Duration::from_secs(30);

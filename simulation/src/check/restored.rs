@@ -46,7 +46,7 @@ impl World {
         let nodes: BTreeSet<usize> = answers.map(names::mac_node).collect();
         if nodes.len() != 1 {
             let what = format!(
-                "{} is answered with the MACs of nodes {nodes:?}, and was with that of {} when the store went back",
+                "{} is answered with the MACs of nodes {nodes:?}, and was with the MAC of {} when the store went back",
                 names::vip(vip),
                 names::node(node)
             );
@@ -88,9 +88,9 @@ impl World {
         node.program_now(self.now) + patience < until
     }
 
-    /// Notes which node answers for each VIP when the store goes back to `saved`, if nothing else
+    /// Records which node answers for each VIP when the store goes back to `saved`, if nothing else
     /// happens. If an epoch was edited since, no node can know which claim is the later one.
-    pub(crate) fn note_who_answers(&mut self, saved: &Saved) {
+    pub(crate) fn record_answering_nodes(&mut self, saved: &Saved) {
         // Only the restore itself has happened since.
         if self.record.backup.settled.is_none_or(|before| before + 1 != self.record.trouble.disturbances) {
             return;

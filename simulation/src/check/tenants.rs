@@ -24,7 +24,7 @@ const LATENCIES: Duration = Duration::from_secs(1);
 
 impl World {
     pub(super) fn check_tenants(&mut self) {
-        for number in 0..self.wishes.tenants.len() {
+        for number in 0..self.desired.tenants.len() {
             self.check_kept(number);
             self.check_served(number);
         }
@@ -34,8 +34,8 @@ impl World {
         }
     }
 
-    /// Checks E3: while some controller could lead, one does after the last one's term, two rounds of the
-    /// election, a request that got no answer, and what latencies take.
+    /// Checks E3: while some controller could lead, one does in time. The time is the last leader's term, two
+    /// rounds of the election, a request without an answer, and the latencies.
     fn check_led(&mut self) {
         let leads = |it: &Contender| it.leading().is_some() && it.clock.read(self.now) < it.until;
         let is_led = self.controllers.iter().any(leads);
@@ -76,8 +76,9 @@ impl World {
     }
 
     fn serves(&self, plan: PoolPlan, service: &ServiceName) -> bool {
-        let is_labelled = (0..2)
-            .any(|of| names::tenants_namespace(of) == service.namespace && !self.wishes.unlabelled[of].any());
+        let is_labelled = (0..2).any(|of| {
+            names::tenants_namespace(of) == service.namespace && !self.desired.unlabelled[of].any()
+        });
         !plan.labelled || is_labelled
     }
 
@@ -104,11 +105,11 @@ impl World {
         }
     }
 
-    /// Returns whether an address has no object, and no other Service asks for it or has it.
+    /// Returns whether an address has no object, and no other Service requests it or has it.
     fn is_free(&self, vip: usize, service: &ServiceName) -> bool {
         let address = names::vip(vip);
         let others =
-            (0..self.wishes.tenants.len()).filter(|other| names::tenants_service(*other) != *service);
+            (0..self.desired.tenants.len()).filter(|other| names::tenants_service(*other) != *service);
         let is_named = |other: usize| {
             let Some(found) = self.api.services.get(&names::tenants_service(other)) else { return false };
             let asks = found.record().load_balancer && self.asks(other) == Asks::Vip(byte(vip));
@@ -124,7 +125,7 @@ impl World {
         self.tenants_plan().most.is_some_and(|most| has >= usize::from(most))
     }
 
-    /// Returns whether a Service has what it asks for.
+    /// Returns whether a Service has what it requests.
     fn has(&self, number: usize, service: &Service) -> bool {
         let mut status = service.status().map(names::vip_index);
         match self.asks(number) {
@@ -140,7 +141,7 @@ impl World {
         from == Some(names::pool(pool)) || self.pool(pool).is_some_and(|plan| plan.vips >> vip & 1 == 1)
     }
 
-    /// Returns whether a Service could have what it asks for.
+    /// Returns whether a Service could have what it requests.
     fn could(&self, number: usize) -> bool {
         let service = names::tenants_service(number);
         let has_free = |pool: usize| {
@@ -196,15 +197,15 @@ impl World {
         let events = self.events_due() + NOTIFIED;
         let service = names::tenants_service(number);
         let reports = self.problems_of(&service);
-        let is_notified = self.is_notified(&service);
-        self.record.facts.lacked |= lacks.is_some() && is_notified;
+        let is_reported = self.is_reported(&service);
+        self.record.facts.lacked |= lacks.is_some() && is_reported;
         let is_refused = self.api.refused[Refused::Reservation as usize].any()
             && lasts(could, calm.max(events))
             && self.reserved_for(&service).is_empty();
         let has_pool = self.pool(0).is_some() || self.pool(1).is_some() || self.asks(number) != Asks::Any;
         if lasts(could, without_pause) {
             self.violate("P1", format!("{service} could have an address, and has none"));
-        } else if (lasts(lacks, without_pause.max(events)) || is_refused) && has_pool && !is_notified {
+        } else if (lasts(lacks, without_pause.max(events)) || is_refused) && has_pool && !is_reported {
             self.violate("P3", format!("{service} lacks an address, and no Event says why"));
         } else if let Some(problem) = reports.filter(|_| lasts(content, without_pause)) {
             self.violate("P3", format!("{service} has what it asks for, and has a problem: {problem}"));
@@ -227,7 +228,7 @@ impl World {
         let [address] = self.reserved_for(&service)[..] else { return false };
         let vip = names::vip_index(address);
         let claim = &self.api.claims[&address];
-        let is_alone = (0..self.wishes.tenants.len()).filter(|other| *other != number).all(|other| {
+        let is_alone = (0..self.desired.tenants.len()).filter(|other| *other != number).all(|other| {
             let found = self.tenant(other);
             found.is_none_or(|found| {
                 self.asks(other) != Asks::Vip(byte(vip)) && found.status().all(|ip| ip != address)
@@ -253,7 +254,7 @@ impl World {
                 && self.is_in_order(*number)
                 && self.reserved_for(&names::tenants_service(*number)) == [vip]
         };
-        (0..self.wishes.tenants.len()).find(is_settled)
+        (0..self.desired.tenants.len()).find(is_settled)
     }
 
     /// Checks P6: such an address is not given to another Service.
@@ -265,8 +266,8 @@ impl World {
         }
     }
 
-    /// Notes that a Service is deleted, with the address that is kept for another one of its name.
-    pub(crate) fn note_deleted(&mut self, number: usize) {
+    /// Records that a Service is deleted, and the address that is kept for the next one of its name.
+    pub(crate) fn record_deletion(&mut self, number: usize) {
         let service = names::tenants_service(number);
         let kept = self.kept_for(number, &service);
         if self.api.services.contains_key(&service) {
@@ -297,10 +298,10 @@ impl World {
         Some(Kept { vip, asks: self.asks(number), until })
     }
 
-    /// Returns whether an address that is reserved for a Service is one that it asks for.
+    /// Returns whether an address that is reserved for a Service is one that it requests.
     fn is_fitting(&self, vip: usize, service: &ServiceName) -> bool {
         let is_it = |number: &usize| names::tenants_service(*number) == *service;
-        let Some(number) = (0..self.wishes.tenants.len()).find(is_it) else { return false };
+        let Some(number) = (0..self.desired.tenants.len()).find(is_it) else { return false };
         match self.asks(number) {
             Asks::Any => true,
             Asks::Pool(pool) => self.is_from(vip, pool.into()),
@@ -311,10 +312,10 @@ impl World {
     /// Checks P2 of one Service.
     fn check_kept(&mut self, number: usize) {
         let Some(Kept { vip, asks, until }) = self.record.tenants.kept[number] else { return };
-        let others = (0..self.wishes.tenants.len()).filter(|other| *other != number);
+        let others = (0..self.desired.tenants.len()).filter(|other| *other != number);
         let is_asked_for = |other: usize| self.asks(other) == Asks::Vip(byte(names::vip_index(vip)));
         let misses_pools = |it: &Contender| it.faults.stalled[Kind::Pool as usize].any();
-        let exists = self.wishes.tenants[number].exists();
+        let exists = self.desired.tenants[number].exists();
         let is_over = until.is_some_and(|until| !exists && self.unix_seconds() >= until)
             || exists && (self.asks(number) != asks || self.tenant(number).is_none())
             || others.into_iter().any(is_asked_for)
@@ -342,7 +343,7 @@ impl World {
         }
     }
 
-    /// Checks P4 of a status that is about to be written: what it names newly must be reserved for the
+    /// Checks P4 of a status that is about to be written. A new address in it must be reserved for the
     /// Service, or for one that shares it.
     pub(crate) fn check_status(&mut self, service: &ServiceName, addresses: &[IpAddr]) {
         let Some(before) = self.served(service) else { return };
@@ -374,7 +375,7 @@ impl World {
 
     /// Returns what is not settled about the tenants' Services.
     pub(super) fn unsettled_tenants(&self) -> Option<String> {
-        (0..self.wishes.tenants.len()).find_map(|number| self.unsettled_tenant(number))
+        (0..self.desired.tenants.len()).find_map(|number| self.unsettled_tenant(number))
     }
 
     fn unsettled_tenant(&self, number: usize) -> Option<String> {

@@ -20,8 +20,8 @@ impl World {
         self.scale().map(Bounds)
     }
 
-    /// Checks a session's end by other nodes when it is stored, if it was for silence on the wire.
-    /// `before` is the Lease before, and has stood since `since`.
+    /// Checks the stored end of a session, if the failure detector ended it. `before` is the Lease before,
+    /// which has stood since `since`.
     pub(crate) fn check_expiring(&mut self, by: usize, before: &LeaseRecord, session: Session, since: At) {
         let Some(bounds) = self.bounds() else { return };
         let now = self.now;
@@ -41,25 +41,27 @@ impl World {
         let Some(offer) = offer.filter(|offer| offer.set.contains(&own)) else {
             return self.violate("W2", format!("{what}, which had not made it a witness"));
         };
-        let silent = |node: usize| {
+        let unresponsive = |node: usize| {
             let truth = self.nodes[node].wire.truth.get(&session.number())?;
-            truth.silent
+            truth.unresponsive
         };
         let witnesses: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].program.wired.wid.is_some_and(|wid| offer.set.contains(&wid)))
             .collect();
-        if silent(by).is_none_or(|silent| silent + bounds.seen_late() < since) {
-            return self.violate("W1", format!("{what}, which has renewed since it was silent"));
+        if unresponsive(by).is_none_or(|at| at + bounds.seen_late() < since) {
+            return self.violate("W1", format!("{what}, which has renewed since it was unresponsive"));
         }
         let agree = witnesses
             .iter()
-            .filter(|node| silent(**node).is_some_and(|at| at + bounds.votes() >= found))
+            .filter(|node| unresponsive(**node).is_some_and(|at| at + bounds.votes() >= found))
             .count();
-        // One that has crashed since may have agreed.
+        // A witness that has crashed since may have agreed.
         let gone = offer.set.len() - witnesses.len();
         if agree + gone < offer.quorum() {
-            return self
-                .violate("W1", format!("{what}, which was silent for {agree} of {:?} only", offer.set));
+            return self.violate(
+                "W1",
+                format!("{what}, which was unresponsive for {agree} of {:?} only", offer.set),
+            );
         }
         if offer.set.len() == 1 {
             self.check_two(by, holder, (session, found), &what, bounds);
@@ -69,8 +71,8 @@ impl World {
         }
     }
 
-    /// Notes what a Lease says of wire failover, when it is stored.
-    pub(crate) fn note_offer(&mut self, node: usize) {
+    /// Records a stored Lease's offer of wire failover.
+    pub(crate) fn record_offer(&mut self, node: usize) {
         let Some(lease) = self.api.leases.get(&names::node(node)) else { return };
         if let (Some(session), Some(offer)) = (lease.session, &lease.wire) {
             let configured = self.record.wire.configured.entry(session).or_insert((offer.round, self.now));
@@ -118,14 +120,13 @@ impl World {
         self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, by)| (*at, *by))
     }
 
-    /// Returns whether two answers are those of a node whose session was ended by its witnesses and
-    /// of its heir. Checks that this lasts until the former holder has learned of it and of the heir,
-    /// and no longer.
+    /// Returns whether two nodes may both answer: a former holder whose session the failure detector ended,
+    /// and its heir. Checks that the former holder stops as soon as it has learned of both.
     pub(super) fn is_being_notified(&mut self, vip: usize, former: usize, heir: usize) -> bool {
         let Some(bounds) = self.bounds() else { return false };
         let Some((ended, by)) = self.ended_by_wire(former) else { return false };
         let now = self.now;
-        let teller = &self.nodes[by];
+        let notifier = &self.nodes[by];
         let segment = self.segment_of(vip);
         let (it, other) = (&self.nodes[former], &self.nodes[heir]);
         let Some(taken) = other.held_since[vip] else { return true };
@@ -160,11 +161,13 @@ impl World {
         let notified = if has_received {
             it.wire.ended_at.max(since)
         } else {
-            let Some(fit) = teller.times.fit.filter(|_| teller.faults.busy.is_empty()) else { return true };
+            let Some(fit) = notifier.times.fit.filter(|_| notifier.faults.busy.is_empty()) else {
+                return true;
+            };
             let knows = (ended + bounds::KNOWN)
                 .max(fit + bounds::KNOWN)
-                .max(teller.times.steady)
-                .max(teller.times.runs);
+                .max(notifier.times.steady)
+                .max(notifier.times.runs);
             let since = since.max(knows);
             since + bounds.notified(since.since(ended)) + bounds::SLACK
         };
@@ -186,27 +189,27 @@ impl World {
         true
     }
 
-    /// Looks again at a node whose program was notified the end of its session.
+    /// Schedules a check of a node whose program was notified of the end of its session.
     pub(crate) fn expect_heed(&mut self, node: usize) {
         if let Some(session) = self.nodes[node].program.session() {
             self.after(bounds::HEEDED, Happening::Heeds { node, session });
         }
     }
 
-    /// Looks again at a node whose program was notified, truly or not, that its session has ended.
+    /// Schedules a check of a node whose program received an expiry notice, true or false.
     pub(crate) fn expect_settling(&mut self, node: usize) {
         if let Some(session) = self.nodes[node].program.session() {
             self.after(self.settled_within(), Happening::Settled { node, session });
         }
     }
 
-    /// Returns the time in which a node that lives is valid again after a false word: the time until its
-    /// next renewal, on a slow clock, and until that is done.
+    /// Returns the time in which a living node's deadline lies ahead again after a false expiry notice: until
+    /// its next renewal, on a slow clock, is done.
     fn settled_within(&self) -> Duration {
         Duration::from_millis(self.plan.timing.renewal_ms.into()) * 102 / 100 + bounds::SETTLED
     }
 
-    /// Checks that a false word no longer counts, on a node that could renew its Lease all the time.
+    /// Checks that a false expiry notice no longer counts, on a node that could renew its Lease all the time.
     pub(crate) fn check_settled(&mut self, node: usize, session: Session) {
         let it = &self.nodes[node];
         let lease = self.api.leases.get(&names::node(node));
@@ -223,10 +226,10 @@ impl World {
         }
     }
 
-    /// Checks that an agent that could act has given all VIPs up. It need not have seen its Lease: what
-    /// its program was notified makes it read.
+    /// Checks that an agent that could act has given all VIPs up. It need not have seen its Lease: the
+    /// expiry notice makes it read.
     pub(crate) fn check_heed(&mut self, node: usize, session: Session) {
-        // A false word may have come before the true one.
+        // A false notice may have come before the true one.
         let ended = self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, _)| *at);
         let it = &self.nodes[node];
         if it.wire.ended_at + bounds::HEEDED > self.now || ended.is_some_and(|at| at > it.wire.ended_at) {
@@ -254,8 +257,8 @@ impl World {
         lease.is_some_and(|lease| lease.interfaces.iter().any(|interface| interface.mac == mac))
     }
 
-    /// Notes the VIPs of a node that is about to crash, or whose interface dies.
-    pub(crate) fn note_crash(&mut self, node: usize, segment: Option<usize>) {
+    /// Records the VIPs of a node that is about to crash, or whose interface dies.
+    pub(crate) fn record_crash(&mut self, node: usize, segment: Option<usize>) {
         let Some(bounds) = self.bounds() else { return };
         if self.record.calm_before() < bounds.calm()
             || self.record.trouble.in_force > self.record.trouble.batch
@@ -306,7 +309,7 @@ impl World {
         }
     }
 
-    /// Returns whether a node is up and receives the others.
+    /// Returns whether a node is up and receives the others' frames.
     fn is_reachable(&self, node: usize, segment: usize) -> bool {
         self.nodes[node].kernel_runs() && !self.network.segments[segment].is_dead(node)
     }
@@ -352,7 +355,7 @@ impl World {
     }
 
     /// Begins to guard VIPs if nothing else is going on and the disturbance is a mild one.
-    pub(crate) fn note_mild(&mut self, what: What) {
+    pub(crate) fn record_mild(&mut self, what: What) {
         self.record.wire.mild = None;
         let Some(bounds) = self.bounds() else { return };
         let is_calm = self.record.calm_before() >= bounds.calm()

@@ -1,17 +1,15 @@
-//! A frame of ARP on a simulated segment. What it says is in its fields; nothing reads the target's MAC.
+//! A frame of ARP on a simulated segment. It has no target MAC, because nothing reads it.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use vipward_common::MacAddr;
 
-/// The operation of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Oper {
     Request = 1,
     Reply = 2,
 }
 
-/// A frame of ARP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Frame {
     /// The Ethernet source, which need not be the sender.
@@ -23,7 +21,7 @@ pub(crate) struct Frame {
     pub(crate) sha: MacAddr,
     /// The sender's address; zeros in a probe.
     pub(crate) spa: Ipv4Addr,
-    /// The address that is asked for.
+    /// The requested address.
     pub(crate) tpa: Ipv4Addr,
 }
 
@@ -35,15 +33,15 @@ impl Frame {
 
     /// Returns the probe of a host that is about to use `address` (RFC 5227, 2.1.1).
     pub(crate) fn probe(mac: MacAddr, address: Ipv4Addr) -> Self {
-        Self::question(mac, Ipv4Addr::UNSPECIFIED, address)
+        Self::request(mac, Ipv4Addr::UNSPECIFIED, address)
     }
 
-    /// Returns the question for `address` of a host that has `own`.
-    pub(crate) fn question(mac: MacAddr, own: Ipv4Addr, address: Ipv4Addr) -> Self {
+    /// Returns the request for `address` by a host that has `own`.
+    pub(crate) fn request(mac: MacAddr, own: Ipv4Addr, address: Ipv4Addr) -> Self {
         Self { source: mac, to: MacAddr::BROADCAST, oper: Oper::Request, sha: mac, spa: own, tpa: address }
     }
 
-    /// Returns the answer to this question: the address is at `mac`, says the host with `source`.
+    /// Returns the answer to this request, sent by `source`: the address is at `mac`.
     pub(crate) fn answered(&self, source: MacAddr, mac: MacAddr) -> Self {
         Self { source, to: self.sha, oper: Oper::Reply, sha: mac, spa: self.tpa, tpa: self.spa }
     }
@@ -53,17 +51,16 @@ impl Frame {
         (!self.spa.is_unspecified()).then_some(self.spa.into())
     }
 
-    /// Returns the address that the sender asks for.
-    pub(crate) fn asked(&self) -> Option<IpAddr> {
+    /// Returns the address that the sender requests.
+    pub(crate) fn target(&self) -> Option<IpAddr> {
         (self.oper == Oper::Request).then_some(self.tpa.into())
     }
 
-    /// Returns whether it is a probe.
     pub(crate) fn is_probe(&self) -> bool {
         self.oper == Oper::Request && self.spa.is_unspecified()
     }
 
-    /// Returns whether it claims the address that it asks for.
+    /// Returns whether it claims the address that it requests.
     pub(crate) fn is_gratuitous(&self) -> bool {
         self.oper == Oper::Request && self.spa == self.tpa
     }

@@ -35,7 +35,6 @@ pub(crate) struct Leading {
     pub(crate) known: BTreeMap<IpAddr, ClaimRecord>,
     /// The problems that were reported and are not over.
     pub(crate) problems: BTreeMap<ServiceName, Vec<Problem>>,
-    /// The time of its next deadline.
     pub(crate) deadline: Option<At>,
 }
 
@@ -81,7 +80,6 @@ impl Candidate {
     }
 }
 
-/// A controller.
 pub(crate) struct Contender {
     pub(crate) clock: Clock,
     pub(crate) process: Option<Candidate>,

@@ -2,7 +2,6 @@
 
 use super::time::At;
 
-/// The network.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
     pub(crate) segments: Vec<Segment>,
@@ -69,8 +68,8 @@ pub(crate) struct Host {
     pub(crate) node: Option<usize>,
     /// The time at which it got the address.
     pub(crate) since: At,
-    /// The last time at which a node could not receive it.
+    /// The last time at which its frames did not reach a node.
     pub(crate) away: At,
-    /// True if a node took the VIP, since it had not received the host.
+    /// True if a node took the VIP because the host's frames had not reached it.
     pub(crate) is_void: bool,
 }

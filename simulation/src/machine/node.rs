@@ -29,7 +29,6 @@ use crate::schedule::{Kind, MOST_KINDS, NodePlan, Times, names};
 /// The kernel's number of the program.
 pub(crate) const PROGRAM: u32 = 1;
 
-/// An interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) mac: MacAddr,
@@ -89,12 +88,12 @@ pub(crate) struct Since {
     pub(crate) acts: Option<At>,
     /// Time until which an edit by hand may stay unrepaired, because the kernel refused entries.
     pub(crate) refused_until: At,
-    /// The end of the time in which the lease deadline may look valid, because the clock stood still.
+    /// The time until which the lease deadline may seem to lie ahead, because the clock stood still.
     pub(crate) dazed_until: At,
     /// The time when a watch stalled, and when it has surely shown what it missed.
     pub(crate) blind: (At, At),
     /// The time at which the lease deadline is checked next.
-    pub(crate) look: Option<At>,
+    pub(crate) next_check: Option<At>,
 }
 
 /// A node's part in wire failover.
@@ -112,27 +111,21 @@ pub(crate) struct Part {
     pub(crate) ended_at: At,
     /// The pings and answers that its program has received, until it loses its power.
     pub(crate) received: BTreeSet<(wired::Kind, u64, u64, usize, u64)>,
-    /// The last time at which it received a word of that, and at which an unknown host said so falsely.
+    /// The last time at which it received an expiry notice, and the last time of a false one.
     pub(crate) notified_at: At,
     pub(crate) false_at: Option<At>,
     /// The time at which the engine gets the last finding of its witness.
     pub(crate) found_at: At,
 }
 
-/// The noise of a node.
 #[derive(Debug)]
 pub(crate) struct Noise {
-    /// That of requests and steps.
     pub(crate) steps: Rng,
-    /// That of watches.
     pub(crate) watches: Rng,
-    /// That of frames.
     pub(crate) frames: Rng,
-    /// That of Events.
     pub(crate) events: Rng,
 }
 
-/// One node.
 pub(crate) struct Node {
     pub(crate) index: usize,
     pub(crate) clock: Clock,
@@ -142,7 +135,7 @@ pub(crate) struct Node {
     pub(crate) links: Vec<Link>,
     pub(crate) marks: Marks,
     pub(crate) program: Program,
-    /// The peers that the program must know, because a process that had read the cluster said so.
+    /// The peers that the program must know, because a process that had read the cluster wrote them.
     pub(crate) peers_due: BTreeSet<MacAddr>,
     /// The lag of the program's clock behind the node's.
     pub(crate) late: Duration,
@@ -157,7 +150,7 @@ pub(crate) struct Node {
     pub(crate) process: Option<Process>,
     /// Counts the agents that have run on this node.
     pub(crate) life: u32,
-    /// True if the agent was asked to leave, and none has been started since.
+    /// True if the agent was requested to leave, and none has been started since.
     pub(crate) leaves: bool,
     /// True if a sabotage has left out something once.
     pub(crate) has_omitted: bool,
@@ -320,12 +313,11 @@ impl Node {
         self.program.answer(names::key(vip, segment), self.program_now(now))
     }
 
-    /// Returns the state of its program's lease deadline.
     pub(crate) fn lease_deadline(&self, now: At) -> DeadlineState {
         self.program.lease_deadline_state(self.program_now(now))
     }
 
-    /// Returns the program's time.
+    /// Returns the time on the program's clock, which lags behind the node's.
     pub(crate) fn program_now(&self, now: At) -> vipward_core::base::time::Monotonic {
         self.clock.read(now).saturating_sub(self.late)
     }

@@ -47,7 +47,6 @@ pub(crate) struct Writing {
     pub(crate) results: Vec<Result<(), Unwritten>>,
 }
 
-/// A running agent.
 pub(crate) struct Process {
     pub(crate) agent: Agent,
     pub(crate) desk: Desk,

@@ -164,8 +164,8 @@ impl Program {
         }
     }
 
-    /// Returns whether the program has received that its session has ended, and the agent has not settled
-    /// that.
+    /// Returns whether the program has received the expiry notice of its session, and the agent has not
+    /// settled it.
     pub(crate) fn has_ended(&self) -> bool {
         self.wired.has_ended(self.session()) && self.sabotage != Some(Sabotage::NoEnd)
     }
@@ -249,8 +249,8 @@ impl Program {
         }
     }
 
-    /// Returns whether an announcement may leave. That of a VIP that was taken back may leave while
-    /// the lease deadline is in its grace period.
+    /// Returns whether an announcement may leave. In the grace period only a VIP that was taken back is
+    /// announced.
     pub(crate) fn may_announce(&self, key: VipKey, is_taken_back: bool, now: Monotonic) -> bool {
         let may = match self.lease_deadline_state(now) {
             DeadlineState::Valid => true,
@@ -260,7 +260,7 @@ impl Program {
         may && self.counted(key, now).is_some_and(|counted| counted.role == Role::Held)
     }
 
-    /// Returns what a new agent finds. A handover that has ended is one still: the engine judges its
+    /// Returns what a new agent finds. A handover whose time is over is included: the engine judges its
     /// time.
     pub(crate) fn found(&self) -> Found {
         let is_yielded = |entry: &VipEntry| self.recorded(entry).is_some();

@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
     Answered(Packet),
     /// It goes to the agent's socket.
     Passed,
-    /// It has notified the program that its session has ended.
+    /// It has notified the program of the end of its session.
     Ended,
 }
 
@@ -65,10 +65,10 @@ pub(crate) struct Wired {
     /// The known sessions and witnesses, each with a segment.
     pub(crate) index: BTreeSet<(u64, usize)>,
     seen: BTreeMap<(u64, usize), Sight>,
-    /// The last session that a peer has reported as ended, and the number of such words.
+    /// The session in the last expiry notice, and the number of notices.
     ended: Option<Session>,
-    words: u64,
-    /// The words that the lease deadline settles.
+    notices: u64,
+    /// One more than the number of the last notice that the agent has settled; 0 for none.
     pub(crate) words_settled: u64,
     sabotage: Option<Sabotage>,
 }
@@ -78,7 +78,7 @@ impl Wired {
         Self { sabotage, ..Self::default() }
     }
 
-    /// Handles a frame. `session` is that of the lease deadline.
+    /// Handles a frame. `session` is the one in the lease deadline.
     pub(crate) fn receive(
         &mut self,
         packet: Packet,
@@ -145,22 +145,23 @@ impl Wired {
             Kind::Ended => {
                 let is_news = !self.has_ended(session);
                 self.ended = session;
-                self.words += 1;
+                self.notices += 1;
                 if is_news { Verdict::Ended } else { Verdict::Consumed }
             }
         }
     }
 
-    /// Returns whether the program counts this session, that of the lease deadline, as ended.
+    /// Returns whether the program counts this session, the one in the lease deadline, as ended.
     pub(crate) fn has_ended(&self, session: Option<Session>) -> bool {
-        let is_settled = self.words_settled == self.words + 1 && self.sabotage != Some(Sabotage::NoSettling);
+        let is_settled =
+            self.words_settled == self.notices + 1 && self.sabotage != Some(Sabotage::NoSettling);
         session.is_some() && self.ended == session && !is_settled
     }
 
-    /// Makes maps that have received one word.
+    /// Makes maps that have received one expiry notice.
     #[cfg(test)]
     pub(crate) fn ended_once(&mut self, session: Option<Session>) {
-        (self.ended, self.words) = (session, 1);
+        (self.ended, self.notices) = (session, 1);
     }
 
     fn sight(&self, id: u64, interface: &str) -> Sight {
@@ -188,6 +189,6 @@ impl Seen for Wired {
     }
 
     fn notified(&self) -> Option<Word> {
-        Some(Word { session: self.ended?, number: self.words })
+        Some(Word { session: self.ended?, number: self.notices })
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct Truth {
     unanswered: VecDeque<(u64, At)>,
     /// The time of the last ping that was answered.
     answered: Option<At>,
-    /// The last time at which the session was silent.
-    pub(crate) silent: Option<At>,
+    /// The last time at which the session was unresponsive.
+    pub(crate) unresponsive: Option<At>,
     /// The last time at which the others agreed.
     pub(crate) found: Option<At>,
     /// The last time at which a third station answered.
@@ -57,12 +57,13 @@ impl Truth {
         self.answered.or_else(|| self.unanswered.front().map(|(_, at)| *at))
     }
 
-    /// Notes whether the session is silent: six pings or more, and 300 ms times the scale, on a slow clock.
-    pub(crate) fn look(&mut self, scale: Scale, now: At) {
+    /// Records the time if the session is unresponsive: six pings and 300 ms times the scale, on a slow
+    /// clock, without an answer.
+    pub(crate) fn check(&mut self, scale: Scale, now: At) {
         let since = self.last_answer();
         let is_long = since.is_some_and(|since| now.since(since) >= scale.suspect() * 98 / 100);
         if is_long && self.unanswered.len() >= 6 {
-            self.silent = Some(now);
+            self.unresponsive = Some(now);
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct Facts {
     pub interrupted: bool,
     /// The kernel refused an entry.
     pub refused: bool,
-    /// A stranger's Service asked for a VIP of another namespace.
+    /// A Service requested a VIP of another namespace.
     pub strangers: bool,
     /// A host got the address of a VIP that no node held.
     pub hosts: bool,
@@ -28,21 +28,21 @@ pub struct Facts {
     pub denied: bool,
     /// Nodes take part in wire failover.
     pub wire: bool,
-    /// Witnesses agreed that a holder was silent.
+    /// A quorum found a holder unresponsive.
     pub suspected: bool,
-    /// A session was ended for silence on the wire.
+    /// The failure detector ended a session.
     pub expired_by_wire: bool,
-    /// A program that counted itself valid received that its session has ended.
+    /// A program whose lease deadline lay ahead received its expiry notice.
     pub notified: bool,
-    /// A stranger notified a program that its session has ended.
+    /// An unknown host sent a program a false expiry notice.
     pub notified_falsely: bool,
-    /// A mild disturbance was in force, by which nothing may move.
+    /// A mild disturbance was in force, for which no VIP may move.
     pub mild: bool,
     /// A controller runs.
     pub controller: bool,
     /// A Service was created again, and had the address that was kept for it.
     pub kept: bool,
-    /// A Service lacked an address, and a problem said why.
+    /// A Service lacked an address, and a problem named the reason.
     pub lacked: bool,
     /// A Service had an address that it had waited for.
     pub waited: bool,

@@ -1,4 +1,4 @@
-//! What processes read of Services and pools, in a few words.
+//! What processes read of Services and pools, in brief.
 
 use vipward_core::{pools::Change, services::Event};
 

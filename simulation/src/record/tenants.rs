@@ -8,7 +8,7 @@ use crate::{machine::At, schedule::Asks};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kept {
     pub(crate) vip: IpAddr,
-    /// What it asked for.
+    /// What it requested.
     pub(crate) asks: Asks,
     /// The time until which it must be created again, in seconds since 1970.
     pub(crate) until: Option<i64>,
@@ -24,7 +24,7 @@ pub(crate) struct TenantsRecord {
     pub(crate) lacks: Vec<Option<At>>,
     /// Whether it has lacked an address that it could not have.
     pub(crate) waits: Vec<bool>,
-    /// The time since which it has what it asks for.
+    /// The time since which it has what it requests.
     pub(crate) content: Vec<Option<At>>,
     /// Per VIP: the time since which its reservation should be another.
     pub(crate) wrong: Vec<Option<At>>,

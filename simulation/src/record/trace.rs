@@ -18,15 +18,15 @@ use super::served::served;
 use crate::{machine::At, schedule::names};
 
 /// The contents of a Lease without its version.
-type Said = (Option<Session>, Vec<Session>, Duration, Option<Offer>);
+type Contents = (Option<Session>, Vec<Session>, Duration, Option<Offer>);
 
 /// The lines, if they are wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     lines: Option<Vec<String>>,
-    /// The last Lease that each node got of each node. Heartbeats that say nothing new are left
+    /// The last Lease that each node got of each node. Heartbeats without news are left
     /// out.
-    received: BTreeMap<(usize, NodeName), Said>,
+    received: BTreeMap<(usize, NodeName), Contents>,
 }
 
 impl Trace {
@@ -236,14 +236,14 @@ fn wire(offer: Option<&Offer>) -> String {
 
 fn claim(record: &ClaimRecord) -> String {
     let deleting = if record.deleting { ", deleting" } else { "" };
-    let wish = record.move_to.as_ref().map(|node| format!(", wanted on {node}")).unwrap_or_default();
+    let wanted = record.move_to.as_ref().map(|node| format!(", wanted on {node}")).unwrap_or_default();
     let reserved = record.reservation.as_ref().map(|reservation| {
         let kept = reservation.kept.map(|until| format!(", kept until {until:?}")).unwrap_or_default();
         let release = if record.release { ", to be released" } else { "" };
         format!(", reserved for {}{kept}{release}", reservation.service)
     });
     format!(
-        "claim of {} v{}: epoch {}, {}{deleting}{wish}{}",
+        "claim of {} v{}: epoch {}, {}{deleting}{wanted}{}",
         record.vip,
         record.version,
         record.epoch,
@@ -262,7 +262,7 @@ fn outcome<T>(outcome: &Outcome<T>, what: impl FnOnce(&T) -> String) -> String {
     }
 }
 
-/// Returns an event in a few words.
+/// Describes an event in brief.
 pub(crate) fn event(event: &Event) -> String {
     match event {
         Event::Synced => "everything is listed".to_owned(),
@@ -314,7 +314,7 @@ fn expected(expected: &Expected) -> String {
     }
 }
 
-/// Returns an effect in a few words. `now` is the node's time.
+/// Describes an effect in brief. `now` is the node's time.
 pub(crate) fn effect(effect: &Effect, now: Monotonic) -> String {
     let request = match effect {
         Effect::Cluster(ClusterEffect::Ask(request)) => request,

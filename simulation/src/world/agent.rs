@@ -26,7 +26,7 @@ pub(super) const STEP_US: std::ops::Range<u64> = 5..400;
 /// More inputs than any agent needs in [`STEPS_IN`].
 const MANY_STEPS: u32 = 5_000;
 const STEPS_IN: Duration = Duration::from_secs(1);
-/// The grace period of an agent that is asked to end.
+/// The time that an agent has to end after it was requested to.
 const GRACE: Duration = Duration::from_secs(30);
 /// The greatest lag of the program's clock.
 pub(super) const CLOCK_LATE: Duration = Duration::from_millis(8);
@@ -61,8 +61,8 @@ impl World {
         }
     }
 
-    /// Returns the settings of all processes about Services. The VIPs' addresses are permitted, whatever the
-    /// Leases say.
+    /// Returns the settings of all processes about Services. The VIPs' addresses are permitted, whatever
+    /// subnets the Leases list.
     pub(super) fn services_settings(&self) -> services::Settings {
         let segments = self.network.segments.len();
         let allow = (0..segments).flat_map(|segment| names::subnets(segment, segments)).collect();
@@ -152,7 +152,7 @@ impl World {
         self.update_fitness();
     }
 
-    /// Ends an agent that was asked to end.
+    /// Ends an agent that was requested to end.
     pub(super) fn exit(&mut self, node: usize) {
         let ending = self.nodes[node].process.as_ref().and_then(|process| process.ending);
         self.say(node, || "its agent ends".to_owned());
@@ -310,7 +310,7 @@ impl World {
         }
     }
 
-    /// Notes the steps of handovers that an input is.
+    /// Records the steps of handovers that an input stands for.
     fn steps_of_input(&mut self, node: usize, input: &Input) {
         match input {
             Input::Cluster(cluster::Input::Seen(all)) => {

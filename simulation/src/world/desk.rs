@@ -10,7 +10,7 @@ use vipward_core::{
 use super::{Happening, World, transit::Request};
 use crate::{machine::Desk, schedule::names};
 
-/// The time until a stopped process is looked at again.
+/// The time until a stopped process is checked again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl World {

@@ -72,7 +72,7 @@ impl World {
         self.update_fitness();
     }
 
-    /// Asks a controller to end. A leader gives the Lease back before.
+    /// Requests a controller to end. A leader gives the Lease back first.
     pub(super) fn notify_controller_to_end(&mut self, who: usize, back: Duration) {
         let life = self.life(who);
         let Some(process) = self.candidate(who, life).filter(|process| process.ends.is_none()) else {
@@ -83,7 +83,7 @@ impl World {
         self.drain_controller(who);
     }
 
-    /// Ends a controller that has been asked to, or no longer leads. It starts again later.
+    /// Ends a controller that was requested to end, or that no longer leads. It starts again later.
     fn leave(&mut self, who: usize, back: Duration) {
         self.say(who, || "ends".to_owned());
         self.kill_controller(who);

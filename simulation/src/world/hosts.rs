@@ -11,7 +11,6 @@ use crate::{
 };
 
 impl World {
-    /// Returns the network of a node.
     pub(super) fn network_of(&self, node: usize) -> Network {
         let has = |host: &Option<Host>| host.is_some_and(|host| host.node == Some(node));
         let vips = self.network.hosts.iter().enumerate().filter(|(_, host)| has(host)).map(|(vip, _)| vip);
@@ -27,13 +26,13 @@ impl World {
 
     /// Returns the host of a frame's address that is no node.
     pub(super) fn host_of(&self, segment: usize, frame: &Frame) -> Option<usize> {
-        let vip = names::vip_index(frame.asked()?);
+        let vip = names::vip_index(frame.target()?);
         let host = (*self.network.hosts.get(vip)?)?;
         let is_there = host.node.is_none() && self.segment_of(vip) == segment;
         (is_there && self.sabotage != Some(Sabotage::OneWayProbes)).then_some(vip)
     }
 
-    /// Lets a host that has a VIP's address answer a question for it.
+    /// Lets a host that has a VIP's address answer a request for it.
     pub(super) fn frame_to_host(&mut self, segment: usize, vip: usize, frame: &Frame) {
         if self.host_of(segment, frame) == Some(vip) && !frame.is_gratuitous() {
             self.transmit(segment, names::host(vip), frame.answered(names::HOST, names::HOST));
@@ -42,7 +41,7 @@ impl World {
 
     /// Returns the answer of a node's kernel to a frame that its program lets pass.
     pub(super) fn kernel_answers(&self, node: usize, segment: usize, frame: &Frame) -> Option<Frame> {
-        let vip = names::vip_index(frame.asked().filter(|_| !frame.is_gratuitous())?);
+        let vip = names::vip_index(frame.target().filter(|_| !frame.is_gratuitous())?);
         let host = (*self.network.hosts.get(vip)?)?;
         let mac = self.nodes[node].links[segment].mac;
         let has = host.node == Some(node) && self.segment_of(vip) == segment;

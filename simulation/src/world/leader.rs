@@ -36,7 +36,6 @@ impl World {
         UNIX_SECONDS + i64::try_from(seconds).expect("invariant: runs are short")
     }
 
-    /// Begins to lead.
     pub(super) fn begin_to_lead(&mut self, who: usize) {
         let now = self.leader_now(who);
         let controller = Controller::start(self.services_settings(), now);

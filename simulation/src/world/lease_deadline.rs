@@ -1,4 +1,4 @@
-//! What time changes: the lease deadlines of the programs, and since when agents can act.
+//! Lease deadlines as they pass, and the time since which each agent can act.
 
 use vipward_common::{DeadlineState, Role};
 
@@ -28,18 +28,18 @@ impl World {
             DeadlineState::Over => return,
         };
         let Some(at) = it.clock.when(next + it.late) else { return };
-        if at <= now || it.times.look.is_some_and(|look| look <= at) {
+        if at <= now || it.times.next_check.is_some_and(|check| check <= at) {
             return;
         }
-        it.times.look = Some(at);
+        it.times.next_check = Some(at);
         self.at(at, Happening::Lapse { node });
     }
 
     pub(crate) fn lapse(&mut self, node: usize) {
         let now = self.now;
         let it = &mut self.nodes[node];
-        if it.times.look.is_some_and(|look| look <= now) {
-            it.times.look = None;
+        if it.times.next_check.is_some_and(|check| check <= now) {
+            it.times.next_check = None;
         }
         let any = it.program.entries().values().any(|entry| entry.role != Role::Foreign);
         if it.kernel_runs()

@@ -80,7 +80,7 @@ impl World {
                 if !goes_on {
                     it.held_since[vip] = Some(self.now);
                     it.yielded.remove(&vip);
-                    self.note_taken_back(node, vip);
+                    self.record_taken_back(node, vip);
                 }
                 self.step_of_holding(node, vip);
             }
@@ -109,9 +109,9 @@ impl World {
         }
     }
 
-    /// Notes that a node has taken a yielded VIP back. Its announcements count anew if it could receive no
-    /// other answer.
-    fn note_taken_back(&mut self, node: usize, vip: usize) {
+    /// Records that a node has taken a yielded VIP back. Its announcements count anew if no other answer
+    /// could reach it.
+    fn record_taken_back(&mut self, node: usize, vip: usize) {
         let process = self.nodes[node].process.as_ref();
         if process.is_some_and(|process| process.agent.segment().is_taken_back(names::vip(vip))) {
             self.record.facts.taken_back = true;

@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl World {
-    /// Returns whether something is left out on a node now. Notes that it is.
+    /// Returns whether something is left out on a node now, and records that it is.
     fn omits(&mut self, node: usize, what: Option<Omitted>) -> bool {
         let is_time = self.now >= At::from_millis(OMITTED_MS);
         match (self.sabotage, what) {

@@ -22,7 +22,7 @@ pub(crate) enum Happening {
     StoreAway,
     /// A node joins.
     Join(usize),
-    /// Services begin to want a VIP.
+    /// Services begin to request a VIP.
     Wanted(usize),
     /// An agent starts, unless one runs.
     Boot {
@@ -116,7 +116,7 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
-    /// An agent whose program was notified the end of this session has had time to act.
+    /// An agent has had time to act since its program was notified of the end of this session.
     Heeds {
         node: usize,
         session: Session,
@@ -142,12 +142,12 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
-    /// The grace period of an agent that ends is over.
+    /// The time that an agent has to end is over.
     Grace {
         node: usize,
         life: u32,
     },
-    /// A lease deadline or an entry may have lapsed.
+    /// A lease deadline may have passed, or an entry's time.
     Lapse {
         node: usize,
     },

@@ -104,7 +104,7 @@ impl World {
             Request::Agents(request) => {
                 let expired = self.expired(node, &request);
                 let answer = self.api.carry_out(node, &request);
-                self.note_lease(node, expired, &answer);
+                self.record_lease(node, expired, &answer);
                 Reply::Agents(answer)
             }
             Request::Ballot => Reply::Elected(Elected::Read(Outcome::Done(self.api.election.clone()))),
@@ -161,8 +161,9 @@ impl World {
         kind.is_some_and(|kind| self.faults(node).denied[kind as usize].any())
     }
 
-    /// Checks a status that is about to be written, but for addresses that the controller has begun to free
-    /// since it sent the request, and those whose reservation another controller has written since.
+    /// Checks a status that is about to be written. Two kinds of addresses are left out: those that the
+    /// controller has begun to free since it sent the request, and those whose reservation another
+    /// controller has written since.
     fn check_status_write(&mut self, index: usize, service: &ServiceName, addresses: &[IpAddr]) {
         let since = &self.transit.flights[index..];
         let frees = |vip: IpAddr| {
@@ -189,8 +190,8 @@ impl World {
         Some((before.clone(), session))
     }
 
-    /// Notes the change of a Lease.
-    fn note_lease(&mut self, by: usize, expired: Option<(LeaseRecord, Session)>, answer: &cluster::Reply) {
+    /// Records the change of a Lease.
+    fn record_lease(&mut self, by: usize, expired: Option<(LeaseRecord, Session)>, answer: &cluster::Reply) {
         let cluster::Reply::Owned(Event::LeaseWritten { node, outcome: Outcome::Done(_) }) = answer else {
             return;
         };
@@ -203,7 +204,7 @@ impl World {
             self.check_expiring(by, &before, session, since);
             self.forget_contact(index);
         }
-        self.note_offer(index);
+        self.record_offer(index);
     }
 
     pub(super) fn answered(&mut self, index: usize) {

@@ -40,7 +40,6 @@ pub(crate) enum Request {
     /// A status, and the addresses whose objects were others already when the request was sent: the
     /// controller had yet to see that.
     Status(ServiceName, Option<Vec<IpAddr>>, Vec<IpAddr>),
-    /// An Event.
     Event(Box<Write>),
 }
 

@@ -54,7 +54,7 @@ impl World {
         it.position = position;
         it.last = arrives;
         if kind == Kind::Claim && !names::is_controller(node) {
-            self.note_unrecorded(node);
+            self.record_unclaimed(node);
         }
         let list = self.transit.lists.len();
         self.transit.lists.push(self.api.list(kind));
@@ -149,9 +149,9 @@ impl World {
         }
     }
 
-    /// Continues a watch in a store that went back. At a version of the lost future it is silent;
-    /// when others have written much since, it shows nothing of what was lost. The agent notices a
-    /// silent watch of Leases in the end.
+    /// Continues a watch in a store that went back. A watch at a lost version delivers
+    /// nothing more. If others have written much since, it continues without the lost changes. The agent
+    /// notices in the end that its watch of Leases delivers nothing.
     pub(crate) fn go_on_in_the_past(&mut self, node: usize, kind: Kind) {
         let upto = self.api.changes(kind).len();
         let silence = Duration::from_millis(self.plan.timing.lease_ms.into());
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// Continues a watch that was silent where it was, or begins it anew.
+    /// Continues a stalled watch where it was, or begins it anew.
     pub(crate) fn revive_watch(&mut self, node: usize, kind: Kind) {
         let upto = self.api.changes(kind).len();
         let (now, life) = (self.now, self.life(node));

@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// Returns the answer that a node receives from another when it asks for a VIP.
+    /// Returns the answer that a node receives from another host to a request for a VIP.
     pub(super) fn answer_of_another(&self, node: usize, vip: usize) -> Option<MacAddr> {
         let segment = self.segment_of(vip);
         let receives = |other: usize| {
@@ -108,7 +108,7 @@ impl World {
         answers.next().or_else(|| self.answer_of_host(node, vip, receives))
     }
 
-    /// Lets a stranger announce a VIP in a node's name.
+    /// Lets an unknown host announce a VIP in a node's name.
     pub(crate) fn forge(&mut self, vip: usize, name: usize) {
         let segment = self.segment_of(vip);
         let mac = self.nodes[name].links[segment].known_mac;

@@ -89,7 +89,7 @@ impl World {
         self.owned(node, life, Event::WireKeys(keys));
     }
 
-    /// Gives a program the keys, or takes them away, and lets its engine know what it has received.
+    /// Sets or removes a program's keys, and notifies the engine of the program's last expiry notice.
     pub(super) fn set_heeding(&mut self, node: usize, heeds: bool) {
         let it = &mut self.nodes[node];
         it.wire.heeds = heeds;
@@ -100,8 +100,8 @@ impl World {
         }
     }
 
-    /// A stranger with the key says that a node's session has ended.
-    pub(crate) fn say_falsely(&mut self, node: usize, segment: usize) {
+    /// Sends a node a false expiry notice from an unknown host that has the key.
+    pub(crate) fn send_false_expiry(&mut self, node: usize, segment: usize) {
         let it = &self.nodes[node];
         let Some(session) = it.program.session().filter(|_| self.has_wire()) else { return };
         let packet = Packet {
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// Lets a node that was expired forget that it needs the answer of a peer to take a VIP again.
+    /// Makes a node whose session was ended forget that it needs a peer's answer before it takes a VIP again.
     pub(super) fn forget_contact(&mut self, node: usize) {
         if self.sabotage == Some(Sabotage::TakesUnheard) {
             let life = self.nodes[node].life;
@@ -201,7 +201,7 @@ impl World {
                 self.send_wire(node, names::segment(&interface), to, key, frame);
             }
             Act::AskNeighbours { session, interface, holder: _ } => {
-                self.ask_neighbours(node, session, &interface);
+                self.probe_neighbours(node, session, &interface);
             }
             Act::Report(finding) => self.report(node, finding),
         }
@@ -241,8 +241,8 @@ impl World {
         }
     }
 
-    /// Asks a host of the segment that is no node.
-    fn ask_neighbours(&mut self, node: usize, session: Session, interface: &Arc<str>) {
+    /// Probes a host of the segment that is no node.
+    fn probe_neighbours(&mut self, node: usize, session: Session, interface: &Arc<str>) {
         let segment = names::segment(interface);
         let life = self.nodes[node].life;
         let session = session.number();
@@ -299,7 +299,7 @@ impl World {
         if frame.kind == Kind::Ping {
             truth.sent(frame.stamp, now);
         }
-        truth.look(scale, now);
+        truth.check(scale, now);
         if frame.kind == Kind::Ended && self.sabotage == Some(Sabotage::NoNotifying) {
             return;
         }

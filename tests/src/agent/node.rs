@@ -1,4 +1,4 @@
-//! Runs a node under test: a host with an agent that holds VIPs, and a client that asks for them.
+//! Runs a node under test: a host with an agent that holds VIPs, and a client that requests them.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -161,12 +161,12 @@ impl Node {
         Ok(text(&self.agent.wait_for_log_after(seen, PATIENCE, &what, found)?))
     }
 
-    /// Starts to ask for `vip` a thousand times a second from the client.
+    /// Starts to send a thousand requests a second for `vip` from the client.
     pub fn probe(&self, vip: impl Into<IpAddr>) -> Result<ArpProbe> {
         ArpProbe::start(&self.client, "eth0", vip, PROBE_INTERVAL, ProbeMode::Broadcast)
     }
 
-    /// Asks once and returns the MAC in the answer. Returns `None`
+    /// Sends one request and returns the MAC in the answer. Returns `None`
     /// without an answer in 200 ms, a hundred times the usual time.
     pub fn ask(&self, vip: impl Into<IpAddr>) -> Result<Option<Mac>> {
         ask(&self.client, "eth0", vip)
@@ -192,13 +192,13 @@ impl Node {
         matches: impl Fn(&Value) -> bool,
     ) -> Result<Value> {
         let vip = vip.into();
-        let look = || Ok(self.vip_status(vip).ok().filter(|row| matches(row)));
-        wait_for(PATIENCE, &format!("status of {vip}: {what}"), look)
+        let row = || Ok(self.vip_status(vip).ok().filter(|row| matches(row)));
+        wait_for(PATIENCE, &format!("status of {vip}: {what}"), row)
             .with_context(|| format!("the agent's log:\n{}", self.agent.transcript()))
     }
 
-    /// Returns the earliest and latest time at which a limit of the lease deadline passes (`left_seconds`
-    /// or `hold_left_seconds`, as the kernel has it). Returns `None` if it has passed.
+    /// Returns the earliest and latest time at which the lease deadline (`left_seconds`) or its grace period
+    /// (`hold_left_seconds`) ends, by the kernel's maps. Returns `None` if it has passed.
     pub fn deadline_passes(&self, left: &str) -> Result<(SystemTime, SystemTime)> {
         let before = SystemTime::now();
         let status = self.agent.status()?;
@@ -245,7 +245,7 @@ impl Node {
     }
 }
 
-/// Asks once for `address` from an interface and returns the MAC in
+/// Sends one request for `address` from an interface and returns the MAC in
 /// the first answer. Returns `None` without an answer in 200 ms.
 pub fn ask(host: &Host, interface: &str, address: impl Into<IpAddr>) -> Result<Option<Mac>> {
     const LIMIT: Duration = Duration::from_millis(200);

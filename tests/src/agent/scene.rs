@@ -256,7 +256,6 @@ pub fn request_of_client(address: IpAddr) -> Message {
     Message::request(CLIENT, Family::of(address).ip(1), address)
 }
 
-/// Returns a broadcast request of the client for an address.
 pub fn clients_request(address: Ipv4Addr) -> Arp {
     Arp::request(CLIENT, ip(1), address)
 }

@@ -31,7 +31,7 @@ use super::{
 pub(super) struct Dropped;
 
 /// A request of a known user.
-struct Asked<'a> {
+struct UserRequest<'a> {
     shared: &'a Arc<Shared>,
     connection: ConnectionId,
     user: Arc<User>,
@@ -46,10 +46,10 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, Dropped> {
     let (head, body) = request.into_parts();
     let done = match identify(&shared, connection, &head) {
-        Ok((asked, target)) => {
-            asked.stop_if_cut_off().await?;
+        Ok((request, target)) => {
+            request.stop_if_cut_off().await?;
             match target {
-                Target::Resource(action) => asked.meet_trouble(&action, body).await?,
+                Target::Resource(action) => request.meet_trouble(&action, body).await?,
                 Target::Discovery(path) => discovery::describe(&shared.cluster.resources, &path)
                     .map(|document| response::json(StatusCode::OK, &document)),
             }
@@ -66,14 +66,14 @@ fn identify<'a>(
     shared: &'a Arc<Shared>,
     connection: ConnectionId,
     head: &'a Parts,
-) -> Result<(Asked<'a>, Target), Refusal> {
+) -> Result<(UserRequest<'a>, Target), Refusal> {
     let user = shared.user(request::bearer(&head.headers)).ok_or(Refusal::Unauthorized)?;
     let parameters = Parameters::of(&head.uri)?;
     let target = request::target(&head.method, head.uri.path(), &parameters)?;
-    Ok((Asked { shared, connection, user, parameters, head }, target))
+    Ok((UserRequest { shared, connection, user, parameters, head }, target))
 }
 
-impl Asked<'_> {
+impl UserRequest<'_> {
     /// Returns if the user is not cut off; never returns if the user is cut off silently.
     async fn stop_if_cut_off(&self) -> Result<(), Dropped> {
         match self.shared.connections.used_by(self.connection, &self.user.name) {

@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 pub enum Cut {
     /// Connections are closed, and a new one is closed at its first request.
     Closed,
-    /// Requests are not done and have no answer, and watches are silent.
+    /// Requests are not done and have no answer, and watches deliver nothing.
     Silent,
 }
 
@@ -53,7 +53,7 @@ impl Connections {
         self.state().open.remove(&connection.0);
     }
 
-    /// Notes that `user` uses a connection. Returns the cut of that user, if there is one.
+    /// Records that `user` uses a connection. Returns that user's cut, if there is one.
     pub(super) fn used_by(&self, connection: ConnectionId, user: &str) -> Option<Cut> {
         let mut state = self.state();
         let cut = state.cut.get(user).copied();

@@ -81,7 +81,7 @@ fn answer(call: &Call<'_>, status: StatusCode, object: &Object) -> Response<Body
     response::text(status, Bytes::from(text))
 }
 
-/// Returns the `Status` that says that `object` is gone.
+/// Returns the `Status` for an `object` that is gone.
 fn deleted(call: &Call<'_>, object: &Object) -> serde_json::Value {
     json!({
         "kind": "Status",

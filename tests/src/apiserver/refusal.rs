@@ -56,7 +56,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// Returns the fault `problem` of the field at `path`, in a real API server's words.
+    /// Returns the fault `problem` of the field at `path`, with a real API server's text.
     pub(super) fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), problem: problem.into() }
     }
@@ -191,7 +191,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the `Status` object with these words.
+    /// Returns the `Status` object with this text.
     pub(super) fn status(&self, message: &str) -> Value {
         let (code, reason) = self.code();
         let mut status = json!({

@@ -6,7 +6,7 @@ use hyper::{HeaderMap, Method, Uri, header};
 
 use super::refusal::{Denied, Named, Refusal};
 
-/// An operation on a resource, in the words of RBAC.
+/// An operation on a resource, by the verbs of RBAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
     Get,

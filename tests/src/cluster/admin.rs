@@ -163,7 +163,7 @@ impl Admin {
         self.call("delete", object, deleted)
     }
 
-    /// Deletes an object at once, without its finalizers and a Pod's grace period.
+    /// Deletes an object at once, without its finalizers and Kubernetes' grace period of a Pod.
     pub fn delete_for_good(&self, object: &Object) -> Result<()> {
         let asked = self.delete_with(object, &DeleteParams::default().grace_period(0))?;
         // A namespace ends when it is empty.

@@ -50,7 +50,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Asks a controller for a page, by the port that it serves on.
+    /// Requests an endpoint of a controller, by the port that it serves on.
     pub fn controller_page(&self, port: u16, path: &str) -> Result<http::Answer> {
         http::get(&self.member(N1)?.host, SocketAddr::from((Ipv4Addr::LOCALHOST, port)), path)
     }
@@ -88,7 +88,7 @@ impl Cluster {
     /// Installs the definitions of `MetalLB`'s types, its namespace, and Vipward's rights there. They are
     /// removed with the cluster.
     pub fn install_metallb(&mut self) -> Result<()> {
-        // In a real API server that of the last scenario ends slowly.
+        // In a real API server the namespace of the last scenario ends slowly.
         let namespace = Object::cluster_scoped(Kind::NAMESPACE, METALLB);
         self.admin().wait_for(PATIENCE, &namespace, "not to be ending", |found| {
             found.is_none_or(|found| found["metadata"]["deletionTimestamp"].is_null())

@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Way to cut a node off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
-    /// Drops all traffic: connections stay open and silent, also new ones. Bytes sent
+    /// Drops all traffic: connections stay open, also new ones. Bytes sent
     /// meanwhile pass after the reconnection, as if a kernel had retransmitted them.
     Silent,
     /// Resets connections, also new ones.

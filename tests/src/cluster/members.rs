@@ -267,9 +267,8 @@ impl Cluster {
         Ok((errors, warnings))
     }
 
-    /// Makes every node's kernel deliver a VIP as soon as the node's
-    /// program has an entry for it: without the entry, the kernel would
-    /// answer for the address. Skips nodes without power or agent.
+    /// Makes every node's kernel deliver a VIP as soon as the node's program has an entry for it. Without
+    /// the entry, the kernel would answer for the address. Skips nodes without power or agent.
     pub fn deliver(&mut self, vip: impl Into<IpAddr>) -> Result<()> {
         let vip = vip.into();
         for member in &mut self.members {

@@ -141,7 +141,6 @@ impl Cluster {
         self.admin().put(&manifest).map(drop)
     }
 
-    /// Deletes a Service's `EndpointSlice`.
     pub fn delete_endpoints(&self, service: &str) -> Result<bool> {
         let (namespace, service) = self.place_of(service);
         self.admin().delete(&Object::within(Kind::ENDPOINT_SLICE, namespace, slice_of(service)))
@@ -307,7 +306,7 @@ impl Cluster {
         self.admin().delete(&self.pod(id))
     }
 
-    /// Deletes the Pod of a node's agent without its grace period. Tokens that are bound to it end.
+    /// Deletes the Pod of a node's agent without Kubernetes' grace period. Tokens that are bound to it end.
     pub fn delete_pod_for_good(&self, id: NodeId) -> Result<()> {
         self.admin().delete_for_good(&self.pod(id))
     }

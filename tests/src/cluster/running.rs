@@ -67,7 +67,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster. Its agents run, unless the options say otherwise.
+    /// Makes a cluster. Its agents run, unless the options keep them from it.
     pub fn start(name: &str, options: ClusterOptions) -> Result<Self> {
         ensure!(
             (1..=MOST_NODES).contains(&options.nodes),

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::kit::interrupt::poll;
 
-/// Most witnesses whose word counts.
+/// Most voters of a holder.
 const MOST_WITNESSES: usize = 3;
 
 impl ClusterOptions {
@@ -49,7 +49,7 @@ impl Cluster {
         text.map_or(Ok(Value::Null), |text| serde_json::from_str(text).context("the annotation is JSON"))
     }
 
-    /// Waits until the offers of all nodes are as `wanted` says.
+    /// Waits until the offers of all nodes are as `wanted`.
     pub fn wait_for_wire_offers(&self, what: &str, wanted: impl Fn(NodeId, &Value) -> bool) -> Result<()> {
         let mut last = Vec::new();
         let found = poll(PATIENCE, what, || {

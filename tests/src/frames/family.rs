@@ -6,9 +6,9 @@ use ipnet::IpNet;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// IPv4, whose hosts ask by ARP.
+    /// IPv4, with ARP.
     V4,
-    /// IPv6, whose hosts ask by neighbour discovery.
+    /// IPv6, with neighbour discovery.
     V6,
 }
 

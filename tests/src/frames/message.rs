@@ -1,4 +1,4 @@
-//! A question about an address or a claim of one, of either family.
+//! A request for an address or a claim of one, of either family.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -128,7 +128,7 @@ impl Message {
         }
     }
 
-    /// Returns true if it goes to the asker of `request`, about the address that is asked for.
+    /// Returns true if it answers `request`: it goes to the sender, about the requested address.
     pub fn answers(&self, request: &Self) -> bool {
         let addressed = match (self, request) {
             (Self::Arp(answer), Self::Arp(request)) => answer.tha == request.sha,

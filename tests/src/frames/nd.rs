@@ -116,7 +116,7 @@ impl Nd {
         self.mac_in(option).unwrap_or(self.eth_src)
     }
 
-    /// Returns true if it goes to a group without a question before it.
+    /// Returns true if it is an advertisement that no solicitation asked for.
     pub fn is_announcement(&self) -> bool {
         self.kind == ADVERTISEMENT && self.flags & SOLICITED == 0
     }

@@ -17,7 +17,7 @@ use nix::unistd::{Pid, SysconfVar, geteuid, sysconf};
 
 use super::wait_for;
 
-/// Fails unless this process is root, and says how to run it.
+/// Fails unless this process is root. The error tells how to run it as root.
 pub fn require_root() -> Result<()> {
     ensure!(
         geteuid().is_root(),

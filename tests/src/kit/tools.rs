@@ -1,4 +1,4 @@
-//! Finds external tools of the tests. An error says how to install a missing one.
+//! Finds external tools of the tests. Its error tells how to install a missing one.
 
 use std::env;
 use std::path::{Path, PathBuf};

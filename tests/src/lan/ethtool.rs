@@ -1,4 +1,4 @@
-//! Asks a card's driver for what `ethtool` can ask it: to negotiate again, and for offloads.
+//! Requests of a card's driver, as `ethtool` makes them: to negotiate again, and offloads.
 
 use std::{io, mem, os::fd::AsRawFd, ptr};
 
@@ -33,7 +33,7 @@ impl NetNs {
 
 impl Host {
     /// Makes a card take VLAN tags off received frames, or leave them, as `ethtool -K` does. Returns
-    /// false if its driver cannot be notified.
+    /// false if its driver cannot do so.
     pub fn set_rx_vlan_offload(&self, interface: &str, on: bool) -> Result<bool> {
         self.run(|| {
             let flags = ask(interface, ETHTOOL_GFLAGS, 0)

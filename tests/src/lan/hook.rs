@@ -1,5 +1,5 @@
-//! Attaches a program that does one thing with every frame to an interface: a foreign program that
-//! the agent meets, or the program that native XDP needs at the far end of a cable.
+//! Attaches a program to an interface that does the same with every frame. It is a foreign program that
+//! the agent meets, or the one that native XDP needs at the far end of a cable.
 
 use std::ffi::c_long;
 use std::io;

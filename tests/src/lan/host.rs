@@ -21,7 +21,7 @@ use crate::{
     kit::{Process, SpawnOptions, wait_for},
 };
 
-/// Time for the kernel to resolve a neighbour: it asks three times, a second apart.
+/// Time for the kernel to resolve a neighbour: it sends three requests, a second apart.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(5);
 /// The discard port (RFC 863), on which nothing listens.
 const DISCARD: u16 = 9;
@@ -123,7 +123,7 @@ impl Host {
         }
     }
 
-    /// Returns the first address of an interface in a family. That of IPv6 is not link-local.
+    /// Returns the first address of an interface in a family. Link-local addresses of IPv6 do not count.
     pub fn address_in(&self, interface: &str, family: Family) -> Result<IpAddr> {
         let addresses = self.here(self.0.namespace.addresses(interface))?;
         let is_one = |address: &IpAddr| match address {

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
 use rtnetlink::Handle;
 
-/// Namespace of the calling thread; `/proc/self` has that of the main thread.
+/// Namespace of the calling thread; `/proc/self` has the main thread's.
 const OWN: &str = "/proc/thread-self/ns/net";
 
 /// Network namespace. Clones are the same namespace.

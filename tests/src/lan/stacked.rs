@@ -14,7 +14,7 @@ use rtnetlink::{LinkBond, LinkMacVlan, LinkUnspec, LinkVlan};
 use super::netns::NetNs;
 use crate::frames::Mac;
 
-/// Interval in which a bond looks at the carrier of its ports.
+/// Interval in which a bond checks the carrier of its ports.
 const MIIMON_MS: u32 = 100;
 
 impl NetNs {

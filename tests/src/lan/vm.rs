@@ -1,5 +1,5 @@
 //! The virtual machine that a test runs in: its NICs, and the report that leaves it.
-//! `cargo xtask vm` boots the machine, and tells it in variables what it has.
+//! `cargo xtask vm` boots the machine, and describes its devices in variables.
 
 mod control;
 

@@ -53,7 +53,7 @@ impl Frame {
     }
 }
 
-/// Raw socket in promiscuous mode, which also receives frames to others.
+/// Raw socket in promiscuous mode, which also receives frames to other hosts.
 /// It does not receive frames that an XDP program on the interface
 /// drops or answers: listen at the other end of the cable.
 #[derive(Debug)]

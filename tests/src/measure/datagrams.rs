@@ -34,7 +34,7 @@ use crate::{
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 /// Interval at which a receiver checks for the end.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// Longest time on the way: the client's kernel asks for a neighbour once a second.
+/// Longest time on the way: the client's kernel requests a neighbour once a second.
 const LAST_LIMIT: Duration = Duration::from_secs(2);
 /// Size of the content: flow and number of the datagram.
 const PAYLOAD_LEN: usize = 8;

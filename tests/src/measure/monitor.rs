@@ -3,10 +3,10 @@
 //! Requests alternate between broadcast, like a client without an entry, and unicast, like a client
 //! that revalidates its entry. Unicast goes only to a MAC that has answered for itself. During a
 //! handover the old holder names its successor, which may not have seen the claim yet and would
-//! rightly not answer. No client asks it then: a client revalidates an entry seconds after the
-//! answer, and a handover takes milliseconds. A MAC that has stopped answering is soon asked no more:
-//! a client whose entry is confirmed by nobody asks everybody again.
-//! One thread asks for all VIPs of a family. It skips requests that it is too
+//! rightly not answer. No client sends it a request then: a client revalidates an entry seconds after
+//! the answer, and a handover takes milliseconds. A MAC that has stopped answering soon gets no more
+//! requests: a client whose entry no host confirms sends a broadcast again.
+//! One thread requests all VIPs of a family. It skips requests that it is too
 //! late for, so that its own delay never counts as silence of a VIP.
 
 mod report;
@@ -33,7 +33,7 @@ use crate::{
     measure::{ANSWER_LIMIT, Answer, Answerer, Request, probe::Numbering},
 };
 
-/// Number of requests after which a MAC that has answered none of them is not asked by unicast.
+/// Number of requests after which a MAC that has answered none of them gets no unicast.
 const PATIENCE: usize = 100;
 
 /// Threads that watch VIPs until they are stopped or dropped.
@@ -67,8 +67,8 @@ struct Latest {
 
 impl Monitor {
     /// Starts to watch `vips` from an interface with an address of each one's family.
-    /// The host should not use the VIPs otherwise: each request has its own
-    /// sender MAC, which the kernel of a target may record as the host's.
+    /// The host should not use the VIPs otherwise. Each request has its own sender MAC, which the kernel of a
+    /// target may record as the host's.
     pub fn start(host: &Host, interface: &str, vips: &[impl Into<IpAddr> + Copy]) -> Result<Self> {
         ensure!(!vips.is_empty(), "a monitor needs a VIP to watch");
         let source = host.mac(interface)?;
@@ -121,7 +121,7 @@ impl Monitor {
         report
     }
 
-    /// Stops asking, waits for the last answers, and returns the report.
+    /// Stops the requests, waits for the last answers, and returns the report.
     pub fn stop(self) -> Result<MonitorReport> {
         self.workers.into_iter().try_for_each(Worker::stop)?;
         Ok(lock(&self.state).report())
@@ -147,7 +147,7 @@ impl Monitor {
         self.wait_for_answer(vip, limit, &format!("an answer for {vip}"), |_| true)
     }
 
-    /// Waits until `vip` was silent for `silence`, as requests prove.
+    /// Waits until no host has answered for `vip` for `silence`, as requests prove.
     pub fn wait_until_silent(
         &self,
         vip: impl Into<IpAddr>,

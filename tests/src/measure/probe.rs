@@ -1,4 +1,4 @@
-//! Asks for one address many times a second, and records the answers to each request.
+//! Requests one address many times a second, and records the answers to each request.
 
 mod report;
 
@@ -29,7 +29,7 @@ pub enum ProbeMode {
     Unicast(Mac),
 }
 
-/// Thread that asks for an address at a constant rate, until it is stopped or dropped.
+/// Thread that requests an address at a constant rate, until it is stopped or dropped.
 /// Each request has its own sha, to which the answer goes. So every answer belongs to one
 /// request, even a late or second answer. The Ethernet source is the interface's own: a switch
 /// learns nothing, and the kernel of a target has one neighbour entry instead of thousands.
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 impl ArpProbe {
-    /// Starts to ask for `target`, once every `interval`, from an interface with an address of that
+    /// Starts to request `target`, once every `interval`, from an interface with an address of that
     /// family.
     pub fn start(
         host: &Host,
@@ -99,7 +99,7 @@ impl ArpProbe {
         wait_until(limit, &format!("{count} more answers"), || Ok(self.answers() >= enough))
     }
 
-    /// Stops asking, waits for the last answers, and returns the report.
+    /// Stops the requests, waits for the last answers, and returns the report.
     pub fn stop(self) -> Result<ProbeReport> {
         self.worker.stop()
     }

@@ -22,8 +22,8 @@ impl Oracle<'_> {
         Some(Outcome { action: Action::Send, bytes, counters: counters.to_vec() })
     }
 
-    /// Counts a claim. Returns true if it is certain that no limit refuses its defence: 10 for a
-    /// claimant in a row, 20 a second for a VIP, 1,000 for all.
+    /// Counts a claim. Returns true if certainly no limit refuses its defence: 10 for a claimant in a row,
+    /// 20 a second for a VIP, 1,000 for all.
     pub(super) fn is_within_limits(&mut self, seen: &Seen<'_>) -> bool {
         let (Some((_, entry)), Some(question)) = (&seen.about, &seen.question) else { return false };
         let (slot, sender) = (entry.slot, question.sender);

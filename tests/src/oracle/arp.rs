@@ -1,4 +1,4 @@
-//! ARP frames: what they ask and claim, and what takes their place.
+//! ARP frames: their requests and claims, and the frames in their place.
 
 use super::{
     question::{Question, address},

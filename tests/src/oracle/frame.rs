@@ -10,8 +10,8 @@ use super::{
 /// The tags of a segment, from outside: whether it is a service tag, and the VLAN ID.
 pub(super) type Vlan = Vec<(bool, u16)>;
 
-/// Takes the VLAN tags off (802.1Q, 802.1ad), of which two are read. Returns those of a VLAN other
-/// than 0, the frame, and the tags' bytes; the cell of a frame that ends in its tags, or has more.
+/// Removes up to two VLAN tags (802.1Q, 802.1ad). Returns the tags of a VLAN other than 0, the frame, and
+/// the tags' bytes. For a frame that ends in its tags or has more, returns its cell.
 pub(super) fn without_tags(frame: &[u8]) -> Result<(Vlan, Vec<u8>, Vec<u8>), Cell> {
     let mut bare = frame.to_vec();
     let (mut vlan, mut tags) = (Vec::new(), Vec::new());

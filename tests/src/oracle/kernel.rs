@@ -24,8 +24,8 @@ pub const IFINDEX: u32 = 1;
 
 /// The most by which a program makes a frame longer.
 const MAX_GROWTH: usize = 64;
-/// Length of the longest frame of which the kernel makes a socket buffer for a test run: a page, less
-/// its headroom and the buffer's own data.
+/// Length of the longest frame that fits a socket buffer of a test run: a page, less its headroom and
+/// the buffer's own data.
 const MAX_SKB: usize = 3_500;
 
 /// Returns the path of the tested object: `$VIPWARD_EBPF_DIR/vipward.o`,
@@ -48,9 +48,9 @@ pub enum Hook {
 impl Hook {
     pub const ALL: [Self; 2] = [Self::Xdp, Self::Tc];
 
-    /// Returns true if a test can run this frame: the kernel refuses to make a socket buffer of a
-    /// frame that its `EtherType` calls IP and that lacks a part of the IP header, or of one that does
-    /// not fit a page. For XDP it puts the rest of that in other buffers.
+    /// Returns true if a test can run this frame. For traffic control, the kernel makes no socket buffer of a
+    /// frame that does not fit a page, nor of an IP frame without its whole IP header. For XDP it puts the
+    /// rest of a long frame in other buffers.
     pub fn takes(self, frame: &[u8]) -> bool {
         let header = match frame.get(12..14) {
             Some([0x08, 0x00]) => 20,
@@ -101,7 +101,6 @@ pub enum Action {
 pub struct Ran {
     /// Return code.
     pub action: Action,
-    /// Frame after the run.
     pub bytes: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Frames of neighbour discovery (RFC 4861): what they ask and claim, and what takes their place.
+//! Frames of neighbour discovery (RFC 4861): their requests and claims, and the frames in their place.
 //! Offsets are those of a frame without tags.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -66,8 +66,8 @@ pub(super) fn may_be_hidden(frame: &[u8]) -> bool {
         && frame[HOP_LIMIT] == 255
 }
 
-/// Returns true if the packet is neighbour discovery that names an address for which `is_vip`, or if
-/// that cannot be found out: it ends before, or has more extension headers than are walked.
+/// Returns true if the packet is neighbour discovery that names an address for which `is_vip`, or may be.
+/// It may be if it ends too early, or has more extension headers than are walked.
 pub(super) fn names(frame: &[u8], is_vip: impl Fn(&Addr) -> bool) -> bool {
     let (mut next_header, mut at) = (frame[NEXT_HEADER], MESSAGE);
     for walked in 0.. {
@@ -285,7 +285,8 @@ pub(super) fn reply(
     let overrides = if content.overrides { OVERRIDE } else { 0 };
     reply[MESSAGE] = ADVERTISEMENT;
     reply[FLAGS..TARGET].copy_from_slice(&[solicited | overrides, 0, 0, 0]);
-    // As wrong as that of the solicitation (RFC 1624), which is longer than what is verified if so.
+    // As wrong as the solicitation's (RFC 1624). If that is wrong, the solicitation is longer than what
+    // is verified.
     let error = checksum_of(solicitation) + 0xffff - checksum(solicitation);
     set_checksum(&mut reply, if content.option == Place::Alone { 0 } else { error });
     reply

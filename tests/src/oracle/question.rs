@@ -1,14 +1,13 @@
-//! The claims and the question of a frame, alike in both protocols.
+//! The claims and the request of a frame, alike in both protocols.
 
 use std::net::IpAddr;
 
 use super::world::{Addr, Mac};
 
-/// The claims and the question of a frame.
+/// The claims and the request of a frame.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the frame, read by itself")]
 pub(super) struct Question {
     pub(super) dst: Mac,
-    /// Ethernet source.
     pub(super) source: Mac,
     /// oper, or the type of the message.
     pub(super) oper: u16,
@@ -18,18 +17,18 @@ pub(super) struct Question {
     pub(super) asks: Option<Addr>,
     /// True if it updates what neighbours know.
     pub(super) announces: bool,
-    /// True if it asks before the sender has the address.
+    /// True if the sender does not have the requested address yet.
     pub(super) is_probe: bool,
-    /// True if the Ethernet destination is that of a question to every host.
+    /// True if the Ethernet destination fits a request to every host.
     pub(super) is_for_all: bool,
-    /// True if the destinations above Ethernet fit the question.
+    /// True if the destinations above Ethernet fit the request.
     pub(super) is_fit: bool,
     /// True if the checksum is right, or there is none.
     pub(super) is_intact: bool,
 }
 
 impl Question {
-    /// Returns true if the frame claims what it asks for.
+    /// Returns true if the frame claims the address that it requests.
     pub(super) fn is_gratuitous(&self) -> bool {
         self.asks.is_some_and(|asked| self.claims.contains(&asked))
     }

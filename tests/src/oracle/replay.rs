@@ -207,8 +207,8 @@ fn name_of(kind: EventKind) -> EventName {
     }
 }
 
-/// Returns true for an event that unknown hosts cause. Its limit is
-/// separate from that of peers' events.
+/// Returns true for an event that unknown hosts cause. Such events and those of peers have separate
+/// limits.
 fn by_unknown_host(name: EventName) -> bool {
     match name {
         EventName::Conflict | EventName::Sighted | EventName::Probed => true,
@@ -228,7 +228,6 @@ fn notified_of(event: &Event, slot: u32) -> Notified {
     }
 }
 
-/// Returns the counters of both protocols.
 fn counters(maps: &Maps) -> Result<[Counters; 2]> {
     Ok([maps.counters()?, maps.counters_v6()?])
 }
@@ -242,7 +241,6 @@ fn segment(world: &World) -> u32 {
     if world.vlan.is_empty() { IFINDEX } else { VLAN_DEVICE }
 }
 
-/// Writes `world` to the maps.
 fn install(world: &World, maps: &mut Maps) -> Result<()> {
     const PAST: u64 = 1;
     const FUTURE: u64 = u64::MAX - 1;

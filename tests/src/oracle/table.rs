@@ -88,14 +88,14 @@ pub enum Unread {
     ProbeElsewhere,
     /// A solicitation from `::` with a source option.
     NamedNobody,
-    /// An advertisement to a group that says that it was solicited.
+    /// An advertisement to a group that has the flag `solicited`.
     SolicitedByGroup,
 }
 
 /// The reason for which a frame cannot be verified.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Unverified {
-    /// A claim on a VIP, or a question for one, with a wrong checksum.
+    /// A claim on a VIP, or a request for one, with a wrong checksum.
     Checksum,
     /// A message that is cut off, and names a VIP or may do so.
     Cut,
@@ -168,7 +168,7 @@ pub type Met = (Protocol, Cell);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// The frame passes. A claim that asks for an address goes on to the second table.
+    /// The frame passes. A claim that requests an address goes on to the second table.
     Pass,
     Drop,
     Answer,

@@ -36,11 +36,11 @@ pub struct Node {
     /// its newest ping, by slot.
     pub seen: BTreeMap<u32, [u64; 3]>,
     pub ended: u64,
-    /// The number of such words.
+    /// The number of expiry notices.
     pub words: u64,
 }
 
-/// A rule that a frame must keep to be received.
+/// A rule that a frame must keep to be accepted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
     /// It begins with the magic number.
@@ -86,7 +86,6 @@ impl Rule {
 pub struct Expected {
     /// Return code.
     pub action: Action,
-    /// The frame afterwards.
     pub bytes: Vec<u8>,
     /// The counter of `wire_counters` that rises. If there is none, `unrelated` of `counters` rises.
     pub counter: Option<&'static str>,
@@ -106,8 +105,8 @@ fn number(frame: &[u8], at: usize) -> u64 {
 }
 
 impl Node {
-    /// Returns the expected result of a frame at a time, and records what it says. One rule may be left
-    /// out, to see that this is noticed.
+    /// Returns the expected result of a frame at a time, and records its facts. One rule may be left
+    /// out, to check that this is noticed.
     pub fn step(&mut self, frame: &[u8], now_ns: u64, without: Option<Rule>) -> Expected {
         let unrelated = Expected { action: Action::Pass, bytes: frame.to_vec(), counter: None };
         let (vlan, mut bare, tags) = match without_tags(frame) {
@@ -137,7 +136,7 @@ impl Node {
         let [holder, witness, sent_ns] = [22, 30, 46].map(|at| number(&bare, at));
         let slot_of = |id| self.index.get(&id).copied().filter(|_| is_here);
         let is_own = |id, own| id != 0 && id == own;
-        // Type, whether it is for this node, the peer, and whether the peer is looked at first.
+        // Type, whether it is for this node, the peer, and whether the peer is checked first.
         let (is_target, peer, peer_first) = match kind {
             1 => (is_own(holder, self.session), Some(slot_of(witness)), false),
             2 => (is_own(witness, self.wid), Some(slot_of(holder)), true),

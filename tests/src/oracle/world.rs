@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-/// A hardware address.
 pub type Mac = [u8; 6];
 /// An address of either family.
 pub type Addr = IpAddr;
@@ -10,7 +9,6 @@ pub type Addr = IpAddr;
 /// A protocol of which the program reads frames.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Protocol {
-    /// ARP, for IPv4.
     Arp,
     /// Neighbour discovery, for IPv6.
     Nd,
@@ -18,11 +16,11 @@ pub enum Protocol {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LeaseDeadline {
-    /// The time before the deadline.
+    /// The deadline lies ahead.
     Valid,
-    /// The time after the deadline, while the grace period.
+    /// The deadline has passed, and the grace period lasts.
     Grace,
-    /// The time after both.
+    /// Both have passed.
     Over,
 }
 
@@ -42,7 +40,7 @@ pub enum Role {
     Held,
     /// This node answers with the successor's MAC.
     Handover,
-    /// This node is silent.
+    /// This node does not answer.
     Foreign,
 }
 
@@ -64,11 +62,11 @@ pub struct Entry {
 /// The contents of the maps when the first frame comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct World {
-    /// True if the lease deadline's deadline has passed.
+    /// True if the lease deadline has passed.
     pub deadline_passed: bool,
     /// True if the grace period has ended.
     pub hold_passed: bool,
-    /// Says what becomes of claims on held VIPs.
+    /// The fate of claims on held VIPs.
     pub defence: Defence,
     /// True if the policy is `hold`.
     pub hold: bool,

@@ -263,7 +263,7 @@ impl Cluster {
         }))
     }
 
-    /// Returns the node that an operator asks to move a VIP to, from its claim.
+    /// Returns the node that an operator wants a VIP to move to, from its claim.
     async fn wish(&self, vip: &str) -> Result<Option<String>> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("vipward.io", "v1alpha1", "VirtualIP"));
         let claims: Api<DynamicObject> = Api::all_with(self.client()?, &resource);

@@ -1,4 +1,4 @@
-//! docs/threats.md names a test for everything that it says an adversary cannot do.
+//! docs/threats.md names a test for everything that an adversary cannot do by it.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use vipward_tests::kit::tools::in_checkout;
 /// Programs in `tests/tests`, and modules of the core, by which a name begins.
 const PROGRAMS: [&str; 5] = ["api", "fixtures", "harness", "hosts", "kubernetes"];
 const OF_THE_CORE: [&str; 3] = ["ownership", "pools", "services"];
-/// What stands for a name: that of the row before, a fuzz target, or the simulation.
+/// What stands for a name: the row before, a fuzz target, or the simulation.
 const OTHERWISE: [&str; 6] =
     ["the same", "as [above]", "the latter", "likewise", "fuzz/fuzz_targets", "the simulation"];
 
@@ -29,7 +29,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Returns the rows of the tables whose header says what an adversary cannot do, each with its line.
+/// Returns the rows of the tables of what an adversary cannot do, each with its line.
 fn cannot_rows(page: &str) -> Vec<(usize, &str)> {
     let mut rows = Vec::new();
     let mut is_inside = false;

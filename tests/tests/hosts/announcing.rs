@@ -97,10 +97,10 @@ fn a_vip_is_announced_at_once_then_five_times_more_and_then_refreshed() -> Resul
 }
 
 /// Kind, source, destination and type of the only option of a message of Neighbour Discovery.
-type Said = (u8, Ipv6Addr, Ipv6Addr, u8);
+type Form = (u8, Ipv6Addr, Ipv6Addr, u8);
 
 /// Returns the messages of a host's MAC about an address, until there are `count` of them.
-fn messages_of(wire: &Wire, mac: Mac, about: Ipv6Addr, count: usize) -> Result<Vec<(SystemTime, Said)>> {
+fn messages_of(wire: &Wire, mac: Mac, about: Ipv6Addr, count: usize) -> Result<Vec<(SystemTime, Form)>> {
     let deadline = Instant::now() + PATIENCE;
     let mut messages = Vec::new();
     while messages.len() < count {
@@ -147,7 +147,7 @@ fn an_ipv6_vip_is_probed_for_and_announced_to_all_nodes_and_routers_three_times(
     let belief = ip(&["neighbour", "show", "2001:db8::10", "dev", "eth0"])?;
     assert!(belief.contains(&NODE.to_string()), "{belief}");
 
-    // A held VIP is asked for as a client asks: a rival answers to the node alone.
+    // The agent requests a held VIP as a client does: a rival answers to the node alone.
     let (_, (kind, source, destination, option)) = messages_of(&wire, NODE, VIP_6, 1)?.remove(0);
     assert_eq!((kind, destination, option), (SOLICITATION, group, SOURCE_MAC));
     assert!(source.is_unicast_link_local(), "{source}");
@@ -185,7 +185,7 @@ fn a_client_inside_the_lock_time_switches_at_the_first_announcement() -> Result<
 }
 
 #[test]
-fn nothing_is_announced_while_the_vip_is_not_held_or_the_lease_deadline_is_not_valid() -> Result<()> {
+fn nothing_is_announced_while_the_vip_is_not_held_or_the_lease_deadline_has_passed() -> Result<()> {
     let scene = Scene::new("checked")?;
     let wire = Wire::open(&scene.client, "eth0")?;
     // No heartbeat comes while the test changes the maps.
@@ -205,12 +205,12 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_lease_deadline_is_not_v
     };
     overwrite(&agent, "lease_deadline", &[0; 4], bytes_of(&lease_deadline))?;
     assert_nothing_is_announced(&wire, "the lease deadline has passed")?;
-    // The lease deadline is in its grace period for ever: the program answers on, and nothing is announced.
+    // The grace period lasts for ever: the program answers on, and nothing is announced.
     lease_deadline.grace_until_ns = u64::MAX;
     overwrite(&agent, "lease_deadline", &[0; 4], bytes_of(&lease_deadline))?;
-    assert_nothing_is_announced(&wire, "the lease deadline is in its grace period")?;
+    assert_nothing_is_announced(&wire, "the grace period")?;
     assert_eq!(answers_to(&wire, &clients_request(VIP), ip(2))?.len(), 1, "grace period");
-    // The lease deadline is valid for ever, and the rounds continue. Then the entry is removed.
+    // The lease deadline never passes, and the rounds continue. Then the entry is removed.
     lease_deadline.deadline_ns = u64::MAX;
     overwrite(&agent, "lease_deadline", &[0; 4], bytes_of(&lease_deadline))?;
     assert_eq!(expect_round(&wire)?.mac, NODE);

@@ -190,7 +190,7 @@ fn an_entry_that_is_stale_is_validated_by_unicast() -> Result<()> {
         let scene = Scene::new_in(family, "stale")?;
         let agent = scene.agent(&held(family))?;
         let client = &scene.client;
-        // The unit is a second. The kernel waits that long for other evidence before it asks.
+        // The unit is a second. The kernel waits that long for other evidence before it sends a request.
         client.set_sysctl(&family.neighbour_sysctl("eth0", "delay_first_probe_time"), "1")?;
         assert_eq!(client.resolve(vip)?, NODE);
         client.set_neighbour("eth0", vip, NODE, NeighbourState::Stale)?;
@@ -214,7 +214,7 @@ fn an_entry_that_is_stale_is_validated_by_unicast() -> Result<()> {
 }
 
 #[test]
-fn four_thousand_askers_are_all_answered() -> Result<()> {
+fn four_thousand_requesters_are_all_answered() -> Result<()> {
     const ASKERS: u16 = 4_096;
     /// Number of requests under way: far fewer than the receive buffer holds.
     const BATCH: u16 = 512;

@@ -178,7 +178,7 @@ fn an_agent_that_gets_a_signal_to_end_ends_with_zero() -> Result<()> {
 }
 
 #[test]
-fn the_log_is_for_people_unless_json_is_asked_for() -> Result<()> {
+fn the_log_is_text_unless_json_is_requested() -> Result<()> {
     let host = Host::new("node")?;
     let directory = TempDir::new()?;
     let file = directory.path().join("vipward.yaml");

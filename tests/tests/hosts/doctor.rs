@@ -2,7 +2,7 @@
 
 mod lease_deadline;
 pub(crate) mod report;
-mod sight;
+mod unreadable;
 
 use std::fs;
 
@@ -137,7 +137,7 @@ fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
 
 #[test]
 fn a_host_that_claims_a_vip_is_named() -> Result<()> {
-    let node = Node::start("unknown host", HOLDS_ONE)?;
+    let node = Node::start("unknown-host", HOLDS_ONE)?;
     node.wait_until_answered(VIP, NODE)?;
     let wire = Wire::open(&node.client, "eth0")?;
     wire.send(&Arp::gratuitous_reply(ROGUE, VIP, Mac::BROADCAST).to_bytes())?;

@@ -50,8 +50,7 @@ fn assert_broken(explanation: &Value, link: &str, says: &str, remedy: &str) {
     assert!(to_do.contains(remedy), "{remedy:?} in {to_do:?}");
 }
 
-/// Fails unless the explanation says that the program runs on
-/// the veth `eth0` in mode tc, and why.
+/// Fails unless the explanation has the program on the veth `eth0` in mode tc, with the reason.
 #[track_caller]
 fn assert_attached(explanation: &Value) -> Result<()> {
     let attached = &explanation["attached"];
@@ -110,7 +109,7 @@ fn what_is_held_is_explained_from_the_service_to_the_answer() -> Result<()> {
             };
             assert_eq!(step(&explanation, "segment")?["found"], segment, "on {id}");
             // The mode of the program is known on the holder. Elsewhere the
-            // explanation names the node to look at.
+            // explanation names the node to check.
             if is_here {
                 assert_attached(&explanation)?;
             } else {
@@ -239,7 +238,7 @@ fn beside_a_standalone_agent_each_link_is_checked() -> Result<()> {
 }
 
 #[test]
-fn without_agent_and_cluster_the_segment_is_asked_all_the_same() -> Result<()> {
+fn without_agent_and_cluster_the_segment_is_probed_all_the_same() -> Result<()> {
     let scene = Scene::new("why-bare")?;
     let none = "/sys/fs/bpf/vipward-none";
     let explanation = standalone(&scene.client, none, None, ip(3))?;
@@ -251,7 +250,7 @@ fn without_agent_and_cluster_the_segment_is_asked_all_the_same() -> Result<()> {
     let explanation = standalone(&scene.client, none, None, ip(99))?;
     assert_broken(&explanation, "segment", "no host on eth0 answers", "the steps above");
 
-    // The text for people says the same, without colours where stdout is no terminal.
+    // The text has the same facts, without colours where stdout is no terminal.
     let mut command = scene.client.command(Agent::default_binary());
     command.env_remove("KUBECONFIG").env("HOME", "/nonexistent").args([
         "explain",

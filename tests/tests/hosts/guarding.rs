@@ -59,7 +59,7 @@ impl fmt::Display for Claim {
 type Attack = (&'static str, fn(&Scene, IpAddr) -> Result<()>, Claim);
 
 const ATTACKS: &[Attack] = &[
-    ("the kernel of a host that has it too asks the node", rogue_kernel_asks, Claim::by_rogue("request")),
+    ("the kernel of a host that has it too asks the node", rogue_kernel_requests, Claim::by_rogue("request")),
     ("iputils arping -U", |scene, vip| iputils(scene, "-U", vip), Claim::by_rogue("request")),
     ("iputils arping -A", |scene, vip| iputils(scene, "-A", vip), Claim::by_rogue("reply")),
     ("Habets arping -U", |scene, vip| habets(scene, &["-U"], vip), Claim::by_rogue("request")),
@@ -136,7 +136,7 @@ fn vip_of(family: Family, row: usize) -> Result<IpAddr> {
     Ok(family.ip(u8::try_from(20 + row)?))
 }
 
-fn rogue_kernel_asks(scene: &Scene, vip: IpAddr) -> Result<()> {
+fn rogue_kernel_requests(scene: &Scene, vip: IpAddr) -> Result<()> {
     scene.rogue.flush_neighbours("eth0")?;
     send_datagram(&scene.rogue, vip, ip(2))?;
     // Its request has been sent. The fate of the datagram depends on the neighbour entry.

@@ -3,8 +3,8 @@
 
 mod alerts;
 mod documented;
+mod endpoints;
 mod exposition;
-mod pages;
 mod scraped;
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The agent proves that the program sees the frames that the kernel receives, and says where it does
+//! The agent proves that the program sees the frames that the kernel receives, and reports where it does
 //! not.
 
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn add_gateway(scene: &Scene) -> Result<()> {
     output_of(route).map(drop)
 }
 
-/// Makes the agent observe its host. The kernel does not say when a program comes to traffic control.
+/// Makes the agent observe its host. The kernel does not report when a program comes to traffic control.
 fn make_it_look(node: &Host, number: u8) -> Result<()> {
     node.add_address("lo", format!("198.51.100.{number}/32").parse::<ipnet::IpNet>()?)
 }
@@ -48,7 +48,7 @@ fn wait_for_proof(agent: &Agent, expected: &str) -> Result<()> {
     wait_until(PATIENCE, expected, || Ok(proof(agent)? == expected))
 }
 
-/// Waits until `status` says why the VIP is silent. Returns the time that took.
+/// Waits until `status` reports why the VIP is not answered. Returns the time that took.
 fn wait_for_silence(agent: &Agent, why: &str) -> Result<Duration> {
     let began = Instant::now();
     wait_until(PATIENCE, why, || Ok(vip_status(agent, VIP, "eth0")?["silent_because"] == why))?;
@@ -85,7 +85,7 @@ fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
 }
 
 #[test]
-fn where_nobody_answers_it_is_unproven_and_ready() -> Result<()> {
+fn where_no_host_answers_it_is_unproven_and_ready() -> Result<()> {
     let scene = Scene::new("unproven")?;
     let agent = scene.agent(HOLDS)?;
     let unproven = "no frame of ARP or neighbour discovery was received: whether the program sees the \
@@ -96,7 +96,7 @@ fn where_nobody_answers_it_is_unproven_and_ready() -> Result<()> {
     assert_eq!(http::get(&scene.node, PAGES, "/readyz")?.status, 200);
     let report = doctor(&scene, &agent)?;
     report.assert("proof", Some("eth0"), NOT_APPLICABLE, &["unproven"], &[]);
-    // The traffic of others proves it: the program answers, and the socket receives nothing.
+    // Other hosts' requests prove it: the program answers, and the socket receives nothing.
     let _probe =
         ArpProbe::start(&scene.client, "eth0", VIP, Duration::from_millis(50), ProbeMode::Broadcast)?;
     scene.node.set_mac("eth0", Mac::local(7))?;

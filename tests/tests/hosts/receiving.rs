@@ -46,7 +46,7 @@ impl Snooped {
         Ok(snooped)
     }
 
-    /// Asks for an address. Returns true if the solicitation reaches the node.
+    /// Solicits an address. Returns true if the solicitation reaches the node.
     fn receives(&self, target: Ipv6Addr) -> Result<bool> {
         self.node.drain()?;
         self.client.send(&Nd::solicitation(CLIENT, CLIENTS_ADDRESS, target).to_bytes())?;
@@ -70,7 +70,7 @@ impl Snooped {
             .with_context(|| format!("solicitations for {target}"))
     }
 
-    /// Asks for an address. Fails unless the node answers.
+    /// Solicits an address. Fails unless the node answers.
     fn is_answered(&self, target: Ipv6Addr) -> Result<()> {
         self.client.drain()?;
         self.client.send(&Nd::solicitation(CLIENT, CLIENTS_ADDRESS, target).to_bytes())?;
@@ -83,14 +83,14 @@ impl Snooped {
         }
     }
 
-    /// Waits until the switch has asked its ports for members so often that it has forgotten each
-    /// port that does not report.
+    /// Waits until the switch has queried its ports for members so often that it has forgotten each port
+    /// that does not report.
     fn wait_for_queries(&self) -> Result<()> {
         self.node.drain()?;
         let deadline = Instant::now() + PATIENCE;
         let mut queries = 0;
         while queries < 6 {
-            let frame = self.node.receive(deadline)?.context("the switch asks for no members")?;
+            let frame = self.node.receive(deadline)?.context("the switch sends no queries")?;
             queries += usize::from(!frame.outgoing && frame.bytes.get(MLD_AT) == Some(&MLD_QUERY));
         }
         Ok(())

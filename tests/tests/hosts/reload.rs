@@ -16,7 +16,7 @@ use vipward_tests::{
 const SOME: usize = 200;
 const NOT_APPLIED: &str = "configuration is not applied; the running one stays in force";
 
-/// Returns the map's entry of the VIP that the probe asks for.
+/// Returns the map's entry of the VIP that the probe requests.
 fn entry(node: &Node) -> Result<Value> {
     let octets: Value = VIP.octets().into_iter().map(Value::from).collect();
     let elements = map_dump(&node.agent, "vips_v4")?;

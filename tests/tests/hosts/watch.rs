@@ -103,7 +103,7 @@ fn each_event_of_a_nodes_life_is_a_line() -> Result<()> {
     node.agent.kill9()?;
     wait_for_line(&watch, &["deadline  valid -> grace period"])?;
     node.restart_agent()?;
-    wait_for_line(&watch, &["lease deadline     grace period -> valid"])?;
+    wait_for_line(&watch, &["deadline  grace period -> valid"])?;
 
     // All pins go, and come back.
     assert_eq!(node.agent.terminate()?.code(), Some(0));
@@ -136,7 +136,7 @@ fn it_ends_when_no_process_reads_any_more() -> Result<()> {
 }
 
 #[test]
-fn what_cannot_be_watched_is_said() -> Result<()> {
+fn what_cannot_be_watched_is_reported() -> Result<()> {
     let directory = TempDir::new()?;
     let pin_dir = directory.path().join("pins");
     for (args, code, said) in [

@@ -151,7 +151,7 @@ fn a_holder_of_an_ipv6_vip_names_itself_and_a_rival() -> Result<()> {
     let report = json(&who_has_beside(&agent, &ask)?, SEVERAL)?;
     assert_eq!(
         who(&report)?,
-        [("02:00:00:00:00:03", "unknown host", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
+        [("02:00:00:00:00:03", "unknown-host", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
         "{report}"
     );
     Ok(())
@@ -170,7 +170,7 @@ fn without_an_own_address_an_ipv6_address_is_probed_for() -> Result<()> {
 }
 
 #[test]
-fn no_host_is_waited_for_and_that_is_said() -> Result<()> {
+fn no_host_is_waited_for_and_that_is_reported() -> Result<()> {
     let scene = Scene::new("who-nobody")?;
     let begun = Instant::now();
     let output = who_has(&scene.client, &["192.0.2.10", "-i", "eth0", "--count", "4", "--timeout", "400ms"])?;
@@ -195,7 +195,7 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
     let report = json(&who_has_beside(&agent, &ask)?, SEVERAL)?;
     assert_eq!(
         who(&report)?,
-        [("02:00:00:00:00:03", "unknown host", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
+        [("02:00:00:00:00:03", "unknown-host", "dropped"), ("02:00:00:00:00:02", "holder", "this-host")],
         "{report}"
     );
     let row = &rows(&report)?[0];
@@ -204,11 +204,11 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
         (&2.into(), &2.into(), &true.into())
     );
 
-    // From another host, both are received.
+    // Another host receives both answers.
     let report = json(&who_has(&scene.client, &ask)?, SEVERAL)?;
     let macs: BTreeSet<_> = who(&report)?.into_iter().map(|(mac, ..)| mac).collect();
     assert_eq!(macs, BTreeSet::from(["02:00:00:00:00:02", "02:00:00:00:00:03"]));
-    // The text for people says the same, without colours where stdout is no terminal.
+    // The text has the same facts, without colours where stdout is no terminal.
     let table = stdout(&who_has(&scene.client, &["192.0.2.10", "--count", "1", "--timeout", "400ms"])?);
     for part in ["CONFLICT: 2 MACs answer", "02:00:00:00:00:03", "locally administered", "1/1"] {
         assert!(table.contains(part), "{part} in:\n{table}");
@@ -234,7 +234,7 @@ fn holder_peer_and_unknown_host_are_distinguished_where_an_agent_guards_the_addr
     let report = json(&who_has_beside(&agent, &ask("192.0.2.3"))?, SEVERAL)?;
     let known: BTreeSet<_> = who(&report)?.into_iter().collect();
     let expected =
-        [("02:00:00:00:00:03", "holder", "wire"), ("00:00:5e:00:01:33", "unknown host", "dropped")];
+        [("02:00:00:00:00:03", "holder", "wire"), ("00:00:5e:00:01:33", "unknown-host", "dropped")];
     assert_eq!(known, BTreeSet::from(expected), "{report}");
 
     // The program also drops a peer's claim on a VIP that it holds.
@@ -247,7 +247,7 @@ fn holder_peer_and_unknown_host_are_distinguished_where_an_agent_guards_the_addr
 }
 
 #[test]
-fn an_address_of_this_host_is_asked_for_all_the_same() -> Result<()> {
+fn an_address_of_this_host_is_probed_all_the_same() -> Result<()> {
     let scene = Scene::new("who-own")?;
     let ask = ["192.0.2.2", "-o", "json", "--count", "1", "--timeout", "300ms"];
     let report = json(&who_has(&scene.node, &ask)?, ONE)?;
@@ -264,7 +264,7 @@ fn an_address_of_this_host_is_asked_for_all_the_same() -> Result<()> {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused_with_the_way_out() -> Result<()> {
+fn what_cannot_be_probed_is_refused_with_the_way_out() -> Result<()> {
     let scene = Scene::new("who-bad")?;
     scene.lan.plug(&scene.client, Nic::new("198.51.100.1/24".parse()?).named("eth1"))?;
     scene.client.set_up("eth1", false)?;
@@ -289,7 +289,7 @@ fn what_cannot_be_asked_is_refused_with_the_way_out() -> Result<()> {
 }
 
 #[test]
-fn without_the_right_to_ask_it_says_which_is_missing() -> Result<()> {
+fn without_the_right_to_probe_the_missing_one_is_named() -> Result<()> {
     let scene = Scene::new("who-rights")?;
     let mut command = scene.client.command("setpriv");
     command.args(["--bounding-set", "-all", "--inh-caps", "-all"]);

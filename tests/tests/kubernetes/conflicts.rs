@@ -180,7 +180,7 @@ fn a_conflict_that_is_taken_off_the_claim_is_shown_again_and_the_next_agent_ends
         cluster.kill9(holder)?;
         cluster.restart_agent(holder)?;
         cluster.wait_for_conflict(VIP, "False", "")?;
-        cluster.wait_for_event("web", &["is over", "nothing has been learned of it for 4s"])?;
+        cluster.wait_for_event("web", &["is over", " of it for 4s"])?;
         assert_eq!(cluster.holder(VIP)?, Some(holder));
         Ok(())
     })

@@ -13,7 +13,7 @@ use vipward_tests::{
     lan::Wire,
 };
 
-/// Spellings of the VIP that nobody prints, the last as the name of its object.
+/// Spellings of the VIP that no program prints, the last as the name of its object.
 const SPELLINGS: [&str; 3] =
     ["2001:DB8:0::10", "2001:db8::0.0.0.16", "2001-0db8-0000-0000-0000-0000-0000-0010"];
 const ADDRESSES: &str = "vipward.io/addresses";

@@ -1,4 +1,4 @@
-//! Claims and Leases that somebody deletes or edits by hand: the owner
+//! Claims and Leases that an operator deletes or edits by hand: the owner
 //! repairs them, and the wire shows nothing.
 
 use std::time::Duration;

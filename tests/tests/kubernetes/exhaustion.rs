@@ -1,4 +1,4 @@
-//! A namespace that asks for more than its share leaves the others theirs.
+//! A namespace that requests more than its share leaves the others their shares.
 
 use std::net::Ipv4Addr;
 use std::thread::sleep;

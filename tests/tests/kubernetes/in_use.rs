@@ -99,7 +99,7 @@ fn an_address_of_another_program_on_a_node_is_left_to_it_until_an_admin_forces_i
 fn the_program_that_has_an_address_answers_until_a_node_holds_its_forced_vip() -> Result<()> {
     scenario("audible", ClusterOptions::default(), |cluster| {
         let monitor = another_program_has_it(cluster)?;
-        // The claim says of no node that it has let go: it rests for a lease and a margin first.
+        // The claim names no node that has released the VIP: it rests for a lease and a margin first.
         let mut blank = forced(VIP);
         blank["spec"]["released"] = Value::Null;
         cluster.admin().create(&blank)?;

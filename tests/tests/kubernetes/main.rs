@@ -24,6 +24,6 @@ mod sharing;
 mod stolen_token;
 mod tenants;
 mod unanswered;
+mod user_values;
 mod vacant;
 mod wire;
-mod words;

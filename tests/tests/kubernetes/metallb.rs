@@ -111,7 +111,7 @@ fn what_is_not_served_or_malformed_has_an_event_on_the_object() -> Result<()> {
     })
 }
 
-/// The page on which a controller says why it is not ready.
+/// The endpoint where a controller reports why it is not ready.
 const READY: &str = "/readyz";
 
 #[test]
@@ -180,7 +180,6 @@ fn wait_for_l2_status(cluster: &Cluster, service: &str, id: Option<NodeId>) -> R
     found.with_context(|| format!("they were last: {last:?}"))
 }
 
-/// Returns the names of `MetalLB`'s metrics in a page.
 fn metrics_of_metallb(page: &str) -> BTreeSet<&str> {
     let names = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     names.filter(|name| name.starts_with("metallb_")).collect()

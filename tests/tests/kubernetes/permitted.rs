@@ -1,4 +1,4 @@
-//! The addresses that a Service may ask for, and those that its status may name.
+//! The addresses that a Service may request, and those that its status may name.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn a_status_never_names_addresses_of_the_internet_or_of_the_cluster() -> Result<
     })
 }
 
-/// Says in a node's Lease that its segment has these subnets, as the token of the node can.
+/// Writes to a node's Lease that its segment has these subnets, as the token of the node can.
 fn lie_about_subnets(cluster: &Cluster, id: NodeId, subnets: &[&str]) -> Result<()> {
     let lease = cluster.lease_of(id)?.context("it has a Lease")?;
     let mac = id.mac().to_string();
@@ -115,7 +115,7 @@ fn lie_about_subnets(cluster: &Cluster, id: NodeId, subnets: &[&str]) -> Result<
     cluster.admin().merge(&lease, &patch).map(drop)
 }
 
-/// Says in a VIP's claim that a node holds it, as the token of the node can.
+/// Writes to a VIP's claim that a node holds it, as the token of the node can.
 fn lie_about_holding(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<()> {
     let session = cluster.session(id)?.context("it has a session")?;
     let session = session.split_once('/').context("a session")?.1;

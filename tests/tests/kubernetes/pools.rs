@@ -276,7 +276,7 @@ fn vipward_pools_lists_addresses_and_vipward_release_frees_and_replaces_them() -
         cluster.wait_until_held(ip(81))?;
         cluster.wait_until_gone(ip(71))?;
 
-        // What is asked for by name is not released.
+        // An address that is requested by name is not released.
         cluster.create_service(&ServiceSpec::new("asks", ip(75)))?;
         cluster.wait_for_ingress("asks", ip(75))?;
         release(
@@ -338,7 +338,7 @@ fn the_nodes_that_a_pool_selects_hold_its_vips_and_nothing_is_lost_when_it_selec
             &json!({"nodeSelector": {"matchLabels": {"role": "nobody"}, "matchExpressions": null}}),
         )?;
         let why = "spec.announce.nodeSelector of VIPPool lan leaves it out";
-        // An earlier Event may say that of a node whose agent came before this one's.
+        // An earlier Event may have this reason for a node whose agent came before this one's.
         let of_holder = format!("{}: {why}", cluster.node_name(N2));
         cluster.wait_for_event("web", &[&format!("no node can hold {VIP}"), &of_holder])?;
         assert_eq!(cluster.answered_by(VIP)?, None);

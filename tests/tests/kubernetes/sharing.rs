@@ -80,7 +80,7 @@ fn a_guest_leaves_with_the_consent_and_has_the_vip_after_its_owner_only_when_the
         wait_until_of(cluster, VIP, &["web", GUEST])?;
         watch.stop()?.assert_seamless(VIP);
         assert_eq!(cluster.holder(VIP)?, holder, "it has moved");
-        // Consent ends with the owner. Then the address is free for whoever asks.
+        // Consent ends with the owner. Then the address is free for the next Service that requests it.
         let of_owner = uid(cluster)?;
         ensure!(cluster.delete_service("web")?, "the owner was not there");
         wait_until_of(cluster, VIP, &[GUEST])?;

@@ -1,5 +1,5 @@
-//! The token of a node's agent, in the hands of somebody else: what the admission policies of a real
-//! API server refuse, and that they refuse nothing that an agent needs.
+//! A stolen token of a node's agent. The admission policies of a real API server refuse its misuse, and
+//! nothing that an agent needs.
 
 use std::env;
 
@@ -30,7 +30,6 @@ struct Scene {
     vip: Object,
     service: Object,
     namespace: String,
-    /// The names of the Nodes.
     names: [String; 2],
 }
 
@@ -113,7 +112,7 @@ fn claim(spec: &Value) -> Value {
     })
 }
 
-/// Returns the spec of a claim as that of a new one.
+/// Returns the spec of a claim as a new claim has it.
 fn first(mut spec: Value) -> Value {
     spec["epoch"] = json!(1);
     spec
@@ -153,7 +152,7 @@ fn with_policies(name: &str, steps: impl FnOnce(&mut Cluster, &Scene) -> Result<
     })
 }
 
-/// Tries each step with the token of the agent of `n1`. Each is refused as it says, or succeeds.
+/// Tries each step with the token of the agent of `n1`. Each is refused as its row states, or succeeds.
 fn try_all(cluster: &Cluster, steps: impl IntoIterator<Item = Step>) -> Result<()> {
     for (description, step, refusal) in steps {
         let done = cluster.as_agent(N1, |thief| Ok(step(thief)))?;

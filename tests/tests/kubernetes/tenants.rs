@@ -1,6 +1,6 @@
 //! Services of a namespace that want the VIP of another one: they darken, move and take nothing.
 //!
-//! The VIPs belong to the cluster's own namespace. The tenant `b` is the unknown host.
+//! The VIPs belong to the cluster's own namespace. The tenant `b` wants them.
 
 use std::net::Ipv4Addr;
 use std::thread::sleep;
@@ -19,14 +19,14 @@ const OLDER: Duration = Duration::from_millis(1_100);
 const THIEF: &str = "b/thief";
 const NOWHERE: &str = "role=nobody";
 
-/// VIPs of Services that are held, while an unknown host acts.
+/// Held VIPs of Services, while the tenant acts.
 struct Held {
     watch: Watch,
     services: Changes,
     before: Vec<Before>,
 }
 
-/// A VIP and its claim before the unknown host acts.
+/// A VIP and its claim before the tenant acts.
 struct Before {
     service: &'static str,
     vip: Ipv4Addr,
@@ -49,8 +49,8 @@ impl Held {
         Ok(Self { watch: cluster.watch(&vips)?, services, before })
     }
 
-    /// Checks that every request was answered, that nothing has
-    /// moved, and that no status of the unknown host has ever had a VIP.
+    /// Checks that every request was answered, that nothing has moved, and that no status of the tenant has
+    /// ever had a VIP.
     fn check(self, cluster: &Cluster) -> Result<()> {
         self.watch.let_pass(A_WHILE)?;
         let seen = self.watch.stop()?;
@@ -80,7 +80,7 @@ fn settle(cluster: &mut Cluster) -> Result<Held> {
     Held::begin(cluster, &[("web", VIP)])
 }
 
-/// Waits for the refusal of the unknown host's Service.
+/// Waits for the refusal of the tenant's Service.
 fn wait_until_refused(cluster: &Cluster) -> Result<()> {
     let owner = format!("it belongs to Service {}", cluster.full_name("web"));
     let refused = format!("{VIP} (annotation vipward.io/addresses) is not announced for this Service");
@@ -90,7 +90,7 @@ fn wait_until_refused(cluster: &Cluster) -> Result<()> {
 }
 
 /// Creates the tenant and its Service without an address, then the younger one that gets the VIP.
-fn settle_beside_an_older_unknown_host(cluster: &mut Cluster) -> Result<Held> {
+fn settle_beside_an_older_service(cluster: &mut Cluster) -> Result<Held> {
     cluster.add_tenant("b")?;
     let thief = ServiceSpec::without_address(THIEF).port(25).annotation("vipward.io/nodes", NOWHERE);
     cluster.create_service(&thief)?;
@@ -101,7 +101,7 @@ fn settle_beside_an_older_unknown_host(cluster: &mut Cluster) -> Result<Held> {
 #[test]
 fn agents_that_all_start_anew_give_no_vip_to_an_older_service_of_another_namespace() -> Result<()> {
     scenario("anew", ClusterOptions::default(), |cluster| {
-        let held = settle_beside_an_older_unknown_host(cluster)?;
+        let held = settle_beside_an_older_service(cluster)?;
         cluster.set_address(THIEF, VIP)?;
         held.watch.let_pass(A_WHILE)?;
         held.watch.step("all agents die and start again");

@@ -113,7 +113,7 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
         assert_eq!(silent["answering"], false, "{silent:#}");
         wait_until_not_ready(cluster, N1, VIP, "the lease deadline has passed")?;
         assert!(cluster.page(N1, "/readyz")?.body.contains("the lease deadline has passed"));
-        // This is longer than a heartbeat may stand still.
+        // This is longer than the heartbeat may pause.
         std::thread::sleep(cluster.options().renewal * 12);
         assert_eq!(cluster.page(N1, "/livez")?.status, 200, "an outage is no reason to start it again");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! VIPs that no node holds: their addresses may be other hosts' by now, whatever the claims say.
+//! VIPs that no node holds: their addresses may be other hosts' by now, whatever the claims name.
 
 use std::{net::Ipv4Addr, thread::sleep, time::Duration};
 
@@ -53,7 +53,7 @@ fn net(address: Ipv4Addr) -> Result<Ipv4Net> {
     Ok(Ipv4Net::new(address, 24)?)
 }
 
-/// Returns the claim that says that a node holds a VIP, as the token of that node can write it.
+/// Returns a claim that a node holds a VIP, as the token of that node can write it.
 fn lie(cluster: &Cluster, id: NodeId, vip: Ipv4Addr) -> Result<Value> {
     let session = cluster.session(id)?.context("it has a session")?;
     let session = session.split_once('/').context("a session")?.1.to_owned();

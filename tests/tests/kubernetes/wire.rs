@@ -1,6 +1,6 @@
 //! Wire failover: nodes that die are replaced in a fraction of a second, and nothing else moves.
 
-mod shown;
+mod status;
 
 use std::{
     hint,
@@ -34,7 +34,7 @@ fn nodes(nodes: u8) -> ClusterOptions {
     ClusterOptions::with_wire(nodes, 1)
 }
 
-/// Returns all interfaces of all nodes. Two nodes ask each other over both.
+/// Returns all interfaces of all nodes. Two nodes ping each other over both.
 fn all_nics(cluster: &Cluster) -> Vec<(NodeId, &'static str)> {
     cluster.ids().into_iter().flat_map(|id| NICS.map(|nic| (id, nic))).collect()
 }
@@ -117,8 +117,8 @@ fn no_client_notices_that_a_holders_agent_is_killed_and_restarted() -> Result<()
     })
 }
 
-/// Lets trouble come over a cluster, and checks that the VIPs of both families stay with their holder and
-/// are answered throughout, and that its witnesses still watch it.
+/// Lets trouble come over a cluster. Checks that the VIPs of both families stay with their holder and are
+/// answered throughout, and that its witnesses still watch it.
 fn nothing_moves(
     name: &str,
     options: ClusterOptions,
@@ -148,8 +148,7 @@ fn session_number(cluster: &Cluster, holder: NodeId) -> Result<u64> {
     Ok(u64::from_str_radix(session, 16)?)
 }
 
-/// Returns pings of a holder, and words that its session has ended, by an unknown host who knows everything
-/// but the key.
+/// Returns pings of a holder, and expiry notices for it, by an unknown host that lacks only the key.
 fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
     let session = session_number(cluster, holder)?;
     let witness = cluster.wire_offer(other_than(cluster, holder)?)?["wid"].clone();
@@ -165,7 +164,7 @@ fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
 
 #[test]
 fn no_client_notices_trouble_on_the_wire() -> Result<()> {
-    /// Ten times as long as a witness needs to find a holder silent.
+    /// Ten times as long as a witness needs to find a holder unresponsive.
     const A_WHILE: Duration = Duration::from_secs(3);
     const FORGED_A_SECOND: u32 = 100_000;
     nothing_moves("wirecalm", nodes(3), |cluster, watch, holder| {
@@ -230,8 +229,8 @@ fn busy<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Checks that a holder whose frames to its witnesses are lost is replaced, and yields to the first
-/// announcement, since it was notified before that its session has ended.
+/// Checks that a holder whose frames to its witnesses are lost is replaced. It yields to the first
+/// announcement, because its program received an expiry notice before.
 fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
     scenario(name, nodes(3), |cluster| {
         let old = begin(cluster)?;
@@ -278,7 +277,7 @@ fn a_holder_that_seems_dead_answers_until_its_successor_announces() -> Result<()
 }
 
 #[test]
-fn a_holder_whose_agent_is_stopped_too_yields_since_its_program_was_notified() -> Result<()> {
+fn a_holder_whose_agent_is_stopped_too_yields_because_its_program_was_notified() -> Result<()> {
     a_holder_seems_dead("wirepause", true)
 }
 
@@ -387,7 +386,7 @@ fn decoded(text: &str) -> Result<String> {
     String::from_utf8(bytes).context("it is text")
 }
 
-/// Returns the word that a holder's session has ended, by an unknown host who has the key.
+/// Returns an expiry notice for a holder, by an unknown host that has the key.
 fn false_end(cluster: &Cluster, holder: NodeId) -> Result<Vec<u8>> {
     let session = session_number(cluster, holder)?;
     let secret = cluster.admin().get(&cluster.wire_secret())?.context("the Secret")?;

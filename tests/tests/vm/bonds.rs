@@ -13,15 +13,15 @@ use vipward_tests::{
 };
 
 use crate::{
-    asking::{Answers, Asking},
     cables::{BOND, Cables, FAR, NICS, Top},
+    probing::{Answers, Probing},
     segment::holds_both,
 };
 
-/// Time in which the ports' loss is noticed, and the kernel's address is silent too.
+/// Time in which the ports' loss is noticed, and the kernel's address is not answered either.
 const OUTAGE: Duration = Duration::from_secs(1);
-/// Requests that balance-rr may send into a cut cable until the loss is noticed, while others go the
-/// other way: two probes, for two intervals of miimon.
+/// Requests that balance-rr may send into a cut cable until the loss is noticed: two probes, for two
+/// intervals of miimon. The others go the other way.
 const IN_TURN: usize = 20;
 const OTHER_MAC: Mac = Mac([0x52, 0x54, 0, 0, 1, 1]);
 
@@ -58,7 +58,7 @@ impl Event {
         }
     }
 
-    fn happen(self, cables: &Cables, asking: &Asking) -> Result<()> {
+    fn happen(self, cables: &Cables, probing: &Probing) -> Result<()> {
         let rejoin = |host: &vipward_tests::lan::Host, nic: &str, top: &str| -> Result<()> {
             host.set_up(nic, false)?;
             host.namespace().set_master(nic, top)?;
@@ -72,7 +72,7 @@ impl Event {
                     sleep(OUTAGE);
                     cables.connect(cable, true)?;
                     cables.node.namespace().wait_until_ready(NICS[cable])?;
-                    asking.go_on()?;
+                    probing.go_on()?;
                 }
             }
             Self::AllPortsAway => {
@@ -84,7 +84,7 @@ impl Event {
             }
             Self::PortRemoved => {
                 cables.node.namespace().leave_master(NICS[0])?;
-                asking.go_on()?;
+                probing.go_on()?;
                 rejoin(&cables.node, NICS[0], BOND)?;
             }
             Self::PartnerRestarts => {
@@ -93,7 +93,7 @@ impl Event {
             }
             Self::OtherMac => cables.node.set_mac(BOND, OTHER_MAC)?,
         }
-        asking.go_on()
+        probing.go_on()
     }
 }
 
@@ -107,9 +107,9 @@ fn endure(kind: Top, name: &str) -> Result<()> {
     let mut outcome = Ok(());
     for event in Event::ALL {
         let round = || {
-            let asking = Asking::start(&cables.client, FAR, cables.mac()?)?;
-            event.happen(&cables, &asking)?;
-            asking.stop()
+            let probing = Probing::start(&cables.client, FAR, cables.mac()?)?;
+            event.happen(&cables, &probing)?;
+            probing.stop()
         };
         let answers = Answers::of_best(round, slack)?;
         let scenario = format!("{name}: {}", event.name());

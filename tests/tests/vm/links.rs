@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use vipward_tests::{lan::vm::Machine, oracle::verifier::kernel};
 
 use crate::{
-    asking::Answers,
+    probing::Answers,
     segment::{Kind, Segment, row},
 };
 
@@ -96,7 +96,7 @@ fn measure(kind: Kind) -> Result<()> {
     measure_and(kind, |_| Ok(()))
 }
 
-/// Asks for the VIPs and for the node's own addresses side by side, and reports the answers. Fails if
+/// Probes the VIPs and the node's own addresses side by side, and reports the answers. Fails if
 /// a VIP has more unanswered requests than the address of its family in every round. Then does
 /// something more.
 fn measure_and(kind: Kind, then: impl FnOnce(&Segment) -> Result<()>) -> Result<()> {
@@ -106,12 +106,12 @@ fn measure_and(kind: Kind, then: impl FnOnce(&Segment) -> Result<()>) -> Result<
     let modes = segment.modes(&agent)?;
     // For `--nocapture`.
     println!("{}", agent.transcript());
-    let mut answers = ask(&segment)?;
+    let mut answers = probe(&segment)?;
     for _ in 1..ROUNDS {
         if !answers.are_dark(0) {
             break;
         }
-        answers = ask(&segment)?;
+        answers = probe(&segment)?;
     }
     let result = match (answers.reach_the_kernel(), answers.are_dark(0)) {
         (false, _) if kind == Kind::Qinq => "the card cannot",
@@ -128,11 +128,11 @@ fn measure_and(kind: Kind, then: impl FnOnce(&Segment) -> Result<()>) -> Result<
     then(&segment).with_context(|| agent.transcript())
 }
 
-/// Asks for all addresses. Only the time counts in which all are asked.
-fn ask(segment: &Segment) -> Result<Answers> {
-    let asking = segment.begin_to_ask()?;
+/// Probes all addresses. Only the time counts in which all are probed.
+fn probe(segment: &Segment) -> Result<Answers> {
+    let probing = segment.start_probing()?;
     let from = SystemTime::now();
-    asking.ask(REQUESTS)?;
+    probing.wait_for_requests(REQUESTS)?;
     let to = SystemTime::now();
-    Ok(asking.end()?.between(from, to))
+    Ok(probing.end()?.between(from, to))
 }

@@ -1,10 +1,10 @@
 //! Network cards, links and kernels that this machine lacks, in virtual machines: `cargo xtask vm`.
 #![forbid(unsafe_code)]
 
-mod asking;
 mod bonds;
 mod cables;
 mod links;
+mod probing;
 mod proving;
 mod receiving;
 mod scenarios;

@@ -36,14 +36,14 @@ fn native_xdp_runs_on_a_bonds_ports_and_is_found_blind_without_their_entries() -
     assert_eq!(segment.modes(&agent)?, "native");
 
     // Each request is answered once, also while the agent is killed and restarted.
-    let asking = segment.begin_to_ask()?;
-    asking.go_on()?;
+    let probing = segment.start_probing()?;
+    probing.go_on()?;
     agent.kill9()?;
-    asking.go_on()?;
+    probing.go_on()?;
     agent.restart()?;
     wait_until(PATIENCE, "proof by the next agent", || Ok(proof(&agent)? == "proven"))?;
-    asking.go_on()?;
-    let answers = asking.end()?;
+    probing.go_on()?;
+    let answers = probing.end()?;
     assert!(answers.reach_every_vip_once(), "{answers}");
 
     // The agent follows a failover.

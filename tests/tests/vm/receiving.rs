@@ -19,11 +19,10 @@ use crate::segment::{Kind, PATIENCE, Segment};
 const SIX: Family = Family::V6;
 const OTHER: Mac = Mac([2, 0, 0, 0, 0, 0xdd]);
 const ROGUE: Mac = Mac([2, 0, 0, 0, 0, 0xee]);
-/// Offset of the `ICMPv6` type behind the hop-by-hop options, and that of a report (RFC 3810, 5.2).
+/// Offset of the `ICMPv6` type behind the hop-by-hop options, and of a report (RFC 3810, 5.2).
 const MLD_AT: usize = 62;
 const MLD_REPORT: u8 = 143;
 
-/// Returns true if a frame reports membership in a group.
 fn reports(frame: &Frame, group: &[u8; 16]) -> bool {
     frame.bytes.get(MLD_AT) == Some(&MLD_REPORT) && frame.bytes.windows(group.len()).any(|it| it == group)
 }
@@ -41,7 +40,7 @@ fn multicast(agent: &Agent) -> Result<(String, String)> {
     Ok((text("state"), text("found")))
 }
 
-/// Asks the node by unicast, as a neighbour that has an entry does, and returns the answer.
+/// Sends the node a unicast request, as a neighbour that has an entry does, and returns the answer.
 fn validate(wire: &Wire, solicitation: &Nd, mac: Mac) -> Result<Message> {
     let request = Message::from(Nd { options: Vec::new(), ..solicitation.clone().to(mac) });
     wire.send(&request.to_bytes())?;

@@ -14,13 +14,13 @@ use vipward_tests::{
 };
 
 use crate::{
-    asking::{Answers, Asking},
+    probing::{Answers, Probing},
     segment::{Kind, Segment, add_addresses},
 };
 
 /// Time in which the agent sees an event.
 const SEEN: Duration = Duration::from_secs(1);
-/// Requests that a new interface leaves unanswered by two probes, while the agent asks whether the VIP
+/// Requests that a new interface leaves unanswered by two probes, while the agent probes whether the VIP
 /// is free there.
 const PROBED: usize = 150;
 
@@ -33,7 +33,7 @@ enum Event {
     /// As by `ethtool -r`.
     Reset,
     NoCarrier,
-    /// QEMU asks the driver to announce itself, as after a migration.
+    /// QEMU makes the driver announce itself, as after a migration.
     Moved,
     /// The driver lets go and takes the card again: another interface.
     Rebound,
@@ -69,7 +69,7 @@ impl Event {
         self != Self::Reset || machine.model() == "e1000e"
     }
 
-    fn happen(self, segment: &Segment, asking: &Asking) -> Result<()> {
+    fn happen(self, segment: &Segment, probing: &Probing) -> Result<()> {
         let (node, nic) = (&segment.node, segment.at_node);
         match self {
             Self::Nothing => {}
@@ -79,7 +79,7 @@ impl Event {
                     if let Err(error) = node.namespace().set_mtu(nic, bytes) {
                         println!("{error:#}");
                     }
-                    asking.go_on()?;
+                    probing.go_on()?;
                 }
             }
             Self::DownAndUp => {
@@ -92,7 +92,7 @@ impl Event {
                     node.set_up(from, false)?;
                     node.rename(from, to)?;
                     node.set_up(to, true)?;
-                    asking.recover()?;
+                    probing.recover()?;
                 }
             }
             Self::Reset => node.namespace().renegotiate(nic)?,
@@ -109,7 +109,7 @@ impl Event {
                 add_addresses(node, nic, 2)?;
             }
         }
-        asking.recover()
+        probing.recover()
     }
 }
 
@@ -123,32 +123,32 @@ fn whatever_happens_to_a_card_the_vip_is_answered_as_surely_as_the_kernels_addre
     let mut outcome = Ok(());
     for event in Event::ALL.into_iter().filter(|event| event.is_known_to(&machine)) {
         let slack = if event == Event::Rebound { PROBED } else { 0 };
-        let happen = |asking: &Asking| event.happen(&segment, asking);
+        let happen = |probing: &Probing| event.happen(&segment, probing);
         let judged = endure(&segment, &machine, &mut agent, event.name(), slack, happen);
         outcome = outcome.and(judged);
     }
     outcome
 }
 
-/// Asks while something happens to the segment, and while the agent is killed and restarted.
+/// Probes while something happens to the segment, and while the agent is killed and restarted.
 fn endure(
     segment: &Segment,
     machine: &Machine,
     agent: &mut Agent,
     scenario: &str,
     slack: usize,
-    mut happen: impl FnMut(&Asking) -> Result<()>,
+    mut happen: impl FnMut(&Probing) -> Result<()>,
 ) -> Result<()> {
     let round = || {
         let mac = segment.node.mac(segment.at_node)?;
-        let asking = Asking::start(&segment.client, segment.at_client, mac)?;
-        happen(&asking)?;
+        let probing = Probing::start(&segment.client, segment.at_client, mac)?;
+        happen(&probing)?;
         agent.kill9()?;
-        asking.go_on()?;
+        probing.go_on()?;
         let seen = agent.logs()?.len();
         agent.restart()?;
         wait_until_running(agent, seen)?;
-        asking.stop()
+        probing.stop()
     };
     Answers::of_best(round, slack)?.judge(machine, scenario, agent, slack)
 }
@@ -167,9 +167,9 @@ fn a_bridge_begins_to_filter_vlans() -> Result<()> {
     let machine = Machine::here()?;
     let segment = Segment::new(&machine, Kind::Bridge)?;
     let mut agent = segment.agent("")?;
-    endure(&segment, &machine, &mut agent, "bridge: vlan_filtering", 0, |asking| {
+    endure(&segment, &machine, &mut agent, "bridge: vlan_filtering", 0, |probing| {
         on_node(&segment, &format!("ip link set {} type bridge vlan_filtering 1", segment.at_node))?;
-        asking.go_on()
+        probing.go_on()
     })
 }
 
@@ -186,9 +186,9 @@ fn an_address_that_ipvs_has_bound_is_answered_once() -> Result<()> {
     on_node(&segment, "ip link add kube-ipvs0 type dummy")?;
     let mut agent = segment.agent("")?;
     let scenario = "VIP on kube-ipvs0, two cards on the segment";
-    let outcome = endure(&segment, &machine, &mut agent, scenario, 0, |asking| {
+    let outcome = endure(&segment, &machine, &mut agent, scenario, 0, |probing| {
         on_node(&segment, &format!("ip address replace {VIP}/32 dev kube-ipvs0"))?;
-        asking.go_on()
+        probing.go_on()
     });
     drop(second);
     outcome

@@ -12,8 +12,8 @@ use vipward_tests::{
     },
 };
 
-use crate::asking::Asking;
-pub(crate) use crate::asking::PATIENCE;
+pub(crate) use crate::probing::PATIENCE;
+use crate::probing::Probing;
 
 /// VLAN of a VLAN device, or the inner of two.
 const VLAN: u16 = 100;
@@ -89,7 +89,6 @@ impl Layer {
 }
 
 impl Kind {
-    /// Returns the name in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -156,9 +155,8 @@ fn build(host: &Host, layers: &[Layer]) -> Result<&'static str> {
 /// Client and node. Fields are in the order of dropping.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// Host that asks.
+    /// Host that sends the requests.
     pub(crate) client: Host,
-    /// Interface of the client.
     pub(crate) at_client: &'static str,
     /// Host that holds the VIP.
     pub(crate) node: Host,
@@ -199,7 +197,7 @@ impl Segment {
     }
 
     /// Starts an agent that holds a VIP of each family, with more lines of its file. Waits until
-    /// `status` says that they are answered, or, where they never are, until that takes too long.
+    /// `status` reports them answered, or, where they never are, until that takes too long.
     pub(crate) fn agent(&self, more: &str) -> Result<Agent> {
         let options = AgentOptions::new(self.bpffs.pin_dir("node"));
         let yaml = format!("{more}{}", holds_both());
@@ -226,11 +224,11 @@ impl Segment {
         &self.nics[1]
     }
 
-    pub(crate) fn begin_to_ask(&self) -> Result<Asking> {
-        Asking::begin(&self.client, self.at_client, self.node.mac(self.at_node)?)
+    pub(crate) fn start_probing(&self) -> Result<Probing> {
+        Probing::begin(&self.client, self.at_client, self.node.mac(self.at_node)?)
     }
 
-    /// Asks once for the VIP of a family. Returns true if the node answers.
+    /// Sends one request for the VIP of a family. Returns true if the node answers.
     pub(crate) fn is_answered(&self, family: Family) -> Result<bool> {
         let answer = ask(&self.client, self.at_client, family.vip())?;
         Ok(answer == Some(self.node.mac(self.at_node)?))

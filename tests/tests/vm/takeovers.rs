@@ -56,16 +56,16 @@ fn in_traffic_control_a_killed_agent_is_followed_without_a_gap_and_unload_detach
     let pin: PathBuf = agent.options.pin_dir.join(name);
     assert!(fs::exists(&pin)?, "{} is missing", pin.display());
 
-    let asking = segment.begin_to_ask()?;
-    asking.go_on()?;
+    let probing = segment.start_probing()?;
+    probing.go_on()?;
     agent.kill9()?;
-    asking.go_on()?;
+    probing.go_on()?;
     agent.restart()?;
     wait_until(PATIENCE, "the program of the next agent", || {
         Ok(link_and_program(&agent).is_ok_and(|(_, now)| now != program))
     })?;
-    asking.go_on()?;
-    let answers = asking.end()?;
+    probing.go_on()?;
+    let answers = probing.end()?;
     assert!(!answers.are_dark(0), "{answers}");
     assert_eq!(link_and_program(&agent)?.0, link, "the attachment goes on");
 

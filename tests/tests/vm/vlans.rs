@@ -40,7 +40,7 @@ fn both() -> Result<(Segment, String)> {
     Ok((segment, format!("vips: [{}]\n", vips.join(", "))))
 }
 
-/// Waits until `status` says that every VIP is answered.
+/// Waits until `status` reports every VIP answered.
 fn wait_until_answering(agent: &Agent, segment: &Segment) -> Result<()> {
     for family in Family::BOTH {
         for (vip, interface) in [(family.vip(), segment.at_node), (untagged(family, 10), NICS[0])] {
@@ -81,7 +81,7 @@ fn a_vip_is_answered_and_guarded_in_its_own_vlan_alone() -> Result<()> {
         let conflicts = counter(&agent, "claim_conflict")?;
         claim(without_tag, vip)?;
         claim(in_vlan, other)?;
-        // Frames come in order: what is received after them tells that they were decided.
+        // Frames come in order: a later frame that is received proves that they were decided.
         ask(client, without_tag, other)?.with_context(|| format!("{other} is answered"))?;
         ask(client, in_vlan, vip)?.with_context(|| format!("{vip} is answered"))?;
         assert_eq!(counter(&agent, "claim_conflict")?, conflicts, "{family:?}: claims in the other segment");
@@ -114,10 +114,10 @@ fn the_program_of_the_card_decides_for_its_vlan_devices() -> Result<()> {
     assert_eq!(card["program_id"], device["program_id"]);
     assert_eq!(device["vlan"], 100);
 
-    let asking = segment.begin_to_ask()?;
-    asking.go_on()?;
+    let probing = segment.start_probing()?;
+    probing.go_on()?;
     agent.kill9()?;
-    asking.go_on()?;
+    probing.go_on()?;
     agent.restart()?;
     wait_until(PATIENCE, "the next agent", || {
         Ok(interface(&agent, NICS[0])?["program_id"] != card["program_id"] && through_the_card(&agent)?)
@@ -127,11 +127,11 @@ fn the_program_of_the_card_decides_for_its_vlan_devices() -> Result<()> {
     // The status is read in steps, while the device goes from one list to another.
     let has_own = || interface(&agent, vlan).is_ok_and(|device| device["through"].is_null());
     wait_until(PATIENCE, "a program of its own", || Ok(has_own()))?;
-    asking.go_on()?;
+    probing.go_on()?;
     agent.write_config(&format!("interfaces: [{vlan}, {}]\n{vips}", NICS[0]))?;
     wait_until(PATIENCE, "the card's program to decide again", || through_the_card(&agent))?;
-    asking.go_on()?;
-    let answers = asking.end()?;
+    probing.go_on()?;
+    let answers = probing.end()?;
     assert!(!answers.are_dark(0), "{answers}");
 
     // Nothing answers for a device that is down.

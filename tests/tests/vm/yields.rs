@@ -24,7 +24,7 @@ fn vips_whose_agent_is_dead_are_yielded_to_a_peer_that_announces_them() -> Resul
     let mut agent = segment.agent(&format!("fence: {{duration: 2s, policy: hold}}\npeers: ['{mac}']\n"))?;
     segment.wait_until_answered()?;
     agent.kill9()?;
-    wait_until(PATIENCE, "the lease deadline to be in its grace period", || {
+    wait_until(PATIENCE, "the grace period to begin", || {
         Ok(agent.status()?["lease_deadline"]["state"] == "grace period")
     })?;
     segment.wait_until_answered()?;
@@ -45,9 +45,9 @@ fn vips_whose_agent_is_dead_are_yielded_to_a_peer_that_announces_them() -> Resul
         })?;
         assert_eq!(ask(client, segment.at_client, vip)?, None);
     }
-    let asking = segment.begin_to_ask()?;
-    asking.go_on()?;
-    let answers = asking.end()?;
+    let probing = segment.start_probing()?;
+    probing.go_on()?;
+    let answers = probing.end()?;
     assert!(answers.leave_vips_silent(), "{answers}");
     Ok(())
 }

@@ -23,8 +23,8 @@ pub(super) const SETTLED: Duration = Duration::from_millis(600);
 /// The delays of a frame and of the turn of its sender.
 pub(super) const SLACK: Duration = Duration::from_millis(5);
 
-/// The time for which the end of a session is certainly told often: 10 s, less the time until the teller
-/// knows of it. And the time between two frames later.
+/// The time for which expiry notices are certainly sent often: 10 s, less the time until their sender
+/// knows of the end. And the time between two notices later.
 const NOTIFIED_OFTEN: Duration = Duration::from_secs(9);
 const NOTIFIED_LATER: Duration = Duration::from_secs(1);
 
@@ -38,14 +38,14 @@ const EACH_VIP: Duration = Duration::from_millis(100);
 const LONGEST_RANK: Duration = Duration::from_millis(500);
 /// A renewal of the peers of a dead interface, a reading of the interfaces, and the release.
 const RELEASED: Duration = Duration::from_millis(1_300);
-/// The delays of a poll, its answers, and the turns of both nodes.
+/// The delays of a vote request, the votes, and the turns of both nodes.
 const VOTE_DELAYS: Duration = Duration::from_millis(175);
 /// The time in which a holder that misses the pings of its only witness writes that.
 const WRITTEN: Duration = Duration::from_millis(500);
 
-/// Returns the latest time of the first announcement at `notified` or later of a VIP that was taken at a time:
-/// those at once, with `repeats` those to a former holder too, and then a refresh. The clock of the
-/// announcing node is off by up to 1 %.
+/// Returns the latest time of a VIP's first announcement at `notified` or later. The announcements are:
+/// those at once after `taken`, with `repeats` those to a former holder, and then a refresh. The clock of
+/// the announcing node is off by up to 1 %.
 pub(super) fn announced(taken: At, repeats: bool, notified: At) -> At {
     let repeats = REPEATS.into_iter().filter(|_| repeats);
     let rounds = (0..=ROUNDS).map(|round| ROUND_INTERVAL * round).chain(repeats);
@@ -54,7 +54,6 @@ pub(super) fn announced(taken: At, repeats: bool, notified: At) -> At {
     in_time.map_or(notified + REFRESH * 112 / 100, |after| taken + after * 102 / 100)
 }
 
-/// The bounds at a scale.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds(pub(super) Scale);
 
@@ -65,17 +64,16 @@ impl Bounds {
         UP_TO_DATE + self.0.one_way() * 2
     }
 
-    /// Returns the longest time between two frames that notify a node the end of its session, some time
-    /// after the end.
+    /// Returns the longest time between two expiry notices, some time after the end of the session.
     pub(super) fn notified(self, after: Duration) -> Duration {
         if after < NOTIFIED_OFTEN { self.0.ping() } else { NOTIFIED_LATER }
     }
 
-    /// Returns the time in which a VIP is held again whose holder has crashed with so many VIPs, or
-    /// has left a dead interface by itself.
+    /// Returns the time in which a VIP is held again. Its holder has crashed with so many VIPs, or has
+    /// left a dead interface by itself.
     pub(super) fn held_again(self, leaves_by_itself: bool, vips: u32) -> Duration {
         let left = if leaves_by_itself { self.0.one_way() + RELEASED } else { Duration::ZERO };
-        // A ping, the time of silence, the votes, and the turns.
+        // A ping, the time until it is suspect, the votes, and the turns.
         let found = self.0.suspect() + self.0.ping();
         left + found + WRITES + LATENCIES + EACH_VIP * vips
     }
@@ -85,19 +83,19 @@ impl Bounds {
         LONGEST_RANK.min(self.0.ping() * 2)
     }
 
-    /// Returns the time after which a crash is looked at again: a expired node with a dead interface
-    /// may try to take the VIP back when answers of its peers count again.
+    /// Returns the time after which a crash is judged again. A node with a dead interface whose session was
+    /// ended may try to take the VIP back when its peers' answers count again.
     pub(super) fn taken_again(self) -> Duration {
         self.0.one_way()
     }
 
-    /// Returns the longest time between the last look of a expiring node and the next: it pings as
+    /// Returns the longest time between two evaluations by the node that ends a session: it pings as
     /// often.
     pub(super) fn seen_late(self) -> Duration {
         self.0.urgent_ping() * 3
     }
 
-    /// Returns the longest wait of a expiring node for the others, and theirs for their last look.
+    /// Returns the longest wait of the node that ends a session for the votes, and the voters' own wait.
     pub(super) fn votes(self) -> Duration {
         self.0.poll() + self.0.last_look() + VOTE_DELAYS
     }
@@ -107,8 +105,8 @@ impl Bounds {
         self.0.endangered() + WRITTEN
     }
 
-    /// Returns the time for which a holder may count on an only witness that has just gone: one that
-    /// it has not received ping often, since it has just named it or has begun to listen.
+    /// Returns the time for which a holder may count on an only witness that has just gone. The holder has
+    /// few pings of it, since it has just named the witness or has begun to listen.
     pub(super) fn counted_on(self) -> Duration {
         self.0.one_way()
     }

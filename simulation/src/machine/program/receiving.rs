@@ -100,11 +100,11 @@ impl Program {
     pub(crate) fn handle(&mut self, ifindex: u32, frame: &Frame, now: Monotonic) -> Handled {
         let key = |addr: IpAddr| VipKey::new(ifindex, addr);
         let claimed = frame.claimed().map(key).filter(|key| self.entries.contains_key(key));
-        let asked = frame.asked().map(key).filter(|key| self.entries.contains_key(key));
+        let target = frame.target().map(key).filter(|key| self.entries.contains_key(key));
         let handled = claimed.map_or(PASSED, |key| self.on_claim(key, frame, now));
-        match asked {
-            Some(asked) if handled.passes && !(claimed.is_some() && frame.is_gratuitous()) => {
-                let request = self.on_request(asked, frame, now);
+        match target {
+            Some(target) if handled.passes && !(claimed.is_some() && frame.is_gratuitous()) => {
+                let request = self.on_request(target, frame, now);
                 Handled { event: handled.event.or(request.event), ..request }
             }
             Some(_) | None => handled,

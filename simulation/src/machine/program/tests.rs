@@ -22,12 +22,12 @@ const IFINDEX: u32 = 3;
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 const OTHER_VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 11);
 const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-/// The MAC of a foreign entry, and that of a handover's successor.
+/// The MAC of a foreign entry, and of a handover's successor.
 const HOLDER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 3]);
 const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-/// Times at which the lease deadline of [`program`] is in each state.
+/// Times in each state of the lease deadline of [`program`].
 const VALID: u64 = 9;
 const GRACE: u64 = 11;
 const OVER: u64 = 30;
@@ -63,8 +63,8 @@ fn put(vip: Ipv4Addr, entry: VipEntry) -> Action {
     Action::PutEntry { key: key(vip), entry, reset_counters: false, cause: Cause::Configured }
 }
 
-/// Returns a program with an entry, two peers, and a lease deadline that is valid until 10, and grace period until
-/// 20.
+/// Returns a program with an entry and two peers. Its lease deadline is at 10 s, and its grace period ends
+/// at 20 s.
 fn program(entry: VipEntry) -> Program {
     let mut program = Program::new(None);
     program.set_deadline(lease_deadline(Policy::Hold));
@@ -85,7 +85,7 @@ fn yielded() -> Program {
 }
 
 #[test]
-fn a_lease_deadline_is_valid_then_grace_period_under_the_policy_hold_then_over() {
+fn a_lease_deadline_lies_ahead_then_a_grace_period_follows_under_the_policy_hold_then_it_is_over() {
     let rows = [
         ("before the deadline", Policy::Hold, 9, DeadlineState::Valid),
         ("at the deadline", Policy::Hold, 10, DeadlineState::Grace),
@@ -103,10 +103,10 @@ fn a_lease_deadline_is_valid_then_grace_period_under_the_policy_hold_then_over()
 }
 
 #[test]
-fn the_lease_deadline_of_a_session_that_has_ended_has_lapsed_until_the_agent_settles_the_word() {
+fn the_lease_deadline_of_an_ended_session_has_passed_until_the_agent_settles_the_expiry_notice() {
     let rows = [
         ("the last session", 7, 0, DeadlineState::Grace),
-        ("settled for an earlier word", 7, 1, DeadlineState::Grace),
+        ("settled for an earlier notice", 7, 1, DeadlineState::Grace),
         ("settled", 7, 2, DeadlineState::Valid),
         ("another session", 8, 0, DeadlineState::Valid),
         ("no session", 0, 0, DeadlineState::Valid),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::apiserver::refusal::Fault;
 
-/// The form of a time with microseconds, in the words of Go.
+/// The form of a time with microseconds, as Go writes it.
 const MICRO_FORM: &str = "2006-01-02T15:04:05.000000Z07:00";
 /// The longest note of an Event, in bytes.
 const NOTE_LIMIT: usize = 1_024;

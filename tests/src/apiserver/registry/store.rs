@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::apiserver::refusal::Refusal;
 
-/// The place of an object; the namespace is empty for cluster-scoped ones. The order is that of
+/// The place of an object; the namespace is empty for cluster-scoped ones. The order is the order of
 /// lists.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {

@@ -41,7 +41,7 @@ impl Control {
         self.execute(&json!({"execute": "set_link", "arguments": {"name": name, "up": carrier}}))
     }
 
-    /// Makes QEMU announce the NICs, as after a migration: it asks the driver to do so, once.
+    /// Makes QEMU announce the NICs, as after a migration: it makes the driver do so, once.
     pub fn announce(&mut self) -> Result<()> {
         let arguments = json!({"initial": 50, "max": 550, "rounds": 1, "step": 100});
         self.execute(&json!({"execute": "announce-self", "arguments": arguments}))

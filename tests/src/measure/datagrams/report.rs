@@ -64,7 +64,7 @@ impl DatagramReport {
         last.is_none_or(|last| self.received.iter().rev().any(|received| received.number == last))
     }
 
-    /// Returns the numbers of those that no node has received.
+    /// Returns the numbers of the datagrams that no node has received.
     pub fn lost(&self) -> Vec<usize> {
         let received = self.numbers_received();
         (0..self.sent.len()).filter(|number| !received.contains(number)).collect()

@@ -18,8 +18,8 @@ use crate::{
 /// Interval between two requests for a VIP.
 pub(super) const INTERVAL: Duration = Duration::from_millis(1);
 
-/// A MAC that answers again within this time, after another has answered, counts as
-/// answering at the same time as the other, and not as having moved away and back.
+/// Time in which two MACs that answer by turns count as answering at the same time. After it, the VIP has
+/// moved away and back.
 const OVERLAP: Duration = Duration::from_secs(2);
 
 /// Report of a monitor. `Display` is a timeline.
@@ -65,7 +65,7 @@ impl Gap {
     }
 
     /// Returns the time from the first unanswered request to the next
-    /// answered one, including time in which the monitor did not ask.
+    /// answered one, including time without requests.
     pub fn elapsed(&self) -> Option<Duration> {
         self.until.map(|until| until.duration_since(self.from).unwrap_or_default())
     }

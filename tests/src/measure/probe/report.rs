@@ -101,8 +101,8 @@ impl ProbeReport {
     }
 
     /// Returns the longest gap that the requests prove: one interval
-    /// for each request in the longest run of unanswered ones. Time in
-    /// which the probe did not ask proves nothing and does not count.
+    /// for each request in the longest run of unanswered ones. Time
+    /// without requests proves nothing and does not count.
     pub fn longest_gap(&self) -> Duration {
         let (mut run, mut longest) = (0_u32, 0);
         for request in &self.requests {

@@ -252,7 +252,8 @@ impl Maps {
         Ok(self.lease_deadline.set(0, raw(&lease_deadline), 0)?)
     }
 
-    /// Returns the number of frames of ARP and neighbour discovery in some slots of `received`, summed over all CPUs.
+    /// Returns the number of frames of ARP and neighbour discovery in some slots of `received`, summed over
+    /// all CPUs.
     pub fn received(&self, mut slots: impl Iterator<Item = u32>) -> Result<u64> {
         slots.try_fold(0, |sum, slot| Ok(sum + self.received.get(&slot, 0)?.iter().sum::<u64>()))
     }
@@ -354,7 +355,7 @@ impl Maps {
         Ok(self.wire_keys.set(WireKey::place(id), raw(&WireKey::new(id, key)), 0)?)
     }
 
-    /// Makes a peer received on an interface, by its session or its number as a witness.
+    /// Makes a peer known on an interface, by its session or its number as a witness.
     pub fn set_wire_index(&mut self, id: u64, ifindex: u32, slot: u32) -> Result<()> {
         self.used.wire_slots.push(slot);
         let slot = WireSlot { slot, ..WireSlot::default() };
@@ -372,12 +373,12 @@ impl Maps {
         Ok(self.wire_seen.set(slot, raw(&seen), 0)?)
     }
 
-    /// Returns the last session that has ended, and the number of that word.
+    /// Returns the session in the last expiry notice, and the number of that notice.
     pub fn notified(&self) -> Result<WireState> {
         Ok(pod_read_unaligned(&self.wire_state.get(&0, 0)?))
     }
 
-    /// Sets the session that has ended. Outside tests only the program writes it.
+    /// Sets the last expiry notice. Outside tests only the program writes it.
     pub fn set_notified(&mut self, notified: WireState) -> Result<()> {
         Ok(self.wire_state.set(0, raw(&notified), 0)?)
     }

@@ -35,7 +35,7 @@ pub struct Advertisement {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     None,
-    /// That of the first option of eight bytes of this type.
+    /// The place of the first option of eight bytes of this type.
     Of(u8),
     End,
     /// The place right behind the target: no other option stays.

@@ -85,7 +85,7 @@ fn the_daemon_set_passes_only_flags_that_the_agent_takes() -> Result<()> {
 }
 
 #[test]
-fn the_probes_ask_where_the_agent_serves() -> Result<()> {
+fn the_probes_go_where_the_agent_serves() -> Result<()> {
     let daemonset = in_base("daemonset.yaml", "DaemonSet")?;
     let agent = container(&daemonset)?;
     let port = strings(&agent["args"])?.into_iter().find_map(|arg| arg.strip_prefix("--listen-port="));

@@ -153,7 +153,7 @@ impl Outgoing {
     }
 }
 
-/// Returns the notes of all Events, sorted as texts, each with its count.
+/// Returns the texts of all Events, sorted, each with its count.
 async fn notes(scene: &Scene) -> Result<Vec<(String, Option<u64>)>> {
     let api = scene.api(Some("default"), "events.k8s.io", "v1", "Event");
     let events = api.list(&kube::api::ListParams::default()).await?.items;

@@ -148,7 +148,7 @@ async fn a_request_for_lists_gets_all_of_them_with_what_vanished() -> Result<()>
 }
 
 #[tokio::test]
-async fn lists_that_are_asked_for_again_and_again_come_once_a_second() -> Result<()> {
+async fn lists_that_are_requested_again_and_again_come_once_a_second() -> Result<()> {
     const ASKING: Duration = Duration::from_secs(3);
     let scene = Scene::new().await?;
     let (_reader, mut seen, _) = reading(&scene.kube).await?;
@@ -167,7 +167,7 @@ async fn lists_that_are_asked_for_again_and_again_come_once_a_second() -> Result
 }
 
 #[tokio::test]
-async fn while_renewals_fail_a_watch_that_stays_silent_has_nothing_listed() -> Result<()> {
+async fn while_renewals_fail_a_watch_that_delivers_nothing_is_not_listed_anew() -> Result<()> {
     let scene = Scene::new().await?;
     let (_reader, mut seen, _) = reading(&scene.kube).await?;
     let _renewing = Renewing::start(&scene.kube);
@@ -259,7 +259,7 @@ async fn after_the_store_went_back_everything_is_listed_without_a_request() -> R
         (missing == 0).then_some(())
     })
     .await?;
-    // The time is two silences of half a lease, and that of a new connection.
+    // The time is twice half a lease without a change, and the time for a new connection.
     assert!(back.elapsed() < LIMITS.lease * 2, "{:?}", back.elapsed());
     Ok(())
 }

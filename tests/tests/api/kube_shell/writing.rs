@@ -33,7 +33,7 @@ async fn a_claim_is_created_changed_and_deleted_by_compare_and_swap() -> Result<
     assert_eq!(writing.delete_claim(VIP, first.version).await?, Outcome::Conflict);
     assert_eq!(writing.read_claim(VIP).await?, Outcome::Done(second.clone()), "nothing was changed");
 
-    // Somebody has changed the claim, and this node has not seen that yet.
+    // A user has changed the claim, and this node has not seen the change yet.
     merge(&scene.claims(), &VIP.to_string(), json!({"spec": {"cause": "edited"}})).await?;
     let unaware = claim(VIP, Expected::At(second.version.clone()), 3);
     assert_eq!(writing.write_claim(unaware).await?, Outcome::Conflict);
@@ -171,7 +171,7 @@ async fn a_write_whose_answer_is_lost_is_unknown_whether_it_was_done_or_not() ->
 }
 
 #[tokio::test]
-async fn what_was_turned_away_is_asked_again_when_there_is_time() -> Result<()> {
+async fn a_request_that_was_turned_away_is_repeated_when_there_is_time() -> Result<()> {
     let scene = Scene::new().await?;
     let mut writing = Writing::start(&scene.kube)?;
     scene.server.trouble(writes("virtualips"), Effect::Answer(429), Often::Next(1));

@@ -73,7 +73,7 @@ async fn a_watch_from_before_the_snapshot_comes_too_late() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_watch_from_the_future_is_silent_until_the_versions_have_passed_it() -> Result<()> {
+async fn a_watch_from_the_future_delivers_nothing_until_the_versions_have_passed_it() -> Result<()> {
     let options = Options { bookmark_interval: SILENCE / 10, ..Options::default() };
     let mut server = ApiServer::start(TcpListener::bind("127.0.0.1:0")?, options)?;
     let api = nodes(&server)?;

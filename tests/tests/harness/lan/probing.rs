@@ -31,7 +31,7 @@ fn a_gap_of_five_milliseconds_is_noticed() -> Result<()> {
     let before = SystemTime::now();
 
     // On a busy machine the probe may sleep through a gap. The test
-    // makes gaps until the probe asks in one.
+    // makes gaps until the probe sends a request in one.
     let gap = Duration::from_millis(5);
     let mut asked_in_gap = 0;
     for _ in 0..50 {

@@ -43,7 +43,7 @@ fn a_gap_of_five_milliseconds_is_noticed_in_one_vip_and_not_in_the_other() -> Re
     monitor.wait_for_requests(100, PATIENCE)?;
 
     // On a busy machine the monitor may sleep through a gap. The test
-    // makes gaps until the monitor asks in one.
+    // makes gaps until the monitor sends a request in one.
     let mut asked_in_gap = 0;
     for _ in 0..50 {
         let ignored_before = responder.counts().ignored;

@@ -115,7 +115,7 @@ fn what_a_killed_agent_left_bound_is_removed_at_the_next_start() -> Result<()> {
         assert!(has(&scene.node, "lo", kept)?, "what is configured still");
         assert_eq!(answerers(&scene, vip)?, []);
         assert_eq!(answerers(&scene, kept)?, [NODE]);
-        // The pins still said that both are held: the kept one is announced at once, without a probe.
+        // By the pins both were still held: the kept one is announced at once, without a probe.
         let sent: Vec<_> = wire.drain()?.iter().filter_map(Frame::message).collect();
         let first_about = |of: IpAddr| {
             let of_node = sent.iter().filter(|message| message.sender() == NODE);

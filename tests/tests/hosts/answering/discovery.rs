@@ -33,7 +33,7 @@ fn looks_for_duplicates(host: &Host) -> Result<()> {
 
 #[test]
 fn a_host_that_wants_the_vip_for_itself_sees_that_it_is_in_use() -> Result<()> {
-    // An optimistic host (RFC 4429) uses the address while it looks, and asks without its MAC.
+    // An optimistic host (RFC 4429) uses the address during detection, and solicits without its MAC.
     for optimistic in ["0", "1"] {
         let scene = Scene::new_in(SIX, "dad")?;
         let agent = scene.agent(&held(SIX))?;

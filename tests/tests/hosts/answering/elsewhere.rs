@@ -73,7 +73,7 @@ fn a_kernel_that_has_the_address_bound_stays_silent_for_another_holder() -> Resu
         let status = vip_status(&agent, vip, "eth0")?;
         assert_eq!((&status["role"], &status["suppressed"]), (&"foreign".into(), &sent.into()), "{status}");
 
-        // Only the program keeps it silent.
+        // Only the program keeps it from answering.
         drop(agent);
         if interface == "eth0" {
             let found = answerers(&wire, &request_of_client(vip).to_bytes(), vip)?;

@@ -1,5 +1,5 @@
 //! The output of `bpftool map dump pinned` for the maps: named
-//! fields, and words for roles and policies.
+//! fields, and names of roles and policies.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

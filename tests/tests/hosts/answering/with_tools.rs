@@ -46,7 +46,7 @@ fn ask_with_everything(client: &Host) -> Result<()> {
     Ok(())
 }
 
-/// Asks for the IPv6 VIP with every tool.
+/// Solicits the IPv6 VIP with every tool.
 fn solicit_with_everything(client: &Host) -> Result<()> {
     let (node, vip) = (NODE.to_string(), Family::V6.vip().to_string());
 

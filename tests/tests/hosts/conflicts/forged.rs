@@ -88,7 +88,7 @@ fn claims(family: Family) -> Vec<(&'static str, Message)> {
     let IpAddr::V6(client) = family.ip(1) else { unreachable!("invariant: the family is IPv6") };
     vec![
         ("advertisement", Nd::announcement(ROGUE, vip).into()),
-        // Asks the client in the VIP's name.
+        // Sends the client a request in the VIP's name.
         ("solicitation", Nd::solicitation(ROGUE, vip, client).into()),
     ]
 }
@@ -139,7 +139,7 @@ fn a_client_stays_with_the_holder_while_a_rogue_claims_the_vip_and_no_agent_runs
 fn a_client_goes_to_the_rogue_when_the_program_only_drops_the_claims() -> Result<()> {
     for family in Family::BOTH {
         let (scene, agent) = scene(family, "forged-always", "always")?;
-        // A client of IPv6 holds such an entry for stale, and asks after 5 s at the latest.
+        // An IPv6 client counts such an entry as stale, and solicits after 5 s at the latest.
         scene.client.set_sysctl(&family.neighbour_sysctl("eth0", "delay_first_probe_time"), "60")?;
         for (kind, claim) in claims(family) {
             let percent = percent_elsewhere(&scene, &claim, Duration::from_secs(1), 6)?;

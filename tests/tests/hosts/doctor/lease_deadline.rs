@@ -1,4 +1,4 @@
-//! The doctor's report on the lease deadline: the last heartbeat, an agent that hangs, a passed lease deadline.
+//! The doctor's report on the lease deadline: the last heartbeat, an agent that hangs, a passed deadline.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::{
 };
 
 #[test]
-fn when_the_agent_is_killed_the_lease_deadline_runs_out_and_is_red() -> Result<()> {
+fn when_the_agent_is_killed_the_lease_deadline_passes_and_is_red() -> Result<()> {
     let mut node = Node::start(
         "killed",
         &format!("fence: {{duration: 1s, heartbeat: 200ms, policy: stop}}\n{HOLDS_ONE}"),
@@ -78,7 +78,7 @@ fn age_and_left(found: &str) -> Result<(Duration, Duration)> {
 }
 
 #[test]
-fn an_agent_that_hangs_with_a_long_lease_deadline_is_reported() -> Result<()> {
+fn an_agent_that_hangs_long_before_its_lease_deadline_is_reported() -> Result<()> {
     let mut node = Node::start("hangs", &format!("fence: {{duration: 60s, heartbeat: 1s}}\n{HOLDS_ONE}"))?;
     let report = doctor(&node, &[])?;
     report.assert("lease-deadline", None, GREEN, &["the last heartbeat"], &[]);
@@ -99,9 +99,9 @@ fn an_agent_that_hangs_with_a_long_lease_deadline_is_reported() -> Result<()> {
 }
 
 #[test]
-fn a_lease_deadline_that_lapses_while_it_is_watched_is_over() -> Result<()> {
+fn a_lease_deadline_that_passes_while_it_is_watched_is_over() -> Result<()> {
     let yaml = format!("fence: {{duration: 2800ms, heartbeat: 200ms, policy: stop}}\n{HOLDS_ONE}");
-    let mut node = Node::start("lapses", &yaml)?;
+    let mut node = Node::start("passes", &yaml)?;
     node.agent.signal(Signal::SIGSTOP)?;
     let report = doctor(&node, &[])?;
     // The doctor watched it, so it was valid at first.
@@ -111,9 +111,9 @@ fn a_lease_deadline_that_lapses_while_it_is_watched_is_over() -> Result<()> {
 }
 
 #[test]
-fn held_over_is_yellow() -> Result<()> {
+fn a_grace_period_is_yellow() -> Result<()> {
     let mut node = Node::start(
-        "held-over",
+        "grace",
         &format!("fence: {{duration: 1s, heartbeat: 200ms, policy: hold}}\n{HOLDS_ONE}"),
     )?;
     node.agent.kill9()?;
@@ -127,7 +127,7 @@ fn held_over_is_yellow() -> Result<()> {
 }
 
 #[test]
-fn grace_period_without_a_peer_is_red_in_a_cluster() -> Result<()> {
+fn a_grace_period_without_a_peer_is_red_in_a_cluster() -> Result<()> {
     scenario("doc-alone", ClusterOptions { nodes: 2, ..ClusterOptions::default() }, |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_held(VIP)?;

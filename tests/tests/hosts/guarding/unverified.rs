@@ -120,7 +120,7 @@ fn belief_after(pair: &Pair, attacker: &Attacker, attack: usize, vip: IpAddr) ->
 /// Makes all attacks without and then with an agent in this mode.
 fn withstands(mode: &str) -> Result<()> {
     let mut pair = Pair::new_in(Family::V6)?;
-    // Its program takes no frames of several buffers, and the node's kernel answers all that is asked.
+    // Its program takes no frames of several buffers, and the node's kernel answers every request.
     pair.pass = None;
     for host in [&pair.client, &pair.node] {
         // A process that another test is starting holds the program's link until it executes.

@@ -26,8 +26,8 @@ const SENDING_TOLERANCE: Duration = Duration::from_millis(100);
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 3]);
 const UNKNOWN_HOST: Mac = Mac([2, 0, 0, 0, 0, 4]);
 
-/// Asks until half a second after a limit of a stopped agent's lease deadline. Checks that every request
-/// before the limit was answered, and none after it.
+/// Sends requests until half a second after a stopped agent's lease deadline, or the end of its grace
+/// period. Checks that every request before that time was answered, and none after it.
 fn assert_silent_from(node: &Node, probe: ArpProbe, left: &str) -> Result<()> {
     let start = SystemTime::now();
     let (earliest, latest) = node.deadline_passes(left)?;
@@ -84,7 +84,7 @@ fn a_stopped_agent_is_silent_from_the_deadline_on_when_the_policy_is_stop() -> R
 }
 
 #[test]
-fn grace_ends() -> Result<()> {
+fn the_grace_period_ends() -> Result<()> {
     let yaml = "fence: {duration: 2s, policy: hold, hold_for: 4s}\nvips: [{address: 192.0.2.10}]\n";
     let mut node = Node::start("hold-ends", yaml)?;
     node.wait_until_answered(VIP, NODE)?;
@@ -97,8 +97,7 @@ fn grace_ends() -> Result<()> {
     node.wait_until_answered(VIP, NODE)
 }
 
-/// A node with a stopped agent and a lease deadline that is in its grace period,
-/// with a peer and an unknown host on its LAN.
+/// A node with a stopped agent in its grace period, with a peer and an unknown host on its LAN.
 struct Grace {
     vip: IpAddr,
     node: Node,
@@ -125,7 +124,7 @@ fn grace(family: Family, name: &str, more: &str) -> Result<Grace> {
     let (peer, unknown_host) = (Wire::open(&peers_host, "eth0")?, Wire::open(&unknown_hosts_host, "eth0")?);
     node.wait_until_answered(vip, NODE)?;
     stop(&mut node)?;
-    wait_until(PATIENCE, "the lease deadline to be in its grace period", || {
+    wait_until(PATIENCE, "the grace period to begin", || {
         Ok(node.agent.status()?["lease_deadline"]["state"] == "grace period")
     })?;
     Ok(Grace { vip, node, peers_host, peer, unknown_host })
@@ -170,7 +169,7 @@ fn claims_of_unknown_host(vip: IpAddr) -> Vec<Message> {
 #[test]
 fn a_vip_in_its_grace_period_is_not_yielded_to_an_unknown_host() -> Result<()> {
     for family in Family::BOTH {
-        let scene = grace(family, "unknown host", "")?;
+        let scene = grace(family, "unknown-host", "")?;
         let probe = scene.node.probe(scene.vip)?;
         for claim in claims_of_unknown_host(scene.vip) {
             let before = scene.dropped_claims()?;
@@ -211,7 +210,7 @@ fn a_vip_in_its_grace_period_is_yielded_to_a_peer_without_userspace_and_kept_the
     let yielded =
         |line: &LogLine| line.has("kind", "yielded") && line.has("vip", VIP) && line.has("mac", PEER);
     scene.node.agent.wait_for_log(PATIENCE, "what was yielded", yielded)?;
-    wait_until(PATIENCE, "the lease deadline to be valid", || {
+    wait_until(PATIENCE, "the lease deadline to lie ahead", || {
         Ok(scene.node.agent.status()?["lease_deadline"]["state"] == "valid")
     })?;
     scene.assert_silent()?;
@@ -222,14 +221,14 @@ fn a_vip_in_its_grace_period_is_yielded_to_a_peer_without_userspace_and_kept_the
     scene.assert_silent()?;
     scene.node.wait_until_answered(ip(11), NODE)?;
 
-    // … until SIGHUP notifies the agent to take it back.
+    // … until SIGHUP makes the agent take it back.
     scene.node.agent.signal(Signal::SIGHUP)?;
     scene.node.wait_until_answered(VIP, NODE)?;
     assert_eq!(scene.node.vip_status(VIP)?["yielded"], false);
     Ok(())
 }
 
-/// Returns true for the line that says that this node takes the VIP back.
+/// Returns true for the line that reports that this node takes the VIP back.
 fn takes_back(line: &LogLine) -> bool {
     line.message().starts_with("no peer answers") && line.has("mac", PEER)
 }
@@ -286,7 +285,7 @@ fn a_yielded_vip_stays_with_a_peer_that_answers() -> Result<()> {
         let is_by_node = |message: &&Message| message.sender() == NODE && message.is_announcement();
         let mut announced = sent.iter().filter(is_by_node).filter_map(Message::answers_for);
         assert!(announced.all(|address| address != vip), "{sent:?}");
-        // The peer lost it while the agent was away: a restart asks again.
+        // The peer lost it while the agent was away: a restart sends probes again.
         scene.node.agent.kill9()?;
         scene.peers_host.delete_address("eth0", IpNet::from(vip))?;
         scene.node.restart_agent()?;

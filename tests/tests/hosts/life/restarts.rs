@@ -118,8 +118,7 @@ fn no_request_goes_unanswered_between_sigterm_and_the_next_start() -> Result<()>
 }
 
 #[test]
-fn a_held_vip_is_answered_after_the_lease_deadline_of_a_killed_agent_has_lapsed_when_the_policy_is_hold()
--> Result<()> {
+fn a_held_vip_is_answered_after_the_lease_deadline_of_a_killed_agent_when_the_policy_is_hold() -> Result<()> {
     for family in Family::BOTH {
         let vip = family.vip();
         let yaml = format!("fence: {{duration: 2s, policy: hold}}\n{}", holds(family));

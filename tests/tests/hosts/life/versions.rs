@@ -1,5 +1,5 @@
-//! Upgrade to an invented next version, whose maps have another layout, and the way back: no
-//! request goes unanswered, and nothing that is pinned is lost.
+//! Upgrade to an invented next version, whose maps have another layout, and the way back. No request
+//! goes unanswered, and nothing that is pinned is lost.
 
 use std::fs;
 use std::path::PathBuf;
@@ -169,7 +169,7 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
     assert_eq!(pinned(&node)?, before);
     assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, WID, "the same witness");
 
-    // Without what it has received, a node is another witness.
+    // Without its records of frames, a node is another witness.
     node.agent.kill9()?;
     fs::remove_file(node.agent.options.pin_dir.join(maps::WIRE_SEEN))?;
     node.restart_agent()?;
@@ -249,10 +249,10 @@ fn a_command_of_another_version_says_what_differs() -> Result<()> {
     Ok(())
 }
 
-/// Kills the agent, waits until the lease deadline is in its grace period, and lets the peer announce the VIP.
+/// Kills the agent, waits until its grace period begins, and lets the peer announce the VIP.
 fn yield_without_agent(node: &mut Node, peer: &Wire) -> Result<()> {
     node.agent.kill9()?;
-    wait_until(PATIENCE, "the lease deadline to be in its grace period", || {
+    wait_until(PATIENCE, "the grace period to begin", || {
         Ok(node.agent.status()?["lease_deadline"]["state"] == "grace period")
     })?;
     ensure!(node.ask(VIP)? == Some(NODE), "the VIP is in its grace period");
@@ -336,7 +336,6 @@ fn layout(node: &Node) -> Result<Vec<String>> {
     Ok(records)
 }
 
-/// Pins every map a second time.
 fn pin_again(node: &Node, name_of: impl Fn(&str) -> String) -> Result<()> {
     let pin = |name: &str| node.agent.options.pin_dir.join(name);
     for name in maps::all() {

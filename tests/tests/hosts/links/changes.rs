@@ -50,7 +50,7 @@ fn a_vip_is_answered_and_announced_again_when_the_carrier_returns() -> Result<()
 fn entry_answers_and_announcements_follow_the_mac_of_the_interface() -> Result<()> {
     let node = Node::start("mac", HOLDS_ONE)?;
     node.wait_until_answered(VIP, NODE)?;
-    // The client's kernel has an entry for the VIP, and must learn the new MAC without asking.
+    // The client's kernel has an entry for the VIP, and must learn the new MAC without a request.
     assert_eq!(node.client.resolve(VIP)?, NODE);
     let wire = Wire::open(&node.client, "eth0")?;
 

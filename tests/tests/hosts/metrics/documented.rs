@@ -1,6 +1,6 @@
 //! Every metric that a running agent or controller shows is in docs/reference/metrics.md.
 //!
-//! The page is generated. The test of the generator holds that it is what the code says.
+//! The page is generated. The generator's test compares it with the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -120,7 +120,7 @@ fn page(cluster: &Cluster, id: NodeId) -> Result<Exposition> {
     Exposition::parse(&page)
 }
 
-/// Asks for the VIP that many times, from the segment.
+/// Sends that many requests for the VIP, from the segment.
 fn ask(wire: &Wire, times: usize) -> Result<()> {
     for _ in 0..times {
         // The observer's kernel answers for itself at once. The VIP's holder has answered by then.
@@ -170,7 +170,7 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         story.notify("started again");
         cluster.restart_agent(new)?;
 
-        // The lease deadline of the agent that was dead has lapsed, too.
+        // The lease deadline of the agent that was dead has passed, too.
         wait_for(PATIENCE, "every lease deadline to be renewed", || {
             Ok((!holding(&prometheus)?.contains("VipwardLeaseDeadlineNear")).then_some(()))
         })?;

@@ -16,7 +16,7 @@ const VIPS: u32 = 300;
 const LEAST_SHARE: usize = 50;
 /// Largest number of lines that an agent logs.
 const MOST_LINES: usize = 60;
-/// Pause between two looks at the claims.
+/// Pause between two readings of the claims.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Returns an address in the subnet of the VIPs, which has room for hundreds.

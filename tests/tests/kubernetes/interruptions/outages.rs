@@ -241,8 +241,8 @@ fn nothing_moves_while_the_api_server_is_slow_and_refuses_some_requests() -> Res
     })
 }
 
-/// Longest time until a VIP that was announced in a peer's name is answered again: the peer's two
-/// seconds to answer, the last probes, and a second for a busy machine.
+/// Longest time until a VIP that was announced in a peer's name is answered again. The peer has two
+/// seconds to answer, then come the last probes, and a second for a busy machine.
 const TAKEN_BACK: Duration = Duration::from_millis(3_700);
 
 /// Lets an unknown host announce the VIPs of both families in a peer's name while no node reaches the API

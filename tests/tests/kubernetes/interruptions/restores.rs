@@ -35,9 +35,8 @@ const QUIET: Duration = Duration::from_secs(10);
 const BRIEF: Duration = Duration::from_secs(1);
 /// Outage that ends after all lease deadlines have passed.
 const LONG: Duration = Duration::from_secs(8);
-/// The most complaints of an agent: one for each of five types that it
-/// cannot read during the outage, one more each while a real API server does
-/// not know its permissions yet, and a few others.
+/// The most complaints of an agent: one for each of five types that it cannot read during the outage, and
+/// a few others. A real API server that does not know its permissions yet causes five more.
 const COMPLAINTS: usize = 15;
 
 /// The number of an agent's log lines so far, and its process.
@@ -204,7 +203,7 @@ fn goes_back(name: &str, down: Duration) -> Result<()> {
 }
 
 #[test]
-fn a_store_that_goes_back_while_the_lease_deadlines_are_valid_moves_nothing() -> Result<()> {
+fn a_store_that_goes_back_before_the_lease_deadlines_pass_moves_nothing() -> Result<()> {
     goes_back("back", BRIEF)
 }
 

@@ -1,4 +1,4 @@
-//! Upgrade to an invented next version, whose pinned maps have another layout, and the way back: no
+//! Upgrade to an invented next version, whose pinned maps have another layout, and the way back. No
 //! VIP moves and no request goes unanswered, also while the API server is away.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use vipward_tests::{
     cluster::{Cluster, ClusterOptions, NodeId, PATIENCE, ServiceSpec, Watch, scenario},
 };
 
-/// Kills the agent of a node, and starts that of another version.
+/// Kills the agent of a node, and starts an agent of another version.
 fn change(cluster: &mut Cluster, id: NodeId, to_next: bool) -> Result<()> {
     cluster.kill9(id)?;
     let agent = cluster.member_mut(id)?.agent_mut()?;

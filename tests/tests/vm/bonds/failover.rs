@@ -16,8 +16,8 @@ use vipward_tests::{
 };
 
 use crate::{
-    asking::{Asking, row},
     cables::{BOND, Cables, FAR, NICS, Top},
+    probing::{Probing, row},
     segment::{Kind, Segment},
 };
 
@@ -27,7 +27,7 @@ const VLAN: u16 = 100;
 const ON_VLAN: &str = "vlan0";
 const VLAN_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 10));
 const VLAN_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0x10));
-/// Longest time from the kernel's own announcement to that of a VIP.
+/// Longest time from the kernel's own announcement to a VIP's.
 const BAR: Duration = Duration::from_millis(100);
 /// Time in which announcements are received: two ends of the bond's monitor, and more than enough for a
 /// second round.
@@ -37,8 +37,8 @@ const ROUNDS: Duration = Duration::from_secs(7);
 /// Without refreshes in the time of a test.
 const CONFIG: &str = "announce: {refresh: 1h}\n";
 
-/// Times of the announcements of an address, by form: of IPv4 as a request and as a reply, and of IPv6 to
-/// all nodes and to all routers.
+/// Times of the announcements of an address, by form. IPv4 has requests and replies; IPv6 has
+/// advertisements to all nodes and to all routers.
 type Received = [Vec<SystemTime>; 2];
 
 /// Returns the VIPs on the bond, and those on the VLAN device.
@@ -154,13 +154,13 @@ fn while_the_agent_is_dead_answers_survive_a_failover_and_announcements_do_not()
     let machine = Machine::here()?;
     let (cables, mut agent, wire) = scene(&machine, BACKUP)?;
     agent.kill9()?;
-    let asking = Asking::start(&cables.client, FAR, cables.mac()?)?;
+    let probing = Probing::start(&cables.client, FAR, cables.mac()?)?;
     wire.drain()?;
     cables.connect(0, false)?;
     let received = listen(&wire)?;
     ensure!(received.contains_key(&Family::V4.ip(2)), "the bond did not fail over");
     ensure!(vips().iter().all(|vip| !received.contains_key(vip)), "a dead agent announces: {received:#?}");
-    asking.stop()?.judge(&machine, "active-backup: failover, the agent is dead", &agent, 0)?;
+    probing.stop()?.judge(&machine, "active-backup: failover, the agent is dead", &agent, 0)?;
     let seen = agent.logs()?.len();
     agent.restart()?;
     wait_until_running(&mut agent, seen)?;
@@ -192,7 +192,7 @@ fn a_team_that_fails_over_announces_every_vip_once() -> Result<()> {
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]
 fn a_machine_that_has_moved_announces_every_vip_once() -> Result<()> {
     let machine = Machine::here()?;
-    // QEMU announces in the name of the other models, without asking the driver.
+    // QEMU announces in the name of the other models, without the driver.
     if machine.model() != "virtio-net" {
         return Ok(());
     }

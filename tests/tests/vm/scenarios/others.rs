@@ -20,8 +20,8 @@ fn another_xdp_program_before_ours_leaves_traffic_control() -> Result<()> {
     let Ok(foreign) = Hooked::xdp_pass(&segment.node, segment.at_node) else { return Ok(()) };
     let mut foreign = Some(foreign);
     let mut agent = segment.agent("")?;
-    endure(&segment, &machine, &mut agent, "another XDP program, which goes", 0, |asking| {
-        asking.go_on()?;
+    endure(&segment, &machine, &mut agent, "another XDP program, which goes", 0, |probing| {
+        probing.go_on()?;
         drop(foreign.take());
         sleep(SEEN);
         Ok(())
@@ -35,9 +35,9 @@ fn another_xdp_program_after_ours_harms_nothing() -> Result<()> {
     let segment = Segment::new(&machine, Kind::Plain)?;
     let mut agent = segment.agent(TC)?;
     let scenario = "tc: another XDP program, which comes and goes";
-    endure(&segment, &machine, &mut agent, scenario, 0, |asking| {
+    endure(&segment, &machine, &mut agent, scenario, 0, |probing| {
         let foreign = Hooked::xdp_pass(&segment.node, segment.at_node);
-        asking.go_on()?;
+        probing.go_on()?;
         drop(foreign);
         Ok(())
     })
@@ -53,9 +53,9 @@ fn programs_of_tcx_before_and_after_ours_harm_nothing() -> Result<()> {
     let Ok(before) = hook() else { return Ok(()) };
     let mut agent = segment.agent(TC)?;
     let scenario = "tc: other programs of tcx before and after";
-    let outcome = endure(&segment, &machine, &mut agent, scenario, 0, |asking| {
+    let outcome = endure(&segment, &machine, &mut agent, scenario, 0, |probing| {
         let after = hook()?;
-        asking.go_on()?;
+        probing.go_on()?;
         drop(after);
         Ok(())
     });
@@ -77,8 +77,8 @@ fn filters_of_clsact_before_and_after_ours_harm_nothing() -> Result<()> {
     put(10)?;
     let mut agent = segment.agent(TC)?;
     let scenario = "tc: other filters of clsact before and after";
-    endure(&segment, &machine, &mut agent, scenario, 0, |asking| {
+    endure(&segment, &machine, &mut agent, scenario, 0, |probing| {
         put(60_000)?;
-        asking.go_on()
+        probing.go_on()
     })
 }

@@ -39,14 +39,14 @@ const ANY: &[u64] = &[VALID, GRACE, OVER];
 const LAPSED: &[u64] = &[GRACE, OVER];
 const FORGED: [Manner; 2] = [Manner::ForgedRequest, Manner::ForgedReply];
 const ANNOUNCING: [Manner; 3] = [Manner::Request, Manner::Reply, Manner::Answer];
-const QUIET: [Manner; 1] = [Manner::Question];
+const QUIET: [Manner; 1] = [Manner::PlainRequest];
 const ALL: [Manner; 6] = [
     Manner::ForgedRequest,
     Manner::ForgedReply,
     Manner::Request,
     Manner::Reply,
     Manner::Answer,
-    Manner::Question,
+    Manner::PlainRequest,
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,8 +57,8 @@ enum Manner {
     Reply,
     /// The answer to a probe, to one host.
     Answer,
-    /// A question for an address that is no VIP.
-    Question,
+    /// A request for an address that is no VIP.
+    PlainRequest,
 }
 
 impl Manner {
@@ -70,7 +70,7 @@ impl Manner {
             Self::Request => Frame::announcement(Oper::Request, mac, VIP),
             Self::Reply => Frame::announcement(Oper::Reply, mac, VIP),
             Self::Answer => Frame::probe(OWN, VIP).answered(mac, mac),
-            Self::Question => Frame::question(mac, VIP, [192, 0, 2, 99].into()),
+            Self::PlainRequest => Frame::request(mac, VIP, [192, 0, 2, 99].into()),
         }
     }
 }

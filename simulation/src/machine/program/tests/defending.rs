@@ -29,7 +29,7 @@ fn a_claim_that_deceives_others_is_met_with_an_announcement() {
     let (held, handover) = (entry(Role::Held, OWN), entry(Role::Handover, HOLDER));
     let claim = |mac| Frame::announcement(Oper::Reply, mac, VIP);
     let alone = Frame { to: OWN, ..claim(UNKNOWN_HOST) };
-    let quiet = Frame::question(UNKNOWN_HOST, VIP, [192, 0, 2, 99].into());
+    let quiet = Frame::request(UNKNOWN_HOST, VIP, [192, 0, 2, 99].into());
     let rows = [
         ("a conflict, valid", held, VALID, claim(UNKNOWN_HOST), true),
         ("a conflict, grace period", held, GRACE, claim(UNKNOWN_HOST), true),

@@ -12,12 +12,12 @@ use crate::machine::{
 
 const DROPPED: Handled = Handled { passes: false, sent: None, event: None };
 
-fn question(mac: MacAddr) -> Frame {
-    Frame::question(mac, [192, 0, 2, 99].into(), VIP)
+fn request(mac: MacAddr) -> Frame {
+    Frame::request(mac, [192, 0, 2, 99].into(), VIP)
 }
 
 fn answered(handled: &Handled) -> Option<(MacAddr, MacAddr)> {
-    assert!(!handled.passes, "the kernel gets no question for a VIP");
+    assert!(!handled.passes, "the kernel gets no request for a VIP");
     handled.sent.map(|frame| (frame.source, frame.sha))
 }
 
@@ -29,9 +29,9 @@ fn a_request_for_a_foreign_vip_is_dropped_and_an_unknown_hosts_probe_reported() 
         ("MAC zero, an unknown host's probe", unknown, probe(UNKNOWN_HOST), Some(EventKind::Probed)),
         ("MAC zero, a probe of MAC zero", unknown, probe(MacAddr::ZERO), Some(EventKind::Probed)),
         ("MAC zero, a peer's probe", unknown, probe(PEER), None),
-        ("MAC zero, an unknown host's question", unknown, question(UNKNOWN_HOST), None),
+        ("MAC zero, an unknown host's request", unknown, request(UNKNOWN_HOST), None),
         ("an unknown host's probe", known, probe(UNKNOWN_HOST), None),
-        ("a peer's question", known, question(PEER), None),
+        ("a peer's request", known, request(PEER), None),
     ];
     for (what, entry, frame, kind) in rows {
         for now in [VALID, GRACE, OVER] {
@@ -59,7 +59,7 @@ fn a_request_is_answered_by_role_and_lease_deadline() {
         ("handover, ended", ended, VALID, None),
     ];
     for (what, entry, now, answer) in rows {
-        for frame in [question(UNKNOWN_HOST), question(PEER), Frame::probe(UNKNOWN_HOST, VIP)] {
+        for frame in [request(UNKNOWN_HOST), request(PEER), Frame::probe(UNKNOWN_HOST, VIP)] {
             let handled = program(entry).handle(IFINDEX, &frame, at(now));
             assert_eq!((answered(&handled), handled.event), (answer, None), "{what}");
         }
@@ -69,20 +69,20 @@ fn a_request_is_answered_by_role_and_lease_deadline() {
 #[test]
 fn a_request_is_answered_for_a_host_that_asks_all_or_this_one() {
     let (held, handover) = (entry(Role::Held, OWN), entry(Role::Handover, HOLDER));
-    let to = |to| Frame { to, ..question(UNKNOWN_HOST) };
+    let to = |to| Frame { to, ..request(UNKNOWN_HOST) };
     let rows = [
         ("held, to its MAC", held, to(OWN), true),
         ("held, to another", held, to(HOLDER), false),
         ("held, to a group", held, to(MacAddr([1, 0, 0x5e, 0, 0, 1])), false),
         ("handover, to the own MAC", handover, to(OWN), true),
         ("handover, to the successor", handover, to(HOLDER), false),
-        ("held, of MAC zero", held, question(MacAddr::ZERO), false),
-        ("held, of a group", held, question(MacAddr([1, 0, 0x5e, 0, 0, 1])), false),
-        ("held, of broadcast", held, question(MacAddr::BROADCAST), false),
-        ("held, of its own MAC", held, question(OWN), false),
-        ("handover, of the own MAC", handover, question(OWN), false),
-        ("handover, of the successor", handover, question(HOLDER), true),
-        ("held, in another's name", held, Frame { source: HOLDER, ..question(UNKNOWN_HOST) }, true),
+        ("held, of MAC zero", held, request(MacAddr::ZERO), false),
+        ("held, of a group", held, request(MacAddr([1, 0, 0x5e, 0, 0, 1])), false),
+        ("held, of broadcast", held, request(MacAddr::BROADCAST), false),
+        ("held, of its own MAC", held, request(OWN), false),
+        ("handover, of the own MAC", handover, request(OWN), false),
+        ("handover, of the successor", handover, request(HOLDER), true),
+        ("held, in another's name", held, Frame { source: HOLDER, ..request(UNKNOWN_HOST) }, true),
     ];
     for (what, entry, frame, is_answered) in rows {
         let handled = program(entry).handle(IFINDEX, &frame, at(VALID));
@@ -92,7 +92,7 @@ fn a_request_is_answered_for_a_host_that_asks_all_or_this_one() {
 
 #[test]
 fn an_answer_goes_to_the_sender_and_names_what_was_asked() {
-    let asked = Frame { source: HOLDER, ..question(UNKNOWN_HOST) };
+    let asked = Frame { source: HOLDER, ..request(UNKNOWN_HOST) };
     let sent = program(entry(Role::Held, OWN)).handle(IFINDEX, &asked, at(VALID)).sent;
     let answer =
         Frame { source: OWN, to: UNKNOWN_HOST, oper: Oper::Reply, sha: OWN, spa: VIP, tpa: asked.spa };
@@ -104,12 +104,12 @@ fn a_claim_that_passes_is_a_request_too() {
     let mut program = program(entry(Role::Foreign, MacAddr::ZERO));
     let held = VipEntry { slot: 1, ..entry(Role::Held, OWN) };
     program.apply(&put(OTHER_VIP, held), Refuses::default()).expect("nothing is refused");
-    let asked = Frame::question(UNKNOWN_HOST, VIP, OTHER_VIP);
+    let asked = Frame::request(UNKNOWN_HOST, VIP, OTHER_VIP);
     let Handled { sent, event, .. } = program.handle(IFINDEX, &asked, at(VALID));
     assert_eq!(sent, Some(asked.answered(OWN, OWN)), "the second table");
     assert_eq!(event.map(|event| event.kind), Some(EventKind::Sighted), "the first table");
 
-    let asked = Frame::question(UNKNOWN_HOST, OTHER_VIP, OTHER_VIP);
+    let asked = Frame::request(UNKNOWN_HOST, OTHER_VIP, OTHER_VIP);
     let handled = program.handle(IFINDEX, &asked, at(VALID));
     assert_eq!((handled.passes, handled.sent), (false, None), "a dropped claim ends");
 

@@ -44,7 +44,7 @@ fn interruptions_last_until_the_next_datagram_that_arrives() {
 }
 
 #[test]
-fn what_is_received_late_does_not_count_for_what_came_after() {
+fn a_late_datagram_does_not_count_for_later_ones() {
     let mut report = report(&[(0, Some("a")), (10, None), (20, Some("b"))]);
     report.received[0].at = at(15);
     assert_eq!(report.first_received_after(at(10)), Some(Duration::from_micros(10_100)));

@@ -81,7 +81,7 @@ fn moves_pass_over_silence() {
 }
 
 #[test]
-fn a_part_of_a_report_has_what_was_asked_and_received_then() {
+fn a_part_of_a_report_has_the_requests_and_answers_of_its_time() {
     let mut whole = report(&[(0, &[]), (1, &[A]), (2, &[])]);
     for ms in [0, 1, 2] {
         let by = Answerer { sha: A, eth_src: A };

@@ -14,7 +14,6 @@ use super::{
 const FINALIZER: &str = "vipward.io/claim";
 const LABEL: &str = "app.kubernetes.io/managed-by";
 
-/// State of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Released,
@@ -257,7 +256,7 @@ fn a_claim_is_deleted_unless_another_node_has_it() -> Result<()> {
         check(&[
             ("it is deleted", write(Some(claim(state, 3)), None), refusal("may not be deleted")),
             ("its finalizer is removed", change(state, &lets_go), refusal("keeps its finalizer")),
-            ("it is released by the same write, as that of a dead node", change(state, &releases), None),
+            ("it is released by the same write, as a dead node's is", change(state, &releases), None),
         ])?;
     }
     Ok(())
@@ -353,7 +352,7 @@ fn a_reserved_address_is_the_controllers_matter() -> Result<()> {
 }
 
 #[test]
-fn a_new_claim_says_of_no_earlier_holder() -> Result<()> {
+fn a_new_claim_names_no_earlier_holder() -> Result<()> {
     const LATER: Option<&str> = Some("the epoch of a new claim is 0 or 1");
     let new = |epoch| write(None, Some(claim(Held("a"), epoch)));
     check(&[

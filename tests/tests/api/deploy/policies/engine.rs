@@ -60,7 +60,6 @@ impl Write {
     }
 }
 
-/// A policy after compilation.
 struct Policy {
     /// Group, resource and operations of each rule.
     rules: Vec<Value>,

@@ -93,7 +93,7 @@ fn a_node_writes_its_own_lease_in_its_own_sessions_only() -> Result<()> {
             Some("of that node only"),
         ),
         (
-            "that of a node whose name begins alike",
+            "the Lease of a node whose name begins alike",
             own(json!({"spec": {"holderIdentity": "ab/1"}})),
             Some("of that node only"),
         ),
@@ -216,8 +216,8 @@ fn sessions_of_another_node_are_ended_and_nothing_else_happens_to_its_lease() ->
     check(&rows)
 }
 
-/// Each write to a Lease looks like a sign of life. Whoever could go on writing to that of a dead
-/// node would keep its VIPs from every other node.
+/// Each write to a Lease looks like a sign of life. Writes to a dead node's Lease would keep its VIPs from
+/// every other node.
 #[test]
 fn the_lease_of_a_dead_node_cannot_be_kept_alive() -> Result<()> {
     let ended = |sessions: String| json!({"annotations": {(ENDED): sessions}});

@@ -79,8 +79,8 @@ fn an_event_names_the_node_that_writes_it() -> Result<()> {
             Some(OWN),
         ),
         ("another component's", create_event(other), Some("as vipward.io/agent only")),
-        ("that of a node with a long name", of_long(long(128)), None),
-        ("that of one with a name that is shorter", of_long(long(127)), Some(OWN)),
+        ("an Event of a node with a long name", of_long(long(128)), None),
+        ("an Event of one with a shorter name", of_long(long(127)), Some(OWN)),
     ];
     check(&rows)
 }

@@ -49,8 +49,8 @@ fn the_controller_reserves_and_frees_and_moves_nothing() -> Result<()> {
     let rows: [Row; 12] = [
         ("an address is reserved", write(None, Some(released())), None),
         ("it is kept", change(&released(), &kept), None),
-        ("that of a held VIP is kept", change(&held(), &kept), None),
-        ("that of a held VIP is freed", change(&held(), &freed), None),
+        ("a held VIP's reservation is kept", change(&held(), &kept), None),
+        ("a held VIP's reservation is freed", change(&held(), &freed), None),
         ("a VIP is created as held", write(None, Some(held())), WHO),
         (
             "a VIP is created in a later epoch",

@@ -10,8 +10,8 @@ use crate::{
     world::World,
 };
 
-/// The time for which no node must have held a VIP before a host gets its address: longer than an
-/// agent takes a VIP without a probe, or after an earlier one.
+/// The time for which no node must have held a VIP before a host gets its address. It is longer than the
+/// time in which an agent takes a VIP without a probe, or after an earlier one.
 const VACANT: Duration = Duration::from_secs(13);
 
 impl World {
@@ -55,7 +55,7 @@ impl World {
             note: ClaimNote { services: vec![names::service(vip)], ..ClaimNote::default() },
             ..ClaimRecord::blank(address, "".into())
         });
-        self.note_edit(vip);
+        self.record_edit(vip);
         self.record.people.lied[vip] = Some((holder.node.clone(), session));
         self.record.facts.lies = true;
         self.api.put_claim(ClaimRecord {

@@ -1,4 +1,4 @@
-//! Wire failover as the commands and pages show it.
+//! Wire failover as the commands and HTTP endpoints show it.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
     })
 }
 
-/// Returns what the doctor says of the rights of a node's pinging thread.
+/// Returns the doctor's finding about the rights of a node's pinging thread.
 fn rights(cluster: &Cluster, id: NodeId) -> Result<String> {
     wait_for(PATIENCE, "the thread of wire failover", || {
         let check = check(cluster, id)?;

@@ -1,4 +1,4 @@
-//! The tenants' Services, which ask a controller for addresses, and the pools and namespaces.
+//! The tenants' Services, which request addresses of a controller, and the pools and namespaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use vipward_core::{
     records::{Reservation, ServiceName},
 };
 
-use super::disturb::keep;
+use super::begin_and_end::keep;
 use crate::{
     api::Service,
     schedule::{Asks, KeepPlan, PoolPlan, SharingPlan, TenantsPlan, What, names},
@@ -34,34 +34,34 @@ impl World {
         }
     }
 
-    /// Lets a Service of this number begin to ask for addresses.
+    /// Lets the Service of this number begin to request addresses.
     pub(crate) fn want(&mut self, number: usize) {
         self.record.disturbed(self.now);
         if self.plan.has_controller() {
-            self.wishes.tenants[number].begun = true;
+            self.desired.tenants[number].begun = true;
             return self.notify_tenant(number);
         }
-        self.wishes.vips[number].begun = true;
-        self.notify_wish(number);
+        self.desired.vips[number].begun = true;
+        self.put_wanted_service(number);
     }
 
-    /// Returns what a Service asks for now.
+    /// Returns what a Service requests now.
     pub(crate) fn asks(&self, number: usize) -> Asks {
-        let latest = self.wishes.tenants[number].asks.last().map(|(_, asks)| *asks);
+        let latest = self.desired.tenants[number].asks.last().map(|(_, asks)| *asks);
         latest.unwrap_or(self.tenants_plan().services[number].asks)
     }
 
     /// Returns a pool as it is now, if it exists.
     pub(crate) fn pool(&self, number: usize) -> Option<PoolPlan> {
-        let wish = &self.wishes.pools[number];
-        let latest = wish.edits.last().map(|(_, plan)| *plan);
-        (!wish.gone.any()).then(|| latest.unwrap_or(self.tenants_plan().pools[number]))
+        let desired = &self.desired.pools[number];
+        let latest = desired.edits.last().map(|(_, plan)| *plan);
+        (!desired.gone.any()).then(|| latest.unwrap_or(self.tenants_plan().pools[number]))
     }
 
     pub(super) fn change_tenants(&mut self, index: usize, what: What, begins: bool) {
         match what {
             What::ServiceGone { service, .. } => {
-                self.wishes.tenants[usize::from(service)].gone.change(begins);
+                self.desired.tenants[usize::from(service)].gone.change(begins);
                 self.notify_tenant(service.into());
             }
             What::ServiceReplaced { service } => {
@@ -69,23 +69,23 @@ impl World {
                 self.notify_tenant(service.into());
             }
             What::ServiceRetyped { service, .. } => {
-                self.wishes.tenants[usize::from(service)].retyped.change(begins);
+                self.desired.tenants[usize::from(service)].retyped.change(begins);
                 self.notify_tenant(service.into());
             }
             What::ServiceAsks { service, asks, .. } => {
-                keep(&mut self.wishes.tenants[usize::from(service)].asks, index, asks, begins);
+                keep(&mut self.desired.tenants[usize::from(service)].asks, index, asks, begins);
                 self.notify_tenant(service.into());
             }
             What::PoolEdited { pool, to, .. } => {
-                keep(&mut self.wishes.pools[usize::from(pool)].edits, index, to, begins);
+                keep(&mut self.desired.pools[usize::from(pool)].edits, index, to, begins);
                 self.notify_pool(pool.into());
             }
             What::PoolGone { pool, .. } => {
-                self.wishes.pools[usize::from(pool)].gone.change(begins);
+                self.desired.pools[usize::from(pool)].gone.change(begins);
                 self.notify_pool(pool.into());
             }
             What::Unlabelled { namespace, .. } => {
-                self.wishes.unlabelled[usize::from(namespace)].change(begins);
+                self.desired.unlabelled[usize::from(namespace)].change(begins);
                 self.notify_namespace(namespace.into());
             }
             What::Released { vip } => {
@@ -102,18 +102,18 @@ impl World {
     }
 
     fn remove_tenant(&mut self, number: usize) {
-        self.note_deleted(number);
+        self.record_deletion(number);
         self.api.put_service(&names::tenants_service(number), None);
     }
 
     fn notify_tenant(&mut self, number: usize) {
         let name = names::tenants_service(number);
         self.unguard(&name);
-        if self.wishes.tenants[number].exists() {
+        if self.desired.tenants[number].exists() {
             if !self.api.services.contains_key(&name) {
-                self.wishes.tenants[number].born += 1;
+                self.desired.tenants[number].born += 1;
             }
-            let tenant = &self.wishes.tenants[number];
+            let tenant = &self.desired.tenants[number];
             let local = self.tenants_plan().services[number].local.map(|bits| self.nodes_of(bits));
             let what = (self.asks(number), !tenant.retyped.any());
             let service = Service::of_tenant(number, tenant.born, what, local);
@@ -126,7 +126,7 @@ impl World {
         self.stirred = true;
     }
 
-    /// Notes that a change of a Service may darken its VIPs.
+    /// Records that a change of a Service may darken its VIPs.
     fn unguard(&mut self, service: &ServiceName) {
         for vip in 0..self.plan.vips.len() {
             let claim = self.api.claims.get(&names::vip(vip));
@@ -140,7 +140,7 @@ impl World {
     fn notify_pool(&mut self, number: usize) {
         let name = names::pool(number);
         if self.pool(number).is_some() && !self.api.pools.contains_key(&name) {
-            self.wishes.pools[number].born += 1;
+            self.desired.pools[number].born += 1;
         }
         let created = self.api.pools.get(&name).map_or(self.unix_seconds(), |pool| pool.created);
         let record = self.pool(number).map(|plan| self.pool_record(number, plan, created));
@@ -153,7 +153,7 @@ impl World {
         let vips = (0..self.plan.vips.len()).filter(|vip| plan.vips >> vip & 1 == 1);
         PoolRecord {
             name: names::pool(number),
-            uid: format!("{number}-{}", self.wishes.pools[number].born).into(),
+            uid: format!("{number}-{}", self.desired.pools[number].born).into(),
             created,
             addresses: vips.map(|vip| names::vip(vip).to_string().into()).collect(),
             auto_assign: plan.auto_assign,
@@ -175,7 +175,7 @@ impl World {
     }
 
     fn notify_namespace(&mut self, number: usize) {
-        let is_labelled = !self.wishes.unlabelled[number].any();
+        let is_labelled = !self.desired.unlabelled[number].any();
         let labels: BTreeMap<_, _> =
             is_labelled.then(|| (LABEL.to_owned(), String::new())).into_iter().collect();
         let other = self.tenants_plan().consent.then(|| names::tenants_namespace(number + 1));

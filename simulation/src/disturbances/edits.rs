@@ -9,15 +9,14 @@ use crate::{
 };
 
 impl World {
-    /// Notes that a claim is edited by hand.
-    pub(crate) fn note_edit(&mut self, vip: usize) {
+    /// Records that a claim is edited by hand, and the nodes that answer for the VIP without an agent.
+    pub(crate) fn record_edit(&mut self, vip: usize) {
         let (segment, now) = (self.segment_of(vip), self.now);
         let is_helpless = |it: &Node| it.process.is_none() && it.answer(vip, segment, now).is_some();
         let helpless = self.nodes.iter().map(is_helpless).collect();
         self.record.edited(vip, helpless, now);
     }
 
-    /// Edits an object by hand.
     pub(super) fn edit(&mut self, what: What) {
         match what {
             What::LeaseDeleted { who } if names::is_controller(who.index()) => self.api.election = None,
@@ -32,19 +31,19 @@ impl World {
                 self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
             }
             What::ClaimDeleted { vip, finalized: true } => {
-                self.note_edit(vip.into());
+                self.record_edit(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.deleting = true);
             }
             What::ClaimDeleted { vip, finalized: false } => {
-                self.note_edit(vip.into());
+                self.record_edit(vip.into());
                 self.api.remove_claim(names::vip(vip.into()));
             }
             What::ClaimBlanked { vip } => {
-                self.note_edit(vip.into());
+                self.record_edit(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
             }
             What::ClaimEdited { vip, to } => {
-                self.note_edit(vip.into());
+                self.record_edit(vip.into());
                 let node = names::node(to.index());
                 let segment = self.segment_of(vip.into());
                 let session = self.api.leases.get(&node).and_then(|lease| lease.session);

@@ -12,7 +12,7 @@ const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 pub(crate) const CREATED: i64 = 1;
 
 impl World {
-    pub(crate) fn notify_node(&mut self, node: usize) {
+    pub(crate) fn put_node(&mut self, node: usize) {
         let marks = self.nodes[node].marks;
         let name = names::node(node);
         if marks.gone.any() {
@@ -31,9 +31,9 @@ impl World {
         self.spread();
     }
 
-    pub(crate) fn notify_wish(&mut self, vip: usize) {
-        let wish = &self.wishes.vips[vip];
-        let on = wish.local.last().map(|(_, bits)| self.nodes_of(*bits));
+    pub(crate) fn put_wanted_service(&mut self, vip: usize) {
+        let desired = &self.desired.vips[vip];
+        let on = desired.local.last().map(|(_, bits)| self.nodes_of(*bits));
         let address = names::vip(vip).to_string();
         let (name, port) = (names::service(vip), 80);
         let service = self.is_wanted(vip).then(|| Service::new(name.clone(), &address, (CREATED, port), on));
@@ -50,7 +50,7 @@ impl World {
         if self.plan.has_controller() {
             return self.reservation(vip).is_some();
         }
-        self.wishes.vips[vip].begun && !self.wishes.vips[vip].unwanted.any()
+        self.desired.vips[vip].begun && !self.desired.vips[vip].unwanted.any()
     }
 
     /// Returns whether Kubernetes, its interface and the hosts of the segment let a node hold a VIP.
@@ -60,7 +60,7 @@ impl World {
         let local = if self.plan.has_controller() {
             self.has_endpoints(node, vip)
         } else {
-            self.wishes.vips[vip].local.last().is_none_or(|(_, bits)| bits >> node & 1 == 1)
+            self.desired.vips[vip].local.last().is_none_or(|(_, bits)| bits >> node & 1 == 1)
         };
         local
             && self.network.hosts[vip].is_none()

@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl World {
-    /// Notes a step of a handover, and begins what waits for it.
+    /// Records a step of a handover, and begins the disturbances that wait for it.
     pub(crate) fn step(&mut self, step: Step, giver: usize, taker: usize) {
         let plan = &self.plan.disturbances;
         let waits =
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Notes that the API server has stored a claim.
+    /// Records that the API server has stored a claim.
     pub(crate) fn on_claim_stored(&mut self, before: Option<&ClaimState>, after: &ClaimRecord) {
         let vip = names::vip_index(after.vip);
         for service in &after.note.services {
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Notes that an entry answers with its own node's MAC.
+    /// Records that an entry answers with its own node's MAC.
     pub(crate) fn step_of_holding(&mut self, node: usize, vip: usize) {
         let Some((giver, taker)) = self.under_way.handing[vip] else { return };
         if node == taker {

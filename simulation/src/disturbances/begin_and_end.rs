@@ -73,7 +73,7 @@ impl World {
         if what.lasts().is_some() {
             self.record.trouble.in_force += 1;
         }
-        self.note_mild(what);
+        self.record_mild(what);
         if !is_planned {
             self.record.faulted(self.now, what.lasts());
             if self.under_way.handing.iter().flatten().any(|(giver, taker)| what.befalls([*giver, *taker])) {
@@ -109,7 +109,7 @@ impl World {
     pub(crate) fn join(&mut self, node: usize) {
         self.record.disturbed(self.now);
         self.nodes[node].powered = true;
-        self.notify_node(node);
+        self.put_node(node);
         self.boot(node);
     }
 
@@ -152,7 +152,7 @@ impl World {
             }
             What::Forged { vip, name } => self.forge(vip.into(), name.index()),
             What::FalseEnd { segment, who } => {
-                self.say_falsely(who.index(), segment_index(segment, self.network.segments.len()));
+                self.send_false_expiry(who.index(), segment_index(segment, self.network.segments.len()));
             }
             What::Partition { .. }
             | What::OneWay { .. }
@@ -173,20 +173,20 @@ impl World {
             What::Marked { who, mark, .. } => self.mark(who.index(), mark, begins),
             What::NodeGone { who, .. } => {
                 self.nodes[who.index()].marks.gone.change(begins);
-                self.notify_node(who.index());
+                self.put_node(who.index());
             }
             What::Local { vip, on, .. } => {
-                let local = &mut self.wishes.vips[usize::from(vip)].local;
+                let local = &mut self.desired.vips[usize::from(vip)].local;
                 if begins {
                     local.push((number, on));
                 } else {
                     local.retain(|(of, _)| *of != number);
                 }
-                self.notify_wish(vip.into());
+                self.put_wanted_service(vip.into());
             }
             What::Unwanted { vip, .. } => {
-                self.wishes.vips[usize::from(vip)].unwanted.change(begins);
-                self.notify_wish(vip.into());
+                self.desired.vips[usize::from(vip)].unwanted.change(begins);
+                self.put_wanted_service(vip.into());
             }
             What::Host { vip, who, .. } => {
                 self.change_host(number, (vip.into(), who.map(Who::index)), begins);
@@ -217,7 +217,7 @@ impl World {
     fn power(&mut self, node: usize, on: bool) {
         if !on {
             self.record.trouble.batch_crashes += 1;
-            self.note_crash(node, None);
+            self.record_crash(node, None);
         }
         let it = &mut self.nodes[node];
         it.powered = on;
@@ -333,7 +333,7 @@ impl World {
                 let link = segment_index(segment, segments);
                 if begins && (self.nodes.len() > 2) && (segments == 1 || out && into) {
                     self.record.trouble.batch_crashes += 1;
-                    self.note_crash(who.index(), Some(link));
+                    self.record_crash(who.index(), Some(link));
                 }
                 let way = Way { node: who.index(), out, into };
                 keep(&mut self.network.segments[segment_index(segment, segments)].dead, number, way, begins);
@@ -394,7 +394,7 @@ impl World {
                 self.api.events.clear();
             }
             What::Stall { who, kind, .. } => {
-                self.note_blindness(who.index(), kind, begins);
+                self.record_blindness(who.index(), kind, begins);
                 self.faults_mut(who.index()).stalled[kind as usize].change(begins);
                 if !begins {
                     self.revive_watch(who.index(), kind);
@@ -405,8 +405,8 @@ impl World {
         }
     }
 
-    /// Notes since when a node does not see changes, or until when.
-    fn note_blindness(&mut self, node: usize, kind: Kind, begins: bool) {
+    /// Records since when, or until when, a node does not see changes.
+    fn record_blindness(&mut self, node: usize, kind: Kind, begins: bool) {
         let Some(it) = self.nodes.get_mut(node) else { return };
         if begins && !it.faults.stalled[kind as usize].any() {
             it.times.blind.0 = self.now;
@@ -427,7 +427,7 @@ impl World {
         let Some(at) = self.api.saved.iter().position(|(of, _)| *of == number) else { return };
         let (_, saved) = self.api.saved.swap_remove(at);
         self.record.restored(self.now);
-        self.note_who_answers(&saved);
+        self.record_answering_nodes(&saved);
         self.api.restore(saved);
         self.api.down.change(false);
         for node in 0..self.nodes.len() {
@@ -458,7 +458,7 @@ impl World {
             Mark::NetworkUnavailable => &mut marks.network_unavailable,
         };
         times.change(begins);
-        self.notify_node(node);
+        self.put_node(node);
     }
 }
 

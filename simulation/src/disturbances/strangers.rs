@@ -1,4 +1,4 @@
-//! A stranger's Services, which ask for VIPs of another namespace.
+//! A stranger's Services, which request VIPs of another namespace.
 
 use super::marks::CREATED;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl World {
-    /// Begins or ends a stranger's wish. It asks only for VIPs whose claims name their owner: others
-    /// belong to the first that asks.
+    /// Begins or ends a stranger's Service. It requests only VIPs whose claims name their owner: others
+    /// belong to the first Service that requests them.
     pub(crate) fn change_stranger(&mut self, disturbance: usize, what: What, begins: bool) {
         let What::Stranger { number, vips, on, older, for_ms: _ } = what else { return };
         self.record.people.strangers = self.now;
@@ -19,23 +19,23 @@ impl World {
                 let claim = self.api.claims.get(&names::vip(vip));
                 if claim.is_some_and(|claim| claim.note.services == [names::service(vip)]) {
                     asked |= 1 << vip;
-                    self.record.people.unrecorded[vip] &= self.is_asked_for(vip);
+                    self.record.people.unrecorded[vip] &= self.is_requested(vip);
                 }
             }
             self.record.facts.strangers |= asked != 0;
-            self.wishes.strangers.push(Stranger { disturbance, number, vips: asked, on, older });
+            self.desired.strangers.push(Stranger { disturbance, number, vips: asked, on, older });
         } else {
-            self.wishes.strangers.retain(|known| known.disturbance != disturbance);
+            self.desired.strangers.retain(|known| known.disturbance != disturbance);
         }
-        let latest = self.wishes.strangers.iter().rev().find(|known| known.number == number);
+        let latest = self.desired.strangers.iter().rev().find(|known| known.number == number);
         let service = latest.map(|stranger| self.service_of(*stranger));
         self.api.put_service(&names::strangers_service(number), service);
         self.spread();
     }
 
-    /// Returns true if a stranger's Service asks for a VIP.
-    fn is_asked_for(&self, vip: usize) -> bool {
-        self.wishes.strangers.iter().any(|stranger| stranger.vips >> vip & 1 == 1)
+    /// Returns true if a stranger's Service requests a VIP.
+    fn is_requested(&self, vip: usize) -> bool {
+        self.desired.strangers.iter().any(|stranger| stranger.vips >> vip & 1 == 1)
     }
 
     fn service_of(&self, stranger: Stranger) -> Service {

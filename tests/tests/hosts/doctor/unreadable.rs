@@ -1,4 +1,4 @@
-//! Facts that the doctor cannot or may not see: other processes, and facts that need rights.
+//! Facts that the doctor cannot or may not read: other processes, and facts that need rights.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -31,9 +31,9 @@ const AS_NOBODY: [&str; 9] = [
     "-all",
 ];
 
-/// Copies a program to a place where every user may run it. Another process writes the copy: a child that
-/// another test starts meanwhile would inherit this one's open file, and a file that is open for writing
-/// cannot be run.
+/// Copies a program to a place where every user may run it. Another process writes the copy. A child that
+/// another test starts meanwhile would inherit this process's open file, and a file that is open for
+/// writing cannot be run.
 fn copy_for_everybody(program: &Path, directory: &TempDir, name: &str) -> Result<PathBuf> {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
     let copy = directory.path().join(name);

@@ -1,38 +1,36 @@
-//! What people ask of Services.
+//! The desired state of Services, pools and namespaces.
 
 use crate::schedule::{Asks, PoolPlan, Schedule, Times};
 
-/// What people ask of Services.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wishes {
-    /// The wishes for each VIP.
-    pub(crate) vips: Vec<Wish>,
+pub(crate) struct DesiredState {
+    /// Per VIP: what its Services want.
+    pub(crate) vips: Vec<DesiredVip>,
     /// A stranger's Services that are in force.
     pub(crate) strangers: Vec<Stranger>,
     pub(crate) tenants: Vec<Tenant>,
-    pub(crate) pools: [PoolWish; 2],
+    pub(crate) pools: [DesiredPool; 2],
     /// The namespaces without their label.
     pub(crate) unlabelled: [Times; 2],
 }
 
-impl Wishes {
+impl DesiredState {
     pub(crate) fn new(plan: &Schedule) -> Self {
         let services = plan.tenants.iter().flat_map(|plan| &plan.services);
         Self {
-            vips: vec![Wish::default(); plan.vips.len()],
+            vips: vec![DesiredVip::default(); plan.vips.len()],
             tenants: services.map(|_| Tenant::default()).collect(),
             ..Self::default()
         }
     }
 }
 
-/// A tenant's Service.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tenant {
     pub(crate) begun: bool,
     pub(crate) gone: Times,
     pub(crate) retyped: Times,
-    /// What it asks for instead; the latest counts.
+    /// What it requests instead; the latest counts.
     pub(crate) asks: Vec<(usize, Asks)>,
     /// Counts the Services of this name.
     pub(crate) born: u32,
@@ -44,9 +42,8 @@ impl Tenant {
     }
 }
 
-/// A pool.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PoolWish {
+pub(crate) struct DesiredPool {
     pub(crate) gone: Times,
     /// What it is instead; the latest counts.
     pub(crate) edits: Vec<(usize, PoolPlan)>,
@@ -54,9 +51,9 @@ pub(crate) struct PoolWish {
     pub(crate) born: u32,
 }
 
-/// The wishes of Services for a VIP.
+/// What the Services of a VIP want.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct DesiredVip {
     pub(crate) begun: bool,
     pub(crate) unwanted: Times,
     /// The limits to nodes with endpoints; the latest counts.
@@ -69,7 +66,7 @@ pub(crate) struct Stranger {
     /// The number of its disturbance.
     pub(crate) disturbance: usize,
     pub(crate) number: u8,
-    /// The VIPs that it asks for, a bit each.
+    /// The VIPs that it requests, a bit each.
     pub(crate) vips: u8,
     /// The nodes with endpoints, a bit each.
     pub(crate) on: u8,

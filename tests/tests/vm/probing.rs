@@ -1,5 +1,4 @@
-//! Asks for the VIPs and for the kernel's own addresses side by side, while something happens to the
-//! link.
+//! Probes the VIPs and the kernel's own addresses side by side, while something happens to the link.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -22,14 +21,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Requests before and after the event.
 const SOME: usize = 25;
-/// Requests that two probes may lose at the edges of one outage, because they ask in turn.
+/// Requests that two probes may lose at the edges of one outage, because they send in turn.
 const EDGES: usize = 10;
 
 /// Most rounds of an event. On a busy machine, chance may lose requests for the VIP alone.
 const ROUNDS: usize = 3;
 
 /// The probes of each family.
-pub(crate) struct Asking([Probes; 2]);
+pub(crate) struct Probing([Probes; 2]);
 
 /// Four probes: to all and by unicast, for the VIP and for the node's own address.
 struct Probes {
@@ -46,8 +45,8 @@ struct Reports {
     own: [ProbeReport; 2],
 }
 
-impl Asking {
-    /// Starts to ask. `mac` is the destination by unicast.
+impl Probing {
+    /// Starts the probes. `mac` is the destination by unicast.
     pub(crate) fn begin(client: &Host, at_client: &str, mac: Mac) -> Result<Self> {
         let probe = |address, mode| ArpProbe::start(client, at_client, address, INTERVAL, mode);
         let both = |address: IpAddr| -> Result<[ArpProbe; 2]> {
@@ -59,23 +58,23 @@ impl Asking {
         Ok(Self([probes(Family::V4)?, probes(Family::V6)?]))
     }
 
-    /// Starts to ask, once the node's own addresses are answered.
+    /// Starts the probes, once the node's own addresses are answered.
     pub(crate) fn start(client: &Host, at_client: &str, mac: Mac) -> Result<Self> {
         for own in Family::BOTH.map(|family| family.ip(2)) {
             wait_until(PATIENCE, "the kernel to answer", || Ok(ask(client, at_client, own)?.is_some()))?;
         }
-        let asking = Self::begin(client, at_client, mac)?;
-        asking.go_on()?;
-        Ok(asking)
+        let probing = Self::begin(client, at_client, mac)?;
+        probing.go_on()?;
+        Ok(probing)
     }
 
     /// Waits until some more requests were sent.
     pub(crate) fn go_on(&self) -> Result<()> {
-        self.ask(SOME)
+        self.wait_for_requests(SOME)
     }
 
     /// Waits until this many more requests of each kind were sent.
-    pub(crate) fn ask(&self, requests: usize) -> Result<()> {
+    pub(crate) fn wait_for_requests(&self, requests: usize) -> Result<()> {
         self.0[0].own[0].wait_for_requests(requests, PATIENCE)
     }
 

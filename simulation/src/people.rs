@@ -1,9 +1,0 @@
-//! What people and the cluster do: disturbances, edits, marks, hosts, strangers.
-
-mod disturb;
-mod edits;
-mod hosts;
-mod marks;
-mod steps;
-mod strangers;
-mod tenants;
