@@ -359,8 +359,6 @@ impl Host {
         let (concerned, unchanged) = match round {
             Ok(round) => round.results(),
             Err(error) => {
-                // What these rounds take back was decided: a full round does so once all can be read.
-                self.yielded.retain(|vip, _| !vips.contains(vip));
                 let failure = Failure { left: Left::Answering, interface: None, error };
                 (BTreeSet::new(), vips.iter().map(|vip| (*vip, failure.clone())).collect())
             }

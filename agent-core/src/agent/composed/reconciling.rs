@@ -300,6 +300,8 @@ impl Agent {
         then: Then,
         now: Monotonic,
     ) {
+        // The engine decides anew about a yield that should have been taken back.
+        self.notified.retain(|(key, _)| !vips.contains(&key.addr));
         let changes = self.host.end_some(&vips, Err(error), &mut self.stale, now);
         self.end_some(vips, changes, then, now);
     }

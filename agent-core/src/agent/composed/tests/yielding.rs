@@ -141,7 +141,7 @@ fn a_vip_whose_claim_gives_it_back_is_taken_back_once_its_entry_can_be_read() {
             "{part:?}"
         );
         world.after(Duration::from_secs(20));
-        assert_eq!(world.roles(), ["10 foreign ?"], "{part:?}");
+        assert_eq!(world.roles(), ["10 foreign 09"], "{part:?}");
         world.fails.clear();
         world.after(Duration::from_secs(5));
         assert_eq!(world.roles(), ["10 held 01"], "{part:?}");
