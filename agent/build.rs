@@ -43,9 +43,9 @@ fn stub() -> PathBuf {
     path
 }
 
-/// Returns the object in `bpf` in the target directory, which is above `OUT_DIR` wherever
-/// that is. If it is not there, returns the one in the workspace's target directory: a
-/// build such as that of the fuzz targets has its own.
+/// Returns the object in `bpf` in the target directory, which is above `OUT_DIR` wherever that is. If
+/// it is not there, returns the one in the workspace's target directory: a build of the fuzz targets
+/// has its own target directory.
 fn built_object() -> PathBuf {
     // cargo sets it for the invented next version.
     let is_next = env::var_os("CARGO_FEATURE_NEXT_LAYOUT").is_some();

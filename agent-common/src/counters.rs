@@ -116,11 +116,11 @@ outcomes! {
         ClaimPassed = claim_passed: Pass,
         /// A request for a held VIP, answered.
         Answered = answered: Answer,
-        /// A request for a held VIP, answered while the lease deadline was in its grace period.
+        /// A request for a held VIP, answered in the grace period after the lease deadline.
         AnsweredInGrace = answered_in_grace: Answer,
         /// A request for a VIP in handover, answered with the successor's MAC.
         AnsweredHandover = answered_handover: Answer,
-        /// A request for a VIP held or in handover, when the lease deadline was over.
+        /// A request for a VIP held or in handover, after the lease deadline and its grace period.
         SuppressedDeadline = suppressed_deadline: Drop,
         /// A request for a VIP that another node holds.
         SuppressedForeign = suppressed_foreign: Drop,
@@ -146,14 +146,14 @@ outcomes! {
 outcomes! {
     /// The outcome of a frame of wire failover, one per counter of [`WireCounters`], in the same order.
     pub enum WireOutcome {
-        /// A ping of a witness, answered.
+        /// A ping of a monitor, answered.
         PingAnswered = ping_answered: Answer,
-        /// A ping that is no newer than the newest of that witness, answered: it is late, was replayed, or
-        /// was sent over another interface of the witness, too.
+        /// An answered ping that is not newer than the monitor's newest one. It is late, was
+        /// replayed, or left by another interface of the monitor too.
         PingRepeated = ping_repeated: Answer,
         /// An answer to a ping of this node.
         EchoReceived = echo_received: Drop,
-        /// The question of another witness whether a holder is silent, for the agent.
+        /// Another monitor's vote request about a holder, for the agent.
         PollPassed = poll_passed: Pass,
         /// The answer to such a question, for the agent.
         SilentPassed = silent_passed: Pass,
@@ -165,7 +165,7 @@ outcomes! {
         OtherPassed = other_passed: Pass,
         /// A frame of another type.
         RefusedType = refused_type: Drop,
-        /// A frame for another session or witness than this node's.
+        /// A frame for another session or monitor than this node's.
         RefusedTarget = refused_target: Drop,
         /// A frame of a node, or about one, that is not known in the segment.
         RefusedPeer = refused_peer: Drop,

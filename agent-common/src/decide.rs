@@ -87,7 +87,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict about a frame that asks and claims nothing.
+    /// Returns the verdict about a frame that neither requests nor claims an address.
     #[inline(always)]
     pub fn about_none(outcome: Outcome) -> Self {
         Self { outcome, answer: None, defence: MacAddr::ZERO, slot: NO_SLOT }
@@ -232,7 +232,7 @@ fn judge<T: Tables>(question: &T::Question, vip: &Vip, now_ns: u64, tables: &T) 
     }
 }
 
-/// Decides about a frame that asks for a VIP (second table).
+/// Decides about a request for a VIP (second table).
 #[inline(always)]
 fn request<T: Tables>(question: &T::Question, vip: &Vip, tables: &T) -> Verdict {
     if vip.role == Role::Foreign {

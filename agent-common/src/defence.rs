@@ -20,7 +20,7 @@ pub const MAX_STRAYS: u16 = 5;
 /// `DEFEND_INTERVAL` of RFC 5227, 1.1.
 pub const DEFEND_INTERVAL_NS: u64 = 10_000_000_000;
 
-/// Says whether the program defends held VIPs.
+/// The policy: whether the program defends held VIPs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, NoUninit, CheckedBitPattern)]
 #[cfg_attr(not(feature = "next-layout"), repr(u32))]
 #[cfg_attr(feature = "next-layout", repr(u64))]
@@ -39,7 +39,7 @@ pinned! {
     pub struct DefenceWindow {
         /// The beginning of the window (`CLOCK_MONOTONIC_COARSE`).
         pub began_ns: u64,
-        /// The number of claims that asked for a defence. Those beyond the limit got none.
+        /// The number of claims that were due a defence. Claims beyond the limit got none.
         pub wanted: u64,
     }
 }

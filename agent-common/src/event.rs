@@ -63,8 +63,8 @@ pub struct Event {
     /// The operation of an ARP frame, or the `ICMPv6` type of a neighbour discovery message, in host
     /// order.
     pub oper: u16,
-    /// The VIP, in wire order: the claimed address, or the one that a probe asks for. An IPv4 address
-    /// is mapped (`::ffff:192.0.2.10`).
+    /// The VIP, in wire order: the claimed or probed address. An IPv4 address is mapped
+    /// (`::ffff:192.0.2.10`).
     pub vip: [u8; 16],
     /// The MAC that the frame gives for the VIP: sha, or the link-layer address option.
     pub sha: [u8; 6],

@@ -108,7 +108,7 @@ impl ArpFrame {
     }
 
     /// Returns true if this is ARP for IPv4 over Ethernet, and a request or a reply. The hardware
-    /// type may be Ethernet's or that of IEEE 802 networks.
+    /// type may be Ethernet or IEEE 802.
     #[inline(always)]
     pub fn is_ethernet_ipv4(&self) -> bool {
         (self.htype == HTYPE_ETHERNET.to_be() || self.htype == HTYPE_IEEE_802.to_be())
@@ -171,9 +171,9 @@ impl ArpFrame {
 
     /// Turns an ARP claim into the announcement by the address's holder, in place.
     ///
-    /// It is a gratuitous request with a tha of zero (RFC 5227, 2.3). Linux learns from it also
-    /// within the second for which its neighbour entry is locked after a change (`arp_process`); a
-    /// gratuitous reply to broadcast is ignored then.
+    /// It is a gratuitous request with a tha of zero (RFC 5227, 2.3). After a change, Linux locks
+    /// its neighbour entry for a second (`arp_process`). Then it learns from this request, and
+    /// ignores a gratuitous reply to broadcast.
     #[inline(always)]
     pub fn turn_into_announcement(&mut self, mac: MacAddr) {
         self.dst = MacAddr::BROADCAST;
@@ -186,7 +186,7 @@ impl ArpFrame {
     }
 }
 
-/// A frame of ARP for IPv4 over Ethernet claims spa, and a request asks for tpa.
+/// ARP for IPv4 over Ethernet claims spa. A request queries tpa.
 impl Question for ArpFrame {
     type Addr = [u8; 4];
 

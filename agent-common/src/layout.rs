@@ -94,7 +94,7 @@ pub trait Shaped {
     const SHAPE: Shape;
 }
 
-/// Says that fields of these types are numbers.
+/// Declares these types as numbers.
 macro_rules! number {
     ($($type:ty),+) => {
         $(impl $crate::layout::Shaped for $type {

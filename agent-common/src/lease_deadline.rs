@@ -1,4 +1,4 @@
-//! The lease deadline: the times until which this node may answer.
+//! The lease deadline: the time until which this node may answer, and its grace period.
 
 use bytemuck::{CheckedBitPattern, NoUninit};
 
@@ -39,8 +39,8 @@ pinned! {
         pub yields_settled: u64,
         /// The session of this node in which the lease deadline was set; 0 without a cluster.
         pub session: u64,
-        /// One more than the number of the last word in [`WireState`] that this node's Lease has shown to
-        /// be false; 0 for none.
+        /// One more than the number of the last expiry notice in [`WireState`] that this node's
+        /// Lease has shown to be false; 0 for none.
         pub words_settled: u64,
         /// The policy between the two times.
         pub policy: Policy,
@@ -54,7 +54,7 @@ pub enum DeadlineState {
     Valid,
     /// The deadline has passed, and the policy is to go on answering.
     Grace,
-    /// The time for answers is over: the deadline has passed, and so has the grace period, if any.
+    /// The deadline has passed, and so has the grace period, if any.
     Over,
 }
 
@@ -72,8 +72,8 @@ impl DeadlineState {
 }
 
 impl LeaseDeadline {
-    /// Returns true if the last word of a peer is that the session has ended, and the agent has not
-    /// settled that word.
+    /// Returns true if an expiry notice for this session has arrived that the agent has not
+    /// settled.
     #[inline(always)]
     pub fn has_ended(&self, notified: WireState) -> bool {
         self.session != 0
@@ -89,8 +89,8 @@ impl LeaseDeadline {
         }
     }
 
-    /// Returns the state at `now_ns`. `notified` is the value of `wire_state`: the lease deadline of a session that
-    /// has ended has lapsed.
+    /// Returns the state at `now_ns`. `notified` is the value of `wire_state`: an unsettled expiry
+    /// notice counts as a deadline that has passed.
     #[inline(always)]
     pub fn state(&self, now_ns: u64, notified: WireState) -> DeadlineState {
         if now_ns < self.deadline_ns && !self.has_ended(notified) {

@@ -8,17 +8,17 @@
 //!
 //! - `layout`: how the pins describe the fields of keys and values.
 //! - `mac`: hardware addresses.
-//! - `siphash`: the tag of a frame of wire failover.
+//! - `siphash`: the tag of a frame of the failure detector.
 //! - `filter`: the bits of the addresses that may be VIPs.
 //! - `vlan`: the tags of a frame, and the devices below them.
-//! - `question`: what a frame asks and claims, whatever its protocol.
+//! - `question`: the addresses that a frame requests and claims, in either protocol.
 //! - `frame`: frames of ARP.
 //! - `counters`: the outcomes of frames, and their counters.
 //! - `defence`: the limits on the defence of a VIP.
 //! - `segment`: the MACs of this host and its peers in a segment.
 //! - `vip`: the keys, entries and yields of VIPs.
-//! - `wire`: the frames of wire failover, and the decision about one.
-//! - `lease_deadline`: the times until which this node may answer.
+//! - `wire`: the frames of the failure detector, and the decision about one.
+//! - `lease_deadline`: the time until which this node may answer, and its grace period.
 //! - `event`: what the program reports and records.
 //! - `decide`: the decision about a question.
 //! - `nd`: frames of neighbour discovery.

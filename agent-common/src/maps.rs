@@ -1,5 +1,5 @@
-//! The pinned maps of this version: their names, sizes and fields. `docs/internals/adr/0008` says how they may
-//! change.
+//! The pinned maps of this version: their names, sizes and fields. `docs/internals/adr/0008` states
+//! how they may change.
 
 use bytemuck::CheckedBitPattern;
 
@@ -33,7 +33,7 @@ pub const VLANS: &str = "vlans";
 pub const PEERS: &str = "peers";
 /// The only value: a [`crate::LeaseDeadline`].
 pub const LEASE_DEADLINE: &str = "lease_deadline";
-/// The only value, per CPU: a [`crate::Counters`], of ARP frames and of those of neither protocol.
+/// The only value, per CPU: a [`crate::Counters`], of ARP frames and of frames of neither protocol.
 /// Only the program writes it.
 pub const COUNTERS: &str = "counters";
 /// The only value, per CPU: a [`crate::Counters`], of neighbour discovery. Only the program writes it.

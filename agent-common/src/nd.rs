@@ -1,4 +1,4 @@
-//! Neighbour Discovery (RFC 4861): the frames in which hosts ask for IPv6 addresses and claim them.
+//! Neighbour Discovery (RFC 4861): the frames in which hosts solicit and claim IPv6 addresses.
 
 mod frame;
 mod hidden;

@@ -1,8 +1,8 @@
-//! What a frame asks and claims about the addresses of a segment, whatever its protocol.
+//! The addresses that a frame requests and claims, in either protocol.
 
 use crate::mac::MacAddr;
 
-/// The hosts whose answer a frame asks for, as its addresses say.
+/// The hosts from which a frame requests an answer, by its addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// Every host of the segment that has the address.
@@ -18,7 +18,7 @@ pub enum Reach {
 /// It is a trait, since a frame of ARP answers most of it by what it has at an offset. A copy of all
 /// of it would cost each frame that is about no VIP a twentieth of its time.
 pub trait Question {
-    /// An address in wire order. That of zeros is none.
+    /// An address in wire order. All zeros mean none.
     type Addr: Copy + PartialEq;
 
     fn dst(&self) -> MacAddr;
@@ -31,9 +31,9 @@ pub trait Question {
     fn claimed(&self) -> Self::Addr;
     fn asked(&self) -> Option<Self::Addr>;
     fn announces(&self) -> bool;
-    /// Returns true if the frame claims the address that it asks for.
+    /// Returns true if the frame claims the address that it requests.
     fn is_gratuitous(&self) -> bool;
-    /// Returns the address that the sender asks for before it uses it (RFC 5227, 2.1.1; RFC 4862,
+    /// Returns the address that the sender probes before it uses it (RFC 5227, 2.1.1; RFC 4862,
     /// 5.4.2).
     fn probed(&self) -> Option<Self::Addr>;
     fn reach(&self) -> Reach;

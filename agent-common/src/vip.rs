@@ -149,8 +149,8 @@ impl Yield {
 
 described!(Yield { mac, generation });
 
-/// An entry as it counts at one moment, after a yield or the end of a handover. The lease deadline plays no
-/// part in it.
+/// An entry as it counts at one moment, after a yield or the end of a handover, whatever the lease
+/// deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEntry {
     pub role: Role,

@@ -53,7 +53,7 @@ impl VlanTag {
     }
 }
 
-/// The VLAN tags of a frame, as far as the program reads them. Those of VLAN 0 are left out.
+/// The VLAN tags of a frame, as far as the program reads them. Tags of VLAN 0 are left out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct VlanTags {
     outer: VlanTag,

@@ -1,5 +1,5 @@
-//! Wire failover: the frames by which the nodes of a segment ask each other whether they live, and
-//! the decision about one.
+//! The failure detector: the frames by which the nodes of a segment ping each other, and the
+//! decision about one.
 
 mod frame;
 mod maps;
@@ -16,16 +16,16 @@ use crate::{counters::WireOutcome, mac::MacAddr, siphash::SipKey};
 pub trait WireTables {
     /// Returns the time on `CLOCK_BOOTTIME`.
     fn now_ns(&self) -> u64;
-    /// Returns this interface's own MAC.
     fn own_mac(&self) -> Option<MacAddr>;
     /// Returns the session of this node; 0 for none.
     fn session(&self) -> u64;
-    /// Returns the number of this node as a witness; 0 for none.
+    /// Returns the number of this node as a monitor; 0 for none.
     fn wid(&self) -> u64;
-    /// Returns the slot of a peer's session or number as a witness, if it may be received in this segment.
+    /// Returns the slot of a peer's session or monitor number, if its frames may arrive in this
+    /// segment.
     fn slot(&self, id: u64) -> Option<u32>;
     fn key(&self, id: u8) -> Option<SipKey>;
-    /// Records that the peer of a slot has been received.
+    /// Records a frame from the peer of a slot.
     fn receive(&self, slot: u32, now_ns: u64);
     /// Records that the peer of a slot has answered the ping that was sent at `sent_ns`. Returns false if it
     /// has answered that one or a later one before.

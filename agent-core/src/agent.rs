@@ -7,10 +7,10 @@
 //! - [`segment`]: announcements, probes, conflicts and yielded VIPs.
 //! - [`host`]: rounds that bring the kernel to the desired state.
 //! - [`memberships`]: the groups of neighbour solicitations.
-//! - [`answers`]: the VIPs that this node is said to hold and does not answer for.
+//! - [`answers`]: the VIPs that this node should hold and does not answer for.
 //! - `shared`: the right to announce a VIP, by the pinned maps.
-//! - `sight`: whether the program sees the frames of the segments.
-//! - `effect`: what the agent wants done.
+//! - `visibility`: whether the program sees the frames of the segments.
+//! - `effect`: the effects that the caller carries out.
 //! - [`cluster`]: the engine and the Services, and the events that they pass to each other.
 //! - `input`: inputs, and the results of effects.
 //! - `file`: the heartbeat of a standalone agent.
@@ -30,8 +30,8 @@ mod input;
 pub mod memberships;
 pub mod segment;
 mod shared;
-mod sight;
 mod source;
+mod visibility;
 mod work;
 
 pub use self::{

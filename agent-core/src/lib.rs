@@ -3,12 +3,12 @@
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - [`base`]: times, pauses between attempts, addresses, names and texts.
-//! - [`records`]: the cluster's objects as they were last read, and what one room says to another.
+//! - [`records`]: the cluster's objects as they were last read, and the messages between rooms.
 //! - [`host`]: this host's network, the placement of VIPs on it, and the plan of its maps.
 //! - [`segment`]: announcements, probes, conflicts, yields, groups, and the proof that the program sees frames.
 //! - [`config`]: the file of a standalone agent.
-//! - [`liveness`]: the nodes of a segment find each other's death on the wire.
-//! - [`pools`]: pools of addresses, and who has which of their addresses.
+//! - [`liveness`]: the failure detector: the nodes of a segment ping each other.
+//! - [`pools`]: pools of addresses, and the Services that have them.
 //! - [`services`]: the VIPs that Services want.
 //! - [`ownership`]: the node that holds a VIP.
 //! - [`reports`]: the log lines, Events and notes on objects that are written, and how often.

@@ -1,12 +1,14 @@
-//! Wire failover: the nodes of a segment ask each other, kernel to kernel, whether they live.
+//! The failure detector: the nodes of a segment ping each other, program to program.
 //!
-//! A node that holds VIPs *invites* some others, its witnesses, to ping it. The program
-//! of the pinged node answers at once, whatever becomes of its agent. When enough witnesses find the
-//! holder silent, one of them ends its session by a compare-and-swap of its Lease, as for a Lease
-//! that is not renewed. `docs/failure-detector.md` has the rules.
+//! A node that holds VIPs *invites* some others, its monitors, to ping it. In names and JSON keys a
+//! monitor is a `witness`. Some monitors are voters. The program of the pinged node answers at
+//! once, whatever becomes of its agent. When a quorum of voters finds the holder unresponsive, one
+//! of them expires its session. It does so by a compare-and-swap of the Lease, as for an expired
+//! Lease. `docs/failure-detector.md` has the rules.
 //!
-//! [`Offer`] is what a node says of itself in its Lease, [`Plan`] what the engine wants pinged, and
-//! [`Witness`] the state machine that pings and judges. It counts in [`Boottime`](crate::base::time::Boottime).
+//! [`Offer`] is what a node publishes in its Lease. [`Plan`] has the nodes that the engine wants
+//! pinged. [`Witness`] is the state machine that pings and judges. Its clock is
+//! [`Boottime`](crate::base::time::Boottime).
 
 mod acceptance;
 pub mod found;
@@ -20,7 +22,7 @@ pub(crate) use self::plan::LEAST_SILENT;
 pub use self::{
     acceptance::Acceptance,
     frame::{Act, Frame, Kind, Received},
-    plan::{Answers, Counts, Ended, Finding, Path, Peer, Plan, Thread, Traffic, Watched, Word},
+    plan::{Answers, Counts, Ended, ExpiryNotice, Finding, Path, Peer, Plan, Thread, Traffic, Watched},
     scale::Scale,
     sight::{Seen, Sight},
     witness::Witness,

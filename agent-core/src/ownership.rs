@@ -1,5 +1,5 @@
-//! Ownership of VIPs: the decision which VIPs this node holds. The
-//! nodes agree through the API server alone.
+//! Ownership of VIPs: the decision which VIPs this node holds. The nodes agree through the API
+//! server only.
 //!
 //! The engine is pure. [`Event`]s with the time come in. [`Command`]s go out,
 //! and the caller carries them out in their order. The engine never waits:
@@ -38,7 +38,7 @@ mod tests;
 
 pub use self::{
     command::{ClaimWrite, Command, Expected, Fault, LeaseWrite, NewDeadline, Notice},
-    engine::{Engine, NodeView, Quiet, Said, View, VipSummary, VipView, WireNodeView, WireView},
+    engine::{Engine, HolderClaim, LeaseOnly, NodeView, View, VipSummary, VipView, WireNodeView, WireView},
     event::{Event, Found, Outcome, StopReason, Wire},
     interlock::{Interlock, Step},
     nodes::{Disqualified, Eligible, NodeFacts, WireCounts, eligibility, weight},

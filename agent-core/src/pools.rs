@@ -1,15 +1,15 @@
-//! Pools of addresses, and who has which of their addresses.
+//! Pools of addresses, and the Services that have them.
 //!
-//! A pool is a `VIPPool` object, or an `IPAddressPool` of `MetalLB`'s. The controller gives a
-//! Service that asks for no address of its own one of a pool, and reserves it by the `VirtualIP`
-//! object that the address names: the creation of that object decides between two controllers.
+//! A pool is a `VIPPool` object, or an `IPAddressPool` of `MetalLB`'s. The controller allocates a
+//! pool's address to a Service that requests no certain one. It reserves the address by a
+//! `VirtualIP` object of that name: the creation of the object decides between two controllers.
 //! docs/kubernetes/pools.md has the rules.
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - `family`: the two families of addresses.
 //! - `range`: ranges of addresses, as a pool's text has them.
 //! - `fault`: the faults of a pool's values.
-//! - `announce`: where a pool's addresses may be announced, as its object says it.
+//! - `announce`: where a pool's addresses may be announced, by its object.
 //! - `pool`: one pool with its rules.
 //! - `l2_advertisement`: `MetalLB`'s object for the same.
 //! - `policy`: where each address may be announced.

@@ -1,4 +1,5 @@
-//! Records of the cluster's objects, Leases, claim objects and Nodes, and what two rooms say to each other.
+//! Records of the cluster's objects, Leases, claim objects and Nodes, and the messages between two
+//! rooms.
 //!
 //! A record is the state that this node last *read*, so it may be behind. Its
 //! times are never compared with this node's clock.

@@ -1,22 +1,23 @@
 //! Decisions about log lines, Events and notes on objects: which are written, and how often.
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
-//! - `seldom`: the same of one subject is said once a minute: refusals, and repairs of objects.
+//! - `seldom`: repeated findings about one subject are reported once a minute: refusals, and
+//!   repairs of objects.
 //! - `bursts`: of many different lines at once, the first are written, and the others counted by kind.
 //! - `moves`: measures moves for the metrics. It decides about no line.
-//! - `unanswered`: a silence is said when it has lasted, and by one node.
-//! - `refusals`: which outcome of a request begins or ends a refusal, and the words for it.
-//! - `reporting`: a problem is said by one of the nodes that see it, for as long as it lasts.
-//! - `shown`: what an object shows is compared with the finding; nothing is remembered.
+//! - `unanswered`: a silence is reported once it has lasted, and by one node.
+//! - `refusals`: which outcome of a request begins or ends a refusal, and its text.
+//! - `reporting`: a problem is reported by one of the nodes that see it, for as long as it lasts.
+//! - `claim_findings`: what an object shows is compared with the finding; nothing is remembered.
 //! - `outbox`: an Event is one object, whose count is written every ten minutes at most.
 //! - `events`: the Events of a process. A problem that lasts is one again before the API server forgets it.
 
 pub mod bursts;
+pub mod claim_findings;
 pub mod events;
 pub mod moves;
 pub mod outbox;
 pub mod refusals;
 pub mod reporting;
 pub mod seldom;
-pub mod shown;
 pub mod unanswered;

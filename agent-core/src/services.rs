@@ -10,9 +10,10 @@
 //! - `problem`: the problems of a Service, with their remedies.
 //! - `types`: events and commands of the index.
 //! - `endpoints`: the nodes that can deliver a Service's traffic.
-//! - `reading`: what a Service asks for, and whether it is served.
+//! - `reading`: what a Service requests, and whether it is served.
 //! - `sharing`: the Services that have a VIP, together or alone, and how many VIPs a namespace has.
-//! - `statuses`: what a Service's status is to name, and the other controllers that write it.
+//! - `statuses`: the addresses that a Service's status is to name, and the other controllers that
+//!   write it.
 //! - `index`: the Services and the VIPs that they want, evaluated again as events touch them.
 //! - `agent`: the index of an agent, beside the reservations that it reads.
 //! - `controller`: the index of the controller, beside the allocator of the pools' addresses.
@@ -37,7 +38,7 @@ pub use self::{
     addresses::Refusal,
     agent::Agent,
     controller::{Controller, ControllerCommand},
-    index::{Account, Asking, Index, Mention, ServiceAccount, Unserved},
+    index::{Account, AddressRequest, Index, Mention, ServiceAccount, Unserved},
     place::Place,
     problem::{Malformed, Problem, SeenBy, WayOut},
     records::{

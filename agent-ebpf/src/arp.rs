@@ -1,4 +1,5 @@
-//! ARP: the decision about a frame, and what is sent in its place. XDP and traffic control share it.
+//! ARP: the decision about a frame, and the frame that is sent in its place. XDP and traffic control
+//! share it.
 
 use vipward_common::{ArpFrame, Outcome, Verdict, decide};
 

@@ -1,5 +1,5 @@
-//! Baselines, a generator and a receiver for measurements, in the same object as the program that
-//! they are compared with, so that they are compiled and loaded alike.
+//! Baselines, a generator and a receiver for measurements. They are in the same object as the program
+//! that they are compared with, so that they are compiled and loaded alike.
 #![expect(clippy::needless_pass_by_value, reason = "the macros pass the context")]
 
 use aya_ebpf::{
@@ -41,7 +41,7 @@ struct Ask {
     made: u32,
 }
 
-/// The places of a frame's words that differ from the template's, where they are zero.
+/// The places of the words that differ between frames. They are zero in the template.
 struct Places {
     asker: &'static [usize],
     vip: &'static [usize],

@@ -20,7 +20,7 @@ pub(crate) fn count<F: Family>(verdict: &Verdict) {
         // SAFETY: this CPU's value.
         unsafe { (*counters).claims_defended += 1 };
     }
-    // The map has no such slot as that of no VIP.
+    // The map has no slot for a frame without a VIP.
     let Some(counters) = VIP_COUNTERS.get_ptr_mut(verdict.slot) else { return };
     // SAFETY: the pointer is to this CPU's value. A program runs to its end before another frame on
     // this CPU.

@@ -27,7 +27,7 @@ pub(crate) type AddrOf<F> = <<F as Family>::Question as Question>::Addr;
 
 /// An address family, and its maps.
 pub(crate) trait Family: Sized {
-    /// What its frames ask and claim.
+    /// The addresses that its frames request and claim.
     type Question: Question;
     type OffenderKey;
 

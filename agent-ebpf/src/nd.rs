@@ -1,5 +1,5 @@
-//! Neighbour discovery: the frames that are looked at, and what is sent in their place. XDP and
-//! traffic control share it; they differ in the [`Packet`].
+//! Neighbour discovery: the frames that the program inspects, and the frames that it sends in their
+//! place. XDP and traffic control share it; they differ in the [`Packet`].
 
 use core::{arch::asm, hint::black_box};
 
@@ -38,7 +38,7 @@ const UNTAGGED: usize = ETHERTYPE + size_of::<u16>();
 const NEXT_HEADER: usize = UNTAGGED + NdHeader::NEXT_HEADER;
 const KIND: usize = UNTAGGED + NdHeader::KIND;
 /// Such a frame up to that type. One check of the length is enough for all. Its bytes are read one by
-/// one, since a word would have to be cut.
+/// one, since a whole word would end behind it.
 type FrameStart = [u8; KIND + 1];
 /// The bits of an offset in a packet. The verifier must see that it has no others.
 const OFFSET_BITS: usize = 0x7fff;
@@ -57,7 +57,7 @@ struct Parts {
 
 /// A frame in the hands of a hook.
 pub(crate) trait Packet {
-    /// Returns the address of the first byte, and that behind the last that can be read.
+    /// Returns the address of the first byte, and the address behind the last readable byte.
     fn bounds(&self) -> (usize, usize);
     /// Makes that many bytes readable. Returns false if the frame is shorter.
     fn reach(&self, len: usize) -> bool;
@@ -211,8 +211,8 @@ fn settle(outcome: Outcome) -> Action {
     outcome.action()
 }
 
-/// Returns true if the packet that begins at `scratch.start` is neighbour discovery that names a VIP of
-/// the segment, or if that cannot be found out. `unit` returns eight bytes of the frame.
+/// Returns true if the packet at `scratch.start` is neighbour discovery that names a VIP of the
+/// segment. Returns true too if that cannot be found out. `unit` returns eight bytes of the frame.
 ///
 /// The verifier does not know that offset. Otherwise it would follow each sum of the lengths of headers.
 #[inline(always)]

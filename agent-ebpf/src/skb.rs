@@ -74,7 +74,7 @@ pub(crate) fn handle(ctx: &TcContext) -> i32 {
     }
 }
 
-/// Handles a frame of wire failover. It has a stack of its own.
+/// Handles a frame of the failure detector. It has a stack of its own.
 #[inline(never)]
 fn handle_wire(skb: *mut __sk_buff, start: usize, segment: u32) -> Action {
     wire::handle(&TcContext::new(skb), start, segment)
@@ -119,8 +119,8 @@ fn send(ifindex: u32) -> i32 {
     unsafe { bpf_redirect(ifindex, 0) as i32 }
 }
 
-/// The program reads the linear part of the buffer in place, and pulls what it reads of the rest into
-/// it, as the kernel does next. It writes through the helper.
+/// The program reads the linear part of the buffer in place. It pulls what it reads of the rest into
+/// that part, as the kernel does next. It writes through the helper.
 impl Packet for TcContext {
     #[inline(always)]
     fn hides_claim(&self, segment: u32) -> bool {

@@ -84,15 +84,14 @@ pub(crate) fn own_mac(segment: u32) -> Option<MacAddr> {
     Some(MacAddr(unsafe { (*own).mac }))
 }
 
-/// Returns true if a peer has said that this node's session has ended, and the agent has not settled
-/// that.
+/// Returns true if an expiry notice for this node's session has arrived that the agent has not settled.
 ///
 /// # Safety
 /// `lease_deadline` points to a valid map value.
 #[inline(always)]
 unsafe fn has_ended(lease_deadline: *const LeaseDeadline) -> bool {
-    // SAFETY: valid map values, read word by word. Between the two words of a new one, the session is
-    // not this one, or the word before counts.
+    // SAFETY: valid map values, read word by word. Between the two words of a new expiry notice, the
+    // session is another one, or the notice before counts.
     unsafe {
         let session = (*lease_deadline).session;
         session != 0
@@ -315,8 +314,8 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
     }
 }
 
-/// Counts a wish to defend, and returns true if the window has room for it. CPUs that meet here may
-/// send one more each.
+/// Counts a defence that is due, and returns true if the window has room for it. CPUs that meet here
+/// may send one more each.
 ///
 /// # Safety
 /// `window` points to a map value.

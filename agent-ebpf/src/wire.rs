@@ -1,5 +1,5 @@
-//! Wire failover: the frames in which the nodes of a segment ask each other whether they live. XDP
-//! and traffic control share it; they differ in the [`Packet`].
+//! The failure detector: the frames in which the nodes of a segment ping each other. XDP and traffic
+//! control share it; they differ in the [`Packet`].
 
 use core::{hint::black_box, ptr};
 
@@ -39,8 +39,8 @@ static SCRATCH: PerCpuArray<WireFrame, 1> = PerCpuArray::new();
 /// recorded a frame of the same moment.
 const TRIES: usize = 4;
 
-/// Handles a frame of a segment with the `EtherType` of wire failover. `start` is the offset behind it.
-/// Returns the action for the frame, which may have become its answer.
+/// Handles a segment's frame with the `EtherType` of the failure detector. `start` is the offset behind
+/// it. Returns the action for the frame, which may have become its answer.
 #[inline(always)]
 pub(crate) fn handle(packet: &impl Packet, start: usize, segment: u32) -> Action {
     let is_wire = packet.reach(start + size_of::<u32>())
@@ -156,9 +156,9 @@ impl WireTables for Maps {
     }
 }
 
-/// Raises a time to `to`, unless it is as late already. Returns true if this frame has raised it.
+/// Raises a time to `to`, unless it is as late already. Returns true if it was raised.
 ///
-/// A plain store would turn it back when the CPU was stopped just before it.
+/// A plain store would turn it back if the CPU was stopped just before it.
 ///
 /// # Safety
 /// `time` points to an aligned word of a map value.

@@ -64,7 +64,7 @@ pub(crate) fn handle(ctx: &mut XdpContext, segment: impl Fn(u32, VlanTags) -> Op
     action
 }
 
-/// Handles a frame of wire failover. It has a stack of its own.
+/// Handles a frame of the failure detector. It has a stack of its own.
 #[inline(never)]
 fn handle_wire(ctx: *mut xdp_md, start: usize, segment: u32) -> u32 {
     action(wire::handle(&XdpContext::new(ctx), start, segment))

@@ -6,11 +6,11 @@ mod agent;
 mod command;
 mod controller;
 mod doctor;
+mod endpoints;
 mod explain;
 mod groups;
 mod kubernetes;
 mod output;
-mod pages;
 mod plane;
 mod plugin;
 mod pools;
@@ -25,13 +25,13 @@ pub use self::{
     command::{Cli, Command},
     controller::ControllerArgs,
     doctor::DoctorArgs,
+    endpoints::{EndpointArgs, Listen, ListenAddress, ListenAddressError, PORT},
     explain::{ExplainArgs, NamedService, Subject},
     kubernetes::{
         ApiArgs, AttachArg, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs,
         WireArg,
     },
     output::{Output, ReportFormat},
-    pages::{Listen, ListenAddress, ListenAddressError, PORT, PagesArgs},
     plane::{LogFormat, PinArgs, PlaneArgs},
     plugin::{CalledAs, complete},
     pools::{PoolsArgs, ReleaseArgs},

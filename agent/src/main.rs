@@ -1,4 +1,4 @@
-//! The binary: reads the command line, runs what it asks for, and prints an error chain once.
+//! The binary: reads the command line, runs the command, and prints an error chain once.
 
 use std::{
     env,
@@ -37,12 +37,11 @@ use vipward::{
         kernel::{
             bind,
             bpf::{self, Pins},
-            groups,
+            groups, liveness,
             netlink::Netlink,
             preflight::{PinDirError, PinDirLock, PreflightError},
             segment,
             status::StatusError,
-            wire,
         },
         kube::{
             Access, ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, WireSecret, crd_yaml,
@@ -118,7 +117,7 @@ fn abort_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         report(panic);
-        if thread::current().name() != Some(wire::THREAD) {
+        if thread::current().name() != Some(liveness::THREAD) {
             process::abort();
         }
     }));
@@ -136,8 +135,8 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// Returns the command, and the name under which it was called. Returns an
-/// exit code if kubectl only asks for completions.
+/// Returns the command, and the name under which it was called. Returns an exit code if kubectl only
+/// wants completions.
 fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_default();
@@ -151,7 +150,7 @@ fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
     Ok((called, cli))
 }
 
-/// Adds a note to an error that says that nothing is pinned, if the binary runs as the plugin.
+/// Explains an error about missing pins, if the binary runs as the plugin.
 fn on_a_node(called: CalledAs, error: anyhow::Error) -> anyhow::Error {
     let nothing = error.chain().filter_map(|cause| cause.downcast_ref::<StatusError>());
     let nothing = nothing.into_iter().any(|cause| matches!(cause, StatusError::NothingPinned { .. }));
@@ -201,10 +200,10 @@ fn controller(args: ControllerArgs) -> anyhow::Result<()> {
     runtime()?.block_on(controller::run(args)).map_err(Into::into)
 }
 
-/// Asks for a handover, and reports its progress until the VIP is where it is wanted.
+/// Requests a handover, and reports its progress until the VIP is where it is wanted.
 async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
     let mover = Mover::connect(&Access::of(&args.access, kubeconfig_at_home)).await?;
-    let from = mover.ask(args.address, &args.to).await?;
+    let from = mover.request(args.address, &args.to).await?;
     println!("{} is held by {}; requested a move to {}", args.address, Legible(from), args.to);
     match mover.wait(args.address, &args.to, args.timeout).await? {
         Moved::There { mac } => println!("{} is held by {} now, at {mac}", args.address, args.to),
@@ -219,11 +218,11 @@ async fn move_vip(args: &MoveArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asks for the release of an address, and waits until it is released.
+/// Requests the release of an address, and waits for it.
 async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
     let vip = args.address;
     let releaser = Releaser::connect(&Access::of(&args.access, kubeconfig_at_home)).await?;
-    let reservation = releaser.ask(vip).await?;
+    let reservation = releaser.request(vip).await?;
     let service = Legible(&reservation.service);
     if reservation.kept.is_some() {
         println!("{vip} is kept for Service {service}, which is gone; requested its release");
@@ -254,7 +253,7 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates or replaces the key of wire failover.
+/// Creates or replaces the key of the failure detector.
 async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
     match &args.command {
         WireCommand::Init(WireInitArgs { secret }) => {
@@ -270,7 +269,7 @@ async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
             let rotating =
                 WireSecret::connect(&Access::of(&secret.access, kubeconfig_at_home), namespace).await?;
             let id = rotating
-                .rotate(*timeout, (*linger).into(), |step| eprintln!("{}", Legible(notified(&step))))
+                .rotate(*timeout, (*linger).into(), |step| eprintln!("{}", Legible(described(&step))))
                 .await?;
             println!("Secret {namespace}/{SECRET} has key {} alone", id.0);
         }
@@ -278,8 +277,8 @@ async fn change_key(args: &WireArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a step of a rotation in words.
-fn notified(step: &Rotating) -> String {
+/// Describes a step of a rotation.
+fn described(step: &Rotating) -> String {
     match step {
         Rotating::Added(id) => format!("key {} is added", id.0),
         Rotating::Found(id) => format!("key {} was added before; going on", id.0),
@@ -319,7 +318,7 @@ fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
     if args.cluster || called == CalledAs::Plugin && !args.node {
         return show_cluster(args);
     }
-    let status = runtime()?.block_on(status::read_and_ask(&Pins::new(&args.pins.pin_dir)));
+    let status = runtime()?.block_on(status::read_with_agent(&Pins::new(&args.pins.pin_dir)));
     let status = status.map_err(|error| on_a_node(called, error.into()))?;
     print_as(args.output, &status, &status::render(&status))
 }
@@ -379,7 +378,7 @@ fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
 }
 
-/// Asks the segment. Reports its progress on stderr if that takes long.
+/// Probes the segment. Reports its progress on stderr if that takes long.
 async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
     let options = who_has::Options {
         address: args.address,
@@ -389,7 +388,7 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
         pin_dir: args.pins.pin_dir.clone(),
     };
     let mut waited = Duration::ZERO;
-    let report = who_has::ask(&options, |asking| {
+    let report = who_has::probe(&options, |asking| {
         waited += args.timeout;
         if waited >= PROGRESS_AFTER && asking.next_deadline().is_some() {
             let (asked, macs) = (asking.asked() - 1, asking.claimants().len());

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{findings::Moves, strip::Strip, voice::Voice};
+use super::{findings::Moves, narrator::Narrator, timeline::Timeline};
 use vipward_tests::{
     agent::VIP,
     cluster::{Cluster, ClusterOptions, Kind, NodeId, Seen, ServiceSpec},
@@ -21,25 +21,25 @@ const COARSE: Duration = Duration::from_millis(20);
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Runs the scenes of the cluster.
-pub(super) fn notify(voice: Voice) -> Result<Moves> {
-    voice.chapter("10. Three nodes of a cluster agree on one holder, through the API server alone");
+pub(super) fn run(narrator: Narrator) -> Result<Moves> {
+    narrator.chapter("10. Three nodes of a cluster agree on one holder, through the API server alone");
     let options = ClusterOptions { api_in_process: true, nodes: 3, ..ClusterOptions::default() };
     let mut cluster = Cluster::start("demo-cluster", options)?;
     for id in cluster.ids() {
-        voice.say(&format!("{id}  {}  {}  runs an agent", id.address(), id.mac()));
+        narrator.text(&format!("{id}  {}  {}  runs an agent", id.address(), id.mac()));
     }
     cluster.wait_until_all_renew()?;
-    voice.act(&format!("kubectl annotate service web vipward.io/addresses={VIP}"));
+    narrator.act(&format!("kubectl annotate service web vipward.io/addresses={VIP}"));
     cluster.create_service(&ServiceSpec::new("web", VIP))?;
     let first = cluster.wait_until_held(VIP)?;
     cluster.wait_for_ingress("web", VIP)?;
-    get_vip(voice, &cluster)?;
-    voice.act("vipward wire init");
+    get_vip(narrator, &cluster)?;
+    narrator.act("vipward wire init");
     cluster.make_wire_key()?;
     cluster.wait_until_witnessed(first)?;
-    voice.say(&format!("The others ask {first} five times a second if it lives. Its program answers."));
+    narrator.text(&format!("The others ask {first} five times a second if it lives. Its program answers."));
     let rest = cluster.options().lease + cluster.options().margin;
-    voice.say(&format!(
+    narrator.text(&format!(
         "A new MAC gets another node's VIP when all must know it, after {} ms.",
         rest.as_millis()
     ));
@@ -47,20 +47,20 @@ pub(super) fn notify(voice: Voice) -> Result<Moves> {
 
     // The failover comes first: after a move the old holder names
     // the new one for ten seconds, even if that has no power.
-    let (second, gap) = power_off(voice, &mut cluster, first)?;
+    let (second, gap) = power_off(narrator, &mut cluster, first)?;
     let mut others = cluster.ids().into_iter().filter(|id| ![first, second].contains(id));
     let third = others.next().context("invariant: there are three nodes")?;
-    let planned = move_it(voice, &mut cluster, third)?;
+    let planned = move_it(narrator, &mut cluster, third)?;
     Ok(Moves { gap, limit: LIMIT, ..planned })
 }
 
-fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(NodeId, Duration)> {
-    voice.chapter(&format!(
+fn power_off(narrator: Narrator, cluster: &mut Cluster, holder: NodeId) -> Result<(NodeId, Duration)> {
+    narrator.chapter(&format!(
         "11. {holder} loses power, under a thousand requests and a thousand datagrams a second"
     ));
     let watch = cluster.watch(&[VIP])?;
     watch.let_pass(A_WHILE)?;
-    voice.act(&format!("{holder}: switched off"));
+    narrator.act(&format!("{holder}: switched off"));
     let off = watch.step("switched off");
     cluster.power_off(holder)?;
     let new = cluster.wait_until_held_by_another(VIP, holder)?;
@@ -68,7 +68,7 @@ fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(Nod
     watch.let_pass(A_WHILE)?;
     let seen = watch.stop()?;
 
-    draw(voice, cluster, &seen, Strip::around(off, 5, COARSE))?;
+    draw(narrator, cluster, &seen, Timeline::around(off, 5, COARSE))?;
     let wire = seen.wire.vip(VIP)?;
     let gap = wire.between(off, SystemTime::now()).gaps().into_iter().next();
     let gap =
@@ -81,19 +81,19 @@ fn power_off(voice: Voice, cluster: &mut Cluster, holder: NodeId) -> Result<(Nod
         flows.as_millis(),
         LIMIT.as_millis()
     );
-    voice.found(gap.max(flows) <= LIMIT, &found);
-    get_vip(voice, cluster)?;
+    narrator.found(gap.max(flows) <= LIMIT, &found);
+    get_vip(narrator, cluster)?;
     Ok((new, gap))
 }
 
-fn move_it(voice: Voice, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
-    voice.chapter("12. A planned move, under the same load");
+fn move_it(narrator: Narrator, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
+    narrator.chapter("12. A planned move, under the same load");
     let rest = cluster.options().lease + cluster.options().margin;
-    voice.say(&format!("A claim that has changed its holder rests for {} ms.", rest.as_millis()));
+    narrator.text(&format!("A claim that has changed its holder rests for {} ms.", rest.as_millis()));
     interrupt::pass(rest)?;
     let watch = cluster.watch(&[VIP])?;
     watch.let_pass(A_WHILE)?;
-    voice.act(&format!("vipward move {VIP} --to {to}"));
+    narrator.act(&format!("vipward move {VIP} --to {to}"));
     let begun = watch.step("moved");
     let (code, printed) = cluster.vipward_move(VIP, &cluster.node_name(to))?;
     ensure!(code == Some(0), "`vipward move` failed: {printed}");
@@ -104,37 +104,38 @@ fn move_it(voice: Voice, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
     let (wire, felt) = (seen.wire.vip(VIP)?, seen.felt(VIP)?);
     let moved = wire.moves().into_iter().find(|moved| moved.at >= begun && moved.to == to.mac());
     let moved = moved.with_context(|| format!("it was not seen to move:\n{seen}"))?;
-    draw(voice, cluster, &seen, Strip::around(moved.at, 20, FINE))?;
-    let asked = wire.requests.len();
-    let unanswered = asked - wire.answered();
+    draw(narrator, cluster, &seen, Timeline::around(moved.at, 20, FINE))?;
+    let requests = wire.requests.len();
+    let unanswered = requests - wire.answered();
     let (sent, lost) = (felt.sent.len(), felt.lost().len());
-    voice.found(
+    narrator.found(
         unanswered == 0 && lost == 0,
-        &format!("{unanswered} of {asked} requests unanswered, {lost} of {sent} datagrams lost."),
+        &format!("{unanswered} of {requests} requests unanswered, {lost} of {sent} datagrams lost."),
     );
-    Ok(Moves { asked, unanswered, sent, lost, gap: Duration::ZERO, limit: Duration::ZERO })
+    Ok(Moves { requests, unanswered, sent, lost, gap: Duration::ZERO, limit: Duration::ZERO })
 }
 
 /// Shows which node answered when, and which of the client's datagrams arrived.
-fn draw(voice: Voice, cluster: &Cluster, seen: &Seen, strip: Strip) -> Result<()> {
+fn draw(narrator: Narrator, cluster: &Cluster, seen: &Seen, timeline: Timeline) -> Result<()> {
     let (wire, felt) = (seen.wire.vip(VIP)?, seen.felt(VIP)?);
     for id in cluster.ids() {
         let by = |mac| move |answer: &vipward_tests::measure::Answer| answer.by.sha == mac;
-        let asked = wire.requests.iter().map(|asked| (asked.sent_at, asked.answers.iter().any(by(id.mac()))));
-        voice.say(&format!("answered: {id}    {}", strip.row(asked)));
+        let requests =
+            wire.requests.iter().map(|request| (request.sent_at, request.answers.iter().any(by(id.mac()))));
+        narrator.text(&format!("answered: {id}    {}", timeline.row(requests)));
     }
     let lost = felt.lost();
     let sent = felt.sent.iter().enumerate();
     let arrived = sent.map(|(number, at)| (*at, lost.binary_search(&number).is_err()));
-    voice.say(&format!("datagrams       {}", strip.row(arrived)));
-    voice.say(&format!("                {}", strip.ruler()));
-    voice.say("                █ every one, ▒ some, · none; blank: nothing was sent");
+    narrator.text(&format!("datagrams       {}", timeline.row(arrived)));
+    narrator.text(&format!("                {}", timeline.ruler()));
+    narrator.text("                █ every one, ▒ some, · none; blank: nothing was sent");
     Ok(())
 }
 
 /// Returns the output of `kubectl get vip`.
-fn get_vip(voice: Voice, cluster: &Cluster) -> Result<()> {
-    voice.act("kubectl get vip");
+fn get_vip(narrator: Narrator, cluster: &Cluster) -> Result<()> {
+    narrator.act("kubectl get vip");
     let table = cluster.admin().table(Kind::VIRTUAL_IP)?;
     let columns = table.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
@@ -148,7 +149,7 @@ fn get_vip(voice: Voice, cluster: &Cluster) -> Result<()> {
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in &table {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        voice.say(format!("  {}", cells.collect::<Vec<_>>().join("   ")).trim_end());
+        narrator.text(format!("  {}", cells.collect::<Vec<_>>().join("   ")).trim_end());
     }
     Ok(())
 }

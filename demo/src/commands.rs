@@ -1,14 +1,14 @@
 //! Prints commands to try on a LAN that stays up.
 
 use super::{
-    kept::Kept,
+    left_up::LanLeftUp,
+    narrator::Narrator,
     stage::{GATEWAY, NIC, VIP},
-    voice::Voice,
 };
 
 /// Prints the commands, each with its purpose.
-pub(super) fn print(kept: &Kept, voice: Voice) {
-    let Kept { namespaces, agent_pid, vipward, pin_dir, log, .. } = kept;
+pub(super) fn print(lan: &LanLeftUp, narrator: Narrator) {
+    let LanLeftUp { namespaces, agent_pid, vipward, pin_dir, log, .. } = lan;
     let (vipward, pins) = (vipward.display(), pin_dir.display());
     let on = |host: &str| {
         let end = format!("-{host}");
@@ -16,7 +16,7 @@ pub(super) fn print(kept: &Kept, voice: Voice) {
         format!("ip netns exec {}", name.map_or("?", String::as_str))
     };
     let (client, node, rogue) = (on("client"), on("node-a"), on("rogue"));
-    voice.chapter("The LAN stays up. Try, as root:");
+    narrator.chapter("The LAN stays up. Try, as root:");
     for (command, about) in [
         (format!("{client} arping -c 3 -I {NIC} {VIP}"), "ask for the VIP"),
         (format!("{rogue} arping -U -c 3 -I {NIC} {GATEWAY}"), "claim the gateway"),
@@ -30,7 +30,7 @@ pub(super) fn print(kept: &Kept, voice: Voice) {
         (format!("kill -9 {agent_pid}"), "and ask again"),
         ("cargo xtask demo --down".to_owned(), "remove all of it"),
     ] {
-        voice.say(&format!("# {about}"));
-        voice.say(&command);
+        narrator.text(&format!("# {about}"));
+        narrator.text(&command);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::voice::Voice;
+use super::narrator::Narrator;
 use vipward_tests::{frames::Mac, measure::ProbeReport};
 
 /// Answers to requests for the VIP and for an ordinary address.
@@ -15,7 +15,6 @@ pub(super) struct Answers {
     pub(super) other_kernel: usize,
 }
 
-/// Figures of the time without an agent.
 pub(super) struct Outage {
     pub(super) probe: ProbeReport,
     pub(super) dead_for: Duration,
@@ -23,7 +22,7 @@ pub(super) struct Outage {
 }
 
 /// Number of askers of a family that the program answered, and that a kernel answered.
-pub(super) struct Crowd {
+pub(super) struct ManyHosts {
     pub(super) family: &'static str,
     pub(super) by_program: usize,
     pub(super) by_kernel: usize,
@@ -41,13 +40,13 @@ pub(super) struct Conflicts {
     /// host that guards the VIP, and on one that does not.
     pub(super) guarded: Belief,
     pub(super) unguarded: Belief,
-    /// Time from the first answer of a silent rival to its report.
+    /// Time from the first answer of a rival that sends no announcements to its report.
     pub(super) found_after: Duration,
     /// Step that `vipward explain` named while the agent was dead.
     pub(super) broken: String,
 }
 
-/// Number of looks at a neighbour entry, and of those with the right MAC.
+/// Number of readings of a neighbour entry, and of those with the right MAC.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Belief {
     pub(super) looks: usize,
@@ -57,7 +56,7 @@ pub(super) struct Belief {
 /// Figures of a VIP that three nodes share.
 pub(super) struct Moves {
     /// Requests and datagrams around a planned move, and how many of each were lost.
-    pub(super) asked: usize,
+    pub(super) requests: usize,
     pub(super) unanswered: usize,
     pub(super) sent: usize,
     pub(super) lost: usize,
@@ -76,15 +75,24 @@ pub(super) struct Findings {
     pub(super) outage: Outage,
     pub(super) askers: usize,
     /// Answers to the askers, of each family.
-    pub(super) crowds: Vec<Crowd>,
+    pub(super) many_hosts: Vec<ManyHosts>,
     pub(super) conflicts: Conflicts,
     pub(super) cluster: Moves,
 }
 
 impl Findings {
-    pub(super) fn show(&self, voice: Voice) {
-        let Self { answers, stolen_without, kept_with, named, outage, askers, crowds, conflicts, cluster } =
-            self;
+    pub(super) fn show(&self, narrator: Narrator) {
+        let Self {
+            answers,
+            stolen_without,
+            kept_with,
+            named,
+            outage,
+            askers,
+            many_hosts,
+            conflicts,
+            cluster,
+        } = self;
         let probe = &outage.probe;
         let unanswered = probe.sent() - probe.answered();
         let mut rows = vec![
@@ -106,11 +114,11 @@ impl Findings {
                 String::new(),
             ],
         ];
-        rows.extend(crowds.iter().map(|crowd| {
+        rows.extend(many_hosts.iter().map(|row| {
             [
-                format!("answered of {askers} new askers, {}", crowd.family),
-                crowd.by_program.to_string(),
-                format!("{} (node-b)", crowd.by_kernel),
+                format!("answered of {askers} new askers, {}", row.family),
+                row.by_program.to_string(),
+                format!("{} (node-b)", row.by_kernel),
             ]
         }));
         rows.extend(conflicts.rows());
@@ -121,7 +129,7 @@ impl Findings {
                 String::new(),
             ],
             [
-                format!("unanswered of {}, lost of {} in a planned move", cluster.asked, cluster.sent),
+                format!("unanswered of {}, lost of {} in a planned move", cluster.requests, cluster.sent),
                 format!("{}, {}", cluster.unanswered, cluster.lost),
                 String::new(),
             ],
@@ -129,9 +137,9 @@ impl Findings {
         let width =
             |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
         let (first, second) = (width(0), width(1));
-        voice.chapter("What was measured");
+        narrator.chapter("What was measured");
         for [what, ours, without] in &rows {
-            voice.say(format!("{what:first$}   {ours:second$}   {without}").trim_end());
+            narrator.text(format!("{what:first$}   {ours:second$}   {without}").trim_end());
         }
         println!();
     }

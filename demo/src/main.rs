@@ -4,11 +4,11 @@
 mod cluster;
 mod commands;
 mod findings;
-mod kept;
+mod left_up;
+mod narrator;
 mod scenes;
 mod stage;
-mod strip;
-mod voice;
+mod timeline;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -17,9 +17,9 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use vipward_tests::kit::{interrupt, require_root};
 
-use self::kept::Kept;
+use self::left_up::LanLeftUp;
+use self::narrator::Narrator;
 use self::stage::Stage;
-use self::voice::Voice;
 
 /// Shows Vipward on a LAN and in a cluster, in network
 /// namespaces, with measured figures; needs root.
@@ -52,24 +52,24 @@ fn main() -> ExitCode {
 /// Runs the scenes and removes everything. With `keep` the LAN and its agent stay up.
 fn show(keep: bool) -> Result<()> {
     require_root()?;
-    kept::ensure_none()?;
+    left_up::ensure_none()?;
     let started = Instant::now();
-    let voice = Voice::new();
+    let narrator = Narrator::new();
     let notified = Stage::new(keep).and_then(|mut stage| {
-        let findings = scenes::notify(voice, &mut stage)?;
-        findings.show(voice);
+        let findings = scenes::run(narrator, &mut stage)?;
+        findings.show(narrator);
         Ok(stage)
     });
     // An interruption comes first: system calls that it interrupts fail too.
     interrupt::check()?;
     let stage = notified?;
     if keep {
-        let kept = stage.keep().context("failed to leave the LAN up")?;
-        commands::print(&kept, voice);
+        let lan = stage.keep().context("failed to leave the LAN up")?;
+        commands::print(&lan, narrator);
     } else {
         drop(stage);
-        voice.say(&format!("Done in {} s; everything is removed again.", started.elapsed().as_secs()));
-        voice.say("To look around yourself: cargo xtask demo --keep");
+        narrator.text(&format!("Done in {} s; everything is removed again.", started.elapsed().as_secs()));
+        narrator.text("To look around yourself: cargo xtask demo --keep");
     }
     Ok(())
 }
@@ -77,13 +77,13 @@ fn show(keep: bool) -> Result<()> {
 /// Removes the LAN that `--keep` left.
 fn remove() -> Result<()> {
     require_root()?;
-    let voice = Voice::new();
-    match Kept::read()? {
-        Some(kept) => {
-            kept.remove()?;
-            voice.say("The LAN, its agent and its pins are removed.");
+    let narrator = Narrator::new();
+    match LanLeftUp::read()? {
+        Some(lan) => {
+            lan.remove()?;
+            narrator.text("The LAN, its agent and its pins are removed.");
         }
-        None => voice.say("No LAN was left up: there is nothing to remove."),
+        None => narrator.text("No LAN was left up: there is nothing to remove."),
     }
     Ok(())
 }

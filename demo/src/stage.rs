@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::kept::{self, Kept};
+use super::left_up::{self, LanLeftUp};
 use vipward_tests::{
     agent::{Agent, AgentOptions, Bpffs, LogLine},
     frames::Mac,
@@ -15,7 +15,7 @@ use vipward_tests::{
     lan::{Host, Lan, Nic},
 };
 
-/// Name of the LAN, part of its namespaces' names if it is kept.
+/// Name of the LAN, part of its namespaces' names if it is left up.
 pub(super) const LAN: &str = "demo";
 pub(super) const NIC: &str = "eth0";
 /// VIP of the agent on node A.
@@ -156,11 +156,11 @@ impl Stage {
     }
 
     /// Leaves everything up, and records it.
-    pub(super) fn keep(mut self) -> Result<Kept> {
+    pub(super) fn keep(mut self) -> Result<LanLeftUp> {
         let agent = self.agent.take().context("invariant: the story has started the agent")?;
         let named = self.lan.keep_named()?;
         let log = agent.log_path();
-        let kept = Kept {
+        let lan = LanLeftUp {
             lan: LAN.to_owned(),
             namespaces: named.names().to_vec(),
             agent_pid: agent.pid()?,
@@ -170,11 +170,11 @@ impl Stage {
             bpffs: self.bpffs.path().to_owned(),
             log,
         };
-        kept::write(&kept)?;
+        left_up::write(&lan)?;
         agent.leave()?;
         self.bpffs.leave();
         named.leave();
-        Ok(kept)
+        Ok(lan)
     }
 }
 

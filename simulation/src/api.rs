@@ -27,7 +27,7 @@ use vipward_core::{
         ClaimRecord, Epoch, LeaseRecord, Mode, NodeName, NodeRecord, Offer, ServiceName, Session, Shows,
         Version,
     },
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
     services,
 };
 

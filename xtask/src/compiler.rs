@@ -142,8 +142,8 @@ pub(crate) fn choose(linker: Option<&Linker>) -> Result<Compiler> {
     pick(&distribution.into_iter().chain(toolchains).collect::<Vec<_>>(), linker_llvm)
 }
 
-/// Fails if the user has named a compiler that cannot be used. Otherwise `setup` would install
-/// another, which the user has not asked for.
+/// Fails if the user has named a compiler that cannot be used. Otherwise `setup` would install another
+/// one unasked.
 pub(crate) fn check_override() -> Result<()> {
     if env::var_os(OVERRIDE).is_none() {
         return Ok(());

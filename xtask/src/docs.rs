@@ -66,7 +66,7 @@ fn files(workspace: &Workspace) -> Result<BTreeSet<String>> {
     Ok(files)
 }
 
-/// Returns the table of contents for a book whose root is that of the checkout.
+/// Returns the table of contents for a book with the root of the checkout as its root.
 fn summary(workspace: &Workspace) -> Result<String> {
     let path = workspace.root.join(pages::SUMMARY);
     let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;

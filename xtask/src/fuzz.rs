@@ -19,12 +19,10 @@ use crate::{
 
 /// Number of inputs of each target beside its corpus, in a test run.
 const MUTANTS: usize = 5_000;
-/// Seed of these inputs.
 const SEED: u64 = 1;
 /// Beginnings of the names that libFuzzer gives to inputs that fail.
 const FAILING: [&str; 4] = ["crash-", "leak-", "oom-", "timeout-"];
 
-/// Result of one target.
 pub(crate) struct Fuzzed {
     pub(crate) target: String,
     pub(crate) passed: bool,

@@ -107,7 +107,7 @@ fn fill(context: &Path, workspace: &Workspace, binary: &Binary) -> Result<()> {
         .with_context(|| format!("failed to write {}", note.display()))
 }
 
-/// Returns what the LGPL wants to be said with a binary that contains glibc.
+/// Returns the notice that the LGPL demands with a binary that contains glibc.
 fn glibc_note(release: &str, version: &str) -> String {
     format!(
         "vipward {version} is linked statically with glibc: {release}.\n\

@@ -17,8 +17,8 @@ pub(crate) enum Program {
     Bench,
 }
 
-/// Builds the program and starts it in place of this process, so that the program itself receives
-/// Ctrl-C and can clean up. Returns only if that fails.
+/// Builds the program and replaces this process with it, so that the program receives Ctrl-C and can
+/// clean up. Returns only if that fails.
 pub(crate) fn run(workspace: &Workspace, program: Program, args: Vec<OsString>) -> Result<()> {
     root::check()?;
     let (name, directory) = match program {
@@ -36,5 +36,5 @@ pub(crate) fn run(workspace: &Workspace, program: Program, args: Vec<OsString>) 
     let variables = test_run::variables(workspace, &directory.join("vipward"))?;
     let mut command = root::command(directory.join(name), &variables)?;
     let error = command.args(args).exec();
-    Err(error).with_context(|| format!("failed to start `{}`", process::shown(&command)))
+    Err(error).with_context(|| format!("failed to start `{}`", process::command_line(&command)))
 }

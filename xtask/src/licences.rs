@@ -49,12 +49,10 @@ IEEE Registration Authority, by way of the crate oui-data (MIT, Jason Walton).
 `cargo xtask licences` makes this file with cargo-about.
 ";
 
-/// A licence's identifier and text.
 type Licence = (String, String);
 /// The names and versions of the crates under each licence.
 type Sections = BTreeMap<Licence, BTreeSet<String>>;
 
-/// Writes the list.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     setup::ensure(workspace, &[Need::Licences])?;
     let linked = linked(workspace)?;
@@ -132,10 +130,11 @@ fn about(workspace: &Workspace, directory: &str) -> Result<Value> {
     let mut about = Command::new(program);
     about.current_dir(workspace.root.join(directory));
     about.args(["generate", "--fail", "--locked", "--format=json"]);
-    let output = about.output().with_context(|| format!("failed to start `{}`", process::shown(&about)))?;
+    let output =
+        about.output().with_context(|| format!("failed to start `{}`", process::command_line(&about)))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() || !said.trim().is_empty() {
-        bail!("`{}`: {}: {}", process::shown(&about), output.status, said.trim());
+        bail!("`{}`: {}: {}", process::command_line(&about), output.status, said.trim());
     }
     serde_json::from_slice(&output.stdout).context("cargo-about printed no JSON")
 }

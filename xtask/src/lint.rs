@@ -24,7 +24,6 @@ use crate::{
     workspace::Workspace,
 };
 
-/// Name and function of a check.
 type Check = (&'static str, fn(&Workspace) -> Result<()>);
 
 const CHECKS: &[Check] = &[
@@ -204,7 +203,7 @@ fn clippy_fuzz(workspace: &Workspace) -> Result<()> {
     process::run(clippy.args(["--", "-D", "warnings"]))
 }
 
-/// Runs the clippy of the eBPF compiler. `cargo clippy` would run that of cargo's own toolchain.
+/// Runs the clippy of the eBPF compiler. `cargo clippy` would run the clippy of cargo's own toolchain.
 fn clippy_ebpf(workspace: &Workspace) -> Result<()> {
     let toolchain = Toolchain::find()?;
     let driver = setup::clippy_driver(&toolchain.compiler);

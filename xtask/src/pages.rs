@@ -125,7 +125,7 @@ pub(crate) fn path_of(page: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Returns what is wrong with the pages. `exists` tells whether there is such a file or directory.
+/// Returns what is wrong with the pages. `exists` returns true if there is such a file or directory.
 pub(crate) fn faults(pages: &Pages, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, page) in pages {

@@ -15,7 +15,6 @@ pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Returns the target triple of this machine.
 pub(crate) fn host() -> Result<String> {
     let about = output(cargo().arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
@@ -27,7 +26,6 @@ pub(crate) fn step(what: &str) {
     eprintln!("==> {what}");
 }
 
-/// Measures the time of a step.
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -46,21 +44,21 @@ impl Stopwatch {
 
 /// Runs `command` with this process's stdio. An error names the command.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("failed to start `{}`", shown(command)))?;
+    let status = command.status().with_context(|| format!("failed to start `{}`", command_line(command)))?;
     if !status.success() {
-        bail!("`{}` failed: {status}", shown(command));
+        bail!("`{}` failed: {status}", command_line(command));
     }
     Ok(())
 }
 
 /// Runs `command` and returns its stdout. An error carries its stderr.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("failed to start `{}`", shown(command)))?;
+    let output = command.output().with_context(|| format!("failed to start `{}`", command_line(command)))?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
-        bail!("`{}` failed: {}: {}", shown(command), output.status, stderr.trim());
+        bail!("`{}` failed: {}: {}", command_line(command), output.status, stderr.trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{}` printed no UTF-8", shown(command)))
+    String::from_utf8(output.stdout).with_context(|| format!("`{}` printed no UTF-8", command_line(command)))
 }
 
 /// Returns what `command` prints about itself, on stdout or stderr, whatever its exit code. Returns
@@ -73,7 +71,7 @@ pub(crate) fn banner(command: &mut Command) -> Option<String> {
 }
 
 /// Returns the command as a user would type it.
-pub(crate) fn shown(command: &Command) -> String {
+pub(crate) fn command_line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(OsStr::to_string_lossy).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
 }
@@ -112,7 +110,8 @@ pub(crate) fn path_with(more: &[PathBuf]) -> Result<std::ffi::OsString> {
     env::join_paths(dirs.iter().chain(more)).context("a directory on PATH has a colon in its name")
 }
 
-/// Writes `bytes` to `path`, unless the file has them already: its time then says when it changed.
+/// Writes `bytes` to `path`, unless the file has them already. So its time is the time of its last
+/// change.
 pub(crate) fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     if std::fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(false);

@@ -26,7 +26,6 @@ pub(crate) struct Args {
     filters: Vec<String>,
 }
 
-/// Something that is searched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Part {
     Fuzz(String),

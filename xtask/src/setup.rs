@@ -78,12 +78,10 @@ pub(crate) fn missing_for(workspace: &Workspace, need: Need) -> Vec<&'static str
     missing(&probe_all(workspace, &wanted)).iter().map(|requirement| requirement.name).collect()
 }
 
-/// Returns a python3 that can import scapy.
 pub(crate) fn python_with_scapy() -> Option<PathBuf> {
     probe::python_with_scapy().map(|(python, _)| python)
 }
 
-/// Returns the path of mdBook.
 pub(crate) fn mdbook(workspace: &Workspace) -> PathBuf {
     probe::own(workspace, "mdbook")
 }

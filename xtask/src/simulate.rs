@@ -61,7 +61,7 @@ pub(crate) fn search(
     while watch.elapsed() < time {
         let mut command = Command::new(simulator.get_program());
         command.args(["--seeds", &AT_A_TIME.to_string(), "--seed", &first.to_string()]);
-        let shown = process::shown(&command);
+        let shown = process::command_line(&command);
         let status = command.status().with_context(|| format!("failed to start `{shown}`"))?;
         match status.code() {
             Some(0) => {}

@@ -266,7 +266,8 @@ fn tally_while_shown(cargo: &mut Command, tally: &mut Tally) -> Result<ExitStatu
     // prints its results on stdout.
     let (reader, writer) = io::pipe().context("failed to make a pipe")?;
     cargo.stdout(writer.try_clone().context("failed to copy a pipe")?).stderr(writer);
-    let mut child = cargo.spawn().with_context(|| format!("failed to start `{}`", process::shown(cargo)))?;
+    let mut child =
+        cargo.spawn().with_context(|| format!("failed to start `{}`", process::command_line(cargo)))?;
     // Drops the writers here, so that the pipe ends with the child.
     cargo.stdout(io::stdout()).stderr(io::stderr());
 

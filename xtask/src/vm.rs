@@ -250,7 +250,7 @@ impl Lab<'_> {
         Ok(dir.join("bin/busybox"))
     }
 
-    /// Returns a line that says when and with what the tables were made.
+    /// Returns a line with the time and the versions of the tables.
     fn conditions(&self) -> Result<String> {
         let date = process::output(Command::new("date").args(["--utc", "+%F"]))?;
         let qemu = process::output(Command::new(qemu::program(Arch::Amd64)).arg("--version"))?;

@@ -38,7 +38,6 @@ impl Workspace {
         })
     }
 
-    /// Returns the directory of the XDP objects.
     pub(crate) fn bpf(&self) -> PathBuf {
         self.target.join("bpf")
     }

@@ -134,7 +134,7 @@ impl NdFrame {
         frame.with_option(OPTION_TARGET, mac)
     }
 
-    /// Returns the solicitation by which `source` at `src` asks for `target`.
+    /// Returns the solicitation of `source` at `src` for `target`.
     #[inline(always)]
     pub fn solicitation(src: MacAddr, source: [u8; 16], target: [u8; 16]) -> Self {
         let group = solicited_node(target);
@@ -239,7 +239,7 @@ impl NdFrame {
         })
     }
 
-    /// Returns true if the headers are those of a valid message.
+    /// Returns true if the headers are valid.
     fn is_nd(&self) -> bool {
         let is_sent_here = self.ethertype == ETHERTYPE_IPV6.to_be()
             && u16::from_be(self.version[0]) >> 12 == 6
@@ -288,7 +288,7 @@ impl NdFrame {
         bytemuck::cast(self.destination)
     }
 
-    /// Returns the address that is asked for or advertised.
+    /// Returns the solicited or advertised address.
     #[inline(always)]
     pub fn target(&self) -> [u8; 16] {
         bytemuck::cast(self.target)

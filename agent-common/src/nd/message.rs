@@ -18,7 +18,7 @@ pub const TYPE_ROUTER_SOLICITATION: u8 = 133;
 pub const TYPE_REDIRECT: u8 = 137;
 /// The most options of a message that are read. In a message with more, the sender is not known.
 pub const MAX_OPTIONS: usize = 16;
-/// The longest message whose checksum is looked at.
+/// The longest message whose checksum is verified.
 pub const MAX_SUMMED: usize = 512;
 
 /// The message begins here in the IPv6 packet.
@@ -27,7 +27,7 @@ pub(super) const MESSAGE: usize = 40;
 pub(super) const TARGET: usize = 48;
 /// The destination of a Redirect begins here.
 pub(super) const REDIRECTED: usize = 64;
-/// The IPv6 addresses begin here with the source, and the words of which the checksum is the sum.
+/// The IPv6 addresses begin here with the source. The checksum covers the words from here on.
 pub(super) const ADDRESSES: usize = 8;
 
 /// Eight bytes of a packet, in wire order. Every option is a number of them, so every part of a
@@ -85,11 +85,11 @@ impl NdHeader {
         MESSAGE + usize::from(u16::from_be(self.payload_len))
     }
 
-    /// Turns the header of a solicitation for `target` into that of an advertisement from there to its
-    /// source. The unit `new` of its options takes the place of `old`, which is zeros where there was
-    /// none.
+    /// Turns the header of a solicitation for `target` into the header of an advertisement from
+    /// there to its source. The unit `new` of its options replaces `old`, which is zeros where
+    /// there was none.
     ///
-    /// The checksum, which is right, is changed by the difference (RFC 1624).
+    /// The checksum must be right. It is changed by the difference (RFC 1624).
     #[inline(always)]
     fn advertise(&mut self, target: &Addr, flags: u8, grown: u16, old: Unit, new: Unit) {
         /// A zero of ones' complement, larger than the sums.
@@ -115,7 +115,7 @@ impl NdHeader {
     }
 }
 
-/// Returns a sum that is equal in ones' complement to that of the 16-bit words in memory order (RFC
+/// Returns a sum that equals, in ones' complement, the sum of the 16-bit words in memory order (RFC
 /// 1071, 2 (B)).
 #[inline(always)]
 fn sum(units: &[Unit]) -> u64 {
@@ -145,20 +145,20 @@ pub struct Message {
     option: u16,
     kind: u8,
     is_probe: bool,
-    /// True if the IPv6 destination is that of a solicitation: a group, or the target.
+    /// True if the IPv6 destination fits a solicitation: a group, or the target.
     is_to_target: bool,
     /// True if the IPv6 destination is a group.
     to_group: bool,
-    /// True if a link-layer address option of the message's own kind is there, whatever it says.
+    /// True if a link-layer address option of the message's own kind is there, valid or not.
     is_named: bool,
-    /// True if the options do not say one MAC.
+    /// True if the options do not name exactly one MAC.
     is_foul: bool,
     /// True if there are more options than are read.
     is_cut: bool,
 }
 
 impl Message {
-    /// A message that says nothing.
+    /// A message that requests and claims nothing.
     pub const NONE: Self = Self {
         claimed: [0; 2],
         asked: [0; 2],
@@ -177,10 +177,10 @@ impl Message {
     };
 
     /// Reads a message whose type is one of neighbour discovery. Returns `None` if it is not valid
-    /// (RFC 4861, 6.1.1, 7.1.1, 7.1.2 and 8.1), and then has changed `self` in part.
+    /// (RFC 4861, 6.1.1, 7.1.1, 7.1.2 and 8.1). Then `self` has changed in part.
     ///
-    /// The packet has as many bytes as its header says. `unit` returns eight of them. `is_vip` says
-    /// whether an address may be a VIP.
+    /// The packet has as many bytes as its header states. `unit` returns eight of them. `is_vip`
+    /// returns true if an address may be a VIP.
     #[inline(always)]
     pub fn read(
         &mut self,
@@ -208,8 +208,8 @@ impl Message {
         self.len = u16::from_be(header.payload_len);
         self.to_group = is_group(header.destination);
         self.option = options;
-        // Otherwise the compiler keeps every word so far at hand, for which the stack is too small, and
-        // the verifier follows each type through all that comes.
+        // Otherwise the compiler keeps every word so far, and the stack is too small. The verifier
+        // would follow each type to the end.
         let (message, header) = black_box((self, header));
         message.read_options(&unit)?;
         let (message, header) = black_box((message, header));
@@ -217,7 +217,7 @@ impl Message {
         message.conclude(header, redirected, is_vip)
     }
 
-    /// Says what the message claims and asks, when its target stands in `asked` and its options have
+    /// Sets what the message claims and solicits, once `asked` has its target and its options have
     /// been read. Returns `None` if it is not valid.
     #[inline(always)]
     fn conclude(
@@ -249,7 +249,7 @@ impl Message {
                 }
                 self.asked
             }
-            // A Redirect says that its destination is reached through its target.
+            // A Redirect states that its destination is reached through its target.
             _ if is_vip(bytemuck::cast(redirected)) => redirected,
             _ => self.asked,
         };
@@ -261,11 +261,11 @@ impl Message {
         Some(())
     }
 
-    /// Reads the options (RFC 4861, 4.6), of which the first is at `option`. Returns `None` if one has no
-    /// length, or is longer than the message.
+    /// Reads the options (RFC 4861, 4.6), of which the first is at `option`. Returns `None` if an
+    /// option has no length, or is longer than the message.
     ///
-    /// A link-layer address of a wrong size, one that differs from another, or a target's in a
-    /// solicitation leaves it open which one a host believes.
+    /// A link-layer address may have a wrong size, differ from another, or be a target's in a
+    /// solicitation. Then it is open which address a host believes.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "options that are read begin below 32 KiB")]
     fn read_options(&mut self, unit: &impl Fn(usize) -> Option<Unit>) -> Option<()> {
@@ -338,7 +338,7 @@ impl Message {
 
     /// Returns the offset of the answer's link-layer address option; 0 if it has none.
     ///
-    /// A host at a known MAC need not be notified it (RFC 4861, 7.2.4), unless the VIP is on its way to
+    /// An answer to a host at a known MAC needs none (RFC 4861, 7.2.4), unless the VIP is moving to
     /// another node.
     #[inline(always)]
     pub fn option(&self, answer: &Answer) -> usize {
@@ -359,8 +359,8 @@ impl Message {
         (self.option(answer) == end).then_some(end + size_of::<Unit>())
     }
 
-    /// Turns the header of a solicitation into that of its answer. `replaced` is the option that the
-    /// answer's takes the place of; zeros for none. Returns the Ethernet destination and the option.
+    /// Turns the header of a solicitation into the header of its answer. The answer's option
+    /// replaces `replaced`; zeros for none. Returns the Ethernet destination and the option.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a unit has 8 bytes")]
     pub fn turn_into_answer(

@@ -24,15 +24,15 @@ const TAG: usize = 6;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum WireType {
-    /// A witness asks a holder whether it lives.
+    /// A monitor pings a holder.
     Ping = 1,
     /// The holder's program answers a ping.
     Echo = 2,
-    /// A witness asks another whether it finds a holder silent, too.
+    /// A monitor's vote request: does another monitor find the holder unresponsive too?
     Poll = 4,
-    /// The other witness answers a poll: it finds the holder silent.
+    /// A vote: its sender finds the holder unresponsive.
     Silent = 5,
-    /// The session of the receiver has ended.
+    /// An expiry notice: the receiver's session has ended.
     Ended = 8,
 }
 
@@ -57,18 +57,19 @@ impl WireType {
 pub struct WireFields {
     /// The session that the frame is about.
     pub holder: u64,
-    /// The witness that sends the frame, or to which it is an answer.
+    /// The monitor that sends the frame, or that it answers.
     pub witness: u64,
     /// Reserved.
     pub round: u64,
-    /// The time at which the witness sent a ping (`CLOCK_BOOTTIME` of the witness), or the number of a
-    /// poll and of its answer.
+    /// The time at which the monitor sent a ping (`CLOCK_BOOTTIME` of the monitor), or the number
+    /// of a vote request and of the vote.
     pub sent_ns: u64,
     /// The time at which the holder answered (`CLOCK_BOOTTIME` of the holder).
     pub answered_ns: u64,
 }
 
-/// A frame of wire failover behind its `EtherType`: seven units of eight bytes, in wire order.
+/// A frame of the failure detector behind its `EtherType`: seven units of eight bytes, in wire
+/// order.
 ///
 /// Offsets from the start of an untagged frame stand on the right.
 ///
@@ -176,7 +177,6 @@ impl WireFrame {
         WireType::from_number((self.field(HEAD) >> 24) as u8)
     }
 
-    /// Returns the number of the key.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the byte is cut out on purpose")]
     pub const fn key(&self) -> u8 {
@@ -189,13 +189,14 @@ impl WireFrame {
         self.field(HOLDER)
     }
 
-    /// Returns the witness that sends the frame, or to which it is an answer.
+    /// Returns the monitor that sends the frame, or that it answers.
     #[inline(always)]
     pub const fn witness(&self) -> u64 {
         self.field(WITNESS)
     }
 
-    /// Returns the time at which the witness sent a ping, or the number of a poll and of its answer.
+    /// Returns the time at which the monitor sent a ping, or the number of a vote request and of
+    /// the vote.
     #[inline(always)]
     pub const fn sent_ns(&self) -> u64 {
         self.field(SENT)

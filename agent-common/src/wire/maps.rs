@@ -12,8 +12,8 @@ pub const MAX_WIRE_INDEX: u32 = 4_096;
 pinned! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pod, Zeroable)]
     pub struct WireSelf {
-        /// The number of this node as a witness; 0 until the agent has drawn one. It lives as long as
-        /// the maps.
+        /// The number of this node as a monitor; 0 until the agent has drawn one. It lives as long
+        /// as the maps.
         pub wid: u64,
     }
 }
@@ -34,9 +34,9 @@ pinned! {
 pinned! {
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Pod, Zeroable)]
     pub struct WireIndexKey {
-        /// A peer's session, or its number as a witness; never 0.
+        /// A peer's session, or its number as a monitor; never 0.
         pub id: u64,
-        /// The interface of a segment in which it is received.
+        /// The interface of a segment on which its frames arrive.
         pub ifindex: u32,
         /// Always zero.
         pub _pad: u32,
@@ -72,7 +72,8 @@ pinned! {
     pub struct WireState {
         /// The last session of this node that a peer has reported as ended; 0 for none.
         pub ended: u64,
-        /// The number of such words since the maps were made, which is the number of the last one.
+        /// The number of expiry notices since the maps were made, and so the number of the last
+        /// one.
         pub words: u64,
     }
 }
@@ -80,8 +81,8 @@ pinned! {
 const _: () = assert!(size_of::<WireKey>() == 24 && size_of::<WireIndexKey>() == 16);
 
 impl WireState {
-    /// Returns what the agent writes into the lease deadline to settle the word with this number, and all before.
-    /// It is never 0, which an older agent writes.
+    /// Returns what the agent writes into the lease deadline to settle the expiry notice with this
+    /// number and all before. It is never 0, which an older agent writes.
     #[inline(always)]
     pub const fn settled_by(word: u64) -> u64 {
         word.wrapping_add(1)

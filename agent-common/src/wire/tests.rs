@@ -110,7 +110,7 @@ fn every_type_is_received_and_recorded() {
 
     let rows: [(_, _, _, &[_]); 12] = [
         (Ping, fields(SESSION, PEER_WID, 5), PingAnswered, &[("received", (21, NOW)), ("pinged", (21, 5))]),
-        // The clock of the witness may be ahead of this one.
+        // The monitor's clock may be ahead of this one.
         (
             Ping,
             fields(SESSION, PEER_WID, NOW + 1),

@@ -1,4 +1,4 @@
-//! The VIPs that this node is said to hold and does not answer for, and why.
+//! The VIPs that this node should hold and does not answer for, and why.
 //!
 //! A VIP is examined after a change of its entry or claim. All are examined after a change of an
 //! interface or the lease deadline.
@@ -25,14 +25,14 @@ use crate::{
         net::{InterfaceFault, NetView},
         stale::Stale,
     },
-    ownership::Said,
+    ownership::HolderClaim,
     reports::unanswered::{Silences, Unanswered},
 };
 
 /// Least time between two examinations.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Most VIPs whose entries are read at once: those of very many would take megabytes.
+/// Most VIPs whose entries are read at once: very many would take megabytes.
 const PART: usize = 1_024;
 
 /// State that the answers for all VIPs depend on.
@@ -48,7 +48,6 @@ pub struct Surroundings {
 /// The sources of the reason why a VIP does not answer, beside its entries.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// The network.
     pub view: &'a NetView,
     /// The state of the reconciliations.
     pub host: &'a Host,
@@ -63,11 +62,11 @@ pub struct Known<'a> {
 /// The VIPs of an examination.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Examined {
-    /// Those whose answers may have changed, or whose silence must be reported.
+    /// VIPs whose answers may have changed, or whose silence must be reported.
     pub all: BTreeSet<IpAddr>,
-    /// Those whose silence must be reported now.
+    /// VIPs whose silence must be reported now.
     pub begun: Vec<IpAddr>,
-    /// Those whose reported silence is over.
+    /// VIPs whose reported silence is over.
     pub over: Vec<IpAddr>,
 }
 
@@ -105,7 +104,6 @@ impl Answers {
         self.all = true;
     }
 
-    /// Returns the reported reasons.
     pub fn reported(&self) -> impl Iterator<Item = (IpAddr, &Unanswered)> {
         self.silences.all_notified()
     }
@@ -132,13 +130,13 @@ impl Answers {
         self.next <= now
     }
 
-    /// Begins an examination of the marked VIPs, and of `left_behind`, those of ended sessions. `said`
-    /// returns the VIPs that are said to be held, among some or all.
+    /// Begins an examination of the marked VIPs, and of `left_behind`, the VIPs of ended sessions.
+    /// `said` returns the VIPs that this node should hold, among some or all.
     pub fn begin(
         &mut self,
         surroundings: Surroundings,
         left_behind: Vec<IpAddr>,
-        said: impl FnOnce(Option<&BTreeSet<IpAddr>>) -> BTreeMap<IpAddr, Said>,
+        said: impl FnOnce(Option<&BTreeSet<IpAddr>>) -> BTreeMap<IpAddr, HolderClaim>,
         segment: &Segment,
         now: Monotonic,
     ) -> Examination {
@@ -159,8 +157,8 @@ impl Answers {
         Examination { surroundings, said, looked_at, left, part: Vec::new(), over: Vec::new() }
     }
 
-    /// Examines a part of the VIPs. `entries` has those of [`Examination::next_part`] that exist, as they
-    /// count now.
+    /// Examines a part of the VIPs. `entries` has the existing entries of
+    /// [`Examination::next_part`], as they count now.
     pub fn on_entries(
         &mut self,
         examination: &mut Examination,
@@ -170,19 +168,19 @@ impl Answers {
         for vip in std::mem::take(&mut examination.part) {
             let why = match examination.said.get(&vip) {
                 None => None,
-                Some(Said::Ended(node)) => Some(Unanswered::SessionEnded(node.clone())),
-                Some(Said::Here { taken }) => {
+                Some(HolderClaim::Ended(node)) => Some(Unanswered::SessionEnded(node.clone())),
+                Some(HolderClaim::Here { taken }) => {
                     why_silent(vip, *taken, &examination.surroundings, entries, known).map(Unanswered::Silent)
                 }
             };
-            if self.silences.note(vip, why, now) {
+            if self.silences.record(vip, why, now) {
                 examination.over.push(vip);
             }
         }
     }
 
-    /// Gives an examination up, since the lease deadline or the entries could not be read. All VIPs are examined
-    /// at the next attempt.
+    /// Abandons an examination, because the lease deadline or the entries could not be read. All
+    /// VIPs are examined at the next attempt.
     pub fn give_up(&mut self, now: Monotonic) {
         self.all = true;
         self.next = now + RETRY;
@@ -201,7 +199,7 @@ impl Answers {
 #[derive(Debug)]
 pub struct Examination {
     surroundings: Surroundings,
-    said: BTreeMap<IpAddr, Said>,
+    said: BTreeMap<IpAddr, HolderClaim>,
     looked_at: BTreeSet<IpAddr>,
     left: VecDeque<IpAddr>,
     part: Vec<IpAddr>,
@@ -214,7 +212,7 @@ impl Examination {
     pub fn next_part(&mut self) -> Option<Vec<VipKey>> {
         let number = self.left.len().min(PART);
         self.part = self.left.drain(..number).collect();
-        let is_here = |vip: &&IpAddr| matches!(self.said.get(vip), Some(Said::Here { .. }));
+        let is_here = |vip: &&IpAddr| matches!(self.said.get(vip), Some(HolderClaim::Here { .. }));
         let keys =
             self.part.iter().filter(is_here).flat_map(|vip| {
                 self.surroundings.interfaces.keys().map(|ifindex| VipKey::new(*ifindex, *vip))
@@ -223,8 +221,8 @@ impl Examination {
     }
 }
 
-/// Returns the reason why this node does not answer for a VIP that it is said to hold. Returns `None` if
-/// it does.
+/// Returns the reason why this node does not answer for a VIP that it should hold. Returns `None`
+/// if it does.
 fn why_silent(
     vip: IpAddr,
     taken: bool,
@@ -249,7 +247,7 @@ fn why_silent(
     Some(silent.unwrap_or_else(|| no_entry(vip, taken, given_to, surroundings, known)))
 }
 
-/// Returns the reason why no entry answers for a VIP that this node is said to hold.
+/// Returns the reason why no entry answers for a VIP that this node should hold.
 fn no_entry(
     vip: IpAddr,
     taken: bool,

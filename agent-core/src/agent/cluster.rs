@@ -3,12 +3,12 @@
 
 mod commands;
 mod conflicts;
+mod findings;
 mod input;
 mod news;
 mod reading;
-mod showing;
-mod shown;
 mod succession;
+mod writing_findings;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use vipward_common::MacAddr;
 pub(super) use self::commands::Todo;
 pub use self::input::{Input, Reply, Seen};
 use self::{
-    shown::{News, Showing},
+    findings::{News, Showing},
     succession::Succession,
 };
 use super::effect::{self, Effect};
@@ -33,7 +33,7 @@ use crate::{
         heartbeat,
         placement::{Entry, Wanted},
     },
-    ownership::{self, Command, Engine, Found, Interlock, Said, Settings, StopReason},
+    ownership::{self, Command, Engine, Found, HolderClaim, Interlock, Settings, StopReason},
     records::ServiceName,
     reports::moves::Moves,
     segment::{
@@ -71,8 +71,8 @@ enum Stage {
     Reading,
     /// Every type has been listed once.
     Synced,
-    /// `assigned` has everything that the engine said when it began. Its first commands are carried out
-    /// step by step, and a step that looks at all entries must not remove one that a later command wants.
+    /// `assigned` has all assignments from the engine's start. Its first commands are carried out
+    /// step by step. A step that reads all entries must not remove one that a later command wants.
     Known,
 }
 
@@ -166,7 +166,6 @@ impl Cluster {
         &self.engine
     }
 
-    /// Returns the index of Services.
     pub fn index(&self) -> &Index {
         self.services.index()
     }
@@ -222,8 +221,12 @@ impl Cluster {
         self.settings.lease + self.settings.margin
     }
 
-    pub(super) fn said(&self, of: Option<&BTreeSet<IpAddr>>, now: Monotonic) -> BTreeMap<IpAddr, Said> {
-        let said_of = |vip| Some((vip, self.engine.said_of(vip, now)?.1));
+    pub(super) fn said(
+        &self,
+        of: Option<&BTreeSet<IpAddr>>,
+        now: Monotonic,
+    ) -> BTreeMap<IpAddr, HolderClaim> {
+        let said_of = |vip| Some((vip, self.engine.holder_claim(vip, now)?.1));
         match of {
             Some(vips) => vips.iter().copied().filter_map(said_of).collect(),
             None => {
@@ -279,12 +282,12 @@ impl Cluster {
         any
     }
 
-    pub(super) fn note_probed(&mut self, vip: IpAddr, probed: Probed) {
+    pub(super) fn on_probed(&mut self, vip: IpAddr, probed: Probed) {
         self.probed.push((vip, probed));
     }
 
     /// Handles the first announcement of a VIP since this node took it.
-    pub(super) fn note_announced(&mut self, vip: IpAddr, now: Monotonic) {
+    pub(super) fn on_announced(&mut self, vip: IpAddr, now: Monotonic) {
         if let Some(took) = self.moves.on_announced(vip, now) {
             self.emit(effect::Cluster::Took(took));
         }
@@ -306,7 +309,7 @@ impl Cluster {
         self.stage = Stage::Known;
     }
 
-    /// Returns true if everything is known that the engine said when it began.
+    /// Returns true if all assignments from the engine's start are known.
     pub fn is_known(&self) -> bool {
         self.stage == Stage::Known
     }
@@ -320,8 +323,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the former holder of a VIP whose entry is written, and tells it that its session has
-    /// ended.
+    /// Returns the former holder of a VIP whose entry is written, and notifies it that its session
+    /// has ended.
     pub(super) fn notify_former(&mut self, key: vipward_common::VipKey, now: Monotonic) -> Option<MacAddr> {
         let (session, mac, notifies) = self.succession.on_taken(key, now)?;
         if notifies {

@@ -1,6 +1,6 @@
 //! The composed agent: its inputs, its work, and what the caller may see of it.
 
-mod looking;
+mod observing;
 mod outcomes;
 mod reconciling;
 mod segments;
@@ -26,8 +26,8 @@ use super::{
     input::{Input, Network},
     memberships::Memberships,
     segment::{self, Authority as _, Context, Segment, Settings},
-    sight::Sight,
     source::Source,
+    visibility::Visibility,
     work::{Queue, Then, Waiting, Work},
 };
 use crate::{
@@ -50,7 +50,6 @@ pub struct Start {
     pub yields_settled: u64,
     /// The pinned findings about what the program sees.
     pub proofs: BTreeMap<u32, Proof>,
-    /// The source of the VIPs.
     pub source: Source,
     /// A number that spreads the frames of different agents.
     pub seed: u64,
@@ -67,7 +66,7 @@ pub struct Agent {
     source: Source,
     host: Host,
     segment: Segment,
-    sight: Sight,
+    visibility: Visibility,
     memberships: Memberships,
     /// VIPs whose entries could not be written.
     stale: Stale,
@@ -88,7 +87,7 @@ impl Agent {
             answers: Answers::start(source.grace(&config), now),
             host: Host::start(yields_settled, now),
             segment: Segment::start(&settings(&config), seed, now),
-            sight: Sight::start(proofs),
+            visibility: Visibility::start(proofs),
             config,
             view,
             attachments,
@@ -103,7 +102,6 @@ impl Agent {
         }
     }
 
-    /// Takes an input. Returns the effects.
     pub fn on(&mut self, input: Input, now: Monotonic) -> Vec<Effect> {
         if self.work.is_over {
             return Vec::new();
@@ -137,7 +135,7 @@ impl Agent {
         let silent = self.answers.next_deadline().filter(|_| self.segment.is_started());
         [
             self.segment.next_deadline(),
-            self.sight.next_deadline(),
+            self.visibility.next_deadline(),
             self.memberships.next_deadline(),
             self.source.next_deadline(),
             silent,
@@ -152,7 +150,6 @@ impl Agent {
         &self.config
     }
 
-    /// Returns the network.
     pub fn view(&self) -> &NetView {
         &self.view
     }
@@ -176,7 +173,6 @@ impl Agent {
         &self.stale
     }
 
-    /// Returns the source of the VIPs.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -190,7 +186,7 @@ impl Agent {
 
     /// Returns the finding about what the program sees of an interface.
     pub fn proof(&self, ifindex: u32) -> Proof {
-        self.sight.proof(ifindex)
+        self.visibility.proof(ifindex)
     }
 
     /// Returns true if no work waits for a result.
@@ -198,7 +194,6 @@ impl Agent {
         self.work.waiting.is_none()
     }
 
-    /// Returns the wanted VIPs.
     fn wanted(&self) -> impl Iterator<Item = Wanted<'_>> + Clone {
         self.source.wanted(&self.config)
     }
@@ -236,8 +231,8 @@ impl Agent {
             Source::File(_) => Work::Beat { begins: true },
             Source::Cluster(_) => Work::Interfaces,
         };
-        // Entries come first: another node may have the pinned VIPs by now. Announcements come last, since
-        // none may leave before the lease deadline is valid.
+        // Entries come first: another node may have the pinned VIPs by now. Announcements come
+        // last: none may leave before the lease deadline lies ahead.
         self.work.add([Work::Reconcile { reclaim: false, is_first: true }, then]);
     }
 
@@ -296,7 +291,7 @@ impl Agent {
         self.effects.extend(cluster.take_effects());
         match todo {
             Some(todo) => self.carry_out(todo, now),
-            // The engine has said which entries it wants. All others go, and announcing begins.
+            // The engine has named the entries that it wants. All others go, and announcing begins.
             None if cluster.begins() => {
                 cluster.begin();
                 self.on_segment(segment::Input::Started, now);

@@ -19,10 +19,10 @@ use crate::{
     ownership::{ClaimWrite, LeaseWrite, Notice, StopReason},
     records::{NodeName, ServiceName, Session, Version},
     reports::{
+        claim_findings::{Aspect, Finding},
         moves::{Cause as Move, Took},
         outbox::Message,
         refusals::News,
-        shown::{Aspect, Finding},
     },
     segment::{announce, conflict, groups, proving::Received},
     services::Problem,
@@ -37,10 +37,9 @@ pub enum Effect {
     /// Attach to these interfaces, and detach from all others; then read the records of these slots and
     /// the memberships in groups. [`Outcome::Prepared`](super::Outcome::Prepared) follows.
     Prepare {
-        /// The interfaces.
         attach: Vec<u32>,
         slots: BTreeSet<u32>,
-        /// True to look whether the kernel may ask from a bound address.
+        /// True to check whether the kernel may send requests from a bound address.
         binds: bool,
     },
     /// Carry out these actions. [`Outcome::Written`](super::Outcome::Written) follows.
@@ -54,46 +53,41 @@ pub enum Effect {
     /// Attach a program again that sees no frame of a segment.
     /// [`Outcome::AttachedAgain`](super::Outcome::AttachedAgain) follows.
     AttachAgain(u32),
-    /// Send an announcement, if the maps say by then that this node holds the VIP: the entry is held with
-    /// the command's MAC and has not yielded, and the lease deadline is valid. What all VIPs share may be read once
-    /// for the effects of one input, unless one of them changes the lease deadline or the entries.
+    /// Send an announcement, if the maps state by then that this node holds the VIP: the entry is
+    /// held with the command's MAC and has not yielded, and the lease deadline lies ahead. The
+    /// state that all VIPs share may be read once for the effects of one input. Effects that change
+    /// the lease deadline or the entries need another read.
     /// [`Outcome::Announced`](super::Outcome::Announced) follows when a round has left.
     Announce {
-        /// The announcement.
         command: announce::Command,
-        /// True if the VIP was taken back: then the lease deadline may be in its grace period.
+        /// True if the VIP was taken back: then the grace period is enough.
         is_taken_back: bool,
     },
     /// Probe an address. [`Outcome::NotSent`](super::Outcome::NotSent) follows on failure.
     Probe(VipKey),
     /// Send one probe after an announcement, from which switches learn the port.
     ShowPort(VipKey),
-    /// Ask for a VIP that this node holds, if the maps say by then that it does.
+    /// Request a VIP that this node holds, if the maps state by then that it does.
     ProbeHeld {
         key: VipKey,
-        /// True if the VIP was taken back: then the lease deadline may be in its grace period.
+        /// True if the VIP was taken back: then the grace period is enough.
         is_taken_back: bool,
     },
     /// Read the program's counts of claims. [`Outcome::Counted`](super::Outcome::Counted) follows.
     Count,
-    /// Listen on a segment, and ask gateways, these peers and neighbours for an answer.
+    /// Listen on a segment, and request answers from gateways, these peers and neighbours.
     /// [`Input::Listened`](super::Input::Listened) follows.
     Listen {
         segment: u32,
-        /// The number of the round.
         round: u64,
-        /// The addresses of peers.
         peers: Vec<IpAddr>,
     },
-    /// Do this in the cluster.
     Cluster(Cluster),
-    /// The problems that stand now, in words.
+    /// The texts of the present problems.
     Problems(BTreeSet<String>),
-    /// Log this.
     Log(Line),
-    /// Take everything back: the lease deadline first, which silences all VIPs at once.
+    /// Undo everything. The lease deadline comes first: without it, no VIP is answered for.
     Withdraw,
-    /// End.
     Stopped(Option<StopReason>),
     /// End with an error: another agent has this node's name, in this session.
     NotAlone(Session),
@@ -103,21 +97,17 @@ pub enum Effect {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reading {
     Network,
-    /// The number of yields.
     Yields,
-    /// All maps.
     Maps,
     Entries(Vec<VipKey>),
     /// The records of these slots.
     Records(BTreeSet<u32>),
     /// The MACs of this node and its peers.
     Macs,
-    /// The held entries.
     Held,
     LeaseDeadline,
     /// These entries as they count now.
     Seen(Vec<VipKey>),
-    /// The memberships in groups.
     Groups,
 }
 
@@ -126,7 +116,6 @@ pub enum Reading {
 pub struct HeldVip {
     pub services: Vec<ServiceName>,
     pub interface: Arc<str>,
-    /// The uid of its claim.
     pub uid: Option<Arc<str>>,
 }
 
@@ -139,10 +128,10 @@ pub enum Cluster {
     ListSlices(ServiceName),
     /// List all objects anew.
     ListAnew,
-    /// Give the witness another plan.
+    /// Give the monitor another plan.
     Watch(Plan),
-    /// Give the program the keys of wire failover, or take them away. The last word that the program has
-    /// received, if any, is an input then.
+    /// Give the program the keys of the failure detector, or take them away. The program's last
+    /// expiry notice, if any, is an input then.
     SetHeeding(bool),
     /// Notify a VIP's former holder that its session has ended. The announcement follows.
     NotifyFormer {
@@ -153,11 +142,10 @@ pub enum Cluster {
     },
     /// Show in `MetalLB`'s objects where this node holds a VIP. None: it does not.
     ShowHolder(IpAddr, Option<HeldVip>),
-    /// Remove what `MetalLB`'s objects say of a dead node.
+    /// Remove what `MetalLB`'s objects state of a dead node.
     ForgetHolder(Vec<ServiceName>, NodeName),
     /// Write an Event.
     Post(Box<Message>),
-    /// A problem of a Service begins.
     Problem(ServiceName, Problem),
     ProblemOver(ServiceName, Problem),
     /// This node no longer writes the status of a Service.
@@ -188,7 +176,6 @@ pub enum Request {
     },
 }
 
-/// A log line.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
     /// The network could not be observed.
@@ -204,9 +191,7 @@ pub enum Line {
     /// An entry has changed.
     Entry {
         key: VipKey,
-        /// The entry before.
         from: Option<VipEntry>,
-        /// The entry now.
         to: Option<VipEntry>,
         cause: Cause,
     },
@@ -220,16 +205,14 @@ pub enum Line {
     TakesBack(BTreeMap<IpAddr, MacAddr>),
     /// A finding about what the program sees.
     Proof {
-        /// The interface.
         segment: u32,
         /// The finding before.
         from: Proof,
-        /// The finding.
         to: Proof,
         /// The frames that the finding rests on.
         received: Received,
     },
-    /// The heartbeat was late. The lease deadline now lasts this many milliseconds.
+    /// The heartbeat was late. The lease deadline is this many milliseconds ahead now.
     Late(Late, u64),
     /// This many addresses are being probed.
     Probing(usize),
@@ -239,7 +222,6 @@ pub enum Line {
     Synced,
     /// A notice of the engine. A repair has the number of those before it that were not logged.
     Notice(Notice, Option<u64>),
-    /// News of a refused request.
     Refused(News),
     /// A finding on a claim is up to date again.
     Shown(IpAddr, Aspect),

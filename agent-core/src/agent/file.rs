@@ -54,7 +54,7 @@ impl File {
         }
     }
 
-    /// Returns the first lease deadline, for maps that are made.
+    /// Returns the first lease deadline, for new maps.
     pub fn first_deadline(&mut self, now: Monotonic) -> LeaseDeadline {
         let beat = self.heartbeat.beat(now);
         self.lease_deadline(&beat, 0)
@@ -112,7 +112,7 @@ impl File {
         }
     }
 
-    pub(super) fn note_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic) {
+    pub(super) fn on_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic) {
         // The prober repeats its probe of an address in use.
         if probed == Probed::Free {
             self.free.insert(vip);

@@ -1,4 +1,4 @@
-//! A host on one segment for the tests of the parts, and a source that has one word on all VIPs.
+//! A host on one segment for the tests of the parts, and a source that has one answer for all VIPs.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -53,7 +53,7 @@ pub(super) fn event_about(host: u16, kind: EventKind, mac: MacAddr) -> Event {
     }
 }
 
-/// The source's word on all VIPs.
+/// The source's answer for all VIPs.
 #[expect(clippy::struct_excessive_bools, reason = "answers that do not depend on each other")]
 pub(super) struct Source {
     pub(super) right: Right,

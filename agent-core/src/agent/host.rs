@@ -1,7 +1,7 @@
 //! Reconciling: from what was read of the kernel to the actions, and from their results to what is left.
 //!
-//! A [`Round`] begins with [`Host::plan`] or [`Host::plan_some`]. The caller applies its actions in their
-//! order, and notes those that fail. [`Host::end`] or [`Host::end_some`] says what follows.
+//! A [`Round`] begins with [`Host::plan`] or [`Host::plan_some`]. The caller applies its actions in
+//! their order, and records failures. [`Host::end`] or [`Host::end_some`] returns what follows.
 
 mod round;
 #[cfg(test)]
@@ -54,7 +54,7 @@ pub struct Read<'a> {
 pub struct End {
     /// The VIPs whose failures began or are over.
     pub changes: Changes,
-    /// The problems that stand, in words.
+    /// The texts of the present problems.
     pub problems: BTreeSet<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct Host {
     settled: Option<Settled>,
     /// Time of the next full reading. It is sooner after a failure.
     verify: Monotonic,
-    /// True if entries wait for the lease deadline to be given.
+    /// True if entries wait for a lease deadline.
     awaits_deadline: bool,
 }
 
@@ -113,7 +113,8 @@ impl Host {
         is_due
     }
 
-    /// Has everything reconciled after the next look at the network, even if that has not changed.
+    /// Requests a full reconciliation after the next observation of the network, even if that has
+    /// not changed.
     pub fn unsettle(&mut self) {
         self.settled = None;
     }
@@ -129,7 +130,7 @@ impl Host {
         self.verify_by(now + RETRY);
     }
 
-    /// Returns true, once, if entries have waited for the lease deadline, which is given now.
+    /// Returns true, once, if entries have waited for the lease deadline and it is there now.
     pub fn on_deadline_given(&mut self) -> bool {
         std::mem::take(&mut self.awaits_deadline)
     }
@@ -181,16 +182,16 @@ impl Host {
         }
     }
 
-    /// Returns the slots whose records must be read for a full round: those of the entries, and as many
-    /// free ones as there can be new entries. A VIP may have left a record there.
+    /// Returns the slots whose records must be read for a full round: the slots of the entries, and
+    /// as many free ones as there can be new entries. A VIP may have left a record there.
     pub fn slots_of(entries: &BTreeMap<VipKey, VipEntry>, new: usize, max: u32) -> BTreeSet<u32> {
         let reach = u32::try_from(entries.len() + new).unwrap_or(u32::MAX).min(max);
         entries.values().map(|entry| entry.slot).chain(0..reach).collect()
     }
 
     /// Returns true if the network, as it is now, needs nothing beyond the last reconciliation.
-    /// `place` returns where the VIPs belong, from their interfaces before; `is_well_attached` whether
-    /// the program runs as these interfaces ask for.
+    /// `place` returns where the VIPs belong, from their interfaces before. `is_well_attached`
+    /// returns true if the program runs as these interfaces need.
     pub fn is_settled(
         &self,
         segment: &Segment,
@@ -260,7 +261,7 @@ impl Host {
         (round, effects)
     }
 
-    /// Ends a full round. `failures` has what failed besides entries, in words.
+    /// Ends a full round. `failures` has the texts of failures besides entries.
     pub fn end(
         &mut self,
         round: Round,
@@ -370,8 +371,8 @@ impl Host {
     }
 }
 
-/// Removes the desired entries on interfaces without the program, because an announced VIP must
-/// be answered. Removes those too that would silence another program too early.
+/// Removes the desired entries on interfaces without the program, because an announced VIP must be
+/// answered. Also removes entries that would silence another program too early.
 fn leave_out(desired: &mut Desired, attached: &BTreeSet<u32>, context: &Context<'_>) {
     desired.entries.retain(|key, _| attached.contains(&key.ifindex));
     desired.own_macs.retain(|ifindex, _| attached.contains(ifindex));
@@ -392,7 +393,8 @@ fn leave_received(desired: &mut Desired, context: &Context<'_>) {
     }
 }
 
-/// Leaves silent VIPs silent while the lease deadline has passed. Returns them as failures, which are tried again.
+/// Leaves silent VIPs silent once the lease deadline has passed. Returns them as failures, to be
+/// retried.
 fn begin_no_answer(
     desired: &mut Desired,
     observed: &Observed,

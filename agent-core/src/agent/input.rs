@@ -71,7 +71,6 @@ pub enum Readout {
     Network(Box<Network>),
     Yields(u64),
     Maps(Box<Maps>),
-    /// The entries that exist.
     Entries(Entries),
     Records(BTreeMap<u32, Yield>),
     Macs(Macs),
@@ -97,7 +96,6 @@ pub struct Network {
 /// Notifications of the kernel. They call for an observation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changed {
-    /// Failovers.
     pub notices: BTreeSet<Notice>,
     /// Interfaces that were taken down, or lost their carrier. An observation need not show it: they
     /// may be up again.
@@ -130,23 +128,21 @@ pub struct Macs {
 /// The host after attaching, and what else a full round needs.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The network, with the attached programs noted.
+    /// The network, with the attached programs.
     pub view: NetView,
     /// The attached programs.
     pub attachments: Attachments,
-    /// The records of the slots that were asked for, or why attaching or reading has failed.
+    /// The records of the requested slots, or why attaching or reading has failed.
     pub records: Result<BTreeMap<u32, Yield>, String>,
     pub groups: Result<BTreeSet<Membership>, String>,
-    /// Warnings about bound addresses from which the kernel may ask.
+    /// Warnings about bound addresses from which the kernel may send requests.
     pub warnings: Vec<String>,
 }
 
 /// Entries, and the number of yields, read before them.
 #[derive(Debug, Default)]
 pub struct Entries {
-    /// The number of yields.
     pub yields: u64,
-    /// The entries that exist.
     pub entries: BTreeMap<VipKey, VipEntry>,
 }
 
@@ -163,13 +159,12 @@ pub struct Unwritten {
 #[derive(Debug)]
 pub struct Listened {
     pub segment: u32,
-    /// The number of the round.
     pub round: u64,
     /// The frames that the sockets received.
     pub frames: u32,
     /// The frames that the program counted.
     pub counted: u64,
-    /// The VIPs that were asked for, and that the maps say the program answers for now.
+    /// The requested VIPs for which the program answers now, by its maps.
     pub answered: BTreeSet<IpAddr>,
 }
 

@@ -118,7 +118,7 @@ impl Memberships {
         self.read_due.is_some_and(|due| due <= now)
     }
 
-    /// Returns the changes that the kernel refuses, in words.
+    /// Returns the texts about changes that the kernel refuses.
     pub fn problems(&self, view: &NetView) -> impl Iterator<Item = String> {
         let mut refused: BTreeMap<_, Vec<Group>> = BTreeMap::new();
         for (command, error) in self.groups.refused() {
@@ -145,7 +145,7 @@ impl Memberships {
     }
 }
 
-/// Returns true if the program answers for an entry, if the lease deadline allows.
+/// Returns true if the program answers for an entry while the lease deadline allows it.
 fn answers(entry: &VipEntry) -> bool {
     match entry.role {
         Role::Held | Role::Handover => true,

@@ -74,7 +74,6 @@ impl Segment {
         self.asks = settings.probe.count > 0;
     }
 
-    /// Takes an input. Returns the effects.
     pub fn on(&mut self, input: Input<'_>, context: &Context<'_>) -> Vec<Effect> {
         match input {
             Input::Started => self.started = true,
@@ -125,9 +124,9 @@ impl Segment {
         std::mem::take(&mut self.effects)
     }
 
-    /// Begins to ask about the VIPs that the program has yielded since the last reconciliation; with
-    /// `reclaim` ends all such questions, since the VIPs are taken back in any case. Returns the VIPs
-    /// that the segment is asked about, and the effects.
+    /// Begins to probe the VIPs that the program has yielded since the last reconciliation. With
+    /// `reclaim`, ends all such probes: the VIPs are taken back in any case. Returns the probed
+    /// VIPs, and the effects.
     pub fn ask_about_yields(
         &mut self,
         (desired, observed): (&Desired, &Observed),
@@ -179,7 +178,7 @@ impl Segment {
         self.announcer.schedule_of_all()
     }
 
-    /// Returns true if a VIP was taken back. Its entry answers although the lease deadline has passed.
+    /// Returns true if a VIP was taken back. Its entry answers even after the lease deadline.
     pub fn is_taken_back(&self, vip: IpAddr) -> bool {
         self.yields.taken_back().contains(&vip)
     }
@@ -232,8 +231,9 @@ impl Segment {
         self.carry_out_probing(probed, context);
     }
 
-    /// Returns true if an event is a peer's answer for a yielded VIP. Any host can announce in a peer's
-    /// name, so only a reply shows that a peer has the VIP; an unknown host's claim shows nothing.
+    /// Returns true if an event is a peer's answer for a yielded VIP. Any host can announce in a
+    /// peer's name, so only a reply shows that a peer has the VIP. An unknown host's claim shows
+    /// nothing.
     fn is_answer_for_yielded(&mut self, event: &Event, key: VipKey, context: &Context<'_>) -> bool {
         if event.kind != EventKind::Moved {
             return false;
@@ -287,7 +287,7 @@ impl Segment {
                     self.announce(announce::Event::CarrierReturned { ifindex }, context);
                 }
                 (None | Some(true), Some(false)) => {
-                    // No probe reaches a host now, and silence means nothing.
+                    // No probe reaches a host now, so a missing answer means nothing.
                     let asked = self.held_back.iter().filter(|key| key.ifindex == ifindex).copied();
                     for key in asked.collect::<Vec<_>>() {
                         self.stop_probing(key, context);
@@ -427,7 +427,7 @@ impl Segment {
         }
     }
 
-    /// Passes the result of a probe to the part that asked for it.
+    /// Passes the result of a probe to the part that requested it.
     fn on_probed(&mut self, key: VipKey, probed: Probed, context: &Context<'_>) {
         if self.yields.asks_about(&key) {
             self.on_yield(yields::Event::Probed { key, probed }, context);

@@ -2,22 +2,21 @@
 
 use vipward_common::{DeadlineState, LeaseDeadline, MacAddr, Role, VipEntry, WireState, Yield};
 
-/// The pinned state that all VIPs share. The agent alone writes the lease deadline, and the program yields no VIP
-/// while the lease deadline is valid, unless a peer tells it that the session has ended.
+/// The pinned state that all VIPs share. Only the agent writes the lease deadline. While the
+/// deadline lies ahead, the program yields no VIP, unless an expiry notice arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
     pub lease_deadline: LeaseDeadline,
-    /// The last word of a peer that a session of this node has ended.
+    /// The last expiry notice for a session of this node.
     pub notified: WireState,
-    /// True if the program has yielded a VIP whose entry does not say so yet.
+    /// True if the program has yielded a VIP whose entry does not show it yet.
     pub has_yielded: bool,
 }
 
 impl Shared {
-    /// Returns true if this node holds a VIP with `mac` and the lease deadline is valid. For a VIP that was taken
-    /// back, the lease deadline may be in its grace period. `record` returns the program's record of the
-    /// entry, if it can be
-    /// read.
+    /// Returns true if this node holds a VIP with `mac` and the lease deadline lies ahead. For a
+    /// VIP that was taken back, the grace period is enough. `record` returns the program's record
+    /// of the entry, if it can be read.
     pub fn may_announce(
         &self,
         entry: &VipEntry,
@@ -49,7 +48,7 @@ mod tests {
         base::samples::HOLDER,
     };
 
-    /// The lease deadline is valid until 10, and grace period until 20.
+    /// The lease deadline is 10. The grace period ends at 20.
     fn shared(has_yielded: bool) -> Shared {
         let lease_deadline = LeaseDeadline {
             deadline_ns: 10,

@@ -16,13 +16,12 @@ use crate::{
         net::Vital,
         placement::{Entry, Wanted},
     },
-    ownership::Said,
+    ownership::HolderClaim,
     segment::conflict::Right,
 };
 
-/// The source of the VIPs.
 pub enum Source {
-    /// A file: this node holds its VIPs without asking other nodes.
+    /// A file: this node holds its VIPs, whatever other nodes do.
     File(File),
     /// A cluster, whose nodes decide together.
     Cluster(Box<Cluster>),
@@ -40,7 +39,6 @@ impl Source {
         of_file.chain(cluster.into_iter().flat_map(|cluster| cluster.wanted()))
     }
 
-    /// Returns the wanted VIPs among `vips`.
     pub(super) fn wanted_of<'a>(&'a self, config: &'a Config, vips: &BTreeSet<IpAddr>) -> Vec<Wanted<'a>> {
         match self {
             Self::File(_) => self.wanted(config).filter(|wanted| vips.contains(&wanted.address)).collect(),
@@ -48,20 +46,20 @@ impl Source {
         }
     }
 
-    /// Returns the VIPs that are said to be held, among `of` or all.
+    /// Returns the VIPs that this node should hold, among `of` or all.
     pub(super) fn said(
         &self,
         config: &Config,
         of: Option<&BTreeSet<IpAddr>>,
         now: Monotonic,
-    ) -> BTreeMap<IpAddr, Said> {
+    ) -> BTreeMap<IpAddr, HolderClaim> {
         match self {
             Self::File(_) => {
                 let is_one = |wanted: &Wanted<'_>| {
                     wanted.entry == Entry::Held && of.is_none_or(|of| of.contains(&wanted.address))
                 };
                 let held = self.wanted(config).filter(is_one);
-                held.map(|wanted| (wanted.address, Said::Here { taken: true })).collect()
+                held.map(|wanted| (wanted.address, HolderClaim::Here { taken: true })).collect()
             }
             Self::Cluster(cluster) => cluster.said(of, now),
         }

@@ -21,18 +21,19 @@ use crate::{
     records::Session,
 };
 
-/// A piece of work.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Observe the network, and handle the notifications that came at a time.
+    /// Observe the network, and handle the notifications of a time.
     Observe(Option<(Changed, Monotonic)>),
     /// Handle notifications. If some were lost, a network before them is compared.
     Notices(Box<(Changed, Monotonic, crate::host::net::NetView)>),
     /// Bring the kernel to the desired state.
-    Reconcile { reclaim: bool, is_first: bool },
+    Reconcile {
+        reclaim: bool,
+        is_first: bool,
+    },
     /// Bring the entries of some VIPs to the desired state.
     Some(BTreeSet<IpAddr>, Then),
-    /// Write the peers.
     Peers,
     /// Write the program's yields into the entries.
     SettleYields,
@@ -54,7 +55,6 @@ pub(super) enum Work {
     TakeBack,
     /// Handle that VIPs were taken back.
     TakenBack,
-    /// Examine the answers.
     Examine,
     /// Show findings on claims.
     Show,
@@ -62,8 +62,10 @@ pub(super) enum Work {
     Started,
     /// Adopt the held entries, which could not be read before.
     Adopt,
-    /// Move the lease deadline of a file's agent.
-    Beat { begins: bool },
+    /// Move the lease deadline of a standalone agent.
+    Beat {
+        begins: bool,
+    },
     /// End a taking of free VIPs that began at this time.
     Taken(Monotonic),
     /// End the agent of a file.
@@ -134,12 +136,11 @@ pub(super) struct Writing {
     pub(super) done: usize,
 }
 
-/// The kind of actions.
 #[derive(Debug)]
 pub(super) enum Kind {
     Full {
         round: Round,
-        /// What has failed besides entries, in words.
+        /// The texts of failures besides entries.
         failures: BTreeSet<String>,
         /// True if it is the first round: the engine has found the yields itself.
         is_first: bool,

@@ -60,7 +60,7 @@ impl Concurrency {
         self.end_request();
     }
 
-    /// Takes in that the server refused a request for its load, failed, or did not answer in time.
+    /// Records a request that the server refused for its load, failed, or did not answer in time.
     pub fn on_overload(&mut self) {
         if !self.halved {
             self.limit = (self.limit / 2).max(self.least);

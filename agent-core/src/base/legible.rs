@@ -14,8 +14,8 @@ const MOST_SHOWN: usize = 200;
 /// Length of the longest message of a condition, in characters.
 pub const MAX_MESSAGE: usize = 32_768;
 
-/// The beginning of a value: its first 200 characters, if nothing else is said. `Debug` writes them in
-/// quotes, `Display` without. Both escape them as [`Legible`] does.
+/// The beginning of a value: its first 200 characters by default. `Debug` writes them in quotes,
+/// `Display` without. Both escape them as [`Legible`] does.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Excerpt(Box<str>);
 
@@ -89,8 +89,8 @@ impl fmt::Write for Escaping<'_, '_> {
     }
 }
 
-/// Returns true for characters of the Unicode categories C (controls, formats and bidirectional
-/// overrides among them) and Z but for the space, and for marks that combine with the one before.
+/// Returns true for the Unicode categories C (controls, formats, bidirectional overrides and more)
+/// and Z, except the space. Returns true for marks that combine with the character before.
 pub fn is_escaped(character: char) -> bool {
     !matches!(character, ' '..='~') && character.escape_debug().len() > 1
 }

@@ -14,7 +14,7 @@ mod tests;
 /// everything down: no second may have more items than the limit.
 const BURST: Duration = Duration::from_millis(20);
 /// Longest time from the moment at which an item is let through until it has left. An item that
-/// leaves late is nearer to those of the next second.
+/// leaves late is nearer to the items of the next second.
 const LATE: Duration = Duration::from_millis(10);
 
 /// Limit on sending: one item in each slot, and a burst after a silence.
@@ -27,8 +27,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Returns a limit of `a_second` items in every second, even in one that begins with a burst, and
-    /// even if each item leaves up to `LATE` after it was let through.
+    /// Returns a limit of `a_second` items in every second. It holds in a second that begins with a
+    /// burst, and if each item leaves up to `LATE` after it was let through.
     pub(crate) fn new(a_second: u32, now: Monotonic) -> Self {
         Self { slot: slot(a_second), burst: BURST, next: now }
     }

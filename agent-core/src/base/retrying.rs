@@ -1,6 +1,6 @@
-//! Writes that are repeated until they succeed. Each pause is longer than the one before.
+//! Writes that are repeated until they succeed. Each pause is longer than the last.
 //!
-//! The core asks for each change once. [`Writes`] makes sure that the change reaches its place.
+//! The core requests each change once. [`Writes`] makes sure that the change is made.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,8 +43,8 @@ impl<K, V> Default for Writes<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Writes<K, V> {
-    /// Asks for a value to be written, in place of any earlier value. [`Writes::due`]
-    /// returns it at `at`, or after the request that is under way.
+    /// Requests the write of a value, in place of any earlier value. [`Writes::due`] returns it at
+    /// `at`, or after the request that is under way.
     pub fn begin(&mut self, key: K, value: V, at: Monotonic) {
         self.leave(&key);
         if let Some(job) = self.jobs.get_mut(&key) {
@@ -83,7 +83,7 @@ impl<K: Ord + Clone, V: Clone> Writes<K, V> {
         self.on_result(key, true, 0.0, now);
     }
 
-    /// Takes in the result of a request. `jitter` is from 0 to 1.
+    /// Records the result of a request. `jitter` is from 0 to 1.
     pub fn on_result(&mut self, key: &K, done: bool, jitter: f64, now: Monotonic) {
         let Some(job) = self.jobs.get_mut(key) else { return };
         job.asked = false;

@@ -18,7 +18,7 @@ pub(crate) fn key(host: u16) -> VipKey {
     VipKey::new(3, [10, 0, high, low])
 }
 
-/// Returns the last byte of an address, by which tests tell VIPs apart.
+/// Returns the last byte of an address, by which tests distinguish VIPs.
 pub(crate) fn last_octet(address: IpAddr) -> u8 {
     octets(address).last().expect("invariant: an address has bytes")
 }

@@ -26,7 +26,7 @@ pub struct Config {
     pub interfaces: Vec<InterfacePattern>,
     /// The VIPs, in the file's order.
     pub vips: Vec<VipConfig>,
-    /// MACs of hosts that may take a VIP over while the fence has lapsed.
+    /// MACs of hosts that may take a VIP over once the lease deadline has passed.
     pub peers: Vec<MacAddr>,
     pub attach: Attach,
     #[serde(serialize_with = "sections::fence")]
@@ -80,7 +80,7 @@ impl<'a> From<&'a VipConfig> for Wanted<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnYield {
-    /// The segment is asked, and the VIP is taken back if no peer answers.
+    /// The agent probes the VIP, and takes it back if no peer answers.
     #[default]
     Ask,
     /// The VIP stays with the peer until an operator takes it back.
@@ -91,7 +91,7 @@ pub enum OnYield {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Shutdown {
-    /// The pinned program goes on answering, under the fence's policy.
+    /// The pinned program goes on answering, under its policy (`hold` or `stop`).
     #[default]
     Keep,
     Withdraw,

@@ -12,8 +12,8 @@ use crate::segment::probing::{Settings, Timing};
 
 const PROBES_MOST: u32 = 20;
 
-/// Parses the time between two probes, or the word for the RFC's own times.
-/// Fails for another word, and for a duration below 10 ms or above 10 s.
+/// Parses the time between two probes, or the word for the RFC's own times. Fails for any other
+/// word, and for a duration below 10 ms or above 10 s.
 pub fn probe_timing(text: &str) -> Result<Timing, FaultKind> {
     const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(10);
 

@@ -112,8 +112,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<RawConfig, ConfigError> {
     })
 }
 
-/// Returns the fault in words for the file's author. The YAML
-/// reader's own words are for programmers.
+/// Returns the fault in words for the file's author. The YAML parser's messages are for
+/// programmers.
 fn reason(error: &Error) -> String {
     match error {
         Error::SerdeUnknownField { field, expected, .. } => {

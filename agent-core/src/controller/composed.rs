@@ -15,7 +15,7 @@ use crate::{
     services::{self, ControllerCommand, Event, Index, Problem, Settings},
 };
 
-/// The longest time without a look at the clock.
+/// The longest time between two reads of the clock.
 const PACE: Duration = Duration::from_secs(1);
 
 /// The controller that leads, as a state machine.
@@ -28,7 +28,7 @@ pub struct Controller {
     is_synced: bool,
     /// True if the `EndpointSlice`s are read and have not been listed yet.
     awaits_slices: bool,
-    /// The time of the last look at the clocks, once a second.
+    /// The time of the last read of the clocks, once a second.
     looked: Now,
     /// The time at which an address was chosen for a Service whose status does not name it yet.
     chosen: BTreeMap<ServiceName, Monotonic>,
@@ -151,7 +151,7 @@ impl Controller {
         let vip = write.vip;
         let problem = why.clone().zip(write.reservation.as_ref());
         let problem = problem.map(|(why, it)| (it.service.clone(), Problem::NotReserved { vip, why }));
-        let noted = self.failures.note(write, problem, now);
+        let noted = self.failures.record(write, problem, now);
         if noted.is_first {
             self.effects.push(Effect::Log(why.map_or(Line::Unknown(vip), |why| Line::Refused(vip, why))));
         }

@@ -19,7 +19,6 @@ pub enum Effect {
     },
     /// Read the `EndpointSlice`s, which this Service needs.
     ListSlices(ServiceName),
-    /// A problem of a Service begins.
     Problem(ServiceName, Problem),
     ProblemOver(ServiceName, Problem),
     /// The controller no longer writes the status of a Service.

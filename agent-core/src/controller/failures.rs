@@ -34,7 +34,7 @@ pub(super) struct Noted {
 
 impl Failures {
     /// Has a failed write tried again. `problem` is none if it is not known what the API server did.
-    pub(super) fn note(
+    pub(super) fn record(
         &mut self,
         write: ReservationWrite,
         problem: Option<Reported>,
@@ -50,8 +50,8 @@ impl Failures {
         Noted { is_first, over: std::mem::replace(&mut failed.reported, problem.clone()), begins: problem }
     }
 
-    /// Notes that another reservation of an address is written, in place of one that has failed. Returns a
-    /// problem that is over, since it was that of another Service.
+    /// Records that another reservation of an address is written, in place of one that has failed.
+    /// Returns the other Service's problem, which is over.
     pub(super) fn replace(&mut self, write: &ReservationWrite) -> Option<Reported> {
         let failed = self.0.get_mut(&write.vip)?;
         failed.again = None;

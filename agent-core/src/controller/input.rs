@@ -34,7 +34,6 @@ pub enum Reply {
     Reserved(Box<ReservationWrite>, Reserved),
     Status {
         service: ServiceName,
-        /// True if it is written.
         done: bool,
         /// A random number from 0 to 1, for the pause until the next attempt.
         jitter: f64,

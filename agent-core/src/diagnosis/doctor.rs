@@ -30,7 +30,7 @@ pub(crate) use self::wire::MEND_CONTACT;
 
 use super::finding::{Finding, State};
 
-/// Returns every check, those of the host first.
+/// Returns every check, the host's first.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut checks = machine::checks(facts);
     checks.extend(plane::checks(facts));

@@ -1,8 +1,8 @@
-//! Explanation why an address is answered for, or is not: a chain of steps from the
-//! Service that wants the address to the host that answers. That of a Service begins before: with
-//! what it asks for, and which addresses it has.
+//! Explanation why an address is answered for, or is not: a chain of steps from the Service that
+//! wants the address to the host that answers. A Service's chain begins earlier: with the addresses
+//! that it requests and has.
 //!
-//! A step is broken if no later step can be right. Operators should look at the first broken step.
+//! A step is broken if no later step can be right. Operators should begin at the first broken step.
 
 mod cluster;
 mod facts;
@@ -37,15 +37,15 @@ pub struct Explanation {
     pub broken: Option<&'static str>,
     /// What to do about that step, or `null` when none is `red`.
     pub remedy: Option<String>,
-    /// How the program runs on the interface with which this host answers, or `null` when this host
-    /// has no entry that answers or the program does not run there.
+    /// How the program runs on the interface with which this host answers. `null` when this host
+    /// has no entry that answers, or when the program does not run there.
     pub attached: Option<Attached>,
     /// The steps, from the Service that wants the address to the host that answers.
     #[schemars(schema_with = "link::steps")]
     pub steps: Vec<Finding>,
 }
 
-/// A Service's chain, and then those of its addresses.
+/// A Service's chain, and then the chains of its addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct ServiceExplanation {
     /// The Service: its namespace and name.
@@ -58,7 +58,7 @@ pub struct ServiceExplanation {
     /// The steps, from the Service to its status.
     #[schemars(schema_with = "link::steps")]
     pub steps: Vec<Finding>,
-    /// The chains of its addresses: those that it has, and those that it asks for.
+    /// The chains of the addresses that it has or requests.
     pub addresses: Vec<Explanation>,
 }
 

@@ -33,7 +33,7 @@ pub enum Fact<T> {
 }
 
 impl<T> Fact<T> {
-    /// Returns a fact that nobody looked for.
+    /// Returns a fact that was not read, because there was no need to.
     pub fn skipped(reason: impl Into<String>) -> Self {
         Self::Unread(Unread::skipped(reason))
     }
@@ -67,7 +67,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Returns both facts. The reason is that of the first that was not read.
+    /// Returns both facts, or the reason of the first that was not read.
     pub fn zip<U>(self, other: Fact<U>) -> Fact<(T, U)> {
         self.and_then(|one| other.map(|two| (one, two)))
     }
@@ -95,14 +95,14 @@ impl<T> From<Result<T, Unread>> for Fact<T> {
 /// The reason why a fact was not read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unread {
-    /// The error with its causes, or why nobody looked.
+    /// The error with its causes, or why there was no attempt.
     pub reason: String,
     pub cause: Cause,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// Nobody looked: there was nothing to look at, or it was not wanted.
+    /// There was no attempt: there was nothing to read, or it was not wanted.
     Skipped,
     Failed,
     /// Root could read it.
@@ -124,7 +124,7 @@ impl Unread {
         Self { reason: format!("{what}: {}", self.reason), cause: self.cause }
     }
 
-    /// Returns true if nobody looked.
+    /// Returns true if there was no attempt to read it.
     pub fn is_skipped(&self) -> bool {
         self.cause == Cause::Skipped
     }

@@ -15,7 +15,7 @@ pub enum State {
     Yellow,
     /// It does not work.
     Red,
-    /// It was not looked at, or could not be read.
+    /// It was not inspected, or could not be read.
     Unknown,
     /// It does not matter here.
     NotApplicable,
@@ -25,7 +25,6 @@ impl State {
     /// All states, in the order of a summary.
     pub const ALL: [Self; 5] = [Self::Red, Self::Yellow, Self::Unknown, Self::Green, Self::NotApplicable];
 
-    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Green => "green",

@@ -70,7 +70,7 @@ impl VipStatus {
 }
 
 impl DeadlineStatus {
-    /// Returns the time until the state changes, if the lease deadline does not move.
+    /// Returns the time until the state changes if the lease deadline does not move.
     pub fn countdown(&self) -> Duration {
         let seconds = if (self.ended || self.left_seconds <= 0.0) && self.policy == "hold" {
             self.hold_left_seconds

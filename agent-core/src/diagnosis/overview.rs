@@ -19,7 +19,7 @@ mod tests;
 /// Largest number of moves that are shown.
 const MOVES: usize = 10;
 
-/// A claim, and the parts of its object that are for people.
+/// A claim, and the parts of its object that are for users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShownClaim {
     pub record: ClaimRecord,
@@ -46,7 +46,7 @@ struct Seen {
 }
 
 impl Observed {
-    /// Takes in a list of Leases that was read at `now`.
+    /// Records a list of Leases that was read at `now`.
     pub fn see(&mut self, leases: Vec<LeaseRecord>, now: Monotonic) {
         let first = self.began.is_none();
         self.began.get_or_insert(now);
@@ -89,7 +89,7 @@ pub struct Overview {
 pub enum VipState {
     /// The Lease of its holder carries the session of the claim, and is renewed.
     Held,
-    /// The claim is good as in `Held`, but says that no node answers.
+    /// The claim is good as in `Held`, but states that no node answers.
     NotAnswered,
     /// The Lease of its holder carries the session of the claim. It
     /// was not renewed while it was watched.
@@ -167,7 +167,7 @@ pub struct VipRow {
     pub conflict: Option<String>,
     /// Why it is not where it is wanted, or nowhere; `null` when it is where it should be.
     pub trouble: Option<String>,
-    /// Why no node answers for it, or `null` when its claim says nothing of that kind.
+    /// Why no node answers for it, or `null` when its claim does not state that.
     pub unanswered: Option<String>,
 }
 
@@ -188,12 +188,12 @@ pub struct NodeRow {
     pub lease_duration_seconds: f64,
     /// Whether the node is about to leave.
     pub leaving: bool,
-    /// The nodes that end its session if they find it silent on the wire. Empty if only its Lease shows
-    /// that it is dead.
+    /// Its monitors: the nodes that expire its session if they find it unresponsive. Empty if only
+    /// its Lease shows that it is dead.
     pub witnesses: Vec<String>,
     /// The number of them that must agree; 0 without them.
     pub quorum: usize,
-    /// Why only its Lease shows that it is dead, or `null` when its witnesses find that sooner.
+    /// Why only its Lease shows that it is dead, or `null` when its monitors find that sooner.
     pub found_by_lease: Option<String>,
 }
 

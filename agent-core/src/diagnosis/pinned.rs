@@ -82,13 +82,13 @@ pub struct Contents {
 /// The program's state of wire failover, without the keys.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Wire {
-    /// The number of this node as a witness; 0 for none.
+    /// The number of this node as a monitor; 0 for none.
     pub wid: u64,
-    /// The last word of a peer that a session of this node has ended.
+    /// The last expiry notice for a session of this node.
     pub notified: WireState,
     pub counters: WireCounters,
     pub keys: Vec<u32>,
-    /// The peers that may be received, each with the times of its frames.
+    /// The peers whose frames are accepted, with the times of their frames.
     pub received: Vec<WireReceived>,
 }
 
@@ -97,7 +97,8 @@ pub struct Wire {
 pub struct WireReceived {
     #[serde(skip)]
     pub ifindex: u32,
-    /// Its session, which answers pings, or its number as a witness, which pings: 16 hexadecimal digits.
+    /// Its session, which answers pings, or its number as a monitor, which pings: 16 hexadecimal
+    /// digits.
     pub id: String,
     /// Time since the newest ping of this node that it has answered, or `null`.
     pub answered_seconds_ago: Option<f64>,
@@ -116,7 +117,7 @@ pub struct Entry {
     pub mac: MacAddr,
     /// True if the program yielded the VIP to that MAC.
     pub yielded: bool,
-    /// Its counters. None if it has no own counters, or if the reader was not asked for them.
+    /// Its counters. None if it has no own counters, or if they were not requested.
     pub count: Option<VipCounters>,
 }
 
@@ -151,8 +152,8 @@ impl Contents {
         Duration::from_nanos(self.now_ns.saturating_sub(since_ns))
     }
 
-    /// Returns true if a peer has notified the program that the lease deadline's session has ended, and the agent has
-    /// not found that to be false.
+    /// Returns true if the program has an expiry notice for the lease deadline's session, and the
+    /// agent has not found it false.
     pub fn has_ended(&self) -> bool {
         self.lease_deadline.has_ended(self.wire.notified)
     }
@@ -199,7 +200,7 @@ impl Contents {
 /// assert_eq!(state.part(&held), Part::Held);
 ///
 /// state.contents.pass_hold();
-/// assert_eq!(state.part(&held), Part::Silent(Silence::Lease deadline));
+/// assert_eq!(state.part(&held), Part::Silent(Silence::LeaseDeadline));
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct State {
@@ -218,8 +219,8 @@ impl State {
         self.links.keys().chain(self.contents.vlans.values()).copied().collect()
     }
 
-    /// Returns the pinned link whose program sees an interface's frames: its own, or that of an interface
-    /// below a VLAN device. The first number is the ifindex of the link's interface.
+    /// Returns the pinned link whose program sees an interface's frames: its own, or the link of
+    /// the interface below a VLAN device. The first number is the ifindex of the link's interface.
     pub fn link_of(&self, ifindex: u32) -> Option<(u32, Mode, LinkIds)> {
         let own = |ifindex: u32| self.links.get(&ifindex).map(|(mode, ids)| (ifindex, *mode, *ids));
         self.contents.points_of(ifindex).find_map(own)

@@ -1,10 +1,10 @@
-//! Question to a segment about the owner of an address, and its answers.
+//! Query for the owner of an address on a segment, and its answers.
 //!
-//! For IPv4 the question is an ARP Probe (RFC 5227, 2.1.1). Its spa is zero, so that no cache changes.
-//! For IPv6 it is a Neighbour Solicitation (RFC 4861, 7.2.2), as clients send it: a probe would make a
-//! host give up an address that it is about to take, and its answer would go to all hosts. A host
-//! that says that it has the address claims it, as [`Said::claimed`] tells. Frames that the XDP program
-//! drops are not received, but its records tell of them.
+//! For IPv4 the query is an ARP Probe (RFC 5227, 2.1.1). Its spa is zero, so that no cache changes.
+//! For IPv6 it is a Neighbour Solicitation (RFC 4861, 7.2.2), as clients send it: a probe would
+//! make a host give up an address that it is about to take, and its answer would go to all hosts. A
+//! host that claims the address answers ([`Said::claimed`]). Frames that the XDP program drops do
+//! not arrive here, but its records show them.
 
 mod report;
 mod segment;
@@ -28,13 +28,13 @@ mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     pub address: IpAddr,
-    /// The MAC of the interface that asks.
+    /// The MAC of the querying interface.
     pub own: MacAddr,
-    /// The address from which an IPv6 address is asked for. Without one the question is a probe.
+    /// The source address of a query for an IPv6 address. Without one the query is a probe.
     pub source: Option<IpAddr>,
     /// The nonce of such a probe.
     pub nonce: Nonce,
-    /// Number of times that the question is asked, at least once.
+    /// Number of queries, at least one.
     pub count: u32,
     /// Time to wait for answers, after each question.
     pub timeout: Duration,
@@ -46,8 +46,8 @@ impl Question {
         Frame::question(self.own, source, self.address, self.nonce)
     }
 
-    /// Returns true if what was said is an answer. The answer to a probe for an IPv6 address goes to all
-    /// hosts, and looks like an announcement.
+    /// Returns true if the frame is an answer. The answer to a probe for an IPv6 address goes to
+    /// all hosts, and looks like an announcement.
     fn is_answered_by(&self, said: &Said) -> bool {
         let is_open = self.address.is_ipv6() && self.source.is_none();
         said.is_answer || is_open && said.asked.is_none()
@@ -86,7 +86,7 @@ pub struct Claimant {
 const MOST: usize = 64;
 
 #[derive(Debug)]
-pub struct Asking {
+pub struct Query {
     question: Question,
     asked: u32,
     asked_at: Monotonic,
@@ -102,9 +102,9 @@ pub struct Asking {
     dropped: BTreeMap<MacAddr, u64>,
 }
 
-impl Asking {
-    /// Asks for the first time. `dropped` is the program's record
-    /// of this address on this segment so far.
+impl Query {
+    /// Sends the first query. `dropped` is the program's record of this address on this segment so
+    /// far.
     pub fn start(
         question: Question,
         dropped: &BTreeMap<MacAddr, Offender>,
@@ -125,7 +125,7 @@ impl Asking {
         (asking, commands)
     }
 
-    /// Takes in a frame that was received at `now`.
+    /// Records a frame that was received at `now`.
     pub fn on_frame(&mut self, frame: &Frame, now: Monotonic) {
         let Some(said) = frame.said().filter(|said| !self.done && said.mac != self.question.own) else {
             return;
@@ -145,8 +145,8 @@ impl Asking {
         }
     }
 
-    /// Takes in the program's record of this address on this segment. The caller reads
-    /// it at every deadline, before [`Asking::on_tick`].
+    /// Applies the program's record of this address on this segment. The caller reads it at every
+    /// deadline, before [`Query::on_tick`].
     pub fn on_dropped(&mut self, records: &BTreeMap<MacAddr, Offender>) {
         for (mac, record) in records {
             let known = self.dropped.insert(*mac, record.claims).unwrap_or_default();
@@ -185,7 +185,7 @@ impl Asking {
         }
     }
 
-    /// Asks again or ends, if it is time.
+    /// Sends the next query or ends, if it is time.
     pub fn on_tick(&mut self, now: Monotonic) -> Vec<Command> {
         if self.done || now < self.asked_at + self.question.timeout {
             return Vec::new();
@@ -198,7 +198,7 @@ impl Asking {
         Vec::new()
     }
 
-    /// Returns the time of the next [`Asking::on_tick`]. Returns none if asking is over.
+    /// Returns the time of the next [`Query::on_tick`]. Returns none after the end.
     pub fn next_deadline(&self) -> Option<Monotonic> {
         (!self.done).then(|| self.asked_at + self.question.timeout)
     }

@@ -1,4 +1,4 @@
-//! The difference between answering and silent VIPs, with the reason of the silence.
+//! The difference between answering and silent VIPs, with the reason for the silence.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};

@@ -55,7 +55,7 @@ impl Mode {
         self == Self::Native && interface.has_ports()
     }
 
-    /// Notes that the kernel runs this program in this mode, until the next observation.
+    /// Records that the kernel runs this program in this mode, until the next observation.
     pub fn note(self, interface: &mut Interface, program: u32) {
         match self {
             Self::Native | Self::Generic => interface.xdp_programs.push(program),
@@ -84,10 +84,10 @@ pub enum Attach {
 impl Attach {
     /// Returns the modes to try on an interface, in order.
     ///
-    /// Software devices get tc. On VLAN, macvlan, bridge and bond, XDP would exclude XDP on the
-    /// devices below; native XDP on a bond runs on its ports; a veth delivers native answers only if
-    /// its other end runs XDP too; and generic XDP copies the segments of TCP. Hardware gets tc too if
-    /// it takes the tags of its VLAN devices off before XDP.
+    /// Software devices get tc. XDP on a VLAN, macvlan, bridge or bond device would exclude XDP on
+    /// the devices below. Native XDP on a bond runs on its ports. A veth delivers native answers
+    /// only if its other end runs XDP too. Generic XDP copies the segments of TCP. Hardware gets tc
+    /// too if it takes the tags of its VLAN devices off before XDP.
     pub fn modes(self, interface: &Interface, view: &NetView) -> &'static [Mode] {
         match self {
             Self::Auto if interface.is_software() || view.hides_tags(interface, Mode::Native) => &[Mode::Tc],
@@ -139,10 +139,11 @@ pub enum WhyNotNative {
     StripsTags,
     /// Another XDP program is on the interface, which takes one.
     Occupied,
-    /// The driver has native XDP, but the driver or the kernel has refused the program, or was not asked.
+    /// The driver has native XDP, but native mode was refused by the driver or the kernel, or not
+    /// tried.
     Refused,
     NotOffered,
-    /// The kernel does not say whether the driver has native XDP.
+    /// The kernel does not report whether the driver has native XDP.
     Unknown,
 }
 

@@ -15,12 +15,12 @@ pub const TICKS_LATE: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Time from a beat to the lease deadline's deadline.
+    /// Time from a beat to the lease deadline.
     pub duration: Duration,
     pub heartbeat: Duration,
     /// The policy of the program after the deadline.
     pub policy: Policy,
-    /// Time after the deadline in which the program answers in its grace period.
+    /// Length of the grace period after the deadline.
     pub hold_for: Duration,
 }
 
@@ -37,14 +37,14 @@ pub struct Beat {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Late {
     pub by: Duration,
-    /// True if the lease deadline had passed meanwhile.
+    /// True if the lease deadline passed meanwhile.
     pub lapsed: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
     settings: Settings,
-    /// Time by which a written deadline is earlier than the settings say.
+    /// Time by which a written deadline is earlier than the settings demand.
     early: Duration,
     due: Monotonic,
     /// The last deadline. None before the first beat.

@@ -60,7 +60,7 @@ pub struct Selection<'a> {
     pub interfaces: &'a [InterfacePattern],
     /// The names of interfaces that VIPs name. They count although they are excluded.
     pub named: BTreeSet<&'a str>,
-    /// MACs of hosts that may take a VIP over while the lease deadline has passed.
+    /// MACs of hosts that may take a VIP over once the lease deadline has passed.
     pub peers: &'a [MacAddr],
 }
 
@@ -238,7 +238,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
     let mut room = Room::default();
     for interface in attached.iter().filter_map(|ifindex| view.interfaces.get(ifindex)) {
         let (position, mut nets) = of_interface.remove(&interface.index).unwrap_or((usize::MAX, Vec::new()));
-        // An address says more than a route's subnet: no node may take another node's address.
+        // An address is stricter than a route's subnet: no node may take another node's address.
         for address in interface.addresses.iter().filter(|net| !is_host(net)) {
             match nets.iter_mut().find(|net| **net == address.trunc()) {
                 Some(net) => *net = *address,

@@ -1,4 +1,4 @@
-//! Compares pinned maps with those of this version, and says what must become of them.
+//! Compares pinned maps with this version's maps, and returns what must become of them.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -92,8 +92,7 @@ impl Description {
         (Decoder::new(map.key, map.key_name(), place_of), Decoder::new(map.value, map.value_name(), place_of))
     }
 
-    /// Compares pinned maps with those of this version. Maps and fields that this version does not
-    /// know do not count.
+    /// Compares pinned maps with this version's maps. Unknown maps and fields do not count.
     pub fn compare(&self, info: impl Fn(&str) -> Option<MapInfo>) -> Comparison {
         let mut comparison = Comparison::default();
         for map in PINNED {

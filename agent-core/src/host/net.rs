@@ -37,22 +37,22 @@ pub struct Interface {
     /// The tag that the frames of a VLAN device have on the interface below it.
     pub vlan: Option<VlanTag>,
     /// True if the card takes VLAN tags off received frames before XDP sees them
-    /// (`rx-vlan-offload`). It is only asked of interfaces with VLAN devices.
+    /// (`rx-vlan-offload`). It is only read for interfaces with VLAN devices.
     pub strips_tags: bool,
     /// The active port of a bond whose mode has one (`IFLA_BOND_ACTIVE_SLAVE`).
     pub active_port: Option<u32>,
     /// Ids of the XDP programs that the kernel runs on it, from any source.
     pub xdp_programs: Vec<u32>,
-    /// Ids of the programs of tcx at its ingress, from any source, in the order in which they run; of
-    /// filters where the kernel has no tcx. None if they could not be read.
+    /// Ids of the tcx programs at its ingress, from any source, in the order in which they run. Ids
+    /// of filters where the kernel has no tcx. None if they could not be read.
     pub tc_programs: Option<Vec<u32>>,
     /// Its addresses of both families with their prefix lengths, without link-local ones of IPv6.
     pub addresses: Vec<IpNet>,
-    /// Those of them that the agent has bound, by their label or protocol.
+    /// The addresses that the agent has bound, by their label or protocol.
     pub ours: BTreeSet<IpAddr>,
     /// A link-local IPv6 address of it that no other host has.
     pub link_local: Option<Ipv6Addr>,
-    /// Those of its addresses that another host may have, or has: the kernel still asks, or was notified.
+    /// The addresses that another host may have (the kernel still probes) or has (duplicate found).
     pub doubtful: BTreeSet<IpAddr>,
 }
 
@@ -178,8 +178,8 @@ impl Interface {
         self.foreign_addresses().find(|net| net.addr() == address)
     }
 
-    /// Returns the address from which this host asks for another one: the link-local one for IPv6, else
-    /// one in its subnet. It is never a VIP, which a question would announce.
+    /// Returns the source address for requests about another address: the link-local one for IPv6,
+    /// else one in its subnet. It is never a VIP, because the request would announce it.
     pub fn source_for(&self, address: IpAddr, is_vip: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let link_local = self.link_local.filter(|_| address.is_ipv6()).map(IpAddr::from);
         link_local.or_else(|| {
@@ -193,7 +193,7 @@ impl Interface {
     }
 }
 
-/// Returns an interface's name for people, with the VLAN ID of a VLAN device.
+/// Returns an interface's name for users, with the VLAN ID of a VLAN device.
 pub fn labelled(interface: &str, vlan: Option<u16>) -> String {
     vlan.map_or_else(|| interface.to_owned(), |vlan| format!("{interface} (VLAN {vlan})"))
 }
@@ -208,7 +208,7 @@ pub struct ConnectedRoute {
     pub metric: u32,
 }
 
-/// Addresses whose owners an agent must receive to reach the API server.
+/// Addresses whose owners' frames an agent must receive to reach the API server.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vital {
     pub api_servers: BTreeSet<IpAddr>,
@@ -233,7 +233,7 @@ impl NetView {
             .map_or_else(|| format!("#{ifindex}"), |interface| interface.name.clone())
     }
 
-    /// Returns the interface's name for people, with the VLAN ID of a VLAN device.
+    /// Returns the interface's name for users, with the VLAN ID of a VLAN device.
     pub fn label_of(&self, ifindex: u32) -> String {
         labelled(&self.name_of(ifindex), self.vlan_of(ifindex))
     }

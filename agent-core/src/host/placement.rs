@@ -12,7 +12,7 @@ use std::{
 
 use vipward_common::{MacAddr, Role, VipKey};
 
-pub use self::obstacle::{LookedAt, Obstacle};
+pub use self::obstacle::{Obstacle, SearchedInterface};
 use super::{
     interfaces::{self, Segments, Selection, subnets},
     net::{Interface, NetView, Vital},
@@ -37,7 +37,7 @@ pub struct Desired {
 
 impl Desired {
     /// Removes the silent entries of VIPs that no node holds from interfaces that have their
-    /// addresses. Such an address is the host's own, and its kernel must receive and answer for it.
+    /// addresses. Such an address is the host's own, and its kernel must answer for it.
     pub fn leave_audible(&mut self, view: &NetView, is_vacant: impl Fn(IpAddr) -> bool) {
         let of_one = |interface: &Interface| {
             let keys = interface.foreign_addresses();
@@ -51,7 +51,7 @@ impl Desired {
         }
     }
 
-    /// Removes the entries that would keep a host from receiving who has these addresses.
+    /// Removes the entries that would keep a host from resolving these addresses.
     pub fn leave_received(&mut self, vital: &Vital) {
         self.entries.retain(|VipKey { addr, .. }, entry| {
             let is_guard = entry.role == Role::Foreign;
@@ -99,8 +99,8 @@ pub struct Wanted<'a> {
     pub address: IpAddr,
     /// The pattern of its interface. If none: the interface whose subnet contains the VIP.
     pub interface: Option<&'a InterfacePattern>,
-    /// The ID of its VLAN. If given: a VLAN device with that ID, whose own name or that of the interface
-    /// below matches the pattern.
+    /// The ID of its VLAN. If given: a VLAN device with that ID. Its own name or the name of the
+    /// interface below matches the pattern.
     pub vlan: Option<u16>,
     /// The interface that gets the address, for local delivery.
     pub bind: Option<&'a InterfaceName>,
@@ -134,9 +134,9 @@ pub fn peers<'a>(
 
 /// Places every VIP.
 ///
-/// `placed` has the present interfaces of VIPs. A VIP whose subnet has gone
-/// stays on its interface. `is_there` tells existing entries from new ones. If
-/// the map has no room for all VIPs, new VIPs are left out before existing ones.
+/// `placed` has the present interfaces of VIPs. A VIP whose subnet has gone stays on its interface.
+/// `is_there` returns true for existing entries. If the map has no room for all VIPs, new VIPs are
+/// left out before existing ones.
 pub fn place<'a>(
     selection: &Selection<'_>,
     vips: impl Iterator<Item = Wanted<'a>> + Clone,
@@ -328,7 +328,7 @@ impl<'a> Placer<'a> {
             let problem = Obstacle::Stays { vip: address, interface: interface.name.clone() };
             return Ok((interface, Some(problem)));
         }
-        Err(Obstacle::NoSubnet { vip: address, looked_at: attached().map(LookedAt::from).collect() })
+        Err(Obstacle::NoSubnet { vip: address, searched: attached().map(SearchedInterface::from).collect() })
     }
 
     /// Returns true if the VIP may be on an interface: its pattern and its VLAN name it.
@@ -347,7 +347,7 @@ impl<'a> Placer<'a> {
             let named = |name: &str| vip.interface.is_none_or(|pattern| pattern.matches(name));
             let lowers = || attached().filter(|interface| interface.vlan.is_none());
             let lower = lowers().find(|interface| named(&interface.name));
-            // The name may be that of the device, which does not exist yet.
+            // The name may be the device's, which does not exist yet.
             let device = vip.interface.and_then(InterfacePattern::literal).filter(|_| lower.is_none());
             let lower = lower.or_else(|| lowers().next()).map_or("DEV", |interface| &interface.name);
             let device = device.map_or_else(|| device_name(lower, vlan), ToOwned::to_owned);

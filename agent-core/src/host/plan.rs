@@ -30,8 +30,8 @@ pub struct Observed {
     pub peers: BTreeSet<(u32, MacAddr)>,
     /// The bound addresses, which carry the agent's label.
     pub binds: BTreeSet<(String, IpAddr)>,
-    /// Yielded VIPs that the segment is asked about. Their entries get no MAC, so that the program
-    /// reports each host that answers.
+    /// Yielded VIPs that are probed. Their entries get no MAC, so that the program reports each
+    /// host that answers.
     pub asked: BTreeSet<IpAddr>,
     pub taken_back: BTreeSet<IpAddr>,
     /// VIPs that were yielded earlier, each with its peer. An entry and its record vanish with
@@ -64,7 +64,7 @@ pub enum Cause {
     Configured,
     /// The configuration no longer has it, or its interface is gone.
     NotConfigured,
-    /// The entry's MAC changed: the interface's, or that of another holder.
+    /// The entry's MAC changed: the interface's MAC, or another holder's.
     MacChanged,
     Yielded,
     /// This node took it back, by itself or for the operator.
@@ -142,14 +142,15 @@ pub fn yielded_entries(observed: &Observed) -> impl Iterator<Item = (VipKey, Mac
     observed.entries.iter().filter_map(|(key, entry)| Some((*key, observed.yielded_to(entry)?)))
 }
 
-/// Returns the yielded VIPs, each with its peer: those of the entries and the remembered ones.
+/// Returns the yielded VIPs, each with its peer: from the entries, and from the remembered yields.
 pub fn yielded(observed: &Observed) -> BTreeMap<IpAddr, MacAddr> {
     let now = yielded_entries(observed).map(|(key, mac)| (key.addr, mac));
     observed.remembered.iter().map(|(vip, mac)| (*vip, *mac)).chain(now).collect()
 }
 
 /// Changes `desired` so that the plan removes nothing. The pinned entries replace the desired ones.
-/// Pinned own MACs, peers and bound addresses are added. A desired MAC goes before a pinned one.
+/// Pinned own MACs, peers and bound addresses are added. A desired MAC takes precedence over a
+/// pinned one.
 ///
 /// This applies until the source knows the VIPs and peers: **nothing pinned is removed before
 /// the wanted state is known.** An agent that starts without the API server goes on answering
@@ -164,7 +165,7 @@ pub fn keep_what_is_pinned(desired: &mut Desired, observed: &Observed) {
 }
 
 /// Changes the entries that [`keep_what_is_pinned`] keeps where the program yielded: a VIP that is
-/// taken back is held, and one that the segment is asked about has no MAC.
+/// taken back is held, and a probed VIP has no MAC.
 pub fn change_what_was_yielded(desired: &mut Desired, observed: &Observed) {
     for (key, _) in yielded_entries(observed) {
         let vip = key.addr;
@@ -178,14 +179,13 @@ pub fn change_what_was_yielded(desired: &mut Desired, observed: &Observed) {
     }
 }
 
-/// Changes `desired` so that no entry begins to answer. A silent entry stays silent,
-/// and a new entry that would answer is left out. Returns the VIPs of these entries, without those
-/// that the segment is asked about.
-/// `reclaim` is that of [`plan`]: with it, a yielded VIP would begin to answer too.
+/// Changes `desired` so that no entry begins to answer. A silent entry stays silent, and a new
+/// entry that would answer is left out. Returns the VIPs of these entries, without the probed ones.
+/// `reclaim` is as for [`plan`]: with it, a yielded VIP would begin to answer too.
 ///
-/// This applies while the lease deadline has passed: another node may have taken any
-/// VIP, and its announcement may have come already. It does not apply to VIPs that are taken back:
-/// this node held them, and no peer answers for them.
+/// This applies once the lease deadline has passed: another node may have taken any VIP, and its
+/// announcement may have come already. It does not apply to VIPs that are taken back: this node
+/// held them, and no peer answers for them.
 pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool) -> BTreeSet<IpAddr> {
     let mut begins = BTreeSet::new();
     desired.entries.retain(|key, wanted| {
@@ -195,7 +195,7 @@ pub fn begin_no_answer(desired: &mut Desired, observed: &Observed, reclaim: bool
         let silent = match observed.entries.get(key) {
             None => None,
             Some(found) if found.role == Role::Foreign => {
-                // While the segment is asked, the program must report each answer.
+                // During a probe, the program must report each answer.
                 let is_asked = observed.asked.contains(&key.addr);
                 let peer = if is_asked { Some(MacAddr::ZERO) } else { observed.yielded_to(found) };
                 Some(peer.map_or_else(|| as_found(found), |mac| DesiredEntry::new(Role::Foreign, mac)))
@@ -424,8 +424,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns a generation that differs from the slot's last
-    /// known one and from that of its record.
+    /// Returns a generation that differs from the slot's last known one and from its record's.
     fn next_generation(&self, slot: u32) -> u16 {
         let recorded = self.observed.yields.get(&slot).map_or(0, |recorded| recorded.generation);
         let owner = self.owners.get(&slot).and_then(|owner| self.observed.entries.get(owner));

@@ -32,10 +32,10 @@ impl NetView {
         self.interfaces.values().filter(move |port| port.master == Some(ifindex))
     }
 
-    /// Returns true if a program in this mode sees frames of an interface's VLAN devices without their
-    /// tags. Traffic control sees them always. XDP sees those that stand in the frame: software devices
-    /// have them beside it, and so have cards that take them off. The kernel does not say whether a
-    /// card takes service tags (802.1ad) off, so it is supposed to.
+    /// Returns true if a program in this mode sees frames of an interface's VLAN devices without
+    /// their tags. Traffic control sees them always. XDP sees frames whose tags stand in the frame.
+    /// Software devices keep tags beside the frame, and so do cards that take them off. The kernel
+    /// does not report whether a card takes service tags (802.1ad) off, so this code assumes it.
     pub fn hides_tags(&self, interface: &Interface, mode: Mode) -> bool {
         let runs_in_driver = !interface.is_software() || mode == Mode::Native && interface.has_ports();
         let is_hidden = |device: &Interface| {
@@ -68,7 +68,7 @@ impl NetView {
 
     /// Returns the keys in `vlans` of the frames that the program of a point sees for another interface.
     ///
-    /// Native XDP on a bond runs on its ports (`bond_xdp_set`). Where one of them is active, the others
+    /// Native XDP on a bond runs on its ports (`bond_xdp_set`). If one port is active, the others
     /// receive copies, which nothing may answer.
     pub fn keys_of(&self, point: &Point) -> BTreeSet<VlanKey> {
         let key = |ifindex: u32| VlanKey::new(ifindex, point.tags);

@@ -78,9 +78,9 @@ impl Stale {
         self.0.is_empty()
     }
 
-    /// Takes in the outcome of a round of writes. `is_tried` is true for the VIPs of
-    /// the round. A tried VIP that is not in `failed` is settled. `is_changed` is true
-    /// if its entry was written, or is no longer wanted.
+    /// Records the outcome of a round of writes. `is_tried` is true for the VIPs of the round. A
+    /// tried VIP that is not in `failed` is settled. `is_changed` is true if its entry was written,
+    /// or is no longer wanted.
     pub fn on_tried(
         &mut self,
         is_tried: impl Fn(&IpAddr) -> bool,

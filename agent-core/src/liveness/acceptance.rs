@@ -12,8 +12,9 @@ mod tests;
 
 /// An observer of the agents' Leases, for the time until all agents accept a key.
 ///
-/// An agent takes part if its Lease has an offer. One whose Lease names no session, or has stood for
-/// as long as a renewal is good, does not run; when it begins, it reads the Secret anew.
+/// An agent takes part if its Lease has an offer. An agent does not run if its Lease names no
+/// session, or was not renewed for as long as a renewal is good. Such an agent reads the Secret
+/// anew when it starts.
 #[derive(Debug)]
 pub struct Acceptance {
     key: KeyId,

@@ -1,4 +1,4 @@
-//! How the death of a node is found, by what all Leases say.
+//! How the death of a node is found, by all Leases.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ mod tests;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FoundBy {
-    /// Enough of its witnesses find it silent on the wire.
+    /// A quorum of its voters finds it unresponsive.
     Witnesses { names: Vec<String>, quorum: usize },
-    /// Its Lease is silent.
+    /// Its Lease is not renewed.
     Lease(Slow),
 }
 
 /// Reason why only the Lease shows that a node is dead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Slow {
-    /// Its Lease says nothing of wire failover.
+    /// Its Lease has no offer of the failure detector.
     NoPart,
     /// None of its keys is accepted by all living nodes on its segments.
     NoCommonKey,
@@ -26,9 +26,9 @@ pub enum Slow {
     Alone,
     /// It answers for no VIP.
     NoVips,
-    /// Its Lease says `off`, for a reason that only the node knows.
+    /// Its Lease states `off`, for a reason that only the node knows.
     Off,
-    /// Too few of its witnesses live.
+    /// Too few of its monitors live.
     Dead { names: Vec<String>, living: usize, quorum: usize },
 }
 

@@ -12,11 +12,11 @@ use crate::{
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// A witness asks a holder for a sign of life. The holder's program answers.
+    /// A monitor pings a holder. The holder's program answers.
     Ping,
-    /// A witness asks another one if it finds the holder silent too.
+    /// A monitor's vote request: does another monitor find the holder unresponsive too?
     Poll,
-    /// The answer to a poll: the sender finds the holder silent.
+    /// A vote: its sender finds the holder unresponsive.
     Silent,
     /// The holder's session has ended.
     Ended,
@@ -28,7 +28,7 @@ pub struct Frame {
     pub kind: Kind,
     /// The session that it is about.
     pub holder: Session,
-    /// The witness that sends it. None in [`Kind::Ended`].
+    /// The monitor that sends it. None in [`Kind::Ended`].
     pub witness: Option<Wid>,
     /// The field `sent_ns`: the time of a ping, or the number of a poll and of its answer.
     pub stamp: u64,
@@ -68,8 +68,8 @@ pub enum Act {
         key: KeyId,
         frame: Frame,
     },
-    /// Ask up to three neighbours other than the holder for a sign of life by ARP. When the
-    /// first one answers, [`Witness::on_third_station`](super::Witness::on_third_station) is due.
+    /// Probe up to three neighbours other than the holder by ARP. When the first one answers,
+    /// [`Witness::on_third_station`](super::Witness::on_third_station) is due.
     AskNeighbours {
         session: Session,
         interface: Arc<str>,

@@ -1,4 +1,4 @@
-//! The plan that the engine gives a witness, and the findings that the witness returns.
+//! The plan that the engine gives a monitor, and the findings that the monitor returns.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,7 +12,7 @@ pub struct Plan {
     /// The key of the frames. Without one no frame is sent.
     pub key: Option<KeyId>,
     pub peers: Vec<Peer>,
-    /// The witnesses of this node whose word counts. They ping it often.
+    /// The voters of this node. They ping it often.
     pub set: Vec<Wid>,
     /// The sessions that have ended, and whose nodes may not know it.
     pub ended: Vec<Ended>,
@@ -26,7 +26,7 @@ pub struct Peer {
     pub wid: Wid,
     /// The ways to it: one for each segment that both are on.
     pub paths: Vec<Path>,
-    /// Set if this node's word counts.
+    /// Set if this node is a voter.
     pub watched: Option<Watched>,
 }
 
@@ -46,11 +46,11 @@ pub struct Watched {
     pub others: Vec<(Wid, Vec<Path>)>,
     /// The number of members before this one.
     pub place: u32,
-    /// The number of members that must find it silent, this one included.
+    /// The quorum: the number of voters that must find it unresponsive, this one included.
     pub quorum: usize,
 }
 
-/// A session that has ended, to be notified to its node.
+/// An expired session, whose node gets expiry notices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
     pub session: Session,
@@ -60,49 +60,51 @@ pub struct Ended {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// A session is silent, as enough members of its set agree.
+    /// A quorum of voters finds a session unresponsive.
     Silent {
         session: Session,
         /// The number of the configuration that names the set.
         round: u64,
     },
-    /// The session answers again, or this node can no longer say that it does not.
+    /// The session answers again, or this node can no longer judge it.
     Answers { session: Session },
-    /// A witness of this node pings it, or no longer does.
+    /// A monitor of this node pings it, or no longer does.
     Pinged {
         by: Wid,
-        /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered),
-        /// or, of one that does not ping often, than [`Scale::one_way`](super::Scale::one-way).
+        /// True if its last ping is not older than [`Scale::endangered`](super::Scale::endangered).
+        /// For a monitor that does not ping often, [`Scale::one_way`](super::Scale::one_way) is the
+        /// limit.
         lately: bool,
     },
     /// The contact of an interface with all peers has changed.
     Contact {
         interface: Arc<str>,
-        /// True if a frame of a peer came within [`Scale::one_way`](super::Scale::one-way).
+        /// True if a frame of a peer came within [`Scale::one_way`](super::Scale::one_way).
         received: bool,
         /// The answers to this node's pings there. One shows that both directions work.
         answers: Answers,
     },
-    /// A peer has notified the program that this node's session has ended.
-    Ended(Word),
+    /// The program has an expiry notice for this node's session.
+    Ended(ExpiryNotice),
 }
 
-/// The last word of a peer that a session of this node has ended, as the program has recorded it.
+/// The last expiry notice for a session of this node, as the program has recorded it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Word {
+pub struct ExpiryNotice {
     pub session: Session,
-    /// The number of the word. The program counts them.
+    /// The number of the notice. The program counts them.
     pub number: u64,
 }
 
-impl Word {
-    /// Returns the last word that the program has recorded, if any.
+impl ExpiryNotice {
+    /// Returns the last expiry notice that the program has recorded, if any.
     pub fn of(notified: WireState) -> Option<Self> {
         Some(Self { session: Session::from_number(notified.ended)?, number: notified.words })
     }
 }
 
-/// Least number of peers that must have fallen silent together, for the fault to be this node's.
+/// Least number of peers that must have become unresponsive together, for the fault to be this
+/// node's.
 pub(crate) const LEAST_SILENT: usize = 2;
 
 /// The answers of all peers over an interface.
@@ -110,15 +112,15 @@ pub(crate) const LEAST_SILENT: usize = 2;
 pub enum Answers {
     /// None has come since this node began to ping there, or from fewer than two peers.
     None,
-    /// A ping was answered that was sent within [`Scale::one_way`](super::Scale::one-way).
+    /// A ping that was sent within [`Scale::one_way`](super::Scale::one_way) was answered.
     Lately,
     /// Two or more peers have answered, but no ping that was sent within that time.
     NoLonger,
 }
 
 impl Plan {
-    /// Returns the ids that the program must know, those of sessions and of witnesses, each with an
-    /// interface on which frames about it may come in.
+    /// Returns the ids of sessions and monitors that the program must know. Each has an interface
+    /// on which frames about it may arrive.
     pub fn ids(&self) -> BTreeSet<(u64, Arc<str>)> {
         let mut ids = BTreeSet::new();
         for peer in &self.peers {
@@ -126,7 +128,7 @@ impl Plan {
                 ids.insert((peer.session.number(), Arc::clone(&path.interface)));
                 ids.insert((peer.wid.number(), Arc::clone(&path.interface)));
             }
-            // The other witnesses' words about a holder may come by a segment that it is not on.
+            // The other monitors' votes about a holder may come by a segment that it is not on.
             let others = peer.watched.iter().flat_map(|watched| &watched.others);
             for path in others.flat_map(|(_, paths)| paths) {
                 ids.insert((peer.session.number(), Arc::clone(&path.interface)));
@@ -173,9 +175,9 @@ pub struct Counts {
     pub pings: u64,
     /// Pings for which no answer came in time, to them or to a later one.
     pub lost: u64,
-    /// Times that it began to find a holder silent.
+    /// Times that it began to find a holder unresponsive.
     pub suspicions: u64,
-    /// Times that it asked the others.
+    /// Times that it requested votes.
     pub polls: u64,
     /// Times that it answered a poll.
     pub seconded: u64,

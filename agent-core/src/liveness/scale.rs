@@ -43,23 +43,24 @@ impl Scale {
         self.ms(300)
     }
 
-    /// Returns the time without an answer after which a holder may be silent.
+    /// Returns the time without an answer after which a holder may count as unresponsive.
     pub const fn suspect(self) -> Duration {
         self.ms(300)
     }
 
-    /// Returns the time without a ping of its only witness after which a holder leaves wire failover.
+    /// Returns the time without a ping of its only monitor after which a holder leaves the failure
+    /// detector.
     pub const fn endangered(self) -> Duration {
         self.ms(220)
     }
 
-    /// Returns the longest gap between two pings after which silence still counts: a witness that was
-    /// itself late begins anew.
+    /// Returns the longest gap between two pings after which missing answers still count: a monitor
+    /// that was itself late begins anew.
     pub const fn own_gap(self) -> Duration {
         self.ms(200)
     }
 
-    /// Returns the time to wait for the other witnesses' answers to a poll.
+    /// Returns the time to wait for the other monitors' votes.
     pub const fn poll(self) -> Duration {
         self.ms(15)
     }
@@ -69,12 +70,12 @@ impl Scale {
         self.ms(30)
     }
 
-    /// Returns the time to wait for the answer to a last ping, once enough witnesses agree.
+    /// Returns the time to wait for the answer to a last ping, once there is a quorum.
     pub const fn last_look(self) -> Duration {
         self.ms(10)
     }
 
-    /// Returns the time by which a witness waits longer than the one before it.
+    /// Returns the time by which a monitor waits longer than the one before it.
     pub const fn turn(self) -> Duration {
         self.ms(20)
     }

@@ -1,6 +1,6 @@
 //! What the program has seen of the peers.
 
-use super::Word;
+use super::ExpiryNotice;
 use crate::{
     base::time::Boottime,
     records::{Session, Wid},
@@ -19,8 +19,8 @@ pub struct Sight {
 pub trait Seen {
     /// Returns the times of a holder's answers to this node's pings.
     fn holder(&self, session: Session, interface: &str) -> Sight;
-    /// Returns the times of a witness's pings.
+    /// Returns the times of a monitor's pings.
     fn witness(&self, witness: Wid, interface: &str) -> Sight;
-    /// Returns the last word of a peer that a session of this node has ended.
-    fn notified(&self) -> Option<Word>;
+    /// Returns the last expiry notice for a session of this node.
+    fn notified(&self) -> Option<ExpiryNotice>;
 }

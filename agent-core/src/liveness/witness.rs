@@ -1,7 +1,7 @@
-//! The witness: pings other nodes, judges their silence, and tells sessions that have ended.
+//! The monitor: pings other nodes, judges missing answers, and sends expiry notices.
 //!
-//! It pings by the clock and reads what the program has seen of the answers, so it needs no frame to
-//! decide. Whatever it finds goes to the engine, which alone ends sessions.
+//! It pings by the clock and reads the program's records of the answers, so it needs no frame to
+//! decide. Its findings go to the engine. Only the engine expires sessions.
 
 mod contact;
 mod notifying;
@@ -18,14 +18,15 @@ use vipward_common::MacAddr;
 
 use self::{contact::Contacts, notifying::Notifying, pinged::PingedBy, pings::Pings, voting::Vote};
 use super::{
-    Act, Counts, Finding, Frame, Kind, Path, Peer, Plan, Received, Scale, Seen, Traffic, Watched, Word,
+    Act, Counts, ExpiryNotice, Finding, Frame, Kind, Path, Peer, Plan, Received, Scale, Seen, Traffic,
+    Watched,
 };
 use crate::{
     base::time::Boottime,
     records::{KeyId, Session, Wid},
 };
 
-/// Most polls that are kept until the next [`Witness::on_time`].
+/// Most vote requests that are kept until the next [`Witness::on_time`].
 const MOST_POLLS: usize = 64;
 
 #[derive(Debug)]
@@ -66,7 +67,7 @@ pub struct Witness {
     contacts: Contacts,
     notifying: Notifying,
     questions: Vec<Question>,
-    notified: Option<Word>,
+    notified: Option<ExpiryNotice>,
     counts: Counts,
     /// True if [`Witness::on_time`] is due at once.
     is_due: bool,
@@ -92,7 +93,7 @@ impl Witness {
         }
     }
 
-    /// Takes in another plan. What is known of a session stays while the plan has the session.
+    /// Applies another plan. The record of a session stays while the plan has the session.
     pub fn set_plan(&mut self, plan: Plan, now: Boottime) {
         let Plan { key, peers, set, ended } = plan;
         if std::mem::replace(&mut self.key, key) != key {
@@ -125,7 +126,7 @@ impl Witness {
         self.is_due = true;
     }
 
-    /// Takes in a poll or the answer to one. [`Witness::on_time`] is due at once.
+    /// Records a vote request or a vote. [`Witness::on_time`] is due at once.
     pub fn on_frame(&mut self, received: Received, now: Boottime) {
         let Received { interface, from, frame } = received;
         let Frame { kind, holder, witness, stamp } = frame;
@@ -155,8 +156,7 @@ impl Witness {
         self.is_due = true;
     }
 
-    /// Takes in that a neighbour has answered [`Act::AskNeighbours`]. [`Witness::on_time`] is due at
-    /// once.
+    /// Records a neighbour's answer to [`Act::AskNeighbours`]. [`Witness::on_time`] is due at once.
     pub fn on_third_station(&mut self, session: Session, now: Boottime) {
         if let Some(watch) = self.peers.get_mut(&session) {
             watch.vote.receive_third_station(now);
@@ -164,8 +164,8 @@ impl Witness {
         }
     }
 
-    /// Forgets all answers, since another key has come under a known number. A peer that does not have
-    /// the key yet cannot answer, and does not count as silent for that.
+    /// Forgets all answers, because another key has a known number now. A peer without the new key
+    /// cannot answer, and must not count as unresponsive.
     pub fn forget_answers(&mut self, now: Boottime) {
         for watch in self.peers.values_mut() {
             watch.pings = Pings::new(now);
@@ -174,7 +174,7 @@ impl Witness {
         self.contacts.begin_anew(now);
     }
 
-    /// Takes in that no frame of the last ping could be sent. It shows nothing of the peer.
+    /// Records that the last ping could not be sent. It shows nothing about the peer.
     pub fn on_unsent(&mut self, session: Session, now: Boottime) {
         if let Some(watch) = self.peers.get_mut(&session) {
             watch.pings.begin_anew(now);
@@ -209,10 +209,10 @@ impl Witness {
             for path in &watch.peer.paths {
                 let interface = &path.interface;
                 let (answers, pings) = (seen.holder(*session, interface), seen.witness(wid, interface));
-                watch.pings.take_in(answers);
+                watch.pings.update(answers);
                 self.contacts.see(interface, *session, answers, pings);
                 let is_member = self.set.contains(&wid);
-                watch.pinged.take_in(interface, pings.received, is_member, self.scale);
+                watch.pinged.update(interface, pings.received, is_member, self.scale);
             }
             let lately = watch.pinged.news(self.scale, now);
             acts.extend(lately.map(|lately| Act::Report(Finding::Pinged { by: wid, lately })));

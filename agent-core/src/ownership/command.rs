@@ -43,7 +43,7 @@ pub struct ClaimWrite {
     /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
     pub state: ClaimState,
-    /// Its remarks for people.
+    /// Its remarks for users.
     pub note: ClaimNote,
     /// True if the VIP has no holder. Writes that keep VIPs answered may overtake this one.
     pub can_wait: bool,
@@ -55,8 +55,7 @@ pub struct NewDeadline {
     pub deadline: Monotonic,
     /// End of the grace period, under the policy `hold`.
     pub grace_until: Monotonic,
-    /// One more than the number of the last word of a peer, that this session has ended, which was false; 0
-    /// for none.
+    /// One more than the number of the last false expiry notice for this session; 0 for none.
     pub words_settled: u64,
 }
 
@@ -72,12 +71,12 @@ pub enum Command {
         /// This node's interface on the VIP's segment, if it has one.
         home: Option<Arc<str>>,
     },
-    /// Receive the questions for a VIP that another node holds, or no longer: this node is the first that
-    /// would take it. So a failover waits for no switch.
+    /// Group pre-join: join or leave the solicited-node group of a VIP that another node holds.
+    /// This node is the first that would take it. So a failover need not wait for the switch.
     SetSuccessor {
-        /// The VIP, which is an IPv6 address. In IPv4 every host receives all questions.
+        /// The VIP, which is an IPv6 address. In IPv4 every host receives all requests.
         vip: IpAddr,
-        /// True to receive them.
+        /// True to join, false to leave.
         receives: bool,
     },
     /// Set the known peers: the MACs of the other nodes' interfaces. This command does not come
@@ -113,11 +112,11 @@ pub enum Command {
     },
     /// Read a claim; [`Event::ClaimRead`](super::Event::ClaimRead) follows.
     ReadClaim(IpAddr),
-    /// Give this node's witness another plan.
+    /// Give this node's monitor another plan.
     SetWire(Plan),
-    /// Give the program the keys of wire failover, or take them away, so that it refuses all frames.
-    /// After that, [`Event::Witnessed`](super::Event::Witnessed) reports the last word that it has
-    /// received, if any.
+    /// Give the program the keys of the failure detector, or take them away, so that it refuses all
+    /// frames. Then [`Event::Witnessed`](super::Event::Witnessed) reports the last expiry notice,
+    /// if any.
     SetHeeding(bool),
     /// Notify the former holder of a VIP that its session has ended, before the VIP is announced, and
     /// repeat the announcement to it alone. [`Command::SetEntry`] follows.
@@ -174,19 +173,19 @@ pub enum Notice {
     WentBack,
     /// This node's session has been ended. Other nodes may take its VIPs.
     SessionEnded { session: Session },
-    /// This node's session was ended for silence on the wire, although it lived, as often as
-    /// `moves` in a short time. Only its Lease counts for a while.
+    /// A false positive: this node's session was expired as unresponsive although the node lived,
+    /// `moves` times in a short time. Only its Lease counts for a while.
     WireSlow {
         moves: usize,
         /// The time for which only the Lease counts.
         lasts: Duration,
     },
-    /// A peer said that this node's session had ended, and its Lease shows that this is not so: the frame
-    /// was forged, or a peer is broken.
+    /// A false expiry notice: the Lease shows that this node's session has not ended. The frame was
+    /// forged, or a peer is broken.
     FalseEnd {
         session: Session,
-        /// The time for which this node takes no part in wire failover, after several such words in a
-        /// short time.
+        /// The time for which this node leaves the failure detector, after several such notices in
+        /// a short time.
         mute_for: Option<Duration>,
     },
     /// An interface has no contact with several peers that live, and counts as without carrier, or does

@@ -30,8 +30,8 @@ use crate::{
 };
 
 pub use self::{
-    view::{NodeView, Said, View, VipSummary, VipView},
-    wire_view::{Quiet, WireNodeView, WireView},
+    view::{HolderClaim, NodeView, View, VipSummary, VipView},
+    wire_view::{LeaseOnly, WireNodeView, WireView},
 };
 
 /// The engine: the ownership of all VIPs, as one node sees it.
@@ -115,7 +115,7 @@ impl Engine {
         }
     }
 
-    /// Takes in `event`. Returns the commands, in their order.
+    /// Applies `event`. Returns the commands, in their order.
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         self.now = now;
         match event {
@@ -175,7 +175,6 @@ impl Engine {
         [own, self.queue.next(), disputed, expiring, suspect, stop].into_iter().flatten().min()
     }
 
-    /// Returns true if this node holds a VIP.
     pub fn holds(&self, vip: IpAddr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.tenure.is_held())
     }
@@ -195,16 +194,16 @@ impl Engine {
         self.pacing.set_most_new(most);
     }
 
-    /// Returns true if an entry may begin to answer. While the lease deadline has passed, another node may
-    /// have taken any VIP, and its announcement may have come already. After a renewal the claims are
-    /// read first: until then the program does not know the new lease deadline.
+    /// Returns true if an entry may begin to answer. Once the lease deadline has passed, another
+    /// node may have taken any VIP, and its announcement may have come already. After a renewal the
+    /// claims are read first: until then the program does not know the new lease deadline.
     pub fn may_begin_answering(&self, now: Monotonic) -> bool {
         self.nodes.own.has_given_deadline(now)
     }
 
     /// Returns true if this node may take back a VIP that the program has yielded, when no peer
-    /// answers for it: this node has held it, knows of no later claim, and does not know that its
-    /// session has ended. Before the first lists, the pins alone say so.
+    /// answers for it: this node has held it, and knows of no later claim and no end of its
+    /// session. Before the first lists, only the pins count.
     pub fn may_take_back(&self, vip: IpAddr) -> bool {
         let Settings { policy, probing, .. } = &self.nodes.settings;
         let held_it = if self.has_begun() {
@@ -215,7 +214,7 @@ impl Engine {
         *policy == Policy::Hold && probing.is_some() && held_it
     }
 
-    /// Takes in that this node has taken a yielded VIP back.
+    /// Records that this node has taken a yielded VIP back.
     pub fn on_taken_back(&mut self, vip: IpAddr) {
         if !self.has_begun() {
             self.found.yielded.remove(&vip);
@@ -251,7 +250,7 @@ impl Engine {
             }
         }
         self.tick_wire_plan();
-        // A claim may be a reason to renew at once, and so may a witness that is gone.
+        // A claim may be a reason to renew at once, and so may a lost monitor.
         self.tick_lease();
         self.tick_wire_plan();
         self.tick_stopping();
@@ -350,7 +349,7 @@ impl Engine {
 
     fn on_interfaces(&mut self, interfaces: Vec<NodeInterface>) {
         self.nodes.wire.contacts.find(interfaces);
-        self.take_interfaces();
+        self.apply_interfaces();
     }
 
     fn on_claim(&mut self, record: ClaimRecord) {

@@ -21,20 +21,20 @@ use crate::{
 pub struct Found {
     pub session: Option<Session>,
     pub deadline: Monotonic,
-    /// Time until which the program answers without an agent: the deadline, or in mode hold the end of
-    /// the grace period.
+    /// Time until which the program answers without an agent: the deadline, or with the policy
+    /// `hold` the end of the grace period.
     pub answers_until: Monotonic,
     /// The entries that answer, and silent ones that name a MAC.
     pub entries: BTreeMap<IpAddr, Entry>,
     pub yielded: BTreeSet<IpAddr>,
-    /// The words of peers that the lease deadline settles, as
+    /// The expiry notices that the lease deadline settles, as
     /// [`NewDeadline::words_settled`](super::NewDeadline::words_settled).
     pub words_settled: u64,
 }
 
 impl Found {
-    /// Returns the pinned state, from the lease deadline and the entries. Those for which the flag is true were
-    /// yielded.
+    /// Returns the pinned state, from the lease deadline and the entries. An entry whose flag is
+    /// true was yielded.
     pub fn of(
         lease_deadline: &LeaseDeadline,
         entries: impl IntoIterator<Item = (VipKey, VipEntry, bool)>,
@@ -132,7 +132,7 @@ pub enum Event {
     Witnessed(Finding),
     /// The keys of wire failover that this node has, the newest last.
     WireKeys(Vec<KeyId>),
-    /// The number of this node as a witness, from its maps. None if its witness does not run.
+    /// The number of this node as a monitor, from its maps. None if its monitor does not run.
     WireSelf(Option<Wid>),
     Stop(StopReason),
     Tick,
@@ -141,7 +141,7 @@ pub enum Event {
 /// An event of the program about a VIP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wire {
-    /// A peer claims a VIP that this node answers for while its lease deadline is valid.
+    /// A peer claims a VIP that this node answers for while its lease deadline lies ahead.
     Contested {
         /// The peer's MAC.
         mac: MacAddr,
@@ -151,7 +151,7 @@ pub enum Wire {
         /// The peer's MAC.
         mac: MacAddr,
     },
-    /// The program gave way to a peer while the lease deadline had passed.
+    /// The program gave way to a peer after the lease deadline.
     Yielded {
         /// The peer's MAC.
         mac: MacAddr,

@@ -255,8 +255,9 @@ impl Interlock {
         }
     }
 
-    /// Returns the lease deadline to write. While a stale entry may answer, the lease deadline keeps that entry's
-    /// session and is over. Other nodes may take the VIPs that were held in it.
+    /// Returns the lease deadline to write. While a stale entry may answer, the lease deadline
+    /// keeps that entry's session and lies in the past. Other nodes may take the VIPs that were
+    /// held in it.
     fn lease_deadline(&mut self, new_deadline: NewDeadline, stale: &Stale) -> NewDeadline {
         if stale.may_answer() && new_deadline.session != self.session {
             let over = Monotonic::default();

@@ -8,8 +8,8 @@ mod lease_deadline;
 mod member;
 mod offer;
 mod own;
-mod silence;
 mod suspects;
+mod unresponsive;
 mod wire_plan;
 mod witnesses;
 
@@ -76,7 +76,7 @@ impl Nodes {
         self.leaders.get(&leader)
     }
 
-    /// Takes in the holder of a VIP that others follow. Returns true if it is another than before.
+    /// Records the holder of a VIP that others follow. Returns true if it has changed.
     pub(super) fn lead(&mut self, leader: IpAddr, holder: Option<&NodeName>) -> bool {
         let before = match holder {
             Some(holder) => self.leaders.insert(leader, holder.clone()),
@@ -85,7 +85,7 @@ impl Nodes {
         before.as_ref() != holder
     }
 
-    /// Takes in a Lease. Returns true if that may matter to any VIP.
+    /// Records a Lease. Returns true if that may matter to any VIP.
     pub(super) fn take_lease(&mut self, record: LeaseRecord, now: Monotonic) -> bool {
         let known = self.lease(&record.node);
         let is_other = known.is_none_or(|known| {
@@ -97,11 +97,11 @@ impl Nodes {
         let says_otherwise = known.is_none_or(|known| known.wire != record.wire);
         self.wire.is_stale |= is_other || says_otherwise;
         let was_silent = self.is_silent(&record.node, now);
-        self.member_or_new(&record.node.clone(), now).take_in(record, now);
+        self.member_or_new(&record.node.clone(), now).update(record, now);
         is_other || was_silent
     }
 
-    /// Takes in that a Lease is gone. Returns true if that may matter to any VIP.
+    /// Records that a Lease is gone. Returns true if that may matter to any VIP.
     pub(super) fn lose_lease(&mut self, name: &NodeName, now: Monotonic) -> bool {
         let is_gone = self.members.get_mut(name).is_some_and(|member| member.lose_lease(now));
         self.wire.is_stale |= is_gone;
@@ -111,7 +111,7 @@ impl Nodes {
         is_gone
     }
 
-    /// Takes in a Node. Returns true if it has changed.
+    /// Records a Node. Returns true if it has changed.
     pub(super) fn take_node(&mut self, record: NodeRecord, now: Monotonic) -> bool {
         let member = self.member_or_new(&record.name.clone(), now);
         let is_other = member.node.as_ref() != Some(&record);
@@ -119,7 +119,7 @@ impl Nodes {
         is_other
     }
 
-    /// Takes in that a Node is gone. Returns false if there was none.
+    /// Records that a Node is gone. Returns false if there was none.
     pub(super) fn lose_node(&mut self, name: &NodeName) -> bool {
         let is_gone = self.members.get_mut(name).and_then(|member| member.node.take()).is_some();
         if is_gone {
@@ -250,15 +250,15 @@ impl Nodes {
         duration.max(self.settings.lease) + self.settings.margin
     }
 
-    /// Returns the time at which a node has been silent for long enough to end its session. Silence
-    /// counts only while this node's own lease deadline is valid.
+    /// Returns the time at which a node's Lease expires for want of a renewal. Missing renewals
+    /// count only while this node's own lease deadline lies ahead.
     pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         let member = self.members.get(name)?;
         let since = member.seen.max(self.own.lease_deadline.valid_since(now)?);
         Some(since + self.patience(member))
     }
 
-    /// Returns true if a node has been silent for long enough to end its session.
+    /// Returns true if a node's Lease has expired for want of a renewal.
     pub(super) fn is_silent(&self, name: &NodeName, now: Monotonic) -> bool {
         self.silent_at(name, now).is_some_and(|silent| silent <= now)
     }
@@ -333,7 +333,8 @@ impl Nodes {
         since.is_none_or(|since| since + self.rest() > now)
     }
 
-    /// Returns the time until which this node's program answers, if the deadline of the lease deadline stays.
+    /// Returns the time until which this node's program answers, if the lease deadline does not
+    /// move.
     pub(super) fn answers_until(&self, deadline: Monotonic) -> Monotonic {
         let Settings { policy, hold_for, .. } = self.settings;
         match policy {

@@ -17,12 +17,12 @@ pub struct Settings {
     pub lease: Duration,
     /// Time between two renewals of the Lease.
     pub renewal: Duration,
-    /// Time by which the lease deadline passes before the lease does. Other
-    /// nodes wait this much longer than the lease.
+    /// Time by which the lease deadline comes before the end of the lease. Other nodes wait this
+    /// much longer than the lease.
     pub margin: Duration,
-    /// The policy of the program after the lease deadline has passed.
+    /// The policy of the program after the lease deadline.
     pub policy: Policy,
-    /// Time for which the program answers in its grace period then, counted from the last sign of life.
+    /// Time for which the program answers through its grace period, counted from the last renewal.
     pub hold_for: Duration,
     /// Validity of the lease for a restart.
     pub restart_lease: Duration,
@@ -32,8 +32,8 @@ pub struct Settings {
     pub handover_pace: Duration,
     /// True if nodes that are excluded from external load balancers are excluded here.
     pub honour_exclude_label: bool,
-    /// Time by which the lease deadline's deadline is written earlier, because
-    /// the program's clock may be late by as much.
+    /// Time by which the lease deadline is written earlier, because the program's clock may be late
+    /// by as much.
     pub clock_late: Duration,
     /// Largest number of VIPs without a claim that are being taken at a
     /// time. It is enough to keep the API server busy.
@@ -76,7 +76,7 @@ pub enum SettingsError {
     /// A restart lease that is shorter than the lease.
     #[error("a restart lease of {restart:?} is shorter than the lease, {lease:?}: a restart would move VIPs")]
     Restart { restart: Duration, lease: Duration },
-    /// A time to answer in the grace period that ends before others may take over.
+    /// A grace period that ends before others may take over.
     #[error(
         "a grace period of {hold_for:?} ends before others may take over: it must be {least:?} or more (the lease \
          and the margin), or the policy `stop`"

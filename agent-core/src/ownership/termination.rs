@@ -16,7 +16,7 @@ pub const WAIT_FOR_ANOTHER: Duration = Duration::from_secs(15);
 /// Time between two looks meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The state of the agent's surroundings when it is asked to end.
+/// The state of the agent's surroundings when it gets the signal to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Termination {
     pub pod: PodState,
@@ -60,11 +60,11 @@ pub enum NodeState {
     Unknown,
 }
 
-/// Next step of an agent that is asked to end.
+/// Next step of an agent that has got the signal to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     End(StopReason),
-    /// The agent goes on. The `DaemonSet` is looked at again at this time.
+    /// The agent goes on. The `DaemonSet` is read again at this time.
     LookAgain(Monotonic),
 }
 

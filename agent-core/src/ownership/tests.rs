@@ -1,14 +1,14 @@
 //! Tables for the rules of docs/internals/ownership.md: events, and the response of one node.
 
 mod api;
-mod asking;
 mod choosing;
 mod disputes;
 mod eligibility;
 mod expiring;
 mod handing_over;
 mod lines;
-mod nobody;
+mod no_holder;
+mod probing;
 mod properties;
 pub(in crate::ownership) mod records;
 mod renewing;

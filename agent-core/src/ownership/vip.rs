@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use vipward_common::MacAddr;
 
-use self::{address::Asking, known::KnownClaim, occupancy::Occupancy, requests::Requests};
+use self::{address::ProbeState, known::KnownClaim, occupancy::Occupancy, requests::Requests};
 use crate::{
     base::time::Monotonic,
     host::placement::Entry,
@@ -67,7 +67,7 @@ pub(super) struct Vip {
     /// True if the program gave way or a peer claims the VIP. Then the claim decides.
     pub(super) disputed: bool,
     /// Results of probes of its address.
-    pub(super) asking: Asking,
+    pub(super) asking: ProbeState,
     /// True if this node is the first that would take the VIP from its holder.
     pub(super) is_successor: bool,
     pub(super) due: Option<Monotonic>,
@@ -86,7 +86,7 @@ impl Vip {
             requests: Requests::new(now),
             waiting: Waiting::default(),
             disputed: false,
-            asking: Asking::default(),
+            asking: ProbeState::default(),
             is_successor: false,
             due: None,
         }
@@ -132,7 +132,7 @@ impl Vip {
         self.tenure.is_held() && (self.requests.unread || self.disputed || self.requests.busy.is_some())
     }
 
-    /// Returns the epoch of the claim, or that of this node's tenure if it is later.
+    /// Returns the epoch of the claim, or of this node's tenure if that is later.
     pub(super) fn epoch(&self) -> Epoch {
         self.claim.epoch().max(self.tenure.held_in()).unwrap_or_default()
     }

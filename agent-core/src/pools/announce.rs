@@ -1,4 +1,4 @@
-//! Where a pool's addresses may be announced, as its object says it.
+//! Where a pool's addresses may be announced, by its object.
 
 use super::{PoolFault, PoolFaultKind};
 use crate::{

@@ -50,8 +50,8 @@ impl Election {
         Self { name, lease, seen: None, until: None }
     }
 
-    /// Takes in a reading. Returns the next step. `now` is the time of the response: the Lease may have been
-    /// written as late as that.
+    /// Applies a reading. Returns the next step. `now` is the time of the response: the Lease may
+    /// have been written as late as that.
     pub fn on_read(&mut self, ballot: Option<&Ballot>, now: Monotonic) -> Step {
         let Some(Ballot { version, holder, duration }) = ballot else {
             self.seen = None;
@@ -70,12 +70,12 @@ impl Election {
         }
     }
 
-    /// Notes that a step which began at `asked` was carried out.
+    /// Records that a step which began at `asked` was carried out.
     pub fn on_written(&mut self, asked: Monotonic) {
         self.until = Some(asked + self.lease);
     }
 
-    /// Notes that another process has the Lease.
+    /// Records that another process has the Lease.
     pub fn on_lost(&mut self) {
         self.until = None;
     }

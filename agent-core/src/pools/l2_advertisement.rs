@@ -57,8 +57,8 @@ impl L2Advertisement {
         (read, faults)
     }
 
-    /// Returns true if it announces the addresses of a pool: it names the pool, selects its labels, or
-    /// has neither names nor selectors. It never announces those of a `VIPPool`.
+    /// Returns true if it announces the addresses of a pool: it names the pool, selects its labels,
+    /// or has neither names nor selectors. It never announces a `VIPPool`'s addresses.
     pub fn announces(&self, pool: &PoolRecord) -> bool {
         let (kind, name) = PoolKind::of(&pool.name);
         let is_any = self.pools.is_empty() && self.pool_selectors.is_empty();

@@ -20,7 +20,7 @@ mod tests;
 pub struct PoolList {
     /// The pools, by name.
     pub pools: Vec<PoolRow>,
-    /// The reserved addresses, in order. With a pool's name, those of that pool.
+    /// The reserved addresses, in order. With a pool's name, only that pool's.
     pub addresses: Vec<AddressRow>,
 }
 
@@ -41,8 +41,8 @@ pub struct PoolRow {
     pub problem: Option<String>,
 }
 
-/// Numbers of addresses of one family. They are texts, for those of IPv6 may be larger than a
-/// number can be.
+/// Numbers of addresses of one family. They are texts, because a number of IPv6 addresses may be
+/// larger than a JSON number.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct FamilyRow {
     /// The family: `IPv4` or `IPv6`.
@@ -64,7 +64,7 @@ pub struct AddressRow {
     pub address: IpAddr,
     /// The Service that it is reserved for, as `namespace/name`.
     pub service: String,
-    /// The pool that has it, else the pool that it is from; `null` when the Service asked for an
+    /// The pool that has it, else the pool that it is from; `null` when the Service requested an
     /// address of no pool.
     pub pool: Option<String>,
     /// Whether that pool still has it. What a pool has lost stays with its Service until it is

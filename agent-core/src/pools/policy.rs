@@ -42,8 +42,8 @@ struct Advertised {
 }
 
 impl Advertised {
-    /// Returns the policy of a pool. A `VIPPool` has its own allowance, an `IPAddressPool` those of the
-    /// advertisements.
+    /// Returns the policy of a pool. A `VIPPool` has its own allowance. An `IPAddressPool` has the
+    /// advertisements' allowances.
     fn policy(&self, record: &PoolRecord, own: &Allowance) -> Option<Arc<PoolPolicy>> {
         let pool = Arc::clone(&record.name);
         let is_limited = match PoolKind::of(&pool).0 {
@@ -83,7 +83,7 @@ impl Policies {
         (vip <= *last).then(|| policy.of_services(services))
     }
 
-    /// Records a change. Returns the addresses whose policies may be others now.
+    /// Records a change. Returns the addresses whose policies may have changed.
     pub fn on_change(&mut self, change: &Change) -> Vec<RangeInclusive<IpAddr>> {
         match change {
             Change::Pool(record) => self.put(record),
@@ -101,7 +101,7 @@ impl Policies {
         }
     }
 
-    /// Takes in an `L2Advertisement`. One that cannot be read stays as it was, so that a typing error
+    /// Records an `L2Advertisement`. An unreadable one stays as it was, so that a typing error
     /// takes no VIP away. Returns the addresses whose policies may be others now.
     fn put_advertisement(&mut self, record: &L2AdvertisementRecord) -> Vec<RangeInclusive<IpAddr>> {
         let (read, faults) = L2Advertisement::read(record.clone());
@@ -126,7 +126,7 @@ impl Policies {
         changed
     }
 
-    /// Takes in a pool. Returns the addresses whose policies may be others now.
+    /// Records a pool. Returns the addresses whose policies may have changed.
     fn put(&mut self, record: &PoolRecord) -> Vec<RangeInclusive<IpAddr>> {
         let before = self.pools.get(&record.name);
         if before.is_some_and(|known| known.record == *record) {

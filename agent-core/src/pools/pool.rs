@@ -14,7 +14,8 @@ use super::{
 };
 use crate::records::{Allowance, PoolKind, Selector, ServiceLabels, ServiceName};
 
-/// Largest number of addresses that one search looks at. A network that may not be used can be large.
+/// Largest number of addresses that one search inspects. A network that may not be used can be
+/// large.
 const MOST_TRIED: usize = 65_536;
 
 /// How long an address stays reserved for a Service of the same name after its deletion.
@@ -25,7 +26,7 @@ pub enum Keep {
     Not,
     /// It is reserved for this time.
     For(Duration),
-    /// It is reserved until the pool says otherwise, or an admin releases it.
+    /// It is reserved until the pool's `keep` changes, or an admin releases it.
     Forever,
 }
 
@@ -175,7 +176,7 @@ impl Pool {
         self.free_spans(family).map(|span| self.len(span)).fold(0, u128::saturating_add)
     }
 
-    /// Returns the first address of a family that `is_free`, of the next [`MOST_TRIED`] from the
+    /// Returns the first address of a family that `is_free`. Tries [`MOST_TRIED`] at most, from the
     /// address with number `start` on, and then from the pool's first.
     pub(super) fn find(
         &self,
@@ -268,7 +269,7 @@ fn buggy_below(number: u128) -> u128 {
     number / BLOCK * 2 + u128::from(!number.is_multiple_of(BLOCK))
 }
 
-/// Returns the addresses that a pool gives out: those of its ranges without those to avoid.
+/// Returns the addresses that a pool gives out: its ranges without the addresses to avoid.
 fn spans(ranges: &[AddressRange], avoid: &[AddressRange], record: &PoolRecord) -> Vec<Span> {
     let ends = ranges.iter().flat_map(AddressRange::ends).filter(|_| !record.use_ends);
     let end = |address| Span { family: Family::of(address), first: number(address), last: number(address) };

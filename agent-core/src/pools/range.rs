@@ -29,11 +29,11 @@ pub struct AddressRange {
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread has looked at a range.
+    /// Number of times that this thread has inspected a range.
     pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts a look at a range, for the tests.
+/// Counts an inspection of a range, for the tests.
 fn looked() {
     #[cfg(test)]
     LOOKS.set(LOOKS.get() + 1);

@@ -47,8 +47,8 @@ impl ClaimState {
         self.holder().map(|holder| (holder.node.clone(), holder.session))
     }
 
-    /// Returns the sessions that the claim names: the holder's, and in an offer that of
-    /// the node that offers. While one of them lives, its node may answer for the VIP.
+    /// Returns the sessions that the claim names: the holder's, and in an offer the offering
+    /// node's. While one of them lives, its node may answer for the VIP.
     pub fn sessions(&self) -> Vec<(NodeName, Session)> {
         let from = match self {
             Self::Offered { to: _, from } => Some(from.clone()),
@@ -136,7 +136,7 @@ impl ClaimRecord {
     }
 }
 
-/// Remarks of a claim object, for people. One decision rests on them: the Services that have a VIP
+/// Remarks of a claim object, for users. One decision rests on them: the Services that have a VIP
 /// keep their order of rights to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClaimNote {
@@ -153,14 +153,14 @@ pub struct ClaimNote {
 pub struct NoAnswer {
     /// The condition's reason, for programs.
     pub word: String,
-    /// The condition's message, for people.
+    /// The condition's message, for users.
     pub message: String,
 }
 
-/// The findings of nodes that a claim object shows to people.
+/// The findings of nodes that a claim object shows to users.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shows {
-    /// The conflict, in the words of a condition.
+    /// The conflict, as the text of a condition.
     pub conflict: Option<String>,
     /// The reason why no node answers.
     pub unanswered: Option<NoAnswer>,

@@ -44,8 +44,9 @@ impl Version {
     /// Returns true if this version is certainly older. Resource versions of one kind
     /// are growing numbers (Kubernetes 1.35, KEP-5504).
     ///
-    /// An older version means that the API server's store went back, that a list came from a cache, or
-    /// that a watch has overtaken the answer to a request. In the first two cases the record is valid.
+    /// An older version has one of three causes: the API server's store went back, a list came from
+    /// a cache, or a watch has overtaken the answer to a request. In the first two cases the record
+    /// is valid.
     pub fn is_older_than(&self, other: &Self) -> bool {
         let number = |version: &Self| version.as_str().parse::<u64>().ok();
         number(self).zip(number(other)).is_some_and(|(this, other)| this < other)

@@ -10,7 +10,7 @@ type NodeLabels = BTreeMap<String, String>;
 /// Nodes that come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Preference {
-    /// The weight. Those of the selectors that match a node are added.
+    /// The weight. The weights of all selectors that match a node are added.
     pub weight: i32,
     pub nodes: Selector,
 }
@@ -62,8 +62,8 @@ impl PoolPolicy {
 
     /// Returns true if an address may be on a node's interface.
     ///
-    /// On a node that it does not select, or whose labels are unknown, the interfaces are those of
-    /// any node: such a node answers until it has handed its VIPs over.
+    /// A node that is not selected, or whose labels are unknown, may use the interfaces of any
+    /// node: it answers until it has handed its VIPs over.
     pub fn has(&self, interface: &str, labels: Option<&NodeLabels>) -> bool {
         let labels = labels.filter(|labels| self.selects(labels));
         let is_meant = |allowance: &&Allowance| labels.is_none_or(|labels| allowance.selects(labels));

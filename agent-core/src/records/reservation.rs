@@ -8,7 +8,7 @@ use super::ServiceName;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reservation {
     pub service: ServiceName,
-    /// The pool that it is from. None: the Service asked for an address of no pool.
+    /// The pool that it is from. None: the Service requested an address of no pool.
     pub pool: Option<Arc<str>>,
     /// Set when the Service is gone: the time until which the address is kept for another one of its
     /// name, in seconds since 1970, or none for ever.

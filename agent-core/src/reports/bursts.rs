@@ -32,7 +32,7 @@ impl<K: Ord> Bursts<K> {
         Self { pace, more: BTreeMap::new(), pause: EVERY, due: None }
     }
 
-    /// Takes in a change. Returns true if it gets a line of its own.
+    /// Counts a change. Returns true if it gets a line of its own.
     pub fn on_change(&mut self, kind: K, now: Monotonic) -> bool {
         // No line comes between those that are only counted.
         if self.due.is_none() && self.pace.is_open(now) {

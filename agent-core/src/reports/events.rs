@@ -24,7 +24,8 @@ impl Events {
         Self { outbox: Outbox::start(now), reporting: Reporting::default() }
     }
 
-    /// Notes a new problem of a Service. The process that is responsible for it posts a message later.
+    /// Records a new problem of a Service. The process that is responsible for it posts a message
+    /// later.
     pub fn begin(&mut self, service: ServiceName, problem: Problem, now: Monotonic) {
         self.reporting.begin(service, problem, now);
     }
@@ -38,7 +39,7 @@ impl Events {
         self.outbox.post(message, now);
     }
 
-    /// Takes in the outcome of the request that is under way. `jitter` is from 0 to 1.
+    /// Records the outcome of the request that is under way. `jitter` is from 0 to 1.
     pub fn on_outcome(&mut self, outcome: Outcome, jitter: f64, now: Monotonic) {
         self.outbox.on_outcome(outcome, jitter, now);
     }

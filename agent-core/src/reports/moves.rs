@@ -52,7 +52,7 @@ pub struct Took {
 
 /// A claim that is being written.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct PendingClaim {
     at: Monotonic,
     epoch: Epoch,
     /// True if no node answered for the VIP at that time.
@@ -79,7 +79,7 @@ struct Come {
 
 #[derive(Debug, Default)]
 pub struct Moves {
-    asked: BTreeMap<IpAddr, Asked>,
+    asked: BTreeMap<IpAddr, PendingClaim>,
     come: BTreeMap<IpAddr, Come>,
     signs: BTreeMap<NodeName, Sign>,
 }
@@ -106,7 +106,7 @@ impl Moves {
     /// Handles a claim that is about to be written.
     pub fn on_write(&mut self, write: &ClaimWrite, now: Monotonic) {
         if matches!(write.state, ClaimState::Held(_)) {
-            let asked = Asked { at: now, epoch: write.epoch, taken: write.can_wait };
+            let asked = PendingClaim { at: now, epoch: write.epoch, taken: write.can_wait };
             self.asked.insert(write.vip, asked);
         } else {
             self.asked.remove(&write.vip);
@@ -125,7 +125,7 @@ impl Moves {
             (false, None) => Cause::TakenBack,
         };
         let sign = from.filter(|_| cause == Cause::Failover).and_then(|from| self.signs.get(from));
-        // If the former holder lives again, the begin of its silence is no longer known.
+        // If the former holder lives again, the start of its silence is no longer known.
         let silent = sign.filter(|sign| !sign.alive).and_then(|sign| sign.last);
         self.come.insert(vip, Come { asked: asked.at, silent });
         Some(cause)

@@ -71,7 +71,6 @@ pub enum Command {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Write {
     pub message: Message,
-    /// The name of its Event.
     pub name: String,
     /// The count to write. None creates the Event.
     pub count: Option<u32>,
@@ -149,7 +148,7 @@ impl Outbox {
         self.queue.remove(&(Object::Service(service.clone()), Topic::of_problem(problem)));
     }
 
-    /// Takes in the outcome of the request that is under way. `jitter` is from 0 to 1.
+    /// Records the outcome of the request that is under way. `jitter` is from 0 to 1.
     pub fn on_outcome(&mut self, outcome: Outcome, jitter: f64, now: Monotonic) {
         let Some(attempt) = self.under_way.take() else { return };
         match outcome {

@@ -17,7 +17,7 @@ const MOST: usize = 256;
 
 /// A request to the API server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Asked {
+pub enum RefusedRequest {
     WriteClaim(IpAddr),
     DeleteClaim(IpAddr),
     ReadClaim(IpAddr),
@@ -25,7 +25,7 @@ pub enum Asked {
     ReadLease(NodeName),
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for RefusedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WriteClaim(vip) => write!(f, "writing VirtualIP {vip}"),
@@ -41,9 +41,9 @@ impl fmt::Display for Asked {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum News {
     /// The API server refuses the request, with this message.
-    Refused(Asked, Arc<str>),
+    Refused(RefusedRequest, Arc<str>),
     /// The API server no longer refuses the request.
-    Over(Asked),
+    Over(RefusedRequest),
     /// The API server refuses more requests than are remembered.
     More,
 }
@@ -52,7 +52,7 @@ pub enum News {
 /// seconds: one that was not repeated for long is not needed any more.
 #[derive(Debug)]
 pub struct Refusals {
-    said: Seldom<Asked, Arc<str>>,
+    said: Seldom<RefusedRequest, Arc<str>>,
     more: bool,
 }
 
@@ -63,14 +63,16 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Takes in the outcome of a request. Returns the news to be logged about it.
+    /// Records the outcome of a request. Returns the news to be logged about it.
     pub fn on_answer(&mut self, event: &Event, now: Monotonic) -> Option<News> {
         let (asked, outcome) = match event {
-            Event::ClaimWritten { vip, outcome } => (Asked::WriteClaim(*vip), bare(outcome)),
-            Event::ClaimDeleted { vip, outcome } => (Asked::DeleteClaim(*vip), bare(outcome)),
-            Event::ClaimRead { vip, outcome } => (Asked::ReadClaim(*vip), bare(outcome)),
-            Event::LeaseWritten { node, outcome } => (Asked::WriteLease(node.clone()), bare(outcome)),
-            Event::LeaseRead { node, outcome } => (Asked::ReadLease(node.clone()), bare(outcome)),
+            Event::ClaimWritten { vip, outcome } => (RefusedRequest::WriteClaim(*vip), bare(outcome)),
+            Event::ClaimDeleted { vip, outcome } => (RefusedRequest::DeleteClaim(*vip), bare(outcome)),
+            Event::ClaimRead { vip, outcome } => (RefusedRequest::ReadClaim(*vip), bare(outcome)),
+            Event::LeaseWritten { node, outcome } => {
+                (RefusedRequest::WriteLease(node.clone()), bare(outcome))
+            }
+            Event::LeaseRead { node, outcome } => (RefusedRequest::ReadLease(node.clone()), bare(outcome)),
             Event::Synced
             | Event::Lease(_)
             | Event::LeaseGone(_)
@@ -95,7 +97,7 @@ impl Refusals {
         }
     }
 
-    fn on_refused(&mut self, asked: Asked, message: Arc<str>, now: Monotonic) -> Option<News> {
+    fn on_refused(&mut self, asked: RefusedRequest, message: Arc<str>, now: Monotonic) -> Option<News> {
         match self.said.on(asked.clone(), Arc::clone(&message), now) {
             Some(_) => {
                 self.more &= self.said.number() >= MOST;
@@ -106,7 +108,7 @@ impl Refusals {
         }
     }
 
-    fn on_taken(&mut self, asked: Asked) -> Option<News> {
+    fn on_taken(&mut self, asked: RefusedRequest) -> Option<News> {
         let is_over = self.said.end(&asked);
         self.more &= self.said.number() > 0;
         is_over.then_some(News::Over(asked))

@@ -3,8 +3,8 @@
 //!
 //! All nodes see a problem at about the same time. The holder of one of the Service's VIPs reports
 //! it. Without a holder, the first living node by name does. All nodes reach the same result
-//! without asking each other. A problem that only a node's own network shows is the exception.
-//! Every node that sees it reports it, in the same words and so in the same Event.
+//! without a message. A problem that only a node's own network shows is the exception. Every node
+//! that sees it reports it, with the same text and so in the same Event.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// Age at which a problem counts as reported by the responsible node. Before that, a node that
 /// takes over the responsibility reports the problem again at once: the other node may have died first.
 const FRESH: Duration = Duration::from_mins(1);
-/// The time between two looks at which node is responsible.
+/// The time between two evaluations of which node is responsible.
 const LOOK: Duration = Duration::from_secs(1);
 /// The time after which a problem that lasts is reported again. The API server forgets an Event an hour
 /// after its last write, and another node may be responsible by then, with its own times.

@@ -1,4 +1,4 @@
-//! What was said of each subject: it is said again when it has changed, or after a minute.
+//! The last report about each subject: it is repeated when it has changed, or after a minute.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,16 +7,16 @@ use crate::base::time::Monotonic;
 #[cfg(test)]
 mod tests;
 
-/// Time for which what was said stands.
+/// Time for which a report stands.
 pub(super) const STANDS: Duration = Duration::from_mins(1);
 
-/// What was said last of each subject. What no longer stands makes room when there is none.
+/// The last report about each subject. Reports that no longer stand make room when there is none.
 #[derive(Debug)]
 pub struct Seldom<K, V> {
     said: BTreeMap<K, (V, Monotonic)>,
     /// The most subjects of which something stands.
     most: usize,
-    /// Number of findings since the last one that was said.
+    /// Number of findings since the last reported one.
     left_out: u64,
 }
 
@@ -25,7 +25,8 @@ impl<K: Ord, V: PartialEq> Seldom<K, V> {
         Self { said: BTreeMap::new(), most, left_out: 0 }
     }
 
-    /// Handles a finding. If it is to be said, returns the number of findings before it that were not.
+    /// Handles a finding. If it is to be reported, returns the number of unreported findings before
+    /// it.
     pub fn on(&mut self, subject: K, finding: V, now: Monotonic) -> Option<u64> {
         let is_standing = |at: &Monotonic| now < *at + STANDS;
         let is_known = self.said.contains_key(&subject);
@@ -41,17 +42,18 @@ impl<K: Ord, V: PartialEq> Seldom<K, V> {
         Some(std::mem::take(&mut self.left_out))
     }
 
-    /// Lets what was said of a subject stand from now on. Returns false if nothing stands.
+    /// Lets the last report about a subject stand for a minute from now. Returns false if none
+    /// stands.
     pub fn go_on(&mut self, subject: &K, now: Monotonic) -> bool {
         self.said.get_mut(subject).map(|(_, at)| *at = now).is_some()
     }
 
-    /// Handles that a finding is over. Returns true if it was said.
+    /// Handles that a finding is over. Returns true if it was reported.
     pub fn end(&mut self, subject: &K) -> bool {
         self.said.remove(subject).is_some()
     }
 
-    /// Returns the number of subjects of which something was said.
+    /// Returns the number of subjects with a report.
     pub fn number(&self) -> usize {
         self.said.len()
     }

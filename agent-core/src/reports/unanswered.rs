@@ -86,9 +86,9 @@ impl Silences {
         self.grace = grace;
     }
 
-    /// Takes in the reason why no node answers for a VIP, or that a node answers
-    /// (`None`). Returns true if a reported silence is over.
-    pub fn note(&mut self, vip: IpAddr, why: Option<Unanswered>, now: Monotonic) -> bool {
+    /// Records the reason why no node answers for a VIP, or that a node answers (`None`). Returns
+    /// true if a reported silence is over.
+    pub fn record(&mut self, vip: IpAddr, why: Option<Unanswered>, now: Monotonic) -> bool {
         let Some(why) = why else {
             let Some(case) = self.cases.remove(&vip) else { return false };
             self.due.remove(&(case.due, vip));
@@ -114,8 +114,7 @@ impl Silences {
         false
     }
 
-    /// Returns the VIPs whose silence has lasted for the grace, and
-    /// those whose new reason has lasted for it.
+    /// Returns the VIPs whose silence has lasted for the grace, and the VIPs whose new reason has.
     pub fn on_tick(&mut self, now: Monotonic) -> Vec<IpAddr> {
         let mut notified = Vec::new();
         while let Some((due, vip)) = self.due.first().copied().filter(|(due, _)| *due <= now) {

@@ -304,8 +304,8 @@ impl Announcer {
         self.waiting.insert((due, Round::Defence, key));
     }
 
-    /// Schedules one round, unless the first round of the VIP is due or has left since `received`. The
-    /// carrier's return announces every VIP of a silent interface.
+    /// Schedules one round, unless the first round of the VIP is due or has left since `received`.
+    /// The carrier's return announces every VIP of an interface without carrier.
     fn follow_failover(&mut self, key: VipKey, received: Monotonic, now: Monotonic) {
         let Some(vip) = self.vips.get(&key) else { return };
         let is_announced = match vip.round {

@@ -27,8 +27,7 @@ use crate::{base::time::Monotonic, records::Epoch};
 #[cfg(test)]
 mod tests;
 
-/// Limit of the open conflicts with unknown hosts, and of those with
-/// peers. Neither flood hides the other.
+/// Limit of the open conflicts with unknown hosts, and with peers. Neither flood hides the other.
 const MOST_CASES: usize = 4_096;
 /// Delay between a claim and the reading of the program's counts. Several hosts may have answered
 /// at once, and the program reports only one of them.
@@ -196,7 +195,7 @@ impl Conflicts {
         open < MOST_CASES
     }
 
-    /// Takes in the program's counts of each VIP and MAC.
+    /// Records the program's counts of each VIP and MAC.
     fn on_counted(&mut self, counted: &[Counted], commands: &mut Vec<Command>) {
         for Counted { key, offender } in counted {
             let Some(what) = self.about(key).map(|conflict| conflict.what) else { continue };
@@ -255,7 +254,7 @@ fn judge(sight: &Sight) -> Judgement {
             Judgement::Conflict
         }
         (What::Contested | What::Moved | What::Yielded, Right::Given) => Judgement::Legitimate,
-        // While this node's lease deadline is valid, no other node can have the VIP.
+        // While this node's lease deadline lies ahead, no other node can have the VIP.
         (What::Contested, Right::NotGiven(_) | Right::Unknown(_)) => Judgement::Conflict,
         (What::Moved | What::Yielded, Right::NotGiven(epoch) | Right::Unknown(epoch)) => {
             Judgement::Unclear(epoch)

@@ -1,9 +1,10 @@
 //! Failovers: which interfaces' VIPs are announced once more, because their frames take another way.
 //!
 //! The kernel announces only its own addresses then, and notifies rtnetlink's listeners. One
-//! failover of a bond makes a series of notifications: `BONDING_FAILOVER`, at once or up to a second
-//! later `NOTIFY_PEERS`, which may be repeated (`num_grat_arp`), and a copy of each for every VLAN and
-//! macvlan device above. A virtual machine that has moved, and a team, make `NOTIFY_PEERS` alone.
+//! failover of a bond makes a series of notifications. `BONDING_FAILOVER` comes first.
+//! `NOTIFY_PEERS` follows within a second, and may be repeated (`num_grat_arp`). Every VLAN and
+//! macvlan device above has a copy of each. A virtual machine that has moved, and a team, make only
+//! `NOTIFY_PEERS`.
 
 use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
@@ -43,8 +44,8 @@ pub struct Failovers {
 }
 
 impl Failovers {
-    /// Takes in the notifications that were received together. Returns the interfaces that failed over:
-    /// those named, and all that have their frames through them.
+    /// Records the notifications that were received together. Returns the interfaces that failed
+    /// over: the named ones, and all that have their frames through them.
     pub fn on_notices(
         &mut self,
         notices: &BTreeSet<Notice>,

@@ -1,4 +1,4 @@
-//! The frames by which hosts ask for addresses and claim them: ARP for IPv4 (RFC 826, RFC 5227), and
+//! The frames by which hosts request and claim addresses: ARP for IPv4 (RFC 826, RFC 5227), and
 //! Neighbour Discovery for IPv6 (RFC 4861).
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,7 +27,7 @@ pub struct Said {
     pub source: MacAddr,
     /// The address that the sender claims. None in a probe.
     pub claimed: Option<IpAddr>,
-    /// The address that the sender asks for.
+    /// The address that the sender requests or probes.
     pub asked: Option<IpAddr>,
     /// True if it answers one host's question.
     pub is_answer: bool,
@@ -58,8 +58,8 @@ impl Frame {
 
     /// Returns the frames of one round that announces "`vip` is at `mac`".
     ///
-    /// Those of ARP are the request form and the reply form. In the reply, tha is sha: Linux ignores a
-    /// gratuitous reply with another tha within its lock time. Those of Neighbour Discovery go to all
+    /// ARP has two: the request form and the reply form. In the reply, tha is sha: Linux ignores a
+    /// gratuitous reply with another tha within its lock time. Neighbour Discovery's go to all
     /// nodes (RFC 4861, 7.2.6) and to all routers (RFC 9131).
     pub fn announcements(mac: MacAddr, vip: IpAddr) -> [Self; 2] {
         match vip {

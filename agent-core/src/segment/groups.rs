@@ -66,7 +66,7 @@ impl Command {
     }
 }
 
-/// The wanted memberships, those of the kernel, and what is left to do.
+/// The wanted memberships, the kernel's memberships, and the difference.
 ///
 /// A change of one VIP costs one look-up, whatever the number of VIPs.
 #[derive(Default, Debug)]
@@ -82,7 +82,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Takes in whether solicitations for a VIP are to be received on an interface.
+    /// Records whether solicitations for a VIP are to be received on an interface.
     pub fn on_vip(&mut self, ifindex: u32, vip: Ipv6Addr, is_wanted: bool) {
         let key = (ifindex, vip);
         let membership = Membership::of(ifindex, vip);
@@ -101,7 +101,7 @@ impl Groups {
         self.queue(membership);
     }
 
-    /// Takes in the VIPs whose solicitations are to be received. No others are.
+    /// Records the VIPs whose solicitations are to be received, in place of all former ones.
     pub fn on_vips(&mut self, vips: &BTreeSet<(u32, Ipv6Addr)>) {
         let gone: Vec<_> = self.vips.difference(vips).copied().collect();
         for (ifindex, vip) in gone {
@@ -113,7 +113,7 @@ impl Groups {
         }
     }
 
-    /// Takes in the kernel's memberships, as just read. What it refused before is tried again.
+    /// Records the kernel's memberships, as just read. Refused commands are retried.
     pub fn on_observed(&mut self, joined: BTreeSet<Membership>) {
         self.refused.clear();
         self.joined = joined;
@@ -121,7 +121,7 @@ impl Groups {
         self.leaves = self.joined.iter().filter(|it| !self.wanted.contains_key(it)).copied().collect();
     }
 
-    /// Takes in that the kernel has carried a command out.
+    /// Records that the kernel has carried a command out.
     pub fn on_done(&mut self, command: Command) {
         match command {
             Command::Join(membership) => self.joined.insert(membership),
@@ -130,7 +130,7 @@ impl Groups {
         self.queue(command.membership());
     }
 
-    /// Takes in that the kernel has refused a command. It is tried again after the next reading.
+    /// Records that the kernel has refused a command. It is retried after the next reading.
     pub fn on_refused(&mut self, command: Command, error: String) {
         self.refused.insert(command, error);
         self.queue(command.membership());

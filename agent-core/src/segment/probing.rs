@@ -1,11 +1,11 @@
 //! Schedule of ARP Probes, which find out if an address is free (RFC 5227, 2.1).
 //!
 //! An address is probed before its VIP is held for the first time. An address in use is probed
-//! again and again, and so found free within seconds. Held VIPs are probed about once a minute: some
-//! rivals only answer requests, and only a host that asks receives them.
+//! again and again, and so found free within seconds. Held VIPs are probed about once a minute:
+//! some rivals only answer requests, and only the requesting host receives the answers.
 //!
-//! Due probes leave as the pace allows: for addresses without a result first, then for those whose
-//! attempt has begun, then for all others that were in use.
+//! Due probes leave as the pace allows: for addresses without a result first, then for addresses
+//! whose attempt has begun, then for all others that were in use.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use std::{
 use vipward_common::{MacAddr, VipKey};
 
 use self::{
-    asked::{Asked, RETRY, Turn},
+    probed_address::{ProbedAddress, RETRY, Turn},
     round::Round,
 };
 use crate::base::{
@@ -23,7 +23,7 @@ use crate::base::{
     time::Monotonic,
 };
 
-mod asked;
+mod probed_address;
 mod round;
 #[cfg(test)]
 mod tests;
@@ -128,7 +128,7 @@ pub enum Command {
     /// A host uses the address. The prober probes it again by itself.
     InUse {
         key: VipKey,
-        /// The MAC of the first host that was received.
+        /// The MAC of the first host that was found to use the address.
         mac: MacAddr,
         by_peer: bool,
         /// Number of attempts that found it in use.
@@ -141,7 +141,7 @@ pub enum Command {
 pub struct Prober {
     settings: Settings,
     seed: u64,
-    asked: BTreeMap<VipKey, Asked>,
+    asked: BTreeMap<VipKey, ProbedAddress>,
     /// The next steps of these addresses, by time.
     waiting: BTreeSet<(Monotonic, VipKey)>,
     /// Due probes, in the order in which they leave.
@@ -306,7 +306,7 @@ impl Prober {
             && let Some((key, often)) = self.queue.pop_first()
         {
             self.new += 1;
-            self.asked.insert(key, Asked::new(often, now));
+            self.asked.insert(key, ProbedAddress::new(often, now));
             self.attempt(key, now);
         }
     }
@@ -349,7 +349,7 @@ impl Prober {
         Some(Command::InUse { key, mac, by_peer, conflicts: asked.conflicts, again })
     }
 
-    fn restart(&mut self, now: Monotonic, concerned: impl Fn(&VipKey, &Asked) -> bool) {
+    fn restart(&mut self, now: Monotonic, concerned: impl Fn(&VipKey, &ProbedAddress) -> bool) {
         let asked = self.asked.iter().filter(|(key, asked)| concerned(key, asked));
         for key in asked.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.attempt(key, now);

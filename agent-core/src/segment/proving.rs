@@ -1,9 +1,9 @@
 //! Proves, segment by segment, that the program sees the frames that the kernel receives.
 //!
-//! A program can be attached and see nothing: native XDP on a bond runs with the index of a port,
-//! and a program of another kind may take the frames before it. So the agent listens on each
-//! segment for a moment, asks hosts there for an answer, and compares what its sockets received with
-//! what the program counted (`received`):
+//! A program can be attached and see nothing. Native XDP on a bond runs with the index of a port. A
+//! program of another kind may take the frames before it. So the agent listens on each segment for
+//! a moment, and probes hosts there. It compares the frames that its sockets received with the
+//! program's counts (`received`):
 //!
 //! | socket | count | requests for held VIPs | finding |
 //! |---|---|---|---|
@@ -12,14 +12,14 @@
 //! | frames | stood | any | [`Proof::Blind`] |
 //! | frames | rose | received | [`Proof::Bypassed`] |
 //!
-//! Blindness takes two rounds in a row, since an entry or an attachment may change in between. A
-//! round follows an attachment and each change of the links ([`Stack`]).
+//! The last two findings need two rounds in a row, because an entry or an attachment may change in
+//! between. A round follows an attachment and each change of the links ([`Stack`]).
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use vipward_common::{MacAddr, Proof};
 
-pub use self::asking::{MOST_ASKED, targets};
+pub use self::targets::{MOST_ASKED, targets};
 use crate::{
     base::time::Monotonic,
     host::{
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-mod asking;
+mod targets;
 
 #[cfg(test)]
 mod tests;
@@ -94,13 +94,13 @@ pub struct Received {
     pub frames: u32,
     /// Such frames that the program counted meanwhile.
     pub counted: u64,
-    /// A VIP whose entry was held all the time, and for which a socket received a question. The
-    /// program passes none of those on.
+    /// A VIP whose entry was held all the time, and for which a socket received a request. The
+    /// program passes no such request on.
     pub passed: Option<IpAddr>,
 }
 
 impl Received {
-    /// Returns the kind of blindness that the round shows, if any.
+    /// Returns the fault that the round shows, if any.
     const fn blindness(&self) -> Option<Proof> {
         match self {
             Self { frames: 1.., counted: 0, .. } => Some(Proof::Blind),
@@ -124,7 +124,7 @@ pub enum Event {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Listen on the segment for [`LISTEN`], and ask its hosts.
+    /// Listen on the segment for [`LISTEN`], and probe its hosts.
     Listen { segment: u32, round: u64 },
     /// Record a finding: the first of a segment, or one that differs from the last.
     Found { segment: u32, from: Proof, to: Proof, received: Received },
@@ -146,7 +146,7 @@ struct Segment {
     is_recorded: bool,
     /// True if the finding is about another stack, or of an earlier agent.
     is_old: bool,
-    /// True if the last round showed blindness, and a second is to confirm it.
+    /// True if the last round showed a fault, and a second one is to confirm it.
     is_suspected: bool,
     /// Rounds in a row that did not show the bypass that an earlier one had found.
     clean: u8,

@@ -1,8 +1,8 @@
 //! Yielded VIPs: each stays with the peer that announced it, or is taken back.
 //!
-//! While the lease deadline has passed, the program yields to the first announcement with a peer's MAC, and
-//! any host can send one. So the agent asks the segment. If no peer answers within [`PATIENCE`],
-//! this node takes the VIP back.
+//! After the lease deadline, the program yields to the first announcement with a peer's MAC, and
+//! any host can send one. So the agent probes the VIP. If no peer answers within [`PATIENCE`], this
+//! node takes the VIP back.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 pub enum Event {
     /// The program has yielded a VIP that this node may take back.
     Yielded { key: VipKey, to: MacAddr },
-    /// The result of [`Command::Ask`], to which only a peer's answer counts as use.
+    /// The result of [`Command::Ask`]. Only a peer's answer counts as use.
     Probed { key: VipKey, probed: Probed },
     /// Events were held back by their limiter, and an answer may be among them.
     Unclear { key: VipKey },
@@ -64,7 +64,7 @@ struct Question {
     no_peer: bool,
 }
 
-/// The yielded VIPs that the segment is asked about, and those that were taken back.
+/// The yielded VIPs that are probed, and the VIPs that were taken back.
 #[derive(Debug, Default)]
 pub struct Yields {
     questions: BTreeMap<VipKey, Question>,
@@ -72,8 +72,8 @@ pub struct Yields {
 }
 
 impl Yields {
-    /// Begins to ask about the entries that the program has yielded since the last reconciliation,
-    /// if this node held them and may take them back.
+    /// Begins to probe the VIPs that the program has yielded since the last reconciliation, if this
+    /// node held them and may take them back.
     ///
     /// If the source is not known yet, a pinned entry is the desired one. It is foreign if an earlier
     /// agent has settled the yield.
@@ -125,7 +125,8 @@ impl Yields {
         }
     }
 
-    /// Ends the questions that are due. `may_take_back` says whether this node may still hold a VIP.
+    /// Ends the probes that are due. `may_take_back` returns true if this node may still hold a
+    /// VIP.
     pub fn on_tick(&mut self, may_take_back: impl Fn(IpAddr) -> bool, now: Monotonic) -> Vec<NoPeer> {
         let is_due = |question: &mut Question| question.no_peer && question.until <= now;
         let due = self.questions.extract_if(.., |_, question| is_due(question));
@@ -152,7 +153,7 @@ impl Yields {
         self.questions.keys().map(|key| key.addr)
     }
 
-    /// Returns the VIPs that were taken back. Their entries answer although the lease deadline has passed.
+    /// Returns the VIPs that were taken back. Their entries answer even after the lease deadline.
     pub fn taken_back(&self) -> &BTreeSet<IpAddr> {
         &self.taken_back
     }

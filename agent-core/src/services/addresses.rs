@@ -6,6 +6,6 @@ mod reserved;
 
 pub use self::refusal::Refusal;
 pub(super) use self::{
-    precedence::{Holders, Order, Precedence, Standing},
+    precedence::{ClaimSummary, Holders, Order, Precedence},
     reserved::{Reserved, Verdict, judge},
 };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{
     Command, Event, Settings, StatusOwner,
     index::{Index, Origin, Role, Subject},
-    sharing::Grants,
+    sharing::Reservations,
 };
 use crate::{
     base::time::Monotonic,
@@ -17,18 +17,18 @@ use crate::{
 #[derive(Debug)]
 pub struct Agent {
     index: Index,
-    grants: Grants,
+    reservations: Reservations,
 }
 
 impl Agent {
     /// Starts without a Service, where no controller runs.
     pub fn alone(settings: Settings) -> Self {
-        Self { index: Index::start(settings, Role::Alone), grants: Grants::default() }
+        Self { index: Index::start(settings, Role::Alone), reservations: Reservations::default() }
     }
 
     /// Starts without a Service, beside a controller.
     pub fn announcer(settings: Settings) -> Self {
-        Self { index: Index::start(settings, Role::Announcer), grants: Grants::default() }
+        Self { index: Index::start(settings, Role::Announcer), reservations: Reservations::default() }
     }
 
     pub fn index(&self) -> &Index {
@@ -61,7 +61,7 @@ impl Agent {
                     self.index.assess(&name)
                 }
                 Subject::Vip(vip) => {
-                    let origin = Origin { pool: None, reserved_for: self.grants.owner(vip) };
+                    let origin = Origin { pool: None, reserved_for: self.reservations.owner(vip) };
                     self.index.resolve(vip, origin)
                 }
             });
@@ -75,25 +75,26 @@ impl Agent {
     fn put_grant(&mut self, vip: IpAddr, reservation: Option<&Reservation>) {
         let service =
             reservation.filter(|it| it.kept.is_none()).map(|reservation| reservation.service.clone());
-        let touched = self.grants.put(vip, service);
+        let touched = self.reservations.put(vip, service);
         if !touched.is_empty() {
             self.index.touch(touched, vip);
         }
     }
 
-    /// Gives a Service the addresses that are reserved for it, and those that its status has by
-    /// `MetalLB`'s key from the Service that they are reserved for.
+    /// Gives a Service the addresses that are reserved for it. Also gives it the addresses of its
+    /// status that it shares with their owner by `MetalLB`'s key.
     fn grant(&mut self, service: &ServiceName) {
         let Some(record) = self.index.record(service) else { return };
         let key = &record.annotations.metallb_share;
         let is_shared = |vip: &IpAddr| {
-            let owner = self.grants.owner(*vip).and_then(|owner| self.index.record(owner));
+            let owner = self.reservations.owner(*vip).and_then(|owner| self.index.record(owner));
             key.is_some() && owner.is_some_and(|owner| owner.annotations.metallb_share == *key)
         };
-        let mut addresses = self.grants.of(service);
+        let mut addresses = self.reservations.of(service);
         if record.status_owner() == StatusOwner::Vipward {
             let status = record.ingress.iter().filter_map(|ingress| ingress.ip);
-            addresses.extend(status.filter(|vip| !self.grants.of(service).contains(vip) && is_shared(vip)));
+            addresses
+                .extend(status.filter(|vip| !self.reservations.of(service).contains(vip) && is_shared(vip)));
         }
         self.index.give(service, Given { addresses, ..Given::default() });
     }

@@ -1,5 +1,5 @@
 //! The Services as the controller serves them. The index and the allocator stand side by side: the
-//! index says what each Service asks for, and the allocator which addresses it is given.
+//! index finds what each Service requests, and the allocator decides which addresses it gets.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -93,8 +93,8 @@ impl Controller {
         self.step(Vec::new())
     }
 
-    /// Evaluates all that was touched. What a Service asks for is known to the pools before the Service
-    /// is evaluated, so that it wants what it is given.
+    /// Evaluates all that was touched. The pools get a Service's request before the Service is
+    /// evaluated, so that it wants what it is given.
     fn step(&mut self, mut commands: Vec<ControllerCommand>) -> Vec<ControllerCommand> {
         while let Some(subject) = self.index.next_touched() {
             match subject {
@@ -126,7 +126,7 @@ impl Controller {
         self.give(given, commands);
     }
 
-    /// Passes on what a Service asks of the pools.
+    /// Passes a Service's request on to the pools.
     fn ask(&mut self, name: &ServiceName, commands: &mut Vec<ControllerCommand>) {
         let event = match self.index.request(name) {
             Some(request) => pools::Event::Request(name.clone(), request),
@@ -171,7 +171,7 @@ fn of_pools(event: &Event) -> Option<pools::Event> {
             services: services.clone(),
         }),
         Event::ClaimGone(vip) => Some(pools::Event::ObjectGone(*vip)),
-        // They say where addresses are announced, not which Service gets them.
+        // They decide where addresses are announced, not which Service gets them.
         Event::Pool(
             pools::Change::Advertisement(_)
             | pools::Change::AdvertisementGone(_)

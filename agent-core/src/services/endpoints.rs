@@ -42,7 +42,7 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Notes that a Service needs the slices. Returns true if it is the first one.
+    /// Records that a Service needs the slices. Returns true if it is the first one.
     pub(super) fn begin_list(&mut self) -> bool {
         let is_first = self.list == List::Unneeded;
         if is_first {
@@ -51,7 +51,7 @@ impl Endpoints {
         is_first
     }
 
-    /// Notes that the slices are known. Returns true if they were not known before.
+    /// Records that the slices are known. Returns true if they were not known before.
     pub(super) fn end_list(&mut self) -> bool {
         std::mem::replace(&mut self.list, List::Ended) != List::Ended
     }

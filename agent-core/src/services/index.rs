@@ -6,6 +6,7 @@
 
 mod account;
 mod assessing;
+mod claims;
 mod events;
 mod namespaces;
 mod notifying;
@@ -13,7 +14,6 @@ mod requesting;
 mod resolving;
 mod rules;
 mod settling;
-mod standing;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,11 +23,11 @@ use std::{
 
 use ipnet::IpNet;
 
-pub use self::account::{Account, Asking, Mention, ServiceAccount, Unserved};
+pub use self::account::{Account, AddressRequest, Mention, ServiceAccount, Unserved};
 pub(super) use self::rules::{Origin, Role};
 use super::{
     Command, Place, Problem, Refusal, ServiceRecord, Settings,
-    addresses::{Holders, Order, Reserved, Standing},
+    addresses::{ClaimSummary, Holders, Order, Reserved},
     endpoints::Endpoints,
     reading::{Reading, Selection, Wanted},
     sharing::{Consents, Quotas},
@@ -105,8 +105,8 @@ pub struct Index {
     consents: Consents,
     quotas: Quotas,
     reserved: Reserved,
-    /// The standing of each VIP whose claim gives it one.
-    pub(super) claims: BTreeMap<IpAddr, Standing>,
+    /// The summary of each VIP's claim, unless it is empty.
+    pub(super) claims: BTreeMap<IpAddr, ClaimSummary>,
     /// VIPs that this node holds (true) or held before (false).
     pub(super) held: BTreeMap<IpAddr, bool>,
     holders: Holders,

@@ -1,4 +1,4 @@
-//! Places where a Service says what it wants.
+//! The fields and annotations by which a Service requests addresses.
 
 use std::fmt;
 

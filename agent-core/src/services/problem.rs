@@ -189,7 +189,7 @@ pub struct WayOut {
 }
 
 impl WayOut {
-    /// Returns the way to a single controller for a Service, if `ours` is the served class.
+    /// Returns the remedy for a Service with two controllers. `ours` is the served class.
     pub(super) fn of(record: &ServiceRecord, ours: &Arc<str>) -> Self {
         let (ours, is_set) = (Arc::clone(ours), record.class.is_some());
         Self { ours, is_set, is_from_metallb: record.status_from_metallb }

@@ -1,4 +1,4 @@
-//! What a Service asks for, and whether it is served.
+//! What a Service requests, and whether it is served.
 
 mod fields;
 mod selection;

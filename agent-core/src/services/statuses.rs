@@ -1,9 +1,9 @@
 //! What a Service's status is to name, and the other controllers that write it.
 
-mod hands;
 mod ingress;
+mod other_controllers;
 
 pub(super) use self::{
-    hands::{Turns, look, turn},
     ingress::{Acceptance, Duty, Naming, due, is_ours},
+    other_controllers::{Turns, control_problems, turn},
 };

@@ -19,7 +19,7 @@ pub enum Event {
     /// A Service was listed or changed.
     Service(Box<ServiceRecord>),
     ServiceGone(ServiceName),
-    /// All `EndpointSlice`s have been listed. What they say has no effect before.
+    /// All `EndpointSlice`s have been listed. They have no effect before.
     SlicesListed,
     /// An `EndpointSlice` was listed or changed.
     Slice(EndpointsRecord),
@@ -57,8 +57,8 @@ pub enum Event {
     },
     /// This process was cut off, and may see late what happened long ago (true), or no longer.
     Behind(bool),
-    /// The VIPs that the process before this one held (true), or guarded for another node, as the pins
-    /// say.
+    /// The VIPs that the process before this one held (true), or guarded for another node, by the
+    /// pins.
     Found(BTreeMap<IpAddr, bool>),
     /// A node is gone, with its addresses and interfaces.
     NodeGone(NodeName),
@@ -75,7 +75,7 @@ pub enum Event {
         vip: IpAddr,
         /// True if the VIP has had a holder, so that its address belongs to the cluster.
         was_held: bool,
-        /// The sessions that it names: those of its holder, or of the two nodes of a handover.
+        /// The sessions that it names: its holder's, or of the two nodes of a handover.
         sessions: Vec<(NodeName, Session)>,
         /// True if an admin has it taken even if its address is in use.
         force: bool,
@@ -113,7 +113,6 @@ pub enum Command {
     /// refused, or until another command about the same status comes.
     WriteIngress {
         service: ServiceName,
-        /// All its addresses.
         addresses: Vec<IpAddr>,
     },
     /// Remove the fields of [`FIELD_MANAGER`](super::FIELD_MANAGER) from a Service's

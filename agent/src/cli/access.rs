@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// The way to the API server, for commands that people call.
+/// The way to the API server, for commands of an operator.
 #[derive(Args, Debug)]
 pub struct AccessArgs {
     /// The cluster's configuration. Default: ~/.kube/config, else the service account of the Pod.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{pages::PagesArgs, plane::PlaneArgs};
+use super::{endpoints::EndpointArgs, plane::PlaneArgs};
 
 pub(super) const HELP: &str = "\
 The smallest configuration:
@@ -27,10 +27,8 @@ pub struct AgentArgs {
     /// Only validate the file, and print the effective configuration with every default.
     #[arg(long)]
     pub check: bool,
-    /// The pages.
     #[command(flatten)]
-    pub pages: PagesArgs,
-    /// The data plane and the log.
+    pub pages: EndpointArgs,
     #[command(flatten)]
     pub plane: PlaneArgs,
 }

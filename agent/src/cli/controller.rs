@@ -5,31 +5,29 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{
+    endpoints::{Listen, ListenAddress},
     kubernetes::{ApiArgs, PodAddress, ServiceArgs},
-    pages::{Listen, ListenAddress},
     plane::LogFormat,
 };
 
 /// `vipward controller`.
 #[derive(Args, Debug)]
 pub struct ControllerArgs {
-    /// The cluster.
     #[command(flatten)]
     pub api: ApiArgs,
-    /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
     /// How long the leader may leave its Lease unrenewed before another controller leads.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = leader_lease)]
     pub leader_lease: Duration,
-    /// This controller's Pod's address, where its pages are served too.
+    /// This controller's Pod's address, where its endpoints are served too.
     #[arg(long, value_name = "ADDRESS", env = "POD_IP")]
     pub pod_address: Option<PodAddress>,
     /// Serve /metrics, /livez and /readyz on this address; repeatable. `none`: nowhere. Default:
     /// 127.0.0.1, and the Pod's address.
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Vec<ListenAddress>,
-    /// The port of these pages, on all of their addresses.
+    /// The port of the endpoints, on all of their addresses.
     #[arg(long, value_name = "PORT", default_value_t = 9_648, value_parser = clap::value_parser!(u16).range(1..))]
     pub listen_port: u16,
     /// How log lines look.

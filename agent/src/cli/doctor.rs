@@ -16,7 +16,6 @@ While the lease deadline lies ahead, it waits for a heartbeat, for 3 s at most.
 /// `vipward doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// Where the pins are.
     #[command(flatten)]
     pub pins: PinArgs,
     /// The interfaces to examine, by name or glob; repeatable. Default: those that the program is

@@ -40,7 +40,6 @@ pub struct ExplainArgs {
     /// whose subnet contains it.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
-    /// The cluster.
     #[command(flatten)]
     pub access: AccessArgs,
     /// The namespace of the nodes' Leases.
@@ -50,10 +49,8 @@ pub struct ExplainArgs {
     /// --context is named.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where the pins of an agent are.
     #[command(flatten)]
     pub pins: PinArgs,
-    /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
 }
@@ -69,7 +66,7 @@ pub enum Subject {
 /// A Service as an operator names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NamedService {
-    /// Its namespace; by default that of the kubeconfig's context.
+    /// Its namespace; by default the namespace of the kubeconfig's context.
     pub namespace: Option<Arc<str>>,
     pub name: Arc<str>,
 }

@@ -20,7 +20,7 @@ use vipward_core::{
     services,
 };
 
-use super::{access::AccessArgs, address::address, pages::PagesArgs, plane::PlaneArgs};
+use super::{access::AccessArgs, address::address, endpoints::EndpointArgs, plane::PlaneArgs};
 
 pub(super) const HELP: &str = "\
 In a cluster, apply the manifests under deploy/ instead of calling this by hand. To try it from a shell on a node:
@@ -33,7 +33,6 @@ under deploy/.";
 /// `vipward kubernetes`.
 #[derive(Args, Debug)]
 pub struct KubernetesArgs {
-    /// The cluster, and this node in it.
     #[command(flatten)]
     pub api: ApiArgs,
     /// The name of this node's Node object.
@@ -47,7 +46,7 @@ pub struct KubernetesArgs {
     /// This agent's Pod, to find out why it is to end.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pub pod_name: Option<String>,
-    /// This agent's Pod's address, where its pages are served too.
+    /// This agent's Pod's address, where its endpoints are served too.
     #[arg(long, value_name = "ADDRESS", env = "POD_IP")]
     pub pod_address: Option<PodAddress>,
     /// The interfaces that VIPs can be on, by name or glob; repeatable. Default: every up Ethernet
@@ -57,7 +56,6 @@ pub struct KubernetesArgs {
     /// How the program is attached.
     #[arg(long, value_enum, default_value_t = AttachArg::Auto)]
     pub attach: AttachArg,
-    /// Which Services.
     #[command(flatten)]
     pub services: ServiceArgs,
     /// No controller runs (vipward controller): read what Services request, and write the statuses
@@ -65,7 +63,6 @@ pub struct KubernetesArgs {
     /// none.
     #[arg(long)]
     pub without_controller: bool,
-    /// Who holds a VIP.
     #[command(flatten)]
     pub ownership: OwnershipArgs,
     /// The time between two refreshing announcements of a VIP.
@@ -79,16 +76,12 @@ pub struct KubernetesArgs {
         value_parser = clap::value_parser!(u32).range(2..=1_000_000)
     )]
     pub announce_rate: u32,
-    /// How addresses are probed.
     #[command(flatten)]
     pub probing: ProbingArgs,
-    /// How conflicts are dealt with.
     #[command(flatten)]
     pub conflicts: ConflictArgs,
-    /// The pages.
     #[command(flatten)]
-    pub pages: PagesArgs,
-    /// The data plane and the log.
+    pub pages: EndpointArgs,
     #[command(flatten)]
     pub plane: PlaneArgs,
 }
@@ -183,7 +176,6 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// Returns the settings in the core's form.
     pub fn settings(&self) -> services::Settings {
         services::Settings {
             class: self.load_balancer_class.as_str().into(),
@@ -212,13 +204,14 @@ pub struct OwnershipArgs {
     /// The time between two renewals of a node's Lease.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub lease_renewal: Duration,
-    /// A node's lease deadline is this much before the end of its Lease, and others wait this much longer.
+    /// A node's lease deadline is this much before the end of its Lease. Others wait this much longer.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = humantime::parse_duration)]
     pub margin: Duration,
     /// What a node that cannot renew does: answer on until a peer announces the VIP, or stop.
     #[arg(long, value_enum, default_value_t = PolicyArg::Hold)]
     pub policy: PolicyArg,
-    /// The grace period: how long it answers on at most, when its agent is dead too.
+    /// The grace period: the longest time for which a node answers after its lease deadline, even
+    /// without an agent.
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = humantime::parse_duration)]
     pub hold_for: Duration,
     /// How long others wait for an agent that is restarted.
@@ -412,7 +405,6 @@ pub struct MoveArgs {
     /// How long to wait until it holds it.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
-    /// The cluster.
     #[command(flatten)]
     pub access: AccessArgs,
 }

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 /// The form of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Output {
-    /// Tables for people.
+    /// Tables.
     Table,
     /// One JSON object.
     Json,

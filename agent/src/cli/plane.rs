@@ -16,7 +16,6 @@ pub struct PinArgs {
 /// The options of every agent about its data plane and its log.
 #[derive(Args, Debug)]
 pub struct PlaneArgs {
-    /// The pin directory.
     #[command(flatten)]
     pub pins: PinArgs,
     /// Entries of the VIP map: each VIP takes one on every attached interface, the held ones first.

@@ -54,8 +54,8 @@ impl CalledAs {
     }
 }
 
-/// Returns what the last of `words`, which are typed after `kubectl vip`, may become: one a line,
-/// as kubectl reads it.
+/// Returns what the last of `words`, which are typed after `kubectl vip`, may become, one on each line,
+/// as kubectl reads them.
 pub fn complete(words: &[String]) -> String {
     let (last, before) = words.split_last().map_or(("", &[][..]), |(last, before)| (last.as_str(), before));
     let mut command = CalledAs::Plugin.command();

@@ -17,7 +17,6 @@ pub struct PoolsArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
-    /// The cluster.
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -31,7 +30,6 @@ pub struct ReleaseArgs {
     /// How long to wait until it is released.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub timeout: Duration,
-    /// The cluster.
     #[command(flatten)]
     pub access: AccessArgs,
 }

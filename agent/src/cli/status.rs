@@ -7,7 +7,6 @@ use super::{access::AccessArgs, output::Output, plane::PinArgs};
 /// `vipward status`.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
-    /// The pin directory.
     #[command(flatten)]
     pub pins: PinArgs,
     /// Show the cluster's records: VIPs with their holders, nodes with their Leases, the
@@ -17,7 +16,6 @@ pub struct StatusArgs {
     /// Show what this node's kernel has. It is what `vipward status` shows.
     #[arg(long, conflicts_with = "cluster")]
     pub node: bool,
-    /// The cluster's records.
     #[command(flatten)]
     pub records: RecordArgs,
     /// How to print it.
@@ -29,7 +27,6 @@ pub struct StatusArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "With --cluster")]
 pub struct RecordArgs {
-    /// The cluster.
     #[command(flatten)]
     pub access: AccessArgs,
     /// The namespace of the nodes' Leases.

@@ -15,7 +15,6 @@ In a pipe: vipward watch --plain | grep conflict";
 /// `vipward watch`.
 #[derive(Args, Debug)]
 pub struct WatchArgs {
-    /// Where the pins are.
     #[command(flatten)]
     pub pins: PinArgs,
     /// Print what changes, line by line, and the rates once an interval.

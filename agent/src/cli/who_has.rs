@@ -26,7 +26,6 @@ pub struct WhoHasArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,
-    /// The pins of an agent, which knows holder and peers.
     #[command(flatten)]
     pub pins: PinArgs,
 }

@@ -43,7 +43,6 @@ pub struct SecretArgs {
     /// The namespace of the Secret and of the nodes' Leases.
     #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
     pub lease_namespace: String,
-    /// The cluster.
     #[command(flatten)]
     pub access: AccessArgs,
 }
@@ -51,7 +50,6 @@ pub struct SecretArgs {
 /// `vipward wire init`.
 #[derive(Args, Debug)]
 pub struct WireInitArgs {
-    /// The Secret.
     #[command(flatten)]
     pub secret: SecretArgs,
 }
@@ -65,7 +63,6 @@ pub struct WireRotateArgs {
     /// How long the old key stays after that.
     #[arg(long, value_name = "TIME", default_value_t = LINGER.into(), hide_short_help = true)]
     pub linger: humantime::Duration,
-    /// The Secret.
     #[command(flatten)]
     pub secret: SecretArgs,
 }

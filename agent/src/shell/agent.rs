@@ -13,10 +13,10 @@ mod kubernetes;
 mod lines;
 mod reading;
 mod rounds;
+mod run;
 mod snapshot;
 mod standalone;
 mod starting;
 mod timing;
-mod turning;
 
 pub use self::{error::RunError, kubernetes::agent as kubernetes, standalone::agent, starting::read_config};

@@ -4,8 +4,8 @@
 //! One task decides. A candidate that does not lead reads and writes nothing but the Lease. A leader
 //! that has lost the Lease ends, and its Pod begins anew as a candidate.
 
+mod endpoints;
 mod notifying;
-mod pages;
 
 use std::{collections::BTreeSet, io, sync::Arc, time::Duration};
 
@@ -26,24 +26,24 @@ use vipward_core::{
     records::{NodeName, PoolKind},
 };
 
-use self::{notifying::Notifying, pages::Board};
+use self::{endpoints::SharedStatus, notifying::Notifying};
 use super::{
+    endpoints::{
+        EndpointsError,
+        metrics::{LeaseMetrics, Reserved as Counted},
+    },
     kernel::clock,
     kube::{
         Access, Candidate, ConnectError, Found, Kube, Limits, MetalLb, PoolStatuses, Reader, Reading, Reply,
         Requests, Resource, SECRET, Seen, Server, Statuses, WireSecret,
     },
-    logging::causes::chain,
-    pages::{
-        PagesError,
-        metrics::{LeaseMetrics, Reserved as Counted},
-    },
+    logging::errors::chain,
 };
 use crate::cli::ControllerArgs;
 
 /// Number of readings or replies that are passed on together.
 const BATCH: usize = 256;
-/// The time between two attempts to create the Secret with the key of wire failover.
+/// The time between two attempts to create the Secret with the key of the failure detector.
 const SECRET_PACE: Duration = Duration::from_mins(1);
 /// The part of the lease after which the leader renews it.
 const RENEWALS: u32 = 5;
@@ -55,7 +55,7 @@ pub enum ControllerError {
     #[error("no access to the API server")]
     Connect(#[from] ConnectError),
     #[error("failed to serve the HTTP endpoints")]
-    Pages(#[from] PagesError),
+    Endpoints(#[from] EndpointsError),
     #[error("another controller leads now, or the API server did not answer in time: beginning anew")]
     Expired,
     #[error("failed to {operation}")]
@@ -87,11 +87,11 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     let name = format!("{}_{:08x}", host.to_string_lossy(), fastrand::u32(..));
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let lease = args.leader_lease;
-    let board = Board::start(&name, lease);
-    let _pages = board.serve(&args.pages()).await?;
+    let status = SharedStatus::start(&name, lease);
+    let _pages = status.serve(&args.pages()).await?;
     let server = Server::find(&access, Limits { lease, margin: Duration::ZERO }).await?;
     // The Lease here is no node's.
-    let server = server.metered(&board.metrics.api, &LeaseMetrics::default());
+    let server = server.metered(&status.metrics.api, &LeaseMetrics::default());
     let api = server.url();
     let kube = Kube::new(server, NodeName::from(name.as_str()), &args.api.lease_namespace);
     let kube = if args.services.metallb { kube.with_metallb(&args.services.metallb_namespace) } else { kube };
@@ -109,9 +109,9 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     let mut troubled = false;
     loop {
         let begun = now()?;
-        board.round();
+        status.round();
         let ran = candidate.run_for_it(begun).await;
-        board.lease(ran.as_ref().err().map(|error| chain(error)));
+        status.lease(ran.as_ref().err().map(|error| chain(error)));
         match ran {
             Ok(()) => troubled = false,
             Err(error) if !std::mem::replace(&mut troubled, true) => {
@@ -130,7 +130,7 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     info!("controller leads");
     let mut keeping = JoinSet::new();
     keeping.spawn(keep_wire_secret(kube.clone()));
-    let mut leader = Leader::start(&args, &kube, board)?;
+    let mut leader = Leader::start(&args, &kube, status)?;
     let led = tokio::select! {
         led = leader.lead(&mut candidate, lease) => led,
         () = &mut stopped => Ok(()),
@@ -139,7 +139,7 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     led
 }
 
-/// Creates the Secret with the key of wire failover whenever it is missing. Never returns.
+/// Creates the Secret with the key of the failure detector whenever it is missing. Never returns.
 async fn keep_wire_secret(kube: Kube) {
     let mut troubled = false;
     loop {
@@ -170,11 +170,10 @@ struct Leader {
     replies: mpsc::Receiver<Reply>,
     pools: PoolStatuses,
     notifying: Notifying,
-    /// The types that are read.
     resources: Vec<Resource>,
     /// Types that have been listed at least once.
     listed: BTreeSet<Resource>,
-    board: Arc<Board>,
+    status: Arc<SharedStatus>,
 }
 
 /// Returns which of the resources are not listed yet, if some are not.
@@ -185,13 +184,13 @@ fn unlisted(resources: &[Resource], listed: &BTreeSet<Resource>) -> Option<Strin
 }
 
 impl Leader {
-    fn start(args: &ControllerArgs, kube: &Kube, board: Arc<Board>) -> Result<Self, ControllerError> {
+    fn start(args: &ControllerArgs, kube: &Kube, status: Arc<SharedStatus>) -> Result<Self, ControllerError> {
         let metallb = args.services.metallb;
         let mut resources = Resource::OF_CONTROLLER.to_vec();
         if metallb {
             resources.extend([Resource::OF_METALLB, Resource::UNSERVED].concat());
         }
-        board.leads(unlisted(&resources, &BTreeSet::new()));
+        status.leads(unlisted(&resources, &BTreeSet::new()));
         let reading = Reading { service_labels: true, needs_pools: true, metallb };
         let (reader, seen) = Reader::start(kube, &resources, reading)?;
         let (requests, replies) = Requests::start(kube, Statuses::AtOnce)?;
@@ -212,7 +211,7 @@ impl Leader {
             notifying: Notifying::start(kube, now()?)?,
             resources,
             listed: BTreeSet::new(),
-            board,
+            status,
             kube: kube.clone(),
         })
     }
@@ -221,14 +220,14 @@ impl Leader {
     async fn lead(&mut self, candidate: &mut Candidate, lease: Duration) -> Result<(), ControllerError> {
         let mut renew = Instant::now() + lease / RENEWALS;
         loop {
-            self.board.round();
+            self.status.round();
             let due = self.controller.next_deadline().saturating_since(now()?);
             let input = tokio::select! {
                 () = sleep_until(renew.min(Instant::now() + due)) => Input::Deadline,
                 Some(seen) = self.seen.recv() => self.on_seen(seen)?,
                 Some(reply) = self.replies.recv() => self.on_replies(reply)?,
                 outcome = self.notifying.event_written() => {
-                    self.notifying.bulletin.on_event_written(outcome, now()?);
+                    self.notifying.reporter.on_event_written(outcome, now()?);
                     Input::Deadline
                 }
             };
@@ -238,13 +237,13 @@ impl Leader {
                 self.carry_out(effect, at);
             }
             self.notifying.on_time(self.controller.index(), at);
-            // What is still to be listed may have become more by then.
+            // More may have to be listed by then.
             let is_synced = self.controller.is_synced();
-            self.board.leads(if is_synced { None } else { unlisted(&self.resources, &self.listed) });
+            self.status.leads(if is_synced { None } else { unlisted(&self.resources, &self.listed) });
             if renew <= Instant::now() {
                 // A renewal that fails is tried again while the lease lasts.
                 let ran = candidate.run_for_it(now()?).await;
-                self.board.lease(ran.as_ref().err().map(|error| chain(error)));
+                self.status.lease(ran.as_ref().err().map(|error| chain(error)));
                 if let Err(error) = ran {
                     warn!(problem = chain(&error), "the leader's Lease is not renewed; trying again");
                 }
@@ -253,7 +252,7 @@ impl Leader {
         }
     }
 
-    /// Returns the input that follows from a reading, and from what waits behind it.
+    /// Returns the input that follows from a reading, and from those that wait behind it.
     fn on_seen(&mut self, first: Seen) -> Result<Input, ControllerError> {
         let now = now()?;
         let (mut read, mut taken, mut next) = (Vec::new(), 0, Some(first));
@@ -269,7 +268,7 @@ impl Leader {
         Ok(Input::Seen(read))
     }
 
-    /// Logs what a reading says to people alone, and posts its Events.
+    /// Logs the parts of a reading that change no decision, and posts its Events.
     fn report(&mut self, seen: &Seen, now: Monotonic) {
         seen.log();
         match seen {
@@ -311,7 +310,7 @@ impl Leader {
         Read::Listed { slices: resource == Resource::EndpointSlices, all }
     }
 
-    /// Returns the input that follows from a reply, and from what waits behind it.
+    /// Returns the input that follows from a reply, and from those that wait behind it.
     fn on_replies(&mut self, first: Reply) -> Result<Input, ControllerError> {
         let now = now()?;
         let (mut replies, mut next) = (Vec::new(), Some(first));
@@ -325,11 +324,11 @@ impl Leader {
     fn on_reply(&mut self, reply: Reply, now: Monotonic) -> Option<Notified> {
         match reply {
             Reply::Ingress { service, result } => {
-                self.notifying.bulletin.ingress(&service, &result, now);
+                self.notifying.reporter.ingress(&service, &result, now);
                 Some(Notified::Status { service, done: result.is_ok(), jitter: fastrand::f64() })
             }
             Reply::Reserved { write, outcome, found } => {
-                self.board.metrics.reserved(counted(&write, &outcome));
+                self.status.metrics.reserved(counted(&write, &outcome));
                 let found = found.map(|Found(object)| object);
                 let latest = self.kube.claim_version(write.vip);
                 Some(Notified::Reserved(write, Reserved::of(outcome, found, latest.as_ref())))
@@ -353,10 +352,10 @@ impl Leader {
                 self.resources.push(Resource::EndpointSlices);
                 self.reader.read(Resource::EndpointSlices);
             }
-            Effect::Problem(service, problem) => self.notifying.bulletin.begin(service, problem, now),
-            Effect::ProblemOver(service, problem) => self.notifying.bulletin.end(&service, &problem, now),
-            Effect::LeaveStatus(service) => self.notifying.bulletin.ingress_left(&service),
-            Effect::Assigned(lasted) => self.board.metrics.assigned(lasted),
+            Effect::Problem(service, problem) => self.notifying.reporter.begin(service, problem, now),
+            Effect::ProblemOver(service, problem) => self.notifying.reporter.end(&service, &problem, now),
+            Effect::LeaveStatus(service) => self.notifying.reporter.ingress_left(&service),
+            Effect::Assigned(lasted) => self.status.metrics.assigned(lasted),
             Effect::ShowPools => self.show_pools(now),
             Effect::Log(Line::Refused(vip, why)) => self.notifying.unreserved(vip, Some(&why), now),
             Effect::Log(Line::Unknown(vip)) => self.notifying.unreserved(vip, None, now),
@@ -364,14 +363,14 @@ impl Leader {
         }
     }
 
-    /// Shows the pools in their statuses, to people, and in `/metrics`.
+    /// Shows the pools in their statuses and in `/metrics`.
     fn show_pools(&mut self, now: Monotonic) {
         let metallb = !self.kube.metallb_namespace().is_empty();
         let allocator = self.controller.allocator();
         self.pools.show(allocator);
         self.notifying.pools(allocator, now);
         let name = |pool: &Pool| Arc::clone(&pool.record.name);
-        self.board.show(|snapshot| {
+        self.status.show(|snapshot| {
             snapshot.pools = allocator.pools().map(|(pool, state)| (name(pool), state.counts)).collect();
             if metallb {
                 snapshot.metallb = pools::metallb_metrics(allocator);

@@ -1,6 +1,6 @@
-//! The log: its writer, the limits of its lines, and errors in words.
+//! The log: its writer, the limits of its lines, and the text of errors.
 
-pub(crate) mod causes;
+pub(crate) mod errors;
 pub(crate) mod lines;
 mod writer;
 

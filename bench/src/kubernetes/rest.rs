@@ -1,7 +1,8 @@
 //! CPU time of agents at rest: they hold VIPs, and nothing happens.
 //!
-//! An agent at rest extends its lease deadline and reads its maps back. Once a minute it announces each VIP
-//! and probes it for rivals. In a cluster it also renews its Lease, and reads the other nodes' Leases. All agents, standalone and in clusters of three, run at the same time.
+//! An agent at rest extends its lease deadline and reads its maps back. Once a minute it announces each
+//! VIP and probes it for rivals. In a cluster it also renews its Lease, and reads the other nodes' Leases.
+//! All agents, standalone and in clusters of three, run at the same time.
 
 use std::time::{Duration, Instant};
 

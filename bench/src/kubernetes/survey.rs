@@ -172,7 +172,8 @@ impl Sweeping {
 pub(super) struct Listening(Background<BTreeMap<Ipv4Addr, SystemTime>>);
 
 impl Listening {
-    /// Listens at the observer until it has learned of this many VIPs. Announcements by `not_by` do not count.
+    /// Listens at the observer until it has learned of this many VIPs. Announcements by `not_by` do not
+    /// count.
     pub(super) fn start(cluster: &Cluster, not_by: Mac, vips: usize) -> Result<Self> {
         let wire = Wire::open(&cluster.observer, SEGMENT)?;
         Ok(Self(Background::start("listening", move |received: &mut BTreeMap<Ipv4Addr, SystemTime>| {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 
-use super::seen::{LIMIT, believed, is_conflict, shown};
+use super::observed::{LIMIT, believed, is_conflict, shown};
 use crate::{
     findings::{Belief, Conflicts},
+    narrator::Narrator,
     stage::{NIC, SECOND_VIP, Stage, VIP},
-    voice::Voice,
 };
 use vipward_tests::{
     agent::{Agent, LogLine},
@@ -22,7 +22,7 @@ use vipward_tests::{
 
 const CLAIM_EVERY: Duration = Duration::from_millis(500);
 const CLAIM_FOR: Duration = Duration::from_secs(5);
-/// Interval between looks at a neighbour entry.
+/// Interval between readings of a neighbour entry.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Longer than the pause between two rounds of announcements of a new VIP.
 const QUIET: Duration = Duration::from_millis(1_400);
@@ -40,12 +40,11 @@ struct Defences {
     at: Vec<SystemTime>,
 }
 
-/// Runs the scenes.
-pub(super) fn notify(voice: Voice, stage: &mut Stage) -> Result<Conflicts> {
-    let taken_after = in_use(voice, stage)?;
-    let (dropped, defences, [guarded, unguarded]) = claimed(voice, stage)?;
-    let found_after = silent(voice, stage)?;
-    let broken = explain(voice, stage)?;
+pub(super) fn run(narrator: Narrator, stage: &mut Stage) -> Result<Conflicts> {
+    let taken_after = in_use(narrator, stage)?;
+    let (dropped, defences, [guarded, unguarded]) = claimed(narrator, stage)?;
+    let found_after = silent(narrator, stage)?;
+    let broken = explain(narrator, stage)?;
     Ok(Conflicts {
         taken_after,
         dropped,
@@ -59,15 +58,15 @@ pub(super) fn notify(voice: Voice, stage: &mut Stage) -> Result<Conflicts> {
 }
 
 /// Returns the time from the moment the address is free to its announcement.
-fn in_use(voice: Voice, stage: &mut Stage) -> Result<Duration> {
-    voice.chapter(&format!("6. A second VIP, {SECOND_VIP}, which the printer has already"));
+fn in_use(narrator: Narrator, stage: &mut Stage) -> Result<Duration> {
+    narrator.chapter(&format!("6. A second VIP, {SECOND_VIP}, which the printer has already"));
     let bound = Ipv4Net::new(SECOND_VIP, 32)?;
     let node_a = stage.node_a.mac(NIC)?;
     stage.printer.add_address(NIC, bound)?;
     let wire = Wire::open(&stage.client, NIC)?;
-    voice.say("node-a's file lists it too now, and says (for chapters 6 to 9):");
+    narrator.text("node-a's file lists it too now, and says (for chapters 6 to 9):");
     for line in IMPATIENT.lines() {
-        voice.say(&format!("  {line}"));
+        narrator.text(&format!("  {line}"));
     }
     let seen = stage.agent()?.logs()?.len();
     stage.configure(&(stage.plain_config()? + &format!("  - address: {SECOND_VIP}\n") + IMPATIENT))?;
@@ -76,13 +75,13 @@ fn in_use(voice: Voice, stage: &mut Stage) -> Result<Duration> {
     let by_node_a = |arp: &&Arp| arp.sha == node_a;
     let probes = received.iter().filter(by_node_a).filter(|arp| arp.spa.is_unspecified()).count();
     let claims = received.iter().filter(by_node_a).filter(|arp| arp.spa == SECOND_VIP).count();
-    voice.found(
+    narrator.found(
         claims == 0,
         &format!("Received from node-a: ARP probes for it {probes}, announcements {claims}. The agent says:"),
     );
-    voice.say(&shown(&line));
+    narrator.text(&shown(&line));
 
-    voice.act(&format!("printer: ip address del {bound} dev {NIC}"));
+    narrator.act(&format!("printer: ip address del {bound} dev {NIC}"));
     stage.printer.delete_address(NIC, bound)?;
     let free = SystemTime::now();
     let announced = interrupt::wait(LIMIT, "the second VIP to be announced", || {
@@ -94,17 +93,17 @@ fn in_use(voice: Voice, stage: &mut Stage) -> Result<Duration> {
     let taken_after = announced.duration_since(free)?;
     let is_ours = stage.client.resolve(SECOND_VIP)? == node_a;
     let found = format!("{} ms later node-a holds it, and announces it.", taken_after.as_millis());
-    voice.found(is_ours, &found);
-    voice.say(&shown(&line));
+    narrator.found(is_ours, &found);
+    narrator.text(&shown(&line));
     Ok(taken_after)
 }
 
 /// Returns the number of dropped claims, the holder's defence, and the neighbour entries.
-fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2])> {
-    voice.chapter(&format!("7. The rogue claims {VIP}, which node-a holds, twice a second"));
+fn claimed(narrator: Narrator, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2])> {
+    narrator.chapter(&format!("7. The rogue claims {VIP}, which node-a holds, twice a second"));
     let node_a = stage.node_a.mac(NIC)?;
     let _guard = stage.agent_on_node_b(&format!("vips: [{{address: {VIP}, mac: '{node_a}'}}]\n"))?;
-    voice.say("An agent on node-b guards it from now on. The client runs none.");
+    narrator.text("An agent on node-b guards it from now on. The client runs none.");
     for host in [&stage.node_b, &stage.client] {
         host.flush_neighbours(NIC)?;
         ensure!(host.resolve(VIP)? == node_a, "{} believes another host than node-a", host.name());
@@ -116,7 +115,7 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
     let (defences, beliefs) = claim(stage, &wire)?;
     let dropped = stage.counter("claim_conflict")? - dropped;
     let line = stage.wait_for_log(log, "the claims", |line| is_conflict(line, VIP))?;
-    voice.found(
+    narrator.found(
         dropped == defences.claims as u64 && defences.at.len() >= defences.claims,
         &format!(
             "{dropped} of {} claims dropped. node-a announced the VIP {} times, {:.1?} after the first claim.",
@@ -125,14 +124,14 @@ fn claimed(voice: Voice, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2
             defences.first_after()?
         ),
     );
-    voice.say(&shown(&line));
+    narrator.text(&shown(&line));
     for (belief, who) in
         beliefs.iter().zip(["node-b, which guards the VIP,", "The client, which guards nothing,"])
     {
         let found = format!("{who} had it at node-a in {} of {} looks.", belief.right, belief.looks);
-        voice.found(belief.right == belief.looks, &found);
+        narrator.found(belief.right == belief.looks, &found);
     }
-    voice.say("A kernel believes the last sender: node-a's program announces the VIP after each claim.");
+    narrator.text("A kernel believes the last sender: node-a's program announces the VIP after each claim.");
     Ok((dropped, defences, beliefs))
 }
 
@@ -143,7 +142,7 @@ impl Defences {
     }
 }
 
-/// Claims the VIP for a while, and looks at the hosts' neighbour entries.
+/// Claims the VIP for a while, and reads the hosts' neighbour entries.
 fn claim(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
     let (node_a, rogue) = (stage.node_a.mac(NIC)?, stage.rogue.mac(NIC)?);
     let rival = Wire::open(&stage.rogue, NIC)?;
@@ -170,11 +169,11 @@ fn claim(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
 }
 
 /// Returns the time until the agent names a rival that sends nothing by itself.
-fn silent(voice: Voice, stage: &mut Stage) -> Result<Duration> {
-    voice.chapter(&format!(
+fn silent(narrator: Narrator, stage: &mut Stage) -> Result<Duration> {
+    narrator.chapter(&format!(
         "8. The rogue answers for {SECOND_VIP}: by unicast, to each host that asks, and only then"
     ));
-    voice.say(
+    narrator.text(
         "Who only listens never receives it. node-a asks about what it holds (probe.repeat: here every second).",
     );
     let rogue = stage.rogue.mac(NIC)?;
@@ -184,19 +183,19 @@ fn silent(voice: Voice, stage: &mut Stage) -> Result<Duration> {
     let line = stage
         .wait_for_log(seen, "the silent rival", |line| begins(line, "held") && line.has("mac", rogue))?;
     let found_after = began.elapsed();
-    voice.found(true, &format!("Named {} ms after it began to answer:", found_after.as_millis()));
-    voice.say(&shown(&line));
+    narrator.found(true, &format!("Named {} ms after it began to answer:", found_after.as_millis()));
+    narrator.text(&shown(&line));
     let mut command = stage.client.command(Agent::default_binary());
     command.args(["who-has", &SECOND_VIP.to_string(), "-i", NIC, "--timeout", "300ms"]);
     command.arg("--pin-dir").arg(stage.no_pins());
-    print(voice, &stage.client, command, SEVERAL)?;
+    print(narrator, &stage.client, command, SEVERAL)?;
     responder.stop()?;
     Ok(found_after)
 }
 
-/// Returns the step that `explain` names when the agent is dead and its lease deadline has expired.
-fn explain(voice: Voice, stage: &mut Stage) -> Result<String> {
-    voice.chapter(&format!("9. Why is {SECOND_VIP} answered for, and why not?"));
+/// Returns the step that `explain` names when the agent is dead and its lease deadline has passed.
+fn explain(narrator: Narrator, stage: &mut Stage) -> Result<String> {
+    narrator.chapter(&format!("9. Why is {SECOND_VIP} answered for, and why not?"));
     let command = |stage: &mut Stage| -> Result<Command> {
         let agent = stage.agent()?;
         let mut command = agent.vipward("explain")?;
@@ -206,27 +205,27 @@ fn explain(voice: Voice, stage: &mut Stage) -> Result<String> {
         Ok(command)
     };
     let right = command(stage)?;
-    print(voice, &stage.node_a, right, GOOD)?;
+    print(narrator, &stage.node_a, right, GOOD)?;
 
-    voice.act(&format!("kill -9 {}", stage.agent()?.pid()?));
+    narrator.act(&format!("kill -9 {}", stage.agent()?.pid()?));
     stage.agent()?.kill9()?;
     interrupt::wait(LIMIT, "the lease deadline to be over", || {
         Ok((stage.agent()?.status()?["lease_deadline"]["state"] == "over").then_some(()))
     })?;
     let broken = command(stage)?;
-    let printed = print(voice, &stage.node_a, broken, BROKEN)?;
+    let printed = print(narrator, &stage.node_a, broken, BROKEN)?;
     let named = printed.lines().find_map(|line| line.strip_prefix("The first broken step: "));
     let named = named.context("explain named no broken step")?.to_owned();
     stage.revive_agent()?;
-    voice.say("A new agent runs, with the file of chapter 2.");
+    narrator.text("A new agent runs, with the file of chapter 2.");
     Ok(named)
 }
 
 /// Runs a command, shows it with its output, and returns
 /// the output. Fails unless its exit code is `code`.
-fn print(voice: Voice, host: &Host, mut command: Command, code: i32) -> Result<String> {
+fn print(narrator: Narrator, host: &Host, mut command: Command, code: i32) -> Result<String> {
     let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    voice.act(&format!("{}: vipward {}", host.name(), args.join(" ")));
+    narrator.act(&format!("{}: vipward {}", host.name(), args.join(" ")));
     let output = command.output().context("failed to start vipward")?;
     interrupt::check()?;
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -237,9 +236,9 @@ fn print(voice: Voice, host: &Host, mut command: Command, code: i32) -> Result<S
         String::from_utf8_lossy(&output.stderr)
     );
     for line in stdout.lines() {
-        voice.say(format!("  {line}").trim_end());
+        narrator.text(format!("  {line}").trim_end());
     }
-    voice.say(&format!("  (exit code {code})"));
+    narrator.text(&format!("  (exit code {code})"));
     Ok(stdout)
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vipward_common::MacAddr;
 use vipward_core::{
     base::time::Boottime,
-    liveness::{Seen, Sight, Word},
+    liveness::{ExpiryNotice, Seen, Sight},
     records::{KeyId, Session, Wid},
 };
 
@@ -188,7 +188,7 @@ impl Seen for Wired {
         self.sight(witness.number(), interface)
     }
 
-    fn notified(&self) -> Option<Word> {
-        Some(Word { session: self.ended?, number: self.notices })
+    fn notified(&self) -> Option<ExpiryNotice> {
+        Some(ExpiryNotice { session: self.ended?, number: self.notices })
     }
 }

@@ -29,7 +29,7 @@ use vipward_common::MacAddr;
 use vipward_core::{
     ownership::{ClaimWrite, Event, Expected, LeaseWrite, Outcome},
     records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, Session, Version},
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
 };
 use vipward_tests::apiserver::{ApiServer, Options, RequestKind, Verb};
 

@@ -73,7 +73,7 @@ fn change(rng: &mut Rng, input: &mut Vec<u8>, corpus: &[Digested<'_>]) {
             input.splice(at..at, part).for_each(drop);
         }
         _ => {
-            // The rest is that of another input.
+            // The rest comes from another input.
             if let Some(other) = choose(rng, corpus) {
                 input.truncate(at);
                 input.extend(&other[rng.usize(0..=other.len())..]);

@@ -11,7 +11,7 @@ use object::{Object as _, elf, read::elf::ElfFile64, read::elf::ProgramHeader as
 
 use crate::{process, programs::STATIC, workspace::Workspace};
 
-/// Static binary, and what must be said of the libraries in it.
+/// Static binary, and the notices that the licences of its libraries demand.
 pub(super) struct Binary {
     pub(super) path: PathBuf,
     /// Notices of Rust's standard library.
@@ -67,7 +67,7 @@ pub(super) fn glibc_release(archive: &[u8]) -> Option<String> {
     let version = archive[start + release.len()..].split(|byte| *byte == b'\n').next()?;
     let version = version.strip_prefix(b") stable release version ")?.strip_suffix(b".")?;
     let [release, version] = [release, version].map(String::from_utf8_lossy);
-    // A distribution's name for it has the version, and that of glibc's authors is `GNU libc`.
+    // A distribution's name for glibc has the version. Its authors call it `GNU libc`.
     Some(if release.contains(&*version) { release.into_owned() } else { format!("{release} {version}") })
 }
 

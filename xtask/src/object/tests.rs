@@ -74,7 +74,7 @@ fn everything_that_is_missing_is_named() {
     let error = report
         .check(&["vipward", "other"], &["vips_v4", "lease_deadline", "links"])
         .expect_err("three are missing");
-    assert_eq!(error.to_string(), "it has no program other, no map lease deadline, no map links");
+    assert_eq!(error.to_string(), "it has no program other, no map lease_deadline, no map links");
 }
 
 #[test]

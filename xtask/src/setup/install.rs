@@ -77,7 +77,10 @@ impl Plan {
         }
         commands.extend(self.cargo.iter().map(|tool| {
             let variables = tool.variables.iter().map(|(name, value)| format!("{name}={value}"));
-            variables.chain([process::shown(&cargo_install(tool, tools))]).collect::<Vec<_>>().join(" ")
+            variables
+                .chain([process::command_line(&cargo_install(tool, tools))])
+                .collect::<Vec<_>>()
+                .join(" ")
         }));
         commands
     }

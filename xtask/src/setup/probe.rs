@@ -21,20 +21,20 @@ pub(crate) struct Found {
 
 pub(super) fn find(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
     match requirement.probe {
-        Probe::Program => ask(process::find(requirement.name)?),
+        Probe::Program => version_of(process::find(requirement.name)?),
         Probe::Compiler => compiler(),
         Probe::Linker => linker(),
         Probe::Llvm => llvm(),
-        Probe::EbpfClippy => ask(clippy_driver(&chosen_compiler()?)?),
+        Probe::EbpfClippy => version_of(clippy_driver(&chosen_compiler()?)?),
         Probe::IputilsArping => iputils_arping(),
         Probe::Unpacked => unpacked(requirement, workspace),
         Probe::Scapy => scapy(),
-        Probe::Own => ask(own(workspace, requirement.name)).filter(|found| found.path.is_file()),
+        Probe::Own => version_of(own(workspace, requirement.name)).filter(|found| found.path.is_file()),
     }
 }
 
 /// Runs a program for its version. One that does not start counts as missing.
-fn ask(path: PathBuf) -> Option<Found> {
+fn version_of(path: PathBuf) -> Option<Found> {
     let flag = match path.file_name()?.to_str()? {
         "arping" | "ip" => "-V",
         _ => "--version",
@@ -69,7 +69,7 @@ fn llvm() -> Option<Found> {
     if let Some(Linker { path, llvm: Some(llvm), .. }) = Linker::find() {
         return Some(Found { version: llvm.to_string(), path });
     }
-    ask(Path::new(LLVM_PREFIX).join("bin/llvm-config")).filter(|found| found.path.is_file())
+    version_of(Path::new(LLVM_PREFIX).join("bin/llvm-config")).filter(|found| found.path.is_file())
 }
 
 pub(crate) fn clippy_driver(compiler: &Compiler) -> Option<PathBuf> {
@@ -92,7 +92,7 @@ pub(super) fn iputils_release(banner: &str) -> Option<&str> {
 /// Finds the program in the target directory. The program of that name on PATH may be another.
 fn unpacked(requirement: &Requirement, workspace: &Workspace) -> Option<Found> {
     let Source::Unpacked { package, program } = requirement.source else { return None };
-    Some(unpacked_dir(workspace, package).join(program)).filter(|path| path.is_file()).and_then(ask)
+    Some(unpacked_dir(workspace, package).join(program)).filter(|path| path.is_file()).and_then(version_of)
 }
 
 /// Returns the directory of an unpacked package, such as `target/tools/habets-arping`.

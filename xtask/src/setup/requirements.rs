@@ -4,7 +4,6 @@ use std::fmt;
 
 use self::Need::{Build, Demo, Docs, Licences, Lint, Test, Vm};
 
-/// Use of a requirement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
     Build,
@@ -59,19 +58,20 @@ pub(super) enum Probe {
 }
 
 pub(super) enum Source {
-    /// Debian packages.
     Apt(&'static [&'static str]),
     /// A program from a Debian package that is unpacked into the target directory. Only the
     /// libraries that it needs are installed.
     ///
     /// The reason is a conflict, as between habets' arping and iputils' arping, or a package that
     /// starts a daemon when it is installed.
-    Unpacked { package: &'static str, program: &'static str },
+    Unpacked {
+        package: &'static str,
+        program: &'static str,
+    },
     /// A crate that `cargo install` builds.
     Cargo(&'static CargoTool),
 }
 
-/// Crate to install.
 pub(super) struct CargoTool {
     pub(super) name: &'static str,
     pub(super) version: &'static str,

@@ -2,7 +2,6 @@
 
 use std::{collections::HashSet, fmt};
 
-/// Results so far.
 #[derive(Default, Debug)]
 pub(crate) struct Tally {
     suites: Vec<Suite>,
@@ -180,8 +179,8 @@ fn result(line: &str) -> Option<Suite> {
     Some(suite)
 }
 
-/// Returns the name in a line such as `test core::plan::tests::name ... FAILED`, and whether it
-/// says `ok`.
+/// Returns the name in a line such as `test core::plan::tests::name ... FAILED`, and whether it ends in
+/// `ok`.
 fn ended_test(line: &str) -> Option<(&str, bool)> {
     match line.strip_prefix("test ")?.rsplit_once(" ... ")? {
         (name, "ok") => Some((name, true)),

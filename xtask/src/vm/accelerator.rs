@@ -1,4 +1,4 @@
-//! Finds out whether this machine can virtualise: `/dev/kvm` alone does not say so.
+//! Finds out whether this machine can virtualise: `/dev/kvm` alone is no proof.
 
 use std::{fs, path::Path, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Fetches packages of Debian 12 without touching this machine's apt.
 //!
-//! apt runs with lists, cache and sources of its own, so packages of other architectures and on
-//! Ubuntu come the same way. Nothing is installed, and none of it needs root.
+//! apt runs with lists, cache and sources of its own. So packages of other architectures come the same
+//! way, and so does everything on Ubuntu. Nothing is installed, and none of it needs root.
 
 use std::{
     fs,

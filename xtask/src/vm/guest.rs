@@ -6,7 +6,7 @@ use crate::process;
 pub(super) const EXIT: &str = "vm-exit: ";
 /// Prefix of a line of the tests' report.
 pub(super) const ROW: &str = "vm-row: ";
-/// Line that says that the tests begin.
+/// Line printed when the tests begin.
 pub(super) const UP: &str = "vm-up";
 /// Name of the share with this machine's files.
 pub(super) const HOST_TAG: &str = "host";
@@ -15,7 +15,6 @@ pub(super) const HOST_TAG: &str = "host";
 pub(super) enum Root {
     /// This machine's, below a layer in memory that takes what the tests write.
     Host,
-    /// The initial file system.
     Initramfs,
 }
 

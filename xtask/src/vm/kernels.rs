@@ -17,7 +17,6 @@ pub(super) enum Arch {
 }
 
 impl Arch {
-    /// Returns Debian's name.
     pub(super) const fn debian(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -26,7 +25,6 @@ impl Arch {
     }
 }
 
-/// Kernel to boot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub(super) enum Kernel {
     /// Debian 12's own

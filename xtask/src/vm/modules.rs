@@ -105,7 +105,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         let mut xz = Command::new("xz");
         let output = xz.arg("-dc").arg(path).output().context("failed to start xz")?;
         if !output.status.success() {
-            bail!("`{}` failed: {}", process::shown(&xz), output.status);
+            bail!("`{}` failed: {}", process::command_line(&xz), output.status);
         }
         return Ok(output.stdout);
     }

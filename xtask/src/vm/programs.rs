@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::{archive::Archive, kernels::Arch};
 use crate::{process, programs, workspace::Workspace};
 
-/// The test program.
 const TESTS: &str = "vm";
 const ARM64: &str = "aarch64-unknown-linux-gnu";
 /// Debian's compiler, whose standard library Debian has for every architecture.
@@ -23,8 +22,8 @@ pub(super) struct Programs {
     pub(super) tests: PathBuf,
 }
 
-/// Builds the programs of this machine. The selection is that of `cargo xtask test`, which
-/// compiles nothing twice.
+/// Builds the programs of this machine. The selection is the same as in `cargo xtask test`, so that
+/// nothing is compiled twice.
 pub(super) fn own(workspace: &Workspace) -> Result<Programs> {
     let agent = programs::debug(workspace)?.join("vipward");
     let mut cargo = process::cargo();
@@ -88,7 +87,7 @@ fn test_program(cargo: &mut Command) -> Result<PathBuf> {
     cargo.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let output = cargo.stderr(std::process::Stdio::inherit()).output().context("failed to start cargo")?;
     if !output.status.success() {
-        bail!("`{}` failed: {}", process::shown(cargo), output.status);
+        bail!("`{}` failed: {}", process::command_line(cargo), output.status);
     }
     let messages = String::from_utf8_lossy(&output.stdout).into_owned();
     let program = messages.lines().find_map(|line| {

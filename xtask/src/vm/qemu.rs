@@ -54,7 +54,7 @@ impl Nic {
 
     const fn device(self) -> &'static str {
         match self {
-            // LACP needs a speed and full duplex, which a card without these options does not tell.
+            // LACP needs a speed and full duplex, which a card without these options does not report.
             Self::VirtioNet => "virtio-net-pci,speed=10000,duplex=full",
             Self::E1000e | Self::Vmxnet3 => self.name(),
         }
@@ -76,7 +76,6 @@ const CONTROL: &str = "control";
 pub(super) enum Accelerator {
     /// The CPU's virtualisation.
     Kvm,
-    /// Emulation.
     Tcg,
 }
 
@@ -91,7 +90,6 @@ pub(super) struct Machine<'a> {
     pub(super) console: &'a Path,
 }
 
-/// Returns the program that emulates an architecture.
 pub(super) const fn program(arch: Arch) -> &'static str {
     match arch {
         Arch::Amd64 => "qemu-system-x86_64",
@@ -100,8 +98,8 @@ pub(super) const fn program(arch: Arch) -> &'static str {
 }
 
 impl Machine<'_> {
-    /// Runs the machine and passes on each line that it prints. Returns the exit code of what ran
-    /// in it. Kills a machine that prints nothing for the time of `silence`.
+    /// Runs the machine and passes on each line that it prints. Returns the exit code of what ran in
+    /// it. Kills a machine that prints nothing for `silence`.
     pub(super) fn run(&self, silence: Duration, mut receive: impl FnMut(&str)) -> Result<i32> {
         let (monitor, port) = UnixStream::pair().context("failed to make a pair of sockets")?;
         let mut command = self.command(&monitor, &port);
@@ -120,8 +118,9 @@ impl Machine<'_> {
                 Ok(())
             });
         }
-        let child =
-            command.spawn().with_context(|| format!("failed to start `{}`", process::shown(&command)))?;
+        let child = command
+            .spawn()
+            .with_context(|| format!("failed to start `{}`", process::command_line(&command)))?;
         // This process's ends of the sockets go with the closure.
         drop(command);
         let mut machine = Running(child);

@@ -21,7 +21,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Takes a line of a report. The row of a test that ran again replaces that of its first run.
+    /// Records a line of a report. The row of a test's second run replaces the row of its first.
     pub(super) fn take(&mut self, line: &str) -> Result<()> {
         let row: Value = serde_json::from_str(line).with_context(|| format!("no JSON: {line}"))?;
         let text = |key: &str| match &row[key] {

@@ -22,7 +22,7 @@ use crate::{
 const GRACE: u64 = 3_000;
 const OWN: SeenEntry = SeenEntry { role: Role::Held, mac: HOLDER, yielded: false };
 
-/// An agent whose one VIP is said to be held here.
+/// An agent that should hold its one VIP here.
 struct Agent {
     answers: Answers,
     site: Site,
@@ -30,7 +30,7 @@ struct Agent {
     segment: Segment,
     unattached: BTreeMap<u32, String>,
     surroundings: Surroundings,
-    said: Option<Said>,
+    said: Option<HolderClaim>,
     left_behind: Vec<IpAddr>,
     entries: BTreeMap<u32, SeenEntry>,
 }
@@ -49,7 +49,7 @@ impl Agent {
                 any_yielded: false,
                 interfaces: [(ETH0, (HOLDER, None))].into(),
             },
-            said: Some(Said::Here { taken: true }),
+            said: Some(HolderClaim::Here { taken: true }),
             left_behind: Vec::new(),
             entries: [(ETH0, OWN)].into(),
         }
@@ -165,7 +165,7 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
         ("guarded, although it was taken", |it| foreign(it, false), Some("the program has no entry")),
         (
             "claimed, and not taken",
-            |it| (it.entries, it.said) = (BTreeMap::new(), Some(Said::Here { taken: false })),
+            |it| (it.entries, it.said) = (BTreeMap::new(), Some(HolderClaim::Here { taken: false })),
             Some("its claim names this node"),
         ),
     ];
@@ -262,7 +262,7 @@ fn the_end_of_another_session_is_a_reason_of_its_own_and_found_without_a_mark() 
     let mut agent = Agent::new();
     agent.said = None;
     assert!(agent.examine(0).all.is_empty());
-    (agent.said, agent.left_behind) = (Some(Said::Ended(NodeName::from("b"))), vec![key(10).addr]);
+    (agent.said, agent.left_behind) = (Some(HolderClaim::Ended(NodeName::from("b"))), vec![key(10).addr]);
     agent.examine(1_000);
     assert_eq!(agent.examine(1_000 + GRACE).begun, [key(10).addr]);
     assert_eq!(agent.answers.reason(key(10).addr), Some(&Unanswered::SessionEnded(NodeName::from("b"))));

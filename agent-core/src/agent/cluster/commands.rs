@@ -17,19 +17,16 @@ pub(in crate::agent) enum Todo {
     WriteEntries(BTreeSet<IpAddr>),
     /// Move the lease deadline.
     SetDeadline(NewDeadline),
-    /// Write the peers.
     SetPeers(BTreeSet<vipward_common::MacAddr>),
-    /// Receive the questions for a VIP of another node, or no longer.
+    /// Join or leave the solicited-node group of another node's VIP (group pre-join).
     SetSuccessor(IpAddr, bool),
     /// Announce a VIP once more.
     Announce(IpAddr),
     /// Probe an address, often or rarely while it is in use.
     Probe(IpAddr, bool),
-    /// Stop probing an address.
     StopProbing(IpAddr),
     /// End, since another agent has this node's name.
     NotAlone(crate::records::Session),
-    /// End, for this reason.
     Stop(Option<StopReason>),
     /// Nothing: the cluster's part has done it.
     Nothing,

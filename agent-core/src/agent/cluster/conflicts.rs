@@ -1,21 +1,21 @@
 //! Conflicts in a cluster: a condition on the VIP's claim object, and Events on its Services.
 //!
-//! The node that shows conflicts of a VIP keeps the condition up to date, as `showing` does. A
+//! The node that shows conflicts of a VIP keeps the condition up to date, as `writing_findings` does. A
 //! condition that an earlier agent left ends when the quiet time is over.
 
 use std::{net::IpAddr, time::Duration};
 
 use vipward_common::{MacAddr, VipKey};
 
-use super::{Cluster, shown::Show};
+use super::{Cluster, findings::Show};
 use crate::{
     agent::segment::Segment,
     base::time::Monotonic,
     host::net::NetView,
     records::{ClaimRecord, NodeName, object_name},
     reports::{
+        claim_findings::{Aspect, Finding},
         outbox::Reason,
-        shown::{Aspect, Finding},
     },
     segment::conflict::{Conflict, End, Line, What},
     services::Problem,
@@ -63,7 +63,7 @@ impl Cluster {
 
     fn report_end(&mut self, conflict: &Conflict, why: End, now: Monotonic) {
         let vip = conflict.key.addr;
-        // After a move, the new holder reports, and the claim object no longer shows what this node
+        // After a move, the new holder reports. The claim object no longer shows what this node
         // received.
         if self.showing.conflicted.remove(&vip).is_none() {
             return;
@@ -91,7 +91,8 @@ impl Cluster {
         self.write_event(vip, Reason::ConflictOver, &note);
     }
 
-    /// Notifies the engine, and reports, that a VIP that was announced with a peer's MAC was taken back.
+    /// Notifies the engine that a VIP was taken back that had been announced with a peer's MAC.
+    /// Reports it.
     pub(in crate::agent) fn report_taken_back(&mut self, vip: IpAddr, mac: MacAddr) {
         self.engine.on_taken_back(vip);
         let node = &self.settings.node;
@@ -110,8 +111,8 @@ impl Cluster {
         }
     }
 
-    /// Returns the conflict about a VIP in words: what was `received` on
-    /// the wire, and what the cluster's objects notify its holder.
+    /// Returns the text of a VIP's conflict: the frames that were `received`, and what the
+    /// cluster's objects state about the holder.
     fn conflict_in_words(&self, vip: IpAddr, received: Option<&str>) -> Option<String> {
         let found = self.engine.holds(vip).then(|| self.services.index().conflict_about(vip)).flatten();
         match (received, found) {
@@ -177,7 +178,7 @@ impl Cluster {
         Some(finding)
     }
 
-    /// Returns the open conflict about a VIP, in words. The node that reported it may be gone.
+    /// Returns the text of a VIP's open conflict. The node that reported it may be gone.
     fn received_of(&self, vip: IpAddr, segment: &Segment, view: &NetView) -> Option<String> {
         let interface = view.by_name(self.home_of(vip)?)?;
         let conflict = segment.conflict_about(&VipKey::new(interface.index, vip))?;
@@ -195,7 +196,7 @@ fn macs(conflict: &Conflict) -> String {
     named.join(", ") + more
 }
 
-/// Returns the offenders, in words.
+/// Returns the text that names the offenders.
 fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
     let place = vlan.map_or_else(String::new, |vlan| format!(" in VLAN {vlan}"));
     if conflict.what == What::InUse {
@@ -205,7 +206,6 @@ fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
     format!("{} {verb} it{place}", macs(conflict))
 }
 
-/// Returns the operator's remedy.
 fn remedy(conflict: &Conflict, vip: IpAddr, without_agent: &[&NodeName]) -> String {
     let ipvs = kube_proxy(without_agent);
     if conflict.what == What::InUse {

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use crate::{
     ownership::{self, Outcome},
     records::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName},
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
     services,
 };
 
@@ -18,14 +18,13 @@ pub enum Input {
     Seen(Vec<Seen>),
     /// Requests have outcomes.
     Replies {
-        /// The outcomes.
         replies: Vec<Reply>,
         /// The number of new claims to write at a time, by the API server's load.
         new_claims: usize,
     },
     /// Nodes have begun to write very many claims (true), or do so no longer.
     Crowded(bool),
-    /// Events for the engine: of the witness, or the reason to end.
+    /// Events for the engine: the monitor's findings, or the reason to end.
     Owned(Vec<ownership::Event>),
 }
 
@@ -64,7 +63,7 @@ impl Seen {
         let sessions = record.state.sessions();
         let (vip, force) = (record.vip, record.force);
         let (reservation, release) = (record.reservation.clone(), record.release);
-        // An object that is reserved stays, so that of another namespace no Service would ever inherit it.
+        // A reserved object stays, so no Service of another namespace would ever inherit it.
         let owner = record.note.services.first().map(|owner| &owner.namespace);
         let heir =
             reservation.as_deref().filter(|it| it.kept.is_none() && owner != Some(&it.service.namespace));
@@ -130,7 +129,6 @@ pub enum Reply {
     /// The outcome of writing the status of a Service.
     Status {
         service: ServiceName,
-        /// True if it is written.
         done: bool,
         /// A random number from 0 to 1, for the pause until the next attempt.
         jitter: f64,

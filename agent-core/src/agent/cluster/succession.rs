@@ -1,4 +1,4 @@
-//! The former holders of VIPs that are taken, which are notified that their sessions have ended.
+//! The former holders of taken VIPs. Each is notified that its session has ended.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -6,20 +6,20 @@ use vipward_common::{MacAddr, VipKey};
 
 use crate::{base::time::Monotonic, records::Session};
 
-/// The time within which one frame that notifies the end of a session is enough for all its VIPs.
+/// The time within which one expiry notice is enough for all VIPs of a session.
 const NOTIFIED: Duration = Duration::from_millis(10);
 
 /// The former holders.
 #[derive(Debug, Default)]
 pub(super) struct Succession {
-    /// Those of VIPs that are about to be taken, by their sessions.
+    /// The former holders of VIPs that are about to be taken, by their sessions.
     former: BTreeMap<IpAddr, (Session, MacAddr)>,
     /// The last one that was notified, with the interface and the time.
     notified: Option<(Session, u32, Monotonic)>,
 }
 
 impl Succession {
-    /// Notes from which session a VIP is taken, until its entry is written.
+    /// Records from which session a VIP is taken, until its entry is written.
     pub(super) fn on_former(&mut self, vip: IpAddr, session: Session, mac: MacAddr) {
         self.former.insert(vip, (session, mac));
     }

@@ -28,11 +28,11 @@ use crate::{
 
 const PINS_ARE_MISSING: &str = "pins are missing in the pin directory, so that what answers now ends with this agent; \
                                 restart it to pin everything again";
-/// Number of actions between two looks at the clock: very many must not let the lease deadline pass.
+/// Number of actions between two reads of the clock: very many must not let the lease deadline
+/// pass.
 const TOGETHER: usize = 256;
 
 impl Agent {
-    /// Reads the number of yields.
     pub(super) fn read_yields(&mut self) {
         self.read(Reading::Yields, Waiting::Yields);
     }
@@ -98,7 +98,7 @@ impl Agent {
         let context = context((&self.view, &self.config, &self.stale), &self.source, now);
         let (mut round, effects) = self.host.plan(&mut self.segment, read, (listed, reclaim), &context);
         self.on_segment_effects(effects, now);
-        self.sight.segments = round.desired().own_macs.keys().copied().collect();
+        self.visibility.segments = round.desired().own_macs.keys().copied().collect();
         let mut failures: BTreeSet<String> = self.attachments.unattached().values().cloned().collect();
         self.memberships.on_entries(&round.observed().entries, &self.segment.probed());
         match groups {
@@ -115,7 +115,8 @@ impl Agent {
         self.write(Writing::of(Kind::Full { round, failures, is_first }), now);
     }
 
-    /// Moves the lease deadline of a file's agent if that is due. Nothing is due before the agent has it.
+    /// Moves the lease deadline of a standalone agent if that is due. Nothing is due before the
+    /// agent has it.
     fn beat_if_due(&mut self, now: Monotonic) {
         if let Source::File(file) = &mut self.source
             && self.segment.is_started()
@@ -185,7 +186,7 @@ impl Agent {
     ) {
         self.host.on_entry(from.as_ref(), to.as_ref());
         self.memberships.on_entry(&key, to.as_ref(), self.segment.is_probed(&key), now);
-        self.sight.on_entry(key.addr);
+        self.visibility.on_entry(key.addr);
         let content = |entry: Option<VipEntry>| entry.map(|entry| (entry.role, entry.mac));
         if content(from) != content(to) {
             self.log(Line::Entry { key, from, to, cause });
@@ -220,7 +221,6 @@ impl Agent {
         }
     }
 
-    /// Ends a full round.
     pub(super) fn end_full(&mut self, writing: Writing, now: Monotonic) {
         let Kind::Full { mut round, failures, is_first } = writing.kind else { return };
         self.on_segment(Input::Written, now);
@@ -314,7 +314,7 @@ impl Agent {
         }
     }
 
-    /// Begins to replace the known peers by those of the configuration.
+    /// Begins to replace the known peers by the configured ones.
     pub(super) fn reconcile_peers(&mut self) {
         self.host.unsettle();
         self.read(Reading::Macs, Waiting::Macs);

@@ -47,15 +47,15 @@ impl Agent {
                 segment::Effect::Count => self.effects.push(Effect::Count),
                 segment::Effect::Report(line) => self.report_conflict(line, now),
                 segment::Effect::Probed { key, probed } => match &mut self.source {
-                    Source::File(file) => file.note_probed(key.addr, probed, now),
-                    Source::Cluster(cluster) => cluster.note_probed(key.addr, probed),
+                    Source::File(file) => file.on_probed(key.addr, probed, now),
+                    Source::Cluster(cluster) => cluster.on_probed(key.addr, probed),
                 },
                 segment::Effect::Taken(key) => {
                     let former = self.with_cluster(|cluster| cluster.notify_former(key, now)).flatten();
                     succeeded.extend(former.map(|former| Input::Succeeded { key, former }));
                 }
                 segment::Effect::FirstAnnounced(vip) => {
-                    self.with_cluster(|cluster| cluster.note_announced(vip, now));
+                    self.with_cluster(|cluster| cluster.on_announced(vip, now));
                 }
                 segment::Effect::JoinGroups(key) => members.push(key),
                 segment::Effect::TakeBack(vips) => self.begin_to_take_back(vips),
@@ -90,7 +90,6 @@ impl Agent {
         self.log(Line::Conflict(line));
     }
 
-    /// Handles events of the program.
     pub(super) fn on_program(&mut self, events: &[Event], now: Monotonic) {
         for event in events {
             self.on_segment(Input::Program(event), now);
@@ -118,7 +117,7 @@ impl Agent {
 
     /// Handles notifications of the network.
     pub(super) fn on_changed(&mut self, changed: Changed, now: Monotonic) {
-        if changed.overrun || !self.sight.segments.is_disjoint(&changed.downs) {
+        if changed.overrun || !self.visibility.segments.is_disjoint(&changed.downs) {
             self.memberships.on_down(now);
         }
         if changed.overrun {
@@ -127,7 +126,7 @@ impl Agent {
         self.work.add([Work::Observe(Some((changed, now)))]);
     }
 
-    /// Passes notifications of failovers on. The network is new by now.
+    /// Passes notifications of failovers on. The network has been read again by now.
     pub(super) fn on_notices(&mut self, changed: &Changed, at: Monotonic, before: &NetView, now: Monotonic) {
         let lost_since = changed.overrun.then_some(before);
         self.on_segment(Input::Notices { notices: &changed.notices, lost_since, at }, now);
@@ -139,12 +138,12 @@ impl Agent {
         let stack = |segment: &u32| {
             Some((*segment, Stack::of(&self.view, *segment, |index| modes.get(&index).copied())?))
         };
-        let stacks = self.sight.segments.iter().filter_map(stack).collect();
+        let stacks = self.visibility.segments.iter().filter_map(stack).collect();
         self.notify_proving(proving::Event::Observed(stacks), now);
     }
 
     fn notify_proving(&mut self, event: proving::Event, now: Monotonic) {
-        for command in self.sight.proving.on_event(event, now) {
+        for command in self.visibility.proving.on_event(event, now) {
             match command {
                 proving::Command::Listen { segment, round } => self.listen(segment, round),
                 proving::Command::Found { segment, from, to, received } => {
@@ -165,11 +164,11 @@ impl Agent {
         }
         // A round without a result is over by now.
         let others = |other: &u32, _: &mut u64| *other != segment && self.view.interfaces.contains_key(other);
-        self.sight.listening.retain(others);
-        if self.sight.listening.is_empty() {
-            self.sight.changed.clear();
+        self.visibility.listening.retain(others);
+        if self.visibility.listening.is_empty() {
+            self.visibility.changed.clear();
         }
-        self.sight.listening.insert(segment, round);
+        self.visibility.listening.insert(segment, round);
         let peers = self.source.peer_addresses();
         self.effects.push(Effect::Listen { segment, round, peers });
     }
@@ -177,11 +176,11 @@ impl Agent {
     /// Ends a round of listening.
     pub(super) fn on_listened(&mut self, listened: &Listened, now: Monotonic) {
         let Listened { segment, round, frames, counted, ref answered } = *listened;
-        if self.sight.listening.get(&segment) == Some(&round) {
-            self.sight.listening.remove(&segment);
+        if self.visibility.listening.get(&segment) == Some(&round) {
+            self.visibility.listening.remove(&segment);
         }
         // Only an entry that was held all the time shows that a request got past the program.
-        let passed = answered.difference(&self.sight.changed).next().copied();
+        let passed = answered.difference(&self.visibility.changed).next().copied();
         let passed = passed.filter(|_| self.segment.is_started());
         let received = proving::Received { frames, counted, passed };
         self.notify_proving(proving::Event::Received { segment, round, received }, now);
@@ -189,7 +188,7 @@ impl Agent {
 
     /// Ends the rounds of listening whose time is over, and begins those that are due.
     pub(super) fn tick_proving(&mut self, now: Monotonic) {
-        if self.sight.next_deadline().is_some_and(|deadline| deadline <= now) {
+        if self.visibility.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.notify_proving(proving::Event::Tick, now);
         }
     }

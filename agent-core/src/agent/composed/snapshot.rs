@@ -93,7 +93,8 @@ impl ClaimSnapshot {
 }
 
 impl Agent {
-    /// Returns the state at a time, from memory: reading whole maps would keep the agent from the lease deadline.
+    /// Returns the state at a time, from memory: reading whole maps would delay the next move of
+    /// the lease deadline.
     pub fn snapshot(&self, now: Monotonic) -> Snapshot {
         // A VIP whose address is in use has to wait.
         let in_use: BTreeSet<IpAddr> = self.segment.in_use().collect();
@@ -130,7 +131,8 @@ impl Agent {
         self.answers.reported().filter_map(silent).collect()
     }
 
-    /// Returns the time since the lease deadline was moved, if it should have been moved often since.
+    /// Returns the time since the last move of the lease deadline, if several moves have been
+    /// missed.
     pub fn heartbeat_stopped_for(&self, now: Monotonic) -> Option<Duration> {
         let (moved, period) = match &self.source {
             Source::File(file) => (file.beaten(), self.config.fence.heartbeat),

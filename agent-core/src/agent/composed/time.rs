@@ -89,8 +89,8 @@ impl Agent {
         self.work.next([work, Work::TakenBack]);
     }
 
-    /// Moves the lease deadline of a file's agent, and writes yields into the entries. At the beginning, the time
-    /// for loading does not count as a delay, and announcing follows.
+    /// Moves the lease deadline of a standalone agent, and writes yields into the entries. At the
+    /// beginning, the time for loading does not count as a delay, and announcing follows.
     pub(super) fn beat(&mut self, begins: bool, now: Monotonic) {
         let Source::File(file) = &mut self.source else { return };
         if begins {

@@ -11,7 +11,6 @@ use crate::host::{
     stale::{Failure, Left},
 };
 
-/// A full round.
 #[derive(Debug)]
 pub struct Round {
     pub(super) actions: Vec<Action>,
@@ -23,9 +22,9 @@ pub struct Round {
     pub(super) is_known: bool,
     /// The VIPs whose entries are not as they should be.
     pub(super) unchanged: BTreeMap<IpAddr, Failure>,
-    /// The number of those that were to stay silent.
+    /// The number of failed entries that were to stay silent.
     pub(super) left_silent: usize,
-    /// Problems, in words.
+    /// The texts of problems.
     pub(super) problems: BTreeSet<String>,
 }
 
@@ -40,23 +39,20 @@ impl Round {
         &self.observed
     }
 
-    /// Returns the desired state.
     pub fn desired(&self) -> &Desired {
         &self.placement.desired
     }
 
-    /// Adds problems, in words.
     pub fn note(&mut self, problems: impl IntoIterator<Item = String>) {
         self.problems.extend(problems);
     }
 
-    /// Notes that an entry could not be changed.
+    /// Records that an entry could not be changed.
     pub fn failed(&mut self, vip: IpAddr, failure: Failure) {
         failed(&mut self.unchanged, vip, failure);
     }
 }
 
-/// A round for some VIPs.
 #[derive(Debug)]
 pub struct SomeRound {
     pub(super) actions: Vec<Action>,
@@ -77,7 +73,7 @@ impl SomeRound {
         &self.observed
     }
 
-    /// Notes that an entry could not be changed.
+    /// Records that an entry could not be changed.
     pub fn failed(&mut self, vip: IpAddr, failure: Failure) {
         failed(&mut self.unchanged, vip, failure);
     }
@@ -96,7 +92,7 @@ impl SomeRound {
     }
 }
 
-/// Notes a failure, unless a worse one of the VIP is known.
+/// Records a failure, unless a worse one of the VIP is known.
 pub(super) fn failed(unchanged: &mut BTreeMap<IpAddr, Failure>, vip: IpAddr, failure: Failure) {
     if unchanged.get(&vip).is_none_or(|known| known.left < failure.left) {
         unchanged.insert(vip, failure);

@@ -43,14 +43,13 @@ pub trait Authority {
     /// Returns true if an entry that is silent may begin to answer now.
     fn may_begin_answering(&self, now: Monotonic) -> bool;
 
-    /// Returns the addresses whose owners this agent must receive now.
+    /// Returns the addresses whose owners' frames this agent must receive now.
     fn must_receive(&self) -> Option<Vital>;
 }
 
 /// The state that an input is judged by, as it is now.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The network.
     pub view: &'a NetView,
     /// MACs of hosts that may have VIPs.
     pub peers: &'a [MacAddr],
@@ -71,8 +70,8 @@ impl Context<'_> {
         self.view.interfaces.keys().map(move |ifindex| VipKey::new(*ifindex, vip))
     }
 
-    /// Returns true if a host that is no peer has sent the frame of an event in a peer's name, about a VIP
-    /// whose holder is not known. A peer does so when it hands the VIP over.
+    /// Returns true if a host that is no peer has sent an event's frame in a peer's name. The VIP's
+    /// holder is not known. A peer sends such a frame when it hands the VIP over.
     pub(in crate::agent) fn is_forged(&self, event: &Event) -> bool {
         let source = MacAddr(event.source);
         MacAddr(event.holder).is_zero() && source.0 != event.sha && !self.peers.contains(&source)
@@ -99,13 +98,12 @@ pub enum Input<'a> {
     Adopted { key: VipKey, mac: MacAddr },
     /// The program has reported an event.
     Program(&'a Event),
-    /// The program's counts, which [`Effect::Count`] asked for.
+    /// The program's counts, the result of [`Effect::Count`].
     Counted(BTreeMap<OffenderKey, Offender>),
     /// The network was observed. This is how it was before.
     Network(&'a NetView),
     /// Notifications of failovers, and the network before them if some were lost.
     Notices {
-        /// The notifications.
         notices: &'a BTreeSet<Notice>,
         /// The network before, if notifications were lost.
         lost_since: Option<&'a NetView>,
@@ -113,20 +111,10 @@ pub enum Input<'a> {
         at: Monotonic,
     },
     /// An entry was written.
-    Entry {
-        key: VipKey,
-        /// The entry before.
-        from: Option<&'a VipEntry>,
-        /// The entry now.
-        to: Option<&'a VipEntry>,
-    },
+    Entry { key: VipKey, from: Option<&'a VipEntry>, to: Option<&'a VipEntry> },
     /// A VIP that was taken belonged to a session that has ended, whose node may still answer. This is
     /// an answer to [`Effect::Taken`].
-    Succeeded {
-        key: VipKey,
-        /// The MAC of that node.
-        former: MacAddr,
-    },
+    Succeeded { key: VipKey, former: MacAddr },
     /// A MAC was written as a peer's.
     Peer { ifindex: u32, mac: MacAddr },
     /// All entries are written. The program reports the answers to probes now.
@@ -158,25 +146,21 @@ pub enum Input<'a> {
 /// An action for the caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Send an announcement, if the maps say by then that this node holds the VIP.
+    /// Send an announcement, if the maps state by then that this node holds the VIP.
     /// [`Input::Announced`] follows when a round has left.
     Announce(announce::Command),
     /// Probe an address. [`Input::NotSent`] follows on failure.
     Probe(VipKey),
     /// Send one probe after an announcement, from which switches learn the port. No result is wanted.
     ShowPort(VipKey),
-    /// Ask for a VIP that this node holds, if the maps say by then that it does.
+    /// Request a VIP that this node holds, if the maps state by then that it does.
     ProbeHeld(VipKey),
     /// Read the program's counts of claims. [`Input::Counted`] follows.
     Count,
     /// Log a line about a conflict, and show it where its kind is shown.
     Report(Box<Line>),
     /// Pass the result of a probe to the source.
-    Probed {
-        key: VipKey,
-        /// The result.
-        probed: Probed,
-    },
+    Probed { key: VipKey, probed: Probed },
     /// An entry is written by which this node answers for a VIP, which is not announced yet. If its
     /// former holder may still answer, [`Input::Succeeded`] follows after the other effects.
     Taken(VipKey),
@@ -188,7 +172,8 @@ pub enum Effect {
     TakeBack(BTreeMap<IpAddr, MacAddr>),
     /// Read and reconcile everything at the next deadline, which is now.
     Reconcile,
-    /// Reconcile everything after the next look at the network, even if that has not changed.
+    /// Reconcile everything after the next observation of the network, even if that has not
+    /// changed.
     Unsettle,
     /// Log what has happened.
     Note(Note),
@@ -198,17 +183,12 @@ pub enum Effect {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
     /// An interface has failed over, and its VIPs are announced.
-    FailedOver {
-        ifindex: u32,
-        /// The number of its VIPs.
-        vips: usize,
-    },
-    /// A VIP was yielded, and the segment is asked about it.
+    FailedOver { ifindex: u32, vips: usize },
+    /// A VIP was yielded, and is probed on its segment.
     AsksAboutYield(IpAddr),
     /// A probed address is in use.
     InUse {
         vip: IpAddr,
-        /// The MAC that uses it.
         mac: MacAddr,
         /// The number of attempts that found it in use.
         conflicts: u32,
@@ -217,10 +197,8 @@ pub enum Note {
     },
 }
 
-/// Settings of the parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Settings of announcing.
     pub announce: announce::Settings,
     pub probe: probing::Settings,
     pub conflicts: conflict::Settings,

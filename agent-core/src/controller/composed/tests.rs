@@ -265,7 +265,7 @@ fn services_that_are_refused_keep_to_their_addresses_and_their_pace() {
 }
 
 #[test]
-fn a_write_that_nobody_wants_any_more_has_its_outcome_before_it_is_given_up() {
+fn a_write_that_is_no_longer_wanted_has_its_outcome_before_it_is_given_up() {
     for outcome in [Reserved::Refused("no right".into()), Reserved::Unknown] {
         let (mut world, write) = World::reserving();
         world.replied(reserved(&write, Reserved::Refused("no right".into())));

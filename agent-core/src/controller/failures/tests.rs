@@ -25,7 +25,7 @@ fn each_other_refusal_is_reported_in_place_of_the_one_before_and_each_pause_is_l
     ];
     for (times, (what, problem, over, begins, pause)) in rows.into_iter().enumerate() {
         let noted = Noted { is_first: times == 0, over, begins };
-        assert_eq!(failures.note(write(), problem, at(0)), noted, "{what}");
+        assert_eq!(failures.record(write(), problem, at(0)), noted, "{what}");
         assert_eq!(failures.next_deadline(), Some(at(pause)), "{what}");
         assert_eq!(failures.due(at(pause - 1)), [], "{what}");
         assert_eq!(failures.due(at(pause)), [write()], "{what}");
@@ -33,5 +33,5 @@ fn each_other_refusal_is_reported_in_place_of_the_one_before_and_each_pause_is_l
     assert_eq!(failures.end(vip).and_then(|failed| failed.reported), other);
     assert!(failures.end(vip).is_none());
     let first = Noted { is_first: true, over: None, begins: other.clone() };
-    assert_eq!(failures.note(write(), other, at(0)), first);
+    assert_eq!(failures.record(write(), other, at(0)), first);
 }

@@ -220,7 +220,7 @@ fn speaks(interface: &Interface) -> bool {
         && interface.name != IPVS
 }
 
-/// Returns the settings in force: the larger of an interface's value and that of `all`.
+/// Returns the settings in force: the larger of the interface's value and the value of `all`.
 fn conf_of(facts: &Facts, interface: &Interface) -> Fact<Conf> {
     let own = facts.nic(interface.index).and_then(|nic| nic.conf.as_ref());
     own.zip(facts.conf_all.as_ref()).map(|(own, all)| Conf {

@@ -3,7 +3,7 @@
 
 use super::lease_deadline::LEASE_DEADLINE;
 
-/// A check in words. Its rows are of the host, or of one interface each.
+/// A check with its texts. Each row is about the host, or about one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Check {
     pub name: &'static str,

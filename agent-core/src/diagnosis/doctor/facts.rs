@@ -32,7 +32,7 @@ pub struct Facts {
     pub agent: Fact<Agent>,
     /// The pinned state in it. None if nothing is pinned.
     pub plane: Fact<Option<Plane>>,
-    /// The heartbeat of the agent. It is looked for only while the lease deadline is valid.
+    /// The agent's heartbeat. It is watched for only while the lease deadline lies ahead.
     pub heartbeat: Fact<Heartbeat>,
     /// The hosts that claimed VIPs, by the program's records.
     pub offenders: Fact<BTreeMap<OffenderKey, Offender>>,
@@ -51,7 +51,7 @@ pub struct Facts {
     pub neighbours: Fact<Neighbours>,
     /// The processes of this network namespace, as far as `/proc` shows them.
     pub processes: Fact<Vec<Process>>,
-    /// True if `/proc` shows every process of the machine, and not only those of a PID namespace.
+    /// True if `/proc` shows every process of the machine, not of one PID namespace only.
     pub sees_all_processes: Fact<bool>,
 }
 
@@ -92,7 +92,7 @@ pub struct Machine {
 pub struct Kernel {
     /// The release, as `uname -r` prints it.
     pub release: String,
-    /// A feature that it lacks, in words. None if it lacks nothing.
+    /// The name of a feature that it lacks. None if it lacks nothing.
     pub lacks: Option<String>,
     /// True if BPF memory counts against `RLIMIT_MEMLOCK`.
     pub counts_bpf_as_locked: bool,
@@ -101,7 +101,8 @@ pub struct Kernel {
 /// An agent's account of wire failover, as its page `/debug/wire` has it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WireReport {
-    /// The sessions that were ended. Those for a silent Lease count without wire failover, too.
+    /// The expired sessions. Sessions whose Lease was not renewed count without the failure
+    /// detector, too.
     pub counts: WireCounts,
     /// The engine's view. None if the node takes no part, by its options.
     pub view: Option<WireView>,

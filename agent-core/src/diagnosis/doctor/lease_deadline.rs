@@ -16,7 +16,7 @@ use crate::diagnosis::{
 };
 
 pub(crate) const LEASE_DEADLINE: &str = "lease-deadline";
-/// The reason why a lease deadline has passed before its deadline.
+/// The reason why a lease deadline counts as passed before its time.
 const ENDED: &str = "a peer's expiry notice ended this node's session";
 
 /// Returns the finding about the lease deadline, for an address or for all VIPs of this node.
@@ -59,8 +59,8 @@ pub(crate) fn judge(
     }
 }
 
-/// Judges a lease deadline that is in its grace period. A node of a cluster gives way to its peers only. If it knows no
-/// peer, another node may answer beside it.
+/// Judges a grace period. A node of a cluster gives way to its peers only. If it knows no peer,
+/// another node may answer beside it.
 fn grace(contents: &Contents, agent: &Fact<Agent>, alone: &[String], who_has: &str) -> Finding {
     let lease_deadline = &contents.lease_deadline;
     let why = if contents.has_ended() {
@@ -121,7 +121,7 @@ fn alone<'a>(
     answered.into_iter().map(|(ifindex, vips)| format!("{vips} VIPs on {}", name_of(ifindex))).collect()
 }
 
-/// Returns a time for people, in tenths of a second. From a minute on, returns it in seconds.
+/// Returns the text of a time, in tenths of a second. From a minute on, in seconds.
 pub(super) fn span(time: Duration) -> String {
     const LONG: Duration = Duration::from_mins(1);
     let tenths = if time < LONG { time.subsec_millis() / 100 } else { 0 };

@@ -84,8 +84,8 @@ pub(super) fn examined<'a>(facts: &Facts, view: &'a NetView) -> Vec<&'a Interfac
     view.interfaces.values().filter(is_examined).collect()
 }
 
-/// Returns the pinned link whose program sees an interface's frames: its own, or that of an interface
-/// below a VLAN device.
+/// Returns the pinned link whose program sees an interface's frames: its own, or the link of the
+/// interface below a VLAN device.
 fn pinned_link(facts: &Facts, ifindex: u32) -> Fact<Option<&PinnedLink>> {
     facts.plane.as_ref().and_then(|plane| {
         let Some(plane) = plane else { return Fact::Read(None) };

@@ -47,7 +47,7 @@ fn btf(facts: &Facts) -> Finding {
     })
 }
 
-/// Checks the agent's capabilities. Checks those of this process if no agent runs.
+/// Checks the agent's capabilities, or this process's if no agent runs.
 fn capabilities(facts: &Facts) -> Finding {
     let name = "capabilities";
     known(name, facts.agent.as_ref().zip(facts.machine.missing.as_ref()), |(agent, missing)| {
@@ -114,7 +114,7 @@ fn clock_source(facts: &Facts) -> Finding {
     })
 }
 
-/// Returns the process of an agent, in words for people.
+/// Returns the text that names an agent's process.
 pub(super) fn process(agent: Agent) -> Option<String> {
     match agent {
         Agent::Runs(Some(pid)) => Some(format!("an agent runs (pid {pid})")),

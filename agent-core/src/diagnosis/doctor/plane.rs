@@ -127,7 +127,7 @@ fn contents(facts: &Facts) -> Vec<Finding> {
     checks.map(|(name, judge)| pinned(name, facts, |contents| judge(facts, contents))).into()
 }
 
-/// Checks the lease deadline. While it is valid, the heartbeat counts.
+/// Checks the lease deadline. While it lies ahead, the heartbeat counts.
 fn lease_deadline(facts: &Facts, contents: &Contents) -> Finding {
     if contents.lease_deadline_state() == DeadlineState::Valid {
         let left = contents.left(contents.lease_deadline.deadline_ns);
@@ -140,8 +140,8 @@ fn lease_deadline(facts: &Facts, contents: &Contents) -> Finding {
     lease_deadline::judge(contents, &facts.agent, &name_of, None)
 }
 
-/// Checks a valid lease deadline. A heartbeat sets the deadline to a fixed time ahead, so
-/// the time left shows the age of the last heartbeat.
+/// Checks a lease deadline that lies ahead. A heartbeat sets it to a fixed time ahead, so the time
+/// left shows the age of the last heartbeat.
 fn valid(heartbeat: Heartbeat, time_left: Duration) -> Finding {
     let left = span(time_left);
     match heartbeat {

@@ -121,7 +121,7 @@ impl Program<'_> {
         Finding::new(NAME, state, format!("{runs}: {words}"), remedy.map(str::to_owned))
     }
 
-    /// Returns the reason why a link is not native, with words for people, unless it is.
+    /// Returns the text of the reason why a link is not native, unless it is.
     pub(crate) fn because(&self, link: Link) -> Option<(WhyNotNative, Cow<'static, str>)> {
         let own = match link.mode {
             Mode::Native => return None,

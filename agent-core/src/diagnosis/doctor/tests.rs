@@ -133,8 +133,8 @@ impl Facts {
         self.pinned().contents.read_mut()
     }
 
-    /// Sets the lease deadline of a cluster's node to grace period for 12.34 s,
-    /// with a peer on each of these interfaces.
+    /// Puts a cluster's node into its grace period for 12.34 s, with a peer on each of these
+    /// interfaces.
     fn grace(&mut self, peers: &[u32]) {
         let contents = self.contents_mut();
         contents.peers = peers.iter().map(|ifindex| (*ifindex, pinned::State::SAMPLE_PEER)).collect();

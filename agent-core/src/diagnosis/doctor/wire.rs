@@ -1,4 +1,4 @@
-//! The check of wire failover: who witnesses whom, and what keeps a node from it.
+//! The check of the failure detector: which node monitors which, and what keeps a node from it.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::{
         pinned::Contents,
     },
     liveness::{Thread, Traffic},
-    ownership::{Quiet, WireNodeView, WireView},
+    ownership::{LeaseOnly, WireNodeView, WireView},
 };
 
 const NAME: &str = "wire";
 /// Lost pings of a peer from which on something is wrong with the way to it: one in this number.
 const LOSES_ONE_OF: u64 = 50;
-/// Number of pings to a peer that say enough.
+/// Number of pings to a peer that are enough for a verdict.
 const ENOUGH_PINGS: u64 = 200;
 /// The remedy for an interface without contact.
 pub(crate) const MEND_CONTACT: &str = "check the switch port and the cable: frames (EtherType 0x88b5) do not \
@@ -59,7 +59,7 @@ fn in_cluster(facts: &Facts, contents: &Contents) -> Finding {
     }
 }
 
-/// Returns what the program has received, which its maps show without an agent.
+/// Returns the frames that the program has received. Its maps show them without an agent.
 fn received(contents: &Contents) -> String {
     let last = contents.wire.received.iter().filter_map(|peer| peer.received_seconds_ago).reduce(f64::min);
     match last {
@@ -118,25 +118,25 @@ fn times(view: &WireView) -> String {
 }
 
 /// Returns the reason why wire failover is off, and a remedy if that is a fault.
-fn off(quiet: Quiet, view: &WireView) -> (String, Option<&'static str>) {
+fn off(quiet: LeaseOnly, view: &WireView) -> (String, Option<&'static str>) {
     let left = view.slow_for_seconds.map(seconds).unwrap_or_default();
     let (why, remedy) = match quiet {
-        Quiet::NoVip => return ("this node answers for no VIP".to_owned(), None),
-        Quiet::Alone => return ("no other living node is on its segments".to_owned(), None),
-        Quiet::NoKey => (
+        LeaseOnly::NoVip => return ("this node answers for no VIP".to_owned(), None),
+        LeaseOnly::Alone => return ("no other living node is on its segments".to_owned(), None),
+        LeaseOnly::NoKey => (
             "there is no key".to_owned(),
             "vipward wire init, or a controller, creates the Secret vipward-wire; or start the agents with --wire off",
         ),
-        Quiet::NoCommonKey => (
+        LeaseOnly::NoCommonKey => (
             "no key of this node is accepted by all living nodes on its segments".to_owned(),
             "let all agents read the Secret vipward-wire (their logs state what fails), and start all with --wire; \
              kubectl get leases shows the keys of each in vipward.io/wire",
         ),
-        Quiet::NoWitness => (
+        LeaseOnly::NoWitness => (
             "the thread that pings does not run".to_owned(),
             "see in the agent's log why it ended, and start the agent again",
         ),
-        Quiet::FalseMoves => (
+        LeaseOnly::FalseMoves => (
             format!(
                 "this node lived, and the failure detector expired its session twice in ten minutes; it takes \
                  no part for {left} more"
@@ -144,13 +144,13 @@ fn off(quiet: Quiet, view: &WireView) -> (String, Option<&'static str>) {
             "see why the host stood still (docs/kubernetes/failures.md), or start the agents with a larger \
              --wire, or off",
         ),
-        Quiet::FalseEnds => (
+        LeaseOnly::FalseEnds => (
             format!(
                 "peers sent two false expiry notices to this node in ten minutes; it takes no part for {left} more"
             ),
             "another host has the key: replace it (vipward wire rotate)",
         ),
-        Quiet::TooFew => {
+        LeaseOnly::TooFew => {
             let invited = |node: &&WireNodeView| node.pings && view.invited.contains(&node.node);
             let pings = view.nodes.iter().filter(invited).count();
             (
@@ -204,7 +204,7 @@ fn rights(thread: &Thread) -> String {
     format!("its thread {first}, and its memory is {memory}")
 }
 
-/// Returns a time for people, to the hundredth of a second; from a minute on, to the second.
+/// Returns the text of a time, in hundredths of a second. From a minute on, in seconds.
 fn seconds(seconds: f64) -> String {
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     let whole = Duration::from_secs(time.as_secs());

@@ -182,7 +182,7 @@ fn address(cluster: &Cluster) -> Finding {
 }
 
 /// Returns the interface with which a node can hold the address. Fails with the reason why the node
-/// cannot. The rules are those of the agents. A node counts as dead only if its Lease was watched and
+/// cannot. The agents have the same rules. A node counts as dead only if its Lease was watched and
 /// not renewed.
 fn able<'a>(
     cluster: &'a Cluster,

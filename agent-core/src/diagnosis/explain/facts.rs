@@ -63,7 +63,6 @@ pub struct ServiceFacts {
     pub leader: Fact<Option<String>>,
     /// Whether the pools were read, which `account` is from.
     pub pools: Fact<()>,
-    /// The namespace of the controller.
     pub namespace: String,
 }
 

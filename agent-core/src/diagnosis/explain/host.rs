@@ -239,7 +239,7 @@ fn elsewhere(facts: &Facts, known: Option<&Entry>) -> Finding {
     }
 }
 
-/// Returns the effect of this host's own entry, in words.
+/// Returns the text about the effect of this host's own entry.
 fn say(entry: &Entry, state: &State) -> String {
     let part = state.part(entry);
     let why = part.silence().map(|why| format!(": {}", why.name())).unwrap_or_default();
@@ -279,7 +279,7 @@ pub(super) fn attachment(facts: &Facts) -> Option<Attached> {
     Some(Attached { interface: state.network.label_of(entry.key.ifindex), mode, because })
 }
 
-/// Returns that the file asks for a mode, if it does.
+/// Returns the text about the mode that the file requests, if it does.
 fn asked(facts: &Facts, mode: Mode) -> Option<String> {
     match &facts.config {
         Fact::Read(Listed { file, attach, .. })
@@ -408,7 +408,7 @@ fn silent(facts: &Facts, expected: Option<MacAddr>) -> String {
     }
 }
 
-/// Returns the MAC that should answer: that of the claim, or else that of this host's entry.
+/// Returns the MAC that should answer: the claim's, or else the MAC of this host's entry.
 fn expected(facts: &Facts) -> Option<MacAddr> {
     let pinned = || match &facts.pins {
         Fact::Read(Some(state)) => state.contents.entries_of(facts.address).find_map(Entry::known_mac),

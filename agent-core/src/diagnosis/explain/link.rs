@@ -1,5 +1,5 @@
-//! The links of the chain, in order: the subjects of the steps. docs/commands.md says what each looks
-//! at.
+//! The links of the chain, in order: the subjects of the steps. docs/commands.md states what each
+//! inspects.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 

@@ -1,4 +1,5 @@
-//! Steps of a Service: what it asks for, what the pools give it, and what its status says.
+//! Steps of a Service: the addresses that it requests, that the pools give it, and that its status
+//! names.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,7 @@ use crate::{
         finding::Finding,
     },
     records::{Reservation, Shown},
-    services::{Asking, Problem, ServiceAccount},
+    services::{AddressRequest, Problem, ServiceAccount},
 };
 
 pub(super) fn steps(facts: &ServiceFacts) -> Vec<Finding> {
@@ -44,8 +45,8 @@ pub(super) fn steps(facts: &ServiceFacts) -> Vec<Finding> {
 
 fn request(account: &ServiceAccount) -> Finding {
     let says = match &account.request {
-        Asking::Addresses(place, addresses) => format!("it requests {} ({place})", list(addresses)),
-        Asking::Families(families, pool) => {
+        AddressRequest::Addresses(place, addresses) => format!("it requests {} ({place})", list(addresses)),
+        AddressRequest::Families(families, pool) => {
             let families: Vec<_> = families.iter().map(|family| format!("an {}", family.name())).collect();
             let pool = match pool {
                 Some(pool) => format!("{}, which an annotation names", Shown(pool)),
@@ -67,7 +68,7 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     let leader = match (&facts.leader, &account.request) {
         (Fact::Read(Some(leader)), _) => format!("the controller {leader}"),
         (Fact::Unread(why), _) => format!("the controller (its Lease cannot be read: {why})"),
-        (Fact::Read(None), Asking::Families(..)) if account.given.is_empty() => {
+        (Fact::Read(None), AddressRequest::Families(..)) if account.given.is_empty() => {
             return Finding::red(
                 link::POOL,
                 "no controller runs that could give it an address of a pool",
@@ -82,7 +83,7 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     let given = account.given.iter().map(|(vip, reservation)| origin(*vip, reservation.as_ref()));
     let given: Vec<_> = given.collect();
     let mut details: Vec<_> = account.prospects.iter().map(ToString::to_string).collect();
-    if matches!(account.request, Asking::Addresses(..)) {
+    if matches!(account.request, AddressRequest::Addresses(..)) {
         details.clear();
     }
     if let Fact::Unread(why) = &facts.pools
@@ -99,7 +100,7 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     if !given.is_empty() {
         return Finding::green(link::POOL, given.join("; ")).with(details);
     }
-    if account.prospects.is_empty() && matches!(account.request, Asking::Families(..)) {
+    if account.prospects.is_empty() && matches!(account.request, AddressRequest::Families(..)) {
         return Finding::red(
             link::POOL,
             "it has no address: there is no VIPPool, and no other controller has written its status",
@@ -114,7 +115,7 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     Finding::red(link::POOL, "no address is reserved for it yet", remedy).with(details)
 }
 
-/// Says where an address comes from.
+/// Returns the text about an address's origin.
 fn origin(vip: IpAddr, reservation: Option<&Reservation>) -> String {
     match reservation {
         None => format!("{vip} is not reserved"),
@@ -169,13 +170,13 @@ impl ServiceFacts {
     }
 }
 
-/// Returns the addresses to explain after the Service: what it has, what its status says, and what it
-/// asks for.
+/// Returns the addresses to explain after the Service: those that it has, its status names, or it
+/// requests.
 fn addresses(account: &ServiceAccount) -> Vec<IpAddr> {
     let given = account.given.iter().map(|(vip, _)| *vip);
     let asked = match &account.request {
-        Asking::Addresses(_, addresses) => addresses.as_slice(),
-        Asking::Families(..) => &[],
+        AddressRequest::Addresses(_, addresses) => addresses.as_slice(),
+        AddressRequest::Families(..) => &[],
     };
     let mut all = Vec::new();
     for vip in given.chain([&*account.status, asked, &*account.external].into_iter().flatten().copied()) {

@@ -32,7 +32,7 @@ pub enum Change {
         /// Entries with this role.
         foreign: usize,
     },
-    /// The lease deadline is in another state.
+    /// The lease deadline entered another state.
     LeaseDeadline {
         /// The state before.
         #[schemars(schema_with = "schema::deadline_states")]
@@ -45,7 +45,7 @@ pub enum Change {
     Link {
         /// The interface.
         interface: String,
-        /// The change, in words for people.
+        /// The text of the change.
         what: String,
     },
     /// An entry has another role, or its VIP is at another MAC.
@@ -254,7 +254,7 @@ fn rates(before: &Status, after: &Status) -> Change {
     }
 }
 
-/// Writes the line for people, without its time.
+/// Writes the line without its time.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -27,9 +27,9 @@ impl State {
     /// The peer on the interface of the sample, which holds the other VIP.
     pub const SAMPLE_PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-    /// Returns the state 100 s after the machine's start. On eth0, this
-    /// host answers for 192.0.2.10, and a peer has 192.0.2.11. The lease deadline is
-    /// valid for 3 s, and grace period for an hour.
+    /// Returns the state 100 s after the machine's start. On eth0, this host answers for
+    /// 192.0.2.10, and a peer has 192.0.2.11. The lease deadline is in 3 s. The grace period after
+    /// it lasts an hour.
     pub fn sample() -> Self {
         let ids = LinkIds { link: Some(7), program: 40 };
         let interface =
@@ -84,13 +84,12 @@ impl Contents {
         Self { entries, ..State::sample().contents }
     }
 
-    /// Moves the deadline of the lease deadline into the past. The lease deadline
-    /// is in its grace period if its policy is to hold.
+    /// Moves the lease deadline into the past. Under the policy `hold`, the grace period has begun.
     pub fn pass_deadline(&mut self) {
         self.now_ns = self.lease_deadline.deadline_ns;
     }
 
-    /// Moves the lease deadline past its deadline and past the grace period.
+    /// Moves the lease deadline and the end of the grace period into the past.
     pub fn pass_hold(&mut self) {
         self.now_ns = self.lease_deadline.grace_until_ns;
     }

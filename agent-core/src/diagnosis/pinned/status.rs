@@ -66,22 +66,25 @@ pub struct DeadlineStatus {
     pub left_seconds: f64,
     /// Time until the grace period ends; 0 when it has passed.
     pub hold_left_seconds: f64,
-    /// Whether a peer has notified the program that the session of the lease deadline has ended, and the Lease has not
-    /// shown since that this is false. Then the lease deadline has passed before its deadline.
+    /// Whether the program has an expiry notice for the session of the lease deadline. False if the
+    /// Lease has shown since that the notice is false. If true, the lease deadline counts as
+    /// passed.
     pub ended: bool,
 }
 
 /// The program's state of wire failover.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct WireStatus {
-    /// The number of this node as a witness, 16 hexadecimal digits. `status --cluster` has the names.
+    /// The number of this node as a monitor, 16 hexadecimal digits. `status --cluster` has the
+    /// names.
     pub witness: String,
-    /// The factor of its times (`--wire`), or `null` when no agent says it: the maps do not have it.
+    /// The factor of its times (`--wire`), or `null` when no agent reports it: the maps do not have
+    /// it.
     pub scale: Option<u32>,
     /// The numbers of the keys that frames may have.
     pub keys: Vec<u32>,
-    /// The peers that may be received. A node that pings this one and is pinged by it is there twice: by its
-    /// session, which answers, and by its number as a witness, which pings.
+    /// The peers whose frames are accepted. A node that pings this one and is pinged by it is there
+    /// twice: by its session, which answers, and by its number as a monitor, which pings.
     pub peers: Vec<On<WireReceived>>,
 }
 
@@ -186,8 +189,8 @@ pub struct OffenderStatus {
     pub vendor: String,
     /// The Ethernet source of the last claim.
     pub eth_source: String,
-    /// The kind of the last claim: by an unknown host, by a peer, on a VIP whose holder is not known, or
-    /// a question whether that VIP is free.
+    /// The kind of the last claim: by an unknown host, by a peer, on a VIP whose holder is not
+    /// known, or a probe for that VIP.
     #[schemars(schema_with = "schema::offences")]
     pub kind: &'static str,
     /// The number of claims.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use vipward_common::{MacAddr, VipKey};
 
-use super::{Asking, Claimant};
+use super::{Claimant, Query};
 use crate::{
     diagnosis::{
         fact::Fact,
@@ -72,7 +72,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the row of this host. No host receives its own question, so its answer is added here.
+    /// Returns the row of this host. No host receives its own query, so its answer is added here.
     fn this_host(&self) -> Option<Row> {
         match (self.entry, &self.host.bound) {
             (Some((entry, part)), _) if part.is_ours() => {
@@ -103,7 +103,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Returns the name for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holder => "holder",
@@ -123,7 +122,7 @@ pub enum Seen {
     Wire,
     /// The program on this host dropped and recorded it.
     Dropped,
-    /// This host gives it to others, and does not receive its own question.
+    /// This host gives it to others, and does not receive its own query.
     ThisHost,
 }
 
@@ -173,7 +172,7 @@ pub struct Row {
     pub latency: Option<Latency>,
 }
 
-/// A host that asks whether the address is free.
+/// A host that probes the address.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Prober {
     /// Its MAC.
@@ -196,13 +195,13 @@ pub enum Verdict {
     Several,
 }
 
-/// The answers that a segment gave for an address. The exit code notifies the `verdict`, too
+/// The answers that a segment gave for an address. The exit code reports the `verdict`, too
 /// (docs/commands.md#who-answers).
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// The address.
     pub address: IpAddr,
-    /// The interface that was asked through.
+    /// The interface that sent the query.
     pub interface: String,
     /// Its VLAN ID, or `null` when it is no VLAN device.
     pub vlan: Option<u16>,
@@ -218,21 +217,21 @@ pub struct Report {
     pub verdict: Verdict,
     /// The MACs that have the address, in the order of their answers.
     pub answers: Vec<Row>,
-    /// Hosts that ask whether the address is free.
+    /// Hosts that probe the address.
     pub probing: Vec<Prober>,
-    /// Whether an agent's pins say who should answer.
+    /// Whether an agent's pins show who should answer.
     pub agent: bool,
     /// The MAC that should answer, or `null` when this host does not know it.
     pub expected: Option<String>,
-    /// Remarks for people.
+    /// Remarks for users.
     pub notes: Vec<String>,
     /// The date of the vendor table, such as `2026-10-17`.
     pub vendors_of: &'static str,
 }
 
 impl Report {
-    /// Returns the report of the answers that were received, in the light of what the host knows.
-    pub fn new(asking: &Asking, interface: &Interface, host: &HostKnows) -> Self {
+    /// Returns the report of the received answers, with what the host knows.
+    pub fn new(asking: &Query, interface: &Interface, host: &HostKnows) -> Self {
         let question = asking.question();
         let known = Known::new(host, interface, question.address);
         let mut answers: Vec<Row> =

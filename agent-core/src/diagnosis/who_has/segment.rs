@@ -1,4 +1,4 @@
-//! Choice of the interface to ask through.
+//! Choice of the interface that sends the query.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use thiserror::Error;
 use crate::host::{
     interfaces::{Segments, master_of, speaks_arp},
     net::{Interface, NetView},
-    placement::obstacle::{LookedAt, join},
+    placement::obstacle::{SearchedInterface, join},
 };
 
-/// Reason why an address cannot be asked for.
+/// Reason why an address cannot be queried.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SegmentError {
     #[error("interface {name} does not exist; there are: {}", join(.there))]
@@ -28,13 +28,13 @@ pub enum SegmentError {
     },
     #[error(
         "{address} is in the subnet of no up Ethernet interface; inspected: {}. Name the one to probe through with -i",
-        join(.looked_at)
+        join(.searched)
     )]
-    NoSubnet { address: IpAddr, looked_at: Vec<LookedAt> },
+    NoSubnet { address: IpAddr, searched: Vec<SearchedInterface> },
 }
 
-/// Returns the interface on which to ask for an address: the named one, else the
-/// first of `known` that can be used, else the one whose subnet contains the address.
+/// Returns the interface on which to query an address: the named one, else the first usable of
+/// `known`, else the one whose subnet contains the address.
 ///
 /// Fails if the named interface is missing or cannot be used, or if no interface is found.
 pub fn choose<'a>(
@@ -58,7 +58,7 @@ pub fn choose<'a>(
         .and_then(|index| view.interfaces.get(&index))
         .ok_or_else(|| SegmentError::NoSubnet {
             address,
-            looked_at: usable.into_iter().map(LookedAt::from).collect(),
+            searched: usable.into_iter().map(SearchedInterface::from).collect(),
         })
 }
 

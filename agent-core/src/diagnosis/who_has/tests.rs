@@ -54,13 +54,13 @@ fn reply(mac: MacAddr) -> Frame {
     arp(OWN, mac, OPER_REPLY, mac, VIP, OWN, [0; 4])
 }
 
-fn start(count: u32) -> Asking {
-    let (asking, commands) = Asking::start(question(count), &BTreeMap::new(), at(0));
+fn start(count: u32) -> Query {
+    let (asking, commands) = Query::start(question(count), &BTreeMap::new(), at(0));
     assert_eq!(commands, [Command::Ask]);
     asking
 }
 
-fn finish(asking: &mut Asking) {
+fn finish(asking: &mut Query) {
     while let Some(deadline) = asking.next_deadline() {
         asking.on_tick(deadline);
     }
@@ -150,7 +150,7 @@ fn what_is_an_answer_about_an_ipv6_address_and_what_is_not() {
         ("our own probe, back from a loop", None, question_6(None).frame(), 0, 0, 0),
         ("ARP", from, reply(A), 0, 0, 0),
     ] {
-        let (mut asking, _) = Asking::start(question_6(source), &BTreeMap::new(), at(0));
+        let (mut asking, _) = Query::start(question_6(source), &BTreeMap::new(), at(0));
         asking.on_frame(&frame, at(5));
         finish(&mut asking);
         let claimants = asking.claimants();
@@ -172,7 +172,7 @@ fn an_ipv6_address_is_asked_for_by_a_solicitation_from_a_source_or_else_by_a_pro
 #[test]
 fn a_dropped_advertisement_is_an_answer_and_a_dropped_solicitation_an_announcement() {
     for (oper, replies, announcements) in [(136, 3, 0), (135, 0, 3), (OPER_REPLY, 0, 3)] {
-        let (mut asking, _) = Asking::start(question_6(Some("fe80::1")), &BTreeMap::new(), at(2));
+        let (mut asking, _) = Query::start(question_6(Some("fe80::1")), &BTreeMap::new(), at(2));
         let record = Offender { oper, ..record(EventKind::Conflict, 3, 5, 5) };
         asking.on_dropped(&BTreeMap::from([(A, record)]));
         finish(&mut asking);
@@ -255,7 +255,7 @@ fn drops_of_the_program_are_distinguished_by_kind_and_by_the_count_before() {
     ] {
         let record = |(kind, claims, first, last)| record(kind, claims, first, last);
         let before = before.map(|values| (A, record(values))).into_iter().collect();
-        let (mut asking, _) = Asking::start(question(1), &before, at(2));
+        let (mut asking, _) = Query::start(question(1), &before, at(2));
         asking.on_dropped(&BTreeMap::from([(A, record(after))]));
         finish(&mut asking);
         let claimants = asking.claimants();
@@ -267,7 +267,7 @@ fn drops_of_the_program_are_distinguished_by_kind_and_by_the_count_before() {
 
 #[test]
 fn the_coarse_clock_may_lag_behind_the_question() {
-    let (mut asking, _) = Asking::start(question(1), &BTreeMap::new(), at(6));
+    let (mut asking, _) = Query::start(question(1), &BTreeMap::new(), at(6));
     asking.on_dropped(&BTreeMap::from([(A, record(EventKind::Conflict, 1, 4, 4))]));
     finish(&mut asking);
     assert_eq!(asking.claimants()[0].latencies, [Duration::ZERO]);
@@ -294,7 +294,7 @@ fn knows(entry: Option<(Role, MacAddr)>, peers: &[MacAddr]) -> HostKnows {
     HostKnows { own: BTreeSet::from([OWN]), pins: Fact::Read(Some(state)), ..nothing() }
 }
 
-/// Returns the same host, with the lease deadline over.
+/// Returns the same host, after its lease deadline.
 fn silent(mut knows: HostKnows) -> HostKnows {
     knows.pins.read_mut().as_mut().expect("an agent").contents.pass_hold();
     knows
@@ -447,8 +447,8 @@ fn view() -> NetView {
         other(5, "tun0", |tun| tun.ethernet = false),
         other(6, "port0", |port| port.master = Some(7)),
         other(7, "br0", |bridge| bridge.addresses = vec!["203.0.113.1/24".parse().expect("an address")]),
-        // The host's end of the containers' network is no segment of
-        // VIPs, but can be asked all the same.
+        // The host's end of the containers' network is no segment of VIPs, but can be queried all
+        // the same.
         other(8, "docker0", |docker| docker.addresses = vec!["172.17.0.1/16".parse().expect("an address")]),
     ]);
     NetView { interfaces, ..NetView::default() }
@@ -526,7 +526,7 @@ proptest! {
 
 #[test]
 fn a_flood_from_ever_new_macs_lists_some_and_counts_the_rest() {
-    let (mut asking, _) = Asking::start(question(1), &BTreeMap::new(), at(0));
+    let (mut asking, _) = Query::start(question(1), &BTreeMap::new(), at(0));
     for number in 0..1_000_u16 {
         let [high, low] = number.to_be_bytes();
         asking.on_frame(&reply(MacAddr([2, 0xf0, 0, 0, high, low])), at(1));

@@ -22,13 +22,13 @@ pub trait Programs {
     fn attachments_mut(&mut self) -> &mut Attachments;
     /// Attaches a program to an interface, in the place of another one in this mode.
     fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), Self::Error>;
-    /// Makes the frames with these keys those of an interface, and no others.
+    /// Assigns the frames with these keys to an interface, and no others.
     fn lead(&mut self, ifindex: u32, keys: BTreeSet<VlanKey>) -> Result<(), Self::Error>;
     /// Detaches all programs from an interface.
     fn detach_own(&mut self, ifindex: u32) -> Result<(), Self::Error>;
     /// Detaches the program of a mode from an interface that has another one.
     fn detach_mode(&mut self, ifindex: u32, mode: Mode) -> Result<(), Self::Error>;
-    /// Returns true if the driver of an interface has native XDP, as far as the kernel says so.
+    /// Returns true if the driver of an interface has native XDP, as far as the kernel reports it.
     fn offers_native(&self, ifindex: u32) -> bool;
     /// Returns true if another mode may work after this error.
     fn is_about_the_mode(error: &Self::Error) -> bool;
@@ -140,7 +140,7 @@ impl<P: Programs> Attaching<'_, P> {
         }
         self.programs.lead(device.index, keys)?;
         self.programs.detach_own(device.index)?;
-        self.note_attached(device, point.mode, Some(self.view.name_of(point.ifindex)), None);
+        self.record_attached(device, point.mode, Some(self.view.name_of(point.ifindex)), None);
         Ok(())
     }
 
@@ -192,7 +192,7 @@ impl<P: Programs> Attaching<'_, P> {
                     if refused.is_some() {
                         self.programs.attachments_mut().refuse(interface.index);
                     }
-                    self.note_attached(interface, *mode, None, refused.as_ref().map(P::in_words));
+                    self.record_attached(interface, *mode, None, refused.as_ref().map(P::in_words));
                     let own = self.programs.attachments().own(interface.index);
                     if let Some(interface) = self.view.interfaces.get_mut(&interface.index) {
                         mode.note(interface, own.map(|own| own.id).unwrap_or_default());
@@ -206,7 +206,7 @@ impl<P: Programs> Attaching<'_, P> {
         refused.map_or(Ok(()), Err)
     }
 
-    fn note_attached(
+    fn record_attached(
         &mut self,
         interface: &Interface,
         mode: Mode,

@@ -94,8 +94,8 @@ impl Attachments {
         view.interfaces.contains_key(&ifindex) && runs().unwrap_or(false)
     }
 
-    /// Returns true if every attached interface is attached in the way that the network, as it is now,
-    /// asks for. `wanted` are the interfaces that should have the program.
+    /// Returns true if every attached interface is attached as the present network needs. `wanted`
+    /// are the interfaces that should have the program.
     pub fn is_well_attached(&self, view: &NetView, attach: Attach, wanted: &[u32]) -> bool {
         self.attached().all(|(ifindex, _)| {
             let Some(interface) = view.interfaces.get(&ifindex) else { return false };
@@ -117,8 +117,8 @@ impl Attachments {
         })
     }
 
-    /// Returns the keys of the frames that an interface's own program sees elsewhere: those of a bond,
-    /// on its ports.
+    /// Returns the keys of the frames that an interface's own program sees elsewhere: a bond's
+    /// frames, on its ports.
     pub fn own_keys(&self, view: &NetView, interface: &Interface) -> BTreeSet<VlanKey> {
         let (ifindex, tags) = (interface.index, VlanTags::NONE);
         let on_ports = self.own(ifindex).filter(|own| own.mode.runs_on_ports(interface));
@@ -152,8 +152,8 @@ impl Attachments {
         self.through.entry(ifindex).or_default().insert(key);
     }
 
-    /// Records that the frames with these keys are those of an interface, and no others. Returns its
-    /// former keys that no interface has: `vlans` must lose them.
+    /// Records that the frames with these keys are an interface's frames, and no others. Returns
+    /// its former keys that no interface has: `vlans` must lose them.
     pub fn lead(&mut self, ifindex: u32, keys: BTreeSet<VlanKey>) -> Vec<VlanKey> {
         let former = self.keys_of(ifindex);
         self.through.insert(ifindex, keys);

@@ -10,18 +10,18 @@ use crate::host::net::Interface;
 
 /// An interface that was searched for a subnet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LookedAt {
+pub struct SearchedInterface {
     pub name: String,
     pub addresses: Vec<IpNet>,
 }
 
-impl From<&Interface> for LookedAt {
+impl From<&Interface> for SearchedInterface {
     fn from(interface: &Interface) -> Self {
         Self { name: interface.name.clone(), addresses: interface.addresses.clone() }
     }
 }
 
-impl fmt::Display for LookedAt {
+impl fmt::Display for SearchedInterface {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
         let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(", ") };
@@ -56,9 +56,9 @@ pub enum Obstacle {
     #[error(
         "VIP {vip} is in the subnet of no attached interface; inspected: {}. Name one with `interface:`, or give an \
          interface an address in its subnet",
-        join(.looked_at)
+        join(.searched)
     )]
-    NoSubnet { vip: IpAddr, looked_at: Vec<LookedAt> },
+    NoSubnet { vip: IpAddr, searched: Vec<SearchedInterface> },
     #[error(
         "VIP {vip} belongs to interface {interface}, which is not there or not attached; attached are: {}. \
          Waiting for it",

@@ -335,7 +335,7 @@ fn give_way(mut kernel: Observed, picks: &[bool]) -> Observed {
     kernel
 }
 
-/// Returns the roles that the specification asks for, from the state before the plan.
+/// Returns the roles that the specification demands, from the state before the plan.
 fn expected_roles(desired: &Desired, before: &Observed, reclaim: bool) -> BTreeMap<VipKey, Role> {
     let in_force = |addr: IpAddr| {
         before.entries.iter().any(|(key, entry)| {
@@ -518,7 +518,7 @@ fn while_the_lease_deadline_has_passed_no_entry_begins_to_answer() {
         assert_eq!(desired.entries.get(&key).map(|entry| entry.role), left, "{about}");
         assert_eq!(silent.len(), usize::from(left != wanted), "{about}");
 
-        // It is left as it is, too, while the segment is asked, and that is no failure.
+        // It is left as it is during a probe, too, and that is no failure.
         found.asked.insert(key.addr);
         desired.entries = wish.into_iter().collect();
         assert!(begin_no_answer(&mut desired, &found, true).is_empty(), "{about}");

@@ -181,8 +181,8 @@ fn below(links: &[Link], index: u32) -> BTreeSet<u32> {
 }
 
 proptest! {
-    /// Wherever a VIP is in a stack, this host is silent about it on every interface that neither is
-    /// its own nor lies below that, and on no other.
+    /// Wherever a VIP is in a stack, this host is silent about it on all interfaces except its own
+    /// and those below.
     #[test]
     fn no_silent_entry_is_on_a_link_over_which_the_vips_frames_arrive(links in stacks()) {
         let view = view(&links);

@@ -9,7 +9,7 @@ fn wid(node: &str) -> Wid {
     Wid::from_number(u64::from(node.as_bytes()[0])).expect("not zero")
 }
 
-/// Returns the Lease of a node, whose witnesses are those of `set`.
+/// Returns the Lease of a node whose voters are `set`.
 fn lease(node: &str, set: &str) -> LeaseRecord {
     let set: Vec<Wid> = set.split_terminator(' ').map(wid).collect();
     let interface = NodeInterface {

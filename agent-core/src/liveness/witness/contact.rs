@@ -52,7 +52,7 @@ pub(super) struct Contacts {
 }
 
 impl Contacts {
-    /// Takes in the sessions of the peers, with this node's interfaces to them.
+    /// Records the sessions of the peers, with this node's interfaces to them.
     pub(super) fn set<'a>(&mut self, ways: impl Iterator<Item = (&'a Arc<str>, Session)>, now: Boottime) {
         let wanted: BTreeSet<(&Arc<str>, Session)> = ways.collect();
         self.interfaces.retain(|interface, contact| {
@@ -64,8 +64,8 @@ impl Contacts {
         }
     }
 
-    /// Takes in that this node looks again. After a long pause it has not listened: the host may have
-    /// stood still.
+    /// Records that this node reads the records again. After a long pause it has not listened: the
+    /// host may have stood still.
     pub(super) fn listen(&mut self, scale: Scale, last: Boottime, now: Boottime) {
         if now.saturating_since(last) > scale.contact_ping() + scale.own_gap() {
             for contact in self.interfaces.values_mut() {
@@ -96,7 +96,7 @@ impl Contacts {
     pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> impl Iterator<Item = Finding> {
         self.interfaces.iter_mut().filter_map(move |(interface, contact)| {
             let (received, answers) = (now < contact.received + scale.one_way(), contact.answers(scale, now));
-            // Silence counts only after this node has listened for as long.
+            // Missing answers count only after this node has listened for as long.
             if !received && now < contact.since + scale.one_way() {
                 return None;
             }

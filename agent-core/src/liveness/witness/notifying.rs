@@ -1,4 +1,4 @@
-//! The sessions that have ended, whose nodes are notified until they have learned of it.
+//! The expired sessions. Their nodes get expiry notices until they know.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{
     records::Session,
 };
 
-/// Time for which an end is notified often. A virtual machine may wake later.
+/// Time for which expiry notices are frequent. A virtual machine may wake later.
 const OFTEN_FOR: Duration = Duration::from_secs(10);
 /// Time between two tellings after that.
 const RARELY: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The pings that a witness of this node sends.
+//! The pings that a monitor of this node sends.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,8 +7,7 @@ use crate::{base::time::Boottime, liveness::Scale};
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
     received: Boottime,
-    /// True if the witness was received to ping often. It does so only when it has seen that its word
-    /// counts.
+    /// True if the monitor pings often. It does so only when it has read that it is a voter.
     often: bool,
 }
 
@@ -24,14 +23,8 @@ impl PingedBy {
         Self { ways: BTreeMap::new(), begun: now, reported: None }
     }
 
-    /// Takes in the last ping over an interface. `is_member` is true if the witness's word counts.
-    pub(super) fn take_in(
-        &mut self,
-        interface: &Arc<str>,
-        received: Boottime,
-        is_member: bool,
-        scale: Scale,
-    ) {
+    /// Records the last ping over an interface. `is_member` is true if the monitor is a voter.
+    pub(super) fn update(&mut self, interface: &Arc<str>, received: Boottime, is_member: bool, scale: Scale) {
         let way = self.ways.entry(Arc::clone(interface)).or_default();
         if received > way.received {
             way.often |= received.saturating_since(way.received) <= scale.endangered();
@@ -40,14 +33,14 @@ impl PingedBy {
         way.often &= is_member;
     }
 
-    /// Returns the time until which the witness counts as one that pings.
+    /// Returns the time until which the monitor counts as one that pings.
     fn until(&self, scale: Scale) -> Boottime {
         let until = |way: &Way| way.received + if way.often { scale.endangered() } else { scale.one_way() };
         let received = self.ways.values().filter(|way| way.received >= self.begun);
         received.map(until).max().unwrap_or_default()
     }
 
-    /// Returns true if the witness pings, or false if it does not, when that is news.
+    /// Returns whether the monitor pings, if that has changed.
     pub(super) fn news(&mut self, scale: Scale, now: Boottime) -> Option<bool> {
         let lately = now < self.until(scale);
         let is_known = lately || self.reported.is_some() || self.begun + scale.one_way() <= now;

@@ -1,4 +1,4 @@
-//! The pings of one peer, and what their answers say.
+//! The pings of one peer, and the verdict on their answers.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -8,16 +8,16 @@ use crate::{
     records::Session,
 };
 
-/// Least number of pings without an answer of a holder that is silent.
+/// Least number of unanswered pings of an unresponsive holder.
 const LEAST_PINGS: usize = 6;
 
 #[derive(Debug)]
 pub(super) struct Pings {
     /// Pings after the last answered one, the newest last.
     waiting: VecDeque<Boottime>,
-    /// Time of the last ping, and true if silence counted then.
+    /// Time of the last ping, and true if a missing answer to it counts.
     last: Option<(Boottime, bool)>,
-    /// Time since which no ping was late. A witness that was itself late begins anew.
+    /// Time since which no ping was late. A monitor that was itself late begins anew.
     in_time_since: Boottime,
     /// Time of the newest ping that was answered. None before the first answer to this process: a slot
     /// of the maps may have had another owner.
@@ -42,8 +42,8 @@ impl Pings {
         }
     }
 
-    /// Takes in the records of one of the ways. An answer over any of them counts.
-    pub(super) fn take_in(&mut self, sight: Sight) {
+    /// Records the answers over one of the ways. An answer over any of them counts.
+    pub(super) fn update(&mut self, sight: Sight) {
         if sight.answered < self.begun || Some(sight.answered) <= self.answered {
             return;
         }
@@ -64,7 +64,7 @@ impl Pings {
             return last + scale.contact_ping();
         }
         let since = self.counts_since();
-        // A holder that stays silent is pinged as before: whoever can act has acted.
+        // A holder that stays unresponsive is pinged as before: each node that can act has acted.
         if last >= since + scale.one_way() {
             return last + scale.ping();
         }
@@ -75,8 +75,8 @@ impl Pings {
         self.next(is_watched, scale) <= now
     }
 
-    /// Takes in that a ping leaves. A gap voids all suspicion. Returns true if there is one because the
-    /// ping is late.
+    /// Records that a ping leaves. A gap voids all suspicion. Returns true if the ping is late and
+    /// so leaves a gap.
     pub(super) fn ping(&mut self, is_watched: bool, scale: Scale, now: Boottime) -> bool {
         let before = self.last.replace((now, is_watched));
         let has_gap = before.is_none_or(|(last, _)| now.saturating_since(last) > scale.own_gap());
@@ -96,13 +96,13 @@ impl Pings {
         self.lost
     }
 
-    /// Begins to count silence anew: what this node has missed so far may be its own fault.
+    /// Begins to count missing answers anew: those so far may be this node's own fault.
     pub(super) fn begin_anew(&mut self, now: Boottime) {
         self.in_time_since = now;
     }
 
-    /// Returns true if the peer is silent. One that has never answered is not: the reason may be this
-    /// node.
+    /// Returns true if the peer is unresponsive. A peer that has never answered is not: the reason
+    /// may be this node.
     pub(super) fn is_silent(&self, scale: Scale, now: Boottime) -> bool {
         let since = self.counts_since();
         let pings = self.waiting.iter().filter(|ping| **ping > since).count();
@@ -112,7 +112,7 @@ impl Pings {
             && self.last.is_some_and(|(last, _)| now.saturating_since(last) < scale.own_gap())
     }
 
-    /// Returns the time from which the peer may be silent.
+    /// Returns the time from which the peer may count as unresponsive.
     pub(super) fn silent_at(&self, scale: Scale) -> Option<Boottime> {
         self.answered.map(|_| self.counts_since() + scale.suspect())
     }

@@ -1,12 +1,13 @@
-//! A witness on a simulated segment: the holder's program answers pings at once while it lives.
+//! A monitor on a simulated segment: the holder's program answers pings at once while it lives.
 //!
-//! What the witness does is shown as lines, each with the milliseconds that have passed. Pings are not
-//! shown. What it finds about its own contact and its own witnesses is kept apart (`Lan::found`).
+//! The monitor's acts are shown as lines, each with the milliseconds that have passed. Pings are
+//! not shown. Its findings about its own contact and its own monitors are kept apart
+//! (`Lan::found`).
 
 use std::time::Duration;
 
 use super::*;
-use crate::liveness::{Ended, Finding, Sight, Word};
+use crate::liveness::{Ended, ExpiryNotice, Finding, Sight};
 
 mod judging;
 mod own;
@@ -59,7 +60,7 @@ fn name(mac: MacAddr) -> char {
 struct Program {
     holders: BTreeMap<(Session, String), Sight>,
     witnesses: BTreeMap<(Wid, String), Sight>,
-    notified: Option<Word>,
+    notified: Option<ExpiryNotice>,
 }
 
 impl Seen for Program {
@@ -71,7 +72,7 @@ impl Seen for Program {
         self.witnesses.get(&(witness, interface.to_owned())).copied().unwrap_or_default()
     }
 
-    fn notified(&self) -> Option<Word> {
+    fn notified(&self) -> Option<ExpiryNotice> {
         self.notified
     }
 }

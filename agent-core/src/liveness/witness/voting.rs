@@ -1,4 +1,4 @@
-//! The vote on a holder that this node finds silent.
+//! The vote on a holder that this node finds unresponsive.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use crate::{
 
 #[derive(Debug, Default)]
 enum Stage {
-    /// The holder answers, or this node cannot say.
+    /// The holder answers, or this node cannot judge it.
     #[default]
     Listening,
-    /// The other witnesses have been asked.
+    /// The other monitors have vote requests.
     Polling { number: u64, agree: BTreeSet<Wid>, until: Boottime, again: Boottime },
-    /// There is no other witness. Neighbours have been asked.
+    /// There is no other monitor. Neighbours have been probed.
     Asking { since: Boottime, is_answered: bool, again: Boottime },
     /// Enough agree. A last ping has been sent: frames may have been lost for all until now.
     Looking { until: Boottime },
@@ -35,7 +35,7 @@ pub(super) enum Step {
 #[derive(Debug, Default)]
 pub(super) struct Vote {
     stage: Stage,
-    /// True if the engine has last received that the holder is silent.
+    /// True if the engine's last news is that the holder is unresponsive.
     is_reported: bool,
 }
 
@@ -44,7 +44,7 @@ impl Vote {
         self.stage = Stage::Listening;
     }
 
-    /// Takes in the word of another witness, who answers the poll with this number.
+    /// Records another monitor's vote, in answer to the vote request with this number.
     pub(super) fn second(&mut self, witness: Wid, answers: u64) {
         if let Stage::Polling { number, agree, .. } = &mut self.stage
             && *number == answers
@@ -53,14 +53,14 @@ impl Vote {
         }
     }
 
-    /// Takes in that a neighbour has answered. It counts after this node has found the holder silent.
+    /// Records a neighbour's answer. It counts after this node has found the holder unresponsive.
     pub(super) fn receive_third_station(&mut self, now: Boottime) {
         if let Stage::Asking { since, is_answered, .. } = &mut self.stage {
             *is_answered |= *since <= now;
         }
     }
 
-    /// Ends the vote: the holder is not silent, or this node's word no longer counts.
+    /// Ends the vote: the holder is not unresponsive, or this node is no longer a voter.
     pub(super) fn end(&mut self, session: Session) -> Option<Finding> {
         self.stage = Stage::Listening;
         std::mem::take(&mut self.is_reported).then_some(Finding::Answers { session })

@@ -18,10 +18,10 @@ use crate::{
 };
 
 impl Subject<'_> {
-    /// Takes in a claim from a list or a watch. It may be older than the claim that this
-    /// process has read or written itself: a watch lags, and a list may come from the API
-    /// server's cache. So where this node answers, it is only a reason to read the claim.
-    /// Elsewhere it is believed, because every write is a compare-and-swap.
+    /// Applies a claim from a list or a watch. It may be older than the claim that this process has
+    /// read or written: a watch lags, and a list may come from the API server's cache. Where this
+    /// node answers, it is only a reason to read the claim. Elsewhere it is believed, because every
+    /// write is a compare-and-swap.
     pub(crate) fn on_claim(&mut self, record: ClaimRecord) {
         let known = self.vip.claim.record.as_mut().filter(|known| known.says_the_same(&record));
         if self.vip.requests.busy.is_some() {
@@ -43,7 +43,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Takes in that a list or a watch no longer shows a claim. The same applies as in `on_claim`.
+    /// Records that a list or a watch no longer shows a claim. The same applies as in `on_claim`.
     pub(crate) fn on_claim_gone(&mut self) {
         if self.vip.requests.busy.is_some() {
             self.vip.requests.keep_news(News::Gone);
@@ -69,7 +69,7 @@ impl Subject<'_> {
             ClaimState::Held(holder) => Some(holder.node.clone()),
             ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank => None,
         };
-        if self.vip.claim.take_in(record, self.now) {
+        if self.vip.claim.update(record, self.now) {
             self.vip.waiting.free = None;
             self.disputes.forget(self.address);
             if let Some(member) = holder.and_then(|holder| self.nodes.member_mut(&holder)) {
@@ -92,8 +92,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns true if a claim ends a handover in which this node gives or gets the VIP, even if
-    /// this node has not seen the offer.
+    /// Returns true if a claim ends a handover from or to this node, even one whose offer this node
+    /// has not seen.
     fn ends_handover(&self, record: &ClaimRecord) -> bool {
         let is_ours = matches!(record.state, ClaimState::Held(_)) && self.nodes.is_ours(&record.state);
         is_ours
@@ -159,7 +159,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Takes in the answer to a write.
+    /// Applies the answer to a write.
     pub(crate) fn on_claim_written(&mut self, outcome: Outcome<ClaimRecord>) {
         let Some(busy) = self.vip.requests.busy.take() else { return };
         self.pacing.end_creating(self.address);
@@ -205,8 +205,8 @@ impl Subject<'_> {
     fn on_held(&mut self, write: &ClaimWrite, from: Option<Former>) {
         let session = write.state.holder().map(|holder| holder.session);
         if !self.is_valid() || session != self.nodes.own.session() {
-            // The write counts only while the lease deadline is valid. It
-            // is repeated as soon as the lease deadline is valid again.
+            // The write counts only while the lease deadline lies ahead. It is repeated once that
+            // is so again.
             self.vip.claim.attempted = true;
             return;
         }
@@ -237,7 +237,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Takes in the answer to a deletion.
+    /// Applies the answer to a deletion.
     pub(crate) fn on_claim_deleted(&mut self, outcome: &Outcome<()>) {
         let requests = &mut self.vip.requests;
         requests.end(&Busy::Delete);
@@ -250,7 +250,7 @@ impl Subject<'_> {
         self.look_at_news();
     }
 
-    /// Takes in that this node has deleted the claim. No other node answers for its VIP.
+    /// Records that this node has deleted the claim. No other node answers for its VIP.
     fn on_gone(&mut self) {
         let Vip { claim: known, requests, .. } = &mut *self.vip;
         requests.forget_news_of(known.record.as_ref());
@@ -268,7 +268,7 @@ impl Subject<'_> {
         self.nodes.index_claim(self.address, &owners, Vec::new(), self.now);
     }
 
-    /// Takes in an event of the program.
+    /// Applies an event of the program.
     pub(crate) fn on_wire(&mut self, received: Wire) {
         let (Wire::Moved { mac } | Wire::Contested { mac } | Wire::Yielded { mac }) = received;
         self.vip.tenure.receive(mac, self.now);
@@ -303,17 +303,18 @@ impl Subject<'_> {
         self.evaluate_again();
     }
 
-    /// Adopts an entry that was found pinned, in its session. The lease deadline was valid until `deadline`.
+    /// Adopts an entry that was found pinned, in its session. `deadline` is the lease deadline
+    /// found.
     ///
-    /// An entry at one of this node's own MACs that is silent is that of a VIP for which the process before
-    /// this one wrote a claim: it ended before it got the answer.
+    /// A silent entry at one of this node's own MACs is from a write of a claim: the process before
+    /// this one ended before it got the answer.
     pub(crate) fn adopt(&mut self, entry: Entry, deadline: Monotonic) {
         let is_us = |holder: &Holder| self.nodes.is_us(&holder.node, holder.session);
         let claim = self.vip.claim.record.as_ref();
         match entry {
             Entry::Held => {
-                // While the found lease deadline is valid, no other node can have taken the VIP. If the
-                // claim says otherwise, somebody edited it by hand while no agent ran here. The
+                // While the found lease deadline lies ahead, no other node can have taken the VIP.
+                // If the claim names another holder, a user edited it while no agent ran here. The
                 // VIP can be offered, though, by a write whose entry was lost.
                 let is_good = self.now < deadline;
                 let is_held = claim.is_none_or(|claim| match &claim.state {

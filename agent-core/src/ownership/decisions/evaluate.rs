@@ -26,9 +26,9 @@ pub(crate) enum Next {
 impl Subject<'_> {
     /// Takes the next step for the VIP, from everything that is known about it.
     pub(crate) fn evaluate(&mut self) -> Next {
-        self.note_occupancy();
+        self.record_occupancy();
         let next = self.decide();
-        self.note_occupancy();
+        self.record_occupancy();
         let is_successor = next != Next::Forget && self.is_successor();
         if std::mem::replace(&mut self.vip.is_successor, is_successor) != is_successor {
             self.command(Command::SetSuccessor { vip: self.address, receives: is_successor });
@@ -71,8 +71,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Succeeds if a decision is possible now. Fails with the time of the next evaluation if
-    /// a request is under way, if the next one must wait, or if the claim must be read first.
+    /// Succeeds if a decision is possible now. Otherwise fails with the time of the next
+    /// evaluation: a request is under way or must wait, or the claim must be read first.
     fn may_decide(&mut self) -> Result<(), Again> {
         if self.vip.requests.busy.is_some() {
             return Err(self.keep_handover());
@@ -91,7 +91,7 @@ impl Subject<'_> {
     fn with_claim(&mut self, claim: &ClaimRecord) -> Again {
         let is_ours = self.nodes.is_ours(&claim.state);
         let held_in = self.vip.tenure.held_in();
-        // If a peer was received on the wire, the claim is believed, whatever it says.
+        // If a peer's frame arrived, the claim is believed, whatever its content.
         let is_settled = held_in.is_some() && self.vip.tenure.handover().is_none() && !self.vip.disputed;
         // A host whose clock stood still may have missed changes. So a
         // claim of a later epoch is in doubt until a renewal has succeeded.
@@ -114,9 +114,9 @@ impl Subject<'_> {
             ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Released | ClaimState::Blank
                 if is_settled && !is_outdone =>
             {
-                // While the lease deadline is valid, no other node can have taken the
-                // VIP, so somebody has edited the claim. If the lease deadline has
-                // lapsed, the next renewal shows if the session has ended.
+                // While the lease deadline lies ahead, no other node can have taken the VIP, so a
+                // user has edited the claim. After the deadline, the next renewal shows if the
+                // session has ended.
                 if !self.is_valid() {
                     return None;
                 }
@@ -145,7 +145,7 @@ impl Subject<'_> {
     /// Takes the next step for a wanted VIP without an object.
     fn without_claim(&mut self) -> Again {
         if self.vip.tenure.is_held() {
-            // If the lease deadline has passed, the next renewal shows if the session has ended.
+            // After the lease deadline, the next renewal shows if the session has ended.
             if self.is_valid() {
                 self.repair(Fault::Missing);
             }

@@ -30,9 +30,9 @@ impl Subject<'_> {
     /// Takes the next step for a VIP that this node holds by its claim: keeps it, or hands it over.
     pub(super) fn keep_or_leave(&mut self, claim: &ClaimRecord, demand: &Demand) -> Again {
         if self.vip.tenure.handover().is_some() {
-            // The offer is not written yet. It could still arrive, unless
-            // another write comes before it. That write is repeated only
-            // while the lease deadline is valid, because otherwise it does not count.
+            // The offer is not written yet. It could still arrive, unless another write comes
+            // before it. That write is repeated only while the lease deadline lies ahead, because
+            // otherwise it does not count.
             if self.is_valid() || !self.vip.claim.is_own() {
                 self.hold(claim.epoch, &claim.note.cause);
             }
@@ -42,7 +42,7 @@ impl Subject<'_> {
         let candidates = self.nodes.candidates(self.address, demand, self.now);
         let others = self.others_that_renew(&candidates);
         match own {
-            // The lease deadline has passed. There is no decision until it is valid again.
+            // The lease deadline has passed. There is no decision until the next renewal.
             Err(Disqualified::Silent | Disqualified::NoAgent) => None,
             Err(why @ (Disqualified::NoInterface | Disqualified::NoCarrier { .. })) => {
                 // No other node can take the VIP. A release would only cost

@@ -9,7 +9,7 @@ use crate::{
 
 impl Subject<'_> {
     /// Records if a node holds the VIP, and the MAC of its holder.
-    pub(crate) fn note_occupancy(&mut self) {
+    pub(crate) fn record_occupancy(&mut self) {
         let seen = if self.vip.is_at_stake() {
             Answering::Own(self.nodes.answers_until(self.nodes.own.lease_deadline.deadline()))
         } else if self.is_held_by_any() {
@@ -19,14 +19,14 @@ impl Subject<'_> {
         };
         self.vip.occupancy.note(seen, self.now);
         let holder = self.vip.claim.record.as_ref().and_then(|claim| claim.state.holder());
-        // A claim can name any MAC. That of another node stands in its Lease, too.
+        // A claim can name any MAC. Another node's MAC stands in its Lease, too.
         if let Some(holder) = holder.filter(|holder| self.nodes.is_peers(&holder.node, holder.mac)) {
             self.vip.former = Some(holder.mac);
         }
     }
 
     /// Records that the program of this node has answered for the VIP until now, or until this time.
-    pub(crate) fn note_answered(&mut self, until: Monotonic) {
+    pub(crate) fn record_answered(&mut self, until: Monotonic) {
         self.vip.occupancy.note(Answering::Own(until), self.now);
     }
 

@@ -51,7 +51,7 @@ impl Subject<'_> {
         let often = rank < OFTEN_ASKING;
         let is_news = std::mem::replace(&mut asking.often, often) != often;
         let known = asking.known;
-        if is_news && known.is_being_asked() {
+        if is_news && known.is_being_probed() {
             self.command(Command::Probe { vip: self.address, often });
         }
         match known {
@@ -61,13 +61,13 @@ impl Subject<'_> {
                 PeersAnswer::MayBeRight { until } => Err(Some(until)),
                 PeersAnswer::GivesWay | PeersAnswer::IsAnothers => Err(None),
             },
-            Address::Asked | Address::InUse(_) => Err(None),
+            Address::Probing | Address::InUse(_) => Err(None),
             Address::Unknown | Address::Free(_) => {
                 if !namespace.is_none_or(|namespace| self.pacing.may_ask(self.address, namespace)) {
                     return Err(None);
                 }
                 self.pacing.begin_asking(self.address, self.now);
-                self.vip.asking.known = Address::Asked;
+                self.vip.asking.known = Address::Probing;
                 self.command(Command::Probe { vip: self.address, often });
                 Err(None)
             }
@@ -93,7 +93,7 @@ impl Subject<'_> {
             }
             // The Lease of the last holder is gone.
             Address::InUse(mac) if is_former(mac) => PeersAnswer::GivesWay,
-            Address::InUse(_) | Address::Unknown | Address::Asked | Address::Free(_) => {
+            Address::InUse(_) | Address::Unknown | Address::Probing | Address::Free(_) => {
                 PeersAnswer::IsAnothers
             }
         }
@@ -113,11 +113,11 @@ impl Subject<'_> {
     /// Returns the time for which a peer may rightly answer without a
     /// claim. Its agent may be about to start again.
     ///
-    /// If the last holder answers for longer, its lease deadline has passed, and it gives way to an announcement.
-    /// The announcement must come before it falls silent by itself.
+    /// If the last holder answers for longer, it is in its grace period and gives way to an
+    /// announcement. The announcement must come before the grace period ends.
     fn peers_patience(&self, lives: bool) -> Duration {
-        // The claim is there and says that no node holds the VIP. A node that lives may be about to
-        // put it right. The program of one that does not gives way.
+        // The claim states that no node holds the VIP. A living node may be about to correct it. A
+        // dead node's program gives way.
         if self.vip.claim.epoch() > Some(Epoch(0)) {
             return if lives { self.nodes.rest() } else { Duration::ZERO };
         }
@@ -132,7 +132,7 @@ impl Subject<'_> {
 
     pub(crate) fn on_probed(&mut self, probed: Probed) {
         let known = &mut self.vip.asking.known;
-        if !known.is_being_asked() {
+        if !known.is_being_probed() {
             return;
         }
         if probed != Probed::Free {

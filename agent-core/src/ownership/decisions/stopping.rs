@@ -62,7 +62,7 @@ impl Stopping {
         (!self.is_over).then_some(self.limit)
     }
 
-    /// Takes in that the Lease was written for the last time.
+    /// Records that the Lease was written for the last time.
     pub(crate) fn on_last_lease(&mut self) {
         self.last_written = true;
     }

@@ -17,7 +17,7 @@ use crate::{
     records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder},
 };
 
-/// What a release says of the node that held the VIP. Other nodes take the VIP at once then.
+/// The former holder that a release names. With it, other nodes take the VIP at once.
 pub(super) const LET_GO: &str = "has let go of it";
 
 /// Time of a VIP's next evaluation.
@@ -45,7 +45,7 @@ impl Subject<'_> {
         self.queue.add(self.address);
     }
 
-    /// Returns true if this node's lease deadline is valid.
+    /// Returns true if this node's lease deadline lies ahead.
     pub(crate) fn is_valid(&self) -> bool {
         self.nodes.own.is_valid(self.now)
     }
@@ -83,7 +83,7 @@ impl Subject<'_> {
     /// Stops probing the address, if it is being probed. Forgets what is known about it.
     pub(crate) fn stop_probing(&mut self) {
         self.pacing.end_asking(self.address);
-        if std::mem::take(&mut self.vip.asking.known).is_being_asked() {
+        if std::mem::take(&mut self.vip.asking.known).is_being_probed() {
             self.command(Command::StopProbing { vip: self.address });
         }
     }
@@ -101,8 +101,8 @@ impl Subject<'_> {
         self.make_holder(epoch, cause, false);
     }
 
-    /// Writes a claim that makes this node the holder when the
-    /// write has succeeded. `can_wait` is that of [`ClaimWrite`].
+    /// Writes a claim that makes this node the holder once the write has succeeded. `can_wait` is
+    /// as in [`ClaimWrite`].
     pub(super) fn make_holder(&mut self, epoch: Epoch, cause: &str, can_wait: bool) {
         let Some(session) = self.nodes.own.session() else { return };
         let Some(home) = self.nodes.home(self.address, self.vip.demand.as_ref()) else {
@@ -163,8 +163,8 @@ impl Subject<'_> {
         self.command(Command::WriteClaim(write));
     }
 
-    /// Deletes a claim that no Service wants. One with a reserved address is released instead, unless
-    /// somebody has deleted it.
+    /// Deletes a claim that no Service wants. A claim with a reserved address is released instead,
+    /// unless a user has deleted it.
     pub(super) fn delete(&mut self, claim: &ClaimRecord) {
         if claim.reservation.is_some() && !claim.deleting {
             if claim.state != ClaimState::Released {
@@ -182,10 +182,10 @@ impl Subject<'_> {
         self.command(Command::ReadClaim(self.address));
     }
 
-    /// Writes the claim of a held VIP again, because the API server has another one or none.
-    /// The epoch of an object only grows. That of a new one begins anew, as when another node takes
-    /// the VIP then: the policies take a later one for a lie about earlier holders.
-    /// The stated cause is still the one for which this node got the VIP.
+    /// Writes the claim of a held VIP again, because the API server has another one or none. The
+    /// epoch of an object only grows. A new object's epoch begins anew, as when another node takes
+    /// the VIP then: the admission policies would refuse a later epoch as a false record of earlier
+    /// holders. The stated cause is still the one for which this node got the VIP.
     pub(super) fn repair(&mut self, fault: Fault) {
         let epoch = match fault {
             Fault::Missing => Epoch::default().next(),

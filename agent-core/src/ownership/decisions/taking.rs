@@ -25,7 +25,7 @@ const MOST_PATIENT: Duration = Duration::from_secs(10);
 /// Longest time by which any candidate puts off its turn for a better one.
 const LONGEST_PATIENCE: Duration = Duration::from_mins(1);
 
-/// Returns true if a claim already says that no node holds its VIP, with this reason.
+/// Returns true if a claim already states that no node holds its VIP, with this reason.
 fn says(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool {
     claim.is_some_and(|claim| {
         claim.note.trouble.as_deref() == Some(trouble)
@@ -188,7 +188,7 @@ impl Subject<'_> {
                 Some((mac, node)) => (mac, format!("another program of node {node}")),
                 None => return,
             },
-            Address::Unknown | Address::Asked | Address::Free(_) => return,
+            Address::Unknown | Address::Probing | Address::Free(_) => return,
         };
         let why = format!("{} is in use by {mac}, {whose}; it is taken when it is free", self.address);
         if !says(claim, demand, &why) {

@@ -47,7 +47,7 @@ impl Subject<'_> {
         }
     }
 
-    /// Takes the next step for a VIP whose object somebody has asked to delete.
+    /// Takes the next step for a VIP whose object a user has requested to delete.
     pub(crate) fn deleting(&mut self, claim: &ClaimRecord) -> Again {
         // If the claim does not name the holder, the holder has the usual time to repair it.
         let from = self.believed_at(claim);

@@ -66,7 +66,7 @@ impl Engine {
         for (address, _) in found.filter(|(_, entry)| !matches!(entry, Entry::Foreign { .. })) {
             match self.subject(address) {
                 Some(mut subject) => {
-                    subject.note_answered(answers_until);
+                    subject.record_answered(answers_until);
                     subject.set_foreign(MacAddr::ZERO);
                 }
                 None => self.set_entry_of_unknown(address, Some(Entry::Foreign { mac: MacAddr::ZERO })),
@@ -98,7 +98,7 @@ impl Engine {
     fn let_go_of_all(&mut self) {
         for address in self.addresses(Vip::is_answered) {
             let Some(mut subject) = self.subject(address) else { continue };
-            subject.note_occupancy();
+            subject.record_occupancy();
             subject.vip.tenure.stop_handover();
             let claim = subject.vip.claim.record.as_ref();
             let holder = claim.and_then(|claim| claim.state.holder());
@@ -170,8 +170,9 @@ impl Engine {
         }
     }
 
-    /// Settles a VIP that was in its grace period, if its claim names this node or this node has given
-    /// it up. After the last one, moves the lease deadline and announces the VIPs that are still held.
+    /// Settles a VIP that was held through the grace period, if its claim names this node or this
+    /// node has given it up. After the last one, moves the lease deadline and announces the VIPs
+    /// that are still held.
     pub(super) fn clear_doubt(&mut self, address: IpAddr) {
         let vip = self.vips.get(&address);
         let is_in_doubt = vip.is_some_and(|vip| vip.is_in_doubt());
@@ -222,14 +223,15 @@ impl Engine {
         }
     }
 
-    /// Doubts the VIPs that this node held when its lease deadline passed. The lease deadline is about to be valid.
+    /// Doubts the VIPs that this node held when its lease deadline passed. A renewal is about to
+    /// move the deadline.
     fn distrust_what_was_held(&mut self, went_back: bool) {
         let policy = self.nodes.settings.policy;
         for address in self.addresses(|vip| vip.tenure.is_held()) {
             match policy {
-                // The claims are believed, whatever they say, except if the store may
-                // have gone back to older ones. Until all of them have been read, the
-                // program does not learn that the lease deadline is valid, so it still gives way.
+                // The claims are believed, whatever their content, except if the store may have
+                // gone back to older ones. Until all of them have been read, the program does not
+                // get the new lease deadline, so it still gives way.
                 Policy::Hold => {
                     let Some(vip) = self.vips.get_mut(&address) else { continue };
                     vip.disputed |= !went_back;
@@ -237,9 +239,9 @@ impl Engine {
                     self.disputes.forget(address);
                     self.doubt.begin(address);
                 }
-                // This node stays silent until it has written each claim again. While
-                // the lease deadline had passed, somebody may have deleted a claim, and another
-                // node may have created it anew without ending this node's session.
+                // This node stays silent until it has written each claim again. After the lease
+                // deadline, a user may have deleted a claim, and another node may have created it
+                // anew without ending this node's session.
                 Policy::Stop => {
                     let Some(mut subject) = self.subject(address) else { continue };
                     subject.set_foreign(MacAddr::ZERO);
@@ -309,7 +311,7 @@ impl Engine {
         }
     }
 
-    /// Takes in this node's Lease, as another writer has left it.
+    /// Applies this node's Lease, as another writer has left it.
     fn judge_own_lease(&mut self, record: &LeaseRecord) {
         let Some((went_back, verdict)) = self.nodes.own.judge(record) else { return };
         if went_back {
@@ -326,8 +328,8 @@ impl Engine {
         }
     }
 
-    /// Takes in this node's Lease, as a watch shows it, or that it is gone. The watch
-    /// may be behind, so it is only a reason to read the Lease.
+    /// Applies this node's Lease from a watch, or its deletion. The watch may be behind, so it is
+    /// only a reason to read the Lease.
     pub(super) fn on_own_lease_seen(&mut self, record: Option<&LeaseRecord>) {
         if let Some(other) = record.and_then(|record| self.nodes.own.meet(record)) {
             return self.give_up(other);

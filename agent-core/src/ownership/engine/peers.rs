@@ -65,8 +65,8 @@ impl Engine {
         self.commands.extend(write.map(Command::WriteLease));
     }
 
-    /// Takes in another node's Lease from the answer to a request. If the watch has shown a later one
-    /// meanwhile, that stays: the watch does not show it again, and an ended session would seem to live.
+    /// Records another node's Lease from the answer to a request. A later Lease from the watch
+    /// stays: the watch does not show it again, and an ended session would seem to live.
     fn take_answer(&mut self, record: LeaseRecord) {
         let known = self.nodes.lease(&record.node);
         if known.is_none_or(|known| !record.version.is_older_than(&known.version)) {

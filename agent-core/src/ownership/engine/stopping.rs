@@ -30,7 +30,7 @@ impl Engine {
         self.queue.is_empty() && self.vips.values().all(|vip| needs_no_session(vip, is_uninstall))
     }
 
-    /// Takes in that the last write of the Lease was made.
+    /// Records that the last write of the Lease was made.
     pub(super) fn on_last_lease(&mut self) {
         if let Some(stopping) = &mut self.stopping {
             stopping.on_last_lease();

@@ -31,7 +31,7 @@ pub struct VipSummary {
 
 /// Value of a claim that names a holder, as far as this node knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum HolderClaim {
     /// The claim names this node in its present session.
     Here {
         /// True if the session has taken the VIP.
@@ -46,7 +46,7 @@ pub struct View {
     pub session: Option<String>,
     /// Sessions of this node that are over.
     pub ended: Vec<String>,
-    /// Time until the lease deadline's deadline, by the last renewal; 0 if it has passed.
+    /// Time until the lease deadline, by the last renewal; 0 if it has passed.
     pub lease_deadline_left_seconds: f64,
     /// Time since the last successful renewal was sent.
     pub renewed_seconds_ago: Option<f64>,
@@ -54,7 +54,7 @@ pub struct View {
     pub renewing: bool,
     /// Reason why the agent is to end, if it is.
     pub stopping: Option<String>,
-    /// VIPs whose claims are read before the program learns that the lease deadline is valid again.
+    /// VIPs whose claims are read before the program gets the new lease deadline.
     pub doubted: Vec<IpAddr>,
     /// Number of VIPs without a claim that are being taken.
     pub creating: usize,
@@ -136,16 +136,16 @@ impl Engine {
 
     /// Returns the session that a VIP's claim names, and its value. Returns none if another living
     /// node has the VIP, no node has it, or no Service wants it.
-    pub fn said_of(&self, vip: IpAddr, now: Monotonic) -> Option<(Session, Said)> {
+    pub fn holder_claim(&self, vip: IpAddr, now: Monotonic) -> Option<(Session, HolderClaim)> {
         let known = self.vips.get(&vip).filter(|known| known.demand.is_some())?;
         let ClaimState::Held(holder) = &known.claim.record.as_ref()?.state else { return None };
         let session = holder.session;
         if self.nodes.is_us(&holder.node, session) {
-            return Some((session, Said::Here { taken: known.tenure.is_held() }));
+            return Some((session, HolderClaim::Here { taken: known.tenure.is_held() }));
         }
         let is_ours_to_notify =
             self.nodes.has_ended(&holder.node, session, now) && self.nodes.is_reporter(vip, now);
-        is_ours_to_notify.then(|| (session, Said::Ended(holder.node.clone())))
+        is_ours_to_notify.then(|| (session, HolderClaim::Ended(holder.node.clone())))
     }
 
     /// Returns the VIPs whose claims name this node in its present session.
@@ -189,7 +189,7 @@ impl Engine {
 
     /// Returns true if this node is the first to take a VIP, and probes its address.
     pub fn asks_first(&self, vip: IpAddr) -> bool {
-        self.vips.get(&vip).is_some_and(|vip| vip.asking.first && vip.asking.known.is_being_asked())
+        self.vips.get(&vip).is_some_and(|vip| vip.asking.first && vip.asking.known.is_being_probed())
     }
 
     /// Returns true if this node reports a VIP that no node can hold.
@@ -198,8 +198,8 @@ impl Engine {
             && self.nodes.is_reporter(vip, now)
     }
 
-    /// Returns the nodes whose Leases are alive, this one included. Returns
-    /// none while this node's own lease deadline has passed.
+    /// Returns the nodes whose Leases are alive, this one included. Returns none once this node's
+    /// own lease deadline has passed.
     pub fn alive(&self, now: Monotonic) -> BTreeSet<NodeName> {
         if !self.nodes.own.is_valid(now) {
             return BTreeSet::new();

@@ -1,19 +1,19 @@
-//! Effects of wire failover: the findings of this node's witness, and the witness's next plan.
+//! Effects of the failure detector: the findings of this node's monitor, and its next plan.
 
 use std::sync::Arc;
 
 use super::Engine;
 use crate::{
-    liveness::{Answers, Finding, Word},
+    liveness::{Answers, ExpiryNotice, Finding},
     ownership::command::{Command, Notice},
     records::Session,
 };
 
 impl Engine {
-    /// Takes in what the witness has found.
+    /// Applies the monitor's findings.
     pub(super) fn on_witnessed(&mut self, finding: Finding) {
         match finding {
-            Finding::Silent { session, round } => self.nodes.on_silent(session, round, self.now),
+            Finding::Silent { session, round } => self.nodes.on_unresponsive(session, round, self.now),
             Finding::Answers { session } => self.nodes.wire.suspects.answers(session),
             Finding::Pinged { by, lately } => {
                 if self.nodes.wire.on_pinged(by, lately, self.now) {
@@ -27,17 +27,17 @@ impl Engine {
         }
     }
 
-    /// Takes in what the witness has found of an interface.
+    /// Applies the monitor's finding about an interface.
     fn on_contact(&mut self, interface: &Arc<str>, received: bool, answers: Answers) {
-        if self.nodes.wire.contacts.take_in(interface, received, answers, self.now) {
+        if self.nodes.wire.contacts.update(interface, received, answers, self.now) {
             self.set_one_way(Arc::clone(interface), false);
         }
         self.evaluate_all();
     }
 
-    /// Takes in that a peer has notified the program the end of a session. The Lease shows if that is true:
-    /// until a renewal that is sent from now on has succeeded, the program counts the session as ended.
-    fn on_notified_end(&mut self, Word { session, number }: Word) {
+    /// Records an expiry notice that the program has received. The Lease shows if it is true: until
+    /// a renewal that is sent from now on has succeeded, the program counts the session as ended.
+    fn on_notified_end(&mut self, ExpiryNotice { session, number }: ExpiryNotice) {
         let own = &mut self.nodes.own;
         if own.session_of_deadline() != Some(session) {
             return;
@@ -48,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// Takes in that a peer has said that the session has ended, and that it has not. After several
-    /// such words, this node takes no part in wire failover for a while.
+    /// Records a false expiry notice. After several, this node leaves the failure detector for a
+    /// while.
     pub(super) fn on_false_end(&mut self, session: Session) {
         let mute_for = self.nodes.wire.on_false_end(self.now);
         if mute_for.is_some() {
@@ -58,8 +58,8 @@ impl Engine {
         self.command(Command::Notify(Notice::FalseEnd { session, mute_for }));
     }
 
-    /// Lets the program refuse all frames if this node takes no part. Its Lease has no offer: from now
-    /// on, no node ends its session for silence on the wire.
+    /// Lets the program refuse all frames if this node takes no part. Its Lease has no offer: from
+    /// now on, no node expires its session as unresponsive.
     pub(super) fn heed_none(&mut self) {
         if !self.nodes.wire.may_offer(self.now) && self.nodes.wire.set_heeding(false) {
             self.command(Command::SetHeeding(false));
@@ -80,8 +80,8 @@ impl Engine {
         }
     }
 
-    /// Gives the witness another plan, if the plan has changed. Until all Leases have been listed, the
-    /// program goes on to receive the peers of the former process, and answers their pings.
+    /// Gives the monitor another plan, if the plan has changed. Until all Leases have been listed,
+    /// the program still accepts the peers of the former process, and answers their pings.
     pub(super) fn tick_wire_plan(&mut self) {
         if !self.synced || !std::mem::take(&mut self.nodes.wire.is_stale) {
             return;
@@ -95,20 +95,20 @@ impl Engine {
             self.nodes.own.renew_now(self.now);
         }
         self.command(Command::SetWire(plan));
-        // Where no peer is pinged any longer, silence is no fault of this node.
+        // Where no peer is pinged any longer, missing answers are no fault of this node.
         for interface in forgotten {
             self.set_one_way(interface, false);
         }
     }
 
-    /// Tells that an interface has become one-way or is no longer, and takes in what counts now.
+    /// Reports that an interface's link has become one-way or two-way, and records what counts now.
     fn set_one_way(&mut self, interface: Arc<str>, is_one_way: bool) {
         self.command(Command::Notify(Notice::WireContact { interface, is_one_way }));
-        self.take_interfaces();
+        self.apply_interfaces();
     }
 
-    /// Takes in the interfaces that count, if they have changed.
-    pub(super) fn take_interfaces(&mut self) {
+    /// Records the interfaces that count, if they have changed.
+    pub(super) fn apply_interfaces(&mut self) {
         let interfaces = self.nodes.wire.contacts.that_count();
         if self.nodes.own.interfaces != interfaces {
             self.nodes.own.interfaces = interfaces;

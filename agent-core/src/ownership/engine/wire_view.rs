@@ -9,18 +9,18 @@ use crate::{
     records::{Mode, Offer, Wid},
 };
 
-/// Reason why this node's session ends only when its Lease is silent.
+/// Reason why this node's session ends only when its Lease expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Quiet {
+pub enum LeaseOnly {
     NoKey,
     /// None of this node's keys is accepted by all living nodes on its segments.
     NoCommonKey,
-    /// The witness of this node does not run.
+    /// The monitor of this node does not run.
     NoWitness,
     /// This node was expired twice although it lived.
     FalseMoves,
-    /// Peers said twice that this node's session had ended, and it had not.
+    /// Two false expiry notices for this node's session arrived.
     FalseEnds,
     /// This node answers for no VIP.
     NoVip,
@@ -29,7 +29,7 @@ pub enum Quiet {
     TooFew,
 }
 
-impl Quiet {
+impl LeaseOnly {
     pub const ALL: [Self; 8] = [
         Self::NoKey,
         Self::NoCommonKey,
@@ -61,27 +61,27 @@ impl Quiet {
 pub struct WireView {
     /// The factor of all times (`--wire`).
     pub scale: u32,
-    /// Time without an answer after which a holder may be silent.
+    /// Time without an answer after which a holder may count as unresponsive.
     pub silent_after_seconds: f64,
-    /// The number of this node as a witness.
+    /// The number of this node as a monitor.
     pub wid: Option<String>,
     pub key: Option<u8>,
-    /// The reason why no witness may end this node's session. None if they may.
-    pub quiet: Option<Quiet>,
+    /// The reason why no monitor may end this node's session. None if they may.
+    pub quiet: Option<LeaseOnly>,
     /// The number of the configuration.
     pub round: u64,
-    /// The nodes that may witness for this one.
+    /// The monitors of this node.
     pub invited: Vec<String>,
-    /// The nodes whose word counts.
+    /// The voters among them.
     pub set: Vec<String>,
-    /// The number of them that must find this node silent.
+    /// The quorum: the number of voters that must find this node unresponsive.
     pub quorum: usize,
-    /// Time until this node takes part again after false moves or false words.
+    /// Time until this node takes part again after false positives or false expiry notices.
     pub slow_for_seconds: Option<f64>,
     /// The interfaces without contact with peers that live. They count as without carrier.
     pub one_way: Vec<String>,
-    /// The interfaces, one-way ones included, over which no peer answers although one lives there. This
-    /// node takes no VIP there that is new or was another's.
+    /// The interfaces over which no peer answers although one lives there, one-way links included.
+    /// This node takes no VIP there that is new or was another's.
     pub without_contact: Vec<String>,
     /// The nodes that this one pings.
     pub nodes: Vec<WireNodeView>,
@@ -92,16 +92,16 @@ pub struct WireView {
 pub struct WireNodeView {
     pub node: String,
     pub session: String,
-    /// True if this node's word about it counts.
+    /// True if this node is its voter.
     pub watched: bool,
     /// True if it pings this node.
     pub pings: bool,
-    /// True if it is silent, and about to be expired.
+    /// True if it is unresponsive, and about to be expired.
     pub silent: bool,
 }
 
 impl WireView {
-    /// Returns the number of nodes about which this node's word counts.
+    /// Returns the number of nodes whose voter this node is.
     pub fn watched(&self) -> usize {
         self.nodes.iter().filter(|node| node.watched).count()
     }
@@ -152,26 +152,26 @@ impl Engine {
         })
     }
 
-    fn quiet(&self, said: Option<&Offer>, now: Monotonic) -> Option<Quiet> {
+    fn quiet(&self, said: Option<&Offer>, now: Monotonic) -> Option<LeaseOnly> {
         let wire = &self.nodes.wire;
         if wire.wid.is_none() {
-            Some(Quiet::NoWitness)
+            Some(LeaseOnly::NoWitness)
         } else if wire.keys.is_empty() {
-            Some(Quiet::NoKey)
+            Some(LeaseOnly::NoKey)
         } else if wire.is_mute(now) {
-            Some(Quiet::FalseEnds)
+            Some(LeaseOnly::FalseEnds)
         } else if wire.key.is_none() {
-            Some(Quiet::NoCommonKey)
+            Some(LeaseOnly::NoCommonKey)
         } else if wire.is_slow(now) {
-            Some(Quiet::FalseMoves)
+            Some(LeaseOnly::FalseMoves)
         } else if said.is_some_and(|offer| offer.mode == Mode::Notice) {
             None
         } else if !self.answers_for_any() {
-            Some(Quiet::NoVip)
+            Some(LeaseOnly::NoVip)
         } else if self.nodes.on_segments(now) == 0 {
-            Some(Quiet::Alone)
+            Some(LeaseOnly::Alone)
         } else {
-            Some(Quiet::TooFew)
+            Some(LeaseOnly::TooFew)
         }
     }
 }

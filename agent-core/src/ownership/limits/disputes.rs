@@ -48,7 +48,7 @@ impl Disputes {
         Self { renewal, vips: BTreeMap::new(), waiting: BTreeSet::new(), next: now }
     }
 
-    /// Takes in a frame that contests a VIP. Schedules a read, unless one waits already.
+    /// Records a frame that contests a VIP. Schedules a read, unless one waits already.
     pub(crate) fn receive(&mut self, vip: IpAddr, now: Monotonic) {
         let fresh = || Dispute { due: None, is_read: false, not_before: now, pause: self.renewal };
         let dispute = self.vips.entry(vip).or_insert_with(fresh);
@@ -82,8 +82,8 @@ impl Disputes {
         }
     }
 
-    /// Takes in that the claim still names this node: the frames were
-    /// forged, or their sender is wrong. The next pause is longer.
+    /// Records that the claim still names this node: the frames were forged, or their sender is
+    /// wrong. The next pause is longer.
     pub(crate) fn confirm(&mut self, vip: IpAddr) {
         if let Some(dispute) = self.vips.get_mut(&vip).filter(|dispute| dispute.is_read) {
             dispute.is_read = false;
@@ -91,7 +91,7 @@ impl Disputes {
         }
     }
 
-    /// Takes in that a read has failed. Returns true if it was a disputed read. It is repeated.
+    /// Records a failed read. Returns true if it was a disputed read. It is repeated.
     pub(crate) fn fail(&mut self, vip: IpAddr, now: Monotonic) -> bool {
         let Some(dispute) = self.vips.get_mut(&vip).filter(|dispute| dispute.is_read) else { return false };
         dispute.is_read = false;

@@ -1,6 +1,6 @@
-//! VIPs that were grace period when the lease deadline was renewed, until their claims have been read.
+//! VIPs that were held through the grace period until a renewal, and whose claims are not read yet.
 //!
-//! Only then does the program learn that the lease deadline is valid. Until then it still gives way.
+//! Only after the reads does the program get the new lease deadline. Until then it still gives way.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

@@ -1,8 +1,8 @@
 //! Limits on the number of VIPs that are probed, taken and handed over at a time.
 //!
 //! A new VIP goes through two stages: its address is probed, then its claim is created. Both stages
-//! work at the same time. A VIP that was found free keeps its place in the first one until its
-//! creation begins, so no more addresses are probed than claims can be created soon.
+//! work at the same time. A VIP that was found free keeps its place in the first stage until its
+//! creation begins. So probes never run far ahead of the creation of claims.
 
 mod stage;
 
@@ -80,12 +80,12 @@ impl Pacing {
         self.asking.has_room(vip, namespace)
     }
 
-    /// Takes in that a new VIP's address is being probed.
+    /// Records that a new VIP's address is being probed.
     pub(crate) fn begin_asking(&mut self, vip: IpAddr, now: Monotonic) {
         self.asking.enter(vip, now);
     }
 
-    /// Takes in that a VIP's address is in use, or does not matter now.
+    /// Records that a VIP's address is in use, or does not matter now.
     pub(crate) fn end_asking(&mut self, vip: IpAddr) {
         self.asking.leave(vip);
     }
@@ -96,13 +96,13 @@ impl Pacing {
         self.creating.has_room(vip, namespace)
     }
 
-    /// Takes in that a new VIP's claim is being created.
+    /// Records that a new VIP's claim is being created.
     pub(crate) fn begin_creating(&mut self, vip: IpAddr, now: Monotonic) {
         self.asking.leave(vip);
         self.creating.enter(vip, now);
     }
 
-    /// Takes in that the write of a claim is over.
+    /// Records that the write of a claim is over.
     pub(crate) fn end_creating(&mut self, vip: IpAddr) {
         self.creating.leave(vip);
     }
@@ -133,7 +133,7 @@ impl Pacing {
         self.offering.insert(vip);
     }
 
-    /// Takes in that the outcome of an offer is known.
+    /// Records that the outcome of an offer is known.
     pub(crate) fn end_offer(&mut self, vip: IpAddr) {
         self.offering.remove(&vip);
     }

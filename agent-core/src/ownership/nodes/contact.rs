@@ -8,7 +8,7 @@ use crate::{
     records::NodeInterface,
 };
 
-/// Meaning of silence on an interface.
+/// Meaning of missing answers on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
     /// It means nothing: no frame has come yet, so switches may not pass them.
@@ -19,7 +19,7 @@ pub(super) enum Standing {
     OneWay,
 }
 
-/// The contact of one interface, as the witness has found.
+/// The contact of one interface, as the monitor has found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contact {
     received: bool,
@@ -47,8 +47,8 @@ impl Contacts {
         self.found = interfaces;
     }
 
-    /// Takes in what the witness has found. Returns true if the interface was one-way, and is no longer.
-    pub(crate) fn take_in(
+    /// Records the monitor's finding. Returns true if the interface was one-way, and is no longer.
+    pub(crate) fn update(
         &mut self,
         interface: &Arc<str>,
         received: bool,
@@ -64,7 +64,7 @@ impl Contacts {
         before == Standing::OneWay && contact.is_well()
     }
 
-    /// Forgets the interfaces on which the plan has no peer, and returns those of them that were one-way.
+    /// Forgets the interfaces on which the plan has no peer. Returns the one-way ones among them.
     pub(crate) fn keep(&mut self, plan: &Plan) -> Vec<Arc<str>> {
         let has_peer = |interface: &Arc<str>| paths(plan).any(|path| path.interface == *interface);
         let forgotten = self.interfaces.extract_if(.., |interface, _| !has_peer(interface));

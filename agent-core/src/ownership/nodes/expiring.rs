@@ -23,8 +23,9 @@ pub(crate) enum Expired {
 }
 
 impl Nodes {
-    /// Returns the time at which this node would expire another. Returns none if there is no reason
-    /// to, or while this node's own lease deadline is not valid: then no silence counts.
+    /// Returns the time at which this node would expire another's session. Returns none without a
+    /// reason, or once this node's own lease deadline has passed: then missing renewals do not
+    /// count.
     fn expiring_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         let member = self.member(name).filter(|member| !member.expiring)?;
         if *name == self.settings.node {
@@ -119,15 +120,15 @@ impl Nodes {
         })
     }
 
-    /// Takes in that the request about a node's Lease is over.
+    /// Records that the request about a node's Lease is over.
     pub(crate) fn end_expiring(&mut self, name: &NodeName) {
         if let Some(member) = self.member_mut(name) {
             member.expiring = false;
         }
     }
 
-    /// Takes in the outcome of a write that ends sessions.
-    /// Returns none for a node that is no longer known.
+    /// Applies the outcome of a write that ends sessions. Returns none for a node that is no longer
+    /// known.
     pub(crate) fn on_expired(
         &mut self,
         name: &NodeName,
@@ -138,7 +139,7 @@ impl Nodes {
         member.expiring = false;
         Some(match outcome {
             Outcome::Done(record) => Expired::Done(record.into()),
-            // The watch shows an old Lease. The time of silence starts again.
+            // The watch shows an old Lease. The wait for a renewal starts again.
             Outcome::Conflict | Outcome::Missing => {
                 member.seen = now;
                 member.expiring = true;

@@ -1,4 +1,4 @@
-//! Lease deadline of this node, as the renewals of its Lease have moved it.
+//! The lease deadline of this node, as the renewals of its Lease have moved it.
 
 use std::time::Duration;
 
@@ -17,25 +17,25 @@ mod tests;
 #[derive(Debug)]
 pub(crate) struct LeaseDeadline {
     deadline: Monotonic,
-    /// The deadline that the program knows. It lags behind while the node reads the
-    /// claims of VIPs that it held when the lease deadline passed.
+    /// The deadline that the program knows. It lags behind while the node reads the claims of the
+    /// VIPs that it held through a grace period.
     commanded: Monotonic,
-    /// Time since which the lease deadline has been valid without a break.
+    /// Time since which the lease deadline has always been ahead.
     valid_since: Option<Monotonic>,
     /// Time at which this process sent its last successful renewal of the session.
     renewed: Option<Monotonic>,
     /// Time of the next sign of life to the program, whatever the API server does.
     beat: Monotonic,
-    /// The number of the last word of a peer that this session has ended. None if it is settled.
+    /// The number of the last expiry notice for this session. None if it is settled.
     notified: Option<u64>,
-    /// One more than the number of the last settled word; 0 for none.
+    /// One more than the number of the last settled notice; 0 for none.
     words_settled: u64,
-    /// Time at which a word of this session was settled last.
+    /// Time at which a notice for this session was settled last.
     settled_at: Option<Monotonic>,
 }
 
 impl LeaseDeadline {
-    /// Goes on with the deadline that was found, and the words that were found settled.
+    /// Goes on with the pinned deadline, and the notices that it settles.
     pub(crate) fn found(deadline: Monotonic, words_settled: u64, now: Monotonic) -> Self {
         Self {
             deadline,
@@ -55,7 +55,7 @@ impl LeaseDeadline {
         sent + duration.saturating_sub(margin + settings.clock_late)
     }
 
-    /// Takes in that a session begins, in which no renewal has succeeded.
+    /// Records the begin of a session, in which no renewal has succeeded.
     pub(super) fn reset(&mut self) {
         self.renewed = None;
         self.valid_since = None;
@@ -64,9 +64,9 @@ impl LeaseDeadline {
         self.settled_at = None;
     }
 
-    /// Takes in a word of a peer that the session has ended. Returns true if the Lease is to be read at
-    /// once. Otherwise the next renewal shows if the word is true: one before this one is not settled
-    /// yet, or has just been found false.
+    /// Records an expiry notice for the session. Returns true if the Lease is to be read at once.
+    /// Otherwise the next renewal shows if the notice is true: an earlier one is not settled yet,
+    /// or has just been found false.
     pub(crate) fn on_notified(&mut self, word: u64, renewal: Duration, now: Monotonic) -> bool {
         if self.words_settled == WireState::settled_by(word) {
             return false;
@@ -75,12 +75,12 @@ impl LeaseDeadline {
         is_first && self.settled_at.is_none_or(|at| at + renewal <= now)
     }
 
-    /// Returns the number of the last word of a peer that the session has ended, unless it is settled.
+    /// Returns the number of the last expiry notice for the session, unless it is settled.
     pub(crate) fn notified(&self) -> Option<u64> {
         self.notified
     }
 
-    /// Takes in that the session lived after this word came. Later words stand.
+    /// Records that the session lived after this notice came. Later notices stand.
     pub(crate) fn settle(&mut self, word: u64, now: Monotonic) {
         self.words_settled = WireState::settled_by(word);
         self.notified.take_if(|notified| *notified == word);
@@ -97,7 +97,7 @@ impl LeaseDeadline {
         is_shorter
     }
 
-    /// Takes in a renewal, which was sent at `sent` and is good until `deadline`.
+    /// Records a renewal, which was sent at `sent` and is good until `deadline`.
     pub(crate) fn renew(&mut self, sent: Monotonic, deadline: Monotonic, now: Monotonic) {
         let was_valid = self.is_valid(now);
         self.deadline = deadline;
@@ -107,8 +107,8 @@ impl LeaseDeadline {
         }
     }
 
-    /// Returns the lease deadline to be written. `may_move` is false if the program must
-    /// not learn a new deadline yet.
+    /// Returns the lease deadline to be written. `may_move` is false if the program must not get a
+    /// new deadline yet.
     pub(crate) fn command(
         &mut self,
         settings: &Settings,
@@ -136,8 +136,8 @@ impl LeaseDeadline {
         self.renewed
     }
 
-    /// Returns the time since which the lease deadline has been valid without a
-    /// break. Returns none if it is not valid.
+    /// Returns the time since which the lease deadline has always been ahead. Returns none if it
+    /// has passed.
     pub(super) fn valid_since(&self, now: Monotonic) -> Option<Monotonic> {
         self.valid_since.filter(|_| self.renewed.is_some() && now < self.deadline)
     }
@@ -146,13 +146,13 @@ impl LeaseDeadline {
         self.valid_since(now).is_some()
     }
 
-    /// Returns true if the lease deadline is valid, and was commanded. After a word that the session has ended, the
-    /// program counts it as lapsed.
+    /// Returns true if the lease deadline lies ahead, and was commanded. After an expiry notice,
+    /// the program counts it as passed.
     pub(crate) fn is_given(&self, now: Monotonic) -> bool {
         self.is_valid(now) && now < self.commanded && self.notified.is_none()
     }
 
-    /// Returns true if the deadline has passed. A lease deadline that was found may have lapsed long ago.
+    /// Returns true if the deadline has passed. A pinned deadline may have passed long ago.
     pub(super) fn has_lapsed(&self, now: Monotonic) -> bool {
         self.deadline <= now
     }

@@ -55,7 +55,7 @@ impl Member {
         self.lease.as_ref()?.live_session()
     }
 
-    /// Returns true if its Lease says that the node leaves.
+    /// Returns true if its Lease states that the node leaves.
     pub(crate) fn is_leaving(&self) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.leaving)
     }
@@ -66,7 +66,7 @@ impl Member {
         self.duration.map(|(duration, said)| since.max(said) + duration)
     }
 
-    /// Takes in that its Lease is gone. Returns false if it had none.
+    /// Records that its Lease is gone. Returns false if it had none.
     pub(crate) fn lose_lease(&mut self, now: Monotonic) -> bool {
         let had_one = self.lease.take().is_some();
         if had_one {
@@ -81,7 +81,7 @@ impl Member {
         self.lease.as_ref().map(|lease| &lease.version)
     }
 
-    pub(crate) fn take_in(&mut self, record: LeaseRecord, now: Monotonic) {
+    pub(crate) fn update(&mut self, record: LeaseRecord, now: Monotonic) {
         if self.version() == Some(&record.version) {
             return;
         }

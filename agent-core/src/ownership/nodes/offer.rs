@@ -1,5 +1,5 @@
-//! What this node's Lease says of wire failover: its keys, the witnesses that it invites, and those whose
-//! word counts.
+//! This node's offer in its Lease, for the failure detector: its keys, its monitors, and its
+//! voters.
 
 use std::{cmp::Reverse, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{
     records::{KeyId, MOST_INVITED, Mode, NodeName, Offer, Session, Wid},
 };
 
-/// Returns the number of witnesses whose word counts, and how many of them must receive this node for its
-/// session to last. `others` is the number of other nodes on the segments.
+/// Returns the number of voters, and how many of them must get answers for the session to last.
+/// `others` is the number of other nodes on the segments.
 fn quorum(others: usize) -> (usize, usize) {
     match others {
         0 => (0, 0),
@@ -30,7 +30,7 @@ impl Nodes {
         })
     }
 
-    /// Takes in the keys that this node has, the newest last.
+    /// Records the keys that this node has, the newest last.
     pub(crate) fn on_wire_keys(&mut self, keys: Vec<KeyId>, now: Monotonic) {
         if self.wire.keys != keys {
             self.wire.keys = keys;
@@ -38,7 +38,7 @@ impl Nodes {
         }
     }
 
-    /// Takes in the number of this node as a witness.
+    /// Records the number of this node as a monitor.
     pub(crate) fn on_wire_self(&mut self, wid: Option<Wid>, now: Monotonic) {
         if self.wire.wid != wid {
             self.wire.wid = wid;
@@ -46,7 +46,7 @@ impl Nodes {
         }
     }
 
-    /// Writes the Lease soon, since what it says of wire failover has changed.
+    /// Schedules an early write of the Lease, because the offer has changed.
     fn say_otherwise(&mut self, now: Monotonic) {
         if self.wire.scale.is_some() {
             self.wire.is_stale = true;
@@ -54,22 +54,22 @@ impl Nodes {
         }
     }
 
-    /// Chooses the key in use: the newest that all living nodes on this node's segments accept. Those that
-    /// take no part do not matter. Without such a key, or without a witness of its own, this node takes
-    /// no part.
+    /// Chooses the key in use: the newest that all living nodes on this node's segments accept.
+    /// Nodes that take no part do not matter. Without such a key, or without a monitor of its own,
+    /// this node takes no part.
     pub(crate) fn choose_wire_key(&mut self, now: Monotonic) {
         let is_there = |name: &NodeName| self.is_alive(name, now) && !self.paths(name).is_empty();
         let accepted = |key: &&KeyId| {
             self.partners().all(|(name, .., offer)| offer.keys.contains(key) || !is_there(name))
         };
-        // A node that is about to leave answers pings until its Lease says so.
+        // A node that is about to leave answers pings until its Lease states it.
         let leaves = self.wire.is_mute(now) && !self.wire.heeds;
         let takes_part = self.wire.scale.is_some() && self.wire.wid.is_some() && !leaves;
         self.wire.key = self.wire.keys.iter().rev().find(accepted).filter(|_| takes_part).copied();
     }
 
-    /// Returns the nodes that this one asks to ping it, in the order of rendezvous hashing, so that the
-    /// pings are shared among all nodes. A node whose word counts stays while its agent restarts.
+    /// Returns this node's monitors, in the order of rendezvous hashing, so that all nodes share
+    /// the pings. A voter stays while its agent restarts.
     fn to_invite(&self, key: KeyId, set: &[Wid], now: Monotonic) -> Vec<Wid> {
         let us = &self.settings.node;
         let is_able = |(name, _, _, offer): &(&NodeName, &Member, Session, &Offer)| {
@@ -81,12 +81,12 @@ impl Nodes {
         able.into_iter().map(|(.., offer)| offer.wid).take(MOST_INVITED).collect()
     }
 
-    /// Returns the witnesses whose word is to count. Those that count already stay while they can, even
-    /// if one does not ping just now: the others suffice. A new one must ping.
+    /// Returns the new voters. Present voters stay while they can, even if one does not ping just
+    /// now: the others suffice. A new one must ping.
     fn set(&self, invited: &[Wid], before: &[Wid], m: usize, now: Monotonic) -> Vec<Wid> {
         let wire = &self.wire;
         if m == 1 {
-            // An only witness that does not receive this node could move everything.
+            // A sole voter that gets no answers of this node could move everything.
             let counts = |wid: &&Wid| {
                 wire.pings_steadily(**wid, now) || before.contains(wid) && wire.pings(**wid) != Some(false)
             };
@@ -122,7 +122,7 @@ impl Nodes {
         let key = self.wire.key;
         let invited = key.map(|key| self.to_invite(key, &before_set, now)).unwrap_or_default();
         let (m, need) = quorum(self.on_segments(now));
-        // The write that makes a session says off: no VIP is held in it yet.
+        // The write that makes a session states `off`: no VIP is held in it yet.
         let may_count = holds && m > 0 && !self.wire.is_slow(now);
         let set = if may_count { self.set(&invited, &before_set, m, now) } else { Vec::new() };
         let (set, need) = if set.len() < m || set.is_empty() { (Vec::new(), 0) } else { (set, need) };
@@ -141,8 +141,9 @@ impl Nodes {
         Some(offer)
     }
 
-    /// Returns the time for which this node lets each better candidate take a VIP first. Where nodes are
-    /// found dead sooner than their Leases tell, the better one may be dead too, and no node knows yet.
+    /// Returns the time for which this node lets each better candidate take a VIP first. Where the
+    /// failure detector finds dead nodes early, the better candidate may be dead too, and no node
+    /// knows yet.
     pub(crate) fn rank_delay(&self) -> Duration {
         let scale = self.wire.scale.filter(|_| self.wire.key.is_some());
         scale.map_or(RANK_DELAY, |scale| RANK_DELAY.min(scale.ping() * 2))

@@ -38,7 +38,7 @@ pub(crate) struct Renewal {
     session: Session,
     duration: Duration,
     interfaces: Vec<NodeInterface>,
-    /// The last word of a peer that the session has ended, which came before the renewal was sent.
+    /// The last expiry notice for the session that came before the renewal was sent.
     notified: Option<u64>,
     /// True if the Lease then has an offer of wire failover.
     has_offer: bool,
@@ -68,13 +68,13 @@ pub(crate) enum Beginning {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a finding of its own")]
 pub(crate) struct Renewed {
-    /// True if the lease deadline had passed before.
+    /// True if the lease deadline passed before.
     pub(crate) had_lapsed: bool,
-    /// True if the lease deadline is valid, and was not before.
+    /// True if the lease deadline lies ahead again.
     pub(crate) is_valid_again: bool,
     /// True if the store may have gone back since the renewal before.
     pub(crate) went_back: bool,
-    /// True if a peer had said that the session has ended.
+    /// True if an expiry notice for the session was open.
     pub(crate) was_notified_falsely: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct Renewed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     GoesOn,
-    /// Somebody emptied the Lease.
+    /// A user emptied the Lease.
     Blank,
     /// Another node has ended the session.
     Ended,
@@ -167,7 +167,7 @@ impl Own {
         self.lease_deadline.is_valid(now)
     }
 
-    /// Returns true if the lease deadline is valid for the program too.
+    /// Returns true if the lease deadline lies ahead for the program too.
     pub(crate) fn has_given_deadline(&self, now: Monotonic) -> bool {
         self.lease_deadline.is_given(now)
     }
@@ -227,7 +227,7 @@ impl Own {
         }
     }
 
-    /// Takes in this node's Lease, as it was listed. Does nothing the second time.
+    /// Applies this node's Lease, as it was listed. Does nothing the second time.
     pub(crate) fn begin(
         &mut self,
         record: Option<LeaseRecord>,
@@ -244,8 +244,8 @@ impl Own {
         self.record = record;
         let found = self.session.filter(|session| !self.has_ended(*session));
         Some(match (found, in_lease) {
-            // The found session has not ended. If the Lease does not
-            // carry it, somebody emptied or deleted the Lease by hand.
+            // The found session has not ended. If the Lease does not carry it, a user emptied or
+            // deleted the Lease.
             (Some(found), in_lease) if in_lease.is_none_or(|session| session == found) => {
                 self.life = Life::Living;
                 self.next = now;
@@ -272,7 +272,7 @@ impl Own {
         self.next = now;
     }
 
-    /// Takes in that another agent runs under this node's name.
+    /// Records that another agent runs under this node's name.
     pub(crate) fn give_up(&mut self) {
         self.life = Life::Over;
     }
@@ -348,8 +348,8 @@ impl Own {
         self.renewal.take()
     }
 
-    /// Takes in a renewal that was written. Returns none if
-    /// the Lease no longer carries this process's session.
+    /// Applies a renewal that was written. Returns none if the Lease no longer carries this
+    /// process's session.
     pub(crate) fn on_renewed(
         &mut self,
         settings: &Settings,
@@ -365,7 +365,7 @@ impl Own {
         let (was_valid, had_lapsed) = (self.is_valid(now), self.lease_deadline.has_lapsed(now));
         let deadline = LeaseDeadline::good_until(settings, renewal.sent, renewal.duration);
         self.lease_deadline.renew(renewal.sent, deadline, now);
-        // The API server took the renewal after it was sent, and so after the word had come.
+        // The API server accepted the renewal after it was sent, and so after the notice had come.
         if let Some(word) = renewal.notified {
             self.lease_deadline.settle(word, now);
         }
@@ -389,28 +389,28 @@ impl Own {
         self.stop == Some(StopReason::Restart) && renewal.duration == settings.restart_lease
     }
 
-    /// Takes in that the Lease is gone. Returns false if it was not there before either.
+    /// Records that the Lease is gone. Returns false if it was not there before either.
     pub(crate) fn lose(&mut self) -> bool {
         self.record.take().is_some()
     }
 
-    /// Takes in that the store may have gone back to an older state.
+    /// Records that the store may have gone back to an older state.
     pub(crate) fn doubt_store(&mut self) {
         self.went_back = true;
     }
 
-    /// Takes in that the Lease is being read.
+    /// Records that the Lease is being read.
     pub(crate) fn begin_read(&mut self) {
         self.reading = true;
     }
 
-    /// Takes in that a read of the Lease is over. A renewal follows at once.
+    /// Records that a read of the Lease is over. A renewal follows at once.
     pub(crate) fn end_read(&mut self, now: Monotonic) {
         self.reading = false;
         self.next = now;
     }
 
-    /// Takes in this node's Lease, as another writer has left it. Returns true if the store went
+    /// Applies this node's Lease, as another writer has left it. Returns true if the store went
     /// back to an older one, and the verdict on the session. Returns none without a session.
     pub(crate) fn judge(&mut self, record: &LeaseRecord) -> Option<(bool, Verdict)> {
         let session = self.session()?;
@@ -437,7 +437,7 @@ impl Own {
         Some((went_back, verdict))
     }
 
-    /// Takes in this node's Lease, as a watch shows it. Returns the session of another agent that
+    /// Applies this node's Lease, as a watch shows it. Returns the session of another agent that
     /// renews it.
     pub(crate) fn meet(&mut self, record: &LeaseRecord) -> Option<Session> {
         let Life::Doubtful { other, .. } = self.life else { return None };

@@ -1,4 +1,4 @@
-//! Nodes that are silent on the wire, and the steps to end their sessions.
+//! Suspects: unresponsive nodes, and the steps to expire their sessions.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) enum Step {
     Writes,
 }
 
-/// A node that is silent, as enough members of its set agree.
+/// A node that a quorum of its voters finds unresponsive.
 #[derive(Debug)]
 pub(super) struct Suspect {
     pub(super) session: Session,
@@ -28,7 +28,7 @@ pub(super) struct Suspect {
     pub(super) step: Step,
 }
 
-/// The nodes that are silent. One write at a time is under way for each.
+/// The suspects. One write at a time is under way for each.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     pub(super) nodes: BTreeMap<NodeName, Suspect>,
@@ -44,12 +44,12 @@ impl Suspects {
         self.nodes.values().filter_map(until).min()
     }
 
-    /// Takes in that a session answers. A write that is under way goes on.
+    /// Records that a session answers. A write that is under way goes on.
     pub(crate) fn answers(&mut self, session: Session) {
         self.nodes.retain(|_, suspect| suspect.session != session || suspect.step == Step::Writes);
     }
 
-    /// Forgets those whose silence the witness no longer judges under another plan.
+    /// Forgets the nodes that the monitor no longer judges under another plan.
     pub(crate) fn keep(&mut self, plan: &Plan) {
         let is_watched = |suspect: &Suspect| {
             plan.peers.iter().any(|peer| peer.session == suspect.session && peer.watched.is_some())

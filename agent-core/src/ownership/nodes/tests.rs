@@ -4,7 +4,7 @@ use crate::ownership::{
     tests::records::{LEASE, MARGIN, RENEWAL, VIP, VIP_2, at, lease, mac, node, session, settings},
 };
 
-/// Returns what node `a` knows with a lease deadline that is valid from 0 on.
+/// Returns what node `a` knows with a lease deadline that lies ahead from 0 on.
 fn nodes() -> Nodes {
     let settings = settings("a");
     let first = session("a", 1);

@@ -1,4 +1,4 @@
-//! The plan of this node's witness: the nodes to ping, and the sessions whose end is to be notified.
+//! The plan of this node's monitor: the nodes to ping, and the sessions that get expiry notices.
 
 use std::sync::Arc;
 
@@ -57,12 +57,12 @@ impl Nodes {
         }
     }
 
-    /// Returns the holder of this offer as one to watch, or none if this node's word does not count.
+    /// Returns the holder of this offer as one to watch, or none if this node is no voter.
     fn watched(&self, wid: Wid, offer: &Offer) -> Option<Watched> {
         let place = offer.set.iter().position(|member| *member == wid)?;
         let others = offer.set.iter().filter(|member| **member != wid);
         let others: Vec<_> = others.map(|member| (*member, self.paths_to(*member))).collect();
-        // One of several never suffices, whatever the Lease says.
+        // One of several voters never suffices, whatever the Lease states.
         let least = if others.is_empty() { 1 } else { 2 };
         (offer.mode == Mode::Notice).then(|| Watched {
             round: offer.round,
@@ -72,9 +72,9 @@ impl Nodes {
         })
     }
 
-    /// Returns the ended sessions that this node tells another, which has invited it and whose Lease
-    /// carries no other session yet. A node that ends its own session withdraws its invitations. A
-    /// program heeds only the end of its own session.
+    /// Returns the ended sessions for which this node sends another one expiry notices. The other
+    /// node has invited it, and its Lease carries no other session yet. A node that ends its own
+    /// session withdraws its invitations. A program heeds only notices for its own session.
     fn to_notify(&self, wid: Wid, name: &NodeName, member: &Member) -> Vec<Ended> {
         let lease = member.lease.as_ref().filter(|lease| lease.live_session().is_none());
         let is_invited =
@@ -87,8 +87,8 @@ impl Nodes {
         lease.ended.iter().map(|session| Ended { session: *session, paths: paths.clone() }).collect()
     }
 
-    /// Returns the node that answers for a VIP by its claim. It is to be notified if its session has ended
-    /// and it takes part in wire failover.
+    /// Returns the node that answers for a VIP by its claim. It gets expiry notices if its session
+    /// has ended and it takes part in the failure detector.
     pub(crate) fn former(&self, state: &ClaimState, now: Monotonic) -> Option<Former> {
         let node = state.answering()?.clone();
         let is_partner = self.lease(&node).is_some_and(|lease| lease.wire.is_some());

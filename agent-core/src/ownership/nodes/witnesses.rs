@@ -1,4 +1,4 @@
-//! State of wire failover: this node's keys, its witnesses, and the offer in its Lease.
+//! State of the failure detector: this node's keys, its monitors, and the offer in its Lease.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,10 +16,10 @@ use crate::{
     records::{KeyId, Offer, Session, Wid},
 };
 
-/// Time for which an only witness must have pinged before its word counts again, in times of
+/// Time for which a sole monitor must have pinged before it is a voter again, in multiples of
 /// [`Scale::one_way`].
 const STEADY: u32 = 2;
-/// Number of false moves, or of false words that the session has ended, after which only the Lease counts.
+/// Number of false positives, or of false expiry notices, after which only the Lease counts.
 const MOST_FALSE: usize = 2;
 /// Time within which so many of them must have come.
 const FALSE_WITHIN: Duration = Duration::from_mins(10);
@@ -29,7 +29,7 @@ const SLOW_FOR: Duration = Duration::from_hours(1);
 /// Wire failover, as this node takes part in it.
 #[derive(Debug)]
 pub(crate) struct Witnesses {
-    /// The times. None if this node takes no part: its policy is `stop`, or the option says so.
+    /// The times. None if this node takes no part, by its policy (`stop`) or by the option.
     pub(crate) scale: Option<Scale>,
     pub(crate) wid: Option<Wid>,
     /// The keys that this node has, the newest last.
@@ -37,7 +37,7 @@ pub(crate) struct Witnesses {
     pub(crate) key: Option<KeyId>,
     /// The offer in the last write of the Lease, with the session of that write.
     pub(super) said: Option<(Session, Offer)>,
-    /// For each witness, true if it pings this node, and the time since which that is so.
+    /// For each monitor, true if it pings this node, and the time since which that is so.
     pinged: BTreeMap<Wid, (bool, Monotonic)>,
     pub(crate) contacts: Contacts,
     pub(crate) suspects: Suspects,
@@ -45,17 +45,17 @@ pub(crate) struct Witnesses {
     pub(crate) plan: Plan,
     /// True if the plan may have to change.
     pub(crate) is_stale: bool,
-    /// False moves. While they are too many, no witness counts.
+    /// False positives. While they are too many, no monitor counts.
     moves: Falsehoods,
-    /// False words that the session has ended. While they are too many, this node takes no part, and its
-    /// program refuses all frames.
+    /// False expiry notices. While they are too many, this node takes no part, and its program
+    /// refuses all frames.
     ends: Falsehoods,
     /// True if the program has the keys, as far as this process knows. An earlier one may have given
     /// them.
     pub(super) heeds: bool,
     /// Time at which this process learned that another node has ended a session of it.
     pub(crate) expired_at: Option<Monotonic>,
-    /// True if that was for silence on the wire, and answers will show if this node lived.
+    /// True if it was found unresponsive. Later answers show if this node lived.
     pub(super) is_to_judge: bool,
     pub(crate) counts: WireCounts,
 }
@@ -63,13 +63,13 @@ pub(crate) struct Witnesses {
 /// Counts of wire failover since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct WireCounts {
-    /// Sessions of other nodes that this node has ended because they were silent on the wire.
+    /// Sessions of other nodes that this node has expired as unresponsive.
     pub expired_by_wire: u64,
-    /// Sessions that it has ended because their Leases were silent.
+    /// Sessions that it has expired because their Leases were not renewed.
     pub expired_by_lease: u64,
-    /// Times that this node's session was ended for silence although it lived.
+    /// False positives: times that this node's session was expired although the node lived.
     pub false_moves: u64,
-    /// Times that a peer said that this node's session had ended, and it had not.
+    /// False expiry notices for this node's sessions.
     pub false_ends: u64,
 }
 
@@ -82,7 +82,7 @@ struct Falsehoods {
 }
 
 impl Falsehoods {
-    /// Takes in another one. Returns their number if they are too many from now on.
+    /// Records another one. Returns their number if they are too many from now on.
     fn add(&mut self, now: Monotonic) -> Option<usize> {
         self.lately.push_back(now);
         while self.lately.front().is_some_and(|at| *at + FALSE_WITHIN < now) {
@@ -128,15 +128,16 @@ impl Witnesses {
         self.said.as_ref().map(|(_, offer)| offer)
     }
 
-    /// Takes in that a witness pings this node, or no longer does. Returns true if the Lease must say
-    /// at once that the witness's word counts no more: it is the only one, and may be about to act.
+    /// Records that a monitor pings this node, or no longer does. Returns true if the Lease must
+    /// state at once that the monitor is no voter any more: it is the only one, and may be about to
+    /// act.
     pub(crate) fn on_pinged(&mut self, by: Wid, lately: bool, now: Monotonic) -> bool {
         self.pinged.insert(by, (lately, now));
         !lately && self.said().is_some_and(|offer| offer.set == [by])
     }
 
-    /// Takes in another plan. What is known of a witness ends with its session, and a witness whose word
-    /// counts is from then on one that does not ping. Returns true if the Lease must say so at once.
+    /// Applies another plan. The record of a monitor ends with its session. A voter with an ended
+    /// session counts as one that does not ping. Returns true if the Lease must state it at once.
     pub(crate) fn set_plan(&mut self, plan: &Plan, now: Monotonic) -> bool {
         let session =
             |plan: &Plan, wid| plan.peers.iter().find(|peer| peer.wid == wid).map(|peer| peer.session);
@@ -158,32 +159,32 @@ impl Witnesses {
         self.pinged.get(&wid).map(|(lately, _)| *lately)
     }
 
-    /// Returns true if a witness has pinged this node for a while.
+    /// Returns true if a monitor has pinged this node for a while.
     pub(super) fn pings_steadily(&self, wid: Wid, now: Monotonic) -> bool {
         let (Some(scale), Some((true, since))) = (self.scale, self.pinged.get(&wid)) else { return false };
         *since + scale.one_way() * STEADY <= now
     }
 
-    /// Takes in that the session was ended for silence although this node lived. If only the Lease counts
-    /// from now on, returns the number of such moves, and for how long.
+    /// Records a false positive. If only the Lease counts from now on, returns the number of false
+    /// positives, and for how long.
     pub(super) fn on_false_move(&mut self, now: Monotonic) -> Option<(usize, Duration)> {
         self.counts.false_moves += 1;
         self.moves.add(now).map(|many| (many, SLOW_FOR))
     }
 
-    /// Takes in that a peer has said that the session has ended, and it has not. If this node takes no
-    /// part from now on, returns for how long.
+    /// Records a false expiry notice. If this node takes no part from now on, returns for how long.
     pub(crate) fn on_false_end(&mut self, now: Monotonic) -> Option<Duration> {
         self.counts.false_ends += 1;
         self.ends.add(now).map(|_| SLOW_FOR)
     }
 
-    /// Returns the time until which only the Lease counts, after false moves or false words.
+    /// Returns the time until which only the Lease counts, after false positives or false expiry
+    /// notices.
     pub(crate) fn slow_until(&self) -> Option<Monotonic> {
         self.moves.until.max(self.ends.until)
     }
 
-    /// Returns true if this node takes no part because of false words that its session has ended.
+    /// Returns true if this node takes no part because of false expiry notices.
     pub(crate) fn is_mute(&self, now: Monotonic) -> bool {
         self.ends.are_too_many(now)
     }
@@ -193,7 +194,7 @@ impl Witnesses {
         self.scale.is_some() && self.wid.is_some() && !self.is_mute(now)
     }
 
-    /// Takes in whether the program is to heed frames. Returns true if that changes.
+    /// Records whether the program is to heed frames. Returns true if that changes.
     pub(crate) fn set_heeding(&mut self, heeds: bool) -> bool {
         self.is_stale |= self.heeds != heeds;
         std::mem::replace(&mut self.heeds, heeds) != heeds

@@ -11,7 +11,6 @@ use crate::{
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
 
-/// Returns a demand that prefers only b.
 fn prefer_b() -> Demand {
     Demand { preferred: Some(selector("best")), ..demand() }
 }
@@ -201,8 +200,8 @@ fn a_better_node_that_has_just_begun_its_session_gets_its_turn() {
 fn a_new_vip_is_created_in_turn_which_is_put_off_only_while_a_better_node_is_seen_to_create_others() {
     const WANTED: u64 = 1_000;
     let on_and_on: Vec<u64> = (1..=40).map(|times| WANTED + times * 400).collect();
-    // A VIP is wanted after 1 s. The table has the node that creates other claims, the times at
-    // which this node sees them, and the time at which this node creates the claim of the VIP.
+    // A VIP is wanted after 1 s. The table has the node that creates other claims and the times at
+    // which this node sees them. It also has the time at which this node creates the VIP's claim.
     let rows: [(&str, &str, &[u64], u64); 10] = [
         ("nobody creates anything", "b", &[], 1_500),
         ("the better one created another before", "b", &[990], 1_500),
@@ -253,7 +252,7 @@ fn those_that_wait_for_a_better_node_keep_their_order() {
     }
 }
 
-/// Returns so many VIPs that a node does not ask for all of them at once.
+/// Returns so many VIPs that a node does not request all of them at once.
 fn crowd() -> Vec<IpAddr> {
     (0..MOST_NEW + 10)
         .map(|number| IpAddr::from([192, 0, 2, 20 + u8::try_from(number).expect("it is small")]))
@@ -261,7 +260,7 @@ fn crowd() -> Vec<IpAddr> {
 }
 
 impl World {
-    /// Wants all of them. Returns the number of claims that the node asks for.
+    /// Wants all of them. Returns the number of claims that the node requests.
     fn want_all(&mut self, vips: &[IpAddr]) -> usize {
         let lines: Vec<String> =
             vips.iter().flat_map(|vip| self.notify(Event::Demand(*vip, Some(prefer_b())))).collect();
@@ -322,7 +321,7 @@ fn of_those_that_wait_each_has_its_turn() {
 }
 
 #[test]
-fn one_of_those_that_wait_which_somebody_else_takes_or_nobody_wants_any_more_is_not_asked_for() {
+fn a_waiting_vip_that_another_node_takes_or_no_service_wants_is_not_requested() {
     let mut world = World::living("a", &["b"]);
     world.notify(best("a"));
     let vips = crowd();

@@ -72,7 +72,7 @@ fn a_holder_with_a_hard_reason_hands_over() {
 }
 
 #[test]
-fn a_holder_with_a_hard_reason_lets_go_even_if_nobody_can_take_the_vip() {
+fn a_holder_with_a_hard_reason_lets_go_even_if_no_node_can_take_the_vip() {
     for (description, happens) in HARD {
         let mut world = World::holding(&[]);
         assert_eq!(happens(&mut world, "a"), LET_GO_OF, "{description}");
@@ -285,7 +285,7 @@ fn a_pool_that_has_its_addresses_announced_nowhere_takes_the_vip_from_its_holder
 }
 
 #[test]
-fn a_local_service_without_any_endpoint_is_held_by_nobody_and_comes_back_with_its_endpoint() {
+fn a_local_service_without_any_endpoint_is_held_by_no_node_and_comes_back_with_its_endpoint() {
     let mut world = World::holding(&["b"]);
     let nowhere = Demand { reach: Reach::On([].into()), ..demand() };
     assert_eq!(world.want_so(nowhere), LET_GO_OF);

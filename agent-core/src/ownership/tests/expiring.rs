@@ -1,5 +1,5 @@
-//! Deposing: the end of the session of a node that has been silent
-//! for so long that its lease deadline must have lapsed.
+//! Expiring: the end of the session of a node that has not renewed for so long that its lease
+//! deadline must have passed.
 
 use std::net::IpAddr;
 
@@ -131,7 +131,7 @@ fn of_many_claimed_sessions_at_most_eight_are_ended_in_a_write() {
     world.kill("b");
     let lines = world.after(REST);
     let [write] = &lines[..] else { panic!("{lines:?}") };
-    let ended = write.strip_prefix("write lease of b: no session, ended ").expect("a expiring");
+    let ended = write.strip_prefix("write lease of b: no session, ended ").expect("an expiry");
     let ended: Vec<_> = ended.trim_end_matches(", 4s").split(' ').collect();
     assert!(ended.len() <= 8 && ended.contains(&"b1"), "{ended:?}");
 }
@@ -170,7 +170,7 @@ fn a_blank_lease_gives_its_owner_lease_and_margin() {
 #[test]
 fn a_session_that_the_lease_no_longer_carries_is_over_when_another_stands_there_for_lease_and_margin() {
     let mut world = watching();
-    // The session is not listed as ended: somebody may have edited the Lease.
+    // The session is not listed as ended: a user may have edited the Lease.
     assert_eq!(world.lease(lease("b", Some(session("b", 2)), &[])), [""; 0]);
     // A write at the version that was seen ends the session. It leaves the other session as it is.
     let lines = world.timeline(REST + ms(10));
@@ -189,7 +189,7 @@ fn a_session_that_was_edited_away_and_put_back_is_not_over() {
 }
 
 #[test]
-fn a_expiring_whose_fate_is_unknown_is_tried_again_and_ends_in_a_read() {
+fn an_expiry_whose_fate_is_unknown_is_retried_and_ends_in_a_read() {
     let mut world = watching();
     world.kill("b");
     world.after(REST);
@@ -200,7 +200,7 @@ fn a_expiring_whose_fate_is_unknown_is_tried_again_and_ends_in_a_read() {
 }
 
 #[test]
-fn a_expiring_that_is_refused_is_tried_again() {
+fn a_refused_expiry_is_retried() {
     let mut world = watching();
     world.kill("b");
     world.after(REST);

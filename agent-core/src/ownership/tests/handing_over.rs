@@ -222,7 +222,7 @@ fn a_successor_that_dies_after_it_has_accepted_is_expired_like_any_holder() {
 }
 
 #[test]
-fn a_named_successor_that_cannot_hold_it_gives_it_free_when_nobody_takes_it_back() {
+fn a_named_successor_that_cannot_hold_it_releases_it_when_no_node_takes_it_back() {
     let mut world = successor();
     world.notify(Event::Interfaces(changed_interface("b", |interface| interface.carrier = false)));
     world.claim(offered("a", "b"), 2);
@@ -324,7 +324,7 @@ fn a_restart_after_the_successor_has_accepted_answers_for_it_a_while_longer() {
 }
 
 #[test]
-fn a_restart_whose_session_has_ended_meanwhile_answers_for_nobody() {
+fn a_restart_whose_session_has_ended_meanwhile_answers_for_no_vip() {
     let mut world = restarted(pinned_handover(), held("b"), 2);
     world.lease(lease("a", None, &[session("a", 1)]));
     let lines = world.sync();
@@ -379,7 +379,7 @@ fn an_offer_that_was_not_written_is_taken_back_once_while_the_lease_deadline_has
     world.notify(Event::NodeGone("a".into()));
     world.after(LEASE);
     assert!(world.lease_deadline().deadline <= world.now, "the lease deadline has passed");
-    // Somebody has edited the claim, so the offer meets a conflict. The Node of a is there again.
+    // A user has edited the claim, so the offer meets a conflict. The Node of a is there again.
     world.store_claim(held("a"), 0);
     world.answer();
     world.notify(Event::Node(node("a")));

@@ -1,6 +1,6 @@
-//! Properties that hold for any events in any order. There is no panic, no second
-//! request about one subject, and no busy loop (`World` checks these at every
-//! step). A held VIP was written under a valid lease deadline.
+//! Properties that hold for any events in any order. There is no panic, no second request about one
+//! subject, and no busy loop (`World` checks these at every step). A held VIP was written before
+//! the lease deadline.
 
 use proptest::prelude::*;
 

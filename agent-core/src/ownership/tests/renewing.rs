@@ -232,8 +232,8 @@ fn a_lease_deadline_that_lapsed_may_simply_be_renewed() {
     while world.is_idle() {
         world.after(ms(50));
     }
-    // Somebody may have deleted the claim meanwhile, and another node may have created
-    // it anew. Until that is known, the VIP is in its grace period.
+    // A user may have deleted the claim meanwhile, and another node may have created it anew. Until
+    // that is known, the VIP is in its grace period.
     assert_eq!(without_deadline(&world.answer()), ["read claim"], "and nothing is said about entries");
     assert!(world.lease_deadline().deadline < world.now);
     assert_eq!(world.answer(), ["entry held", "lease deadline for 3.496s", "announce"]);

@@ -30,7 +30,7 @@ fn a_claim_that_was_edited_is_put_right_by_its_holder_at_once() {
 }
 
 #[test]
-fn the_epoch_only_grows_whatever_somebody_has_edited() {
+fn the_epoch_only_grows_whatever_a_user_has_edited() {
     let mut world = World::holding(&["b"]);
     assert_eq!(
         world.claim(ClaimState::Blank, 7),
@@ -46,7 +46,7 @@ fn the_epoch_only_grows_whatever_somebody_has_edited() {
 }
 
 #[test]
-fn a_claim_that_somebody_asks_to_delete_is_deleted_and_made_again_while_it_is_answered_on() {
+fn a_claim_that_a_user_deletes_is_deleted_and_made_again_while_it_is_answered_on() {
     let mut world = World::holding(&["b"]);
     assert_eq!(world.ask_to_delete(), ["delete claim"]);
     assert_eq!(world.answer(), ["tell: repaired 192.0.2.10, missing", "create claim: held by a1, epoch 1"]);
@@ -77,7 +77,7 @@ fn a_claim_that_is_let_go_of_is_no_new_one() {
 }
 
 #[test]
-fn a_claim_that_somebody_asks_to_delete_is_left_to_its_holder() {
+fn a_claim_that_a_user_deletes_is_left_to_its_holder() {
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
     world.want();
@@ -156,7 +156,7 @@ fn a_claim_that_vanishes_under_a_write_is_made_again_at_once() {
 }
 
 #[test]
-fn a_lease_that_somebody_has_deleted_is_made_again_and_nothing_moves() {
+fn a_lease_that_a_user_has_deleted_is_made_again_and_nothing_moves() {
     let mut world = World::holding(&["b"]).by_hand();
     let lease_deadline = world.lease_deadline();
     assert_eq!(world.delete_lease("a"), ["read lease of a"]);
@@ -184,7 +184,7 @@ fn a_deletion_of_the_lease_that_only_a_renewal_shows_is_repaired_too() {
 }
 
 #[test]
-fn a_lease_that_somebody_has_blanked_is_put_right_and_nothing_moves() {
+fn a_lease_that_a_user_has_blanked_is_put_right_and_nothing_moves() {
     let mut world = World::holding(&["b"]).by_hand();
     assert_eq!(world.lease(lease("a", None, &[])), ["read lease of a"]);
     assert_eq!(world.answer(), ["tell: repaired a, edited by hand", "write lease of a: a1, ended none, 4s"]);
@@ -194,7 +194,7 @@ fn a_lease_that_somebody_has_blanked_is_put_right_and_nothing_moves() {
 }
 
 #[test]
-fn a_claim_that_somebody_has_edited_to_name_this_node_is_not_believed_before_its_holder_could_repair_it() {
+fn a_claim_that_a_user_has_edited_to_name_this_node_is_not_believed_before_its_holder_could_repair_it() {
     // This process has not written the claim. Node b goes on answering until it sees the claim.
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
@@ -209,7 +209,7 @@ fn a_claim_that_somebody_has_edited_to_name_this_node_is_not_believed_before_its
 }
 
 #[test]
-fn an_edit_that_names_this_node_waits_for_the_holder_that_it_displaced_and_for_nobody_else() {
+fn an_edit_that_names_this_node_waits_only_for_the_holder_that_it_displaced() {
     let mut world = World::living("a", &["b", "c"]);
     world.claim(held("b"), 1);
     world.want();
@@ -226,7 +226,7 @@ fn an_edit_that_names_this_node_waits_for_the_holder_that_it_displaced_and_for_n
 }
 
 #[test]
-fn a_blank_claim_that_somebody_asks_to_delete_is_left_to_whoever_may_hold_it_for_as_long_as_ever() {
+fn a_blank_claim_that_a_user_deletes_is_left_to_its_possible_holder_for_as_long_as_ever() {
     let mut world = World::living("a", &["b"]);
     world.claim(held("b"), 1);
     world.want();
@@ -241,7 +241,7 @@ fn a_blank_claim_that_somebody_asks_to_delete_is_left_to_whoever_may_hold_it_for
 }
 
 #[test]
-fn an_offer_of_ours_that_somebody_asks_to_delete_is_taken_back_first_without_a_gap() {
+fn an_own_offer_that_a_user_deletes_is_taken_back_first_without_a_gap() {
     let mut world = World::holding(&["b"]);
     world.wish("b");
     world.answer();

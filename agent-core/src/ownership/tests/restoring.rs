@@ -215,7 +215,7 @@ fn an_offer_that_was_over_when_the_store_went_back_is_left_to_the_holder_since()
 }
 
 #[test]
-fn a_claim_that_was_nobodys_when_the_store_went_back_is_left_to_the_holder_since() {
+fn a_claim_without_a_holder_when_the_store_went_back_is_left_to_the_holder_since() {
     for epoch in [0, 1] {
         let mut world = World::living("a", &["b"]);
         world.store_claim(ClaimState::Released, epoch);

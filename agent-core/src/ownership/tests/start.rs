@@ -25,7 +25,7 @@ fn restarted(lease_of_a: Option<crate::records::LeaseRecord>) -> World {
     world
 }
 
-/// Returns true if a line stops answering for the VIP, or asks for a request about its claim.
+/// Returns true if a line stops answering for the VIP, or requests its claim.
 fn changes_something(lines: &[String]) -> bool {
     lines.iter().any(|line| {
         line.starts_with("no entry") || line.starts_with("entry foreign") || line.contains(" claim")

@@ -127,7 +127,7 @@ fn a_node_that_leaves_offers_no_more_vips_at_once_than_may_depend_on_the_api_ser
 }
 
 #[test]
-fn a_node_that_leaves_with_nobody_to_take_its_vips_lets_go_of_them() {
+fn a_node_that_leaves_lets_go_of_vips_that_no_node_can_take() {
     let mut world = World::holding(&[]);
     let lines = world.notify(Event::Stop(StopReason::Leave));
     assert_eq!(lines, ["entry foreign ?", "write claim: released, epoch 1"]);

@@ -1,4 +1,4 @@
-//! The node that receives the questions for a VIP before it holds it.
+//! Group pre-join: the node that receives the solicitations for a VIP before it holds it.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -81,7 +81,7 @@ fn a_claim_that_vanished_while_it_was_held_is_created_only_after_lease_and_margi
 }
 
 #[test]
-fn nobody_takes_a_claim_that_rests_after_a_change_of_holder() {
+fn no_node_takes_a_claim_that_rests_after_a_change_of_holder() {
     let mut world = World::living("a", &["b", "c"]);
     world.claim(held("c"), 3);
     world.want();

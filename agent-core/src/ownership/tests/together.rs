@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use super::world::*;
 use crate::{ownership::Event, records::Demand};
 
-/// The VIP that follows [`VIP`].
 const FOLLOWER: IpAddr = VIP_2;
 
 fn together() -> Demand {
@@ -49,7 +48,7 @@ fn a_vip_without_a_leader_stays() {
 
 #[test]
 fn without_a_holder_of_the_first_the_next_one_leads() {
-    // No node holds the first: it is refused, say.
+    // No node holds the first, for example because it is refused.
     let absent: IpAddr = "192.0.2.1".parse().expect("an address");
     let together = || Demand { together: vec![absent, VIP, FOLLOWER], ..together() };
     let mut world = holding_both();

@@ -1,5 +1,5 @@
-//! Vacant VIPs: every state of a claim whose VIP no living node holds, with everything else that can
-//! need the address, and what a probe of it says. The index of Services and the engine decide together.
+//! Vacant VIPs: every state of a claim whose VIP no living node holds, with every other use of the
+//! address, and every result of a probe. The index of Services and the engine decide together.
 
 use ipnet::IpNet;
 use vipward_common::MacAddr;
@@ -44,7 +44,7 @@ impl Agent {
         agent
     }
 
-    /// Notifies the index something. The engine gets the demands that follow.
+    /// Passes an event to the index. The engine gets the demands that follow.
     fn notify(&mut self, event: Served) {
         let commands = self.services.on_event(event);
         self.serve(commands);
@@ -360,7 +360,7 @@ fn a_vip_that_was_held_first_stays_guarded_for_its_holder_and_is_taken_over() {
         let kept = !need.contains("API server") && !need.contains("kubeconfig");
         let guarded = kept.then_some(Entry::Foreign { mac: mac("b") });
         assert_eq!(agent.engine.entry(), guarded, "{need}");
-        // The Lease of b says what it said before: only its session is over.
+        // The Lease of b is as before: only its session is over.
         let lines = agent.engine.end("b");
         agent.lines.extend(lines);
         agent.pass(ms(5_000), Probed::Free);

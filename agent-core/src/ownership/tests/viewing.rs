@@ -1,8 +1,8 @@
-//! Reports of the engine about itself, for metrics and people.
+//! Reports of the engine about itself, for metrics and users.
 
 use super::world::*;
 use crate::{
-    ownership::{Event, Said, VipSummary},
+    ownership::{Event, HolderClaim, VipSummary},
     records::{Epoch, Session},
     segment::conflict::Right,
 };
@@ -42,7 +42,7 @@ fn a_vip_has_a_holder_while_the_node_that_its_claim_names_lives() {
 }
 
 #[test]
-fn a_vip_that_nobody_has_had_yet_has_no_holder() {
+fn a_new_vip_has_no_holder() {
     let mut world = World::living("a", &["b"]);
     world.want();
     assert_eq!(world.standing(), standing(0, false));
@@ -52,8 +52,8 @@ fn a_vip_that_nobody_has_had_yet_has_no_holder() {
 
 #[test]
 fn a_claim_is_worth_what_is_known_of_the_session_that_it_names() {
-    let said = |world: &World| world.engine.said_of(VIP, world.now);
-    let here = |taken| Some((session("a", 1), Said::Here { taken }));
+    let said = |world: &World| world.engine.holder_claim(VIP, world.now);
+    let here = |taken| Some((session("a", 1), HolderClaim::Here { taken }));
     let vips = |world: &World| -> [Vec<_>; 2] {
         [world.engine.claimed_here().collect(), world.engine.left_behind(world.now).collect()]
     };
@@ -76,7 +76,7 @@ fn a_claim_is_worth_what_is_known_of_the_session_that_it_names() {
     world.after(REST);
     assert_eq!(said(&world), None, "it may live until it is expired");
     world.answer();
-    let b: (Session, Said) = (session("b", 1), Said::Ended("b".into()));
+    let b: (Session, HolderClaim) = (session("b", 1), HolderClaim::Ended("b".into()));
     assert_eq!((said(&world), vips(&world)), (Some(b), [vec![], vec![VIP]]));
     world.answer();
     assert_eq!((said(&world), vips(&world)), (here(true), [vec![VIP], vec![]]));

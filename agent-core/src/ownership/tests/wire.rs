@@ -1,23 +1,24 @@
-//! Wire failover in the engine, as node a sees it.
+//! The failure detector in the engine, as node a sees it.
 //!
 //! The mistakes that are near at hand, and where a test finds them (`liveness::witness::tests` too):
 //!
-//! - signs of life that are none: unasked, old or repeated frames (`judging`);
-//! - a witness that stood still suspects every node when it wakes (`judging`);
-//! - one witness, or one dead interface, moves everything (`choosing`, `planning`, `voting`);
+//! - signs of life that are none: unsolicited, old or repeated frames (`judging`);
+//! - a monitor that stood still suspects every node when it wakes (`judging`);
+//! - one monitor, or one dead interface, moves everything (`choosing`, `planning`, `voting`);
 //! - one lost frame costs a write (`own`, `choosing`);
-//! - a expired node with a dead interface takes its VIPs again (`contact`);
+//! - an expired node with a dead interface takes its VIPs again (`contact`);
 //! - one dead interface of several moves all VIPs, or none (`judging`, `contact`);
 //! - the first announcement is dropped by a holder that does not know its end (`planning`, `ending`);
-//! - a conflict or an answer comes, and the node is expired all the same (`ending`);
-//! - one false word that the session has ended counts for ever, or a true one is settled (`notified`);
+//! - a conflict or an answer comes, and the session is expired all the same (`ending`);
+//! - one false expiry notice counts for ever, or a true one is settled (`notified`);
 //! - each node pings each other one (`planning`);
-//! - an agent that restarts moves something: no kernel state lapses, and sets stay (`choosing`).
+//! - an agent that restarts moves something: no kernel state lapses, and the voters stay
+//!   (`choosing`).
 
 use super::world::*;
 use crate::{
-    liveness::{Answers, Finding, Scale, Word},
-    ownership::{Event, Quiet, Settings},
+    liveness::{Answers, ExpiryNotice, Finding, Scale},
+    ownership::{Event, LeaseOnly, Settings},
     records::{KeyId, LeaseRecord, Mode, Offer, Wid},
 };
 
@@ -35,13 +36,13 @@ fn wids(nodes: &str) -> Vec<Wid> {
     nodes.split_terminator(' ').map(wid).collect()
 }
 
-/// Returns the letters of witnesses.
+/// Returns the letters of monitors.
 fn names(wids: &[Wid]) -> String {
     let name = |wid: &Wid| char::from(u8::try_from(wid.number() >> 32).expect("a letter")).to_string();
     wids.iter().map(name).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the offer of a node that invites all of these, of which those of `set` count.
+/// Returns the offer of a node that invites all of these as monitors, with the voters `set`.
 fn offer(node: &str, invited: &str, set: &str) -> Offer {
     let set = wids(set);
     Offer {
@@ -94,7 +95,7 @@ fn pinged(world: &mut World, by: &str, lately: bool) -> Vec<String> {
     world.notify(Event::Witnessed(Finding::Pinged { by: wid(by), lately }))
 }
 
-/// Returns what the Lease of a says.
+/// Returns the offer in the Lease of a.
 fn said(world: &World) -> Offer {
     world.stored_lease("a").wire.expect("an offer")
 }

@@ -75,7 +75,8 @@ impl World {
         }
     }
 
-    /// Returns the pins of a process that has ended in its first session, with a valid lease deadline.
+    /// Returns the pins of a process that has ended in its first session, before its lease
+    /// deadline.
     pub(super) fn pinned(us: &str, entries: &[(IpAddr, Entry)]) -> Found {
         Found {
             session: Some(session(us, 1)),
@@ -161,7 +162,7 @@ impl World {
         &self.peers
     }
 
-    /// Returns the last plan of the witness.
+    /// Returns the last plan of the monitor.
     pub(super) fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -305,7 +306,7 @@ impl World {
         self.api.claims.remove(&VIP);
     }
 
-    /// Asks for a move, as an operator.
+    /// Requests a move, as an operator.
     pub(super) fn wish(&mut self, to: &str) -> Vec<String> {
         let record = self.claimed().clone();
         self.store_record(ClaimRecord { move_to: Some(to.into()), ..record });
@@ -473,7 +474,7 @@ impl World {
         let mut lines = Vec::new();
         let mut renewal = None;
         for command in commands {
-            self.take_note(&command);
+            self.record_notice(&command);
             if self.is_renewal(&command) && !self.by_hand {
                 self.asked.retain(|open| *open != command);
                 renewal = Some(command);
@@ -494,7 +495,7 @@ impl World {
         write.node.as_str() == self.us && write.session.is_some() && write.duration == LEASE
     }
 
-    fn take_note(&mut self, command: &Command) {
+    fn record_notice(&mut self, command: &Command) {
         match command {
             Command::SetDeadline(new_deadline) => self.lease_deadline = Some(*new_deadline),
             Command::SetPeers(peers) => self.peers.clone_from(peers),

@@ -10,7 +10,7 @@ pub(crate) enum Address {
     #[default]
     Unknown,
     /// Probes are under way.
-    Asked,
+    Probing,
     /// The address was free at this time.
     Free(Monotonic),
     /// An unknown host uses the address.
@@ -22,7 +22,7 @@ pub(crate) enum Address {
 
 /// The state of an address. `matters` is true if the engine waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Asking {
+pub(crate) struct ProbeState {
     pub(crate) known: Address,
     pub(crate) matters: bool,
     /// True if this node is the first to take the VIP. It then reports a conflict.
@@ -32,10 +32,10 @@ pub(crate) struct Asking {
 }
 
 impl Address {
-    pub(crate) fn is_being_asked(self) -> bool {
+    pub(crate) fn is_being_probed(self) -> bool {
         match self {
             Self::Unknown | Self::Free(_) => false,
-            Self::Asked | Self::InUse(_) | Self::AtPeer(..) => true,
+            Self::Probing | Self::InUse(_) | Self::AtPeer(..) => true,
         }
     }
 }

@@ -23,13 +23,13 @@ pub(crate) struct KnownClaim {
     pub(crate) owners: Vec<(NodeName, Session)>,
     /// Time at which this node last deleted the object.
     pub(crate) deleted: Option<Monotonic>,
-    /// The cause of the VIP's place, while the claim does not say
-    /// it: the claim was edited or is gone.
+    /// The cause of the VIP's place, while the claim does not state it: the claim was edited or is
+    /// gone.
     pub(crate) cause: Option<Box<str>>,
     /// True if a write of this process may have made this node the holder without its knowledge.
     pub(crate) attempted: bool,
-    /// True if the claim says that a handover to this node has ended. This node alone writes that, but
-    /// so can whoever has its token.
+    /// True if the claim states that a handover to this node has ended. Only a holder of this
+    /// node's token can write that.
     pub(crate) accepted: bool,
 }
 
@@ -47,9 +47,9 @@ impl KnownClaim {
         }
     }
 
-    /// Takes in a claim. Returns true for the first claim. Later returns true if a
-    /// holder is named, and the holder, the epoch or the step of a handover has changed.
-    pub(crate) fn take_in(&mut self, record: ClaimRecord, now: Monotonic) -> bool {
+    /// Records a claim. Returns true for the first claim. Later returns true if a holder is named,
+    /// and the holder, the epoch or the step of a handover has changed.
+    pub(crate) fn update(&mut self, record: ClaimRecord, now: Monotonic) -> bool {
         let is_new = self.record.as_ref().is_none_or(|known| {
             let is_offered = |state: &ClaimState| matches!(state, ClaimState::Offered { .. });
             let is_other =
@@ -70,7 +70,7 @@ impl KnownClaim {
         is_new
     }
 
-    /// Takes in that the object is gone. Returns false if there was none.
+    /// Records that the object is gone. Returns false if there was none.
     pub(crate) fn lose(&mut self, is_wanted: bool, now: Monotonic) -> bool {
         let Some(record) = self.record.take() else { return false };
         // A finalizer keeps an object, so a proper deletion is first seen as a request. But

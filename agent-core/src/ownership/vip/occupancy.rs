@@ -1,7 +1,7 @@
 //! Occupancy of a VIP: if a node holds it, or did so a short time ago.
 //!
-//! Holding counts, not having been held. An address that was let go of long ago may be another
-//! host's by now, whatever its claim's epoch, reservation or pool say.
+//! Only a present or recent holder counts. An address without a holder for long may be another
+//! host's by now, whatever its claim's epoch, reservation or pool state.
 
 use std::time::Duration;
 

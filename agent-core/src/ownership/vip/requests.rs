@@ -23,7 +23,7 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 const MOST_NEWS: usize = 8;
 
 /// State of a claim that a list or a watch has shown while a request about the claim was under way.
-/// The state may be older or newer than the request's. It is taken in when the request is over.
+/// The state may be older or newer than the request's. It is applied when the request is over.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum News {
     Claim(Box<ClaimRecord>),
@@ -84,7 +84,7 @@ impl Requests {
         self.reads = (0, Monotonic::default());
     }
 
-    /// Takes in that the claim is being read.
+    /// Records that the claim is being read.
     pub(crate) fn begin_read(&mut self, now: Monotonic) {
         self.busy = Some(Busy::Read);
         self.unread = false;
@@ -98,7 +98,7 @@ impl Requests {
         self.reads = (reads, now + pause);
     }
 
-    /// Takes in that a request of this kind is over.
+    /// Records that a request of this kind is over.
     pub(crate) fn end(&mut self, kind: &Busy) {
         if self.busy.as_ref() == Some(kind) {
             self.busy = None;

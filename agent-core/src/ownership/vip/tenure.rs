@@ -34,11 +34,10 @@ pub(crate) enum Tenure {
 /// claim rests for longer, so no third node can have the VIP before, even if this process dies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Handover {
-    /// The successor.
     pub(crate) to: Holder,
     pub(crate) offered: Monotonic,
-    /// Time at which an announcement with the successor's MAC was
-    /// received. None again if the successor's claim is not seen in time.
+    /// Time at which an announcement with the successor's MAC arrived. None again if the
+    /// successor's claim does not arrive in time.
     pub(crate) moved: Option<Monotonic>,
     /// True if this node has seen the successor's own claim.
     pub(crate) accepted: bool,
@@ -122,7 +121,7 @@ impl Tenure {
         };
     }
 
-    /// Takes in that the successor's MAC was announced.
+    /// Records that the successor's MAC was announced.
     pub(crate) fn receive(&mut self, mac: MacAddr, now: Monotonic) {
         if let Some(handover) = self.handover_mut().filter(|handover| handover.to.mac == mac) {
             handover.moved.get_or_insert(now);

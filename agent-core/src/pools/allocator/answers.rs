@@ -1,4 +1,4 @@
-//! Answers to a Service that asks for an address: what it lacks, and what each pool offers it.
+//! Answers to a Service that requests an address: what it lacks, and what each pool offers it.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
@@ -71,7 +71,7 @@ pub enum Lack {
     OutOfPool { vip: IpAddr, pool: Arc<str> },
 }
 
-/// A pool as a Service sees it that asks for an address.
+/// A pool, from the view of a Service that requests an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prospect {
     pub pool: Arc<str>,

@@ -13,24 +13,25 @@ use crate::records::{Reservation, ServiceName};
 const WITHOUT_NAMESPACE: Duration = Duration::from_hours(1);
 
 impl Allocator {
-    /// Evaluates what a Service has, and what it is to have. A command that has failed is tried again as
-    /// long as the Service asks for the same.
+    /// Evaluates what a Service has, and what it is to have. A failed command is retried as long as
+    /// the Service requests the same.
     pub(super) fn assess(
         &mut self,
         service: &ServiceName,
         surroundings: &impl Surroundings,
         commands: &mut Vec<Command>,
     ) {
-        // Only another wish is a reason: who asks for any address would else get another one each time.
+        // Only another request is a reason: a Service that accepts any address would else get
+        // another one each time.
         if self.reconsidered.contains(service) {
-            self.book.set_aside_failed(service);
+            self.allocations.set_aside_failed(service);
             // What has been sent may fail.
-            if !self.book.is_under_way(service) {
+            if !self.allocations.is_under_way(service) {
                 self.reconsidered.remove(service);
             }
         }
         self.evaluate(service, surroundings, commands);
-        for vip in self.book.given_up() {
+        for vip in self.allocations.given_up() {
             commands.push(Command::GiveUp(vip));
             self.touch(vip, Some(service.clone()));
         }
@@ -46,9 +47,9 @@ impl Allocator {
             return self.let_go(service, commands);
         };
         if request.is_elsewhere {
-            let mine = self.book.of(service);
+            let mine = self.allocations.of(service);
             self.assign(service, mine.clone(), Vec::new(), commands);
-            let released = mine.into_iter().filter(|vip| self.book.is_to_be_released(*vip));
+            let released = mine.into_iter().filter(|vip| self.allocations.is_to_be_released(*vip));
             return released.collect::<Vec<_>>().into_iter().for_each(|vip| self.free(vip, commands));
         }
         let mut lacks = Vec::new();
@@ -59,7 +60,7 @@ impl Allocator {
         };
         // An address that it is to give up is freed when it has all others, and its status does not name
         // the address any more.
-        if !self.book.is_asking(service) {
+        if !self.allocations.is_asking(service) {
             for vip in spare.into_iter().filter(|vip| !request.status.contains(vip)) {
                 self.free(vip, commands);
             }
@@ -74,14 +75,14 @@ impl Allocator {
         lacks: Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
-        let pending = self.book.is_reserving_for(service);
+        let pending = self.allocations.is_reserving_for(service);
         commands.push(Command::Assign(service.clone(), Given { addresses, lacks, pending }));
     }
 
-    /// Frees or keeps the addresses of a Service that asks for none any more.
+    /// Frees or keeps the addresses of a Service that requests none any more.
     fn let_go(&mut self, service: &ServiceName, commands: &mut Vec<Command>) {
-        for vip in self.book.of(service) {
-            let Some(reservation) = self.book.reservation(vip).cloned() else { continue };
+        for vip in self.allocations.of(service) {
+            let Some(reservation) = self.allocations.reservation(vip).cloned() else { continue };
             if reservation.kept.is_none()
                 && let Some(heir) = self.heir(vip, &reservation)
             {
@@ -90,7 +91,9 @@ impl Allocator {
             }
             let keep = self.pools.owner(vip, &reservation).map(|pool| pool.keep).unwrap_or_default();
             let until = match (keep, reservation.kept) {
-                _ if self.book.is_to_be_released(vip) || self.is_one_too_many(vip, &reservation) => None,
+                _ if self.allocations.is_to_be_released(vip) || self.is_one_too_many(vip, &reservation) => {
+                    None
+                }
                 (Keep::Not, _) => None,
                 (_, Some(kept)) => Some(kept),
                 (Keep::For(time), None) => Some(Some(self.after(time))),
@@ -123,12 +126,12 @@ impl Allocator {
             owner.is_some_and(|owner| owner.record.name == pool.record.name)
         };
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.book.keeps_before(most, vip, &reservation.service.namespace, is_of_pool)
+        self.allocations.keeps_before(most, vip, &reservation.service.namespace, is_of_pool)
     }
 
-    /// Returns a Service that shares an address, and has it when the Service goes that it is reserved
-    /// for. Any Service may ask for the address: one of another namespace shares it if its status
-    /// names it.
+    /// Returns a Service that shares an address, and inherits it from the Service that it is
+    /// reserved for. Any Service may request the address: one of another namespace shares it if its
+    /// status names it.
     fn heir(&self, vip: IpAddr, reservation: &Reservation) -> Option<ServiceName> {
         let owner = &reservation.service;
         let shares = |other: &ServiceName, request: &Request| {
@@ -151,7 +154,7 @@ impl Allocator {
         lacks: &mut Vec<Lack>,
         commands: &mut Vec<Command>,
     ) -> (Vec<IpAddr>, Vec<IpAddr>) {
-        let mine = self.book.of(service);
+        let mine = self.allocations.of(service);
         let (mut addresses, mut spare) = (Vec::new(), mine.clone());
         for family in &request.families {
             let of_family = |vip: &&IpAddr| Family::of(**vip) == *family;
@@ -159,7 +162,7 @@ impl Allocator {
             // names, then the one in its status.
             let rank = |vip: &&IpAddr| {
                 let is_named = self.is_of_named(**vip, request);
-                (self.book.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
+                (self.allocations.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
             };
             let own = mine.iter().filter(of_family).min_by_key(rank).copied();
             if let Some(vip) = own.or_else(|| self.shared(request, *family)) {
@@ -170,22 +173,22 @@ impl Allocator {
                 } else {
                     self.waiting.add_address(service.clone(), vip);
                 }
-                let is_released = own.is_some() && self.book.is_to_be_released(vip);
+                let is_released = own.is_some() && self.allocations.is_to_be_released(vip);
                 if is_released || !self.is_of_named(vip, request) {
                     // It keeps what it has until it has another one.
-                    if !self.book.is_asking_for(service, *family) {
+                    if !self.allocations.is_asking_for(service, *family) {
                         self.ask(service, request, *family, surroundings, lacks, commands);
                     }
                 } else if let Some(lack) = self.out_of_pool(vip, service, request) {
                     lacks.push(lack);
                 }
-            } else if !self.book.is_asking_for(service, *family) {
+            } else if !self.allocations.is_asking_for(service, *family) {
                 self.ask(service, request, *family, surroundings, lacks, commands);
             }
             // The Service keeps an address of its status while the address is being reserved.
             if !addresses.iter().any(|vip| Family::of(*vip) == *family) {
                 let served = request.status.iter().copied().filter(|vip| Family::of(*vip) == *family);
-                addresses.extend(served.filter(|vip| self.book.is_asked_by(*vip, service)));
+                addresses.extend(served.filter(|vip| self.allocations.is_asked_by(*vip, service)));
             }
         }
         (addresses, spare)
@@ -196,7 +199,7 @@ impl Allocator {
     fn shared(&self, request: &Request, family: Family) -> Option<IpAddr> {
         let of_family = request.status.iter().copied().filter(|vip| Family::of(*vip) == family);
         let shared = of_family.filter(|vip| {
-            let owner = self.book.owner(*vip).and_then(|owner| self.requests.get(owner));
+            let owner = self.allocations.owner(*vip).and_then(|owner| self.requests.get(owner));
             request.share.is_some() && owner.is_some_and(|owner| owner.share == request.share)
         });
         shared.min_by_key(|vip| !self.is_of_named(*vip, request))
@@ -205,12 +208,12 @@ impl Allocator {
     /// Returns true if the address is in the pool that a Service names, or came from it, or the Service
     /// names none.
     fn is_of_named(&self, vip: IpAddr, request: &Request) -> bool {
-        let came_from = self.book.reservation(vip).and_then(|reservation| reservation.pool.as_ref());
+        let came_from = self.allocations.reservation(vip).and_then(|reservation| reservation.pool.as_ref());
         self.pools.is_of(vip, request.pool.as_deref()) || came_from == request.pool.as_ref()
     }
 
     fn claim_back(&mut self, vip: IpAddr, service: &ServiceName, commands: &mut Vec<Command>) {
-        let Some(reservation) = self.book.reservation(vip) else { return };
+        let Some(reservation) = self.allocations.reservation(vip) else { return };
         if reservation.kept.is_some() && reservation.service == *service {
             let reservation = Reservation { kept: None, ..reservation.clone() };
             self.reserve(vip, reservation, commands);
@@ -218,7 +221,7 @@ impl Allocator {
     }
 
     fn out_of_pool(&self, vip: IpAddr, service: &ServiceName, request: &Request) -> Option<Lack> {
-        let pool = self.book.reservation(vip)?.pool.clone()?;
+        let pool = self.allocations.reservation(vip)?.pool.clone()?;
         let serves = self
             .pools
             .get(&pool)
@@ -235,22 +238,25 @@ impl Allocator {
         lacks: &mut Vec<Lack>,
         commands: &mut Vec<Command>,
     ) -> (Vec<IpAddr>, Vec<IpAddr>) {
-        let mut spare = self.book.of(service);
+        let mut spare = self.allocations.of(service);
         spare.retain(|vip| !request.addresses.contains(vip));
         let mut addresses = Vec::new();
         for vip in request.addresses.iter().copied() {
             let pool = self.pools.any_of(vip);
             let is_served = request.status.contains(&vip);
-            match self.book.reservation(vip).cloned() {
+            match self.allocations.reservation(vip).cloned() {
                 // It is reserved again when it is free.
-                Some(reservation) if reservation.service == *service && self.book.is_being_freed(vip) => {
+                Some(reservation)
+                    if reservation.service == *service && self.allocations.is_being_freed(vip) =>
+                {
                     self.waiting.add_address(service.clone(), vip);
                     addresses.extend(is_served.then_some(vip));
                 }
                 Some(reservation) if reservation.service == *service => {
                     addresses.push(vip);
                     self.claim_back(vip, service, commands);
-                    lacks.extend(self.book.is_to_be_released(vip).then_some(Lack::AskedByName { vip }));
+                    lacks
+                        .extend(self.allocations.is_to_be_released(vip).then_some(Lack::AskedByName { vip }));
                 }
                 Some(reservation)
                     if reservation.kept.is_none()
@@ -275,16 +281,16 @@ impl Allocator {
                     addresses.push(vip);
                     self.waiting.add_address(service.clone(), vip);
                 }
-                None if self.book.is_asked(vip) => {
+                None if self.allocations.is_asked(vip) => {
                     self.waiting.add_address(service.clone(), vip);
-                    let by = self.book.fails_for(vip).filter(|by| *by != service).cloned();
+                    let by = self.allocations.fails_for(vip).filter(|by| *by != service).cloned();
                     lacks.extend(by.map(|by| Lack::Reserved { vip, by, is_kept: false }));
                     addresses.extend(is_served.then_some(vip));
                 }
                 None if !is_served && self.limit_of(service).is_some() => {
                     lacks.extend(self.limit_of(service).map(|limit| Lack::TooMany { limit }));
                 }
-                None if self.book.may_adopt(vip, service) => {
+                None if self.allocations.may_adopt(vip, service) => {
                     self.reserve(vip, self.pools.reservation(vip, service), commands);
                     addresses.extend(is_served.then_some(vip));
                 }
@@ -296,10 +302,11 @@ impl Allocator {
             }
         }
         let misses = |lack: &Lack| !matches!(lack, Lack::AskedByName { .. });
-        if lacks.iter().any(misses) || self.book.is_asking(service) {
+        if lacks.iter().any(misses) || self.allocations.is_asking(service) {
             // It gives nothing up for what it does not get, or does not have yet. What is kept it does not have.
-            let (had, kept): (Vec<_>, _) =
-                spare.into_iter().partition(|vip| !self.book.is_kept(*vip) || request.status.contains(vip));
+            let (had, kept): (Vec<_>, _) = spare
+                .into_iter()
+                .partition(|vip| !self.allocations.is_kept(*vip) || request.status.contains(vip));
             for vip in &had {
                 self.claim_back(*vip, service, commands);
             }
@@ -312,20 +319,20 @@ impl Allocator {
 
     /// Returns true if the time has ended for which an address was kept, or an admin wants it released.
     fn is_kept_no_longer(&self, vip: IpAddr) -> bool {
-        let kept = self.book.reservation(vip).and_then(|reservation| reservation.kept.flatten());
-        kept.is_some_and(|until| until <= self.now) || self.book.is_to_be_released(vip)
+        let kept = self.allocations.reservation(vip).and_then(|reservation| reservation.kept.flatten());
+        kept.is_some_and(|until| until <= self.now) || self.allocations.is_to_be_released(vip)
     }
 
     pub(super) fn reserve(&mut self, vip: IpAddr, reservation: Reservation, commands: &mut Vec<Command>) {
         let service = reservation.service.clone();
-        commands.extend(self.book.write(vip, &service, Some(reservation)).map(Command::Write));
+        commands.extend(self.allocations.write(vip, &service, Some(reservation)).map(Command::Write));
     }
 
     fn free(&mut self, vip: IpAddr, commands: &mut Vec<Command>) {
-        let Some(reservation) = self.book.reservation(vip).cloned() else { return };
+        let Some(reservation) = self.allocations.reservation(vip).cloned() else { return };
         if let Some(heir) = self.heir(vip, &reservation) {
             return self.reserve(vip, Reservation { service: heir, kept: None, ..reservation }, commands);
         }
-        commands.extend(self.book.write(vip, &reservation.service, None).map(Command::Write));
+        commands.extend(self.allocations.write(vip, &reservation.service, None).map(Command::Write));
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Allocator {
-    /// Returns what each pool is to a Service that asks for an address, those that come first in front.
+    /// Returns what each pool is to a Service that requests an address, in the order of preference.
     pub fn prospects(&self, service: &ServiceName) -> Vec<Prospect> {
         let Some(request) = self.requests.get(service) else { return Vec::new() };
         let prospect = |(pool, state): (&Pool, PoolState)| {
@@ -63,7 +63,7 @@ impl Allocator {
         // lost.
         let own = request.status.iter().copied().find(|vip| {
             let fits = request.pool.is_none() || self.pools.is_of(*vip, request.pool.as_deref());
-            Family::of(*vip) == family && fits && self.book.may_adopt(*vip, service)
+            Family::of(*vip) == family && fits && self.allocations.may_adopt(*vip, service)
         });
         if let Some(vip) = own {
             return self.reserve(vip, self.pools.reservation(vip, service), commands);
@@ -77,8 +77,8 @@ impl Allocator {
         };
         let seed = seed(service);
         let found = pools.iter().find_map(|name| {
-            let book = &self.book;
-            let is_free = |vip| book.is_free(vip) && surroundings.is_free(vip);
+            let allocations = &self.allocations;
+            let is_free = |vip| allocations.is_free(vip) && surroundings.is_free(vip);
             self.pools.find(name, family, seed, is_free)
         });
         if let Some(vip) = found {
@@ -93,12 +93,12 @@ impl Allocator {
 
     /// Returns the limit, if the Service's namespace has as many addresses as it may have.
     pub(super) fn limit_of(&self, service: &ServiceName) -> Option<usize> {
-        self.most.filter(|most| self.book.number_of(&service.namespace) >= *most)
+        self.most.filter(|most| self.allocations.number_of(&service.namespace) >= *most)
     }
 
     /// Returns true if a Service is not content without an address of a family.
     fn is_missed(&self, service: &ServiceName, request: &Request, family: Family) -> bool {
-        let has_other = || self.book.of(service).iter().any(|vip| Family::of(*vip) != family);
+        let has_other = || self.allocations.of(service).iter().any(|vip| Family::of(*vip) != family);
         request.needs_all || request.families.len() == 1 || !has_other()
     }
 
@@ -149,7 +149,7 @@ impl Allocator {
             let of_vip = Family::of(*vip);
             of_vip != family && request.families.contains(&of_vip)
         };
-        self.book.all_of(service).into_iter().filter(is_other).collect()
+        self.allocations.all_of(service).into_iter().filter(is_other).collect()
     }
 
     /// Returns true if a dual-stack Service that gets an address of this pool has, or may have, its

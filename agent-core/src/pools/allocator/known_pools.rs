@@ -80,7 +80,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// Takes in a pool. Returns false if nothing of it has changed. [`Pools::look_again`] follows.
+    /// Records a pool. Returns false if nothing of it has changed. [`Pools::look_again`] follows.
     pub(super) fn put(&mut self, record: PoolRecord) -> bool {
         if self.known.get(&record.name).is_some_and(|known| known.pool.record == record) {
             return false;
@@ -190,8 +190,8 @@ impl Pools {
         Reservation { service: service.clone(), pool, kept: None }
     }
 
-    /// Returns true if another Service may ask for an address that is reserved. Across namespaces,
-    /// the consent of both is the Services' own matter.
+    /// Returns true if another Service may request a reserved address. Across namespaces, both
+    /// Services must consent.
     pub(super) fn may_share(pool: Option<&Pool>, owner: &ServiceName, other: &ServiceName) -> bool {
         match pool.map(|pool| pool.record.sharing).unwrap_or_default() {
             Sharing::Never => false,
@@ -232,7 +232,7 @@ impl Pools {
         found
     }
 
-    /// Notes that an address may be free.
+    /// Records that an address may be free.
     pub(super) fn has_free(&mut self, vip: IpAddr) {
         let Some(name) = self.of(vip).map(|pool| Arc::clone(&pool.record.name)) else { return };
         let Some(known) = self.known.get_mut(&name) else { return };

@@ -1,4 +1,4 @@
-//! What Services ask for, and who waits for what.
+//! The requests of Services, and the Services that wait for an address.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,16 +9,16 @@ use std::{
 use super::super::Family;
 use crate::records::{ServiceLabels, ServiceName};
 
-/// What a Service asks of the pools.
+/// A Service's request to the pools.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
     pub labels: ServiceLabels,
-    /// The families of which it asks one address each, in its order.
+    /// The families of which it requests one address each, in its order.
     pub families: Vec<Family>,
     /// True if it is to have an address of each, false if one of them will do.
     pub needs_all: bool,
     pub pool: Option<Arc<str>>,
-    /// The addresses that it asks for. If there are some, they are all that it gets.
+    /// The addresses that it requests by name. If there are any, it gets no others.
     pub addresses: Vec<IpAddr>,
     /// The addresses that Vipward has written into its status.
     pub status: Vec<IpAddr>,
@@ -30,7 +30,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Returns true if the Service asks for the address by name, or is one of those that share it.
+    /// Returns true if the Service requests the address by name, or shares it.
     pub(super) fn wants(&self, vip: IpAddr) -> bool {
         let is_sharing = self.addresses.is_empty() && self.share.is_some() && self.status.contains(&vip);
         self.addresses.contains(&vip) || is_sharing
@@ -45,12 +45,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Notes a Service that waits for any address of a family.
+    /// Records a Service that waits for any address of a family.
     pub(super) fn add(&mut self, service: ServiceName, family: Family) {
         self.by_family.insert((family, service));
     }
 
-    /// Notes a Service that waits for a certain address, or shares it.
+    /// Records a Service that waits for a certain address, or shares it.
     pub(super) fn add_address(&mut self, service: ServiceName, vip: IpAddr) {
         self.by_address.insert((vip, service.clone()));
         self.addresses.entry(service).or_default().insert(vip);

@@ -22,9 +22,9 @@ pub enum Event {
         labels: BTreeMap<String, String>,
     },
     NamespaceGone(Arc<str>),
-    /// A Service asks for addresses, or asks for others than before.
+    /// A Service requests addresses, or others than before.
     Request(ServiceName, Box<Request>),
-    /// A Service asks for none any more, or is gone.
+    /// A Service requests none any more, or is gone.
     Withdrawn(ServiceName),
     Object {
         vip: IpAddr,
@@ -64,7 +64,7 @@ pub enum Command {
 /// The addresses that a Service is given: those that are reserved for it, or shared with it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Given {
-    /// Its addresses, in the order in which it asks for them.
+    /// Its addresses, in the order of its request.
     pub addresses: Vec<IpAddr>,
     /// The addresses that it lacks, with the reasons.
     pub lacks: Vec<Lack>,

@@ -153,7 +153,7 @@ fn a_pool_that_shrinks_or_goes_takes_no_address_from_a_service() {
     world.notify(Event::PoolGone("a".into()));
     assert_eq!(world.has("web"), [ip("192.0.2.1")]);
     world.notify(Event::Pool(Box::new(pool("b", &["192.0.2.21"]))));
-    // The Service asks for another pool, and moves.
+    // The Service requests another pool, and moves.
     assert_eq!(world.ask("web", from_pool("b")), [ip("192.0.2.21")]);
     assert_eq!(world.store.objects.len(), 1);
 }
@@ -197,7 +197,7 @@ fn an_address_is_kept_for_a_service_of_the_same_name() {
     world.notify(Event::Withdrawn(service("other")));
     world.notify(Event::Time(i64::MAX));
     assert_eq!(world.ask("late", v4()), NONE);
-    // The pool says otherwise.
+    // The pool changes its `keep`.
     world.notify(Event::Pool(Box::new(keeping("0s"))));
     assert_eq!(world.has("late"), [ip("192.0.2.1")]);
 }
@@ -315,7 +315,7 @@ fn sharing_is_what_the_pool_says() {
             of_another,
             "{sharing:?}"
         );
-        // When the owner goes, one that asked for the address has it.
+        // When the owner goes, one that requested the address has it.
         world.notify(Event::Withdrawn(service("owner")));
         assert_eq!(world.has("guest"), [ip("192.0.2.1")], "{sharing:?}");
     }
@@ -342,7 +342,7 @@ fn a_service_that_waits_for_the_reservation_of_another_shares_the_address_or_is_
         // The write is under way.
         let Some(Command::Assign(_, given)) = ask(&mut world, "guest").pop() else { panic!() };
         assert_eq!((given.addresses, given.lacks), (vec![], vec![]), "{sharing:?}");
-        // While it fails, an Event says whose the address is to be.
+        // While it fails, an Event names the Service that is to have the address.
         world.notify(Event::Failed(vip));
         assert!(world.lacks("guest")[0].starts_with("192.0.2.1 is reserved for Service default/owner"));
         assert!(world.store.carry_out(write));
@@ -527,7 +527,7 @@ fn a_claim_without_a_reservation_is_not_given_to_others() {
 
 #[test]
 fn a_released_address_goes_once_its_service_has_another_one() {
-    /// What the Service asks for, the pool's addresses after the change, and what it has then.
+    /// The Service's request, the pool's addresses after the change, and what it has then.
     type Row<'a> = (&'a str, Request, &'a [&'a str], &'a [&'a str], &'a str);
     let named = for_addresses(&["192.0.2.1"]);
     let elsewhere = Request { is_elsewhere: true, ..v4() };

@@ -115,7 +115,7 @@ impl Cluster {
             self.notify_all(&self.store.event(vip));
             self.leaders[leader].unread.push(Event::Answered(vip));
         } else {
-            // The writer reads the object before it says that what it knew was outdated.
+            // The writer reads the object before it reports that its record was outdated.
             self.leaders[leader].unread.push(self.store.event(vip));
             self.leaders[leader].unread.push(Event::Answered(vip));
         }

@@ -1,4 +1,4 @@
-//! Messages that become Events: their objects, reasons and words.
+//! Messages that become Events: their objects, reasons and texts.
 
 use std::{
     fmt,
@@ -132,7 +132,7 @@ pub(super) enum Topic {
     Holder(Option<IpAddr>),
     /// Other hosts that claim a VIP.
     Conflict(Option<IpAddr>),
-    /// A problem of a Service, in its words. A Service may have several problems.
+    /// A problem of a Service, as its text. A Service may have several problems.
     Problem(Arc<str>),
 }
 
@@ -148,7 +148,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns a message. Makes its note legible, and cuts off what is longer than the API allows.
+    /// Returns a message. Makes its note legible, and cuts it to the API's limit.
     pub fn new(object: Object, uid: Option<Arc<str>>, reason: Reason, note: &str) -> Self {
         Self { object, uid, reason, vip: None, note: clipped(note) }
     }
@@ -212,7 +212,7 @@ fn clipped(note: &str) -> Arc<str> {
     note[..note.floor_char_boundary(MAX_NOTE)].into()
 }
 
-/// A notice of the ownership engine, in the words of an Event.
+/// A notice of the ownership engine, as the text of an Event.
 #[derive(PartialEq, Eq, Debug)]
 pub struct News<'a> {
     pub vip: IpAddr,

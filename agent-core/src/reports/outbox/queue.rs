@@ -20,7 +20,6 @@ pub(super) struct Waiting {
     pub(super) posted: Monotonic,
 }
 
-/// A place in the queue.
 type Place = (Kind, u64);
 
 #[derive(Default, Debug)]
@@ -34,8 +33,8 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Takes in a message. It replaces older news of its topic about the same object, and
-    /// gets the place of that in the order. Returns false if there is no room for it.
+    /// Adds a message. It replaces older news of its topic about the same object, and gets that
+    /// news's place in the order. Returns false if there is no room for it.
     pub(super) fn push(&mut self, message: Message, now: Monotonic) -> bool {
         let kind = message.reason.kind();
         let topic = (message.object.clone(), message.topic());

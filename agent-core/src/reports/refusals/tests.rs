@@ -14,11 +14,11 @@ fn refused(message: &str) -> Outcome<()> {
 }
 
 fn notified(vip: u32, message: &str) -> News {
-    News::Refused(Asked::DeleteClaim(IpAddr::V4(Ipv4Addr::from_bits(vip))), message.into())
+    News::Refused(RefusedRequest::DeleteClaim(IpAddr::V4(Ipv4Addr::from_bits(vip))), message.into())
 }
 
 fn over(vip: u32) -> News {
-    News::Over(Asked::DeleteClaim(IpAddr::V4(Ipv4Addr::from_bits(vip))))
+    News::Over(RefusedRequest::DeleteClaim(IpAddr::V4(Ipv4Addr::from_bits(vip))))
 }
 
 #[test]
@@ -57,7 +57,10 @@ fn requests_about_one_claim_are_distinguished() {
     let mut refusals = Refusals::default();
     let message: Arc<str> = "no permission".into();
     let write = Event::ClaimWritten { vip, outcome: Outcome::Refused(Arc::clone(&message)) };
-    assert_eq!(refusals.on_answer(&write, BEGIN), Some(News::Refused(Asked::WriteClaim(vip), message)));
+    assert_eq!(
+        refusals.on_answer(&write, BEGIN),
+        Some(News::Refused(RefusedRequest::WriteClaim(vip), message))
+    );
     let read = Event::ClaimRead { vip, outcome: Outcome::Missing };
     assert_eq!(refusals.on_answer(&read, BEGIN), None, "to be allowed to read is not to be allowed to write");
     assert_eq!(refusals.on_answer(&write, BEGIN), None);

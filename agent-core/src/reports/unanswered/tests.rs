@@ -18,33 +18,33 @@ fn silent(why: &str) -> Unanswered {
 fn silence_is_reported_once_when_it_has_lasted_for_the_grace() {
     let mut silences = Silences::start(GRACE);
     assert_eq!(silences.next_deadline(), None, "while all is well, nothing is waited for");
-    silences.note(VIP, Some(silent("no carrier")), at(0));
+    silences.record(VIP, Some(silent("no carrier")), at(0));
     assert_eq!((silences.next_deadline(), silences.contains(VIP)), (Some(at(4_500)), true));
     assert_eq!((silences.on_tick(at(4_499)), silences.notified(VIP)), (vec![], None));
     // Another reason does not begin a new silence.
-    silences.note(VIP, Some(silent("the interface is gone")), at(3_000));
+    silences.record(VIP, Some(silent("the interface is gone")), at(3_000));
     assert_eq!(silences.on_tick(at(4_500)), [VIP]);
     assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is gone")));
     assert_eq!((silences.on_tick(at(9_000)), silences.next_deadline()), (vec![], None));
     // The reported reason follows, but not each turn of a link that flaps.
-    silences.note(VIP, Some(silent("no carrier")), at(9_000));
-    silences.note(VIP, Some(silent("the interface is down")), at(9_100));
+    silences.record(VIP, Some(silent("no carrier")), at(9_000));
+    silences.record(VIP, Some(silent("the interface is down")), at(9_100));
     assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is gone")));
     assert_eq!(silences.on_tick(at(13_500)), [VIP]);
     assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is down")));
-    silences.note(VIP, Some(silent("no carrier")), at(14_000));
-    silences.note(VIP, Some(silent("the interface is down")), at(15_000));
+    silences.record(VIP, Some(silent("no carrier")), at(14_000));
+    silences.record(VIP, Some(silent("the interface is down")), at(15_000));
     assert_eq!((silences.on_tick(at(30_000)), silences.next_deadline()), (vec![], None));
 }
 
 #[test]
 fn a_link_that_flaps_back_and_then_fails_in_another_way_is_reported() {
     let mut silences = Silences::start(GRACE);
-    silences.note(VIP, Some(silent("no carrier")), at(0));
+    silences.record(VIP, Some(silent("no carrier")), at(0));
     silences.on_tick(at(4_500));
-    silences.note(VIP, Some(silent("the interface is down")), at(5_000));
-    silences.note(VIP, Some(silent("no carrier")), at(6_000));
-    silences.note(VIP, Some(silent("the interface is gone")), at(7_000));
+    silences.record(VIP, Some(silent("the interface is down")), at(5_000));
+    silences.record(VIP, Some(silent("no carrier")), at(6_000));
+    silences.record(VIP, Some(silent("the interface is gone")), at(7_000));
     assert_eq!(silences.next_deadline(), Some(at(11_500)), "the new reason has a grace of its own");
     assert_eq!((silences.on_tick(at(11_499)), silences.on_tick(at(11_500))), (vec![], vec![VIP]));
     assert_eq!(silences.notified(VIP).cloned(), Some(silent("the interface is gone")));
@@ -53,22 +53,22 @@ fn a_link_that_flaps_back_and_then_fails_in_another_way_is_reported() {
 #[test]
 fn only_the_end_of_a_reported_silence_is_reported() {
     let mut silences = Silences::start(GRACE);
-    assert!(!silences.note(VIP, None, at(0)), "it was never silent");
-    silences.note(VIP, Some(silent("no carrier")), at(0));
-    assert!(!silences.note(VIP, None, at(4_000)), "within the grace");
+    assert!(!silences.record(VIP, None, at(0)), "it was never silent");
+    silences.record(VIP, Some(silent("no carrier")), at(0));
+    assert!(!silences.record(VIP, None, at(4_000)), "within the grace");
     assert_eq!((silences.next_deadline(), silences.on_tick(at(10_000))), (None, vec![]));
-    silences.note(VIP, Some(silent("no carrier")), at(10_000));
+    silences.record(VIP, Some(silent("no carrier")), at(10_000));
     assert_eq!(silences.next_deadline(), Some(at(14_500)), "the grace begins anew");
     silences.on_tick(at(14_500));
-    assert!(silences.note(VIP, None, at(20_000)));
+    assert!(silences.record(VIP, None, at(20_000)));
     assert_eq!((silences.contains(VIP), silences.all_notified().count()), (false, 0));
 }
 
 #[test]
 fn each_vip_has_a_grace_of_its_own() {
     let mut silences = Silences::start(GRACE);
-    silences.note(VIP, Some(silent("no carrier")), at(0));
-    silences.note(OTHER, Some(Unanswered::SessionEnded("n1".into())), at(1_000));
+    silences.record(VIP, Some(silent("no carrier")), at(0));
+    silences.record(OTHER, Some(Unanswered::SessionEnded("n1".into())), at(1_000));
     assert_eq!(silences.on_tick(at(5_000)), [VIP]);
     assert_eq!(silences.all_notified().map(|(vip, _)| vip).collect::<Vec<_>>(), [VIP]);
     assert_eq!(silences.all().collect::<Vec<_>>(), [VIP, OTHER]);

@@ -1,5 +1,5 @@
-//! Repetitions of the first announcement for the former holder of a VIP alone. The first one may have
-//! overtaken the frame that tells it that its session has ended; then it was dropped as a contest.
+//! Repetitions of the first announcement, to the former holder of a VIP only. The first one may
+//! have overtaken the expiry notice. Then the former holder dropped it as a contest.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -37,7 +37,7 @@ impl Formers {
         self.vips.remove(&key);
     }
 
-    /// Takes in that the VIP is announced for the first time. Returns the time of the first repetition.
+    /// Records the first announcement of the VIP. Returns the time of the first repetition.
     pub(super) fn on_announced(&mut self, key: VipKey, now: Monotonic) -> Option<Monotonic> {
         let former = self.vips.get_mut(&key)?;
         former.since = Some(now);

@@ -468,7 +468,7 @@ struct Truth {
     macs: BTreeMap<VipKey, MacAddr>,
     silent: BTreeSet<u32>,
     /// Time of a VIP's last defence (true) and of its last other announcement (false), since the
-    /// last event that asks for an announcement at once.
+    /// last event that needs an announcement at once.
     last: BTreeMap<(VipKey, bool), u64>,
 }
 

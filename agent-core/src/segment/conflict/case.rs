@@ -94,7 +94,7 @@ impl Case {
         is_new == Some(true)
     }
 
-    /// Takes in the program's count of one MAC. Returns true if the MAC is a new offender.
+    /// Records the program's count of one MAC. Returns true if the MAC is a new offender.
     pub(super) fn on_count(&mut self, count: &Offender) -> bool {
         let begun = self.conflict.begun;
         // A MAC that has been quiet since the conflict began has no part in it.

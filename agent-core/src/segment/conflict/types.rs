@@ -20,8 +20,8 @@ impl Settings {
 /// The response to a claim on a held VIP, besides dropping it. The VIP is never given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Defend {
-    /// The program's announcement for each broadcast claim, within its limits, besides those of
-    /// `Always`.
+    /// The program's announcement for each broadcast claim, within its limits, besides the
+    /// announcements of `Always`.
     #[default]
     Match,
     /// An announcement at once, and one per `DEFEND_INTERVAL` while claims come (RFC 5227, 2.4 c).
@@ -57,7 +57,7 @@ pub enum What {
     Contested,
     /// A peer announced a VIP of another node.
     Moved,
-    /// The program gave the VIP to a peer while the lease deadline had passed.
+    /// The program gave the VIP to a peer after the lease deadline.
     Yielded,
 }
 
@@ -147,7 +147,7 @@ pub struct Counted {
 pub enum Event {
     /// A host claims a VIP, or answers for one that was probed.
     Sighted(Sight),
-    /// The counts that [`Command::Count`] asked for.
+    /// The counts, the result of [`Command::Count`].
     Counted(Vec<Counted>),
     /// A MAC turned out to be a peer's.
     Recognised {

@@ -11,8 +11,8 @@ use vipward_common::{MacAddr, VipKey};
 use super::{Right, Sight, What};
 use crate::{base::time::Monotonic, records::Epoch};
 
-/// Time between two looks at the waiting announcements. An announcement without its
-/// claim object at two looks in a row is a conflict.
+/// Time between two checks of the waiting announcements. An announcement without its claim object
+/// at two checks in a row is a conflict.
 const LOOK: Duration = Duration::from_secs(30);
 /// Largest number of waiting announcements: as many as VIPs by the default of `--max-vips`.
 const MOST: usize = 65_536;
@@ -20,7 +20,7 @@ const MOST: usize = 65_536;
 #[derive(Debug)]
 struct Waiter {
     sight: Sight,
-    /// The epoch of the VIP's claim object when the announcement was received.
+    /// The epoch of the VIP's claim object when the announcement arrived.
     epoch: Epoch,
     /// True if the last look found no claim object that explains it.
     looked_at: bool,

@@ -9,8 +9,8 @@ const MACVLAN: u32 = 5;
 const BRIDGE: u32 = 6;
 const APART: u32 = 7;
 
-/// Returns two NICs in a bond, a VLAN device on it, a macvlan device on that, a bridge with the VLAN
-/// device as its port, and a NIC apart.
+/// Returns two NICs in a bond, and a NIC apart. On the bond is a VLAN device. On that are a macvlan
+/// device and a bridge.
 fn stack() -> NetView {
     let sample = |index| Interface::sample(index, &format!("i{index}"));
     let port = |index, master| Interface { master: Some(master), ..sample(index) };

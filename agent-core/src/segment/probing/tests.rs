@@ -129,8 +129,8 @@ fn rfc_5227_2_1_1_probes_wait_up_to_a_second_and_are_one_to_two_seconds_apart() 
 
 #[test]
 fn rfc_5227_2_1_1_a_host_received_from_the_first_wait_to_the_last_means_that_the_address_is_in_use() {
-    // A host is received at this time. The number of probes differs,
-    // and so does the wait after the last.
+    // A host's frame arrives at this time. The number of probes differs, and so does the wait after
+    // the last.
     for (what, millis) in [("before the first probe", 0), ("after one", 150), ("after all", 590)] {
         let mut run = Run::start(&FAST, 7);
         run.notify(wanted(key(1))).until(at(millis)).notify(received(1)).after(Duration::from_millis(1_900));

@@ -1,9 +1,9 @@
-//! Precedence between a VIP and something else that needs its address: whichever was there first.
+//! Precedence between a VIP and another use of its address: the first one wins.
 //!
-//! A VIP is there while a node holds it: this one, or one that its claim names in the session that
-//! the node's Lease carries. That it was held once gives it nothing: its address may be another's by
-//! now. Claims and Leases are written with tokens of nodes, so neither proves that a VIP came first
-//! where a source that no such token writes says otherwise.
+//! A VIP is there while a node holds it: this node, or the node that its claim names, in the
+//! session of that node's Lease. A former holder does not count: the address may be another's by
+//! now. Claims and Leases are written with tokens of nodes. So they do not prove that a VIP came
+//! first against a source that no such token can write.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 const LATELY: Duration = Duration::from_secs(10);
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct ClaimSummary {
     /// True if it is a VIP that has had a holder.
     pub(crate) was_held: bool,
     /// The sessions that its claim names. While one of them lives, its node may hold the VIP.
@@ -30,7 +30,7 @@ pub(crate) struct Standing {
 
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
-    /// The session that the Lease of each other node carries. What a claim says of this node is no
+    /// The session that the Lease of each other node carries. A claim that names this node is no
     /// proof: this node knows better what it holds.
     sessions: BTreeMap<NodeName, Session>,
     own: Option<NodeName>,

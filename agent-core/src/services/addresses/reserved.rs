@@ -193,8 +193,8 @@ impl Reserved {
         around(address).any(|net| self.segments.contains_key(&net))
     }
 
-    /// Returns true if a user asks in vain for an address outside of the segments: the admin has named no
-    /// networks, and no node has held the VIP.
+    /// Returns true if a user's request for an address outside of the segments is in vain: the
+    /// admin has named no networks, and no node has held the VIP.
     pub(crate) fn is_elsewhere(&self, address: IpAddr, settings: &Settings, was_held: bool) -> bool {
         settings.allow.is_empty() && !was_held && !self.is_on_segment(address)
     }

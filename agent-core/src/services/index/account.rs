@@ -41,7 +41,7 @@ pub struct Unserved {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceAccount {
     pub unserved: Option<Unserved>,
-    pub request: Asking,
+    pub request: AddressRequest,
     /// The addresses that are reserved for it or shared with it, in its order, with their reservations.
     pub given: Vec<(IpAddr, Option<Reservation>)>,
     pub lacks: Vec<Lack>,
@@ -51,13 +51,13 @@ pub struct ServiceAccount {
     pub manager: Option<Arc<str>>,
     /// True if the status has addresses, and another controller has written them.
     pub is_elsewhere: bool,
-    /// Its other addresses: those of `spec.externalIPs`, if they are served.
+    /// Its other addresses, from `spec.externalIPs`, if they are served.
     pub external: Vec<IpAddr>,
     pub problems: Vec<Problem>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Asking {
+pub enum AddressRequest {
     Addresses(Place, Vec<IpAddr>),
     /// An address of each family, from the pool that it names or from any.
     Families(Vec<Family>, Option<Arc<str>>),
@@ -70,8 +70,8 @@ impl Index {
         let entry = self.entries.get(service)?;
         let record = &entry.record;
         let request = match entry.reading.asked_at() {
-            Some((place, addresses)) => Asking::Addresses(place, addresses.to_vec()),
-            None => Asking::Families(
+            Some((place, addresses)) => AddressRequest::Addresses(place, addresses.to_vec()),
+            None => AddressRequest::Families(
                 record.families.clone(),
                 named_pool(&record.annotations, self.settings.metallb),
             ),
@@ -121,7 +121,7 @@ impl Index {
             | Problem::TooManyAddresses { .. }
             | Problem::Lacking(_)
             | Problem::ForceElsewhere => place.is_some(),
-            // The address step says it.
+            // The address step reports it.
             Problem::ExternalIps
             // The controller alone knows it.
             | Problem::NotReserved { .. }

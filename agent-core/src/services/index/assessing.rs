@@ -40,7 +40,7 @@ impl Index {
         };
         problems.extend(wish.problems);
         entry.was_ours |= !wish.wanted.is_empty();
-        let whose = statuses::look(
+        let whose = statuses::control_problems(
             &entry.record,
             entry.selection,
             entry.was_ours,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::{
     super::{
         Command, Event, Problem, ServiceRecord, StatusOwner,
-        addresses::Standing,
+        addresses::ClaimSummary,
         reading::{Reading, Unselected},
         statuses::Turns,
     },
@@ -81,9 +81,9 @@ impl Index {
             Event::Claim { vip, was_held, sessions, force, services, reservation: _, release: _ } => {
                 let services = services.into();
                 let sessions = sessions.into();
-                self.put_claim(vip, Standing { was_held, is_forced: force, services, sessions });
+                self.put_claim(vip, ClaimSummary { was_held, is_forced: force, services, sessions });
             }
-            Event::ClaimGone(vip) => self.put_claim(vip, Standing::default()),
+            Event::ClaimGone(vip) => self.put_claim(vip, ClaimSummary::default()),
             Event::Pool(change) => {
                 for range in self.policies.on_change(&change) {
                     self.touched.vips.extend(self.vips.range(range).map(|(vip, _)| *vip));
@@ -138,7 +138,7 @@ impl Index {
         if needs_endpoints && self.endpoints.begin_list() {
             commands.push(Command::ListSlices { service: record.name.clone() });
         }
-        self.note_turn(&record);
+        self.record_turn(&record);
         let name = record.name.clone();
         if self.uid(&name).is_some_and(|uid| *uid != record.uid) {
             self.end_problems(&name, commands);
@@ -151,7 +151,7 @@ impl Index {
                     entry.was_ours = false;
                     self.turns.remove(&name);
                 }
-                // The key keeps its texts: those of the new record would be a second copy.
+                // The key keeps its texts: the new record's texts would be a second copy.
                 record.name = entry.record.name.clone();
                 entry.record = record;
             }
@@ -193,7 +193,7 @@ impl Index {
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         self.end_problems(name, commands);
         let Some(entry) = self.entries.remove(name) else { return };
-        // It asks for nothing any more.
+        // It requests nothing any more.
         self.touched.services.insert(name.clone());
         self.turns.remove(name);
         // A Service that left by its class has been reported already.

@@ -1,4 +1,5 @@
-//! What Services ask of the pools, what they are given, and what the pools must know of addresses.
+//! The Services' requests to the pools, what they are given, and what the pools must know of
+//! addresses.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -17,7 +18,7 @@ use crate::{
 impl Surroundings for Index {
     fn refuses(&self, vip: IpAddr) -> bool {
         let was_held = self.vips.get(&vip).is_some_and(|known| known.was_held)
-            || self.claims.get(&vip).is_some_and(|standing| standing.was_held);
+            || self.claims.get(&vip).is_some_and(|summary| summary.was_held);
         self.is_needed(vip) || self.reserved.is_elsewhere(vip, &self.settings, was_held)
     }
 
@@ -47,7 +48,7 @@ impl Index {
         self.entries.values().flat_map(|entry| named(entry)).collect()
     }
 
-    /// Parses a Service, and returns what it asks of the pools. None if it is not served, or gone.
+    /// Parses a Service, and returns its request to the pools. None if it is not served, or gone.
     pub(crate) fn request(&mut self, name: &ServiceName) -> Option<Box<Request>> {
         self.read(name)?;
         let entry = self.entries.get(name).filter(|entry| entry.selection.is_ok())?;

@@ -9,7 +9,7 @@ use std::{
 use super::{
     super::{
         Command, Place, Problem, Refusal,
-        addresses::{Standing, Verdict, judge},
+        addresses::{ClaimSummary, Verdict, judge},
         sharing::{self, Consent, Member, Rank},
         statuses::Naming,
     },
@@ -34,18 +34,18 @@ impl Index {
     pub(crate) fn resolve(&mut self, address: IpAddr, origin: Origin<'_>) -> Vec<Command> {
         let mut commands = Vec::new();
         self.touched.resolved.insert(address);
-        let standing = self.note_standing(address);
+        let summary = self.record_claim(address);
         if !self.vips.contains_key(&address) {
             return commands;
         }
         let others = self.reserved.others(address);
-        let precedence = self.note_precedence(address, &standing, &others);
+        let precedence = self.record_precedence(address, &summary, &others);
         let verdict = judge(address, &self.settings, others, |other| {
-            precedence.keeps(other) || standing.is_forced && other.yields_to_force()
+            precedence.keeps(other) || summary.is_forced && other.yields_to_force()
         });
-        let naming = self.naming(address, &standing, origin);
+        let naming = self.naming(address, &summary, origin);
         let Outcome { refusal, demand, problems, ranks } =
-            self.outcome(address, verdict, &standing, naming, origin);
+            self.outcome(address, verdict, &summary, naming, origin);
         let is_left = naming == Naming::Named && !self.role.may_begin_to_name(origin, demand.as_ref());
         let naming = if is_left { Naming::Left } else { naming };
         if let Some(limit) = self.settings.most_vips {
@@ -63,7 +63,7 @@ impl Index {
         // Until a claim names the Services, they keep the order that was found first.
         let former: Arc<[_]> = match &demand {
             Some(demand) if vip.former.is_empty() => demand.services.as_slice().into(),
-            None if standing.services.is_empty() && !standing.was_held => Arc::default(),
+            None if summary.services.is_empty() && !summary.was_held => Arc::default(),
             Some(_) | None => Arc::clone(&vip.former),
         };
         if vip.former != former {
@@ -95,7 +95,7 @@ impl Index {
         &self,
         address: IpAddr,
         verdict: Verdict,
-        standing: &Standing,
+        summary: &ClaimSummary,
         naming: Naming,
         origin: Origin<'_>,
     ) -> Outcome {
@@ -111,8 +111,8 @@ impl Index {
                 return Outcome { refusal: Some(why), problems, ..Outcome::default() };
             }
         };
-        let is_elsewhere = self.reserved.is_elsewhere(address, &self.settings, standing.was_held);
-        let ranks = self.ranks(vip, standing);
+        let is_elsewhere = self.reserved.is_elsewhere(address, &self.settings, summary.was_held);
+        let ranks = self.ranks(vip, summary);
         let beyond = self.beyond_limit(address, &ranks);
         let mut problems = Vec::new();
         let mut members = Vec::new();
@@ -145,7 +145,7 @@ impl Index {
         problems.append(&mut combined);
         let labels: Vec<_> = members.iter().map(|member| &member.record.labels).collect();
         demand.policy = self.policies.of(address, &labels);
-        demand.force = standing.is_forced;
+        demand.force = summary.is_forced;
         demand.together = self.together(members[0].name);
         if let Some(why) = dispute {
             let disputed = Problem::Disputed { vip: address, why };
@@ -176,13 +176,13 @@ impl Index {
 
     /// Returns the places of an address among those that its Services' namespaces want, if their
     /// number is limited.
-    fn ranks(&self, vip: &Vip, standing: &Standing) -> Vec<Rank> {
+    fn ranks(&self, vip: &Vip, summary: &ClaimSummary) -> Vec<Rank> {
         if self.settings.most_vips.is_none() {
             return Vec::new();
         }
         let has_had_it = |namespace: &Arc<str>| {
             let mut former = vip.former.iter();
-            standing.was_held && (vip.former.is_empty() || former.any(|name| name.namespace == *namespace))
+            summary.was_held && (vip.former.is_empty() || former.any(|name| name.namespace == *namespace))
         };
         let mut oldest = BTreeMap::new();
         for (name, _) in &vip.services {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::super::{
     Place, ServiceRecord, Settings, StatusOwner,
-    addresses::Standing,
+    addresses::ClaimSummary,
     reading::{Reading, Wish},
     sharing::Kept,
     statuses::Naming,
@@ -13,8 +13,8 @@ use crate::records::{Demand, PoolKind, ServiceName};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
-    /// An agent where no controller runs: it reads what Services ask for and what was reserved for
-    /// them, and writes the statuses of those whose VIPs it holds.
+    /// An agent where no controller runs. It reads the requests of Services and their reservations,
+    /// and writes the statuses of the Services whose VIPs it holds.
     Alone,
     /// An agent beside a controller: it announces what the statuses name, and what is reserved.
     Announcer,
@@ -77,7 +77,7 @@ impl Role {
     /// a Node object confirms, too.
     pub(super) fn naming(
         self,
-        standing: &Standing,
+        summary: &ClaimSummary,
         is_held: bool,
         is_near: bool,
         is_confirmed: bool,
@@ -86,7 +86,7 @@ impl Role {
             Self::Alone | Self::Announcer if is_held || is_near => Naming::Named,
             Self::Controller if is_held && is_confirmed => Naming::Named,
             Self::Controller if is_held => Naming::Unconfirmed,
-            Self::Controller if standing.was_held && is_confirmed => Naming::Left,
+            Self::Controller if summary.was_held && is_confirmed => Naming::Left,
             Self::Alone | Self::Announcer | Self::Controller => Naming::Unnamed,
         }
     }
@@ -104,8 +104,8 @@ impl Role {
         settings.metallb && (self == Self::Announcer || origin.pool == Some(PoolKind::IpAddressPool))
     }
 
-    /// Returns which Services keep an address of another namespace by `MetalLB`'s key. That of a
-    /// `VIPPool` needs consent, unless `MetalLB` gave it out.
+    /// Returns which Services keep an address of another namespace by `MetalLB`'s key. A
+    /// `VIPPool`'s address needs consent, unless `MetalLB` gave it out.
     pub(super) fn kept_by_metallb(self, origin: Origin<'_>, settings: &Settings) -> Kept {
         let was_given = self == Self::Alone && origin.reserved_for.is_some();
         if !settings.metallb && !was_given {
@@ -134,8 +134,8 @@ impl Role {
         self == Self::Controller
     }
 
-    /// Returns true if a status says that a VIP was held before this process began. An agent alone
-    /// writes the status itself.
+    /// Returns true if a status proves that a VIP was held before this process began. Without a
+    /// controller, agents write the status themselves.
     pub(super) fn trusts_statuses(self) -> bool {
         self != Self::Alone
     }

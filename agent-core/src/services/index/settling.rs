@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::{
     super::{
         Command, ServiceRecord,
-        addresses::Standing,
+        addresses::ClaimSummary,
         reading::Unselected,
         statuses::{Acceptance, Duty, Naming, Turns, due, is_ours, turn},
     },
@@ -34,7 +34,7 @@ impl Vip {
 }
 
 impl Index {
-    pub(super) fn note_turn(&mut self, new: &ServiceRecord) {
+    pub(super) fn record_turn(&mut self, new: &ServiceRecord) {
         let Some(entry) = self.entries.get(&new.name) else { return };
         if entry.selection.is_err() {
             return;
@@ -51,15 +51,15 @@ impl Index {
         self.turns.get(service).is_some_and(Turns::is_contest)
     }
 
-    pub(super) fn naming(&self, address: IpAddr, standing: &Standing, origin: Origin<'_>) -> Naming {
+    pub(super) fn naming(&self, address: IpAddr, summary: &ClaimSummary, origin: Origin<'_>) -> Naming {
         let vip = &self.vips[&address];
         let is_held = vip.order.is_held || self.holders.left.contains_key(&address);
         let is_near = self.reserved.is_on_segment(address);
         if origin.pool.is_some() || self.is_chosen_by_an_admin(address, vip) {
-            return if standing.was_held || is_near { Naming::Named } else { Naming::Unnamed };
+            return if summary.was_held || is_near { Naming::Named } else { Naming::Unnamed };
         }
         let is_confirmed = self.reserved.is_on_confirmed_segment(address);
-        self.role.naming(standing, is_held, is_near, is_confirmed)
+        self.role.naming(summary, is_held, is_near, is_confirmed)
     }
 
     /// Returns true if the address is permitted by its network, or was given by `MetalLB`'s controller.

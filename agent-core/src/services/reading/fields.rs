@@ -11,7 +11,7 @@ use crate::{base::pattern::InterfacePattern, records::Selector};
 /// Largest length of a selector or of a list of interfaces, in bytes.
 const MOST_BYTES: usize = 4_096;
 
-/// An address that a Service wants, and the field that asks for it.
+/// An address that a Service wants, and the field that requests it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) vip: IpAddr,
@@ -36,9 +36,9 @@ pub(crate) struct Limits {
     pub(crate) interfaces: Option<Vec<InterfacePattern>>,
 }
 
-/// The addresses for which an annotation or the spec asks.
+/// The addresses that an annotation or the spec requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Asked {
+struct RequestedAddresses {
     place: Place,
     addresses: Vec<IpAddr>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Reading {
     ignore: Option<bool>,
     ignore_kube_vip: Option<bool>,
     together: Option<bool>,
-    asked: Option<Asked>,
+    asked: Option<RequestedAddresses>,
     limits: Limits,
 }
 
@@ -83,9 +83,9 @@ impl Reading {
         // began are in the status, if they were ever held.
         if self.asked.is_none() && record.status_owner() == StatusOwner::Vipward {
             let addresses = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
-            self.asked = Some(Asked { place, addresses });
+            self.asked = Some(RequestedAddresses { place, addresses });
         }
-        let parse = |text: &str| Ok(Asked { place, addresses: addresses(text)? });
+        let parse = |text: &str| Ok(RequestedAddresses { place, addresses: addresses(text)? });
         read(&mut self.asked, Some(value), place, parse, problems);
     }
 
@@ -111,7 +111,7 @@ impl Reading {
 
     /// Returns the problem of another controller's status beside an annotation or spec.
     pub(crate) fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
-        let Asked { place, addresses } = self.asked.as_ref()?;
+        let RequestedAddresses { place, addresses } = self.asked.as_ref()?;
         // The address 0.0.0.0 leaves the choice to the controller.
         let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
         let status = status_vips(record);

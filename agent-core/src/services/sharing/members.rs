@@ -66,9 +66,9 @@ pub(crate) fn has_heir(former: &[ServiceName], wanting: &[(ServiceName, Place)])
     })
 }
 
-/// Puts the Services that want a VIP in the order of their rights to it, the owner first. Those
-/// that had it so far (`former`) keep their order. Then come those whose status says that they had
-/// it, then the others, the oldest first.
+/// Puts the Services that want a VIP in the order of their rights to it, the owner first. Present
+/// members (`former`) keep their order. Services follow whose status names the VIP, then the
+/// others, the oldest first.
 pub(crate) fn by_seniority<'a>(
     vip: IpAddr,
     mut members: Vec<Member<'a>>,

@@ -1,7 +1,7 @@
 //! Task about a Service's status: the addresses that belong there, and the node that writes them.
 //!
-//! kube-proxy sends the cluster's own traffic for an address in a status to the Service, whoever has
-//! the address. [`Naming`] says which addresses a status may name.
+//! kube-proxy sends the cluster's own traffic for an address in a status to the Service, whoever
+//! has the address. [`Naming`] decides which addresses a status may name.
 //!
 //! All holders of a Service's VIPs would write the same addresses, so two writes
 //! do no harm. An address that only some nodes refuse stays if it is there.
@@ -17,7 +17,7 @@ pub(crate) enum Naming {
     Named,
     /// A status that names it keeps it. It is added to no other.
     Left,
-    /// The same, although a node holds the VIP: only Leases say that the address is on a segment.
+    /// The same, although a node holds the VIP: only Leases state that the address is on a segment.
     Unconfirmed,
     #[default]
     Unnamed,

@@ -260,7 +260,7 @@ fn an_agent_beside_a_controller_announces_statuses_and_writes_none() {
     }
     assert_eq!(world.duties, BTreeMap::new());
     assert_eq!(world.reserving, []);
-    // What a node has is no VIP, whatever the status says.
+    // An address that a node has is no VIP, whatever the status names.
     world.node("node-a", &["192.0.2.60"]);
     world.put(service("default/bad").status("vipward", &["192.0.2.60"]));
     assert!(!world.vips().contains(&"192.0.2.60".to_owned()));

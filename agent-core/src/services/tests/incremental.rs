@@ -272,7 +272,7 @@ proptest! {
         // So do the former holder and the former Services of a VIP whose claim was deleted by hand.
         let has_past = |known: &Vip| known.was_held || !known.former.is_empty();
         let claim = |(vip, known): (&IpAddr, &Vip)| {
-            let force = world.index().claims.get(vip).is_some_and(|standing| standing.is_forced);
+            let force = world.index().claims.get(vip).is_some_and(|summary| summary.is_forced);
             let (was_held, services) = (known.was_held, known.former.to_vec());
             // A process that begins finds no VIP held that came last.
             let sessions = held_by_z(known.order.came_first && known.order.is_held);
@@ -291,8 +291,8 @@ proptest! {
         world.problems.retain(|(_, problem)| !matches!(problem, Problem::HandedOver { .. }));
         prop_assert_eq!(&world.demands, &fresh.demands);
         prop_assert_eq!(world.words(), fresh.words());
-        // After everything is listed again, the tasks are those of an agent that starts now. An
-        // agent that held VIPs in the past may have more.
+        // After everything is listed again, the tasks equal the tasks of an agent that starts now.
+        // An agent that held VIPs in the past may have more.
         world.notify(Event::Synced);
         for (service, due) in &fresh.duties {
             prop_assert_eq!(world.duties.get(service), Some(due));

@@ -58,7 +58,7 @@ fn seconds(number: u64) -> Monotonic {
     Monotonic::from_nanos(number * 1_000_000_000)
 }
 
-/// Returns the controller of a cluster in which a Service asks for the address.
+/// Returns the controller of a cluster in which a Service requests the address.
 fn world(at: At, held: Held, stands: bool) -> (World, &'static str) {
     let vip = if at == At::Nowhere { "203.0.113.9" } else { "192.0.2.9" };
     let allow = if at == At::Allowed { vec!["192.0.2.8/30".parse().expect("a network")] } else { Vec::new() };

@@ -261,8 +261,7 @@ fn an_address_is_free_when_the_last_reason_against_it_is_gone() {
     assert_eq!(world.vips(), ["192.0.2.7"]);
 }
 
-/// Returns each way in which the address 192.0.2.7 can be needed by something else, with the words
-/// about it and what ends it.
+/// Returns each other use of the address 192.0.2.7, with its text and its end.
 fn needs() -> Vec<(Event, &'static str, Event)> {
     let at = |addresses: Vec<HostAddress>, hops: &[&str]| Event::HostNetwork(network(addresses, hops));
     let resolver = HostNetwork { name_servers: [ip("192.0.2.7")].into(), ..network(Vec::new(), &[]) };

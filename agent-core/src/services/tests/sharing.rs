@@ -75,14 +75,14 @@ fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
 #[test]
 fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
     let mut world = World::new();
-    // An older Service asks for the address when another one has it.
+    // An older Service requests the address when another one has it.
     world.put(on_vip("x/young").ports(&[1]).created(9));
     world.notify(claimed(&["x/young"]));
     world.put(on_vip("x/old").ports(&[1]).created(1));
     assert_eq!(world.demand(VIP).services, [named("x/young")]);
     world.put(on_vip("x/old").ports(&[2]).created(1));
     assert_eq!(world.demand(VIP).services, [named("x/young"), named("x/old")]);
-    // Somebody deletes the claim.
+    // A user deletes the claim.
     world.notify(Event::ClaimGone(ip(VIP)));
     world.put(on_vip("x/third").ports(&[3]).created(0));
     assert_eq!(world.demand(VIP).services[0], named("x/young"));
@@ -91,7 +91,7 @@ fn a_service_keeps_its_rights_to_a_vip_that_its_claim_records() {
     world.notify(Event::ServiceGone(named("x/young")));
     world.put(on_vip("y/guest").ports(&[4]).created(0));
     assert_eq!(world.demand(VIP).services, [named("x/old"), named("x/third")]);
-    // Somebody edits the claim.
+    // A user edits the claim.
     world.notify(claimed(&["y/guest"]));
     assert_eq!(world.demand(VIP).services[0], named("y/guest"), "it names a Service that there is");
     world.notify(claimed(&["x/old"]));
@@ -210,7 +210,7 @@ fn consent_can_be_given_and_withdrawn_and_is_not_mutual() {
 }
 
 #[test]
-fn whatever_a_stranger_asks_for_a_vip_stays_where_it_may_be() {
+fn whatever_a_service_of_another_namespace_requests_a_vip_stays_where_it_may_be() {
     let mut world = World::new();
     world.put(on_vip("x/web").local().created(2));
     world.notify(Event::Slice(slice("x/web", "1", &["node-a"], &[])));
@@ -218,7 +218,7 @@ fn whatever_a_stranger_asks_for_a_vip_stays_where_it_may_be() {
     let limits = [("vipward.io/nodes", "no=such"), ("vipward.io/interface", "eth9")];
     let mut all = vec![("vipward.io/addresses", VIP)];
     all.extend(limits);
-    // The stranger has the same port, and endpoints elsewhere.
+    // The other Service has the same port, and endpoints elsewhere.
     world.put(service("y/web").annotated(&all).local().created(3));
     world.notify(Event::Slice(slice("y/web", "1", &["node-b"], &[])));
     assert_eq!(world.demand(VIP), &before);

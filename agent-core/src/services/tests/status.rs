@@ -245,7 +245,7 @@ fn agents_alone_keep_what_a_controller_has_reserved_for_a_service_that_asks_for_
     assert_eq!(world.vips(), ["192.0.2.7", "2001:db8::7"]);
     assert_eq!(world.words(), Vec::<String>::new());
 
-    // What it asks for goes first.
+    // The requested address goes first.
     world.hold("192.0.2.7", true);
     world.put(status(service("a/web").addressed("192.0.2.9")));
     assert_eq!(world.vips(), ["192.0.2.9"]);

@@ -77,7 +77,7 @@ fn common() -> impl Strategy<Value = Common> {
     ]
 }
 
-/// Returns any Service of namespace b, older or younger than those of a.
+/// Returns any Service of namespace b, older or younger than a's Services.
 fn hostile_service() -> impl Strategy<Value = Event> {
     let text = || {
         prop::sample::select(
@@ -209,7 +209,8 @@ fn a_held_vip_keeps_its_owner_before_its_claim_has_been_seen() {
         |name: &str, created| service(name).annotated(&[("vipward.io/addresses", VIPS[0])]).created(created);
     let mut world = World::new();
     world.put(wants("a/one", 2));
-    // The holder has written the claim. Its watch of the claims is behind that of the Services.
+    // The holder has written the claim. Its watch of the claims is behind its watch of the
+    // Services.
     world.hold(VIPS[0], true);
     world.put(wants("b/old", 1));
     assert_eq!(world.demand(VIPS[0]).services, [named("a/one")]);
@@ -233,7 +234,7 @@ proptest! {
             1..40,
         ),
     ) {
-        // Tenant a has its VIPs, with claims that say so.
+        // Tenant a has its VIPs, with claims that state it.
         let mut cluster = World::with(settings.clone());
         let mut given = vec![consent("a", &["c"])];
         given.extend(owns.iter().enumerate().flat_map(|(index, own)| events_of_own(index, own)));
@@ -248,7 +249,7 @@ proptest! {
         for event in before {
             beside.notify(event);
         }
-        // Its pins say that the process before it guarded them.
+        // Its pins show that the process before it guarded them.
         let found = Event::Found(VIPS.map(|vip| (ip(vip), false)).into());
         for event in given.into_iter().chain(claims).chain([found, Event::Synced]) {
             alone.notify(event.clone());

@@ -46,7 +46,7 @@ fn assert_legible(text: &str, about: &str) {
     assert!(length <= MOST, "{about}: {length} characters: {begins}");
 }
 
-/// Returns the texts about a Service: those of the log, those of Events, and those of `explain`.
+/// Returns the texts about a Service: in the log, in Events, and in `explain`.
 fn texts(world: &World) -> Vec<String> {
     let mut texts = Vec::new();
     for (service, problem) in &world.problems {

@@ -4,7 +4,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command, Subject};
 
-/// Returns the address that each command understands, or what it says.
+/// Returns the address that each command understands, or its error.
 fn understood(text: &str) -> [Result<IpAddr, String>; 3] {
     [&["move", text, "--to", "n1"][..], &["who-has", text], &["explain", text]].map(|args| {
         let parsed = Cli::try_parse_from(["vipward"].iter().chain(args));

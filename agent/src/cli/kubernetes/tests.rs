@@ -2,8 +2,7 @@ use clap::Parser;
 
 use crate::cli::Cli;
 
-/// Returns what is said of a command line.
-fn said(args: &[&str]) -> String {
+fn error_of(args: &[&str]) -> String {
     match Cli::try_parse_from(["vipward", "kubernetes"].iter().chain(args)) {
         Ok(_) => "it is good".to_owned(),
         Err(error) => error.to_string(),
@@ -24,7 +23,7 @@ fn probing_and_conflicts_have_the_limits_of_the_file() {
         (["--probe-repeat", "1ms"], &["'1ms' for '--probe-repeat <TIME>'", "or 0s for no probes"]),
         (["--probe-interval", "1ms"], &["'1ms' for '--probe-interval <TIME>'", "between 10ms and 10s"]),
     ] {
-        let said = said(&args);
+        let said = error_of(&args);
         assert!(parts.iter().all(|part| said.contains(part)), "{args:?}: {parts:?} in {said}");
     }
 }

@@ -9,7 +9,7 @@ use vipward_core::host::{
 use super::event_loop::EventLoop;
 use crate::shell::{
     kernel::{bind, bpf::BpfError},
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 impl EventLoop {
@@ -22,8 +22,8 @@ impl EventLoop {
         attached
     }
 
-    /// Attaches a program again that sees no frame of a segment. Returns what is attached then, if that
-    /// was possible.
+    /// Attaches a program again that sees no frame of a segment. Returns the view and the attachments
+    /// after that. Returns `None` if it failed.
     pub(super) fn attach_again(&mut self, segment: u32) -> Option<Box<(NetView, attaching::Attachments)>> {
         let (mut view, mut lines) = (self.agent.view().clone(), Vec::new());
         let setting = self.agent.config().attach;

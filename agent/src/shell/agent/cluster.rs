@@ -3,8 +3,8 @@
 //!
 //! Other tasks read and write objects. The event loop never waits for a request.
 
-mod failover;
-mod news;
+mod events;
+mod liveness;
 
 use std::{collections::BTreeSet, future::pending, path::PathBuf, time::Duration};
 
@@ -16,41 +16,39 @@ use tracing::{error, info};
 use vipward_core::{
     agent::{Agent, ClusterEffect as Effect, Request, cluster::Input},
     base::time::Monotonic,
-    liveness::{Finding, Word},
+    liveness::{ExpiryNotice, Finding},
     ownership::{Event, StopReason},
     reports::outbox,
 };
 
-pub(super) use self::{failover::Failover, news::News};
+pub(super) use self::{events::ClusterEvent, liveness::FailureDetector};
 use super::error::RunError;
 use crate::shell::{
+    endpoints::metrics::MoveMetrics,
     kernel::bpf::DataPlane,
-    kube::{Bulletin, ConnectError, Kube, L2Statuses, Reader, Reply, Requests, Resource, Seen, find_reason},
-    logging::causes::chain,
-    pages::metrics::MoveMetrics,
+    kube::{ConnectError, Kube, L2Statuses, Reader, Reply, Reporter, Requests, Resource, Seen, find_reason},
+    logging::errors::chain,
 };
 
 /// Longest time for which claims are expected to be late while very many are written.
-const LONGEST_CROWD: Duration = Duration::from_mins(5);
+const LONGEST_OVERLOAD: Duration = Duration::from_mins(5);
 
-/// The open objects of a cluster's agent.
 pub(super) struct Cluster {
     pub(super) kube: Kube,
     pub(super) requests: Requests,
     pub(super) replies: mpsc::Receiver<Reply>,
     pub(super) seen: mpsc::Receiver<Seen>,
     pub(super) reader: Reader,
-    /// The types that are read.
     pub(super) resources: Vec<Resource>,
     /// Types that have been listed at least once.
     pub(super) listed: BTreeSet<Resource>,
     /// Types that cannot be read now.
     pub(super) unreadable: BTreeSet<Resource>,
-    pub(super) bulletin: Bulletin,
+    pub(super) reporter: Reporter,
     /// Instead of `MetalLB`.
     pub(super) l2_statuses: Option<L2Statuses>,
     /// None if it is off, or could not begin.
-    pub(super) wire: Option<Failover>,
+    pub(super) detector: Option<FailureDetector>,
     pub(super) move_metrics: MoveMetrics,
     pub(super) pod: Option<String>,
     pub(super) pin_dir: PathBuf,
@@ -59,7 +57,7 @@ pub(super) struct Cluster {
     /// True if the reason to end is known.
     pub(super) is_ending: bool,
     /// True if the agent knows that nodes write very many claims.
-    pub(super) is_crowded: bool,
+    pub(super) is_overloaded: bool,
 }
 
 impl Cluster {
@@ -79,14 +77,14 @@ impl Cluster {
             }
             Effect::ListAnew => self.kube.list_anew(),
             Effect::Watch(plan) => {
-                if let Some(wire) = &mut self.wire {
-                    wire.set_plan(plan);
+                if let Some(detector) = &mut self.detector {
+                    detector.set_plan(plan);
                 }
             }
             Effect::SetHeeding(heeds) => return self.set_heeding(heeds, plane),
             Effect::NotifyFormer { ifindex, mac, session } => {
-                if let Some(wire) = &self.wire {
-                    wire.notify_former(ifindex, mac, session);
+                if let Some(detector) = &self.detector {
+                    detector.notify_former(ifindex, mac, session);
                 }
             }
             Effect::ShowHolder(vip, held) => {
@@ -99,10 +97,10 @@ impl Cluster {
                     statuses.forget(&services, &node);
                 }
             }
-            Effect::Post(message) => self.bulletin.post(*message, now),
-            Effect::Problem(service, problem) => self.bulletin.begin(service, problem, now),
-            Effect::ProblemOver(service, problem) => self.bulletin.end(&service, &problem, now),
-            Effect::LeaveStatus(service) => self.bulletin.ingress_left(&service),
+            Effect::Post(message) => self.reporter.post(*message, now),
+            Effect::Problem(service, problem) => self.reporter.begin(service, problem, now),
+            Effect::ProblemOver(service, problem) => self.reporter.end(&service, &problem, now),
+            Effect::LeaveStatus(service) => self.reporter.ingress_left(&service),
             Effect::Moved(cause) => self.move_metrics.moved(cause),
             Effect::Took(took) => self.move_metrics.announced(took),
         }
@@ -127,20 +125,21 @@ impl Cluster {
         }
     }
 
-    /// Gives the program the keys, or takes them away. Returns what it has received until then: there may be
-    /// no thread that does.
+    /// Gives the program the keys, or takes them away. Returns an expiry notice that the program has
+    /// received: there may be no thread that reads it.
     fn set_heeding(&mut self, heeds: bool, plane: &mut DataPlane) -> Result<Option<Input>, RunError> {
-        if let Some(wire) = &mut self.wire {
-            wire.heeds = heeds;
+        if let Some(detector) = &mut self.detector {
+            detector.heeds = heeds;
         }
         self.write_keys(plane)?;
-        let word = Word::of(plane.maps().wire().notified()?);
+        let word = ExpiryNotice::of(plane.maps().wire().expiry_notice()?);
         Ok(word.map(|word| Input::Owned(vec![Event::Witnessed(Finding::Ended(word))])))
     }
 
     /// Writes the keys into the program's map, if it is to have them.
     fn write_keys(&self, plane: &mut DataPlane) -> Result<(), RunError> {
-        let keys = self.wire.as_ref().filter(|wire| wire.heeds).map(|wire| wire.keys.clone());
+        let keys =
+            self.detector.as_ref().filter(|detector| detector.heeds).map(|detector| detector.keys.clone());
         let keys = keys.unwrap_or_default();
         let secrets = keys.iter().map(|(id, key)| (id, key.sip()));
         Ok(plane.maps_mut().wire_mut().set_keys(secrets)?)
@@ -150,21 +149,22 @@ impl Cluster {
     pub(super) fn on_time(&mut self, agent: &Agent, now: Monotonic) {
         let Some(cluster) = agent.cluster() else { return };
         let is_responsible = |service: &_, problem: &_| cluster.is_responsible(service, problem, now);
-        self.bulletin.on_time(cluster.index(), is_responsible, now);
+        self.reporter.on_time(cluster.index(), is_responsible, now);
     }
 
     pub(super) fn next_deadline(&self) -> Option<Monotonic> {
-        self.bulletin.next_deadline()
+        self.reporter.next_deadline()
     }
 
-    /// Returns whether nodes write so many claims that the news of one comes late, if that has changed.
-    pub(super) fn crowded(&mut self) -> Option<bool> {
-        let is_crowded = self.kube.crowded_for().is_some_and(|lasts| lasts < LONGEST_CROWD);
-        (std::mem::replace(&mut self.is_crowded, is_crowded) != is_crowded).then_some(is_crowded)
+    /// Returns whether nodes write so many claims that a change of one is read late, if that has
+    /// changed.
+    pub(super) fn overloaded(&mut self) -> Option<bool> {
+        let is_overloaded = self.kube.overloaded_for().is_some_and(|lasts| lasts < LONGEST_OVERLOAD);
+        (std::mem::replace(&mut self.is_overloaded, is_overloaded) != is_overloaded).then_some(is_overloaded)
     }
 
     /// Begins to find out why the agent is to end. That may take seconds, and the agent goes on
-    /// meanwhile. Further signals change nothing: the end is near already.
+    /// meanwhile. Further signals change nothing.
     pub(super) fn on_signal(&mut self, signal: &'static str) {
         if self.is_ending || self.why.is_some() {
             return;
@@ -175,7 +175,7 @@ impl Cluster {
     }
 }
 
-/// Returns the reason why the agent is to end. Never resolves before a signal asks it to end.
+/// Returns the reason why the agent is to end. Never resolves before a signal to end.
 async fn found_out(why: &mut Option<JoinHandle<Result<StopReason, ConnectError>>>) -> StopReason {
     let Some(task) = why else { return pending().await };
     match task.await {

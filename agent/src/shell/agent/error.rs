@@ -10,6 +10,7 @@ use vipward_core::{
 };
 
 use crate::shell::{
+    endpoints::EndpointsError,
     kernel::{
         bind::BindError,
         bpf::BpfError,
@@ -20,22 +21,17 @@ use crate::shell::{
         preflight::{PinDirError, PreflightError},
     },
     kube::ConnectError,
-    pages::PagesError,
 };
 
 /// The reason why the agent could not start, or ended by itself.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The file could not be read.
     #[error("failed to read the configuration {}", path.display())]
     ReadConfig {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A faulty file.
     #[error("the configuration is wrong")]
     Config(#[from] ConfigError),
     /// Pools without a controller, which alone gives out their addresses.
@@ -44,16 +40,12 @@ pub enum RunError {
          --without-controller, or --metallb"
     )]
     NoPools,
-    /// A host that cannot run the agent.
     #[error("this host cannot run the agent")]
     Preflight(#[from] PreflightError),
-    /// The pin directory cannot be used.
     #[error("the pin directory cannot be used")]
     PinDir(#[from] PinDirError),
-    /// The data plane failed.
     #[error("the data plane failed")]
     Bpf(#[from] BpfError),
-    /// rtnetlink failed.
     #[error("the network could not be observed")]
     Netlink(#[from] NetlinkError),
     /// A VIP could not be added to an interface, or removed from it.
@@ -62,39 +54,28 @@ pub enum RunError {
     /// The groups of neighbour solicitations could not be read or changed.
     #[error("the multicast groups of neighbour solicitations could not be read or changed")]
     Groups(#[from] GroupsError),
-    /// The packet socket failed.
     #[error("failed to prepare the socket for announcements")]
     Packet(#[from] PacketError),
-    /// The file cannot be watched.
     #[error("the configuration cannot be watched")]
     Watch(#[from] FileWatchError),
-    /// Settings that ownership cannot work with.
     #[error("the settings are invalid")]
     Settings(#[from] SettingsError),
     /// An API server that cannot be found or used.
     #[error("no access to the API server")]
     Connect(#[from] ConnectError),
-    /// The pages cannot be served.
     #[error("failed to serve the HTTP endpoints")]
-    Pages(#[from] PagesError),
-    /// Two agents with one name.
+    Endpoints(#[from] EndpointsError),
     #[error(
         "another agent runs under the node name {node}, in session {session}: two would take VIPs from \
          each other. Give each its own --node-name"
     )]
-    NotAlone {
-        node: NodeName,
-        /// The other agent's session.
-        session: Session,
-    },
+    NotAlone { node: NodeName, session: Session },
     /// A fault of this program.
     #[error("the agent waits for a result that does not come: this is a fault of Vipward")]
     NoResult,
-    /// A system call failed.
     #[error("failed to {operation}")]
     System {
         operation: &'static str,
-        /// The kernel's error.
         #[source]
         source: io::Error,
     },

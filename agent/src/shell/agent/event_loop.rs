@@ -16,19 +16,19 @@ use super::{
     inputs::Inputs,
     lines::{self, Log},
     reading::Reading,
-    starting::Desk,
+    starting::OpenEndpoints,
     timing::now,
 };
 use crate::{
     cli::PlaneArgs,
     shell::{
+        endpoints::{Endpoints, Question, metrics::Metrics},
         kernel::{
             bpf::{DataPlane, Loader, Opening, Options},
             host_network::name_servers,
             netlink::Exchange,
             packet::Announcer as Packets,
         },
-        pages::{Pages, Question, metrics::Metrics},
     },
 };
 
@@ -47,7 +47,7 @@ pub(super) struct EventLoop {
     /// The reason that a cluster's agent has to end.
     pub(super) reason: Option<StopReason>,
     pub(super) questions: mpsc::Receiver<Question>,
-    _pages: Pages,
+    _endpoints: Endpoints,
 }
 
 /// Where the VIPs come from.
@@ -74,12 +74,12 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens the data plane and all inputs. `lease_deadline` is the first lease deadline of new maps.
+    /// Opens the data plane and all inputs. `lease_deadline` is the first of new maps.
     pub(super) async fn open(
         args: &PlaneArgs,
         loader: Loader,
         lease_deadline: LeaseDeadline,
-        desk: &Desk,
+        endpoints: &OpenEndpoints,
     ) -> Result<Self, RunError> {
         let options = Options {
             pin_dir: args.pins.pin_dir.clone(),
@@ -90,7 +90,7 @@ impl Opened {
         };
         let (mut plane, opening) = DataPlane::open(loader, &options)?;
         lines::opening(&opening, &options.pin_dir);
-        desk.pages.begin(&options.pin_dir)?;
+        endpoints.server.begin(&options.pin_dir)?;
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
         let network =
@@ -106,7 +106,7 @@ impl EventLoop {
         config: Config,
         source: Source,
         outer: Outer,
-        desk: Desk,
+        endpoints: OpenEndpoints,
     ) -> Result<Self, RunError> {
         let Opened { plane, inputs, network, is_fresh } = opened;
         let maps = plane.maps();
@@ -129,11 +129,11 @@ impl EventLoop {
             groups: None,
             log: Log::start(now),
             outer,
-            metrics: desk.metrics,
+            metrics: endpoints.metrics,
             is_stopped: false,
             reason: None,
-            questions: desk.questions,
-            _pages: desk.pages,
+            questions: endpoints.questions,
+            _endpoints: endpoints.server,
         })
     }
 

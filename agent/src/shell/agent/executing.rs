@@ -15,7 +15,7 @@ use vipward_core::{
     },
 };
 
-use self::sending::Standing;
+use self::sending::SharedState;
 use super::{
     error::{RunError, system},
     event_loop::EventLoop,
@@ -30,7 +30,7 @@ use crate::shell::{
         netlink::{Exchange, neighbours},
         packet::nonce,
     },
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 impl EventLoop {
@@ -38,15 +38,15 @@ impl EventLoop {
     pub(super) async fn step(&mut self, input: Input) -> Result<(), RunError> {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            // The agent alone changes the lease deadline and the entries: between two effects that do, one reading
-            // is enough for all announcements.
-            let mut standing = Standing::default();
+            // Only the agent changes the lease deadline and the entries. One reading is enough for all
+            // announcements between two such changes.
+            let mut shared_state = SharedState::default();
             for effect in self.agent.on(input, now()?) {
-                let result = self.carry_out(effect, &mut standing).await?;
+                let result = self.carry_out(effect, &mut shared_state).await?;
                 inputs.extend(result);
             }
         }
-        // Nothing would move any more but the lease deadline.
+        // Otherwise nothing but the heartbeat would go on.
         if self.agent.is_idle() { Ok(()) } else { Err(RunError::NoResult) }
     }
 
@@ -54,10 +54,10 @@ impl EventLoop {
     async fn carry_out(
         &mut self,
         effect: Effect,
-        standing: &mut Standing,
+        shared_state: &mut SharedState,
     ) -> Result<Option<Input>, RunError> {
         if matches!(effect, Effect::Write(_) | Effect::SetDeadline(_)) {
-            *standing = Standing::default();
+            *shared_state = SharedState::default();
         }
         let mut outcome = None;
         match effect {
@@ -73,9 +73,9 @@ impl EventLoop {
                 outcome = Some(Outcome::AttachedAgain(self.attach_again(segment)));
             }
             Effect::Announce { command, is_taken_back } => {
-                outcome = self.announce(command, is_taken_back, standing);
+                outcome = self.announce(command, is_taken_back, shared_state);
             }
-            Effect::Probe(key) => outcome = (!self.ask(key, None)).then_some(Outcome::NotSent(key)),
+            Effect::Probe(key) => outcome = (!self.probe(key, None)).then_some(Outcome::NotSent(key)),
             Effect::Count => outcome = self.count(),
             Effect::Cluster(effect) => {
                 let Some(cluster) = self.outer.cluster() else { return Ok(None) };
@@ -83,8 +83,8 @@ impl EventLoop {
             }
             Effect::SetDeadline(lease_deadline) => self.plane.maps_mut().set_deadline(&lease_deadline)?,
             Effect::PutProof(ifindex, proof) => self.plane.maps_mut().put_proof(ifindex, proof)?,
-            Effect::ShowPort(key) => _ = self.ask(key, None),
-            Effect::ProbeHeld { key, is_taken_back } => self.probe_held(key, is_taken_back, standing),
+            Effect::ShowPort(key) => _ = self.probe(key, None),
+            Effect::ProbeHeld { key, is_taken_back } => self.probe_held(key, is_taken_back, shared_state),
             Effect::Listen { segment, round, peers } => self.listen(segment, round, peers).await?,
             Effect::Problems(problems) => self.log.problems(problems),
             Effect::Log(line) => self.log.line(&line, &self.agent, &self.metrics, now()?),
@@ -118,7 +118,6 @@ impl EventLoop {
         Ok(changed?)
     }
 
-    /// Begins a round of listening.
     async fn listen(
         &mut self,
         segment: u32,
@@ -135,7 +134,8 @@ impl EventLoop {
         let is_held = |address| role(address).is_some_and(|role| role != Role::Foreign);
         let mut targets = targets(view, segment, peers, is_held);
         if targets.len() < MOST_ASKED {
-            // A gateway may be away. Any host may answer for a VIP, so none is asked about one.
+            // A gateway may be away. Addresses that are VIPs are left out, since any host may answer
+            // for them.
             for address in neighbours(segment).await.unwrap_or_default() {
                 if targets.len() < MOST_ASKED && !targets.contains(&address) && role(address).is_none() {
                     targets.push(address);
@@ -152,8 +152,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Removes everything. The lease deadline goes first, which silences all VIPs at once even if a later
-    /// step fails.
+    /// Removes everything. Ends the lease deadline first, so that no VIP is answered for even if a
+    /// later step fails.
     async fn withdraw(&mut self) -> Result<(), RunError> {
         let over = LeaseDeadline { deadline_ns: 0, grace_until_ns: 0, ..self.plane.maps().lease_deadline()? };
         self.plane.maps_mut().set_deadline(&over)?;
@@ -173,8 +173,8 @@ impl EventLoop {
     }
 }
 
-/// Returns what a round of listening has found, with the VIPs that were asked for and that the program
-/// answers for now.
+/// Returns the result of a round of listening, with the requested VIPs for which the program answers
+/// now.
 pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunError> {
     let Report { segment, number: round, counted_before, frames, first, .. } = *report;
     let counted = maps.received(segment)?.wrapping_sub(counted_before);
@@ -197,7 +197,7 @@ fn clock_ns() -> Result<u64, RunError> {
     clock::coarse_ns().map_err(std::io::Error::from).map_err(system("read the clock"))
 }
 
-/// Returns an error with its causes, in words.
+/// Returns the text of an error and its causes.
 pub(super) fn in_words<T, E>(result: Result<T, E>) -> Result<T, String>
 where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,

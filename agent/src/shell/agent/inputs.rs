@@ -25,16 +25,12 @@ use crate::shell::kernel::{bpf::DataPlane, netlink::Netlink};
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
 
-/// An input.
 pub(super) enum Received {
-    /// The deadline has come.
     Deadline,
     /// A signal to end, by name.
     Stop(&'static str),
-    /// SIGHUP.
     Hangup,
     Network(Changed),
-    /// Events of the program.
     Events(Vec<Event>),
     /// A round of listening on a segment has ended.
     Round(Report),
@@ -74,8 +70,8 @@ impl Inputs {
 
     /// Waits for one input, until the deadline. Cancel-safe.
     pub(super) async fn receive(&mut self, deadline: Monotonic) -> Result<Received, RunError> {
-        // Events from before a deadline come first: a conclusion from silence needs them. This
-        // happens only once in a row, because a flood of events must not delay the heartbeat.
+        // Events from before a deadline come first, since a timeout must not overlook an answer. This
+        // happens only once in a row: a flood of events must not delay the heartbeat.
         if deadline <= now()? && !std::mem::replace(&mut self.put_off, true) {
             let events = drain(self.events.get_mut());
             if !events.is_empty() {

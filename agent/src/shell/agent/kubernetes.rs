@@ -15,20 +15,20 @@ use vipward_core::{
 };
 
 use super::{
-    cluster::{Cluster, Failover},
+    cluster::{Cluster, FailureDetector},
     error::{RunError, system},
     event_loop::{EventLoop, Opened, Outer},
-    starting::{Desk, check_host},
+    starting::{OpenEndpoints, check_host},
     timing,
 };
 use crate::{
     cli::KubernetesArgs,
     shell::{
+        endpoints::metrics::Mode,
         kernel::bpf::{self, Loader, Maps, Pins},
         kube::{
-            Access, Bulletin, Kube, L2Statuses, Limits, Reader, Reading, Requests, Resource, Server, Statuses,
+            Access, Kube, L2Statuses, Limits, Reader, Reading, Reporter, Requests, Resource, Server, Statuses,
         },
-        pages::metrics::Mode,
     },
 };
 
@@ -47,8 +47,8 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let settings = ownership_settings(&args, &node)?;
     let _lock = check_host(&args.plane.pins)?;
     let pod = args.pod_address.and_then(|pod| pod.0);
-    let desk = Desk::open(Mode::Kubernetes, &args.pages, pod).await?;
-    let mut event_loop = Box::pin(start(&args, loader, settings, desk)).await?;
+    let endpoints = OpenEndpoints::open(Mode::Kubernetes, &args.pages, pod).await?;
+    let mut event_loop = Box::pin(start(&args, loader, settings, endpoints)).await?;
     Box::pin(event_loop.run()).await?;
     let reason = event_loop.reason;
     let pin_dir = event_loop.outer.cluster().map(|cluster| cluster.pin_dir.clone());
@@ -72,7 +72,7 @@ fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, Run
     let probing = args.probing.settings().longest();
     let args = &args.ownership;
     let policy = args.policy.into();
-    // A node that stops by its lease deadline alone cannot be taken over sooner.
+    // With the policy `stop`, a node's VIPs cannot be taken before its lease deadline.
     let wire = args.wire.scale().filter(|_| policy == Policy::Hold);
     let settings = Settings {
         node: node.into(),
@@ -99,11 +99,11 @@ async fn start(
     args: &KubernetesArgs,
     loader: Loader,
     settings: Settings,
-    desk: Desk,
+    endpoints: OpenEndpoints,
 ) -> Result<EventLoop, RunError> {
     let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
     let limits = Limits { lease: settings.lease, margin: settings.margin };
-    let metrics = &desk.metrics;
+    let metrics = &endpoints.metrics;
     let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);
     let (api, target) = (server.url(), server.address());
     let kube = Kube::new(server, settings.node.clone(), &args.api.lease_namespace);
@@ -139,7 +139,7 @@ async fn start(
         defence: args.conflicts.settings().defend.in_program(),
     };
     let move_metrics = metrics.moves.clone();
-    let opened = Box::pin(Opened::open(&args.plane, loader, never, &desk)).await?;
+    let opened = Box::pin(Opened::open(&args.plane, loader, never, &endpoints)).await?;
     let now = timing::now()?;
     let mut services = args.start_services();
     let addresses = target.into_iter().collect();
@@ -147,7 +147,7 @@ async fn start(
     debug_assert!(notified.is_empty(), "nothing follows before the Services have been listed");
     let found = found(opened.plane.maps())?;
     let scale = settings.wire;
-    let bulletin = Bulletin::start(&kube, now)?;
+    let reporter = Reporter::start(&kube, now)?;
     let source = cluster::Cluster::start(settings, found, services, metallb, now);
     let outer = Cluster {
         kube,
@@ -158,21 +158,20 @@ async fn start(
         resources,
         listed: BTreeSet::new(),
         unreadable: BTreeSet::new(),
-        bulletin,
+        reporter,
         l2_statuses,
-        wire: scale.and_then(|scale| Failover::start(scale, &Pins::new(&args.plane.pins.pin_dir))),
+        detector: scale.and_then(|scale| FailureDetector::start(scale, &Pins::new(&args.plane.pins.pin_dir))),
         move_metrics,
         pod: args.pod_name.clone(),
         pin_dir: args.plane.pins.pin_dir.clone(),
         why: None,
         is_ending: false,
-        is_crowded: false,
+        is_overloaded: false,
     };
-    // Without a thread, the program has the keys of an earlier agent until the Lease says that there is no
-    // part.
-    let wid = outer.wire.as_ref().and_then(Failover::wid);
+    // Without a thread, the program keeps the keys of an earlier agent until the Lease has no offer.
+    let wid = outer.detector.as_ref().and_then(FailureDetector::wid);
     let (source, outer) = (Source::Cluster(Box::new(source)), Outer::Cluster(Box::new(outer)));
-    let mut event_loop = EventLoop::start(opened, config, source, outer, desk)?;
+    let mut event_loop = EventLoop::start(opened, config, source, outer, endpoints)?;
     if wid.is_some() {
         let part = cluster::Input::Owned(vec![Event::WireSelf(wid)]);
         event_loop.step(Input::Cluster(part)).await?;

@@ -1,4 +1,4 @@
-//! Log lines: the words for what the agent reports, and how many of a kind are written.
+//! Log lines: the text of the agent's reports, and the limits of their number.
 
 use std::{collections::BTreeSet, net::IpAddr, path::Path};
 
@@ -26,9 +26,9 @@ use vipward_core::{
 
 use super::timing::millis;
 use crate::shell::{
+    endpoints::metrics::Metrics,
     kernel::bpf::Opening,
     logging::lines::{Lines, Trouble},
-    pages::metrics::Metrics,
 };
 
 /// Most VIPs or entries with one log line each. A larger number gets one line.
@@ -45,13 +45,11 @@ const GOES_ON: &str = "claims go on";
 const OVER: &str = "claims are over";
 const TOO_MANY: &str = "claims not listed: too many conflicts are open";
 
-/// The log of an agent.
 pub(super) struct Log {
     /// The open problems. Each is logged when it begins and when it ends.
     problems: BTreeSet<String>,
     /// Changes of entries, by the roles before and after.
     entries: Lines<(&'static str, &'static str)>,
-    /// Lines about conflicts.
     conflicts: Lines<Trouble>,
     /// VIPs that this node got, by their former holder.
     gains: Lines<Option<NodeName>>,
@@ -80,8 +78,7 @@ impl Log {
         }
     }
 
-    /// Returns the open problems.
-    pub(super) fn standing(&self) -> &BTreeSet<String> {
+    pub(super) fn open_problems(&self) -> &BTreeSet<String> {
         &self.problems
     }
 
@@ -355,7 +352,6 @@ fn message(line: &conflict::Line) -> Trouble {
     }
 }
 
-/// Logs the line about a conflict.
 fn conflict(line: &conflict::Line, view: &NetView) {
     match line {
         conflict::Line::Began { conflict, sight } => {

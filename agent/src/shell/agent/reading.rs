@@ -6,13 +6,11 @@ use tracing::{error, info};
 use vipward_core::config::Config;
 
 use super::starting::read_config;
-use crate::shell::{kernel::file_watch::FileWatch, logging::causes::chain};
+use crate::shell::{kernel::file_watch::FileWatch, logging::errors::chain};
 
-/// The file.
 pub(super) struct Reading {
     pub(super) path: PathBuf,
     pub(super) watch: FileWatch,
-    /// The signal that ends the agent.
     pub(super) stopped_by: Option<&'static str>,
 }
 

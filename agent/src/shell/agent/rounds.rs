@@ -1,4 +1,4 @@
-//! A round of listening on a segment: asks its hosts, and counts what comes.
+//! A round of listening on a segment: sends requests to its hosts, and counts the frames that arrive.
 //!
 //! A round is a task with sockets of its own, one for each protocol, which end with it.
 
@@ -11,13 +11,12 @@ use vipward_core::segment::{frame::Frame, proving::LISTEN};
 
 use crate::shell::{
     kernel::segment::{Receiving, Segment, SegmentError},
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 /// The most frames that a round reads. More prove nothing more.
 const MOST_FRAMES: u32 = 256;
 
-/// The questions of a round.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) segment: u32,
@@ -28,7 +27,6 @@ pub(super) struct Round {
     pub(super) counted: u64,
 }
 
-/// The result of a round.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) segment: u32,
@@ -37,7 +35,6 @@ pub(super) struct Report {
     pub(super) frames: u32,
     /// Sender of the first frame.
     pub(super) first: Option<(IpAddr, MacAddr)>,
-    /// Addresses for which questions were received.
     pub(super) requested: BTreeSet<IpAddr>,
 }
 
@@ -61,15 +58,15 @@ impl Round {
         let began = Instant::now();
         let open = |receiving| Segment::open(self.segment, &self.interface, receiving);
         let segments = (open(Receiving::Arp)?, open(Receiving::Nd)?);
-        self.ask(&segments.0)?;
+        self.send_requests(&segments.0)?;
         report.take_until(&segments, began + LISTEN / 2).await?;
         if report.frames == 0 {
-            self.ask(&segments.0)?;
+            self.send_requests(&segments.0)?;
         }
         report.take_until(&segments, began + LISTEN).await
     }
 
-    fn ask(&self, segment: &Segment) -> Result<(), SegmentError> {
+    fn send_requests(&self, segment: &Segment) -> Result<(), SegmentError> {
         self.questions.iter().try_for_each(|question| segment.send(question))
     }
 }
@@ -85,7 +82,7 @@ impl Report {
             self.frames += 1;
             let Some(said) = frame.said() else { continue };
             self.first = self.first.or_else(|| Some((said.claimed?, said.mac)));
-            // The program passes on what a VIP says about itself.
+            // The program passes on a request from the VIP itself.
             self.requested.extend(said.asked.filter(|_| said.asked != said.claimed));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Answers the pages from memory: reading whole maps would keep the event loop from the lease deadline.
+//! Answers the endpoints from memory: reading whole maps would delay the heartbeat.
 
 use serde_json::{Value, json};
 use vipward_core::{
@@ -10,16 +10,16 @@ use vipward_core::{
 };
 
 use super::{
-    cluster::Failover,
+    cluster::FailureDetector,
     event_loop::{EventLoop, Outer},
     timing::now,
 };
 use crate::shell::{
-    kube::Resource,
-    pages::{
+    endpoints::{
         Check, Question,
         metrics::{MetalLbSnapshot, Mode as Kind, Snapshot},
     },
+    kube::Resource,
 };
 
 impl EventLoop {
@@ -34,7 +34,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns the check of the heartbeat. The answer itself proves that the event loop turns.
+    /// Returns the check of the heartbeat. The answer itself proves that the event loop runs.
     fn heartbeat_check(&self, now: Monotonic) -> Check {
         self.agent.heartbeat_stopped_for(now).map_or(Check::ok("heartbeat"), |since| {
             Check::failed("heartbeat", format!("the heartbeat has not moved for {} s", since.as_secs()))
@@ -48,11 +48,11 @@ impl EventLoop {
         Some(WireReport {
             counts: engine.wire_counts(),
             view: engine.wire_view(now),
-            thread: outer.wire.as_ref().and_then(Failover::thread),
+            thread: outer.detector.as_ref().and_then(FailureDetector::thread),
         })
     }
 
-    /// Returns what the metrics say instead of `MetalLB`.
+    /// Returns the state for the metrics that stand in for `MetalLB`'s.
     fn metallb(&self) -> Option<MetalLbSnapshot> {
         let Outer::Cluster(outer) = &self.outer else { return None };
         let statuses = outer.l2_statuses.as_ref()?;
@@ -73,7 +73,7 @@ impl EventLoop {
                 "synced": cluster.is_synced(),
                 "last_heartbeat_seconds_ago": ago(cluster.beaten()),
                 "engine": cluster.engine().view(now),
-                "wire": outer.wire.as_ref().map(Failover::state),
+                "wire": outer.detector.as_ref().map(FailureDetector::state),
             }),
             (Source::File(file), Outer::File(reading)) => json!({
                 "file": reading.path,
@@ -96,7 +96,7 @@ impl EventLoop {
             mode: self.mode(),
             wire: self.wire(now),
             metallb: self.metallb(),
-            problems: self.log.standing().len(),
+            problems: self.log.open_problems().len(),
         }
     }
 
@@ -123,7 +123,7 @@ impl EventLoop {
             "announcements": rounds.collect::<Vec<_>>(),
             "conflicts": conflicts.collect::<Vec<_>>(),
             "probed": probed.collect::<Vec<_>>(),
-            "problems": self.log.standing(),
+            "problems": self.log.open_problems(),
             "stale": stale.collect::<Vec<_>>(),
             "unanswered": self.agent.unanswered(),
             "yielded": self.agent.host().yielded().iter().map(|(vip, mac)| (vip.to_string(), json!(mac.to_string())))

@@ -10,14 +10,14 @@ use super::{
     error::RunError,
     event_loop::{EventLoop, Opened, Outer},
     reading::Reading,
-    starting::{Desk, check_host, read_config},
+    starting::{OpenEndpoints, check_host, read_config},
     timing::{clock_tick, now},
 };
 use crate::{
     cli::AgentArgs,
     shell::{
+        endpoints::metrics::Mode,
         kernel::{bpf::Loader, file_watch::FileWatch},
-        pages::metrics::Mode,
     },
 };
 
@@ -27,12 +27,13 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let watch = FileWatch::new(&args.config)?;
     let config = read_config(&args.config)?;
     let _lock = check_host(&args.plane.pins)?;
-    let desk = Desk::open(Mode::Standalone, &args.pages, None).await?;
+    let endpoints = OpenEndpoints::open(Mode::Standalone, &args.pages, None).await?;
     let mut file = FileSource::start(&config, clock_tick()?, now()?);
     let first = file.first_deadline(now()?);
-    let opened = Opened::open(&args.plane, loader, first, &desk).await?;
+    let opened = Opened::open(&args.plane, loader, first, &endpoints).await?;
     let reading = Reading { path: args.config.clone(), watch, stopped_by: None };
-    let mut event_loop = EventLoop::start(opened, config, Source::File(file), Outer::File(reading), desk)?;
+    let mut event_loop =
+        EventLoop::start(opened, config, Source::File(file), Outer::File(reading), endpoints)?;
     event_loop.step(Input::Begin).await?;
     let node = &event_loop.agent.config().node;
     info!(%node, config = %args.config.display(), "agent is running");

@@ -8,17 +8,16 @@ use vipward_core::config::Config;
 
 use super::error::{RunError, system};
 use crate::{
-    cli::{PagesArgs, PinArgs},
+    cli::{EndpointArgs, PinArgs},
     shell::{
-        kernel::preflight::{self, PinDirLock},
-        pages::{
-            Pages, Question,
+        endpoints::{
+            Endpoints, Question,
             metrics::{Metrics, Mode},
         },
+        kernel::preflight::{self, PinDirLock},
     },
 };
 
-/// Reads and validates the configuration.
 pub fn read_config(path: &Path) -> Result<Config, RunError> {
     let text =
         fs::read_to_string(path).map_err(|source| RunError::ReadConfig { path: path.to_owned(), source })?;
@@ -26,19 +25,19 @@ pub fn read_config(path: &Path) -> Result<Config, RunError> {
     Ok(Config::parse(&text, &path.display().to_string(), &host.to_string_lossy())?)
 }
 
-/// The pages and the metrics, before the event loop exists.
-pub(super) struct Desk {
+/// The HTTP endpoints and the metrics, before the event loop exists.
+pub(super) struct OpenEndpoints {
     pub(super) metrics: Arc<Metrics>,
     pub(super) questions: mpsc::Receiver<Question>,
-    pub(super) pages: Pages,
+    pub(super) server: Endpoints,
 }
 
-impl Desk {
-    pub(super) async fn open(mode: Mode, pages: &PagesArgs, pod: Option<IpAddr>) -> Result<Self, RunError> {
-        let metrics = Arc::new(Metrics::new(mode, pages.metrics_max_vips));
-        let listen = pages.listen(pod, mode == Mode::Kubernetes);
-        let (pages, questions) = Pages::open(&listen, Arc::clone(&metrics)).await?;
-        Ok(Self { metrics, questions, pages })
+impl OpenEndpoints {
+    pub(super) async fn open(mode: Mode, args: &EndpointArgs, pod: Option<IpAddr>) -> Result<Self, RunError> {
+        let metrics = Arc::new(Metrics::new(mode, args.metrics_max_vips));
+        let listen = args.listen(pod, mode == Mode::Kubernetes);
+        let (server, questions) = Endpoints::open(&listen, Arc::clone(&metrics)).await?;
+        Ok(Self { metrics, questions, server })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The agent's clock, and times in words.
+//! The agent's clock, and the text of times.
 
 use std::{io, time::Duration};
 

@@ -26,6 +26,7 @@ use vipward_core::{
 pub(crate) use self::files::conf;
 pub use self::report::{Report, Summary, described};
 use crate::shell::{
+    endpoints,
     kernel::{
         bpf::{self, Pins, Reader},
         ethtool, groups,
@@ -33,8 +34,7 @@ use crate::shell::{
         netlink::{self, Lower, Netlink, NetlinkError},
         preflight,
     },
-    logging::causes::fact,
-    pages,
+    logging::errors::fact,
 };
 
 /// Reads the facts about this host. While it waits for a heartbeat, it calls `watched` with the
@@ -59,7 +59,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
     Facts {
         machine: machine(agent.clone()),
         pin_dir: fact(preflight::look_at(dir)),
-        wire: agent.clone().and_then(pages::wire),
+        wire: agent.clone().and_then(endpoints::wire),
         plane,
         heartbeat,
         offenders: offenders(&pins),

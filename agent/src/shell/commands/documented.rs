@@ -24,7 +24,7 @@ fn reference(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference")).join(name)
 }
 
-/// Compares a file of the reference with what the code says.
+/// Compares a file of the reference with the text from the code.
 fn assert_committed(name: &str, text: &str) {
     let path = reference(name);
     if env::var_os(WRITE).is_some() {
@@ -37,7 +37,6 @@ fn assert_committed(name: &str, text: &str) {
     );
 }
 
-/// Returns a row of a table.
 fn row(cells: &[&str]) -> String {
     assert!(!cells.iter().any(|cell| cell.contains('|')), "a bar ends a cell: {cells:?}");
     format!("| {} |\n", cells.join(" | "))

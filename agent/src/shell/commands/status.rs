@@ -6,15 +6,15 @@ use vipward_core::diagnosis::{doctor::WireReport, fact::Fact, pinned::Status};
 
 pub use self::table::render;
 use crate::shell::{
+    endpoints::wire_report,
     kernel::{
         bpf::Pins,
         status::{StatusError, read},
     },
-    pages::wire_report,
 };
 
-/// Reads the status, and asks the agent for what the maps do not have.
-pub async fn read_and_ask(pins: &Pins) -> Result<Status, StatusError> {
+/// Reads the status from the maps, and the rest from the agent.
+pub async fn read_with_agent(pins: &Pins) -> Result<Status, StatusError> {
     let mut status = read(pins).await?;
     if let Some(wire) = &mut status.wire
         && let Fact::Read(WireReport { view: Some(view), .. }) = wire_report(pins.dir())

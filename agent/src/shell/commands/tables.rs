@@ -1,4 +1,4 @@
-//! The style of tables for people.
+//! The style of tables.
 
 use std::fmt;
 
@@ -48,8 +48,8 @@ pub(crate) fn or_dash(value: Option<&impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
-/// Returns a cell that says if this node answers for a VIP, and if
-/// not, why it does not answer for its own VIP.
+/// Returns a cell that shows whether this node answers for a VIP. If it holds the VIP and does not
+/// answer, the cell has the reason.
 pub(crate) fn answering(part: Part) -> String {
     match part.silence() {
         Some(why) => format!("no: {}", why.name()),

@@ -12,10 +12,8 @@ use vipward_core::diagnosis::finding::State;
 pub struct Colours(bool);
 
 impl Colours {
-    /// No colours, for files and programs.
     pub const NONE: Self = Self(false);
 
-    /// Colours, for a terminal.
     pub const ALL: Self = Self(true);
 
     /// Returns the choice for stdout: colours only on a terminal, and not

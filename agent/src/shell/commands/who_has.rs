@@ -1,5 +1,5 @@
-//! `vipward who-has`: asks a segment who answers for an
-//! address, and reads from the pins who should.
+//! `vipward who-has`: finds the hosts of a segment that answer for an address, and reads from the pins
+//! which host should.
 
 mod table;
 
@@ -12,7 +12,7 @@ use vipward_core::{
     diagnosis::{
         fact::{Fact, Unread},
         pinned::State,
-        who_has::{Asking, Command, HostKnows, Question, Report, SegmentError, choose_segment},
+        who_has::{Command, HostKnows, Query, Question, Report, SegmentError, choose_segment},
     },
     host::net::{Interface, NetView},
 };
@@ -27,11 +27,11 @@ use crate::shell::kernel::{
     segment::{self, Receiving, Segment},
 };
 
-/// The question, and where to ask it.
+/// The address, and where to probe for it.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub address: IpAddr,
-    /// The interface to ask through; by default the one whose subnet contains the address.
+    /// The interface to probe through; by default the one whose subnet contains the address.
     pub interface: Option<String>,
     pub count: u32,
     /// The time that each question waits for answers.
@@ -63,8 +63,8 @@ pub enum WhoHasError {
     Clock(#[from] nix::Error),
 }
 
-/// Asks for the address, and waits for all answers. Calls `progress` after every question.
-pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result<Report, WhoHasError> {
+/// Probes the address, and waits for all answers. Calls `progress` after every probe.
+pub async fn probe(options: &Options, mut progress: impl FnMut(&Query)) -> Result<Report, WhoHasError> {
     let address = options.address;
     let view = Netlink::connect()?.observe().await?;
     let reader = Reader::find(&Pins::new(&options.pin_dir));
@@ -95,19 +95,19 @@ pub async fn ask(options: &Options, mut progress: impl FnMut(&Asking)) -> Result
     Ok(Report::new(&asking, interface, &host))
 }
 
-/// Asks all questions, and waits for the answers.
+/// Sends all probes, and waits for the answers.
 async fn listen(
     question: &Question,
     interface: &Interface,
     maps: Option<&Reader>,
-    progress: &mut impl FnMut(&Asking),
-) -> Result<Asking, WhoHasError> {
+    progress: &mut impl FnMut(&Query),
+) -> Result<Query, WhoHasError> {
     let address = question.address;
     let failed = |source| WhoHasError::Segment { address, source };
     let dropped = || maps.map_or_else(|| Ok(BTreeMap::new()), |maps| dropped(maps, interface.index, address));
     let segment =
         Segment::open(interface.index, &interface.name, Receiving::About(address)).map_err(failed)?;
-    let (mut asking, mut commands) = Asking::start(*question, &dropped()?, now()?);
+    let (mut asking, mut commands) = Query::start(*question, &dropped()?, now()?);
     loop {
         for Command::Ask in commands.drain(..) {
             segment.send(&question.frame()).map_err(failed)?;
@@ -150,13 +150,13 @@ fn dropped(maps: &Reader, ifindex: u32, address: IpAddr) -> Result<BTreeMap<MacA
 }
 
 /// Returns the interface of this host that has the address, and true
-/// if the kernel answers for it on `asked`.
-fn bound(view: &NetView, asked: &Interface, address: IpAddr) -> Option<(String, Fact<bool>)> {
+/// if the kernel answers for it on `probed`.
+fn bound(view: &NetView, probed: &Interface, address: IpAddr) -> Option<(String, Fact<bool>)> {
     let has = |interface: &&Interface| interface.addresses.iter().any(|net| net.addr() == address);
     // For an IPv6 address the kernel answers on the interface that has it.
-    let ignores = if address.is_ipv6() { Fact::Read(1) } else { arp_ignore(&asked.name).into() };
-    if has(&asked) {
-        return Some((asked.name.clone(), ignores.map(|ignores| ignores < 8)));
+    let ignores = if address.is_ipv6() { Fact::Read(1) } else { arp_ignore(&probed.name).into() };
+    if has(&probed) {
+        return Some((probed.name.clone(), ignores.map(|ignores| ignores < 8)));
     }
     let elsewhere = view.interfaces.values().find(has)?;
     // With 0 the kernel answers on every interface for every local address.

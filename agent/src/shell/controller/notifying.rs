@@ -12,7 +12,7 @@ use vipward_core::{
 };
 
 use crate::shell::{
-    kube::{Bulletin, ConnectError, Kube, MetalLb, PROBLEM, PROBLEM_OVER},
+    kube::{ConnectError, Kube, MetalLb, PROBLEM, PROBLEM_OVER, Reporter},
     logging::lines::Trouble,
 };
 
@@ -22,7 +22,7 @@ const TAKEN: &str = "the API server accepts the reservation again";
 
 /// A writer of log lines and Events.
 pub(super) struct Notifying {
-    pub(super) bulletin: Bulletin,
+    pub(super) reporter: Reporter,
     metallb: Arc<str>,
     foreign: Foreign,
 }
@@ -32,7 +32,7 @@ pub(super) struct Notifying {
 struct Foreign(BTreeMap<ForeignObject, String>);
 
 impl Foreign {
-    /// Takes in the problem of an object, or that it has none. Returns true if that is news.
+    /// Records the problem of an object, or that it has none. Returns true if that is a change.
     fn put(&mut self, object: &ForeignObject, problem: Option<&str>) -> bool {
         let known = self.0.get(object).map(String::as_str);
         if known == problem {
@@ -54,7 +54,7 @@ impl Foreign {
 impl Notifying {
     pub(super) fn start(kube: &Kube, now: Monotonic) -> Result<Self, ConnectError> {
         Ok(Self {
-            bulletin: Bulletin::start(kube, now)?,
+            reporter: Reporter::start(kube, now)?,
             metallb: kube.metallb_namespace(),
             foreign: Foreign::default(),
         })
@@ -78,7 +78,7 @@ impl Notifying {
         self.foreign(object.clone(), Some(words).filter(|words| !words.is_empty()), now);
     }
 
-    /// Reports what of `MetalLB`'s pools cannot be used. They have no condition that could say so.
+    /// Reports what of `MetalLB`'s pools cannot be used. They have no condition for that.
     pub(super) fn pools(&mut self, allocator: &Allocator, now: Monotonic) {
         for (pool, state) in allocator.pools() {
             let (PoolKind::IpAddressPool, name) = PoolKind::of(&pool.record.name) else { continue };
@@ -92,11 +92,11 @@ impl Notifying {
             return;
         }
         if let Some(problem) = problem {
-            if self.bulletin.admits(Trouble::Is(PROBLEM), now) {
+            if self.reporter.admits(Trouble::Is(PROBLEM), now) {
                 warn!(%object, problem, "{PROBLEM}");
             }
-            self.bulletin.post(Message::of_foreign(object, &problem), now);
-        } else if self.bulletin.admits(Trouble::Over(PROBLEM_OVER), now) {
+            self.reporter.post(Message::of_foreign(object, &problem), now);
+        } else if self.reporter.admits(Trouble::Over(PROBLEM_OVER), now) {
             info!(%object, "{PROBLEM_OVER}");
         }
     }
@@ -106,27 +106,27 @@ impl Notifying {
         self.foreign.remove(&of.object(&self.metallb, name, ""));
     }
 
-    /// Logs that a reservation was refused for this reason, or with none that its outcome is unknown.
+    /// Logs that a reservation was refused, with the reason. Without a reason, the outcome is unknown.
     pub(super) fn unreserved(&mut self, vip: IpAddr, why: Option<&str>, now: Monotonic) {
         if let Some(why) = why {
-            if self.bulletin.admits(Trouble::Is(REFUSED), now) {
+            if self.reporter.admits(Trouble::Is(REFUSED), now) {
                 warn!(%vip, %why, "{REFUSED}");
             }
-        } else if self.bulletin.admits(Trouble::Is(UNKNOWN), now) {
+        } else if self.reporter.admits(Trouble::Is(UNKNOWN), now) {
             info!(%vip, "{UNKNOWN}");
         }
     }
 
-    /// Logs that a reservation that had failed does so no more.
+    /// Logs that the API server accepts a reservation again.
     pub(super) fn reserved(&mut self, vip: IpAddr, now: Monotonic) {
-        if self.bulletin.admits(Trouble::Over(TAKEN), now) {
+        if self.reporter.admits(Trouble::Over(TAKEN), now) {
             info!(%vip, "{TAKEN}");
         }
     }
 
     /// Returns the outcome of the request that writes an Event. Safe to cancel.
     pub(super) async fn event_written(&mut self) -> Outcome {
-        match self.bulletin.event_written().await {
+        match self.reporter.event_written().await {
             Some(outcome) => outcome,
             None => std::future::pending().await,
         }
@@ -134,7 +134,7 @@ impl Notifying {
 
     /// Writes the Events that are due.
     pub(super) fn on_time(&mut self, services: &Index, now: Monotonic) {
-        self.bulletin.on_time(services, |_, _| Some(true), now);
+        self.reporter.on_time(services, |_, _| Some(true), now);
     }
 }
 

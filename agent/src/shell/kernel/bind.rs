@@ -1,7 +1,7 @@
 //! Binds VIPs as local addresses, removes them, and recognizes them after a crash.
 //!
-//! The mark of an IPv4 address is its label, that of an IPv6 address its protocol: IPv6 has no labels.
-//! The kernel keeps them, tools show them, and they outlive the agent.
+//! The mark of an IPv4 address is its label. The mark of an IPv6 address is its protocol, since IPv6
+//! has no labels. The kernel keeps them, tools show them, and they outlive the agent.
 
 use std::collections::BTreeSet;
 use std::fmt;

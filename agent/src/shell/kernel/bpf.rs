@@ -2,7 +2,7 @@
 //! maps.
 //!
 //! The agent holds one [`DataPlane`] per pin directory. [`Reader`] reads the same pins without it.
-//! Reports are read back from the kernel, never remembered.
+//! Reports are read back from the kernel, and never from the agent's memory.
 
 mod attach;
 mod bulk;
@@ -11,6 +11,7 @@ mod data_plane;
 mod description;
 mod error;
 mod filter;
+mod liveness;
 mod maps;
 mod migrate;
 mod opening;
@@ -20,17 +21,16 @@ mod reader;
 mod sets;
 mod sys;
 mod vips;
-mod wire;
 
 pub(crate) use self::sys::attached_programs;
 pub use self::{
     data::VipCount,
     data_plane::DataPlane,
     error::BpfError,
+    liveness::WireMaps,
     maps::Maps,
     opening::{Loader, Opening, Options},
     pins::{LinkPin, Pins},
     reader::{Reader, plane},
     sets::unload,
-    wire::WireMaps,
 };

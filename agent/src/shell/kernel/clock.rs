@@ -13,7 +13,7 @@ pub fn monotonic_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Returns `CLOCK_BOOTTIME` in nanoseconds, which wire failover counts in.
+/// Returns `CLOCK_BOOTTIME` in nanoseconds, in which the failure detector counts.
 pub fn boottime_ns() -> nix::Result<u64> {
     read(ClockId::CLOCK_BOOTTIME)
 }

@@ -6,7 +6,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use vipward_core::diagnosis::fact::Unread;
 
-use crate::shell::logging::causes::unread_io;
+use crate::shell::logging::errors::unread_io;
 
 // From <linux/ethtool.h> and <linux/sockios.h>; libc lacks them.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
@@ -14,7 +14,7 @@ const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 
 /// A command of ethtool's, with the kernel's answer behind it.
 #[repr(C)]
-struct Asked<T> {
+struct Query<T> {
     command: u32,
     answer: T,
 }
@@ -23,7 +23,7 @@ struct Asked<T> {
 ///
 /// # Safety
 ///
-/// `Asked<Self>` must be the structure that the kernel fills in for `COMMAND`, and any bytes must be valid
+/// `Query<Self>` must be the structure that the kernel fills in for `COMMAND`, and any bytes must be valid
 /// in it.
 unsafe trait Answer: Default {
     const COMMAND: u32;
@@ -62,7 +62,7 @@ struct DriverInfo {
     counts: [u32; 5],
 }
 
-const _: () = assert!(size_of::<Asked<DriverInfo>>() == 196);
+const _: () = assert!(size_of::<Query<DriverInfo>>() == 196);
 
 // SAFETY: the kernel fills in a `struct ethtool_drvinfo`: the command and these fields.
 unsafe impl Answer for DriverInfo {
@@ -70,23 +70,23 @@ unsafe impl Answer for DriverInfo {
 }
 
 pub(crate) fn driver(interface: &str) -> Result<String, Unread> {
-    let info: DriverInfo = ask(interface)?;
+    let info: DriverInfo = query(interface)?;
     let end = info.driver.iter().position(|byte| *byte == 0).unwrap_or(info.driver.len());
     Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
 }
 
 /// Returns true if VLAN tags are taken off received frames (`rx-vlan-offload`).
 pub(crate) fn takes_tags_off(interface: &str) -> Result<bool, Unread> {
-    let Flags(flags) = ask(interface)?;
+    let Flags(flags) = query(interface)?;
     Ok(flags & ETH_FLAG_RXVLAN != 0)
 }
 
 pub(crate) fn gro(interface: &str) -> Result<bool, Unread> {
-    let Gro(gro) = ask(interface)?;
+    let Gro(gro) = query(interface)?;
     Ok(gro != 0)
 }
 
-fn ask<T: Answer>(interface: &str) -> Result<T, Unread> {
+fn query<T: Answer>(interface: &str) -> Result<T, Unread> {
     let failed =
         |error: io::Error| unread_io(format_args!("ethtool has no answer about {interface}"), &error);
     let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None);
@@ -97,10 +97,10 @@ fn ask<T: Answer>(interface: &str) -> Result<T, Unread> {
     for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(room)) {
         *to = from.cast_signed() as libc::c_char;
     }
-    let mut asked = Asked { command: T::COMMAND, answer: T::default() };
-    request.ifr_ifru.ifru_data = ptr::from_mut(&mut asked).cast();
-    // SAFETY: the request and what it points to live through the call, and `Asked<T>` is the kernel's
+    let mut query = Query { command: T::COMMAND, answer: T::default() };
+    request.ifr_ifru.ifru_data = ptr::from_mut(&mut query).cast();
+    // SAFETY: the request and what it points to live through the call, and `Query<T>` is the kernel's
     // structure for the command.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    if result < 0 { Err(failed(io::Error::last_os_error())) } else { Ok(asked.answer) }
+    if result < 0 { Err(failed(io::Error::last_os_error())) } else { Ok(query.answer) }
 }

@@ -1,9 +1,8 @@
 //! The file watcher: reports when the contents of the configuration file may have changed.
 //!
-//! It watches every directory entry that decides which file the path means: the file in its
-//! directory, and each symbolic link on the way to it. It notices a file that is written in place,
-//! replaced by renaming, deleted and made again, or swapped behind a link, as a Kubernetes
-//! `ConfigMap` does with `..data`.
+//! It watches each directory entry that leads to the file: the file itself, and each symbolic link on
+//! the way to it. It notices a file that is written in place, renamed over or made again. It also
+//! notices a file swapped behind a link, as a Kubernetes `ConfigMap` does with `..data`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -25,7 +24,7 @@ mod tests;
 
 /// The time between the first sign of a change and its report: an editor makes several changes.
 const DEBOUNCE: Duration = Duration::from_millis(100);
-/// The time between two attempts to watch a directory that has vanished.
+/// The time between two attempts to watch a directory that is gone.
 const RETRY: Duration = Duration::from_secs(1);
 /// The most symbolic links that are followed, as in the kernel (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;

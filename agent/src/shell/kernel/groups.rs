@@ -1,10 +1,10 @@
-//! Joins and leaves the groups of neighbour solicitations, and finds them again after a crash.
+//! Joins and leaves the groups of neighbour solicitations, and finds its memberships after a crash.
 //!
-//! A membership is a neighbour proxy for the group's own address. The kernel joins the
-//! solicited-node group of each address that it is a proxy for: it opens the card's filter, and
-//! reports the group by MLD. The group's own address has that group too, and no solicitation asks
-//! for a multicast address, so the kernel answers for nothing. The entry is the kernel's, and outlives
-//! the agent. Its mark is the protocol (`ip -6 neigh show proxy`).
+//! A membership is a neighbour proxy for the group's own address. The kernel joins the solicited-node
+//! group of each address that it is a proxy for: it opens the card's filter, and reports the group by
+//! MLD. The group's own address has that group too. No solicitation has a multicast address as its
+//! target, so the kernel answers for nothing. The entry is the kernel's, and outlives the agent. Its
+//! mark is the protocol (`ip -6 neigh show proxy`).
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ use super::netlink::{self, Exchange, ExchangeError, NetlinkError, PROTOCOL};
 #[cfg(test)]
 mod tests;
 
-/// Carries a command out. Succeeds if the kernel is in that state already, or if there is nothing
-/// to leave.
+/// Executes a command. Succeeds if the kernel is in that state already, or if there is nothing to
+/// leave.
 pub(crate) fn change(kernel: &mut Exchange, command: Command) -> Result<(), ExchangeError> {
     match command {
         Command::Join(membership) => {

@@ -6,7 +6,7 @@ use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 
 use vipward_core::diagnosis::fact::Unread;
 
-use crate::shell::logging::causes::unread_io;
+use crate::shell::logging::errors::unread_io;
 
 // From <linux/genetlink.h> and <linux/netdev.h>; libc lacks them.
 const GENL_ID_CTRL: u16 = 16;
@@ -33,10 +33,10 @@ pub(crate) fn has_native_xdp(ifindex: u32) -> Result<bool, Unread> {
 }
 
 fn features(ifindex: u32) -> io::Result<u64> {
-    let family = ask(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0")?;
+    let family = query(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, b"netdev\0")?;
     let family: [u8; 2] = attribute(&family, CTRL_ATTR_FAMILY_ID).ok_or_else(nonsense)?;
     let family = u16::from_ne_bytes(family);
-    let answer = ask(family, NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &ifindex.to_ne_bytes())?;
+    let answer = query(family, NETDEV_CMD_DEV_GET, NETDEV_A_DEV_IFINDEX, &ifindex.to_ne_bytes())?;
     attribute(&answer, NETDEV_A_DEV_XDP_FEATURES).map(u64::from_ne_bytes).ok_or_else(nonsense)
 }
 
@@ -46,7 +46,7 @@ fn nonsense() -> io::Error {
 
 /// Sends a request with one attribute, and returns the attributes of the answer. The kernel answers
 /// within the system call.
-fn ask(family: u16, command: u8, attribute: u16, value: &[u8]) -> io::Result<Vec<u8>> {
+fn query(family: u16, command: u8, attribute: u16, value: &[u8]) -> io::Result<Vec<u8>> {
     let socket = Socket::new(NETLINK_GENERIC)?;
     socket.set_non_blocking(true)?;
     socket.send_to(&message(family, command, attribute, value), &SocketAddr::new(0, 0), 0)?;

@@ -1,9 +1,9 @@
 //! rtnetlink: observes this network namespace's interfaces, addresses and connected routes.
 //!
-//! A notification only says that something changed. Then everything is observed again, so no state
-//! has to be kept in step, and lost notifications cost nothing. The exception is a failover, which an
-//! observation need not show. There is no background task.
-//! [`Netlink::changed`] and [`Netlink::observe`] are cancel-safe.
+//! A notification only means that something changed. Then everything is observed again, so no state has
+//! to be kept in step, and lost notifications cost nothing. The exception is a failover, which an
+//! observation need not show. There is no background task. [`Netlink::changed`] and
+//! [`Netlink::observe`] are cancel-safe.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -35,18 +35,18 @@ use super::ethtool;
 mod dump;
 mod exchange;
 mod mark;
+mod messages;
 mod traffic_control;
-mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::{dump::NetlinkError, exchange::ExchangeError, wire::Malformed};
+pub use self::{dump::NetlinkError, exchange::ExchangeError, messages::Malformed};
 pub(crate) use self::{
     exchange::Exchange,
     mark::{LABEL, PROTOCOL},
+    messages::{Address, Lower, Proxy},
     traffic_control::{Direction, filters, tcx_programs},
-    wire::{Address, Lower, Proxy},
 };
 
 /// Least time between two reported changes. The first is reported at once, a burst as a few. Failovers
@@ -110,7 +110,7 @@ impl Netlink {
             }
         }
         for interface in view.interfaces.values_mut().filter(|interface| interface.ethernet) {
-            traffic_control::note_programs(interface).await;
+            traffic_control::read_programs(interface).await;
         }
         let carriers: BTreeSet<u32> =
             view.interfaces.values().filter(|it| it.vlan.is_some()).filter_map(|it| it.lower).collect();
@@ -118,7 +118,7 @@ impl Netlink {
             carriers.contains(&it.index) || it.master.is_some_and(|master| carriers.contains(&master))
         };
         for interface in view.interfaces.values_mut().filter(is_asked) {
-            // A driver that does not say may do so.
+            // If the driver does not answer, it may strip them.
             interface.strips_tags = ethtool::takes_tags_off(&interface.name).unwrap_or(true);
         }
         routes(&mut view).await?;
@@ -157,11 +157,11 @@ impl Netlink {
         loop {
             self.datagram.clear();
             match self.notifications.get_ref().recv(&mut self.datagram, 0) {
-                Ok(_) if wire::is_relevant(&self.datagram) => {
+                Ok(_) if messages::is_relevant(&self.datagram) => {
                     let changed = self.pending.get_or_insert_default();
-                    changed.downs.extend(wire::downs(&self.datagram));
+                    changed.downs.extend(messages::downs(&self.datagram));
                     let had_none = changed.notices.is_empty();
-                    changed.notices.extend(wire::notices(&self.datagram));
+                    changed.notices.extend(messages::notices(&self.datagram));
                     if had_none && !changed.notices.is_empty() {
                         self.not_before = Instant::now() + TOGETHER;
                     }
@@ -182,7 +182,7 @@ impl Netlink {
 /// means another host on each interface.
 pub(crate) async fn addresses() -> Result<Vec<Address>, NetlinkError> {
     let mut addresses = all_addresses().await?;
-    addresses.retain(|address| !wire::is_link_local(address.net.addr()));
+    addresses.retain(|address| !messages::is_link_local(address.net.addr()));
     Ok(addresses)
 }
 
@@ -191,8 +191,8 @@ async fn all_addresses() -> Result<Vec<Address>, NetlinkError> {
     for family in FAMILIES {
         let mut request = AddressMessage::default();
         request.header.family = family;
-        let found = dump("addresses", &RouteNetlinkMessage::GetAddress(request), wire::address).await?;
-        // A kernel without IPv6 (`ipv6.disable=1`) answers for IPv6 with what it has.
+        let found = dump("addresses", &RouteNetlinkMessage::GetAddress(request), messages::address).await?;
+        // A kernel without IPv6 (`ipv6.disable=1`) answers a query about IPv6 with its other addresses.
         let is_asked = |address: &Address| address.net.addr().is_ipv6() == (family == AddressFamily::Inet6);
         addresses.extend(found.into_iter().flatten().filter(is_asked));
     }
@@ -201,7 +201,7 @@ async fn all_addresses() -> Result<Vec<Address>, NetlinkError> {
 
 /// Returns the lower device of each link of this network namespace.
 pub(crate) async fn lowers() -> Result<Vec<Lower>, NetlinkError> {
-    all_links(wire::lower).await
+    all_links(messages::lower).await
 }
 
 /// Returns the hosts on an interface's segment that have answered this host, some of them.
@@ -211,19 +211,21 @@ pub(crate) async fn neighbours(ifindex: u32) -> Result<Vec<IpAddr>, NetlinkError
         let mut request = NeighbourMessage::default();
         request.header.family = family;
         request.attributes.push(NeighbourAttribute::IfIndex(ifindex));
-        let found = dump("neighbours", &RouteNetlinkMessage::GetNeighbour(request), wire::neighbour).await?;
+        let found =
+            dump("neighbours", &RouteNetlinkMessage::GetNeighbour(request), messages::neighbour).await?;
         let here = found.into_iter().flatten().filter(|(index, _)| *index == ifindex);
         neighbours.extend(here.map(|(_, address)| address).take(MOST_ASKED));
     }
     Ok(neighbours)
 }
 
-/// Returns the IPv6 addresses for which the kernel is notified to answer on behalf of other hosts.
+/// Returns the IPv6 addresses that the kernel answers for as a proxy of other hosts.
 pub(crate) async fn proxies() -> Result<Vec<Proxy>, NetlinkError> {
     let mut request = NeighbourMessage::default();
     request.header.family = AddressFamily::Inet6;
     request.header.flags = NeighbourFlags::Proxy;
-    let found = dump("neighbour proxies", &RouteNetlinkMessage::GetNeighbour(request), wire::proxy).await?;
+    let found =
+        dump("neighbour proxies", &RouteNetlinkMessage::GetNeighbour(request), messages::proxy).await?;
     Ok(found.into_iter().flatten().collect())
 }
 
@@ -234,7 +236,7 @@ async fn all_links<T>(parse: fn(&[u8]) -> Result<T, Malformed>) -> Result<Vec<T>
 }
 
 async fn links() -> Result<NetView, NetlinkError> {
-    let links = all_links(wire::link).await?;
+    let links = all_links(messages::link).await?;
     let interfaces: BTreeMap<_, _> = links.into_iter().map(|link| (link.index, link)).collect();
     Ok(NetView { interfaces, ..NetView::default() })
 }
@@ -257,7 +259,7 @@ async fn routes_of(
     // Policy rules and VRFs have gateways in tables of their own.
     request.header.table = RouteHeader::RT_TABLE_UNSPEC;
     request.header.kind = RouteType::Unicast;
-    let parse = |payload: &[u8]| Ok((wire::connected_route(payload)?, wire::next_hops(payload)));
+    let parse = |payload: &[u8]| Ok((messages::connected_route(payload)?, messages::next_hops(payload)));
     match dump("routes", &RouteNetlinkMessage::GetRoute(request), parse).await {
         // A namespace that never had a route has no table.
         Err(NetlinkError::Observe { source, .. }) if source.refusal() == Some(libc::ENOENT) => Ok(Vec::new()),
@@ -265,8 +267,8 @@ async fn routes_of(
     }
 }
 
-/// Keeps the routes of interfaces that are up. The kernel first notifies that an interface is down,
-/// and then flushes its routes without a notification.
+/// Keeps the routes of interfaces that are up. The kernel first reports that an interface is down, and
+/// then flushes its routes without a notification.
 fn keep_routes(view: &mut NetView, routes: impl Iterator<Item = ConnectedRoute>) {
     let up = |index| view.interfaces.get(&index).is_some_and(|interface| interface.up);
     view.routes = routes.filter(|route| up(route.interface)).collect();

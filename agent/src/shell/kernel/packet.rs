@@ -64,7 +64,7 @@ pub struct Announcer {
     socket: OwnedFd,
 }
 
-/// Opens a packet socket, in the calling thread's network namespace. It receives nothing until it is
+/// Opens a packet socket, in the calling thread's network namespace. It receives nothing before it is
 /// bound, so the kernel copies no frame for it.
 pub(crate) fn open(kind: SockType) -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -103,9 +103,9 @@ impl Announcer {
         sent.map_err(|source| PacketError::Send { what: "announce", vip, ifindex, source })
     }
 
-    /// Sends one question for `vip` from `mac`. Without a `source` it is a probe (RFC 5227, 2.1.1; RFC
+    /// Sends one request for `vip` from `mac`. Without a `source` it is a probe (RFC 5227, 2.1.1; RFC
     /// 4862, 5.4.2). Never blocks.
-    pub fn ask(
+    pub fn probe(
         &self,
         ifindex: u32,
         mac: MacAddr,
@@ -131,10 +131,10 @@ pub(crate) fn send(socket: &OwnedFd, ifindex: u32, frame: &Frame) -> Result<(), 
     sendto(socket.as_raw_fd(), padded, &destination, MsgFlags::empty()).map(drop)
 }
 
-/// Returns the address of an interface's segment. A frame that is sent to it is of this protocol, and
-/// a socket that is bound to it receives such frames from there.
+/// Returns the address of an interface's segment, to send frames of this protocol to, or to receive
+/// them from.
 pub(crate) fn address(ifindex: u32, ethertype: u16) -> LinkAddr {
-    // The Ethernet destination stands in the frame.
+    // The Ethernet destination is in the frame.
     link_address(ifindex, ethertype, &[])
 }
 

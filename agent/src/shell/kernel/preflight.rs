@@ -43,11 +43,7 @@ pub enum PreflightError {
     #[error("failed to read the kernel's release")]
     Uname(#[source] Errno),
     #[error("kernel {release} is too old: it lacks {missing}")]
-    KernelTooOld {
-        /// The output of `uname -r`.
-        release: String,
-        missing: Features,
-    },
+    KernelTooOld { release: String, missing: Features },
     #[error(
         "{path} is missing: the kernel must be built with CONFIG_DEBUG_INFO_BTF=y (those of current distributions \
          are), and /sys must be mounted"
@@ -130,8 +126,8 @@ pub fn release() -> Result<String, PreflightError> {
     Ok(uname.release().to_string_lossy().into_owned())
 }
 
-/// Returns the features that a kernel of this release lacks, in words. Returns none if it has all,
-/// or if the release cannot be parsed.
+/// Returns the features that a kernel of this release lacks, as text. Returns none if it has all, or if
+/// the release cannot be parsed.
 pub fn lacks(release: &str) -> Option<String> {
     match check_release(release) {
         Err(PreflightError::KernelTooOld { missing, .. }) => Some(missing.to_string()),

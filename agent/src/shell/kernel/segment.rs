@@ -1,8 +1,8 @@
-//! A packet socket that asks on one segment, and receives ARP or Neighbour Discovery of that segment
-//! alone.
+//! A packet socket that sends requests on one segment, and receives ARP or Neighbour Discovery of that
+//! segment alone.
 //!
-//! A packet socket for one protocol stands behind XDP and traffic control (`__netif_receive_skb_core` calls
-//! `sch_handle_ingress` before the handlers of a protocol): it receives what they pass.
+//! A packet socket for one protocol receives what XDP and traffic control pass
+//! (`__netif_receive_skb_core` calls `sch_handle_ingress` before the handlers of a protocol).
 
 use std::{
     io,
@@ -56,7 +56,6 @@ pub enum SegmentError {
     },
 }
 
-/// The frames that a socket receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Receiving {
     /// Frames that name this address as sender or target, as source or target.
@@ -89,7 +88,7 @@ impl Segment {
     pub fn open(ifindex: u32, interface: &str, receiving: Receiving) -> Result<Self, SegmentError> {
         let prepare =
             |operation, source| SegmentError::Prepare { operation, interface: interface.to_owned(), source };
-        // It is bound behind the filter, so every frame in it has passed that.
+        // It is bound after the filter is set, so every frame in it has passed the filter.
         let socket = open(SockType::Raw).map_err(SegmentError::Open)?;
         receive_only(&socket, ifindex, receiving).map_err(|source| prepare("filter frames", source))?;
         if let Receiving::About(IpAddr::V6(address)) = receiving {
@@ -134,8 +133,8 @@ impl Segment {
     }
 }
 
-/// Lets only untagged frames of the segment pass that are to be received. A storm of others must not fill
-/// the socket.
+/// Lets only untagged frames of the segment pass, and of these only `receiving`. A storm of others must
+/// not fill the socket.
 ///
 /// Frames of a VLAN device or of a bond reach the sockets of the device below too, with the index of
 /// the upper device. In a frame of a VLAN without a device the tag is gone, and the frame is marked

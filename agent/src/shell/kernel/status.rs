@@ -12,7 +12,7 @@ use super::{
     bpf::{BpfError, Pins, Reader},
     netlink::{Netlink, NetlinkError},
 };
-use crate::shell::logging::causes::unread;
+use crate::shell::logging::errors::unread;
 
 #[derive(Debug, Error)]
 pub enum StatusError {

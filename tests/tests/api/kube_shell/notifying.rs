@@ -106,9 +106,9 @@ async fn an_agents_statuses_let_many_claims_pass_and_a_controllers_do_not() -> R
         result = controller.ingress() => result??,
         result = agent.ingress() => bail!("the agent did not wait: {result:?}"),
     }
-    assert!(scene.kube.crowded_for().is_some(), "the controller's came while claims did");
+    assert!(scene.kube.overloaded_for().is_some(), "the controller's came while claims did");
     agent.ingress().await??;
-    assert_eq!(scene.kube.crowded_for(), None, "the agent's came when no claims did");
+    assert_eq!(scene.kube.overloaded_for(), None, "the agent's came when no claims did");
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::{Arrows, listed};
 
-/// Says how to end a circle.
+/// The hint how to end a circle.
 pub(super) const WAY_OUT: &str = "Move what two of them share into the one that needs less, or into a file of its own. \
     A parent may also declare and re-export only, with its own code in a child.";
 

@@ -40,7 +40,6 @@ enum Target {
     Module(Path),
     /// An item, by the module that defines it.
     Item(Path, String),
-    /// Something of another crate.
     Elsewhere,
 }
 

@@ -24,10 +24,10 @@ pub(super) struct Module {
     pub(super) file: String,
     /// Lines of the file's own documentation.
     pub(super) doc: Vec<String>,
-    /// Names of items. That of a macro ends in `!`.
+    /// Names of items. A macro's name ends in `!`.
     pub(super) defined: BTreeSet<String>,
     pub(super) uses: Vec<Use>,
-    /// Paths outside of `use`. That of a macro's call ends in `!`.
+    /// Paths outside of `use`. The path of a macro's call ends in `!`.
     pub(super) paths: BTreeSet<Path>,
     /// Name and number of fields of each struct that does not derive `Serialize`.
     pub(super) structs: Vec<(String, usize)>,
@@ -81,7 +81,7 @@ fn read(sources: &Sources, file: &str, path: Path, tree: &mut Crate) -> Result<(
     reader.visit_file(&code);
     let (folder, stem) = split(file);
     for child in reader.children {
-        // That of a crate's first file stands beside it.
+        // A module of a crate's first file is in a file beside it.
         let places = [format!("{folder}/{stem}/{child}.rs"), format!("{folder}/{child}.rs")];
         let found = places.iter().find(|place| sources.contains_key(*place));
         let found =

@@ -20,7 +20,7 @@ use crate::{
         ClaimRecord, ClaimState, Epoch, Holder, LeaseRecord, NodeInterface, NodeName, NodeRecord, Offer,
         ServiceName, Version,
     },
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
     services::{self, Port, Protocol, ServiceRecord},
 };
 
@@ -105,7 +105,6 @@ impl Api {
         Some(News::Replies { replies: vec![reply], new_claims: 32 })
     }
 
-    /// Stores a finding.
     fn show(&mut self, vip: IpAddr, finding: &Finding) -> Answer<ClaimRecord> {
         let Some(record) = self.claims.get_mut(&vip) else { return Answer::Missing };
         let shows = record.shows.get_or_insert_default();

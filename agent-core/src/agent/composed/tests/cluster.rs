@@ -78,7 +78,7 @@ fn the_engine_starts_after_the_slices_that_a_service_needs() {
     let mut world = World::cluster(&[]);
     world.notify(Input::Begin);
     let local = ServiceRecord { local: true, ..service(10) };
-    // The Service and the end of all lists are read together: nobody can read the slices in between.
+    // The Service and the end of all lists are read together: the slices cannot be read in between.
     let read = vec![seen_service(local), Seen::Listed { slices: false, all: true }];
     assert_eq!(only(world.see(read), "list slices|log synced"), ["list slices"]);
     let listed = vec![Seen::Listed { slices: true, all: true }];
@@ -211,7 +211,7 @@ fn a_finding_is_shown_until_the_claim_has_it() {
     world.event(10, EventKind::Conflict, unknown_host(1));
     assert_eq!(world.after_only(ms(100), "show"), ["show 10 Conflict"]);
     // Description, the outcome, and its line.
-    let finding = crate::reports::shown::Finding::Conflict(Some("another conflict".to_owned()));
+    let finding = crate::reports::claim_findings::Finding::Conflict(Some("another conflict".to_owned()));
     let rows: [(&str, Answer<crate::records::ClaimRecord>, &[&str]); 4] = [
         ("refused", Answer::Refused("forbidden".into()), &["log not shown 10 Conflict"]),
         ("refused again", Answer::Unknown, &[]),

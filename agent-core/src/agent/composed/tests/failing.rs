@@ -58,7 +58,7 @@ fn answers_that_cannot_be_examined_are_examined_after_a_pause() {
         let log = format!("log unread {part:?} fails");
         world.eth0().carrier = false;
         world.changed();
-        // The heartbeat looks at the answers each second; a failure puts that off.
+        // The heartbeat examines the answers each second; a failure puts that off.
         assert_eq!(world.after_only(RETRY, "log unread"), [log], "{part:?}");
         world.fails.clear();
         assert_eq!(

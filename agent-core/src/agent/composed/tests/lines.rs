@@ -130,7 +130,7 @@ fn asked(request: &Request) -> String {
         Request::DeleteClaim(vip, _) => format!("delete claim {}", named(*vip)),
         Request::ReadClaim(vip) => format!("read claim {}", named(*vip)),
         Request::Show(vip, finding) => {
-            format!("show {} {:?}", named(*vip), crate::reports::shown::Aspect::of(finding))
+            format!("show {} {:?}", named(*vip), crate::reports::claim_findings::Aspect::of(finding))
         }
         Request::WriteStatus { addresses, .. } => {
             format!("status {}", addresses.as_ref().map_or("none".to_owned(), all))

@@ -39,8 +39,8 @@ pub(super) fn settings() -> Settings {
 }
 
 impl World {
-    /// Returns a node a of a cluster that has not begun. It has these VIPs pinned as held, in its first
-    /// session, and its lease deadline is valid.
+    /// Returns a node a of a cluster that has not begun. It has these VIPs pinned as held, in its
+    /// first session, and its lease deadline lies ahead.
     pub(super) fn cluster_with(settings: &Settings, pins: &[u8]) -> Self {
         let deadline_until = BEGIN + Duration::from_secs(3);
         let found = Found {

@@ -153,7 +153,7 @@ fn a_new_vip_joins_its_group_when_it_is_probed_and_leaves_it_with_its_entry() {
 fn a_cluster_s_engine_learns_of_each_change() {
     let mut world = World::living(&[10], &[]);
     world.eth0().carrier = false;
-    // The node is silent before its claim says that it is, so that another may take the VIP.
+    // The node is silent before its claim states it, so that another may take the VIP.
     let lines = only(world.changed(), "observe|read maps|write|claim");
     assert_eq!(lines, ["observe", "write lease a: session", "write 10 foreign ?", "claim 10: released, 1"]);
     world.eth0().carrier = true;

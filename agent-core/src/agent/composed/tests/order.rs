@@ -142,7 +142,7 @@ fn the_deadline_of_the_agent_is_never_later_than_that_of_a_part() {
             let silent = agent.answers.next_deadline().filter(|_| agent.segment.is_started());
             let parts = [
                 ("segment", agent.segment.next_deadline()),
-                ("sight", agent.sight.next_deadline()),
+                ("sight", agent.visibility.next_deadline()),
                 ("memberships", agent.memberships.next_deadline()),
                 ("source", agent.source.next_deadline()),
                 ("host", Some(agent.host.next_deadline())),

@@ -23,7 +23,6 @@ fn probing(count: u32) -> World {
     world
 }
 
-/// Returns the number of probes until the VIP is taken.
 fn probes_until_taken(lines: &[String]) -> usize {
     let taken = lines.iter().position(|line| line == "write 10 held 01, bind 10 lo");
     let before = &lines[..taken.expect("it is taken")];

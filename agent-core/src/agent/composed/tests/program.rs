@@ -16,7 +16,7 @@ type Row = (EventKind, u8, &'static [&'static str], &'static [&'static str]);
 #[test]
 fn an_event_of_the_program() {
     use EventKind::*;
-    // Each event is followed by a look at the number of yields.
+    // Each event is followed by a read of the number of yields.
     let rows: [Row; 18] = [
         (
             Conflict,
@@ -103,7 +103,8 @@ fn peers_announcements_that_the_claim_does_not_explain_are_logged_later() {
 
 #[test]
 fn the_announcement_of_a_successor_reaches_the_engine() {
-    // A holder that has received its successor reads the claim before it takes the VIP back.
+    // A holder that has received its successor's announcement reads the claim before it takes the
+    // VIP back.
     let back = "claim 10: held by a, 3";
     for (kind, expected) in [(EventKind::Moved, &["read claim 10", back][..]), (EventKind::Probed, &[back])] {
         let mut world = World::living(&[HELD], &[]);

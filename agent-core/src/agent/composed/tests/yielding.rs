@@ -15,7 +15,7 @@ use crate::{ownership::Settings, records::ClaimState};
 const VIPS: &str = "vips: [{address: 10.0.0.10}]\n";
 const WORDS: &str =
     "read yields|read maps|log asks|write 10|read claim|log takes back|post TakenBack|announce";
-/// A yield about which the segment is asked, and one that stays with the peer for now.
+/// A yielded VIP that is probed, and one that stays with the peer for now.
 const ASKED: [&str; 4] = ["read yields", "read maps", "log asks about 10", "write 10 foreign ?"];
 const LEFT: [&str; 3] = ["read yields", "read maps", "write 10 foreign 09"];
 

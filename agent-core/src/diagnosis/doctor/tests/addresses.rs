@@ -11,7 +11,7 @@ fn bind_foreign(facts: &mut Facts) {
     facts.bound.read_mut().push(bound(1, "192.0.2.11/32", "lo"));
 }
 
-/// Puts the VIP of this node on eth0, as another program does, and that of another node on lo.
+/// Puts the VIP of this node on eth0, as another program does, and another node's VIP on lo.
 fn bind_by_hand_and_foreign(facts: &mut Facts) {
     facts.bound.read_mut().push(bound(2, "192.0.2.10/32", "eth0"));
     bind_foreign(facts);

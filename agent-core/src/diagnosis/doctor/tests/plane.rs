@@ -147,7 +147,7 @@ fn all_pins_are_there() {
 }
 
 #[test]
-fn a_valid_lease_deadline_notifies_the_last_heartbeat() {
+fn a_lease_deadline_ahead_shows_the_last_heartbeat() {
     assert_rows(
         None,
         &[
@@ -195,7 +195,7 @@ fn a_valid_lease_deadline_notifies_the_last_heartbeat() {
 }
 
 #[test]
-fn a_lease_deadline_that_has_lapsed_tells_since_when() {
+fn a_lease_deadline_that_has_passed_shows_since_when() {
     assert_rows(
         None,
         &[
@@ -278,7 +278,8 @@ fn a_lease_deadline_that_is_in_its_grace_period_without_a_peer_is_red_in_a_clust
             (
                 "a session that has ended, under hold",
                 |it| {
-                    (it.contents_mut().lease_deadline.session, it.contents_mut().wire.notified.ended) = (7, 7);
+                    (it.contents_mut().lease_deadline.session, it.contents_mut().wire.notified.ended) =
+                        (7, 7);
                 },
                 "lease-deadline",
                 Yellow,

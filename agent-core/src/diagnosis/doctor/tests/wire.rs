@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     diagnosis::pinned::WireReceived,
     liveness::{Counts, Thread, Traffic},
-    ownership::{Quiet, WireCounts, WireNodeView, WireView},
+    ownership::{LeaseOnly, WireCounts, WireNodeView, WireView},
 };
 use State::{Green, NotApplicable, Unknown, Yellow};
 
@@ -73,7 +73,7 @@ fn thread(facts: &mut Facts) -> &mut Thread {
     facts.wire.read_mut().thread.as_mut().expect("it runs")
 }
 
-fn quiet(facts: &mut Facts, quiet: Quiet) {
+fn quiet(facts: &mut Facts, quiet: LeaseOnly) {
     take_part(facts);
     view(facts).quiet = Some(quiet);
 }
@@ -240,12 +240,12 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
     assert_rows(
         None,
         &[
-            ("no VIP", |it| quiet(it, Quiet::NoVip), "wire", Green, &["answers for no VIP"], &[]),
-            ("alone", |it| quiet(it, Quiet::Alone), "wire", Green, &["no other living node"], &[]),
-            ("no key", |it| quiet(it, Quiet::NoKey), "wire", Yellow, &["no key"], &["vipward wire init"]),
+            ("no VIP", |it| quiet(it, LeaseOnly::NoVip), "wire", Green, &["answers for no VIP"], &[]),
+            ("alone", |it| quiet(it, LeaseOnly::Alone), "wire", Green, &["no other living node"], &[]),
+            ("no key", |it| quiet(it, LeaseOnly::NoKey), "wire", Yellow, &["no key"], &["vipward wire init"]),
             (
                 "no common key",
-                |it| quiet(it, Quiet::NoCommonKey),
+                |it| quiet(it, LeaseOnly::NoCommonKey),
                 "wire",
                 Yellow,
                 &["no key of this node is accepted by all living nodes on its segments"],
@@ -254,7 +254,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
             (
                 "no thread",
                 |it| {
-                    quiet(it, Quiet::NoWitness);
+                    quiet(it, LeaseOnly::NoWitness);
                     it.wire.read_mut().thread = None;
                 },
                 "wire",
@@ -265,7 +265,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
             (
                 "false moves",
                 |it| {
-                    quiet(it, Quiet::FalseMoves);
+                    quiet(it, LeaseOnly::FalseMoves);
                     view(it).slow_for_seconds = Some(3_000.0);
                 },
                 "wire",
@@ -276,7 +276,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
             (
                 "false words that its session has ended",
                 |it| {
-                    quiet(it, Quiet::FalseEnds);
+                    quiet(it, LeaseOnly::FalseEnds);
                     view(it).slow_for_seconds = Some(3_000.0);
                 },
                 "wire",
@@ -287,7 +287,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
             (
                 "too few ping it",
                 |it| {
-                    quiet(it, Quiet::TooFew);
+                    quiet(it, LeaseOnly::TooFew);
                     view(it).nodes[1].pings = false;
                 },
                 "wire",

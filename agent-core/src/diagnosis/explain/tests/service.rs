@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     pools::{Counts, Family, Fit, Lack, Prospect},
     records::{PoolKind, Reservation},
-    services::{Asking, ServiceAccount},
+    services::{AddressRequest, ServiceAccount},
 };
 
 fn account() -> ServiceAccount {
@@ -10,7 +10,7 @@ fn account() -> ServiceAccount {
     let counts = [(Family::V4, Counts { total: 30, allocated: 1, kept: 0 })].into();
     ServiceAccount {
         unserved: None,
-        request: Asking::Families(vec![Family::V4], None),
+        request: AddressRequest::Families(vec![Family::V4], None),
         given: vec![(VIP, Some(reservation))],
         lacks: Vec::new(),
         prospects: vec![Prospect { pool: "lan".into(), fit: Fit::Serves, priority: 0, counts }],
@@ -96,7 +96,8 @@ fn the_reason_for_no_address_is_the_first_broken_step() {
 #[test]
 fn without_a_controller_only_a_service_that_names_no_address_lacks_one() {
     let none = ServiceAccount { given: Vec::new(), status: Vec::new(), prospects: Vec::new(), ..account() };
-    let asks = ServiceAccount { request: Asking::Addresses(Place::Addresses, vec![VIP]), ..none.clone() };
+    let asks =
+        ServiceAccount { request: AddressRequest::Addresses(Place::Addresses, vec![VIP]), ..none.clone() };
     let pool = |account| {
         let explanation =
             explain_service(&ServiceFacts { leader: Fact::Read(None), ..facts(Some(account)) }, &[]);
@@ -152,7 +153,7 @@ fn a_status_of_another_controller_goes_first_and_no_pool_is_looked_at() {
 fn the_addresses_follow_each_once_and_a_broken_one_of_them_is_named() {
     let other: IpAddr = [192, 0, 2, 11].into();
     let asks = ServiceAccount {
-        request: Asking::Addresses(Place::Addresses, vec![VIP, other]),
+        request: AddressRequest::Addresses(Place::Addresses, vec![VIP, other]),
         external: vec![other],
         ..account()
     };

@@ -1,4 +1,4 @@
-//! Tests of what was not read, or not looked at.
+//! Tests of facts that were not read, or not inspected.
 
 use super::*;
 use crate::diagnosis::fact::{Cause, Unread};
@@ -29,7 +29,7 @@ fn denied<T>() -> Fact<T> {
     Fact::Unread(Unread { reason: "not root".to_owned(), cause: Cause::Denied })
 }
 
-/// Description, facts before the change, the change, the step, its state, a part of what it says, and
+/// Description, facts before the change, the change, the step, its state, a part of its text, and
 /// true if it has a remedy.
 type Case = (&'static str, fn() -> Facts, fn(&mut Facts), &'static str, finding::State, &'static str, bool);
 const TAKES: &str = "whether n2, this host, takes it is unknown: refused";

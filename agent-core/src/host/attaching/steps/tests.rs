@@ -9,7 +9,7 @@ const CARD: u32 = 2;
 const VLAN: u32 = 3;
 const VETH: u32 = 4;
 
-/// A kernel that refuses some modes, with what it was asked to do.
+/// A kernel that refuses some modes, with the requests that it got.
 #[derive(Default)]
 struct Kernel {
     table: Attachments,
@@ -119,7 +119,7 @@ impl World {
         attach(&mut self.kernel, &mut self.view, self.setting, wanted, &mut lines).map(|()| lines)
     }
 
-    /// Returns what the kernel is asked for to have these interfaces attached.
+    /// Returns the requests to the kernel that attach these interfaces.
     fn done(&mut self, wanted: &[u32]) -> Vec<String> {
         self.attach(wanted).expect("no error but of the mode");
         std::mem::take(&mut self.kernel.done)

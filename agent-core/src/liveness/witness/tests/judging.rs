@@ -1,4 +1,4 @@
-//! When one witness finds a holder silent.
+//! When one monitor finds a holder unresponsive.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn a_holder_is_silent_300_ms_after_the_last_ping_that_it_answered_and_is_pinged_
 
 #[test]
 fn a_late_own_ping_voids_the_suspicion() {
-    // The witness sleeps from this time on, and the holder is dead since 1 s.
+    // The monitor sleeps from this time on, and the holder is dead since 1 s.
     for (asleep, awake, suspects) in [(1_260, 1_450, 1_450), (1_240, 1_500, 1_800), (1_299, 9_000, 9_300)] {
         let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
         lan.run(1_000);
@@ -45,7 +45,7 @@ fn fewer_than_six_pings_say_nothing() {
     let mut lan = Lan::start(plan(vec![holder(b'h', b"x", 2)]));
     lan.run(1_000);
     lan.kill(b'h');
-    // A slow host wakes the witness each 100 ms only.
+    // A slow host wakes the monitor each 100 ms only.
     for now in (1_100..=1_500).step_by(100) {
         lan.stall(now);
         assert_eq!(lan.lines, [""; 0], "at {now} ms");

@@ -1,5 +1,5 @@
-//! A witness reports on its own node: contact, its witnesses, and the end of its session. It tells other
-//! nodes the end of theirs.
+//! A monitor reports on its own node: contact, its monitors, and the end of its session. It sends
+//! other nodes expiry notices.
 
 use super::*;
 
@@ -30,9 +30,9 @@ fn a_plan_that_says_the_same_tells_nothing_anew() {
 fn each_word_that_this_nodes_session_has_ended_is_reported_once() {
     let mut lan = Lan::start(plan(vec![contact(b'h')]));
     lan.run(1_000);
-    lan.program.notified = Some(Word { session: session(b'w'), number: 1 });
+    lan.program.notified = Some(ExpiryNotice { session: session(b'w'), number: 1 });
     assert_eq!(lan.run(10_000), ["1200 ended"]);
-    lan.program.notified = Some(Word { session: session(b'w'), number: 3 });
+    lan.program.notified = Some(ExpiryNotice { session: session(b'w'), number: 3 });
     assert_eq!(lan.run(20_000), ["10200 ended"]);
 }
 

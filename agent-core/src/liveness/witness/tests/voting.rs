@@ -1,8 +1,8 @@
-//! When enough witnesses agree, and when an only witness may act.
+//! When there is a quorum, and when a sole voter may act.
 
 use super::*;
 
-/// Description, the other members, the quorum, their words with the times, and when it is enough.
+/// Description, the other voters, the quorum, their votes with the times, and when it is enough.
 type Row = (&'static str, &'static [u8], usize, &'static [(u64, u8)], Option<u64>);
 
 /// Returns a segment on which h has died at 1 s, as its set of this node and `others` finds at 1.3 s.
@@ -81,7 +81,7 @@ fn an_answer_that_comes_after_15_ms_is_too_late() {
 }
 
 #[test]
-fn the_engine_receives_again_while_the_silence_lasts_and_when_it_ends() {
+fn the_engine_is_notified_again_while_the_holder_is_unresponsive_and_when_it_answers() {
     let mut lan = silent(b"x", 2);
     lan.run(1_300);
     lan.second(b'x', b'h');

@@ -1,4 +1,4 @@
-//! The offer in a node's Lease: its witnesses, and whether they may end its session.
+//! The offer in a node's Lease: its monitors, and whether they may expire its session.
 
 use super::*;
 
@@ -23,24 +23,24 @@ fn the_number_of_other_nodes_decides_how_many_witnesses_count() {
 #[test]
 fn what_is_missing_keeps_the_mode_off() {
     type Change = fn(&mut World);
-    let rows: [(&str, Quiet, Change); 6] = [
-        ("no key", Quiet::NoKey, |world| drop(world.notify(Event::WireKeys(Vec::new())))),
-        ("no witness of its own", Quiet::NoWitness, |world| drop(world.notify(Event::WireSelf(None)))),
-        ("another has another key", Quiet::NoCommonKey, |world| {
+    let rows: [(&str, LeaseOnly, Change); 6] = [
+        ("no key", LeaseOnly::NoKey, |world| drop(world.notify(Event::WireKeys(Vec::new())))),
+        ("no witness of its own", LeaseOnly::NoWitness, |world| drop(world.notify(Event::WireSelf(None)))),
+        ("another has another key", LeaseOnly::NoCommonKey, |world| {
             say(world, "c", Offer { keys: vec![KeyId(2)], ..offer("c", "a", "") });
         }),
-        ("no VIP", Quiet::NoVip, |world| {
+        ("no VIP", LeaseOnly::NoVip, |world| {
             world.notify(Event::Demand(VIP, None));
             while !world.is_idle() {
                 world.answer();
             }
             world.after(REST);
         }),
-        ("one of two others takes no part", Quiet::TooFew, |world| {
+        ("one of two others takes no part", LeaseOnly::TooFew, |world| {
             let lease = LeaseRecord { wire: None, ..world.stored_lease("c") };
             world.lease(lease);
         }),
-        ("the others leave", Quiet::Alone, |world| {
+        ("the others leave", LeaseOnly::Alone, |world| {
             for other in ["b", "c"] {
                 let lease = LeaseRecord { session: None, ..world.stored_lease(other) };
                 world.lease(lease);
@@ -245,7 +245,7 @@ fn an_end_without_contact_is_no_false_move() {
 
 #[test]
 fn a_reason_has_one_name_in_all_outputs() {
-    for quiet in Quiet::ALL {
+    for quiet in LeaseOnly::ALL {
         assert_eq!(serde_json::to_value(quiet).expect("JSON"), quiet.name());
     }
 }

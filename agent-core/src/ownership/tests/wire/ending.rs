@@ -1,4 +1,4 @@
-//! A silent node's session ends, the node is notified, and it begins another session.
+//! An unresponsive node's session expires, the node is notified, and it begins another session.
 
 use super::*;
 use crate::{ownership::Outcome, records::NodeRecord};

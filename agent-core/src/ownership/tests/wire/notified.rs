@@ -1,5 +1,5 @@
-//! A peer says that this node's session has ended. The Lease is the judge: what it says after the word
-//! came, and nothing from before.
+//! Expiry notices for this node's session. The Lease decides if one is true: its state after the
+//! notice came, not before.
 
 use super::*;
 use crate::ownership::{Entry, Found};
@@ -7,13 +7,13 @@ use crate::ownership::{Entry, Found};
 const READ: &str = "read lease of a";
 const RENEW: &str = "write lease of a: a1, ended none, 4s";
 
-/// Notifies the engine of the word with this number about a session.
+/// Passes the engine the expiry notice with this number for a session.
 fn notified(world: &mut World, life: u8, number: u64) -> Vec<String> {
-    world.notify(Event::Witnessed(Finding::Ended(Word { session: session("a", life), number })))
+    world.notify(Event::Witnessed(Finding::Ended(ExpiryNotice { session: session("a", life), number })))
 }
 
-/// Lets some time pass in which each request is carried out at once. Returns the lines about words and
-/// sessions.
+/// Lets some time pass in which each request is carried out at once. Returns the lines about
+/// notices and sessions.
 fn pass(world: &mut World, duration: std::time::Duration) -> Vec<String> {
     let end = world.now + duration;
     let mut lines = Vec::new();
@@ -213,7 +213,7 @@ fn two_false_words_in_ten_minutes_leave_only_the_lease_for_an_hour() {
     assert_eq!(world.stored_lease("a").wire, None);
     assert!(world.plan().peers.is_empty(), "it pings no node, and is no witness");
     let view = world.engine.wire_view(world.now).expect("it would take part");
-    assert_eq!((view.quiet, world.engine.wire_counts().false_ends), (Some(Quiet::FalseEnds), 3));
+    assert_eq!((view.quiet, world.engine.wire_counts().false_ends), (Some(LeaseOnly::FalseEnds), 3));
     assert!(world.holds(), "the VIP stays");
     world.after(ms(3_590_000));
     assert!(!world.heeds() && world.stored_lease("a").wire.is_none());

@@ -1,4 +1,4 @@
-//! Whom a witness pings, and whom it notifies the end of a session.
+//! The nodes that a monitor pings, and those to which it sends expiry notices.
 
 use super::*;
 use crate::liveness::{Ended, Path, Plan};

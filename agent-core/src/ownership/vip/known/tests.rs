@@ -10,7 +10,7 @@ fn claim(epoch: u64, state: ClaimState) -> ClaimRecord {
 
 fn known(record: ClaimRecord) -> KnownClaim {
     let mut known = KnownClaim::new(at(0));
-    known.take_in(record, at(0));
+    known.update(record, at(0));
     known
 }
 
@@ -29,7 +29,7 @@ fn a_claim_is_in_doubt_if_it_is_blank_edited_or_of_the_past() {
     ];
     for (name, next, is_unclear) in rows {
         let mut known = known(claim(3, held("b")));
-        known.take_in(next.clone(), at(5));
+        known.update(next.clone(), at(5));
         assert_eq!(known.unclear, is_unclear.then(|| at(5)), "{name}");
         let owners = if is_unclear { held("b").sessions() } else { next.state.sessions() };
         assert_eq!(known.owners, owners, "{name}: only a believed claim names owners");
@@ -40,18 +40,18 @@ fn a_claim_is_in_doubt_if_it_is_blank_edited_or_of_the_past() {
 fn what_this_process_tried_to_write_is_no_edit() {
     let mut known = known(claim(3, held("b")));
     known.attempted = true;
-    known.take_in(claim(3, held("a")), at(5));
+    known.update(claim(3, held("a")), at(5));
     assert_eq!(known.unclear, None);
 }
 
 #[test]
 fn the_time_of_a_change_moves_with_the_holder_and_with_nothing_else() {
     let mut known = known(claim(3, held("b")));
-    assert!(!known.take_in(claim(3, held("b")), at(5)));
-    assert!(!known.take_in(claim(3, ClaimState::Released), at(6)), "no holder is named");
+    assert!(!known.update(claim(3, held("b")), at(5)));
+    assert!(!known.update(claim(3, ClaimState::Released), at(6)), "no holder is named");
     assert_eq!(known.changed, at(0));
-    assert!(known.take_in(claim(4, held("c")), at(7)));
-    assert!(known.take_in(claim(4, offered("c", "b")), at(8)));
+    assert!(known.update(claim(4, held("c")), at(7)));
+    assert!(known.update(claim(4, offered("c", "b")), at(8)));
     assert_eq!(known.changed, at(8));
 }
 

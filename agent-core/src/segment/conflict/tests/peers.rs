@@ -1,4 +1,4 @@
-//! Peers' announcements in a cluster, where claim objects say which peer has a VIP.
+//! Peers' announcements in a cluster, where claim objects name the peer that has a VIP.
 
 use super::*;
 

@@ -17,7 +17,7 @@ use super::{clock_ns, in_words};
 use crate::shell::{
     agent::{error::RunError, event_loop::EventLoop, timing::now},
     kernel::{bind, bpf::BpfError, groups, host_network::name_servers},
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 impl EventLoop {
@@ -50,7 +50,6 @@ impl EventLoop {
         Ok(self.plane.maps().yields()?.total)
     }
 
-    /// Reads the maps for a full round.
     async fn read_maps(&self) -> Result<Maps, RunError> {
         let maps = self.plane.maps();
         let (yields, entries, macs) = (self.yields()?, maps.entries()?, self.read_macs()?);
@@ -143,7 +142,6 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Returns the actions that remove everything.
     pub(super) async fn withdrawal(&self) -> Result<Vec<Action>, RunError> {
         let maps = self.plane.maps();
         let Macs { own, peers } = self.read_macs()?;

@@ -1,4 +1,4 @@
-//! Sends announcements, while the maps say that this node holds the VIP, and questions.
+//! Sends announcements of held VIPs, and probes.
 
 use std::net::IpAddr;
 
@@ -16,28 +16,28 @@ use crate::shell::{
         clock,
         packet::Sent,
     },
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 impl EventLoop {
-    /// Sends an announcement, unless the maps say that this node does not hold the VIP. Sends nothing
-    /// if the maps could not be read.
+    /// Sends an announcement if the maps show that this node holds the VIP. Sends nothing if they
+    /// cannot be read.
     pub(super) fn announce(
         &mut self,
         command: Command,
         is_taken_back: bool,
-        standing: &mut Standing,
+        shared_state: &mut SharedState,
     ) -> Option<Outcome> {
         let (Command::Send { key, mac, .. } | Command::Repeat { key, mac, .. }) = command;
         let vip = key.addr;
         let yields_settled = self.agent.host().yields_settled();
         let maps = self.plane.maps();
-        let shared = standing.shared(&self.plane, yields_settled);
+        let shared = shared_state.shared(&self.plane, yields_settled);
         let is_held = || shared.is_some_and(|shared| is_held(&shared, maps, key, mac, is_taken_back));
         let round = match command {
             Command::Send { round, .. } => round,
             Command::Repeat { former, .. } => {
-                // The segment has been notified; the next of these, or the next refresh, is another try.
+                // The segment has received the announcement; the next repeat or refresh is another try.
                 if is_held() && self.packets.repeat_to(key.ifindex, former, mac, vip).is_err() {
                     self.metrics.announcements.failed();
                 }
@@ -65,19 +65,19 @@ impl EventLoop {
         None
     }
 
-    /// Asks for a VIP that this node holds. A node that has lost it does not probe in its name.
-    pub(super) fn probe_held(&mut self, key: VipKey, is_taken_back: bool, standing: &mut Standing) {
+    /// Probes a VIP that this node holds. A node that has lost it does not probe from its address.
+    pub(super) fn probe_held(&mut self, key: VipKey, is_taken_back: bool, shared_state: &mut SharedState) {
         let Some(mac) = self.agent.view().interfaces.get(&key.ifindex).map(|interface| interface.mac) else {
             return;
         };
-        let shared = standing.shared(&self.plane, self.agent.host().yields_settled());
+        let shared = shared_state.shared(&self.plane, self.agent.host().yields_settled());
         if shared.is_some_and(|shared| is_held(&shared, self.plane.maps(), key, mac, is_taken_back)) {
-            self.ask(key, self.source_for(key));
+            self.probe(key, self.source_for(key));
         }
     }
 
-    /// Returns the address from which a held VIP is asked for. A rival's answer to a probe for an IPv6
-    /// address would go to all hosts, and they would believe it.
+    /// Returns the source address of a request for a held VIP. Without one, a rival's answer about an
+    /// IPv6 address would go to all hosts, and they would believe it.
     fn source_for(&self, key: VipKey) -> Option<IpAddr> {
         let interfaces = &self.agent.view().interfaces;
         let interface = interfaces.get(&key.ifindex).filter(|_| key.addr.is_ipv6())?;
@@ -85,11 +85,11 @@ impl EventLoop {
         interface.source_for(key.addr, |vip| !matches!(entry(vip), Ok(None)))
     }
 
-    /// Asks for an address: by a probe, or from `source`. Returns true if the question was sent.
-    pub(super) fn ask(&self, key: VipKey, source: Option<IpAddr>) -> bool {
+    /// Sends a probe for an address, or a request from `source`. Returns true if it was sent.
+    pub(super) fn probe(&self, key: VipKey, source: Option<IpAddr>) -> bool {
         let Some(interface) = self.agent.view().interfaces.get(&key.ifindex) else { return false };
         let vip = key.addr;
-        match self.packets.ask(key.ifindex, interface.mac, vip, source) {
+        match self.packets.probe(key.ifindex, interface.mac, vip, source) {
             Ok(()) => {
                 debug!(%vip, interface = %interface.name, "the address is probed");
                 true
@@ -104,14 +104,14 @@ impl EventLoop {
 
 /// The pinned state that all VIPs share, read once for those that are announced together.
 #[derive(Default)]
-pub(in crate::shell::agent) enum Standing {
+pub(in crate::shell::agent) enum SharedState {
     #[default]
     Unread,
     Unreadable,
     Read(Shared),
 }
 
-impl Standing {
+impl SharedState {
     /// Returns the state, or none if it cannot be read.
     fn shared(&mut self, plane: &DataPlane, yields_settled: u64) -> Option<Shared> {
         if let Self::Unread = self {
@@ -126,10 +126,10 @@ impl Standing {
 
 fn read(maps: &Maps, yields_settled: u64) -> Result<Shared, BpfError> {
     let has_yielded = maps.yields()?.total != yields_settled;
-    Ok(Shared { lease_deadline: maps.lease_deadline()?, notified: maps.wire().notified()?, has_yielded })
+    Ok(Shared { lease_deadline: maps.lease_deadline()?, notified: maps.wire().expiry_notice()?, has_yielded })
 }
 
-/// Returns true if the pinned maps, read now, say that this node may announce a VIP with `mac`.
+/// Returns true if the pinned maps allow this node to announce a VIP with `mac` now.
 fn is_held(shared: &Shared, maps: &Maps, key: VipKey, mac: MacAddr, is_taken_back: bool) -> bool {
     let held = || {
         let now_ns = clock::monotonic_ns().ok()?;

@@ -62,7 +62,8 @@ impl Timer {
                 self.timer.get_ref().0.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
                 self.set = Some(deadline);
             }
-            // This may be left from an earlier deadline. Nothing is read: to set the timer resets it.
+            // The readiness may be left from an earlier deadline. Nothing is read: to set the timer
+            // resets it.
             self.timer.readable().await?.clear_ready();
         }
     }

@@ -1,4 +1,4 @@
-//! The words of the log's lines, row by row.
+//! The text of the log's lines, row by row.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
 
@@ -9,14 +9,14 @@ use vipward_core::{
     host::{attaching::Attachments, net::Interface, plan::Cause},
     ownership::Fault,
     records::{Epoch, Session},
-    reports::shown::Aspect,
+    reports::claim_findings::Aspect,
     segment::conflict::End,
 };
 
 use super::*;
 use crate::{
     cli::LogFormat,
-    shell::{logging::log_of, pages::metrics::Mode},
+    shell::{endpoints::metrics::Mode, logging::log_of},
 };
 
 const ETH0: u32 = 3;

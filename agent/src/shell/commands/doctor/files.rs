@@ -7,7 +7,7 @@ use vipward_core::diagnosis::{
     fact::{Cause, Unread},
 };
 
-use crate::shell::logging::causes::unread_io;
+use crate::shell::logging::errors::unread_io;
 
 #[cfg(test)]
 mod tests;

@@ -8,19 +8,18 @@ use vipward_core::diagnosis::{doctor::Heartbeat, fact::Unread, pinned::Contents}
 
 use crate::shell::{
     kernel::bpf::{Pins, Reader},
-    logging::causes::unread,
+    logging::errors::unread,
 };
 
-/// The time between two looks at the lease deadline, and so the precision of a heartbeat's time.
+/// The time between two readings of the lease deadline. It limits the precision of a heartbeat's time.
 const POLL: Duration = Duration::from_millis(50);
 /// The time to wait for a heartbeat.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
-/// Watches the lease deadline while it is valid and no heartbeat has moved it, calling `watched` with the
-/// time so far.
+/// Watches the lease deadline until a heartbeat moves it or it passes. Calls `watched` with the time so
+/// far.
 ///
-/// When a heartbeat was seen, `contents` keep the lease deadline as it was before. Otherwise they get the
-/// last reading.
+/// After a heartbeat, `contents` keep the earlier lease deadline. Otherwise they get the last reading.
 pub(super) async fn watch(
     pins: &Pins,
     contents: &mut Contents,

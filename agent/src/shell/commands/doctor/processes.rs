@@ -11,7 +11,7 @@ use vipward_core::diagnosis::{
     fact::{Cause, Unread},
 };
 
-use crate::shell::logging::causes::unread_io;
+use crate::shell::logging::errors::unread_io;
 
 const PROC: &str = "/proc";
 /// `PROC_PID_INIT_INO` from the kernel's `include/linux/proc_ns.h`: the inode of the machine's

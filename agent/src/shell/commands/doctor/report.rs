@@ -1,4 +1,4 @@
-//! The report of the doctor, for people and for programs.
+//! The report of the doctor, as text and as JSON.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -78,7 +78,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Returns checks in words, for people.
+/// Returns checks as text.
 pub fn described(checks: &[Check]) -> String {
     let of_one = |check: &Check| {
         let parts = [

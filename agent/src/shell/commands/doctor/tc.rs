@@ -4,7 +4,7 @@ use vipward_core::diagnosis::{doctor::TcProgram, fact::Unread};
 
 use crate::shell::{
     kernel::netlink::{self, Direction},
-    logging::causes::unread,
+    logging::errors::unread,
 };
 
 /// Returns the programs of both kinds, ingress and egress, in the order in which they run. Those of

@@ -8,7 +8,7 @@ use crate::cli::CalledAs;
 const WIDTH: usize = 100;
 const PAGE: &str = "commands.txt";
 
-/// Returns the help of a command under the line that asks for it.
+/// Returns the help of a command under the line that prints it.
 fn help(name: &str, command: &mut Command) -> String {
     let rule = "=".repeat(WIDTH);
     let help = command.render_long_help().to_string();
@@ -16,7 +16,7 @@ fn help(name: &str, command: &mut Command) -> String {
     format!("\n{rule}\n$ {name} --help\n\n{}\n", help.join("\n").trim_end())
 }
 
-/// Adds the help of a command, and then that of its subcommands.
+/// Adds the help of a command, and then of its subcommands.
 fn add(page: &mut String, command: &mut Command) {
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     *page += &help(&name, command);

@@ -106,7 +106,7 @@ fn one_line(schema: &mut Value) {
     below.into_iter().filter(|it| it.is_object() || it.is_array()).for_each(one_line);
 }
 
-/// Fails if a key has no description. The key of an event has that of its value.
+/// Fails if a key has no description. The description of an event's value is enough for its key.
 fn assert_described(schema: &Value, path: &str) {
     for (key, property) in schema["properties"].as_object().into_iter().flatten() {
         let is_described = property["description"].is_string() || property["const"].is_string();

@@ -7,7 +7,7 @@ use vipward_common::{Field, FieldName, MapKind, PIN_DIR, PINNED, PinnedMap};
 use super::{GENERATED, assert_committed, comments::Comments, head, row};
 
 const PAGE: &str = "maps.md";
-/// What the comment of a map says that the agent does not write.
+/// The end of the comment of a map that the agent does not write.
 const BY_PROGRAM: &str = " Only the program writes it.";
 
 /// Returns the text about a map, and who writes it.

@@ -20,7 +20,7 @@ use vipward_core::{
 };
 
 use super::{GENERATED, assert_committed, head, row};
-use crate::shell::pages::metrics::{
+use crate::shell::endpoints::metrics::{
     ApiError, ApiMetrics, ControllerMetrics, ControllerSnapshot, Format, MetalLbSnapshot, Metrics, Mode,
     Snapshot, snapshot,
 };
@@ -29,7 +29,7 @@ const PAGE: &str = "metrics.md";
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 const MAX_VIPS: usize = 10;
 
-/// What a page tells of a metric.
+/// The description of a metric on a page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Metric {
     kind: String,
@@ -63,7 +63,7 @@ fn read(page: &str) -> All {
 }
 
 fn count_one_request(api: &ApiMetrics) {
-    api.asked("leases", "update");
+    api.sent("leases", "update");
     api.failed("leases", ApiError::Conflict);
 }
 
@@ -97,7 +97,7 @@ fn service() -> ServiceName {
     ServiceName { namespace: "default".into(), name: "web".into() }
 }
 
-/// Neither of the two is asked about an address of a pool.
+/// The allocator checks no address of the pools here.
 struct Everywhere;
 
 impl Surroundings for Everywhere {

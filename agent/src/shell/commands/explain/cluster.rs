@@ -32,7 +32,7 @@ use super::{
 use crate::shell::{
     kernel::{clock, host_network::name_servers},
     kube::{ConnectError, Kube, Limits, Reader, Reading, Resource, Seen, Server, leader},
-    logging::causes::{fact, unread},
+    logging::errors::{fact, unread},
 };
 
 const LISTING: Duration = Duration::from_secs(20);
@@ -41,7 +41,6 @@ const LISTING: Duration = Duration::from_secs(20);
 const WATCHING: Duration = Duration::from_secs(10);
 /// Time that a renewal may take to arrive after its Lease has run out.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Limits of every request.
 const LIMITS: Limits = Limits { lease: Duration::from_secs(10), margin: Duration::ZERO };
 
 /// Reads what the API server stores.
@@ -77,7 +76,7 @@ pub(super) async fn look(
                 }
                 world.unread.insert(resource, why);
             }
-            Some(seen) => world.take_in(seen)?,
+            Some(seen) => world.apply(seen)?,
             None => return Ok(Fact::failed(format!("{} has not listed everything in 20 s", server.url()))),
         }
     }
@@ -92,7 +91,7 @@ pub(super) async fn look(
         let deadline = Instant::now() + until.saturating_since(now()?);
         match next(&mut seen, deadline).await {
             Some(Seen::Unreadable { .. }) | None => {}
-            Some(seen) => world.take_in(seen)?,
+            Some(seen) => world.apply(seen)?,
         }
     }
     Ok(Fact::Read(world))
@@ -159,7 +158,7 @@ pub(super) struct World {
 
 impl World {
     fn new(options: &Options, server: &Server, leader: Fact<Option<String>>, view: &NetView) -> Self {
-        // What a Service has is the controller's to say, if there is one.
+        // If there is a controller, it alone assigns addresses to Services.
         let settings = options.services.clone();
         let mut services = match &leader {
             Fact::Read(None) => Judge::Agent(Box::new(Agent::alone(settings))),
@@ -190,8 +189,7 @@ impl World {
         }
     }
 
-    /// Stores an object that was read.
-    fn take_in(&mut self, seen: Seen) -> nix::Result<()> {
+    fn apply(&mut self, seen: Seen) -> nix::Result<()> {
         match &seen {
             Seen::Synced(resource) => {
                 self.listed.insert(*resource);
@@ -245,15 +243,14 @@ impl World {
         self.leases.insert(record.node.clone(), Watched { record: record.clone(), since, renewed });
     }
 
-    /// Returns the time until which some Lease must still be watched.
-    /// Returns `None` if the readings are enough.
+    /// Returns the time until which a Lease must still be watched. Returns `None` if the readings are
+    /// enough.
     fn watched_until(&self) -> nix::Result<Option<Monotonic>> {
         let now = now()?;
         let open = self.leases.values().filter(|lease| lease.record.session.is_some() && !lease.renewed);
         Ok(open.map(Watched::until).filter(|until| *until > now).max())
     }
 
-    /// Returns what concerns an address.
     pub(super) fn cluster(&self, address: IpAddr, options: &Options) -> nix::Result<Cluster> {
         let now = now()?;
         let seen = |(node, lease): (&NodeName, &Watched)| {
@@ -274,7 +271,6 @@ impl World {
         })
     }
 
-    /// Returns what concerns a Service.
     pub(super) fn service(&self, service: ServiceName, options: &Options) -> ServiceFacts {
         let (index, allocator) = self.services.parts();
         let account = Fact::Read(index.account_of(&service, allocator));

@@ -21,12 +21,12 @@ use crate::{
     shell::{
         commands::who_has,
         kernel::{netlink::Netlink, preflight},
-        logging::causes::{fact, unread},
+        logging::errors::{fact, unread},
     },
 };
 
-/// The number of questions to the segment, and the time that each waits for answers.
-const QUESTIONS: u32 = 2;
+/// The number of probes of the segment, and the time that each waits for answers.
+const PROBES: u32 = 2;
 const ANSWERS: Duration = Duration::from_millis(500);
 
 /// Gathers the facts about an address. Calls `progress` before each long step.
@@ -83,14 +83,14 @@ async fn about(
         Fact::Unread(why) => Fact::Unread(why.clone()),
     };
     let (config, listed) = host::config(options, address, view);
-    let asked = who_has::Options {
+    let probing = who_has::Options {
         address,
         interface: options.interface.clone().or(listed),
-        count: QUESTIONS,
+        count: PROBES,
         timeout: ANSWERS,
         pin_dir: options.pin_dir.clone(),
     };
-    let segment = match who_has::ask(&asked, |_| {}).await {
+    let segment = match who_has::probe(&probing, |_| {}).await {
         Ok(report) => Fact::Read(report),
         Err(error) => Fact::Unread(unread(&error).of("the segment was not probed")),
     };

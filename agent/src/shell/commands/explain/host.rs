@@ -19,15 +19,15 @@ use vipward_core::{
 use super::options::Options;
 use crate::shell::{
     agent::read_config,
+    endpoints::wire_report,
     kernel::{
         bpf::{Pins, Reader},
         netdev::has_native_xdp,
     },
-    logging::causes::{fact, unread},
-    pages::wire_report,
+    logging::errors::{fact, unread},
 };
 
-/// Returns what the agent's file says, and the interface of the address.
+/// Returns the contents of the agent's file about the address, and its interface.
 pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Fact<Listed>, Option<String>) {
     let Some(path) = &options.config else {
         return (Fact::skipped("no file was given (--config)"), None);
@@ -82,7 +82,7 @@ pub(super) fn pins(options: &Options, view: &NetView) -> Fact<Option<State>> {
     found.and_then(|reader| reader.map(state).transpose()).into()
 }
 
-/// Returns the interfaces on which the agent here takes no VIP for want of contact, as it says.
+/// Returns the interfaces on which this host's agent takes no VIP because their link is one-way.
 pub(super) fn without_contact(options: &Options) -> Fact<Vec<String>> {
     let names = |report: WireReport| report.view.into_iter().flat_map(|view| view.without_contact);
     wire_report(&options.pin_dir).map(|report| names(report).collect())

@@ -13,13 +13,13 @@ use crate::shell::{
 /// The sources of facts.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The interface to ask the segment through; by default the one whose subnet contains the
+    /// The interface to probe the segment through; by default the one whose subnet contains the
     /// address.
     pub interface: Option<String>,
     /// The way to the API server, if there is one.
     pub access: Access,
     pub lease_namespace: String,
-    /// The settings that say which Services the agents serve.
+    /// The settings by which the agents choose the Services that they serve.
     pub services: services::Settings,
     /// True if nodes with the exclude label are left out.
     pub honour_exclude_label: bool,
@@ -32,7 +32,6 @@ pub struct Options {
 /// The reason why nothing can be explained.
 #[derive(Debug, Error)]
 pub enum ExplainError {
-    /// The kubeconfig leads to no API server.
     #[error("failed to find the API server")]
     Connect(#[from] ConnectError),
     #[error("failed to read the interfaces")]

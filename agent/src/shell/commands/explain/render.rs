@@ -1,4 +1,4 @@
-//! Explanations as text for people.
+//! Explanations as text.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,6 @@ use vipward_core::diagnosis::{
 
 use crate::shell::commands::{tables::shown, terminal::Colours};
 
-/// Returns the explanation of a Service as text for people.
 pub fn render_service(explanation: &ServiceExplanation, colours: Colours) -> String {
     let mut text = format!("{}\n\n", explanation.service);
     steps(&mut text, &explanation.steps, colours);

@@ -27,7 +27,6 @@ const YELLOW: Style = Style::new().fg(Color::Yellow);
 pub(super) struct Screen<'a> {
     /// The reading before, for the rates.
     pub(super) before: Option<&'a Status>,
-    /// The last reading.
     pub(super) now: &'a Status,
     /// The reason why the last reading is old.
     pub(super) trouble: Option<&'a str>,

@@ -17,7 +17,7 @@ use vipward_core::diagnosis::{
 };
 
 use super::watching::{Lines, LiveError, Watching};
-use crate::shell::logging::causes::chain;
+use crate::shell::logging::errors::chain;
 
 /// A line of `vipward watch --plain -o json`. Its keys depend on its `event`; docs/commands.md
 /// says when each event comes.

@@ -27,7 +27,7 @@ use super::{
     draw,
     watching::{LiveError, Watching},
 };
-use crate::shell::logging::causes::chain;
+use crate::shell::logging::errors::chain;
 
 /// The most keys that wait. Later keys are lost.
 const KEYS: usize = 64;

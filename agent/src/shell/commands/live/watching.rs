@@ -28,7 +28,6 @@ pub enum LiveError {
     Print(#[source] io::Error),
 }
 
-/// The form of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lines {
     Text,
@@ -43,7 +42,6 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Reads the status.
     pub(super) async fn look(&self) -> Result<Status, StatusError> {
         status::read(&self.pins).await
     }

@@ -1,4 +1,4 @@
-//! The status as tables for people.
+//! The status as tables.
 
 use std::fmt::{self, Write as _};
 

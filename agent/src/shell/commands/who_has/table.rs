@@ -1,4 +1,4 @@
-//! The report of `who-has` for people.
+//! The report of `who-has` as text.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -71,7 +71,7 @@ fn answers(report: &Report) -> String {
     rows.to_string()
 }
 
-/// Returns the number of questions that the row's host answered, and its other frames.
+/// Returns the number of probes that the row's host answered, and its other frames.
 fn answered(row: &Row, of_questions: String) -> String {
     let more = row.replies.saturating_sub(u64::from(row.answered));
     match (more, row.announcements) {

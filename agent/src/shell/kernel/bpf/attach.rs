@@ -27,7 +27,7 @@ use super::{
     programs::{self, refused},
     sys,
 };
-use crate::shell::{kernel::netdev::has_native_xdp, logging::causes::chain};
+use crate::shell::{kernel::netdev::has_native_xdp, logging::errors::chain};
 
 impl DataPlane {
     /// Takes over the attachments of an earlier agent. Keys of interfaces without a program, or above
@@ -42,7 +42,7 @@ impl DataPlane {
     }
 
     /// Records a program in the place of the interface's former one, whose link is closed.
-    fn note_attached(&mut self, ifindex: u32, own: OwnProgram, link: Option<FdLink>) {
+    fn record_attached(&mut self, ifindex: u32, own: OwnProgram, link: Option<FdLink>) {
         self.attachments.insert(ifindex, own);
         self.links.remove(&ifindex);
         self.links.extend(link.map(|link| (ifindex, link)));
@@ -123,7 +123,7 @@ impl DataPlane {
             };
             match replaced {
                 Ok(link) => {
-                    self.note_attached(pin.ifindex, OwnProgram { mode: pin.mode, id, on_ports }, link);
+                    self.record_attached(pin.ifindex, OwnProgram { mode: pin.mode, id, on_ports }, link);
                 }
                 // The interface is gone, and only the pin is left.
                 Err(Replace::Dead) => {
@@ -154,7 +154,7 @@ impl attaching::Programs for DataPlane {
             Mode::Tc => self.attach_tc(interface)?,
         };
         let own = OwnProgram { mode, id, on_ports: mode.runs_on_ports(interface) };
-        self.note_attached(interface.index, own, link);
+        self.record_attached(interface.index, own, link);
         Ok(())
     }
 

@@ -67,7 +67,7 @@ impl Records {
 pub(super) fn info(path: &Path, map: &'static str) -> Result<layout::MapInfo, BpfError> {
     let info = MapInfo::from_pin(path).map_err(failed("open", map))?;
     Ok(layout::MapInfo {
-        // A kind that aya does not know is none of this version's.
+        // No map of this version has a kind that aya does not know.
         kind: info.map_type().map_or(0, |kind| kind as u32),
         key_bytes: info.key_size(),
         value_bytes: info.value_size(),

@@ -59,10 +59,7 @@ pub enum BpfError {
     #[error("map {map} holds a value that this version does not write; run `vipward unload` and start again")]
     Value { map: &'static str },
     #[error("the pins are of another version: {change}. Use the vipward that the agent runs")]
-    Layout {
-        /// The first difference.
-        change: Change,
-    },
+    Layout { change: Change },
     #[error("failed to {operation}")]
     Sys {
         operation: &'static str,

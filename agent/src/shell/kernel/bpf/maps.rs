@@ -17,9 +17,9 @@ use vipward_common::{
 use super::{
     data::{VipCount, bytes, checked, plain, total},
     error::{BpfError, absent_is_fine, failed},
+    liveness::WireMaps,
     pins::Pins,
     vips::{self, Vips},
-    wire::WireMaps,
 };
 
 const PEER_KEY: usize = size_of::<PeerKey>();
@@ -282,9 +282,9 @@ impl Maps {
         )
     }
 
-    /// Returns the state of the lease deadline, which also depends on what peers say of the session.
+    /// Returns the state of the lease deadline, which also depends on expiry notices.
     pub fn lease_deadline_state(&self, now_ns: u64) -> Result<DeadlineState, BpfError> {
-        Ok(self.lease_deadline()?.state(now_ns, self.wire.notified()?))
+        Ok(self.lease_deadline()?.state(now_ns, self.wire.expiry_notice()?))
     }
 
     pub fn set_deadline(&mut self, lease_deadline: &LeaseDeadline) -> Result<(), BpfError> {
@@ -317,7 +317,7 @@ impl Maps {
         Ok(values.iter().fold(0, |sum, cpu| sum.wrapping_add(*cpu)))
     }
 
-    /// Returns the counters of the VIP in `slot`, or `None` if it has none of its own.
+    /// Returns the counters of the VIP in `slot`, or `None` if the slot has no counters.
     pub fn vip_count(&self, slot: u32) -> Result<Option<VipCount>, BpfError> {
         if slot >= VIP_COUNTER_SLOTS {
             return Ok(None);

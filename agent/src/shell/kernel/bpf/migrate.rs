@@ -49,9 +49,8 @@ impl Old {
         Ok(Self { entries, states, yields, carried, unreadable })
     }
 
-    /// Copies what the new program needs besides yields: the entries that fit, held VIPs first, own
-    /// MACs, peers, and the lease deadline with the session. Returns the number of elements that were left
-    /// out.
+    /// Copies what the new program needs besides yields: the entries that fit (held VIPs first), own
+    /// MACs, peers, and the lease deadline with the session. Returns the number of elements left out.
     pub(super) fn copy(&self, pins: &Pins, to: &mut Maps) -> Result<usize, BpfError> {
         let mut order: Vec<_> = self.entries.iter().collect();
         order.sort_by_key(|(_, entry)| (entry.role == Role::Foreign, entry.slot));

@@ -33,7 +33,7 @@ pub struct Options {
     pub log: bool,
     /// An object to load instead of the embedded one.
     pub object: Option<PathBuf>,
-    /// The lease deadline of new maps, which are never without one.
+    /// The first lease deadline of new maps.
     pub lease_deadline: LeaseDeadline,
 }
 
@@ -130,7 +130,7 @@ impl DataPlane {
             maps.set_deadline(&options.lease_deadline)?;
         }
         if missing.iter().any(|name| names::WIRE.contains(name)) {
-            // A node that forgets what it has received is another witness.
+            // A node without records of received frames is another monitor.
             maps.wire_mut().set_wid(None)?;
         }
         maps.set_defence(options.lease_deadline.defence)?;

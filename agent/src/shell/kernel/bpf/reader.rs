@@ -21,7 +21,7 @@ use super::{
     maps::Maps,
     pins::{LinkPin, Pins, Set, exists},
 };
-use crate::shell::{kernel::clock, logging::causes::unread};
+use crate::shell::{kernel::clock, logging::errors::unread};
 
 pub struct Reader {
     pins: Pins,

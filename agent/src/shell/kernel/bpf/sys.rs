@@ -52,7 +52,7 @@ struct LinkAttr {
     link_fd: u32,
 }
 
-/// The part of `union bpf_attr` that asking for attached programs uses.
+/// The part of `union bpf_attr` for a query of attached programs.
 #[repr(C)]
 struct QueryAttr {
     target_ifindex: u32,
@@ -120,8 +120,8 @@ pub(crate) fn attached_programs(ifindex: u32, attach_type: u32) -> io::Result<Ve
         link_attach_flags: 0,
         revision: 0,
     };
-    // SAFETY: there is room for as many ids as the attributes say.
-    // The kernel writes into the attributes too.
+    // SAFETY: there is room for as many ids as the attributes claim. The kernel writes into the
+    // attributes too.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, BPF_PROG_QUERY, &raw mut attr, size_of::<QueryAttr>()) };
     if result < 0 {
@@ -151,12 +151,12 @@ pub(super) type Element = (Vec<u8>, Vec<u8>);
 pub(super) struct RawMap {
     fd: OwnedFd,
     key_bytes: usize,
-    /// In a per-CPU map, that of the values of all CPUs, each padded to a multiple of 8 bytes.
+    /// In a per-CPU map, the length of the values of all CPUs, each padded to a multiple of 8 bytes.
     value_bytes: usize,
 }
 
 impl RawMap {
-    /// Copies the descriptor of a map, and asks the kernel for the lengths.
+    /// Copies the descriptor of a map, and queries the kernel for the lengths.
     pub(super) fn of(map: &MapData) -> Result<Self, MapError> {
         let info = map.info()?;
         let bytes = info.value_size() as usize;
@@ -175,7 +175,7 @@ impl RawMap {
     ///
     /// # Errors
     ///
-    /// Fails with `EINVAL` if a length is not that of the map's keys, or of `other`.
+    /// Fails with `EINVAL` if `key` or `other` has another length than the map's keys or values.
     fn call(&self, command: ElementCommand, key: Option<&[u8]>, other: &mut [u8]) -> io::Result<()> {
         let other_bytes = match command {
             ElementCommand::NextKey => self.key_bytes,

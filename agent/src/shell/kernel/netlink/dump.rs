@@ -6,7 +6,7 @@ use rtnetlink::packet_route::RouteNetlinkMessage;
 
 use super::{
     exchange::{Exchange, ExchangeError},
-    wire::Malformed,
+    messages::Malformed,
 };
 
 /// Number of attempts at a dump. A network that still changes is observed later.

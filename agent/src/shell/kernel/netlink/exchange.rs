@@ -13,7 +13,7 @@ use rtnetlink::packet_core::{
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-use super::wire::{self, Malformed};
+use super::messages::{self, Malformed};
 
 /// Length of the receive buffer. The kernel fills at most 32 KiB
 /// with one part of a dump (`netlink_dump`).
@@ -87,7 +87,7 @@ impl Exchange {
         loop {
             self.receive()?;
             parts += 1;
-            for message in wire::messages(&self.datagram).filter(|m| m.sequence == self.sequence) {
+            for message in messages::messages(&self.datagram).filter(|m| m.sequence == self.sequence) {
                 interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
                 match message.kind {
                     NLMSG_DONE | NLMSG_ERROR => {
@@ -108,7 +108,7 @@ impl Exchange {
         self.send(request, NLM_F_ACK | flags)?;
         loop {
             self.receive()?;
-            let answer = wire::messages(&self.datagram)
+            let answer = messages::messages(&self.datagram)
                 .find(|message| message.sequence == self.sequence && message.kind == NLMSG_ERROR);
             if let Some(message) = answer {
                 return verdict(message.payload);

@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use super::wire::Address;
+use super::messages::Address;
 
 /// `IFA_LABEL` of every IPv4 address that the agent adds (`ip address show label vipward`).
 pub(crate) const LABEL: &str = "vipward";

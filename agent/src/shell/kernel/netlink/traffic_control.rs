@@ -6,7 +6,7 @@ use vipward_core::host::net::Interface;
 
 use super::{
     dump::{NetlinkError, dump},
-    wire,
+    messages,
 };
 use crate::shell::kernel::bpf;
 
@@ -52,13 +52,13 @@ pub(crate) async fn filters(
     let mut request = TcMessage::with_index(ifindex.cast_signed());
     request.header.parent = TcHandle::from(direction.hook());
     let request = RouteNetlinkMessage::GetTrafficFilter(request);
-    let found = dump("filters of traffic control", &request, wire::tc_program).await?;
+    let found = dump("filters of traffic control", &request, messages::tc_program).await?;
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Notes the programs at the ingress of an interface: of tcx, or filters where the kernel has no
-/// tcx. They stay unknown where they cannot be read.
-pub(super) async fn note_programs(interface: &mut Interface) {
+/// Reads the programs at the ingress of an interface: of tcx, or filters where the kernel has no tcx.
+/// They stay unknown if they cannot be read.
+pub(super) async fn read_programs(interface: &mut Interface) {
     let index = interface.index;
     interface.tc_programs = match tcx_programs(index, Direction::Ingress) {
         Ok(Some(ids)) => Some(ids),

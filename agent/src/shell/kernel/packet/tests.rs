@@ -114,7 +114,7 @@ fn a_question_is_a_probe_without_a_source_and_each_ipv6_probe_has_its_own_nonce(
         let capture_6 = Capture::on(lan.index("v1").await, ETHERTYPE_IPV6);
         let announcer = Announcer::open().expect("a packet socket");
         for (vip, source) in [(VIP, None), (VIP_6, None), (VIP_6, None), (VIP_6, Some(SOURCE_6))] {
-            announcer.ask(ifindex, MAC, vip, source).expect("sent");
+            announcer.probe(ifindex, MAC, vip, source).expect("sent");
         }
         let mut probe = REQUEST;
         probe[28..32].fill(0);

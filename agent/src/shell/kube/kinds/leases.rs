@@ -1,9 +1,8 @@
 //! Leases as objects: reading one as a [`LeaseRecord`], and sending a [`LeaseWrite`].
 //!
-//! A node's Lease has the node's name, and is in the agents' namespace. A write is a merge patch
-//! with the `resourceVersion` that it rests on, as for claims. A node writes the whole of its own
-//! Lease. In another node's it ends sessions, and changes nothing else: the admission policies
-//! refuse more.
+//! A node's Lease has the node's name, and is in the agents' namespace. A write is a merge patch with
+//! the `resourceVersion` that it rests on, as for claims. A node writes the whole of its own Lease. In
+//! another node's Lease it only ends sessions: the admission policies refuse more.
 
 use std::{collections::BTreeMap, str::FromStr, sync::Mutex, time::Duration};
 
@@ -30,11 +29,10 @@ mod tests;
 const DURATION: &str = "vipward.io/duration";
 /// The annotation with the last sessions that have ended, separated by commas.
 const ENDED: &str = "vipward.io/ended";
-/// The annotation with the node's interfaces.
 const INTERFACES: &str = "vipward.io/interfaces";
 /// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
-/// The annotation with the node's offer of wire failover.
+/// The annotation with the node's offer of the failure detector.
 const WIRE: &str = "vipward.io/wire";
 
 #[derive(Deserialize)]
@@ -58,7 +56,7 @@ struct InterfaceText {
     carrier: bool,
 }
 
-/// The parts of a Lease that a write needs for the fields that only people read.
+/// The parts of a Lease that a write needs for the fields that only an operator reads.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     session: Option<Session>,
@@ -83,7 +81,6 @@ impl KnownLeases {
     }
 }
 
-/// A Lease after parsing.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) record: LeaseRecord,
@@ -127,7 +124,7 @@ pub(crate) fn read(object: &str) -> Result<Read, serde_json::Error> {
 fn duration(metadata: &Meta, spec: &Value) -> Option<Duration> {
     let seconds = spec["leaseDurationSeconds"].as_u64().map(Duration::from_secs)?;
     let exact = humantime::parse_duration(metadata.annotation(DURATION)?).ok()?;
-    // If they differ, somebody edited one by hand, and neither counts.
+    // If they differ, a user has edited one of them, and neither counts.
     (!exact.is_zero() && rounded_up(exact) == seconds.as_secs()).then_some(exact)
 }
 
@@ -137,8 +134,7 @@ fn rounded_up(duration: Duration) -> u64 {
 
 fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
     let interfaces: Vec<InterfaceText> = serde_json::from_str(text).ok()?;
-    // Another version, or a person, may have written a longer list.
-    // It must not reserve every address.
+    // Another version, or a user, may have written a longer list. It must not reserve every address.
     let mut room = Room::default();
     let read = |InterfaceText { name, mac, subnets, bound, gateways, carrier }: InterfaceText| {
         Some(room.limit(NodeInterface {
@@ -191,9 +187,9 @@ pub(crate) fn creation_ended(write: &LeaseWrite) -> Value {
     object
 }
 
-/// Returns the patch that ends sessions in the Lease of another node at `version`. It takes
-/// `renewTime` away, so that no node can write there again before the owner has renewed the Lease:
-/// each write looks like a sign of life.
+/// Returns the patch that ends sessions in the Lease of another node at `version`. It removes
+/// `renewTime`, so that no node can write there again before the owner has renewed the Lease. Otherwise
+/// each write would look like a renewal.
 pub(crate) fn patch_ended(write: &LeaseWrite, version: &Version) -> Value {
     let mut patch = ending(write);
     patch["metadata"]["resourceVersion"] = version.as_str().into();
@@ -242,7 +238,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
         if session.is_some() {
             spec["acquireTime"] = text::micro_time(now).into();
         }
-        // The API server's number has 32 bits. Somebody may have edited it by hand.
+        // The API server's number has 32 bits. A user may have edited it.
         let transitions = known.map_or(0, |known| known.transitions.saturating_add(1));
         spec["leaseTransitions"] = transitions.clamp(0, i32::MAX.into()).into();
     }
@@ -254,7 +250,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
                 ENDED: listed(latest),
                 INTERFACES: interfaces,
                 LEAVING: leaving.to_string(),
-                // A node that takes no part leaves no word of an earlier one that did.
+                // A node that takes no part removes an earlier offer.
                 WIRE: wire.as_ref().map(offer::text),
             },
         },

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// The label that says who manages an object.
+/// The label with the manager of an object.
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// An object's metadata. kube's `ObjectMeta` would build a tree of all managed fields (ADR 0014).

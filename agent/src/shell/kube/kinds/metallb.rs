@@ -23,16 +23,14 @@ const OF_PEERS: &str = "metallb.io/v1beta2";
 /// The prefix of its annotations, and the one that they had before.
 const PREFIX: &str = "metallb.io/";
 const OLD_PREFIX: &str = "metallb.universe.tf/";
-/// The annotation in which its controller notes the pool of a Service's addresses.
+/// The annotation in which its controller records the pool of a Service's addresses.
 const FROM_POOL: &str = "metallb.io/ip-allocated-from-pool";
 /// The field manager of its controller's statuses: the name of the program.
 const MANAGER: &str = "controller";
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MetalLb {
-    /// `ipaddresspools`.
     IpAddressPools,
-    /// `l2advertisements`.
     L2Advertisements,
     /// `bgpadvertisements`, which are not served.
     BgpAdvertisements,
@@ -100,8 +98,8 @@ pub(crate) fn annotation<'a>(metadata: &'a Meta, name: &str) -> Option<&'a str> 
     metadata.annotation(name).or_else(former)
 }
 
-/// Returns true if a Service's status with this field manager is from `MetalLB`. The name alone could
-/// be that of another program.
+/// Returns true if a Service's status with this field manager is from `MetalLB`. Another program could
+/// use that name too.
 pub(crate) fn is_from_metallb(name: &str, metadata: &Meta) -> bool {
     name == MANAGER && annotation(metadata, FROM_POOL).is_some()
 }

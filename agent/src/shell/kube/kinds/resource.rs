@@ -19,10 +19,9 @@ pub enum Resource {
     Services,
     /// `endpointslices.discovery.k8s.io`, in all namespaces.
     EndpointSlices,
-    /// The same in the namespace `default`: those of the Service `kubernetes` have the addresses of the
+    /// The same in the namespace `default`. Those of the Service `kubernetes` have the addresses of the
     /// API servers.
     ApiServers,
-    /// `nodes`.
     Nodes,
     Namespaces,
     /// `servicecidrs.networking.k8s.io`, which Kubernetes has from 1.33 on.
@@ -35,7 +34,7 @@ pub enum Resource {
     VipPools,
     /// A type of `MetalLB`'s, in its namespace. The API server may not know it.
     MetalLb(MetalLb),
-    /// The Secret with the keys of wire failover, in the agents' namespace.
+    /// The Secret with the keys of the failure detector, in the agents' namespace.
     WireSecret,
 }
 
@@ -51,10 +50,10 @@ impl Resource {
         Self::ApiServers,
         Self::Services,
     ];
-    /// The types that agents and controller read too instead of `MetalLB`.
+    /// The types that agents and controller also read when Vipward replaces `MetalLB`.
     pub const OF_METALLB: &[Self] =
         &[Self::MetalLb(MetalLb::IpAddressPools), Self::MetalLb(MetalLb::L2Advertisements)];
-    /// The types that the controller reads then, because they are not served.
+    /// The types that the controller also reads then, to report that they are not served.
     pub const UNSERVED: &[Self] = &[
         Self::MetalLb(MetalLb::BgpAdvertisements),
         Self::MetalLb(MetalLb::BgpPeers),

@@ -1,4 +1,4 @@
-//! The Secret with the keys of wire failover, as it is read and created.
+//! The Secret with the keys of the failure detector, as it is read and created.
 
 use k8s_openapi::ByteString;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::meta::{MANAGED_BY, Meta};
 use crate::shell::{
-    kernel::wire::{Fault, Key, Keys},
+    kernel::liveness::{Fault, Key, Keys},
     kube::link::call::MANAGER,
 };
 
@@ -28,7 +28,6 @@ struct Object {
     data: Value,
 }
 
-/// The Secret after parsing.
 pub(crate) struct Read {
     pub(crate) version: String,
     pub(crate) keys: Keys,

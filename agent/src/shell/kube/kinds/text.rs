@@ -8,7 +8,7 @@ use vipward_core::{base::legible::MAX_MESSAGE, records::ServiceName};
 #[cfg(test)]
 mod tests;
 
-/// Returns the time of the wall clock, for people. No decision may depend on it.
+/// Returns the time of the wall clock, to show. No decision may depend on it.
 pub(crate) fn wall_clock() -> Timestamp {
     Timestamp::now()
 }

@@ -304,7 +304,7 @@ pub(crate) fn selector(selector: &LabelSelector) -> Box<str> {
             "NotIn" => format!("{key} notin ({values})"),
             "Exists" => key.clone(),
             "DoesNotExist" => format!("!{key}"),
-            // No selector has this form, so the pool is shut and says so.
+            // No selector has this form, so the pool is shut, and its status has the reason.
             other => format!("{key} {other}"),
         }
     });

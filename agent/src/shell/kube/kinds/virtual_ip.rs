@@ -14,11 +14,11 @@ mod tests;
 
 /// The finalizer that keeps a claim while a node holds its VIP.
 pub const FINALIZER: &str = "vipward.io/claim";
-/// The annotation by which an operator asks to move a VIP to a node.
+/// The annotation by which an operator requests that a VIP moves to a node.
 pub const MOVE_TO: &str = "vipward.io/move-to";
-/// The annotation by which an admin has a VIP taken even if its address is in use.
+/// The annotation by which an operator has a VIP taken even if its address is in use.
 pub const FORCE: &str = "vipward.io/force";
-/// The annotation by which an admin has the reservation of an address given up.
+/// The annotation by which an operator has the reservation of an address released.
 pub const RELEASE: &str = "vipward.io/release";
 
 /// The `keptUntil` of an address that is kept for ever.

@@ -29,7 +29,7 @@ use tracing::warn;
 use super::credentials::{CredentialError, Credentials, Way};
 use crate::{
     cli::AccessArgs,
-    shell::pages::metrics::{ApiMetrics, LeaseMetrics},
+    shell::endpoints::metrics::{ApiMetrics, LeaseMetrics},
 };
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ pub enum ConnectError {
     #[error("failed to use {} of the kubeconfig {}", context_text(context.as_deref()), path.display())]
     Context {
         path: PathBuf,
-        /// The requested context; `None`: the current one.
+        /// The requested context. None: the current one.
         context: Option<String>,
         #[source]
         source: KubeconfigError,
@@ -93,7 +93,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns what a person named; `at_home` is the kubeconfig when none was.
+    /// Returns the access that a user has named. Without a kubeconfig, it uses `at_home`.
     pub fn of(args: &AccessArgs, at_home: impl FnOnce() -> Option<PathBuf>) -> Self {
         Self { kubeconfig: args.kubeconfig.clone().or_else(at_home), context: args.context.clone() }
     }
@@ -104,7 +104,6 @@ impl Access {
 pub struct Limits {
     /// The lease duration, within which a dead connection is noticed.
     pub lease: Duration,
-    /// The margin of the lease deadline.
     pub margin: Duration,
 }
 
@@ -119,7 +118,7 @@ impl Limits {
         self.lease.saturating_sub(self.margin)
     }
 
-    /// Returns the longest silence of the watch of the Leases while this node renews its own.
+    /// Returns the longest time without an event of the Leases while this node renews its own.
     pub fn silence(self) -> Duration {
         self.lease / 2
     }
@@ -273,7 +272,7 @@ async fn kubeconfig(paths: &PathBuf, context: Option<&String>) -> Result<Config,
     Ok(config)
 }
 
-/// Returns the file of the CA. kube names that of a Pod only.
+/// Returns the file of the CA. kube only knows the file of a Pod.
 fn root_cert_file(kubeconfig: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
     let context = context.or(kubeconfig.current_context.as_ref())?;
     let context = kubeconfig.contexts.iter().find(|named| named.name == *context)?.context.as_ref()?;

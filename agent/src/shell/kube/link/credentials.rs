@@ -19,12 +19,12 @@ use rustls::pki_types::{
 use thiserror::Error;
 use tracing::{info, warn};
 
-use crate::shell::logging::causes::chain;
+use crate::shell::logging::errors::chain;
 
 #[cfg(test)]
 mod tests;
 
-/// Least time between two looks at the files.
+/// Least time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Time between two log lines about files that stay bad.
 const REMIND_EVERY: Duration = Duration::from_mins(1);
@@ -105,8 +105,8 @@ impl Credentials {
         Ok(Self { config, files, prepare, current: Mutex::new(current) })
     }
 
-    /// Returns the present way, and its number, which grows with each change. Looks at the files
-    /// first, at most once a second.
+    /// Returns the present way, and its number, which grows with each change. Checks the files first,
+    /// at most once a second.
     pub(crate) fn current(&self) -> (u64, Way) {
         self.current_at(Instant::now())
     }
@@ -196,7 +196,7 @@ fn load(config: &Config, files: &[PathBuf], prepare: &Prepare) -> Result<Way, Cr
 fn certificates(path: &Path) -> Result<Vec<Vec<u8>>, CredentialError> {
     let content = read(path)?;
     let found = CertificateDer::pem_slice_iter(&content).map(|found| Ok(found?.as_ref().to_vec()));
-    // The reader's own words show a marker as a list of bytes.
+    // The reader's own message shows a marker as a list of bytes.
     let failed = |_| CredentialError::Certificate { path: path.to_owned() };
     let found = found.collect::<Result<Vec<_>, pem::Error>>().map_err(failed)?;
     if found.is_empty() { Err(CredentialError::NoCertificate { path: path.to_owned() }) } else { Ok(found) }

@@ -7,7 +7,7 @@ use kube::core::Status;
 use thiserror::Error;
 
 use super::connect::ConnectError;
-use crate::shell::{logging::causes::causes, pages::metrics::ApiError};
+use crate::shell::{endpoints::metrics::ApiError, logging::errors::causes};
 
 #[derive(Debug, Error)]
 pub enum RequestError {
@@ -86,7 +86,7 @@ fn failure_text(server: &str, failure: &ConnectionError) -> String {
     }
 }
 
-/// The failure of a connection, without the client library's own words around it.
+/// The failure of a connection, without the client library's own text around it.
 #[derive(Debug)]
 pub struct ConnectionError(Box<kube::Error>);
 

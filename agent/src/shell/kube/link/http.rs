@@ -56,7 +56,7 @@ impl Connections {
     }
 
     /// Returns the text of a good answer, if it comes completely within `limit`.
-    pub(crate) async fn ask(&self, call: Call, limit: Duration) -> Result<String, RequestError> {
+    pub(crate) async fn send(&self, call: Call, limit: Duration) -> Result<String, RequestError> {
         let server = self.server.url();
         self.within(call, limit, async |client, request| {
             let answer = client.send(request.map(Body::from)).await;
@@ -75,16 +75,16 @@ impl Connections {
         .await
     }
 
-    /// Does `ask` within `limit`, and counts the request and a failure.
+    /// Runs `send` within `limit`, and counts the request and a failure.
     async fn within<T>(
         &self,
         Call { resource, verb, request }: Call,
         limit: Duration,
-        ask: impl AsyncFnOnce(Client, Request<Vec<u8>>) -> Result<T, RequestError>,
+        send: impl AsyncFnOnce(Client, Request<Vec<u8>>) -> Result<T, RequestError>,
     ) -> Result<T, RequestError> {
-        self.server.requests().asked(resource, verb);
+        self.server.requests().sent(resource, verb);
         let (number, client) = self.current();
-        let answer = timeout(limit, ask(client, request)).await.unwrap_or_else(|_| {
+        let answer = timeout(limit, send(client, request)).await.unwrap_or_else(|_| {
             self.replace(number);
             Err(RequestError::Deadline { server: self.server.url(), limit })
         });
@@ -142,7 +142,7 @@ fn refusal(code: StatusCode, text: &str, retry_after_seconds: Option<u32>) -> Re
     }
 }
 
-/// Shortens the API server's words, which repeat values of users.
+/// Shortens the API server's message, which repeats values of users.
 fn shorten(status: &mut Status) {
     status.message = Excerpt::of(&status.message, MAX_TEXT).to_string();
 }

@@ -1,14 +1,14 @@
 //! Alarms among the tasks: connections may be dead, or the store may have gone back.
 //!
-//! **Connections may be dead.** A silent watch may be a quiet one. But each node renews its Lease
-//! about every second, so the watch of the Leases is never quiet. A renewal without an answer is a
-//! sign, too. All watches use the same way to the API server, so all begin anew: at the last
-//! version that costs one request each, and no list. When renewals succeed again, tasks that wait
+//! **Connections may be dead.** A watch without events may just have none to deliver. The watch of the
+//! Leases always has some, because each node renews its Lease about every second. A renewal without an
+//! answer is a sign, too. All watches use the same way to the API server, so all begin anew, at the
+//! last version: that costs one request each, and no list. When renewals succeed again, tasks that wait
 //! before their next attempt stop waiting.
 //!
-//! **The store may have gone back.** A watch from a version in the future is silent, and beginning
-//! it anew changes nothing: everything must be listed. The task that notices requests the lists.
-//! The first list that shows an older state is logged.
+//! **The store may have gone back.** A watch from a version in the future delivers nothing, and
+//! beginning it anew changes nothing: everything must be listed. The task that notices requests the
+//! lists. The first list that shows an older state is logged.
 
 use tokio::sync::watch;
 
@@ -40,7 +40,7 @@ impl Alarm {
         self.0.send_modify(|signs| signs.lists += 1);
     }
 
-    /// Notes that this node has renewed its Lease, without an alarm.
+    /// Records that this node has renewed its Lease. Raises no alarm.
     pub(crate) fn renewed(&self) {
         self.0.send_if_modified(|signs| {
             signs.renewals += 1;
@@ -84,7 +84,7 @@ impl Listener {
         self.received.borrow().renewals
     }
 
-    /// Asks for lists of everything, of this task too.
+    /// Requests lists of everything, of this task too.
     pub(crate) fn list_anew(&self) {
         self.alarm.list_anew();
     }
@@ -98,8 +98,8 @@ impl Listener {
         self.listed = self.received.borrow().lists;
     }
 
-    /// Notes that the list has ended. If it is the first that shows that the store went back, asks
-    /// all others to list and returns true.
+    /// Records the end of the list. If it is the first that shows that the store went back, requests
+    /// lists from all other tasks and returns true.
     pub(crate) fn end_list(&mut self, is_older: bool) -> bool {
         let Self { alarm, received: _, listed, back } = self;
         alarm.0.send_if_modified(|signs| {

@@ -5,7 +5,7 @@ use vipward_core::{
     agent::cluster::Seen as Read, ownership::Event as Owned, pools::Change, services::Event as Served,
 };
 
-use crate::shell::{kube::Seen, logging::causes::chain};
+use crate::shell::{kube::Seen, logging::errors::chain};
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ use vipward_core::{
 
 use super::{read_error::ReadError, seen::Seen, shared::Kube};
 use crate::shell::{
-    kernel::wire::Keys,
+    kernel::liveness::Keys,
     kube::kinds::{
         claims::{self, ClaimError},
         leases,
@@ -52,8 +52,8 @@ pub struct Reading {
     pub service_labels: bool,
     /// Whether a status is from `MetalLB`, and the former names of its annotations.
     pub metallb: bool,
-    /// The pools even if the API server refuses to list them, or does not know `VIPPool` yet: until
-    /// then, there is no end of a list.
+    /// The pools, without which no list ends: the reader tries again while the API server refuses to
+    /// list them, or does not know `VIPPool` yet.
     pub needs_pools: bool,
 }
 
@@ -61,8 +61,8 @@ impl Reading {
     /// Returns true if a list that fails with this error is over: nothing is known of the type, and
     /// nothing waits for it.
     pub(crate) fn does_without(self, resource: Resource, error: &ReadError) -> bool {
-        // Without MetalLB's types there is none of its pools. Pools that may not be listed can have
-        // addresses that are not to be freed.
+        // Without MetalLB's types there are no pools of MetalLB. Pools that this process may not list
+        // can have addresses, which must not be freed.
         let is_refused_pool = resource == Resource::MetalLb(MetalLb::IpAddressPools) && error.is_forbidden();
         let is_needed = self.needs_pools && (resource == Resource::VipPools || is_refused_pool);
         resource.is_optional() && error.is_lasting() && !is_needed
@@ -109,7 +109,7 @@ fn namespace_of(metadata: &Meta) -> Arc<str> {
     metadata.namespace.as_deref().unwrap_or_default().into()
 }
 
-/// Reads an object, and remembers the fields that a later write needs.
+/// Reads an object, and records the fields that a later write needs.
 pub(crate) fn parse(
     resource: Resource,
     object: &str,

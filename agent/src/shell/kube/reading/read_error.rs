@@ -53,8 +53,8 @@ fn manifest(resource: Resource) -> &'static str {
 }
 
 impl ReadError {
-    /// Returns true if it means the same to people. An unreachable API
-    /// server fails each request with another error.
+    /// Returns true if both have the same cause. An unreachable API server fails each request with
+    /// another error.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         discriminant(self) == discriminant(other) && self.code() == other.code()
     }

@@ -1,26 +1,25 @@
 //! Reads objects: lists each type once, and then watches it.
 //!
-//! Each type has a task. It lists page by page without `resourceVersion=0`, so that decisions rest
-//! on a reading of etcd, and watches from the version of the list. It parses objects one by one,
-//! and delivers them through one bounded channel. Memory holds at most one page of a type, and the
-//! name of each delivered object.
+//! Each type has a task. It lists page by page, and then watches from the version of the list. The list
+//! is without `resourceVersion=0`, so that decisions rest on a reading of etcd. It parses objects one
+//! by one, and delivers them through one bounded channel. Memory holds at most one page of a type, and
+//! the name of each delivered object.
 //!
 //! A watch ends, and begins anew at the version that it has reached, when
 //! - the API server ends it, as requested, after 30 to 60 seconds;
 //! - its connection fails, which the kernel notices within the lease duration (`link::connect`);
-//! - the API server is 5 seconds late to end it: the connection lives, but the server behind it
-//!   does not answer;
+//! - the API server is 5 seconds late to end it: the connection lives, but the server does not answer;
 //! - it is the watch of the Leases, and nothing has come for half a lease duration, although nodes
 //!   renew every second. All other watches begin anew too, as they do when this node's renewals
 //!   fail ([`super::alarm`]).
 //!
-//! So the agent notices a dead way to the API server within the lease duration, and a single watch
-//! that stalls behind a live connection within 65 seconds. Ownership is safe meanwhile: a stale
+//! So the agent notices a dead way to the API server within the lease duration. It notices a single
+//! watch that stalls behind a live connection within 65 seconds. Ownership is safe meanwhile: a stale
 //! view can only cause writes that conflict.
 //!
 //! A watch ends, and everything is listed anew, when
 //! - the API server has forgotten the changes since its version (410), or refuses the version;
-//! - the watch of the Leases is silent twice in a row although this node's renewals succeed: its
+//! - the watch of the Leases delivers nothing twice in a row although this node's renewals succeed: its
 //!   version may be in the future of a store that went back ([`Silence`]);
 //! - a caller requests it ([`Kube::list_anew`]);
 //! - the list of another type is older than the known state: etcd was restored from a snapshot.
@@ -75,7 +74,6 @@ const WATCH_SECONDS: std::ops::Range<u32> = 30..60;
 const WATCH_GRACE: Duration = Duration::from_secs(5);
 /// Shortest duration of a watch. One that ends sooner, without an event, has failed.
 const WATCH_TOO_SHORT: Duration = Duration::from_secs(1);
-/// The shortest time between two lists.
 const PACE: Duration = Duration::from_secs(1);
 /// The time between two lists of a type that the API server does not know.
 const UNKNOWN_PACE: Duration = Duration::from_mins(5);
@@ -92,9 +90,9 @@ pub struct Reader {
 impl Reader {
     /// Starts to read; needs a tokio runtime.
     ///
-    /// The receiver must be emptied, or reading stops. It has each type's objects first, then
-    /// [`Seen::Synced`], then changes. After a gap in the changes, it has the objects again, and
-    /// the vanished ones, before the next [`Seen::Synced`].
+    /// The receiver must be emptied, or reading stops. It gets each type's objects first, then
+    /// [`Seen::Synced`], then changes. After a gap in the changes, it gets the objects again, and those
+    /// that are gone, before the next [`Seen::Synced`].
     pub fn start(
         kube: &Kube,
         resources: &[Resource],
@@ -280,7 +278,7 @@ impl One {
             ..ListParams::default()
         };
         let call = self.kube.collection(self.resource).list(&params);
-        self.connections.ask(call, self.kube.server.limits().request()).await.map_err(|error| {
+        self.connections.send(call, self.kube.server.limits().request()).await.map_err(|error| {
             if matches!(error, RequestError::Deadline { .. }) {
                 self.page = SMALL_PAGE;
             }
@@ -365,7 +363,7 @@ impl One {
         }
     }
 
-    /// Acts on a watch that was silent for too long.
+    /// Acts on a watch that has delivered nothing for too long.
     fn found_silent(&mut self) {
         match self.silence.found(self.alarm.renewals()) {
             Remedy::Begin => {}
@@ -392,7 +390,7 @@ impl One {
         let version = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 if self.resource == Resource::VirtualIps {
-                    self.kube.crowd.count(Instant::now());
+                    self.kube.overload.count(Instant::now());
                 }
                 self.delivery.object(object.get()).await?
             }

@@ -16,7 +16,7 @@ use vipward_core::{
 
 use super::read_error::ReadError;
 use crate::shell::{
-    kernel::wire::{Fault, Keys},
+    kernel::liveness::{Fault, Keys},
     kube::kinds::{metallb::MetalLb, resource::Resource},
 };
 
@@ -41,7 +41,7 @@ pub enum Seen {
         share_with: BTreeSet<Arc<str>>,
     },
     NamespaceGone(Arc<str>),
-    /// A `ServiceCIDR` was listed, it changed, or it is gone and has no networks any more.
+    /// A `ServiceCIDR` was listed, changed or deleted. A deleted one has no networks.
     ServiceCidr {
         name: Arc<str>,
         nets: Vec<IpNet>,
@@ -71,21 +71,21 @@ pub enum Seen {
         of: MetalLb,
         name: Arc<str>,
     },
-    /// An `EndpointSlice` of `default/kubernetes` was listed, it changed, or it is gone and has no
-    /// addresses any more.
+    /// An `EndpointSlice` of `default/kubernetes` was listed, changed or deleted. A deleted one has no
+    /// addresses.
     ApiServers {
         slice: Arc<str>,
         /// The addresses of its endpoints.
         addresses: Vec<IpAddr>,
     },
-    /// The Secret with the keys of wire failover was listed, it changed, or it is gone and has none any
-    /// more.
+    /// The Secret with the keys of the failure detector was listed, changed or deleted. Without it
+    /// there are none.
     WireKeys {
         keys: Keys,
         /// What is no key in it.
         faults: Vec<Fault>,
     },
-    /// The end of a list: all objects of the type were reported, and all that had vanished.
+    /// The end of a list: all objects of the type were reported, and all that are gone.
     Synced(Resource),
     /// Objects of the type cannot be read now; the reader tries again. Sent
     /// at the beginning, and when the error changes. A 429 is sent when it repeats.

@@ -6,20 +6,20 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use vipward_core::records::{NodeName, Version};
 
-use super::{alarm::Alarm, crowd::Crowd};
+use super::{alarm::Alarm, overload::Overload};
 use crate::shell::{
+    endpoints::metrics::Lane,
     kube::{
         kinds::{claims::KnownClaims, leases::KnownLeases, resource::Resource},
         link::{call::Collection, connect::Server},
     },
-    pages::metrics::Lane,
 };
 
 /// Number of waiting requests about claims that everyday changes do not reach.
 const FEW: i64 = 4;
 /// Longest time for which other requests let very many claims pass.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Time between two looks at their number.
+/// Time between two readings of their number.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The way to the API server, for the agent of one node.
@@ -32,7 +32,7 @@ pub struct Kube {
     pub(crate) claims: Arc<KnownClaims>,
     pub(crate) leases: Arc<KnownLeases>,
     pub(crate) alarm: Alarm,
-    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) overload: Arc<Overload>,
 }
 
 impl Kube {
@@ -46,7 +46,7 @@ impl Kube {
             claims: Arc::default(),
             leases: Arc::default(),
             alarm: Alarm::new(),
-            crowd: Arc::default(),
+            overload: Arc::default(),
         }
     }
 
@@ -79,17 +79,17 @@ impl Kube {
     }
 
     /// Waits while very many claims are written, at most until that has gone on for 30 seconds. A VIP
-    /// is answered as soon as its claim is written, so other news of it comes later.
+    /// is answered as soon as its claim is written, so other writes about it come later.
     pub(crate) async fn let_claims_pass(&self) {
-        while self.crowded_for().is_some_and(|lasts| lasts < LONGEST) {
+        while self.overloaded_for().is_some_and(|lasts| lasts < LONGEST) {
             sleep(LOOK).await;
         }
     }
 
     /// Returns the time for which nodes have been writing very many claims.
-    pub fn crowded_for(&self) -> Option<Duration> {
+    pub fn overloaded_for(&self) -> Option<Duration> {
         let waits = self.server.requests().waiting(Lane::Claims) > FEW;
-        self.crowd.lasts(waits, Instant::now())
+        self.overload.lasts(waits, Instant::now())
     }
 
     pub(crate) fn collection(&self, resource: Resource) -> Collection {

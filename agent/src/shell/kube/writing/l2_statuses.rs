@@ -1,8 +1,8 @@
 //! The `ServiceL2Status` objects of `MetalLB`'s: which node holds the addresses of a Service.
 //!
 //! Each node writes one object for each Service of which it holds an address. The object's name follows
-//! from node and Service, so that none is read. One task sends one request at a time, and tries again
-//! what fails. What it does is for people and their dashboards; the event loop never waits for it.
+//! from node and Service, so no object is read. One task sends one request at a time, and repeats those
+//! that fail. The objects are for operators and dashboards; the event loop never waits for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ use crate::shell::{
         link::{call::Collection, connect::ConnectError, error::RequestError, http::Connections},
         reading::shared::Kube,
     },
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod tests;
 /// A Service, and the node that the object is about.
 type Key = (ServiceName, NodeName);
 
-/// What an object says: the interfaces that have addresses, and the `VirtualIP` with which it goes.
+/// The contents of an object: the interfaces that have addresses, and the `VirtualIP` that owns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Status {
     interfaces: BTreeSet<Arc<str>>,
@@ -168,7 +168,6 @@ async fn write_on(
     }
 }
 
-/// Writes an object, or deletes it.
 async fn write(
     kube: &Kube,
     connections: &Connections,
@@ -177,16 +176,16 @@ async fn write(
 ) -> Result<(), RequestError> {
     let objects = Collection::at(metallb::VERSION, "servicel2statuses", &kube.metallb);
     let (name, limit) = (name(service, node), kube.server.limits().request());
-    let ask = async |call| connections.ask(call, limit).await.map(drop);
+    let send = async |call| connections.send(call, limit).await.map(drop);
     match status {
-        None => ask(objects.delete(&name, &DeleteParams::default())).await,
+        None => send(objects.delete(&name, &DeleteParams::default())).await,
         Some(status) => {
             let object = object(service, node, status);
-            match ask(objects.create(&object)).await {
-                Err(error) if error.is_status(409) => ask(objects.merge(&name, &object)).await,
+            match send(objects.create(&object)).await {
+                Err(error) if error.is_status(409) => send(objects.merge(&name, &object)).await,
                 created => created,
             }?;
-            ask(objects.merge_status(&name, &json!({"status": object["status"]}))).await
+            send(objects.merge_status(&name, &json!({"status": object["status"]}))).await
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::shell::{
         },
         reading::shared::Kube,
     },
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 /// The status of a pool, as its kind has it.
@@ -67,7 +67,7 @@ impl PoolStatuses {
                 }
                 for (pool, status) in newest {
                     let kind = PoolKind::of(&pool).0.name();
-                    let result = connections.ask(call(&pool, &status, &metallb), limit).await;
+                    let result = connections.send(call(&pool, &status, &metallb), limit).await;
                     let error = match result {
                         Ok(_) => {
                             if refused.remove(kind) {
@@ -120,7 +120,6 @@ impl PoolStatuses {
     }
 }
 
-/// The condition's type.
 const USABLE: &str = "Usable";
 
 /// Returns what is to be shown of a pool.
@@ -177,7 +176,7 @@ fn keep_times(status: &mut Status, before: Option<&Status>) {
     }
 }
 
-/// Returns true if both say the same, whenever it began.
+/// Returns true if both are equal except for the times of their changes.
 fn says_the_same(one: &Status, other: &Status) -> bool {
     let timeless = |status: &Status| {
         let mut status = status.clone();

@@ -20,7 +20,7 @@ use crate::shell::{
             http::Connections,
         },
     },
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 #[cfg(test)]
@@ -75,7 +75,8 @@ struct Writer {
 impl Writer {
     async fn write(&self, write: &Write) -> Outcome {
         self.kube.let_claims_pass().await;
-        let answer = self.connections.ask(call(write, &self.kube), self.kube.server.limits().request()).await;
+        let answer =
+            self.connections.send(call(write, &self.kube), self.kube.server.limits().request()).await;
         let Err(error) = answer else { return Outcome::Done };
         debug!(event = write.name, error = chain(&error), "failed to write an Event");
         outcome(&error)
@@ -111,7 +112,6 @@ fn namespace(object: &Object) -> &str {
     }
 }
 
-/// Returns the object that creates an Event.
 fn event(write: &Write, kube: &Kube, at: Timestamp) -> Value {
     let Message { object, uid, reason, .. } = &write.message;
     let regarding = match object {

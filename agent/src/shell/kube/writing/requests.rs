@@ -1,12 +1,11 @@
 //! Writes: sends the core's requests to the API server, and reports the outcomes.
 //!
-//! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in
-//! lanes with connections of their own, so that no number of claims delays a renewal. Jobs
-//! about one VIP (one Lease, one Service) run in order, each after the outcome of the one
-//! before. Jobs about different VIPs run side by side. A job that takes a VIP without a
-//! holder waits for all other jobs, and no more of this kind run than the API server answers
-//! fast. There may be thousands of them, and a handover must be written while the old holder
-//! still answers: eight places more are for such jobs.
+//! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in queues with
+//! connections of their own, so that no number of claims delays a renewal. Jobs about one VIP (one
+//! Lease, one Service) run in order, each after the outcome of the one before. Jobs about different
+//! VIPs run side by side. A job that takes a VIP without a holder waits for all other jobs. There may
+//! be thousands of them, so their number at a time follows the API server's speed. A handover must be
+//! written while the old holder still answers: eight more places are for such jobs.
 
 mod claiming;
 mod leasing;
@@ -20,7 +19,7 @@ use vipward_core::{
     ownership::{ClaimWrite, LeaseWrite},
     pools::ReservationWrite,
     records::{NodeName, ServiceName, Version},
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
 };
 
 pub use self::reply::{Found, Reply};
@@ -31,19 +30,19 @@ use self::{
 };
 use super::{
     ingress::{self, IngressError},
-    lane::{self, Limit},
+    request_queue::{self, Limit},
 };
 use crate::shell::{
+    endpoints::metrics::{ApiMetrics, Lane, Pending},
     kube::{link::connect::ConnectError, reading::shared::Kube},
-    pages::metrics::{ApiMetrics, Lane, Pending},
 };
 
 /// Number of places for claims that cannot wait, besides those for the others.
 const URGENT_CLAIMS: usize = 8;
 /// Number of other nodes' Leases that are written or read at a time.
 const LEASES: usize = 16;
-/// Number of conditions and reasons that are written on claims at a time. They have their own lane,
-/// so that a storm of conflicts delays no handover.
+/// Number of conditions and reasons that are written on claims at a time. They have their own queue, so
+/// that a storm of conflicts delays no handover.
 const FINDINGS: usize = 4;
 /// Number of Services whose status is written at a time. One status at a time gets its addresses
 /// while very many claims are written.
@@ -92,10 +91,10 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Starts the lanes; needs a tokio runtime. Connections open when they are needed.
+    /// Starts the queues; needs a tokio runtime. Connections open when they are needed.
     ///
-    /// The receiver has the outcomes. No method waits: a job that cannot run yet is queued. The
-    /// core has at most one open request about each VIP.
+    /// The receiver gets the outcomes. No method waits: a job that cannot run yet is queued. The core
+    /// has at most one open request about each VIP.
     pub fn start(kube: &Kube, statuses: Statuses) -> Result<(Self, mpsc::Receiver<Reply>), ConnectError> {
         let (replies, receiver) = mpsc::channel(REPLIES);
         let mut tasks = JoinSet::new();
@@ -104,12 +103,12 @@ impl Requests {
         let (own, jobs) = mpsc::unbounded_channel();
         let renewer = Renewer::new(Worker::open(kube, limits.renewal())?);
         let work = async move |(_pending, job)| Some(Reply::Ownership(renewer.lease(job).await));
-        tasks.spawn(lane::run(jobs, || Limit::of(1), |_| false, work, replies.clone()));
+        tasks.spawn(request_queue::run(jobs, || Limit::of(1), |_| false, work, replies.clone()));
 
         let (leases, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.renewal())?;
         let work = async move |(_pending, job)| Some(Reply::Ownership(worker.lease(job).await));
-        tasks.spawn(lane::run(jobs, || Limit::of(LEASES), |_| false, work, replies.clone()));
+        tasks.spawn(request_queue::run(jobs, || Limit::of(LEASES), |_| false, work, replies.clone()));
 
         let (claims, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
@@ -118,29 +117,29 @@ impl Requests {
         let limit = move || Limit { all: of_claims.limit() + URGENT_CLAIMS, patient: of_claims.limit() };
         let can_wait = |(_, job): &(Pending, ClaimJob)| job.can_wait();
         let work = async move |(_pending, job)| Some(Reply::Ownership(worker.claim(job).await));
-        tasks.spawn(lane::run(jobs, limit, can_wait, work, replies.clone()));
+        tasks.spawn(request_queue::run(jobs, limit, can_wait, work, replies.clone()));
 
         let (reservations, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
         let of_reservations = worker.load();
         let work = async move |(_pending, write)| Some(worker.reserve(write).await);
         let limit = move || Limit::of(of_reservations.limit());
-        tasks.spawn(lane::run(jobs, limit, |_| false, work, replies.clone()));
+        tasks.spawn(request_queue::run(jobs, limit, |_| false, work, replies.clone()));
 
         let (findings, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
         let work = async move |(_pending, job)| Some(worker.show(job).await);
-        tasks.spawn(lane::run(jobs, || Limit::of(FINDINGS), |_| false, work, replies.clone()));
+        tasks.spawn(request_queue::run(jobs, || Limit::of(FINDINGS), |_| false, work, replies.clone()));
 
         let (ingresses, jobs) = mpsc::unbounded_channel();
         let worker = Worker::open(kube, limits.request())?;
-        let crowded = kube.clone();
-        let waits = move || statuses == Statuses::AfterClaims && crowded.crowded_for().is_some();
+        let counted = kube.clone();
+        let waits = move || statuses == Statuses::AfterClaims && counted.overloaded_for().is_some();
         let patient = move || if waits() { 1 } else { INGRESSES };
         let limit = move || Limit { all: INGRESSES, patient: patient() };
         let can_wait = |(_, job): &(Pending, IngressJob)| job.addresses.is_some();
         let work = async move |(_pending, job)| Some(write_ingress(&worker, statuses, job).await);
-        tasks.spawn(lane::run(jobs, limit, can_wait, work, replies));
+        tasks.spawn(request_queue::run(jobs, limit, can_wait, work, replies));
 
         let node = kube.node.clone();
         let pending = kube.server.requests().clone();
@@ -170,7 +169,7 @@ impl Requests {
     }
 
     fn lease(&self, node: NodeName, job: LeaseJob) {
-        // A lane ends only when the receiver of replies is gone.
+        // A queue ends only when the receiver of replies is gone.
         if node == self.node {
             let _ = self.own.send(((), (self.pending.wait(Lane::Renewals), job)));
         } else {
@@ -189,8 +188,8 @@ impl Requests {
         self.claim(vip, ClaimJob::Delete { vip, expected });
     }
 
-    /// Returns the number of new claims to ask for at a time. There are always some that wait, so
-    /// that no place is free while an answer is taken in.
+    /// Returns the number of new claims to request at a time. Some always wait, so that no place is
+    /// free while the agent handles an answer.
     pub fn new_claims(&self) -> usize {
         2 * self.load.limit()
     }
@@ -244,7 +243,7 @@ async fn write_ingress(
             worker.kube.let_claims_pass().await;
         }
     } else if from_metallb {
-        // What MetalLB wrote too would stay if Vipward only gave up its own.
+        // If Vipward only gave up its own addresses, those that MetalLB wrote too would stay.
         if let Err(error) = apply(worker, &service, Some(&[]), from_metallb).await {
             return Reply::Ingress { service, result: Err(error) };
         }
@@ -253,23 +252,23 @@ async fn write_ingress(
     Reply::Ingress { service, result }
 }
 
-/// Applies the addresses of a status. With `from_metallb`, what `MetalLB` wrote is replaced.
-/// Its name alone could be that of another program: without, the watch first shows its mark.
+/// Applies the addresses of a status. With `from_metallb`, replaces what `MetalLB` wrote. Otherwise a
+/// conflict is an error, since another program may use `MetalLB`'s field manager.
 async fn apply(
     worker: &Worker,
     service: &ServiceName,
     addresses: Option<&[IpAddr]>,
     from_metallb: bool,
 ) -> Result<(), IngressError> {
-    let ask =
-        async |force| match worker.ask(ingress::call(service, addresses, force), worker.deadline()).await {
+    let send =
+        async |force| match worker.send(ingress::call(service, addresses, force), worker.deadline()).await {
             Ok(_) => Ok(()),
             // The status was deleted with the Service.
             Err(error) if error.is_status(404) && addresses.is_none_or(<[_]>::is_empty) => Ok(()),
             Err(error) => Err(IngressError::of(error, service)),
         };
-    match ask(false).await {
-        Err(error) if from_metallb && error.may_be_from_metallb() => ask(true).await,
+    match send(false).await {
+        Err(error) if from_metallb && error.may_be_from_metallb() => send(true).await,
         result => result,
     }
 }

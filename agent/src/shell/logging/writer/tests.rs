@@ -22,7 +22,6 @@ impl Write for Log {
     }
 }
 
-/// Returns what `write` logs.
 pub(in crate::shell) fn log_of(format: LogFormat, is_coloured: bool, write: impl FnOnce()) -> String {
     let log = Log::default();
     with_default(&dispatch(format, EnvFilter::new("info"), log.clone(), is_coloured), write);

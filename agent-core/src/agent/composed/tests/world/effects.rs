@@ -12,7 +12,6 @@ use crate::{
     segment::{announce, groups::Command},
 };
 
-/// The id of the program.
 const PROGRAM: u32 = 7;
 
 impl World {

@@ -1,4 +1,4 @@
-//! The state and the conditions that a claim's object shows to people.
+//! The state and the conditions in the status of a claim's object.
 
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{

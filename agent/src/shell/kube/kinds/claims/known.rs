@@ -37,8 +37,8 @@ impl Known {
     }
 }
 
-/// The last known state of each claim's object, from a read or a write, for the lanes that write: a patch
-/// names what it keeps. All else that is known of a claim is in the core's records.
+/// The last known state of each claim's object, from a read or a write, for the queues that write: a
+/// patch names what it keeps. The core's records have everything else about a claim.
 ///
 /// The states are boxed, because a map that is filled in order leaves half of its slots empty.
 #[derive(Debug, Default)]
@@ -49,13 +49,13 @@ impl KnownClaims {
         self.0.lock().expect("invariant: no thread panics with this lock")
     }
 
-    /// Remembers an object. Versions are not compared, since the store may have gone back.
+    /// Records an object. Versions are not compared, since the store may have gone back.
     pub(crate) fn learn(&self, vip: IpAddr, known: Known) {
         self.all().insert(vip, Box::new(known));
     }
 
-    /// Remembers an object as a request returned it, if `before` is still the last known version. What a
-    /// watch has shown since the request was sent is newer.
+    /// Records an object from the answer to a request, if `before` is still the last known version. A
+    /// version that a watch has delivered meanwhile is newer.
     pub(crate) fn learn_since(&self, before: Option<&Version>, vip: IpAddr, known: Known) {
         let mut all = self.all();
         if all.get(&vip).map(|known| &known.version) == before {
@@ -63,7 +63,6 @@ impl KnownClaims {
         }
     }
 
-    /// Forgets an object that is gone.
     pub(crate) fn forget(&self, vip: IpAddr) {
         self.all().remove(&vip);
     }

@@ -49,7 +49,8 @@ struct Object<'a> {
 }
 
 impl Object<'_> {
-    /// Returns the spec. A spec of another form has no address, but keeps the fields for people.
+    /// Returns the spec. A spec of another form has no address, but keeps the fields that only an
+    /// operator reads.
     fn spec(&self) -> VirtualIpSpec {
         let text = self.spec.map_or("null", RawValue::get);
         serde_json::from_str(text).unwrap_or_else(|_| {
@@ -63,7 +64,7 @@ impl Object<'_> {
         })
     }
 
-    /// Returns the status. A status of another form keeps the fields for people.
+    /// Returns the status. A status of another form keeps the fields that only an operator reads.
     fn status(&self) -> VirtualIpStatus {
         let text = self.status.map_or("null", RawValue::get);
         serde_json::from_str(text).unwrap_or_else(|_| {
@@ -88,7 +89,7 @@ pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
     let version = Version::from(metadata.resource_version.as_str());
     let epoch = Epoch(spec.epoch.try_into().unwrap_or_default());
     let state = state(&spec, vip);
-    // A claim that was edited by hand may name a node without its session.
+    // A claim that a user has edited may name a node without its session.
     let giver = spec.offered_by.as_ref().map(|giver| giver.node.as_str());
     let nodes = spec.holder.as_deref().into_iter().chain(giver).map(NodeName::from).collect();
     let reservation = spec.reservation.as_ref().and_then(reservation).map(Box::new);
@@ -178,7 +179,7 @@ fn state(spec: &VirtualIpSpec, vip: IpAddr) -> ClaimState {
     state.filter(|_| spec.address == vip.to_string()).unwrap_or(ClaimState::Blank)
 }
 
-/// Returns a reservation. One of another form reserves the address for nobody.
+/// Returns a reservation. A reservation of another form counts as none.
 fn reservation(spec: &ReservationSpec) -> Option<Reservation> {
     let [service] = &text::split_services(&spec.service)[..] else { return None };
     let kept = spec.kept_until.as_deref().map(|until| match until {

@@ -11,7 +11,7 @@ use vipward_core::{
     records::{
         ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, Reservation, ServiceName, Session, Version,
     },
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
 };
 
 use super::*;

@@ -13,7 +13,7 @@ use vipward_core::{
     base::legible,
     ownership::{ClaimWrite, Expected},
     records::{ClaimNote, ClaimRecord, ClaimState, Epoch, NoAnswer, NodeName, Reservation, object_name},
-    reports::shown::{Before, Finding, Kept},
+    reports::claim_findings::{Before, Finding, Kept},
 };
 
 use super::{
@@ -74,7 +74,7 @@ pub(crate) fn reserving(vip: IpAddr, reservation: &Reservation, now: Timestamp) 
     object
 }
 
-/// Returns the patch that writes a reservation over the known object, or removes it with the wish to
+/// Returns the patch that writes a reservation over the known object, or removes it with the request to
 /// release it.
 pub(crate) fn reservation(reservation: Option<&Reservation>, known: &Known) -> Value {
     let mut metadata = json!({"resourceVersion": known.version.as_str()});

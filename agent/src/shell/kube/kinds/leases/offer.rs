@@ -6,7 +6,7 @@ use vipward_core::records::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid};
 #[cfg(test)]
 pub(super) mod tests;
 
-/// The largest number of witnesses that count.
+/// The largest number of voters.
 const MOST_COUNTED: usize = 3;
 /// The largest number of keys that a node accepts.
 const MOST_KEYS: usize = 4;
@@ -43,8 +43,8 @@ pub(super) fn text(offer: &Offer) -> String {
     serde_json::to_string(&text).expect("invariant: numbers and texts are JSON")
 }
 
-/// Reads an offer. Returns none for a text of another protocol, and for one that no agent writes: a
-/// node with such a text is expired by its Lease alone.
+/// Reads an offer. Returns none for a text of another protocol, and for one that no agent writes. The
+/// session of a node with such a text expires by its Lease alone.
 pub(super) fn read(text: &str) -> Option<Offer> {
     let Text { proto, wid: own, mode, round, invited, set, need, keys } = serde_json::from_str(text).ok()?;
     if proto != PROTO || keys.len() > MOST_KEYS || keys.contains(&0) {

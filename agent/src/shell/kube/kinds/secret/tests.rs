@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use vipward_core::records::KeyId;
 
 use super::{Key, Keys, Read, creation, read};
-use crate::shell::kernel::wire::Fault;
+use crate::shell::kernel::liveness::Fault;
 
 fn key() -> Key {
     Key::random().expect("random bytes")

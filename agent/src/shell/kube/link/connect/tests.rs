@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::shell::{kube::testing::LIMITS, logging::causes::chain};
+use crate::shell::{kube::testing::LIMITS, logging::errors::chain};
 
 const GOOD: &str = "
 apiVersion: v1

@@ -9,7 +9,7 @@ use kube::api::{ListParams, WatchParams};
 use super::*;
 use crate::shell::{
     kube::{Limits, ReadError, Resource, Verb},
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 fn status(code: u16) -> StatusCode {
@@ -131,7 +131,7 @@ async fn an_api_server_that_does_not_answer_is_named_once_with_its_address() {
     ];
     for (scheme, address, connecting, limit, expected, description) in rows {
         let connections = connections(&format!("{scheme}://{address}"), connecting);
-        let error = connections.ask(nodes(), limit).await.expect_err(description);
+        let error = connections.send(nodes(), limit).await.expect_err(description);
         let said = chain(&ReadError::of(Verb::List, Resource::Leases, error));
         let expected = format!("failed to list leases.coordination.k8s.io: {expected}");
         assert!(said.starts_with(&expected), "{description}: {said}");

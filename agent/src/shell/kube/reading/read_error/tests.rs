@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::shell::{
     kube::{MetalLb, testing::refused},
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 #[test]

@@ -1,4 +1,4 @@
-//! Delivery of one type of object to the core: parses each object, and remembers only its name.
+//! Delivery of one type of object to the core: parses each object, and keeps only its name.
 
 use std::{collections::BTreeMap, error::Error, sync::Arc};
 
@@ -14,13 +14,12 @@ use super::super::{
 };
 use crate::shell::{
     kube::kinds::{metallb::MetalLb, resource::Resource},
-    logging::causes::chain,
+    logging::errors::chain,
 };
 
 /// Error of a delivery whose receiver is gone.
 pub(super) struct Closed;
 
-/// A deliverer of objects of one type.
 pub(super) struct Delivery {
     resource: Resource,
     reading: Reading,

@@ -7,7 +7,7 @@ use crate::shell::kube::link::error::RequestError;
 #[cfg(test)]
 mod tests;
 
-/// Number of refused watches in a row after which a list is tried, whatever the refusal says.
+/// Number of refused watches in a row after which a list is tried, whatever the reason.
 const REFUSALS: u32 = 4;
 /// The shortest and the longest time between two attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
@@ -20,7 +20,7 @@ impl Refusals {
         self.0 = 0;
     }
 
-    /// Notes a refusal. Returns true if a new list is due, since another version may be accepted.
+    /// Records a refusal. Returns true if a new list is due, since another version may be accepted.
     pub(super) fn needs_list(&mut self, error: &RequestError) -> bool {
         self.0 = if may_be_about_the_version(error) { self.0.saturating_add(1) } else { 0 };
         // Lists that do not help become rarer.

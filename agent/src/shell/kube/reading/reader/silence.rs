@@ -1,12 +1,11 @@
-//! Silence of the watch of the Leases, and the remedy for it. Pure.
+//! Timeouts of the watch of the Leases, and their remedy. Pure.
 
 #[cfg(test)]
 mod tests;
 
-/// Remedy for a silent watch of the Leases.
+/// Remedy for a watch of the Leases that has delivered nothing for too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Remedy {
-    /// This watch begins anew.
     Begin,
     /// All watches begin anew: connections may be dead.
     BeginAll,
@@ -14,14 +13,14 @@ pub(super) enum Remedy {
     ListAll,
 }
 
-/// Count of the silences in a row.
+/// Count of the timeouts in a row.
 ///
 /// The watch delivers nothing while no node renews. While this node does, it delivers its Lease.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
-    /// True if an event has come since the last silence.
+    /// True if an event has come since the last timeout.
     lively: bool,
-    /// Number of silences in a row during which renewals succeeded.
+    /// Number of timeouts in a row during which renewals succeeded.
     times: u32,
     /// Number of successful renewals at the last event, or at the start of the watch.
     renewals: u64,
@@ -36,7 +35,6 @@ impl Silence {
         *self = Self { lively: true, times: 0, renewals };
     }
 
-    /// Notes that nothing has come for too long, and returns the remedy.
     pub(super) fn found(&mut self, renewals: u64) -> Remedy {
         self.times = if renewals > self.renewals { self.times.saturating_add(1) } else { 0 };
         // Lists become rarer, or a watch that stays stalled would cost one every few seconds.

@@ -12,7 +12,7 @@ use vipward_core::{
     ownership::{ClaimWrite, Event, Expected as ExpectedClaim, Outcome},
     pools::{Expected, ReservationWrite},
     records::{ClaimRecord, Version, object_name},
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
 };
 
 use super::{
@@ -81,7 +81,7 @@ impl Worker {
                 (self.claims().merge(&object_name(write.vip), &patch), false)
             }
         };
-        let answer = self.ask_about(write.vip, call, deadline).await;
+        let answer = self.send_for(write.vip, call, deadline).await;
         let answer = answer.map_err(|error| Failure::Request { error, creating })?;
         Ok(self.learn(&answer)?.0)
     }
@@ -104,7 +104,7 @@ impl Worker {
         let known = self.known_at(vip, expected, deadline).await?;
         let name = object_name(vip);
         let patch = self.claims().merge(&name, &claims::letting_go(&known, &self.kube.node));
-        let answer = self.ask_about(vip, patch, deadline).await.map_err(Failure::of)?;
+        let answer = self.send_for(vip, patch, deadline).await.map_err(Failure::of)?;
         let (_, known) = self.learn(&answer)?;
         let is_kept = claims::is_kept_by_others(&known);
         let preconditions = Preconditions {
@@ -112,7 +112,7 @@ impl Worker {
             resource_version: Some(known.version.to_string()),
         };
         let params = DeleteParams::default().preconditions(preconditions);
-        match self.ask(self.claims().delete(&name, &params), deadline).await {
+        match self.send(self.claims().delete(&name, &params), deadline).await {
             Ok(_) => {}
             // The claim was being deleted already, and only the finalizer was in the way.
             Err(error) if error.is_status(404) => {}
@@ -180,7 +180,7 @@ impl Worker {
                 return Err(Failure::Conflict);
             }
         };
-        let answer = self.ask_about(*vip, call, deadline).await;
+        let answer = self.send_for(*vip, call, deadline).await;
         let answer = answer.map_err(|error| Failure::Request { error, creating: known.is_none() })?;
         Ok(Some(Box::new(self.learn(&answer)?.0)))
     }
@@ -191,15 +191,15 @@ impl Worker {
         deadline: Instant,
     ) -> Result<(ClaimRecord, claims::Known, String), Failure> {
         let get = self.claims().get(&object_name(vip));
-        let answer = self.ask_about(vip, get, deadline).await.map_err(Failure::of)?;
+        let answer = self.send_for(vip, get, deadline).await.map_err(Failure::of)?;
         let (record, known) = self.learn(&answer)?;
         Ok((record, known, answer.object))
     }
 
     /// Sends a request about a claim. Forgets the claim if it does not exist.
-    async fn ask_about(&self, vip: IpAddr, call: Call, deadline: Instant) -> Result<Answer, RequestError> {
+    async fn send_for(&self, vip: IpAddr, call: Call, deadline: Instant) -> Result<Answer, RequestError> {
         let before = self.kube.claim_version(vip);
-        let answer = self.ask(call, deadline).await;
+        let answer = self.send(call, deadline).await;
         if answer.as_ref().is_err_and(|error| error.is_status(404)) {
             self.kube.claims.forget(vip);
         }
@@ -216,7 +216,6 @@ impl Worker {
         self.kube.collection(Resource::VirtualIps)
     }
 
-    /// Shows a finding on a claim.
     pub(super) async fn show(&self, (vip, finding): (IpAddr, Finding)) -> Reply {
         let deadline = self.deadline();
         let mut shown = Err(Failure::Conflict);
@@ -241,7 +240,7 @@ impl Worker {
         // The claim has another holder now, which shows its own findings.
         let Some(patch) = patch else { return Ok(record) };
         let call = self.claims().merge(&object_name(vip), &patch);
-        let answer = self.ask_about(vip, call, deadline).await.map_err(Failure::of)?;
+        let answer = self.send_for(vip, call, deadline).await.map_err(Failure::of)?;
         Ok(self.learn(&answer)?.0)
     }
 }

@@ -35,11 +35,11 @@ impl Renewer {
     /// to the API server fails or works again.
     pub(super) async fn lease(&self, job: LeaseJob) -> Event {
         let kube = &self.worker.kube;
-        let (asked, is_write) = (Instant::now(), matches!(job, LeaseJob::Write(_)));
+        let (sent_at, is_write) = (Instant::now(), matches!(job, LeaseJob::Write(_)));
         let event = self.worker.lease(job).await;
         if is_write {
             let renewed = matches!(event, Event::LeaseWritten { outcome: Outcome::Done(_), .. });
-            kube.server.renewals().renewed(renewed, asked.elapsed());
+            kube.server.renewals().renewed(renewed, sent_at.elapsed());
             if renewed {
                 kube.alarm.renewed();
             }
@@ -98,13 +98,13 @@ impl Worker {
     async fn node_uid(&self, node: &NodeName, deadline: Instant) -> Option<Box<str>> {
         let half = deadline - deadline.saturating_duration_since(Instant::now()) / 2;
         let call = self.kube.collection(Resource::Nodes).get(node.as_str());
-        let object = self.ask_once(call, half).await.ok()?;
+        let object = self.send_once(call, half).await.ok()?;
         serde_json::from_str::<Bare>(&object).ok()?.metadata.uid
     }
 
     /// Sends a request whose answer is a Lease.
     async fn lease_record(&self, call: Call, deadline: Instant, creating: bool) -> Outcome<LeaseRecord> {
-        let object = match self.ask(call, deadline).await {
+        let object = match self.send(call, deadline).await {
             Ok(object) => object,
             Err(error) => return outcome(&error, Resource::Leases, creating),
         };

@@ -6,7 +6,7 @@ use vipward_core::{
     ownership::{Event, Outcome},
     pools::ReservationWrite,
     records::{ClaimRecord, ServiceName},
-    reports::shown::Finding,
+    reports::claim_findings::Finding,
 };
 
 use crate::shell::kube::writing::ingress::IngressError;
@@ -15,7 +15,6 @@ use crate::shell::kube::writing::ingress::IngressError;
 #[derive(Debug)]
 pub struct Found(pub Option<Box<ClaimRecord>>);
 
-/// The outcome of a request.
 #[derive(Debug)]
 pub enum Reply {
     Ownership(Event),

@@ -1,4 +1,4 @@
-//! The worker of one lane: sends its requests, and translates the answers for the core.
+//! The worker of one queue: sends its requests, and translates the answers for the core.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -20,19 +20,18 @@ mod tests;
 /// Time before a request that was refused with 429 is sent again, if the API server names none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Least and largest number of requests of a lane that follow the API server's load.
+/// Least and largest number of requests of a queue that follows the API server's load.
 const AT_ONCE: (u32, u32) = (12, 64);
 
-/// A sender of the requests of one lane.
+/// A sender of the requests of one queue.
 pub(super) struct Worker {
     pub(super) kube: Kube,
     connections: Connections,
-    /// The deadline of one job.
     limit: Duration,
     load: Load,
 }
 
-/// The number of requests under way that the API server takes. The clones are one.
+/// The number of requests under way that the API server takes. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Load(Arc<Mutex<Concurrency>>);
 
@@ -51,9 +50,9 @@ impl Load {
         usize::try_from(self.concurrency().limit()).expect("invariant: the number is small")
     }
 
-    /// Takes in the answer to a request, or that none came, and the time that it took. Only writes
-    /// that are carried out tell how fast the server writes.
-    fn note(&self, is_write: bool, answer: &Result<String, RequestError>, took: Duration) {
+    /// Records the answer to a request, or that none came, and the time that it took. Only the time of
+    /// a successful write counts, as the server's speed.
+    fn record(&self, is_write: bool, answer: &Result<String, RequestError>, took: Duration) {
         let mut concurrency = self.concurrency();
         match answer {
             Ok(_) if is_write => concurrency.on_answer(took),
@@ -61,7 +60,7 @@ impl Load {
             Err(RequestError::Refused { status, .. }) if status.code == 429 || status.code >= 500 => {
                 concurrency.on_overload();
             }
-            // A connection may fail without a word of the API server.
+            // A connection may fail for reasons other than load.
             Ok(_)
             | Err(
                 RequestError::Connection { .. }
@@ -92,9 +91,9 @@ impl Worker {
     }
 
     /// Sends a request. Sends it again after a 429 if there is time.
-    pub(super) async fn ask(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
+    pub(super) async fn send(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
         loop {
-            let answer = self.ask_once(call.clone(), deadline).await;
+            let answer = self.send_once(call.clone(), deadline).await;
             let Err(RequestError::Refused { status, retry_after }) = &answer else { return answer };
             let pause = retry_after.unwrap_or(RETRY_AFTER).mul_f64(1.0 + fastrand::f64() / 4.0);
             if status.code != 429 || Instant::now() + pause >= deadline {
@@ -104,10 +103,10 @@ impl Worker {
         }
     }
 
-    pub(super) async fn ask_once(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
-        let (asked, is_write) = (Instant::now(), call.request.method() != http::Method::GET);
-        let answer = self.connections.ask(call, deadline.saturating_duration_since(asked)).await;
-        self.load.note(is_write, &answer, asked.elapsed());
+    pub(super) async fn send_once(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
+        let (sent_at, is_write) = (Instant::now(), call.request.method() != http::Method::GET);
+        let answer = self.connections.send(call, deadline.saturating_duration_since(sent_at)).await;
+        self.load.record(is_write, &answer, sent_at.elapsed());
         answer
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Steps of the watch, in order, each silence with its remedy.
+/// Steps of the watch, in order, each timeout with its remedy.
 enum Met {
     Line,
     Renewal,

@@ -1,0 +1,107 @@
+//! A client of the endpoints of this host's agent.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{Ipv4Addr, TcpStream},
+    path::Path,
+    time::Duration,
+};
+
+use vipward_core::diagnosis::{
+    doctor::{Agent, WireReport},
+    fact::{Fact, Unread},
+};
+
+use crate::{
+    cli::PORT,
+    shell::{kernel::preflight, logging::errors::fact},
+};
+
+/// The endpoint of the failure detector.
+pub(super) const WIRE: &str = "/debug/wire";
+/// The time that the agent has to answer: its event loop has 2 s.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The longest answer that is read.
+const LONGEST: u64 = 1 << 20;
+
+/// Returns the report of the failure detector of the agent that uses a pin directory.
+pub(crate) fn wire_report(dir: &Path) -> Fact<WireReport> {
+    fact(preflight::user_of(dir)).and_then(wire)
+}
+
+/// Returns the agent's report of the failure detector.
+pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
+    if agent == Agent::None {
+        return Fact::skipped("no agent runs that could be queried");
+    }
+    let answer = get(WIRE).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
+    let failed = |why| {
+        let whom = format!("127.0.0.1:{PORT}, its default address (--listen, --listen-port)");
+        Unread::failed(format!("the agent at {whom} was queried: {why}"))
+    };
+    match answer {
+        Ok(Some(report)) => Fact::Read(report),
+        Ok(None) => Fact::skipped("the agent's VIPs are those of a file"),
+        Err(why) => Fact::Unread(failed(why)),
+    }
+}
+
+/// Gets a page. HTTP/1.0: the answer ends with the connection, and is not in chunks.
+fn get(page: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, PORT).into(), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {page} HTTP/1.0\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.take(LONGEST).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Reads the report in an answer, or returns why there is none.
+fn parse(answer: &str) -> Result<Option<WireReport>, String> {
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or("it closed the connection")?;
+    let status = head.lines().next().unwrap_or_default();
+    if status.split(' ').nth(1) != Some("200") {
+        return Err(format!("{status}: {}", body.trim()));
+    }
+    serde_json::from_str(body).map_err(|error| format!("another answer than an agent's: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use vipward_core::{
+        liveness::{Counts, Thread},
+        ownership::WireCounts,
+    };
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_report_or_says_why_there_is_none() {
+        let thread = Thread {
+            not_first: Some("Operation not permitted".to_owned()),
+            not_locked: None,
+            peers: Vec::new(),
+            counts: Counts { pings: 7, ..Counts::default() },
+            frames_unsent: 0,
+            frames_refused: 1,
+            peers_left_out: 0,
+        };
+        let report = WireReport { counts: WireCounts::default(), view: None, thread: Some(thread) };
+        let with_report = format!("HTTP/1.0 200 OK\r\na: b\r\n\r\n{}", serde_json::json!(report));
+        let table: [(&str, Result<_, &str>); 5] = [
+            (&with_report, Ok(Some(report))),
+            ("HTTP/1.0 200 OK\r\na: b\r\n\r\nnull\n", Ok(None)),
+            ("HTTP/1.0 403 Forbidden\r\n\r\nthis host only\n", Err("HTTP/1.0 403 Forbidden: this host only")),
+            ("", Err("it closed the connection")),
+            ("HTTP/1.0 200 OK\r\n\r\n{}", Err("another answer than an agent's: missing field `counts`")),
+        ];
+        for (answer, expected) in table {
+            match (parse(answer), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+                (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{found}"),
+                (found, expected) => panic!("{found:?}, not {expected:?}"),
+            }
+        }
+    }
+}
