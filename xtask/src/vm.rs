@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// All tests on all kernels, arm64 too
     #[arg(long)]
     all: bool,
+    /// Write the rows into docs/measured/links.csv too
+    #[arg(long)]
+    record: bool,
     /// Fetch the newest kernels first
     #[arg(long)]
     fetch: bool,
@@ -109,6 +112,9 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         }
     }
     results.publish(&lab.dir, &lab.conditions()?)?;
+    if args.record {
+        results.record(&workspace.root.join("docs/measured/links.csv"))?;
+    }
     test_run::print_names(&tally);
     println!("{tally}");
     ensure!(tally.failed() == 0, "{} tests failed in virtual machines", tally.failed());

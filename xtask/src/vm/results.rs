@@ -1,7 +1,7 @@
 //! Reports of the machines' tests: a row for each kind of link and each scenario, and the verifier's
 //! counts.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -40,6 +40,12 @@ impl Results {
         Ok(())
     }
 
+    /// Puts the rows into the table of all runs.
+    pub(super) fn record(&self, path: &Path) -> Result<()> {
+        let known = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
+        write(path, &merged(&known, [("link", &self.links), ("scenario", &self.scenarios)]))
+    }
+
     /// Prints the tables, and writes them into `dir`: `links.md`, `scenarios.md` and
     /// `verifier.txt`.
     pub(super) fn publish(&self, dir: &Path, conditions: &str) -> Result<()> {
@@ -54,6 +60,33 @@ impl Results {
             write(&dir.join("verifier.txt"), &lines.concat())?;
         }
         Ok(())
+    }
+}
+
+/// Returns a table of values separated by commas in which the rows of these kinds replace those of the same
+/// kernel, NIC, kind, and link or scenario. The others stay, in their order.
+fn merged(known: &str, kinds: [(&str, &[[String; 7]]); 2]) -> String {
+    let mut lines: Vec<String> = known.lines().map(str::to_owned).collect();
+    for (kind, rows) in kinds {
+        for [kernel, nic, what, rest @ ..] in rows {
+            let subject = format!("{kernel},{nic},{kind},{},", quoted(what));
+            let line = format!("{subject}{}", rest.each_ref().map(|cell| quoted(cell)).join(","));
+            match lines.iter_mut().find(|line| line.starts_with(&subject)) {
+                Some(known) => *known = line,
+                None => lines.push(line),
+            }
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Returns a value as RFC 4180 writes it. An empty one stands for a dash.
+fn quoted(cell: &str) -> String {
+    let cell = if cell == "–" { "" } else { cell };
+    if cell.contains([',', '"', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
     }
 }
 
@@ -98,5 +131,23 @@ mod tests {
         }
         let found: Vec<_> = results.links.iter().map(|row| [row[2].as_str(), row[6].as_str()]).collect();
         assert_eq!(found, [["bond", "works"], ["plain", "works"]]);
+    }
+
+    #[test]
+    fn a_recorded_row_replaces_the_one_of_the_same_link_and_others_stay() {
+        let known = "kernel,nic,kind,what,mode,vip_answered,own_answered,result\n\
+                     6.1,e1000e,link,\"VLAN, later\",tc,1 of 9,1 of 1,dark\n\
+                     6.1,e1000e,scenario,bond,tc,,1 of 1,works\n";
+        let row = |what: &str, vip: &str| {
+            ["6.1", "e1000e", what, "eth0 tc, nic0 native", vip, "1 of 1", "works"].map(str::to_owned)
+        };
+        let rows = [row("VLAN, later", "9 of 9"), row("bond", "–")];
+        assert_eq!(
+            merged(known, [("link", &rows), ("scenario", &[])]),
+            "kernel,nic,kind,what,mode,vip_answered,own_answered,result\n\
+             6.1,e1000e,link,\"VLAN, later\",\"eth0 tc, nic0 native\",9 of 9,1 of 1,works\n\
+             6.1,e1000e,scenario,bond,tc,,1 of 1,works\n\
+             6.1,e1000e,link,bond,\"eth0 tc, nic0 native\",,1 of 1,works\n",
+        );
     }
 }
