@@ -241,7 +241,7 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
             };
             println!("{vip} is {now} now{has}");
         }
-        Released::Withdrawn => bail!("Service {service} has {vip}, and the wish to release it is gone"),
+        Released::Withdrawn => bail!("Service {service} has {vip}, and the request to release it is gone"),
         Released::NotYet => bail!(
             "{vip} is still reserved for Service {service} after {}: no pool gives the Service another \
              address (`kubectl describe service`, `vipward pools`), or no controller runs; the wish stays \

@@ -49,7 +49,7 @@ fn the_lease_deadline_of_a_session_that_has_ended_has_lapsed() {
     let rows = [
         ("hold", of(7, Policy::Hold), notified(7, 1), Grace),
         ("stop", of(7, Policy::Stop), notified(7, 1), Over),
-        ("told before words were counted", of(7, Policy::Hold), notified(7, 0), Grace),
+        ("notified before notices were counted", of(7, Policy::Hold), notified(7, 0), Grace),
         ("another session has ended", of(7, Policy::Hold), notified(6, 1), Valid),
         ("none has ended", of(7, Policy::Hold), notified(0, 0), Valid),
         ("without a cluster", of(0, Policy::Hold), notified(0, 0), Valid),

@@ -116,7 +116,7 @@ pub enum FaultKind {
     )]
     FenceShorterThanHeartbeat { duration: Duration, heartbeat: Duration },
     #[error(
-        "`fence.hold_for` is zero, so nothing would be held over; make it longer, or set `fence.policy` to stop"
+        "`fence.hold_for` is zero, so there would be no grace period; make it longer, or set `fence.policy` to stop"
     )]
     HoldForNothing,
     #[error("`{value}` is not known for `{key}`; it is one of {known}")]

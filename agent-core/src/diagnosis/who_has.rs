@@ -97,7 +97,7 @@ pub struct Query {
     /// The other hosts that probe for the address, with the number of their probes.
     probers: BTreeMap<MacAddr, u64>,
     /// Number of frames from further MACs.
-    unnotified: u64,
+    unlisted: u64,
     /// Number of claims of each MAC that the program had dropped at the last look.
     dropped: BTreeMap<MacAddr, u64>,
 }
@@ -118,7 +118,7 @@ impl Query {
             claimants: BTreeMap::new(),
             answers: BTreeMap::new(),
             probers: BTreeMap::new(),
-            unnotified: 0,
+            unlisted: 0,
             dropped: dropped.iter().map(|(mac, record)| (*mac, record.claims)).collect(),
         };
         let commands = asking.ask(now);
@@ -220,8 +220,8 @@ impl Query {
     }
 
     /// Returns the number of frames from further MACs, beyond those that are listed.
-    pub fn unnotified(&self) -> u64 {
-        self.unnotified
+    pub fn unlisted(&self) -> u64 {
+        self.unlisted
     }
 
     /// Returns the other hosts that probe for the address, with the number of their probes.
@@ -239,7 +239,7 @@ impl Query {
     /// MACs: a flood may come from ever new ones.
     fn claimant(&mut self, mac: MacAddr, source: MacAddr, now: Monotonic) -> Option<&mut Claimant> {
         if self.claimants.len() >= MOST && !self.claimants.contains_key(&mac) {
-            self.unnotified += 1;
+            self.unlisted += 1;
             return None;
         }
         let claimant = self.claimants.entry(mac).or_insert_with(|| Claimant {

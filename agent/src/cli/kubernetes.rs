@@ -235,8 +235,7 @@ pub struct OwnershipArgs {
 #[command(next_help_heading = "Probing")]
 #[expect(clippy::struct_field_names, reason = "the fields are named like the options")]
 pub struct ProbingArgs {
-    /// Probes whether an address is in use, before its VIP is taken for the first time; 0
-    /// for none.
+    /// The number of probes of an address before its VIP is taken for the first time; 0 for none.
     #[arg(
         long,
         value_name = "N",

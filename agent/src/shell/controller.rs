@@ -248,6 +248,9 @@ impl Leader {
                     warn!(problem = chain(&error), "the leader's Lease is not renewed; trying again");
                 }
                 renew = Instant::now() + lease / RENEWALS;
+                if !candidate.election.leads(now()?) {
+                    return Err(ControllerError::Expired);
+                }
             }
         }
     }

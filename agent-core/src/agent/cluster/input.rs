@@ -61,16 +61,8 @@ impl Seen {
     pub fn claim(record: ClaimRecord) -> Self {
         let was_held = record.epoch > Epoch(0) || record.state.holder().is_some();
         let sessions = record.state.sessions();
-        let (vip, force) = (record.vip, record.force);
+        let (vip, force, services) = (record.vip, record.force, record.note.services.clone());
         let (reservation, release) = (record.reservation.clone(), record.release);
-        // A reserved object stays, so no Service of another namespace would ever inherit it.
-        let owner = record.note.services.first().map(|owner| &owner.namespace);
-        let heir =
-            reservation.as_deref().filter(|it| it.kept.is_none() && owner != Some(&it.service.namespace));
-        let services = match heir {
-            Some(heir) if owner.is_some() => vec![heir.service.clone()],
-            Some(_) | None => record.note.services.clone(),
-        };
         let served =
             services::Event::Claim { vip, was_held, sessions, force, services, reservation, release };
         Self::Object(Some(ownership::Event::Claim(record)), Some(served))

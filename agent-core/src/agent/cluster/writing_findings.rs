@@ -110,7 +110,7 @@ impl Cluster {
     /// Ends a conflict that a claim shows and that has been over for `quiet`.
     pub(super) fn end_unheard(&mut self, vip: IpAddr, quiet: Duration) {
         let quiet = humantime::format_duration(quiet);
-        let note = format!("the conflict about {vip} is over: nothing has been received of it for {quiet}");
+        let note = format!("the conflict about {vip} is over: no frame was received of it for {quiet}");
         self.write_event(vip, Reason::ConflictOver, &note);
     }
 }

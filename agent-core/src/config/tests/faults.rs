@@ -283,7 +283,7 @@ fn a_bad_duration_is_named_with_what_would_be_a_good_one() {
         ),
         (
             "fence: {hold_for: 0s}",
-            "2:19: `fence.hold_for` is zero, so nothing would be held over; make it longer, or set \
+            "2:19: `fence.hold_for` is zero, so there would be no grace period; make it longer, or set \
              `fence.policy` to stop",
         ),
     ]);

@@ -253,12 +253,9 @@ impl Report {
             probes: *probes,
         };
         let mut notes = notes(&answers, &known);
-        if asking.unnotified() > 0 {
-            let notified = answers.len();
-            notes.push(format!(
-                "{} frames came from more MACs than the {notified} listed",
-                asking.unnotified()
-            ));
+        if asking.unlisted() > 0 {
+            let listed = answers.len();
+            notes.push(format!("{} frames came from more MACs than the {listed} listed", asking.unlisted()));
         }
         Self {
             address: question.address,

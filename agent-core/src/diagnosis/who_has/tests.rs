@@ -532,5 +532,5 @@ fn a_flood_from_ever_new_macs_lists_some_and_counts_the_rest() {
         asking.on_frame(&reply(MacAddr([2, 0xf0, 0, 0, high, low])), at(1));
     }
     assert_eq!(asking.claimants().len(), 64);
-    assert_eq!(asking.unnotified(), 1_000 - 64);
+    assert_eq!(asking.unlisted(), 1_000 - 64);
 }

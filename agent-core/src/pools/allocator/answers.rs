@@ -56,7 +56,7 @@ pub enum Lack {
     },
     #[error(
         "it keeps {vip}, which an admin wants released, since it requests that address by name; have it \
-         ask for another one, or take the wish back (annotation vipward.io/release of the VirtualIP)"
+         request another one, or withdraw the request (annotation vipward.io/release of the VirtualIP)"
     )]
     AskedByName { vip: IpAddr },
     #[error(

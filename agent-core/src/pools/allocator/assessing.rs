@@ -141,7 +141,9 @@ impl Allocator {
             self.requests.get(other).is_some_and(|request| shares(other, request))
                 && Pools::may_share(self.pools.any_of(vip), owner, other)
         };
-        self.waiting.for_address(vip).find(|other| *other != owner && asks(other)).cloned()
+        let sharing = || self.waiting.for_address(vip).filter(|other| *other != owner && asks(other));
+        // Another namespace inherits it only if no Service of the owner's namespace shares it.
+        sharing().find(|other| other.namespace == owner.namespace).or_else(|| sharing().next()).cloned()
     }
 
     /// Evaluates a request for one address of each family. Returns the addresses that it has, and

@@ -389,6 +389,18 @@ fn a_kept_address_that_is_shared_goes_to_the_one_that_shares_it() {
 }
 
 #[test]
+fn a_service_of_the_owners_namespace_inherits_before_one_of_another() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.2"])]);
+    assert_eq!(world.ask("owner", v4()), [ip("192.0.2.1")]);
+    let shares = Request { status: vec![ip("192.0.2.1")], ..for_addresses(&["192.0.2.1"]) };
+    world.ask("aaa/guest", shares.clone());
+    world.ask("second", shares);
+    world.notify(Event::Withdrawn(service("owner")));
+    let reservation = world.store.objects[&ip("192.0.2.1")].clone().expect("it is reserved");
+    assert_eq!((reservation.service, reservation.kept), (service("second"), None));
+}
+
+#[test]
 fn a_service_of_another_namespace_inherits_only_what_its_status_names() {
     let keeping = PoolRecord { keep: Some("1h".into()), ..pool("a", &["192.0.2.1-192.0.2.2"]) };
     let served = Request { status: vec![ip("192.0.2.1")], ..for_addresses(&["192.0.2.1"]) };

@@ -26,6 +26,8 @@ pub(crate) struct ClaimSummary {
     pub(crate) is_forced: bool,
     /// The Services that have it, in the order of their rights.
     pub(crate) services: Arc<[ServiceName]>,
+    /// The Service that it is reserved for, unless it is kept for one that is gone.
+    pub(crate) heir: Option<ServiceName>,
 }
 
 #[derive(Debug, Default)]

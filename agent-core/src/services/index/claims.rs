@@ -67,6 +67,14 @@ impl Index {
         let mut summary = self.claims.get(&vip).cloned().unwrap_or_default();
         summary.was_held |= self.held.get(&vip) == Some(&true);
         let Some(known) = self.vips.get_mut(&vip) else { return summary };
+        // A reserved object stays, so no Service of another namespace would ever inherit it. The owner's
+        // namespace keeps the VIP while a Service of it still wants what it had.
+        if let Some(heir) = &summary.heir
+            && !summary.services.is_empty()
+            && !sharing::has_heir(&summary.services, &known.services)
+        {
+            summary.services = [heir.clone()].into();
+        }
         let may_pass_on = !sharing::has_heir(&known.former, &known.services);
         if !summary.services.is_empty() {
             // A record that names no Service there is was edited by hand. Its holder repairs it.

@@ -78,10 +78,10 @@ impl Index {
                 let changed = self.reserved.put_api_servers(slice, &addresses);
                 self.touch_wanted(&changed);
             }
-            Event::Claim { vip, was_held, sessions, force, services, reservation: _, release: _ } => {
-                let services = services.into();
-                let sessions = sessions.into();
-                self.put_claim(vip, ClaimSummary { was_held, is_forced: force, services, sessions });
+            Event::Claim { vip, was_held, sessions, force, services, reservation, release: _ } => {
+                let (services, sessions) = (services.into(), sessions.into());
+                let heir = reservation.filter(|it| it.kept.is_none()).map(|it| it.service);
+                self.put_claim(vip, ClaimSummary { was_held, is_forced: force, services, sessions, heir });
             }
             Event::ClaimGone(vip) => self.put_claim(vip, ClaimSummary::default()),
             Event::Pool(change) => {

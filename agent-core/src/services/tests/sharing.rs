@@ -128,6 +128,21 @@ fn a_guest_inherits_neither_the_vip_nor_its_standing() {
 }
 
 #[test]
+fn a_guest_for_which_the_vip_is_reserved_has_it_once_no_service_of_the_owners_namespace_does() {
+    let shared = [("vipward.io/addresses", VIP), ("vipward.io/share", "team")];
+    let reserved = Reservation { service: named("y/web"), pool: None, kept: None };
+    let claimed = |reservation| claim(ip(VIP), (true, true), &["x/web", "x/api", "y/web"], reservation);
+    let mut world = two_tenants(["team", "team"], &["y"]);
+    world.put(service("x/api").annotated(&shared).ports(&[3]).created(3));
+    world.notify(claimed(None));
+    world.notify(Event::ServiceGone(named("x/web")));
+    world.notify(claimed(Some(reserved)));
+    assert_eq!(world.demand(VIP).services[0], named("x/api"), "its namespace has it still");
+    world.notify(Event::ServiceGone(named("x/api")));
+    assert_eq!(world.demand(VIP).services, [named("y/web")]);
+}
+
+#[test]
 fn a_guest_decides_about_the_nodes_only_if_no_service_of_the_owners_namespace_can() {
     let mut world = two_tenants(["team", "team"], &["y"]);
     let shared = [("vipward.io/addresses", VIP), ("vipward.io/share", "team")];

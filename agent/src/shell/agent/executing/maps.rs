@@ -50,7 +50,7 @@ impl EventLoop {
         Ok(self.plane.maps().yields()?.total)
     }
 
-    async fn read_maps(&self) -> Result<Maps, RunError> {
+    async fn read_maps(&self) -> Result<Maps, Box<dyn std::error::Error + Send + Sync>> {
         let maps = self.plane.maps();
         let (yields, entries, macs) = (self.yields()?, maps.entries()?, self.read_macs()?);
         let binds = bind::observe_binds(self.agent.view()).await?;

@@ -129,7 +129,7 @@ impl Collector for ControllerSnapshot {
         if let Some(lacking) = self.lacking {
             page.value(
                 "services_lacking",
-                "Services without an address they ask for; their Events state the reason",
+                "Services without an address that they request; their Events state the reason",
                 size(lacking),
             )?;
         }

@@ -104,8 +104,8 @@ pub enum BpfError {
     },
     #[error(
         "failed to attach a filter with priority {priority} to the ingress of {interface}; a filter of another \
-         kind or \
-         protocol may have that priority: see `tc filter show dev {interface} ingress`, and give it a larger number"
+         kind or protocol may have that priority: see `tc filter show dev {interface} ingress`, and give it a \
+         larger number"
     )]
     FilterRefused {
         interface: String,

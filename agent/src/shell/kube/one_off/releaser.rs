@@ -33,7 +33,7 @@ pub enum ReleaseError {
     NotReserved { vip: IpAddr },
     #[error(
         "Service {service} requests {vip} by name ({place}), so it would get it again; have it request \
-         another address, or for none"
+         another address, or none"
     )]
     AskedByName { vip: IpAddr, service: ServiceName, place: Place },
     #[error(transparent)]

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout_at};
-use tracing::{debug, info};
+use tracing::info;
 use vipward_core::{
     base::time::Monotonic,
     ownership::{
@@ -52,7 +52,7 @@ pub async fn find_reason(kube: &Kube, pod: Option<&str>) -> Result<StopReason, C
         let found = surroundings.look().await;
         match ending.look(found, now()) {
             Next::End(reason) => {
-                debug!(?found, "the reason for the end is known");
+                info!(?found, "the reason for the end is known");
                 return Ok(reason);
             }
             Next::LookAgain(at) => {
