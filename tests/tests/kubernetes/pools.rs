@@ -283,7 +283,7 @@ fn vipward_pools_lists_addresses_and_vipward_release_frees_and_replaces_them() -
             cluster,
             "192.0.2.75",
             1,
-            &["asks for 192.0.2.75 by name (annotation vipward.io/addresses)"],
+            &["requests 192.0.2.75 by name (annotation vipward.io/addresses)"],
         )?;
         release(cluster, "192.0.2.71", 1, &["192.0.2.71 is not reserved for any Service"])?;
         let (code, said) = cluster.vipward(&["pools", "wan"])?;

@@ -63,7 +63,7 @@ fn a_standalone_agent_notifies_each_check_by_name_and_what_is_wrong_with_it() ->
         "[+]event-loop ok\n[+]heartbeat ok\nlivez check passed\n"
     );
     assert_eq!(
-        get(&scene.node, "/readyz/lease_deadline")?.good()?,
+        get(&scene.node, "/readyz/lease-deadline")?.good()?,
         "[+]lease-deadline ok\nreadyz check passed\n"
     );
     let unknown = get(&scene.node, "/readyz/moon")?;
