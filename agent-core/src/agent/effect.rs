@@ -93,7 +93,7 @@ pub enum Effect {
     NotAlone(Session),
 }
 
-/// What is read of the kernel.
+/// A part of the kernel's state that the agent reads.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reading {
     Network,

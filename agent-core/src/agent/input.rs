@@ -65,7 +65,7 @@ pub enum Outcome {
     AttachedAgain(Option<Box<(NetView, Attachments)>>),
 }
 
-/// What a [`Reading`](super::Reading) has found.
+/// The result of a [`Reading`](super::Reading).
 #[derive(Debug)]
 pub enum Readout {
     Network(Box<Network>),

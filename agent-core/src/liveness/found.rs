@@ -1,4 +1,4 @@
-//! How the death of a node is found, by all Leases.
+//! The means by which the death of a node is found, derived from all Leases.
 
 use std::fmt;
 

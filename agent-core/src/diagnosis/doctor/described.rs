@@ -1,4 +1,4 @@
-//! What each check reads, and when it is yellow or red: for the reference, and for
+//! The descriptions of the checks: what each reads, and when it is yellow or red. For the reference, and for
 //! `vipward doctor --checks`.
 
 use super::lease_deadline::LEASE_DEADLINE;
@@ -42,8 +42,7 @@ pub const CHECKS: [Check; 33] = [
     Check::of(
         "capabilities",
         "the capabilities of the agent's process, or of this one if no agent runs: CAP_BPF, CAP_NET_ADMIN, \
-         CAP_NET_RAW \
-         and CAP_PERFMON",
+         CAP_NET_RAW and CAP_PERFMON",
     )
     .red("one of them is missing")
     .note("unknown if an agent runs and its process is out of sight, in another PID namespace"),
@@ -64,8 +63,7 @@ pub const CHECKS: [Check; 33] = [
         LEASE_DEADLINE,
         "the lease deadline, and the end of the grace period. While the deadline lies ahead, the doctor waits 3 s at \
          most for the next heartbeat, which in a cluster is a renewal of the Lease. The age of the last one is \
-         exact to \
-         50 ms",
+         exact to 50 ms",
     )
     .yellow(
         "the agent has not extended the deadline in time, and the grace period runs; or the deadline lies \
@@ -74,8 +72,7 @@ pub const CHECKS: [Check; 33] = [
     )
     .red(
         "the program answers no longer; or, in the grace period, a node of a cluster answers on an interface \
-         where it \
-         knows no peer: two nodes may answer",
+         where it knows no peer: two nodes may answer",
     ),
     Check::of("map-fill", "the entries of the maps `vip_state` (--max-vips) and `peers`")
         .yellow("one of them is 80 % full")
@@ -88,8 +85,7 @@ pub const CHECKS: [Check; 33] = [
     )
     .yellow(
         "it is off for a reason that can be mended; or an interface has no two-way link with peers that live \
-         there; or \
-         of 200 or more pings to a peer, more than 2 % were lost",
+         there; or of 200 or more pings to a peer, more than 2 % were lost",
     )
     .note(
         "`never answered` counts since the agent began. All agents should have the same --wire. Missing real-time \
@@ -101,8 +97,7 @@ pub const CHECKS: [Check; 33] = [
     Check::of("program", "the pinned link, and the program on the interface")
         .yellow(
             "the driver offers native XDP and has refused it; or the mode is generic, where tc would do; or \
-             native on a \
-             bond, where the program runs on the ports",
+             native on a bond, where the program runs on the ports",
         )
         .red("a link is pinned, and its program is not on the interface")
         .note("does not apply if the program is not attached; the row has the mode that an agent would choose"),
@@ -116,8 +111,7 @@ pub const CHECKS: [Check; 33] = [
     Check::of("tc", "the BPF programs of traffic control on the interface (tc, tcx)")
         .yellow(
             "a program at the ingress runs before Vipward's, or may answer requests: Cilium's, or one whose \
-             name cannot \
-             be read",
+             name cannot be read",
         )
         .note("names of programs need CAP_SYS_ADMIN"),
     Check::of("vlan-offload", "whether the card removes VLAN tags before XDP").yellow(
@@ -138,15 +132,13 @@ pub const CHECKS: [Check; 33] = [
         .note("the row has the number of MLD queries that came: a switch that snoops needs a querier"),
     Check::of("neighbour-discovery", "the kernel's settings of neighbour discovery where IPv6 VIPs are").yellow(
         "drop_unsolicited_na is set, and the host keeps the former holder's MAC; or accept_dad is 2, which may \
-         switch \
-         IPv6 off",
+         switch IPv6 off",
     ),
     Check::of("kube-proxy", "whether kube-proxy runs, and whether in IPVS mode").note("never yellow or red"),
     Check::of("bound-elsewhere", "the host's addresses that are VIPs")
         .yellow(
             "an address here is a VIP of another node (on kube-ipvs0, that is right), or one that Vipward \
-             answers for \
-             here and that another program added",
+             answers for here and that another program added",
         )
         .red("nothing is pinned, and an address is left that an agent bound: the kernel answers for it"),
     Check::of("labelled-addresses", "the labels of the host's IPv4 addresses")
@@ -168,8 +160,7 @@ pub const CHECKS: [Check; 33] = [
     Check::of(
         "other-vip-software",
         "the processes of this network namespace: keepalived, kube-vip, a speaker of MetalLB or OpenELB, ucarp, \
-         vrrpd, \
-         PureLB's node agent, pacemaker",
+         vrrpd, PureLB's node agent, pacemaker",
     )
     .yellow("one of them runs")
     .note("unknown if processes are out of sight and none is seen, as in a Pod without hostPID: true"),

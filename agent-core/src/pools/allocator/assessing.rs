@@ -25,7 +25,7 @@ impl Allocator {
         // another one each time.
         if self.reconsidered.contains(service) {
             self.allocations.set_aside_failed(service);
-            // What has been sent may fail.
+            // A request that is under way may fail.
             if !self.allocations.is_under_way(service) {
                 self.reconsidered.remove(service);
             }
