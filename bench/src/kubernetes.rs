@@ -21,7 +21,7 @@ mod survey;
 
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use self::scene::{Effort, Noticed, Scene};
 use crate::report::{Options, Report};
@@ -39,6 +39,7 @@ pub(crate) fn run(options: &Options, services: Option<u32>) -> Result<usize> {
     progress("the cluster and its objects");
     let mut scene = Scene::new(effort, Noticed::ByTheLease)?;
     let is_real = scene.server().is_err();
+    ensure!(!(is_real && options.record), "--record needs the benchmark's API server: unset KUBECONFIG");
     let measurements = MEASUREMENTS.into_iter().filter(|(_, on, _)| !is_real || *on == On::Any);
     for (what, _, measure) in measurements {
         interrupt::check()?;

@@ -21,6 +21,7 @@ mod stage;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 use vipward_tests::kit::interrupt;
 
@@ -41,6 +42,9 @@ struct Args {
     /// Measure only what has this in its name, as stderr shows it
     #[arg(long, value_name = "TEXT", global = true)]
     only: Option<String>,
+    /// Write the figures into docs/measured/bench.csv too, in place of the rows of the same groups
+    #[arg(long, global = true)]
+    record: bool,
     /// Directory for tables and plots [default: target/bench]
     #[arg(long, value_name = "DIR", global = true)]
     out: Option<PathBuf>,
@@ -89,19 +93,9 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    let Args { quick, no_bars, only, out, what } = Args::parse();
-    let options = Options { quick, out };
-    let measured = interrupt::install().and_then(|()| match what {
-        None => host::run(&options, only.as_deref().unwrap_or_default()),
-        Some(What::Against { object }) => host::against::run(&options, &object),
-        Some(What::Failover) => failover::run(&options, only.as_deref().unwrap_or_default()),
-        Some(What::Stalls) => failover::stalls::run(&options),
-        Some(What::Rest) => kubernetes::rest::run(&options),
-        Some(What::Kubernetes { services }) => kubernetes::run(&options, services),
-        Some(What::Pools { services }) => kubernetes::pools::run(&options, services),
-        Some(What::Peers(args)) => peers::run(&options, &args),
-    });
-    match measured {
+    let args = Args::parse();
+    let no_bars = args.no_bars;
+    match run(args) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) if no_bars => ExitCode::SUCCESS,
         Ok(missed) => {
@@ -111,6 +105,69 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns how many bars were missed.
+fn run(args: Args) -> Result<usize> {
+    ensure!(
+        !args.record || args.is_whole(),
+        "--record needs a whole measurement: it goes with neither --quick, --services nor against"
+    );
+    let Args { quick, record, only, out, what, no_bars: _ } = args;
+    let options = Options { quick, record, out };
+    interrupt::install()?;
+    match what {
+        None => host::run(&options, only.as_deref().unwrap_or_default()),
+        Some(What::Against { object }) => host::against::run(&options, &object),
+        Some(What::Failover) => failover::run(&options, only.as_deref().unwrap_or_default()),
+        Some(What::Stalls) => failover::stalls::run(&options),
+        Some(What::Rest) => kubernetes::rest::run(&options),
+        Some(What::Kubernetes { services }) => kubernetes::run(&options, services),
+        Some(What::Pools { services }) => kubernetes::pools::run(&options, services),
+        Some(What::Peers(args)) => peers::run(&options, &args),
+    }
+}
+
+impl Args {
+    /// Returns true if each group of figures that this run has is measured in full, and of this build.
+    fn is_whole(&self) -> bool {
+        let is_less = match &self.what {
+            Some(What::Against { .. }) => true,
+            Some(What::Kubernetes { services } | What::Pools { services }) => services.is_some(),
+            None | Some(What::Failover | What::Stalls | What::Rest | What::Peers(_)) => false,
+        };
+        !self.quick && !is_less
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::Args;
+
+    #[test]
+    fn only_whole_measurements_are_recorded() {
+        let table = [
+            ("", true),
+            ("--only scrape", true),
+            ("failover --only many", true),
+            ("kubernetes", true),
+            ("peers crash", true),
+            ("--quick", false),
+            ("--quick rest", false),
+            ("rest --quick", false),
+            ("kubernetes --services 1000", false),
+            ("pools --services 1000", false),
+            ("against vipward.o", false),
+        ];
+        for (line, is_whole) in table {
+            let words = ["bench", "--record"].into_iter().chain(line.split_whitespace());
+            let args = Args::try_parse_from(words).expect("arguments");
+            assert_eq!(args.is_whole(), is_whole, "{line}");
+            assert!(args.record, "{line}");
         }
     }
 }

@@ -27,7 +27,7 @@ use self::{
     site::{HOSTS, Site},
     system::System,
 };
-use crate::report::{Machine, Options, write_files};
+use crate::report::{Machine, Options, record, write_files};
 use vipward_tests::kit::interrupt;
 
 /// Runs of each scene, and those of a quick measurement.
@@ -71,6 +71,7 @@ pub(crate) fn run(options: &Options, args: &Args) -> Result<usize> {
     println!("{figures}");
     let json = serde_json::to_string_pretty(&figures.json())? + "\n";
     write_files(options, &[("peers.json", json), ("peers.md", format!("{figures}\n"))])?;
+    record(options, &figures.machine, figures.recorded())?;
     Ok(0)
 }
 

@@ -4,6 +4,7 @@ mod figures;
 mod machine;
 mod output;
 mod plot;
+mod recorded;
 mod stats;
 
 pub(crate) use self::{
@@ -11,5 +12,6 @@ pub(crate) use self::{
     machine::Machine,
     output::{Options, write_files},
     plot::replies,
+    recorded::{Row, record, today},
     stats::Samples,
 };

@@ -94,7 +94,7 @@ enum Command {
     ///
     /// `bench kubernetes` measures three agents and their API server with 10,000 Services, `bench
     /// rest` the CPU time of agents at rest, and `bench peers` keepalived, ucarp and the kernel's
-    /// ARP beside Vipward.
+    /// ARP beside Vipward. `--record` writes the figures into docs/measured/bench.csv.
     Bench(PassedOn),
     /// Generate the table of MAC vendors from the listings in the crate oui-data
     Vendors,

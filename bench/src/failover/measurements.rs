@@ -83,6 +83,7 @@ pub(crate) fn run(options: &Options, only: &str) -> Result<usize> {
     let json = serde_json::to_string_pretty(&output)? + "\n";
     let svg = draw(&series, &report.machine.to_string());
     write_files(options, &[("failover.json", json), ("failover.svg", svg)])?;
+    report.record(options)?;
     Ok(report.missed())
 }
 
@@ -128,8 +129,8 @@ fn summarize(course: Course, crashes: &[Crash], report: &mut Report) {
     for (name, part) in whole {
         let samples = samples(part);
         push(name, &samples, course.bars.median);
-        push("the same, p99", &samples.percentile(99).into(), course.bars.p99);
-        push("the same, the longest", &samples.max().into(), course.bars.longest);
+        push(&format!("{name}, p99"), &samples.percentile(99).into(), course.bars.p99);
+        push(&format!("{name}, the longest"), &samples.max().into(), course.bars.longest);
     }
     let parts: [(&str, Part); 3] = [
         ("of it until the session is ended", |crash| crash.expiring_seconds),

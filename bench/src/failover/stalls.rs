@@ -5,13 +5,11 @@
 //! answers the pings in its queues as soon as it goes on. Here only the next ping is answered, up to
 //! 20 ms (times the scale) later. So a real stall of that length moves no more VIPs than the table has.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
-use serde::Serialize;
 
-use crate::report::{Machine, Options, Samples, write_files};
+use crate::report::{Group, Item, Options, Report, Samples, Unit, push};
 use vipward_tests::{
     agent::VIP,
     cluster::{Cluster, ClusterOptions, MANAGEMENT, NodeId, PATIENCE, SEGMENT, ServiceSpec, scenario},
@@ -28,32 +26,11 @@ const TIMES: (u32, u32) = (20, 2);
 /// Time after a stall in which a move shows.
 const AFTERWARDS: Duration = Duration::from_millis(1_500);
 
-/// Stalls of one length, with one factor.
-#[derive(Debug, Serialize)]
-struct Row {
-    scale: u8,
-    stall_millis: u16,
-    stalls: u32,
-    /// Stalls in which the holder lost its VIP.
-    moves: u32,
-    /// Seconds for which the VIP was not answered, in each stall.
-    unanswered_seconds: Vec<f64>,
-}
-
-#[derive(Serialize)]
-struct Output {
-    machine: Machine,
-    rows: Vec<Row>,
-}
-
 /// Measures, prints the table to stdout, and writes stalls.json. Returns zero: there is no bar.
 pub(crate) fn run(options: &Options) -> Result<usize> {
-    vipward_tests::kit::require_root()?;
     let started = Instant::now();
-    let machine = Machine::read()?;
-    println!("{machine}\n");
+    let mut report = Report::begin(options)?;
     let times = if options.quick { TIMES.1 } else { TIMES.0 };
-    let mut rows: Vec<Row> = Vec::new();
     for scale in SCALES {
         scenario("stalls", ClusterOptions::with_wire(3, scale), |cluster| {
             cluster.make_wire_key()?;
@@ -65,32 +42,32 @@ pub(crate) fn run(options: &Options) -> Result<usize> {
                 }
             }
             for millis in STALLS {
-                let row = stall(cluster, scale, millis, times)?;
+                let (moves, unanswered) = stall(cluster, millis, times)
+                    .with_context(|| format!("stalls of {millis} ms with scale {scale}"))?;
                 let seconds = started.elapsed().as_secs();
-                eprintln!("[{seconds:>4} s] scale {scale}, {millis} ms: {} of {times} moved", row.moves);
-                rows.push(row);
+                eprintln!("[{seconds:>4} s] scale {scale}, {millis} ms: {moves} of {times} moved");
+                let name = |what| format!("--wire {scale}, {times} stalls of {millis} ms: {what}");
+                push(&mut report, Group::Stalls, &name("moves"), moves.into(), None);
+                report.push(Item::new(Group::Stalls, name("unanswered"), Unit::Seconds, &unanswered));
             }
             Ok(())
         })?;
     }
-    println!("{}", table(&rows));
-    let output = Output { machine, rows };
-    write_files(options, &[("stalls.json", serde_json::to_string_pretty(&output)? + "\n")])?;
-    Ok(0)
+    report.finish(started, options, "stalls.json")
 }
 
-/// Lets the holder stall so many times.
-fn stall(cluster: &mut Cluster, scale: u8, millis: u16, times: u32) -> Result<Row> {
-    let mut row =
-        Row { scale, stall_millis: millis, stalls: times, moves: 0, unanswered_seconds: Vec::new() };
+/// Lets the holder stall so many times. Returns how often it lost its VIP, and the seconds without an
+/// answer in each stall.
+fn stall(cluster: &mut Cluster, millis: u16, times: u32) -> Result<(u32, Samples)> {
+    let (mut moves, mut unanswered) = (0, Samples::default());
     for number in 1..=times {
         interrupt::check()?;
-        let (moved, unanswered) = stall_once(cluster, Duration::from_millis(millis.into()))
-            .with_context(|| format!("stall {number} of {millis} ms with scale {scale}"))?;
-        row.moves += u32::from(moved);
-        row.unanswered_seconds.push(unanswered);
+        let (moved, seconds) = stall_once(cluster, Duration::from_millis(millis.into()))
+            .with_context(|| format!("stall {number}"))?;
+        moves += u32::from(moved);
+        unanswered.push(seconds);
     }
-    Ok(row)
+    Ok((moves, unanswered))
 }
 
 /// Lets the holder stall. Returns true if it lost its VIP, and the seconds without an answer.
@@ -126,41 +103,4 @@ fn stall_once(cluster: &mut Cluster, length: Duration) -> Result<(bool, f64)> {
 fn begin_again(cluster: &mut Cluster, id: NodeId) -> Result<()> {
     cluster.terminate(id)?;
     cluster.restart_agent(id)
-}
-
-fn table(rows: &[Row]) -> String {
-    let mut text =
-        "| stall | unanswered, median | moves at scale 1 | at scale 2 |\n|--:|--:|--:|--:|\n".to_owned();
-    for millis in STALLS {
-        let of = |scale: u8| rows.iter().find(move |row| (row.scale, row.stall_millis) == (scale, millis));
-        let shown =
-            |scale: u8| of(scale).map_or("–".to_owned(), |row| format!("{} of {}", row.moves, row.stalls));
-        let unanswered: Samples = SCALES
-            .into_iter()
-            .filter_map(of)
-            .flat_map(|row| row.unanswered_seconds.iter().copied())
-            .collect();
-        let median = unanswered.median() * 1e3;
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "| {millis} ms | {median:.0} ms | {} | {} |", shown(1), shown(2));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Row, table};
-
-    #[test]
-    fn a_line_has_the_moves_of_both_scales() {
-        let row = |scale, moves, seconds| Row {
-            scale,
-            stall_millis: 300,
-            stalls: 20,
-            moves,
-            unanswered_seconds: vec![seconds],
-        };
-        let shown = table(&[row(1, 12, 0.31), row(2, 0, 0.33)]);
-        assert!(shown.contains("| 300 ms | 310 ms | 12 of 20 | 0 of 20 |\n"), "{shown}");
-    }
 }

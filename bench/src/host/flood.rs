@@ -40,7 +40,7 @@ fn measure_family(family: Family, effort: &Effort, report: &mut Report) -> Resul
     for ((name, kind), own) in SUBJECTS.iter().zip(&rates) {
         let samples = own.iter().copied().collect();
         let mut item =
-            Item::new(Group::Rate, format!("{name}, {}", family.protocol()), Unit::PerSecond, &samples);
+            Item::new(Group::Flood, format!("{name}, {}", family.protocol()), Unit::PerSecond, &samples);
         if *kind != Intruder::Unrelated {
             let ratios: Samples = own.iter().zip(&rates[0]).map(|(own, base)| own / base).collect();
             item = item.ratio("claims on another address", &ratios, Some(Limit::AtLeast(LEAST)));

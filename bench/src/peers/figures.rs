@@ -6,11 +6,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{scene::Scene, system::System};
-use crate::report::{Machine, Samples, Unit};
+use crate::report::{Machine, Row as Recorded, Samples, Unit, today};
 
 /// Everything that one run of the comparison measured.
 pub(super) struct Figures {
@@ -35,9 +34,8 @@ struct Row {
 
 impl Figures {
     pub(super) fn new(machine: Machine, runs: u32) -> Self {
-        let date = Timestamp::now().strftime("%Y-%m-%d").to_string();
         let (versions, skipped) = (BTreeMap::new(), BTreeMap::new());
-        Self { machine, date, runs, seconds: 0, versions, skipped, rows: Vec::new() }
+        Self { machine, date: today(), runs, seconds: 0, versions, skipped, rows: Vec::new() }
     }
 
     /// Adds what one run measured.
@@ -72,6 +70,18 @@ impl Figures {
             "skipped": self.skipped,
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
         })
+    }
+
+    /// Returns a row for each figure of each system. Each scene is a group.
+    pub(super) fn recorded(&self) -> Vec<Recorded> {
+        let of = |row: &Row| -> Vec<Recorded> {
+            let recorded = |(system, samples): (&System, &Samples)| {
+                let (group, name) = (format!("peers: {}", row.scene), format!("{}: {system}", row.what));
+                Recorded::new(group, name, row.unit, samples)
+            };
+            row.of.iter().map(recorded).collect()
+        };
+        self.rows.iter().flat_map(of).collect()
     }
 
     /// Returns the lines of the table, with a header and a rule.

@@ -1,16 +1,12 @@
 //! Figures, the bars that they are held against, and their table.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::{
-    machine::Machine,
-    output::{Options, write_files},
-    stats::Samples,
-};
+use super::{machine::Machine, output::Options, stats::Samples};
 use vipward_tests::kit::require_root;
 
 pub(crate) const MIB: f64 = 1_048_576.0;
@@ -76,6 +72,7 @@ impl Limit {
 pub(crate) enum Group {
     Cost,
     Rate,
+    Flood,
     Traffic,
     Askers,
     KernelMemory,
@@ -92,6 +89,7 @@ pub(crate) enum Group {
     FailoverOfPeers,
     FailoverOfMany,
     FailoverBusy,
+    Stalls,
     Cluster,
     ColdStart,
     Bare,
@@ -109,6 +107,7 @@ impl Group {
         match self {
             Self::Cost => "program cost per frame (BPF_PROG_TEST_RUN)",
             Self::Rate => "replies per second (veth pair, native at the client, which counts)",
+            Self::Flood => "replies per second beside a rogue's claims",
             Self::Traffic => "other traffic through a veth with the program",
             Self::Askers => "requests answered, each from another asker",
             Self::KernelMemory => "kernel memory of the maps",
@@ -127,6 +126,7 @@ impl Group {
             Self::FailoverOfPeers => "the holder loses power: keepalived on three hosts",
             Self::FailoverOfMany => "one of three nodes loses power: wire failover",
             Self::FailoverBusy => "all CPUs are busy: wire failover, three nodes",
+            Self::Stalls => "the holder of three nodes stalls: wire failover",
             Self::Cluster => "the cluster",
             Self::ColdStart => "cold start of all agents: Services exist, and nothing of Vipward's",
             Self::Bare => "a bare client that creates the same claims, without agents",
@@ -267,14 +267,6 @@ impl Report {
         let machine = Machine::read()?;
         println!("{machine}\n");
         Ok(Self::new(machine, options.quick))
-    }
-
-    /// Prints the table and writes a file. Returns how many bars were missed.
-    pub(crate) fn finish(&mut self, started: Instant, options: &Options, file: &str) -> Result<usize> {
-        self.seconds = started.elapsed().as_secs();
-        println!("{self}");
-        write_files(options, &[(file, serde_json::to_string_pretty(self)? + "\n")])?;
-        Ok(self.missed())
     }
 
     /// Adds a figure behind the others of its group.

@@ -53,6 +53,10 @@ impl Machine {
             mitigations: mitigations.collect(),
         })
     }
+
+    pub(super) fn cpu(&self) -> &str {
+        &self.cpu
+    }
 }
 
 impl fmt::Display for Machine {

@@ -10,6 +10,8 @@ use vipward_tests::kit::tools::target_dir;
 pub(crate) struct Options {
     /// True to measure fewer repetitions and sizes.
     pub(crate) quick: bool,
+    /// True to put the figures into docs/measured/bench.csv.
+    pub(crate) record: bool,
     /// Directory for tables and plots, unless `target/bench`.
     pub(crate) out: Option<PathBuf>,
 }
