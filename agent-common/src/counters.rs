@@ -154,9 +154,9 @@ outcomes! {
         /// An answer to a ping of this node.
         EchoReceived = echo_received: Drop,
         /// Another monitor's vote request about a holder, for the agent.
-        PollPassed = poll_passed: Pass,
-        /// The answer to such a question, for the agent.
-        SilentPassed = silent_passed: Pass,
+        VoteRequestPassed = vote_request_passed: Pass,
+        /// Another monitor's vote about a holder, for the agent.
+        VotePassed = vote_passed: Pass,
         /// The message that this node's session has ended.
         EndedReceived = ended_received: Drop,
         /// A frame that is too short.

@@ -41,7 +41,7 @@ pinned! {
         pub session: u64,
         /// One more than the number of the last expiry notice in [`WireState`] that this node's
         /// Lease has shown to be false; 0 for none.
-        pub words_settled: u64,
+        pub notices_settled: u64,
         /// The policy between the two times.
         pub policy: Policy,
         pub defence: Defence,
@@ -78,7 +78,7 @@ impl LeaseDeadline {
     pub fn has_ended(&self, notified: WireState) -> bool {
         self.session != 0
             && self.session == notified.ended
-            && self.words_settled != WireState::settled_by(notified.words)
+            && self.notices_settled != WireState::settled_by(notified.notices)
     }
 
     /// Returns the time from which the state is [`DeadlineState::Over`], unless the lease deadline is written again.

@@ -45,17 +45,17 @@ pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &
         return WireOutcome::OtherPassed;
     }
     let Some(kind) = frame.kind() else { return WireOutcome::RefusedType };
-    let (holder, witness) = (frame.holder(), frame.witness());
+    let (holder, wid) = (frame.holder(), frame.wid());
     let is_own_session = holder != 0 && holder == tables.session();
     // The peer that sends the frame, or that it is about. A frame that ends a session names none.
     let peer = match kind {
         WireType::Ping | WireType::Ended if !is_own_session => return WireOutcome::RefusedTarget,
-        WireType::Ping => tables.slot(witness),
-        WireType::Echo | WireType::Poll | WireType::Silent => tables.slot(holder),
+        WireType::Ping => tables.slot(wid),
+        WireType::Echo | WireType::VoteRequest | WireType::Vote => tables.slot(holder),
         WireType::Ended => Some(0),
     };
     let Some(slot) = peer else { return WireOutcome::RefusedPeer };
-    if matches!(kind, WireType::Echo) && (witness == 0 || witness != tables.wid()) {
+    if matches!(kind, WireType::Echo) && (wid == 0 || wid != tables.wid()) {
         return WireOutcome::RefusedTarget;
     }
     let Some(key) = tables.key(frame.key()) else { return WireOutcome::RefusedKey };
@@ -83,8 +83,8 @@ pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &
             tables.receive(slot, now_ns);
             WireOutcome::EchoReceived
         }
-        WireType::Poll => WireOutcome::PollPassed,
-        WireType::Silent => WireOutcome::SilentPassed,
+        WireType::VoteRequest => WireOutcome::VoteRequestPassed,
+        WireType::Vote => WireOutcome::VotePassed,
         WireType::Ended => {
             tables.end(holder);
             WireOutcome::EndedReceived

@@ -34,8 +34,8 @@ mod tests;
 
 pub use self::{
     allocator::{
-        Allocator, Command, Counts, Event, Expected, Fit, Given, Lack, PoolState, Prospect, Request,
-        ReservationWrite, Surroundings,
+        Allocator, Announcing, Command, Counts, Event, Expected, Fit, Given, Lack, Limits, PoolState,
+        Prospect, Request, ReservationWrite, ShareKey, Surroundings,
     },
     announce::AnnounceRecord,
     family::Family,

@@ -13,6 +13,7 @@ mod node;
 pub(crate) mod offer;
 pub(crate) mod pool_kind;
 mod pool_policy;
+mod port;
 mod reservation;
 mod selector;
 
@@ -26,6 +27,7 @@ pub use self::{
     offer::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid},
     pool_kind::{PoolKind, Shown},
     pool_policy::{Allowance, PoolPolicy, Preference},
+    port::{Port, Protocol},
     reservation::Reservation,
     selector::{Selector, SelectorError},
 };

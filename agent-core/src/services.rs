@@ -43,8 +43,9 @@ pub use self::{
     problem::{Malformed, Problem, SeenBy, WayOut},
     records::{
         AnnotationValues, Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress,
-        IpMode, OtherController, Port, Protocol, ServiceRecord, StatusOwner,
+        IpMode, OtherController, ServiceRecord, StatusOwner,
     },
     settings::{DEFAULT_CLASS, MOST_ADDRESSES, Settings},
     types::{Command, Event},
 };
+pub use super::records::{Port, Protocol};

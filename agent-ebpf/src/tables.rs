@@ -97,7 +97,7 @@ unsafe fn has_ended(lease_deadline: *const LeaseDeadline) -> bool {
         session != 0
             && WIRE_STATE.get_ptr(0).is_some_and(|state| {
                 (*state).ended == session
-                    && (*lease_deadline).words_settled != WireState::settled_by((*state).words)
+                    && (*lease_deadline).notices_settled != WireState::settled_by((*state).notices)
             })
     }
 }

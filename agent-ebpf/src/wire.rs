@@ -150,7 +150,7 @@ impl WireTables for Maps {
             // SAFETY: valid map value. The session comes first: the word is new when it is counted.
             unsafe {
                 ptr::addr_of_mut!((*state).ended).write_volatile(session);
-                add(ptr::addr_of_mut!((*state).words), 1);
+                add(ptr::addr_of_mut!((*state).notices), 1);
             }
         }
     }

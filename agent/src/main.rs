@@ -68,7 +68,7 @@ const FAILED: u8 = 1;
 const BAD_CONFIGURATION: u8 = 3;
 const UNFIT_HOST: u8 = 4;
 const NOT_ALONE: u8 = 5;
-const NOBODY_ANSWERS: u8 = 6;
+const NO_HOST_ANSWERS: u8 = 6;
 const SEVERAL_ANSWER: u8 = 7;
 const BROKEN: u8 = 8;
 /// A wait that is longer than this is explained on stderr.
@@ -402,7 +402,7 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
     }
     Ok(match report.verdict {
         Verdict::One => ExitCode::SUCCESS,
-        Verdict::Nobody => ExitCode::from(NOBODY_ANSWERS),
+        Verdict::NoHost => ExitCode::from(NO_HOST_ANSWERS),
         Verdict::Several => ExitCode::from(SEVERAL_ANSWER),
     })
 }

@@ -144,7 +144,7 @@ fuzz_target!(|input: Input| {
     let mut after = frame;
     let outcome = decide_wire(MacAddr(input.dst), &mut after, &memory);
     let recorded = memory.recorded.into_inner();
-    let WireFields { holder, witness, sent_ns, .. } = frame.fields();
+    let WireFields { holder, wid, sent_ns, .. } = frame.fields();
     if outcome.name().starts_with("refused_") {
         assert_eq!((outcome.action(), after, &recorded[..]), (Action::Drop, frame, &[][..]));
         return;
@@ -159,7 +159,7 @@ fuzz_target!(|input: Input| {
     let slot = maps.peer.1;
     let expected = match outcome {
         WireOutcome::PingAnswered | WireOutcome::PingRepeated => {
-            assert_eq!((frame.kind(), holder, witness), (Some(WireType::Ping), maps.session, maps.peer.0));
+            assert_eq!((frame.kind(), holder, wid), (Some(WireType::Ping), maps.session, maps.peer.0));
             assert_ne!(holder, 0);
             let fields = WireFields { round: 0, answered_ns: maps.now_ns, ..frame.fields() };
             assert_eq!(after, WireFrame::new(WireType::Echo, frame.key(), &fields, maps.sip()));
@@ -169,11 +169,11 @@ fuzz_target!(|input: Input| {
             if is_new { received.to_vec() } else { Vec::new() }
         }
         WireOutcome::EchoReceived => {
-            assert_eq!((frame.kind(), holder, witness), (Some(WireType::Echo), maps.peer.0, maps.wid));
-            assert!(witness != 0 && sent_ns <= maps.now_ns && sent_ns > maps.newest);
+            assert_eq!((frame.kind(), holder, wid), (Some(WireType::Echo), maps.peer.0, maps.wid));
+            assert!(wid != 0 && sent_ns <= maps.now_ns && sent_ns > maps.newest);
             vec![Recorded::Answered(slot, sent_ns), Recorded::Received(slot, maps.now_ns)]
         }
-        WireOutcome::PollPassed | WireOutcome::SilentPassed => {
+        WireOutcome::VoteRequestPassed | WireOutcome::VotePassed => {
             assert_eq!((holder, outcome.action()), (maps.peer.0, Action::Pass));
             Vec::new()
         }

@@ -52,7 +52,7 @@ pub(crate) struct People {
     pub(crate) lied: Vec<Option<(NodeName, Session)>>,
     /// And per node: whether it answered for the VIP at that time, and ran no agent.
     pub(crate) helpless: Vec<Vec<bool>>,
-    /// Whether an agent has begun without a claim that names the owner.
+    /// True if an agent has begun without a claim that names the owner.
     pub(crate) unrecorded: Vec<bool>,
     /// The last time when a stranger's Service came or went.
     pub(crate) strangers: At,

@@ -22,5 +22,7 @@ pub(crate) use self::{
     tenants::{Asks, KeepPlan, PoolPlan, SharingPlan, TenantsPlan},
     times::Times,
     timing::REFRESH,
-    what::{Denied, Ending, KINDS, Kind, MOST_KINDS, Mark, Refused, What, Who},
+    what::{
+        Denied, Edit, Ending, KINDS, Kind, MOST_KINDS, Mark, OnApi, OnSegment, OnTenants, Refused, What, Who,
+    },
 };

@@ -8,6 +8,7 @@ mod hosts;
 mod leader;
 mod lease_deadline;
 mod maps;
+mod monitor;
 mod noise;
 mod omitting;
 mod parties;
@@ -17,7 +18,6 @@ mod transit;
 mod under_way;
 mod watches;
 mod wire;
-mod witness;
 
 use std::time::Duration;
 

@@ -194,7 +194,7 @@ fn old_pings_and_answers_that_count_once_more_are_noticed() {
 }
 
 #[test]
-fn witnesses_that_agree_to_everything_are_noticed() {
+fn voters_that_agree_to_everything_are_noticed() {
     is_noticed_by_wire(Sabotage::AllSecond, &["W1", "L4"]);
 }
 
@@ -217,12 +217,12 @@ fn ending_a_session_whatever_its_version_is_is_noticed() {
 }
 
 #[test]
-fn a_holder_that_stays_with_a_lost_witness_is_noticed() {
+fn a_holder_that_stays_with_a_lost_monitor_is_noticed() {
     is_noticed_by_wire(Sabotage::NoLeaving, &["W3", "L4"]);
 }
 
 #[test]
-fn an_only_witness_that_needs_no_third_station_is_noticed() {
+fn an_only_monitor_that_needs_no_third_station_is_noticed() {
     is_noticed_by_wire(Sabotage::NoThirdStation, &["W3"]);
 }
 

@@ -52,7 +52,7 @@ fn lease_deadline() -> LeaseDeadline {
         grace_until_ns: 12,
         yields_settled: 13,
         session,
-        words_settled: 14,
+        notices_settled: 14,
         policy,
         defence: Defence::Match,
     }
@@ -92,7 +92,7 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("lease_deadline.grace_until_ns", 8, 8),
         ("lease_deadline.yields_settled", 16, 8),
         ("lease_deadline.session", 24, 8),
-        ("lease_deadline.words_settled", 32, 8),
+        ("lease_deadline.notices_settled", 32, 8),
         ("lease_deadline.policy", 40, 4),
         ("lease_deadline.defence", 44, 4),
         ("vip_state.yielded.mac", 0, 6),
@@ -115,7 +115,7 @@ fn every_field_that_must_survive_has_a_record_with_its_place() {
         ("wire_seen.received", 8, 8),
         ("wire_seen.pinged", 16, 8),
         ("wire_state.ended", 0, 8),
-        ("wire_state.words", 8, 8),
+        ("wire_state.notices", 8, 8),
         ("wire_counters.ping_answered", 0, 8),
     ];
     let records = records();

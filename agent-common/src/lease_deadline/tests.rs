@@ -8,7 +8,7 @@ fn lease_deadline(policy: Policy, deadline_ns: u64, grace_until_ns: u64) -> Leas
         grace_until_ns,
         yields_settled: 0,
         session: 0,
-        words_settled: 0,
+        notices_settled: 0,
         policy,
         defence: Defence::Off,
     }
@@ -44,8 +44,8 @@ fn the_lease_deadline_of_a_session_that_has_ended_has_lapsed() {
     use DeadlineState::{Grace, Over, Valid};
 
     let of = |session, policy| LeaseDeadline { session, ..lease_deadline(policy, 100, 200) };
-    let settled = |words_settled, policy| LeaseDeadline { words_settled, ..of(7, policy) };
-    let notified = |ended, words| WireState { ended, words };
+    let settled = |notices_settled, policy| LeaseDeadline { notices_settled, ..of(7, policy) };
+    let notified = |ended, notices| WireState { ended, notices };
     let rows = [
         ("hold", of(7, Policy::Hold), notified(7, 1), Grace),
         ("stop", of(7, Policy::Stop), notified(7, 1), Over),

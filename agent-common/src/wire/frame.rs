@@ -14,7 +14,7 @@ pub const WIRE_FRAME_LEN: usize = 14 + WIRE_LEN;
 const UNITS: usize = 7;
 const HEAD: usize = 0;
 const HOLDER: usize = 1;
-const WITNESS: usize = 2;
+const WID: usize = 2;
 const ROUND: usize = 3;
 const SENT: usize = 4;
 const ANSWERED: usize = 5;
@@ -29,23 +29,23 @@ pub enum WireType {
     /// The holder's program answers a ping.
     Echo = 2,
     /// A monitor's vote request: does another monitor find the holder unresponsive too?
-    Poll = 4,
+    VoteRequest = 4,
     /// A vote: its sender finds the holder unresponsive.
-    Silent = 5,
+    Vote = 5,
     /// An expiry notice: the receiver's session has ended.
     Ended = 8,
 }
 
 impl WireType {
-    pub const ALL: [Self; 5] = [Self::Ping, Self::Echo, Self::Poll, Self::Silent, Self::Ended];
+    pub const ALL: [Self; 5] = [Self::Ping, Self::Echo, Self::VoteRequest, Self::Vote, Self::Ended];
 
     #[inline(always)]
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(Self::Ping),
             2 => Some(Self::Echo),
-            4 => Some(Self::Poll),
-            5 => Some(Self::Silent),
+            4 => Some(Self::VoteRequest),
+            5 => Some(Self::Vote),
             8 => Some(Self::Ended),
             _ => None,
         }
@@ -58,7 +58,7 @@ pub struct WireFields {
     /// The session that the frame is about.
     pub holder: u64,
     /// The monitor that sends the frame, or that it answers.
-    pub witness: u64,
+    pub wid: u64,
     /// Reserved.
     pub round: u64,
     /// The time at which the monitor sent a ping (`CLOCK_BOOTTIME` of the monitor), or the number
@@ -85,7 +85,7 @@ pub struct WireFields {
 /// +                                                               +
 /// |                                                               |  26
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |                   witness: a number of a node                 |  30
+/// |                   wid: the number of a monitor                |  30
 /// +                                                               +
 /// |                                                               |  34
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -93,7 +93,7 @@ pub struct WireFields {
 /// +                                                               +
 /// |                                                               |  42
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
-/// |           sent_ns: by the witness, on the witness's clock     |  46
+/// |           sent_ns: by the monitor, on the monitor's clock     |  46
 /// +                                                               +
 /// |                                                               |  50
 /// +-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+-+
@@ -120,9 +120,9 @@ impl WireFrame {
 
     /// Returns a frame that is signed with the key `with`, whose number is `key`.
     pub fn new(kind: WireType, key: u8, fields: &WireFields, with: SipKey) -> Self {
-        let WireFields { holder, witness, round, sent_ns, answered_ns } = *fields;
+        let WireFields { holder, wid, round, sent_ns, answered_ns } = *fields;
         let head = Self::head(kind, key);
-        let units = [head, holder, witness, round, sent_ns, answered_ns, 0].map(u64::to_be);
+        let units = [head, holder, wid, round, sent_ns, answered_ns, 0].map(u64::to_be);
         let mut frame = Self { units };
         frame.sign(with);
         frame
@@ -191,8 +191,8 @@ impl WireFrame {
 
     /// Returns the monitor that sends the frame, or that it answers.
     #[inline(always)]
-    pub const fn witness(&self) -> u64 {
-        self.field(WITNESS)
+    pub const fn wid(&self) -> u64 {
+        self.field(WID)
     }
 
     /// Returns the time at which the monitor sent a ping, or the number of a vote request and of
@@ -205,7 +205,7 @@ impl WireFrame {
     pub const fn fields(&self) -> WireFields {
         WireFields {
             holder: self.holder(),
-            witness: self.witness(),
+            wid: self.wid(),
             round: self.field(ROUND),
             sent_ns: self.sent_ns(),
             answered_ns: self.field(ANSWERED),

@@ -74,7 +74,7 @@ pinned! {
         pub ended: u64,
         /// The number of expiry notices since the maps were made, and so the number of the last
         /// one.
-        pub words: u64,
+        pub notices: u64,
     }
 }
 
@@ -84,8 +84,8 @@ impl WireState {
     /// Returns what the agent writes into the lease deadline to settle the expiry notice with this
     /// number and all before. It is never 0, which an older agent writes.
     #[inline(always)]
-    pub const fn settled_by(word: u64) -> u64 {
-        word.wrapping_add(1)
+    pub const fn settled_by(number: u64) -> u64 {
+        number.wrapping_add(1)
     }
 }
 

@@ -1,7 +1,7 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
 use super::{
-    WireType::{Echo, Ended, Ping, Poll, Silent},
+    WireType::{Echo, Ended, Ping, Vote, VoteRequest},
     *,
 };
 
@@ -82,8 +82,8 @@ fn node() -> Node {
     Node { session: SESSION, wid: WID, mac: Some(OWN), newest: 4, recorded: RefCell::default() }
 }
 
-fn fields(holder: u64, witness: u64, sent_ns: u64) -> WireFields {
-    WireFields { holder, witness, sent_ns, ..WireFields::default() }
+fn fields(holder: u64, wid: u64, sent_ns: u64) -> WireFields {
+    WireFields { holder, wid, sent_ns, ..WireFields::default() }
 }
 
 /// Returns the outcome of a frame, and the records. Checks that the frame changes only into its
@@ -105,7 +105,8 @@ fn signed(kind: WireType, fields: &WireFields) -> WireFrame {
 #[test]
 fn every_type_is_received_and_recorded() {
     use WireOutcome::{
-        EchoReceived, EndedReceived, PingAnswered, PingRepeated, PollPassed, RefusedRepeated, SilentPassed,
+        EchoReceived, EndedReceived, PingAnswered, PingRepeated, RefusedRepeated, VotePassed,
+        VoteRequestPassed,
     };
 
     let rows: [(_, _, _, &[_]); 12] = [
@@ -129,8 +130,8 @@ fn every_type_is_received_and_recorded() {
             EchoReceived,
             &[("received", (20, NOW)), ("answered", (20, NOW))],
         ),
-        (Poll, fields(PEER_SESSION, PEER_WID, 5), PollPassed, &[]),
-        (Silent, fields(PEER_SESSION, PEER_WID, 5), SilentPassed, &[]),
+        (VoteRequest, fields(PEER_SESSION, PEER_WID, 5), VoteRequestPassed, &[]),
+        (Vote, fields(PEER_SESSION, PEER_WID, 5), VotePassed, &[]),
         (Ended, fields(SESSION, 0, 0), EndedReceived, &[("ended", (0, SESSION))]),
     ];
     for (kind, fields, expected, recorded) in rows {
@@ -146,7 +147,7 @@ fn a_frame_is_not_received_for_the_first_reason_and_records_nothing() {
     };
 
     let (ping, echo) = (fields(SESSION, PEER_WID, 5), fields(PEER_SESSION, WID, 5));
-    let poll = fields(PEER_SESSION, PEER_WID, 5);
+    let request = fields(PEER_SESSION, PEER_WID, 5);
     let node_without = |session, wid, mac| Node { session, wid, mac, ..node() };
     let of_type = |number: u8| {
         let mut bytes = signed(Ping, &ping).to_bytes();
@@ -173,7 +174,7 @@ fn a_frame_is_not_received_for_the_first_reason_and_records_nothing() {
             signed(Ping, &fields(0, PEER_WID, 5)),
             RefusedTarget,
         ),
-        ("another witness", node(), OWN, signed(Ping, &fields(SESSION, 22, 5)), RefusedPeer),
+        ("another monitor", node(), OWN, signed(Ping, &fields(SESSION, 22, 5)), RefusedPeer),
         ("another holder", node(), OWN, signed(Echo, &fields(23, WID, 5)), RefusedPeer),
         ("the own session", node(), OWN, signed(Echo, &fields(SESSION, WID, 5)), RefusedPeer),
         ("for another", node(), OWN, signed(Echo, &fields(PEER_SESSION, 12, 5)), RefusedTarget),
@@ -185,8 +186,8 @@ fn a_frame_is_not_received_for_the_first_reason_and_records_nothing() {
             RefusedTarget,
         ),
         ("from the future", node(), OWN, signed(Echo, &fields(PEER_SESSION, WID, NOW + 1)), RefusedTime),
-        ("about an unknown host", node(), OWN, signed(Poll, &fields(24, PEER_WID, 5)), RefusedPeer),
-        ("about itself", node(), OWN, signed(Silent, &fields(SESSION, PEER_WID, 5)), RefusedPeer),
+        ("about an unknown host", node(), OWN, signed(VoteRequest, &fields(24, PEER_WID, 5)), RefusedPeer),
+        ("about itself", node(), OWN, signed(Vote, &fields(SESSION, PEER_WID, 5)), RefusedPeer),
         ("another's end", node(), OWN, signed(Ended, &fields(PEER_SESSION, 0, 0)), RefusedTarget),
         (
             "the end of nothing",
@@ -198,7 +199,13 @@ fn a_frame_is_not_received_for_the_first_reason_and_records_nothing() {
         ("another key", node(), OWN, WireFrame::new(Ping, 3, &ping, sip()), RefusedKey),
         ("a forged ping", node(), OWN, WireFrame::new(Ping, KEY, &ping, other_key), RefusedTag),
         ("a forged echo", node(), OWN, WireFrame::new(Echo, KEY, &echo, other_key), RefusedTag),
-        ("a forged poll", node(), OWN, WireFrame::new(Poll, KEY, &poll, other_key), RefusedTag),
+        (
+            "a forged vote request",
+            node(),
+            OWN,
+            WireFrame::new(VoteRequest, KEY, &request, other_key),
+            RefusedTag,
+        ),
         ("a forged end", node(), OWN, WireFrame::new(Ended, KEY, &ping, other_key), RefusedTag),
     ];
     for (what, node, dst, frame, expected) in rows {

@@ -365,7 +365,7 @@ impl Agent {
             grace_until_ns: new_deadline.grace_until.as_nanos(),
             yields_settled: self.host.yields_settled(),
             session: new_deadline.session.map_or(0, Session::number),
-            words_settled: new_deadline.words_settled,
+            notices_settled: new_deadline.notices_settled,
             policy: self.config.fence.policy,
             defence: self.config.conflicts.defend.in_program(),
         }

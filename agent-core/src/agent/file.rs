@@ -106,7 +106,7 @@ impl File {
             grace_until_ns: beat.grace_until.as_nanos(),
             yields_settled,
             session: 0,
-            words_settled: 0,
+            notices_settled: 0,
             policy: beat.policy,
             defence: self.defence,
         }

@@ -55,7 +55,7 @@ mod tests {
             grace_until_ns: 20,
             yields_settled: 0,
             session: 0,
-            words_settled: 0,
+            notices_settled: 0,
             policy: Policy::Hold,
             defence: Defence::Match,
         };

@@ -94,12 +94,12 @@ pub enum VipState {
     /// The Lease of its holder carries the session of the claim. It
     /// was not renewed while it was watched.
     NotRenewed,
-    /// The holder hands the VIP over.
-    Offered,
+    /// Its claim names a successor. The node that hands it over answers until the successor does.
+    HandingOver,
     /// Its last holder released it.
     Released,
-    /// Its claim names no holder.
-    Nobody,
+    /// Its claim names no holder, and was not released.
+    Unheld,
     /// The Lease of its holder carries another session, or none.
     SessionEnded,
     NoLease,
@@ -110,22 +110,22 @@ impl VipState {
         Self::Held,
         Self::NotAnswered,
         Self::NotRenewed,
-        Self::Offered,
+        Self::HandingOver,
         Self::Released,
-        Self::Nobody,
+        Self::Unheld,
         Self::SessionEnded,
         Self::NoLease,
     ];
 
-    /// Returns the name that every output uses.
+    /// Returns the name that every output uses, the status of the `VirtualIP` object too.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Held => "held",
             Self::NotAnswered => "not answered",
             Self::NotRenewed => "not renewed",
-            Self::Offered => "offered",
+            Self::HandingOver => "handing over",
             Self::Released => "released",
-            Self::Nobody => "nobody",
+            Self::Unheld => "unheld",
             Self::SessionEnded => "session ended",
             Self::NoLease => "no lease",
         }
@@ -147,13 +147,13 @@ pub(crate) fn vip_states(_: &mut SchemaGenerator) -> Schema {
 pub struct VipRow {
     /// The VIP.
     pub address: IpAddr,
-    /// The node that its claim names, which is the successor while it is `offered`; or `null` when
+    /// The node that its claim names, which is the successor while it is `handing over`; or `null` when
     /// it names none.
     pub holder: Option<String>,
     /// Its state by claim and Lease (docs/commands.md#from-a-desk).
     #[schemars(schema_with = "vip_states")]
     pub state: VipState,
-    /// The node that hands it over, or `null` unless it is `offered`.
+    /// The node that hands it over, or `null` unless it is `handing over`.
     pub offered_by: Option<String>,
     /// The MAC that it is at, or `null` without a holder.
     pub mac: Option<String>,
@@ -182,15 +182,15 @@ pub struct NodeRow {
     pub session: Option<String>,
     /// Time since its Lease was seen to change, or for which it was watched when it did not.
     pub lease_age_seconds: f64,
-    /// Whether its Lease was seen to change.
+    /// True if its Lease was seen to change.
     pub renewed: bool,
     /// The duration of one renewal.
     pub lease_duration_seconds: f64,
-    /// Whether the node is about to leave.
+    /// True while the node is about to leave.
     pub leaving: bool,
-    /// Its monitors: the nodes that expire its session if they find it unresponsive. Empty if only
+    /// Its voters: the nodes that expire its session if a quorum of them finds it unresponsive. Empty if only
     /// its Lease shows that it is dead.
-    pub witnesses: Vec<String>,
+    pub voters: Vec<String>,
     /// The number of them that must agree; 0 without them.
     pub quorum: usize,
     /// Why only its Lease shows that it is dead, or `null` when its monitors find that sooner.
@@ -229,9 +229,9 @@ fn vip(claim: &ShownClaim, observed: &Observed) -> VipRow {
     let holder = record.state.holder();
     let (state, offered_by) = match &record.state {
         ClaimState::Held(holder) => (standing(claim, holder, observed), None),
-        ClaimState::Offered { to: _, from: (node, _) } => (VipState::Offered, Some(node.to_string())),
+        ClaimState::Offered { to: _, from: (node, _) } => (VipState::HandingOver, Some(node.to_string())),
         ClaimState::Released => (VipState::Released, None),
-        ClaimState::Blank => (VipState::Nobody, None),
+        ClaimState::Blank => (VipState::Unheld, None),
     };
     VipRow {
         address: record.vip,
@@ -271,8 +271,8 @@ fn node(
     let since = seen.changed.or(observed.began).unwrap_or(now);
     let is_held = |vip: &&VipRow| vip.state == VipState::Held && vip.holder.as_deref() == Some(name);
     let vips = vips.iter().filter(is_held).count();
-    let (witnesses, quorum, found_by_lease) = match FoundBy::of(&seen.record, vips > 0, leases) {
-        FoundBy::Witnesses { names, quorum } => (names, quorum, None),
+    let (voters, quorum, found_by_lease) = match FoundBy::of(&seen.record, vips > 0, leases) {
+        FoundBy::Voters { names, quorum } => (names, quorum, None),
         FoundBy::Lease(why) => (Vec::new(), 0, Some(why.to_string())),
     };
     NodeRow {
@@ -283,7 +283,7 @@ fn node(
         renewed: seen.changed.is_some(),
         lease_duration_seconds: seen.record.duration.as_secs_f64(),
         leaving: seen.record.leaving,
-        witnesses,
+        voters,
         quorum,
         found_by_lease,
     }

@@ -86,7 +86,7 @@ pub struct PartKeys {
     /// successor's MAC; it has the VIP and does not answer; another node has it.
     #[schemars(schema_with = "roles")]
     role: &'static str,
-    /// Whether requests for it are answered now.
+    /// True while requests for it are answered.
     answering: bool,
     /// Why not, or `null` unless it is `silent`.
     #[schemars(schema_with = "silence_or_null")]

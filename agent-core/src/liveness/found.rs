@@ -10,7 +10,7 @@ mod tests;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FoundBy {
     /// A quorum of its voters finds it unresponsive.
-    Witnesses { names: Vec<String>, quorum: usize },
+    Voters { names: Vec<String>, quorum: usize },
     /// Its Lease is not renewed.
     Lease(Slow),
 }
@@ -53,7 +53,7 @@ impl FoundBy {
     pub fn of(lease: &LeaseRecord, holds: bool, all: &[Seen<'_>]) -> Self {
         let Some(offer) = &lease.wire else { return Self::Lease(Slow::NoPart) };
         if offer.mode == Mode::Notice {
-            return Self::by_witnesses(offer, all);
+            return Self::by_voters(offer, all);
         }
         let others = all.iter().filter(|seen| seen.lease.node != lease.node);
         let others: Vec<(&Seen<'_>, &Offer)> =
@@ -75,7 +75,7 @@ impl FoundBy {
         })
     }
 
-    fn by_witnesses(offer: &Offer, all: &[Seen<'_>]) -> Self {
+    fn by_voters(offer: &Offer, all: &[Seen<'_>]) -> Self {
         let find = |wid: &Wid| {
             let is_one = |seen: &&Seen<'_>| seen.lease.wire.as_ref().is_some_and(|offer| offer.wid == *wid);
             all.iter().find(is_one)
@@ -87,7 +87,7 @@ impl FoundBy {
         if living < quorum {
             return Self::Lease(Slow::Dead { names, living, quorum });
         }
-        Self::Witnesses { names, quorum }
+        Self::Voters { names, quorum }
     }
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Slow {
             Self::Off => "too few of the nodes that it invited ping it, or it has lost VIPs by false moves",
             Self::Dead { names, living, quorum } => {
                 let names = names.join(", ");
-                return write!(f, "{living} of its witnesses ({names}) live, and {quorum} must agree");
+                return write!(f, "{living} of its voters ({names}) live, and {quorum} must agree");
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Frames of wire failover that an agent sends and gets. Their format is in `vipward-common`; echoes
+//! Frames of the failure detector that an agent sends and gets. Their format is in `vipward-common`; echoes
 //! are a matter of the programs alone.
 
 use std::sync::Arc;
@@ -15,9 +15,9 @@ pub enum Kind {
     /// A monitor pings a holder. The holder's program answers.
     Ping,
     /// A monitor's vote request: does another monitor find the holder unresponsive too?
-    Poll,
+    VoteRequest,
     /// A vote: its sender finds the holder unresponsive.
-    Silent,
+    Vote,
     /// The holder's session has ended.
     Ended,
 }
@@ -29,26 +29,26 @@ pub struct Frame {
     /// The session that it is about.
     pub holder: Session,
     /// The monitor that sends it. None in [`Kind::Ended`].
-    pub witness: Option<Wid>,
-    /// The field `sent_ns`: the time of a ping, or the number of a poll and of its answer.
+    pub wid: Option<Wid>,
+    /// The field `sent_ns`: the time of a ping, or the number of a vote request and of the vote.
     pub stamp: u64,
 }
 
 impl Frame {
-    pub(super) const fn ping(holder: Session, witness: Wid, now: Boottime) -> Self {
-        Self { kind: Kind::Ping, holder, witness: Some(witness), stamp: now.as_nanos() }
+    pub(super) const fn ping(holder: Session, wid: Wid, now: Boottime) -> Self {
+        Self { kind: Kind::Ping, holder, wid: Some(wid), stamp: now.as_nanos() }
     }
 
-    pub(super) const fn poll(holder: Session, witness: Wid, number: u64) -> Self {
-        Self { kind: Kind::Poll, holder, witness: Some(witness), stamp: number }
+    pub(super) const fn vote_request(holder: Session, wid: Wid, number: u64) -> Self {
+        Self { kind: Kind::VoteRequest, holder, wid: Some(wid), stamp: number }
     }
 
-    pub(super) const fn silent(holder: Session, witness: Wid, number: u64) -> Self {
-        Self { kind: Kind::Silent, holder, witness: Some(witness), stamp: number }
+    pub(super) const fn vote(holder: Session, wid: Wid, number: u64) -> Self {
+        Self { kind: Kind::Vote, holder, wid: Some(wid), stamp: number }
     }
 
     pub const fn ended(holder: Session) -> Self {
-        Self { kind: Kind::Ended, holder, witness: None, stamp: 0 }
+        Self { kind: Kind::Ended, holder, wid: None, stamp: 0 }
     }
 }
 
@@ -69,7 +69,7 @@ pub enum Act {
         frame: Frame,
     },
     /// Probe up to three neighbours other than the holder by ARP. When the first one answers,
-    /// [`Witness::on_third_station`](super::Witness::on_third_station) is due.
+    /// [`Monitor::on_third_station`](super::Monitor::on_third_station) is due.
     AskNeighbours {
         session: Session,
         interface: Arc<str>,

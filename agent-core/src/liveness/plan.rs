@@ -61,7 +61,7 @@ pub struct Ended {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// A quorum of voters finds a session unresponsive.
-    Silent {
+    Unresponsive {
         session: Session,
         /// The number of the configuration that names the set.
         round: u64,
@@ -99,13 +99,13 @@ pub struct ExpiryNotice {
 impl ExpiryNotice {
     /// Returns the last expiry notice that the program has recorded, if any.
     pub fn of(notified: WireState) -> Option<Self> {
-        Some(Self { session: Session::from_number(notified.ended)?, number: notified.words })
+        Some(Self { session: Session::from_number(notified.ended)?, number: notified.notices })
     }
 }
 
 /// Least number of peers that must have become unresponsive together, for the fault to be this
 /// node's.
-pub(crate) const LEAST_SILENT: usize = 2;
+pub(crate) const LEAST_UNANSWERED: usize = 2;
 
 /// The answers of all peers over an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -178,8 +178,8 @@ pub struct Counts {
     /// Times that it began to find a holder unresponsive.
     pub suspicions: u64,
     /// Times that it requested votes.
-    pub polls: u64,
-    /// Times that it answered a poll.
+    pub vote_requests: u64,
+    /// Times that it voted for another monitor.
     pub seconded: u64,
     /// Times that enough of them agreed.
     pub agreed: u64,

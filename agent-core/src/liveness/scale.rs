@@ -61,12 +61,12 @@ impl Scale {
     }
 
     /// Returns the time to wait for the other monitors' votes.
-    pub const fn poll(self) -> Duration {
+    pub const fn votes(self) -> Duration {
         self.ms(15)
     }
 
-    /// Returns the time after which a poll that got too few answers is repeated.
-    pub const fn poll_again(self) -> Duration {
+    /// Returns the time after which a vote request that got too few votes is repeated.
+    pub const fn request_again(self) -> Duration {
         self.ms(30)
     }
 

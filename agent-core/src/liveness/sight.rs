@@ -20,7 +20,7 @@ pub trait Seen {
     /// Returns the times of a holder's answers to this node's pings.
     fn holder(&self, session: Session, interface: &str) -> Sight;
     /// Returns the times of a monitor's pings.
-    fn witness(&self, witness: Wid, interface: &str) -> Sight;
+    fn monitor(&self, wid: Wid, interface: &str) -> Sight;
     /// Returns the last expiry notice for a session of this node.
     fn notified(&self) -> Option<ExpiryNotice>;
 }

@@ -56,7 +56,7 @@ pub struct NewDeadline {
     /// End of the grace period, under the policy `hold`.
     pub grace_until: Monotonic,
     /// One more than the number of the last false expiry notice for this session; 0 for none.
-    pub words_settled: u64,
+    pub notices_settled: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,7 +115,7 @@ pub enum Command {
     /// Give this node's monitor another plan.
     SetWire(Plan),
     /// Give the program the keys of the failure detector, or take them away, so that it refuses all
-    /// frames. Then [`Event::Witnessed`](super::Event::Witnessed) reports the last expiry notice,
+    /// frames. Then [`Event::Detected`](super::Event::Detected) reports the last expiry notice,
     /// if any.
     SetHeeding(bool),
     /// Notify the former holder of a VIP that its session has ended, before the VIP is announced, and
@@ -148,7 +148,7 @@ pub enum Notice {
         cause: String,
     },
     /// No node can hold a VIP.
-    Nobody {
+    NoHolder {
         vip: IpAddr,
         services: Vec<ServiceName>,
         /// Each node, and the reason that disqualifies it.

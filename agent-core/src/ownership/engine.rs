@@ -155,7 +155,7 @@ impl Engine {
             }
             Event::Probed { vip, probed } => self.with(vip, |mut subject| subject.on_probed(probed)),
             Event::Wire { vip, received } => self.with(vip, |mut subject| subject.on_wire(received)),
-            Event::Witnessed(finding) => self.on_witnessed(finding),
+            Event::Detected(finding) => self.on_detected(finding),
             Event::WireKeys(keys) => self.nodes.on_wire_keys(keys, now),
             Event::WireSelf(wid) => self.nodes.on_wire_self(wid, now),
             Event::Stop(reason) => self.on_stop(reason),
@@ -237,7 +237,7 @@ impl Engine {
     fn settle(&mut self) {
         self.nodes.choose_wire_key(self.now);
         self.tick_lease();
-        let writes = self.nodes.expire_the_silent(self.now);
+        let writes = self.nodes.expire_dead_nodes(self.now);
         self.commands.extend(writes.into_iter().map(Command::WriteLease));
         self.tick_wire();
         self.queue.wake(self.now);

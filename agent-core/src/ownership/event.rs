@@ -28,8 +28,8 @@ pub struct Found {
     pub entries: BTreeMap<IpAddr, Entry>,
     pub yielded: BTreeSet<IpAddr>,
     /// The expiry notices that the lease deadline settles, as
-    /// [`NewDeadline::words_settled`](super::NewDeadline::words_settled).
-    pub words_settled: u64,
+    /// [`NewDeadline::notices_settled`](super::NewDeadline::notices_settled).
+    pub notices_settled: u64,
 }
 
 impl Found {
@@ -43,7 +43,7 @@ impl Found {
             session: Session::from_number(lease_deadline.session),
             deadline: Monotonic::from_nanos(lease_deadline.deadline_ns),
             answers_until: Monotonic::from_nanos(lease_deadline.answers_until_ns()),
-            words_settled: lease_deadline.words_settled,
+            notices_settled: lease_deadline.notices_settled,
             ..Self::default()
         };
         for (VipKey { addr, .. }, entry, is_yielded) in entries {
@@ -129,7 +129,7 @@ pub enum Event {
         vip: IpAddr,
         received: Wire,
     },
-    Witnessed(Finding),
+    Detected(Finding),
     /// The keys of wire failover that this node has, the newest last.
     WireKeys(Vec<KeyId>),
     /// The number of this node as a monitor, from its maps. None if its monitor does not run.

@@ -188,7 +188,7 @@ impl Interlock {
         self.is_written = false;
         let is_true = |notice: &Notice| match notice {
             Notice::Holds { vip, .. } => stale.left(*vip).is_none(),
-            Notice::Nobody { .. }
+            Notice::NoHolder { .. }
             | Notice::CannotMove { .. }
             | Notice::Repaired { .. }
             | Notice::WentBack

@@ -4,6 +4,7 @@ mod candidates;
 mod contact;
 mod eligibility;
 mod expiring;
+mod failure_detector;
 mod lease_deadline;
 mod member;
 mod offer;
@@ -11,7 +12,6 @@ mod own;
 mod suspects;
 mod unresponsive;
 mod wire_plan;
-mod witnesses;
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ use crate::{
     records::{ClaimState, LeaseRecord, NodeName, NodeRecord, Session},
 };
 
-use self::witnesses::Witnesses;
+use self::failure_detector::FailureDetector;
 pub(super) use self::{
     candidates::Candidate,
     expiring::Expired,
@@ -41,7 +41,7 @@ pub(super) use self::{
 };
 pub use self::{
     eligibility::{Disqualified, Eligible, NodeFacts, eligibility, weight},
-    witnesses::WireCounts,
+    failure_detector::WireCounts,
 };
 
 #[derive(Debug)]
@@ -61,12 +61,12 @@ pub(super) struct Nodes {
     claimed: BTreeMap<(NodeName, Session), SessionClaims>,
     /// The nodes that hold VIPs which others follow.
     leaders: BTreeMap<IpAddr, NodeName>,
-    pub(super) wire: Witnesses,
+    pub(super) wire: FailureDetector,
 }
 
 impl Nodes {
     pub(super) fn new(settings: Settings, own: Own) -> Self {
-        let wire = Witnesses::new(&settings);
+        let wire = FailureDetector::new(&settings);
         let (members, claimed, leaders) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { settings, own, members, claimed, leaders, wire }
     }
@@ -96,9 +96,9 @@ impl Nodes {
         });
         let says_otherwise = known.is_none_or(|known| known.wire != record.wire);
         self.wire.is_stale |= is_other || says_otherwise;
-        let was_silent = self.is_silent(&record.node, now);
+        let was_expired = self.is_expired(&record.node, now);
         self.member_or_new(&record.node.clone(), now).update(record, now);
-        is_other || was_silent
+        is_other || was_expired
     }
 
     /// Records that a Lease is gone. Returns true if that may matter to any VIP.
@@ -252,15 +252,15 @@ impl Nodes {
 
     /// Returns the time at which a node's Lease expires for want of a renewal. Missing renewals
     /// count only while this node's own lease deadline lies ahead.
-    pub(super) fn silent_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
+    pub(super) fn expires_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
         let member = self.members.get(name)?;
         let since = member.seen.max(self.own.lease_deadline.valid_since(now)?);
         Some(since + self.patience(member))
     }
 
     /// Returns true if a node's Lease has expired for want of a renewal.
-    pub(super) fn is_silent(&self, name: &NodeName, now: Monotonic) -> bool {
-        self.silent_at(name, now).is_some_and(|silent| silent <= now)
+    pub(super) fn is_expired(&self, name: &NodeName, now: Monotonic) -> bool {
+        self.expires_at(name, now).is_some_and(|at| at <= now)
     }
 
     /// Returns true if a node has a session and renews it, as far as this node can see.
@@ -268,7 +268,7 @@ impl Nodes {
         if *name == self.settings.node {
             return self.own.is_valid(now);
         }
-        self.members.get(name).is_some_and(|member| member.session().is_some()) && !self.is_silent(name, now)
+        self.members.get(name).is_some_and(|member| member.session().is_some()) && !self.is_expired(name, now)
     }
 
     /// Returns true if a node has renewed lately. A node whose agent is

@@ -5,9 +5,11 @@
 //! Service that got an address from each keeps the one in its status, or else the lower one.
 
 mod allocations;
+mod announcers;
 mod answers;
 mod assessing;
 mod choosing;
+mod groups;
 mod known_pools;
 mod requests;
 mod types;
@@ -18,14 +20,20 @@ use std::{
     sync::Arc,
 };
 
-use self::{allocations::Allocations, known_pools::Pools, requests::Waiting};
+use ipnet::IpNet;
+
+use self::{
+    allocations::Allocations, announcers::Announcers, groups::Groups, known_pools::Pools, requests::Waiting,
+};
 pub use self::{
+    announcers::{Announcing, Limits},
     answers::{Fit, Lack, Prospect},
+    groups::ShareKey,
     known_pools::{Counts, PoolState},
     requests::Request,
     types::{Command, Event, Expected, Given, ReservationWrite, Surroundings},
 };
-use super::{Pool, PoolFault};
+use super::{Change, Family, Pool, PoolFault};
 use crate::records::{PoolKind, Reservation, ServiceName};
 
 #[derive(Debug, Default)]
@@ -33,7 +41,9 @@ pub struct Allocator {
     pools: Pools,
     allocations: Allocations,
     requests: BTreeMap<ServiceName, Box<Request>>,
-    namespaces: BTreeMap<Arc<str>, BTreeMap<String, String>>,
+    namespaces: BTreeMap<Arc<str>, Namespace>,
+    announcers: Announcers,
+    groups: Groups,
     waiting: Waiting,
     touched: BTreeSet<ServiceName>,
     /// The Services whose failed commands may no longer be what they want.
@@ -44,52 +54,60 @@ pub struct Allocator {
     now: i64,
 }
 
+#[derive(PartialEq, Eq, Debug)]
+struct Namespace {
+    labels: BTreeMap<String, String>,
+    share_with: BTreeSet<Arc<str>>,
+}
+
 impl Allocator {
-    pub fn start(most: Option<usize>) -> Self {
-        Self { most, ..Self::default() }
+    /// Starts without a pool. A namespace may have `most` addresses. If they may be anywhere, no node need
+    /// have an interface in their subnets.
+    pub fn start(most: Option<usize>, is_anywhere: bool) -> Self {
+        Self { most, announcers: Announcers::start(is_anywhere), ..Self::default() }
     }
 
     pub fn on_event(&mut self, event: Event, surroundings: &impl Surroundings) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
             Event::Pool(record) => {
+                self.announcers.on_pool(&Change::Pool(record.clone()));
                 if self.pools.put(*record) {
                     self.look_again();
                 }
             }
             Event::PoolGone(name) => {
                 self.pools.remove(&name);
+                self.announcers.on_pool(&Change::PoolGone(name));
                 self.look_again();
             }
-            Event::Namespace { name, labels } => {
-                if self.namespaces.get(&name) != Some(&labels) {
-                    let of_it = self.requests.keys().filter(|service| service.namespace == name);
-                    self.touched.extend(of_it.cloned());
-                    self.reconsidered
-                        .extend(self.allocations.failing().filter(|it| it.namespace == name).cloned());
-                    self.namespaces.insert(name, labels);
+            Event::Announcing(change) => {
+                if self.announcers.on_change(change) {
+                    self.touched.extend(self.waiting.services().cloned());
+                }
+            }
+            Event::Needs(net) => self.touch_needed(net),
+            Event::Namespace { name, labels, share_with } => {
+                let namespace = Namespace { labels, share_with };
+                if self.namespaces.get(&name) != Some(&namespace) {
+                    self.touch_namespace(&name);
+                    self.namespaces.insert(name, namespace);
                 }
             }
             Event::NamespaceGone(name) => {
                 self.namespaces.remove(&name);
-                let of_it = self.requests.keys().filter(|service| service.namespace == name);
-                self.touched.extend(of_it.cloned().chain(self.allocations.owners_in(&name)));
-                self.reconsidered
-                    .extend(self.allocations.failing().filter(|it| it.namespace == name).cloned());
+                self.touch_namespace(&name);
+                self.touched.extend(self.allocations.owners_in(&name));
             }
             Event::Request(service, request) => {
                 if self.requests.get(&service) != Some(&request) {
-                    self.waiting.remove(&service);
-                    self.requests.insert(service.clone(), request);
-                    self.reconsidered.insert(service.clone());
-                    self.touched.insert(service);
+                    self.put_request(service, Some(request));
                 }
             }
             Event::Withdrawn(service) => {
-                self.requests.remove(&service);
+                self.groups.share(&service, BTreeSet::new());
                 self.waiting.remove(&service);
-                self.reconsidered.insert(service.clone());
-                self.touched.insert(service);
+                self.put_request(service, None);
             }
             Event::Object { vip, reservation, release, services } => {
                 let before = self.allocations.put(vip, reservation, release, services, &mut self.pools);
@@ -113,13 +131,7 @@ impl Allocator {
             Event::Synced => {
                 self.is_synced = true;
                 self.pools.look_again(self.allocations.reservations());
-                // Those that have or name addresses come first, and an address is given up last.
-                let names_some =
-                    |request: &Request| !request.addresses.is_empty() || !request.status.is_empty();
-                let (first, then): (Vec<_>, Vec<_>) =
-                    self.requests.iter().partition(|(_, request)| names_some(request));
-                let all = first.into_iter().chain(then);
-                for service in all.map(|(service, _)| service.clone()).collect::<Vec<_>>() {
+                for service in self.in_order_of_age() {
                     self.assess(&service, surroundings, &mut commands);
                 }
                 self.touched.extend(self.allocations.owners());
@@ -131,14 +143,57 @@ impl Allocator {
         }
         if self.is_synced {
             loop {
-                while let Some(service) = self.touched.pop_first() {
-                    self.assess(&service, surroundings, &mut commands);
+                while !self.touched.is_empty() {
+                    for service in self.waiting.in_order(std::mem::take(&mut self.touched)) {
+                        self.assess(&service, surroundings, &mut commands);
+                    }
                 }
                 let Some(vip) = self.freed.pop_first() else { break };
                 self.offer(vip, surroundings, &mut commands);
             }
         }
         commands
+    }
+
+    /// Returns all Services with a request. Those that have or name addresses come first, and then the
+    /// oldest: an address is given up last.
+    fn in_order_of_age(&self) -> Vec<ServiceName> {
+        let names_some = |request: &Request| !request.addresses.is_empty() || !request.status.is_empty();
+        let mut all: Vec<_> = self.requests.iter().collect();
+        all.sort_by_key(|(_, request)| (!names_some(request), request.created));
+        all.into_iter().map(|(service, _)| service.clone()).collect()
+    }
+
+    /// Records a Service's request, or that it has none any more.
+    fn put_request(&mut self, service: ServiceName, request: Option<Box<Request>>) {
+        let keys =
+            |request: Option<&Request>| request.map(|request| request.keys.clone()).unwrap_or_default();
+        self.groups.remove(&service, &keys(self.requests.get(&service).map(Box::as_ref)));
+        self.groups.put(&service, &keys(request.as_deref()));
+        if let Some(request) = request {
+            // Its key or its ports may be others. The heir of one that has left wakes those that share.
+            for vip in self.allocations.all_of(&service) {
+                self.touched.extend(self.groups.sharers(vip).cloned());
+            }
+            self.touch_group(&request.keys);
+            self.requests.insert(service.clone(), request);
+        } else {
+            self.requests.remove(&service);
+        }
+        self.reconsidered.insert(service.clone());
+        self.touched.insert(service);
+    }
+
+    /// Records that a Service with these keys may have an address. Those that wait for any may share it.
+    fn touch_group(&mut self, keys: &[ShareKey]) {
+        let waiting = self.groups.with(keys).filter(|other| self.waiting.is_for_any(other));
+        self.touched.extend(waiting.cloned());
+    }
+
+    fn touch_namespace(&mut self, name: &Arc<str>) {
+        let of_it = self.requests.keys().filter(|service| service.namespace == *name);
+        self.touched.extend(of_it.chain(self.groups.all_sharers()).cloned());
+        self.reconsidered.extend(self.allocations.failing().filter(|it| it.namespace == *name).cloned());
     }
 
     /// Records that a pool has changed. The pools of the first list are evaluated when all are
@@ -155,7 +210,7 @@ impl Allocator {
 
     /// Evaluates the Services that wait for a free address, until one requests it.
     fn offer(&mut self, vip: IpAddr, surroundings: &impl Surroundings, commands: &mut Vec<Command>) {
-        for service in self.waiting.of(vip).collect::<Vec<_>>() {
+        for service in self.waiting.of(vip) {
             if self.allocations.reservation(vip).is_some() || self.allocations.is_asked(vip) {
                 return;
             }
@@ -169,7 +224,10 @@ impl Allocator {
     }
 
     pub fn pools(&self) -> impl Iterator<Item = (&Pool, PoolState)> {
-        self.pools.states()
+        self.pools.states().map(|(pool, state)| {
+            let unreached = self.announcers.unreached(pool);
+            (pool, PoolState { unreached, ..state })
+        })
     }
 
     pub fn faults(&self, pool: &str) -> &[PoolFault] {
@@ -198,19 +256,35 @@ impl Allocator {
         if after.is_some() && after != before.as_ref() {
             self.touched.extend(self.waiting.for_address(vip).cloned());
         }
+        let owner = after.and_then(|after| self.requests.get(&after.service));
+        let keys = owner.map(|owner| owner.keys.clone()).unwrap_or_default();
+        self.touch_group(&keys);
         self.touch(vip, before.map(|reservation| reservation.service));
     }
 
     fn touch(&mut self, vip: IpAddr, before: Option<ServiceName>) {
         let after = self.allocations.reservation(vip).map(|reservation| reservation.service.clone());
+        let is_still_in =
+            |namespace: &Arc<str>| after.as_ref().is_some_and(|after| after.namespace == *namespace);
         // Where a namespace may have so many addresses, another of its Services may have one now.
-        if let Some(before) = before.as_ref().filter(|_| after.is_none() && self.most.is_some()) {
+        if let Some(before) =
+            before.as_ref().filter(|before| self.most.is_some() && !is_still_in(&before.namespace))
+        {
             let first = ServiceName { namespace: Arc::clone(&before.namespace), name: "".into() };
             let from = self.requests.range(first..).map(|(service, _)| service);
             self.touched.extend(from.take_while(|other| other.namespace == before.namespace).cloned());
         }
         self.touch_free(vip);
         self.touched.extend(before.into_iter().chain(after));
+    }
+
+    /// Records that addresses of a network may be free, for those that wait for them.
+    fn touch_needed(&mut self, net: IpNet) {
+        let (first, last) = (net.network(), net.broadcast());
+        self.touched.extend(self.waiting.within(first, last).cloned());
+        if self.pools.has_free_in(net) {
+            self.touched.extend(self.waiting.for_family(Family::of(first)).cloned());
+        }
     }
 
     /// Records an address that Services may get, if it is free.

@@ -24,6 +24,11 @@ impl Family {
         }
     }
 
+    /// Returns the first address of the family.
+    pub(crate) fn first(self) -> IpAddr {
+        self.address(0)
+    }
+
     pub(super) fn address(self, number: u128) -> IpAddr {
         match self {
             Self::V4 => IpAddr::V4(u32::try_from(number).expect("invariant: an IPv4 address").into()),

@@ -33,7 +33,7 @@ pub struct PoolRow {
     pub addresses: Vec<String>,
     /// The numbers of its addresses, for each family that it has.
     pub families: Vec<FamilyRow>,
-    /// Whether Services get its addresses without naming it.
+    /// True if Services get its addresses without naming it.
     pub auto_assign: bool,
     /// The pools with lower numbers come first.
     pub priority: i32,
@@ -67,13 +67,13 @@ pub struct AddressRow {
     /// The pool that has it, else the pool that it is from; `null` when the Service requested an
     /// address of no pool.
     pub pool: Option<String>,
-    /// Whether that pool still has it. What a pool has lost stays with its Service until it is
+    /// True while that pool has it. What a pool has lost stays with its Service until it is
     /// released.
     pub in_pool: bool,
     /// Until when it is kept for a Service of that name (RFC 3339), or `forever`; `null` while the
     /// Service exists.
     pub kept_until: Option<String>,
-    /// Whether an admin wants it released.
+    /// True while an admin wants it released.
     pub releasing: bool,
 }
 

@@ -83,6 +83,11 @@ impl Policies {
         (vip <= *last).then(|| policy.of_services(services))
     }
 
+    /// Returns the policy of a pool. Without one, its addresses may be announced everywhere.
+    pub(super) fn of_pool(&self, name: &str) -> Option<&Arc<PoolPolicy>> {
+        self.pools.get(name)?.policy.as_ref()
+    }
+
     /// Records a change. Returns the addresses whose policies may have changed.
     pub fn on_change(&mut self, change: &Change) -> Vec<RangeInclusive<IpAddr>> {
         match change {

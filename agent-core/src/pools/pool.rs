@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
+
 use super::{
     AnnounceRecord, Family, PoolFault, PoolFaultKind,
     fault::{push, selectors},
@@ -176,16 +178,17 @@ impl Pool {
         self.free_spans(family).map(|span| self.len(span)).fold(0, u128::saturating_add)
     }
 
-    /// Returns the first address of a family that `is_free`. Tries [`MOST_TRIED`] at most, from the
-    /// address with number `start` on, and then from the pool's first.
+    /// Returns the first address of `spans` that `is_free`. Tries [`MOST_TRIED`] at most, from the
+    /// address with number `start` on, and then from the first.
     pub(super) fn find(
         &self,
         family: Family,
+        spans: &[Span],
         start: u128,
         is_free: impl Fn(IpAddr) -> bool,
     ) -> Option<IpAddr> {
         let from = |first: u128| {
-            let spans = self.free_spans(family).filter(move |span| span.last >= first);
+            let spans = spans.iter().filter(move |span| span.last >= first);
             spans
                 .flat_map(move |span| span.first.max(first)..=span.last)
                 .filter(|number| !self.avoids_buggy(family) || !is_buggy(*number))
@@ -193,6 +196,22 @@ impl Pool {
         };
         let before = from(0).take_while(|address| number(*address) < start);
         from(start).chain(before).take(MOST_TRIED).find(|address| is_free(*address))
+    }
+
+    /// Returns the addresses of a family that it can give out, in some subnets or in all.
+    pub(super) fn spans_in(&self, family: Family, subnets: Option<&BTreeSet<IpNet>>) -> Vec<Span> {
+        let Some(subnets) = subnets else { return self.free_spans(family).collect() };
+        // No two of them have an address in common then.
+        let subnets = IpNet::aggregate(&subnets.iter().copied().collect());
+        let subnets = || subnets.iter().filter(|net| Family::of(net.addr()) == family);
+        let within = |span: Span| {
+            subnets().filter_map(move |net| {
+                let first = number(net.network()).max(span.first);
+                let last = number(net.broadcast()).min(span.last);
+                (first <= last).then_some(Span { first, last, ..span })
+            })
+        };
+        self.free_spans(family).flat_map(within).collect()
     }
 
     /// Returns the number at which a search for a Service's address begins.
@@ -234,7 +253,7 @@ impl Pool {
 
 /// Addresses by number, from the first to the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Span {
+pub(super) struct Span {
     family: Family,
     first: u128,
     last: u128,

@@ -1,7 +1,10 @@
 mod allocating;
+mod grouping;
 mod leaders;
 mod metallb;
 mod reading;
+mod sharing;
+mod waiting;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,11 +12,11 @@ use std::{
 };
 
 use super::{
-    Allocator, Command, Event, Expected, Given, PoolRecord, Request, ReservationWrite, Surroundings,
+    Allocator, Command, Event, Expected, Family, Given, PoolRecord, Request, ReservationWrite, Surroundings,
 };
 use crate::{
     base::samples::ip,
-    records::{Reservation, ServiceName},
+    records::{Port, Protocol, Reservation, ServiceName},
 };
 
 /// Addresses that something else needs, and addresses that other Services want.
@@ -81,7 +84,7 @@ struct World {
 impl World {
     fn new(pools: impl IntoIterator<Item = PoolRecord>) -> Self {
         let mut world = Self::default();
-        world.notify(Event::Namespace { name: "default".into(), labels: BTreeMap::new() });
+        world.notify(namespace("default", BTreeMap::new()));
         for pool in pools {
             world.notify(Event::Pool(Box::new(pool)));
         }
@@ -134,6 +137,10 @@ pub(super) fn service(text: &str) -> ServiceName {
     ServiceName { namespace: namespace.into(), name: name.into() }
 }
 
+fn namespace(name: &str, labels: BTreeMap<String, String>) -> Event {
+    Event::Namespace { name: name.into(), labels, share_with: BTreeSet::new() }
+}
+
 pub(super) fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
     PoolRecord {
         name: name.into(),
@@ -141,4 +148,12 @@ pub(super) fn pool(name: &str, addresses: &[&str]) -> PoolRecord {
         addresses: addresses.iter().map(|text| (*text).into()).collect(),
         ..PoolRecord::default()
     }
+}
+
+fn v4() -> Request {
+    Request { families: vec![Family::V4], ..Request::default() }
+}
+
+fn for_addresses(addresses: &[&str]) -> Request {
+    Request { addresses: addresses.iter().map(|text| ip(text)).collect(), ..v4() }
 }

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use vipward_common::MacAddr;
 
 use super::{NodeName, Offer, Session, Version};
+use crate::base::address::is_host;
 
 /// A node's interface that VIPs can be on, as its Lease lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +25,14 @@ pub struct NodeInterface {
 }
 
 impl NodeInterface {
+    /// Returns the subnets in which a VIP may be. The largest that anyone is given are an IPv4 /8 and an
+    /// IPv6 /32.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = IpNet> {
+        let is_of_a_segment =
+            |net: &IpNet| !is_host(net) && net.prefix_len() >= if net.addr().is_ipv4() { 8 } else { 32 };
+        self.subnets.iter().filter(move |net| is_of_a_segment(net)).map(IpNet::trunc)
+    }
+
     /// Returns true if the two interfaces are on one segment: they have a subnet in common.
     pub(crate) fn shares_a_segment(&self, other: &Self) -> bool {
         let mut subnets = self.subnets.iter().map(IpNet::trunc);

@@ -84,7 +84,7 @@ impl Refusals {
             | Event::Interfaces(_)
             | Event::Probed { .. }
             | Event::Wire { .. }
-            | Event::Witnessed(_)
+            | Event::Detected(_)
             | Event::WireKeys(_)
             | Event::WireSelf(_)
             | Event::Stop(_)

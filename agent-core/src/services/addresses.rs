@@ -1,4 +1,4 @@
-//! Whether an address may be a VIP, and whether the VIP or something else came first.
+//! Decides whether an address may be a VIP, and whether the VIP or something else came first.
 
 mod precedence;
 mod refusal;

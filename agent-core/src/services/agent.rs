@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::{
-    Command, Event, Settings, StatusOwner,
-    index::{Index, Origin, Role, Subject},
+    Command, Event, ServiceRecord, Settings, StatusOwner,
+    index::{Index, Origin, Role, Subject, share_keys},
     sharing::Reservations,
 };
 use crate::{
@@ -82,13 +82,14 @@ impl Agent {
     }
 
     /// Gives a Service the addresses that are reserved for it. Also gives it the addresses of its
-    /// status that it shares with their owner by `MetalLB`'s key.
+    /// status that it shares with their owner by a key.
     fn grant(&mut self, service: &ServiceName) {
         let Some(record) = self.index.record(service) else { return };
-        let key = &record.annotations.metallb_share;
+        let keys = |record: &ServiceRecord| share_keys(&record.annotations, true);
+        let own = keys(record);
         let is_shared = |vip: &IpAddr| {
             let owner = self.reservations.owner(*vip).and_then(|owner| self.index.record(owner));
-            key.is_some() && owner.is_some_and(|owner| owner.annotations.metallb_share == *key)
+            owner.is_some_and(|owner| keys(owner).iter().any(|key| own.contains(key)))
         };
         let mut addresses = self.reservations.of(service);
         if record.status_owner() == StatusOwner::Vipward {

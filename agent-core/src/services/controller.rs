@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     base::time::Monotonic,
-    pools::{self, Allocator, ReservationWrite, Surroundings},
+    pools::{self, Allocator, Announcing, ReservationWrite, Surroundings},
     records::ServiceName,
 };
 
@@ -49,7 +49,7 @@ impl Surroundings for Beginning<'_> {
 impl Controller {
     /// Starts without a Service or a pool.
     pub fn start(settings: Settings) -> Self {
-        let allocator = Allocator::start(settings.most_vips);
+        let allocator = Allocator::start(settings.most_vips, !settings.allow.is_empty());
         Self { index: Index::start(settings, Role::Controller), allocator }
     }
 
@@ -77,6 +77,9 @@ impl Controller {
         }
         of_index(self.index.on_event(event), &mut commands);
         self.allocate(for_allocator, &mut commands);
+        for net in self.index.take_needed() {
+            self.allocate(Some(pools::Event::Needs(net)), &mut commands);
+        }
         self.step(commands)
     }
 
@@ -157,11 +160,13 @@ fn of_index(served: Vec<Command>, commands: &mut Vec<ControllerCommand>) {
 
 /// Returns what the allocator is to know of an event.
 fn of_pools(event: &Event) -> Option<pools::Event> {
+    let announcing = |change| Some(pools::Event::Announcing(change));
     match event {
         Event::Pool(pools::Change::Pool(record)) => Some(pools::Event::Pool(record.clone())),
         Event::Pool(pools::Change::PoolGone(name)) => Some(pools::Event::PoolGone(Arc::clone(name))),
-        Event::Namespace { name, labels, .. } => {
-            Some(pools::Event::Namespace { name: Arc::clone(name), labels: labels.clone() })
+        Event::Namespace { name, labels, share_with } => {
+            let (labels, share_with) = (labels.clone(), share_with.clone());
+            Some(pools::Event::Namespace { name: Arc::clone(name), labels, share_with })
         }
         Event::NamespaceGone(name) => Some(pools::Event::NamespaceGone(Arc::clone(name))),
         Event::Claim { vip, services, reservation, release, .. } => Some(pools::Event::Object {
@@ -171,23 +176,22 @@ fn of_pools(event: &Event) -> Option<pools::Event> {
             services: services.clone(),
         }),
         Event::ClaimGone(vip) => Some(pools::Event::ObjectGone(*vip)),
-        // They decide where addresses are announced, not which Service gets them.
-        Event::Pool(
-            pools::Change::Advertisement(_)
-            | pools::Change::AdvertisementGone(_)
-            | pools::Change::Advertised(_),
-        )
-        | Event::Service(_)
+        Event::Pool(change) => announcing(Announcing::Pools(change.clone())),
+        Event::NodeAddresses { node, labels, .. } => {
+            announcing(Announcing::Labels(node.clone(), labels.clone()))
+        }
+        Event::NodeInterfaces { node, interfaces, .. } => {
+            announcing(Announcing::Interfaces(node.clone(), interfaces.clone()))
+        }
+        Event::NodeGone(node) => announcing(Announcing::NodeGone(node.clone())),
+        Event::Service(_)
         | Event::ServiceGone(_)
         | Event::SlicesListed
         | Event::Slice(_)
         | Event::SliceGone { .. }
-        | Event::NodeAddresses { .. }
         | Event::ServiceCidr { .. }
-        | Event::NodeInterfaces { .. }
         | Event::Behind(_)
         | Event::Found(_)
-        | Event::NodeGone(_)
         | Event::HostNetwork(_)
         | Event::ApiServers { .. }
         | Event::Held { .. }

@@ -24,7 +24,10 @@ use std::{
 use ipnet::IpNet;
 
 pub use self::account::{Account, AddressRequest, Mention, ServiceAccount, Unserved};
-pub(super) use self::rules::{Origin, Role};
+pub(super) use self::{
+    requesting::share_keys,
+    rules::{Origin, Role},
+};
 use super::{
     Command, Place, Problem, Refusal, ServiceRecord, Settings,
     addresses::{ClaimSummary, Holders, Order, Reserved},
@@ -81,6 +84,8 @@ struct Touched {
     services: BTreeSet<ServiceName>,
     vips: BTreeSet<IpAddr>,
     statuses: BTreeSet<ServiceName>,
+    /// The networks of which something else has begun or ceased to need addresses.
+    needed: BTreeSet<IpNet>,
     /// True if everything has been listed anew.
     listed: bool,
     /// The touched Services, or else VIPs, that are evaluated now. What they touch comes after them.
@@ -225,7 +230,15 @@ impl Index {
         self.touched.vips.extend(known.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
     }
 
+    /// Returns the networks of which something else has begun or ceased to need addresses, once.
+    pub(crate) fn take_needed(&mut self) -> BTreeSet<IpNet> {
+        std::mem::take(&mut self.touched.needed)
+    }
+
     fn touch_wanted(&mut self, nets: &BTreeSet<IpNet>) {
+        if self.role == Role::Controller {
+            self.touched.needed.extend(nets);
+        }
         for net in nets {
             let inside = self.vips.range(net.network()..=net.broadcast());
             self.touched.vips.extend(inside.map(|(vip, _)| *vip));

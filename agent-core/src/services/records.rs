@@ -1,14 +1,14 @@
 //! Records of the API server's objects and of this host's network. They
 //! have only the fields that decisions need.
 
-use std::{collections::BTreeSet, fmt, net::IpAddr, ops::Deref, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, ops::Deref, sync::Arc};
 
 use ipnet::IpNet;
 
 use crate::{
     host::net::{Interface, NetView},
     pools::Family,
-    records::{NodeName, ServiceLabels, ServiceName, Version},
+    records::{NodeName, Port, ServiceLabels, ServiceName, Version},
 };
 
 /// The field manager of this agent's writes into Services.
@@ -93,7 +93,7 @@ impl ServiceRecord {
 
     pub fn status_owner(&self) -> StatusOwner<'_> {
         if self.ingress.is_empty() {
-            return StatusOwner::Nobody;
+            return StatusOwner::Absent;
         }
         match self.status_manager.as_deref() {
             Some(FIELD_MANAGER) => StatusOwner::Vipward,
@@ -105,7 +105,7 @@ impl ServiceRecord {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatusOwner<'a> {
-    Nobody,
+    Absent,
     /// A Vipward agent or controller wrote them, or `MetalLB`'s controller, which it replaces.
     Vipward,
     /// Another controller wrote them, with its field manager if known.
@@ -128,30 +128,6 @@ pub enum IpMode {
     /// Another destination: the address is at a load balancer
     /// elsewhere. Unknown modes count as this one.
     Proxy,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Port {
-    pub port: u16,
-    pub protocol: Protocol,
-}
-
-impl fmt::Display for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = match self.protocol {
-            Protocol::Tcp => "TCP",
-            Protocol::Udp => "UDP",
-            Protocol::Sctp => "SCTP",
-        };
-        write!(f, "{}/{protocol}", self.port)
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Protocol {
-    Tcp,
-    Udp,
-    Sctp,
 }
 
 /// The annotations of a Service that Vipward knows. Most Services have none of them, and there are

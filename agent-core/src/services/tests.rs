@@ -342,7 +342,7 @@ fn on_node(node: &str, interface: NodeInterface) -> Event {
 
 fn node_at(node: &str, addresses: &[&str]) -> Event {
     let addresses = addresses.iter().map(|address| ip(address)).collect();
-    Event::NodeAddresses { node: node.into(), addresses, pod_cidrs: Vec::new() }
+    Event::NodeAddresses { node: node.into(), labels: BTreeMap::new(), addresses, pod_cidrs: Vec::new() }
 }
 
 /// Returns the event of a claim. If `is_held`, node-z holds its VIP.

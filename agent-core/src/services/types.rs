@@ -37,6 +37,7 @@ pub enum Event {
     NamespaceGone(Arc<str>),
     NodeAddresses {
         node: NodeName,
+        labels: BTreeMap<String, String>,
         /// The entries of `status.addresses` that are addresses.
         addresses: Vec<IpAddr>,
         /// `spec.podCIDRs`.

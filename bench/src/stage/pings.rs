@@ -41,13 +41,13 @@ fn whole(to: MacAddr, frame: WireFrame) -> Vec<u8> {
 
 /// Returns a ping of the peer.
 pub(crate) fn ping(to: MacAddr) -> Vec<u8> {
-    let fields = WireFields { holder: SESSION, witness: PEER_WID, sent_ns: 1, ..WireFields::default() };
+    let fields = WireFields { holder: SESSION, wid: PEER_WID, sent_ns: 1, ..WireFields::default() };
     whole(to, WireFrame::new(WireType::Ping, KEY, &fields, key()))
 }
 
 /// Returns the peer's answer to a ping.
 pub(crate) fn echo(to: MacAddr) -> Vec<u8> {
-    let fields = WireFields { holder: PEER_SESSION, witness: WID, sent_ns: 1, ..WireFields::default() };
+    let fields = WireFields { holder: PEER_SESSION, wid: WID, sent_ns: 1, ..WireFields::default() };
     whole(to, WireFrame::new(WireType::Echo, KEY, &fields, key()))
 }
 

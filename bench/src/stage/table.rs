@@ -203,7 +203,7 @@ impl Tables {
             grace_until_ns: u64::MAX,
             yields_settled: 0,
             session: SESSION,
-            words_settled: 0,
+            notices_settled: 0,
             policy: Policy::Stop,
             // A defended frame is rewritten, and the test run would see it again as the holder's own.
             defence: Defence::Off,

@@ -303,7 +303,8 @@ impl Step {
             },
             Self::NamespaceGone { name } => Event::NamespaceGone(namespace(*name)),
             Self::NodeAddresses { node: name, addresses, pods } => {
-                Event::NodeAddresses { node: node(*name), addresses: ips(addresses), pod_cidrs: nets(pods) }
+                let labels = BTreeMap::new();
+                Event::NodeAddresses { node: node(*name), labels, addresses: ips(addresses), pod_cidrs: nets(pods) }
             }
             Self::ServiceCidr { nets: list } => {
                 Event::ServiceCidr { name: "kubernetes".into(), nets: nets(list) }

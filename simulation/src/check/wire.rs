@@ -39,24 +39,24 @@ impl World {
         let Some(own) = self.nodes[by].program.wired.wid else { return };
         let offer = before.wire.as_ref().filter(|offer| offer.mode == Mode::Notice);
         let Some(offer) = offer.filter(|offer| offer.set.contains(&own)) else {
-            return self.violate("W2", format!("{what}, which had not made it a witness"));
+            return self.violate("W2", format!("{what}, which had not made it a voter"));
         };
         let unresponsive = |node: usize| {
             let truth = self.nodes[node].wire.truth.get(&session.number())?;
             truth.unresponsive
         };
-        let witnesses: Vec<usize> = (0..self.nodes.len())
+        let voters: Vec<usize> = (0..self.nodes.len())
             .filter(|node| self.nodes[*node].program.wired.wid.is_some_and(|wid| offer.set.contains(&wid)))
             .collect();
         if unresponsive(by).is_none_or(|at| at + bounds.seen_late() < since) {
             return self.violate("W1", format!("{what}, which has renewed since it was unresponsive"));
         }
-        let agree = witnesses
+        let agree = voters
             .iter()
             .filter(|node| unresponsive(**node).is_some_and(|at| at + bounds.votes() >= found))
             .count();
-        // A witness that has crashed since may have agreed.
-        let gone = offer.set.len() - witnesses.len();
+        // A monitor that has crashed since may have agreed.
+        let gone = offer.set.len() - voters.len();
         if agree + gone < offer.quorum() {
             return self.violate(
                 "W1",
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Checks the rules for a holder with one witness alone.
+    /// Checks the rules for a holder with one monitor alone.
     fn check_two(
         &mut self,
         by: usize,
@@ -98,9 +98,9 @@ impl World {
         let it = &self.nodes[holder];
         let own = self.nodes[by].program.wired.wid.map_or(0, Wid::number);
         let pinged = it.wire.pinged.get(&own).copied().unwrap_or_default();
-        // Old pings that come again seem to be its witness's.
+        // Old pings that come again seem to be its monitor's.
         let is_misled = self.plan.wire.is_some_and(|plan| plan.replayed_ms > 0);
-        // A holder may count on a witness that has just gone.
+        // A holder may count on a monitor that has just gone.
         let configured = self.record.wire.configured.get(&session).map(|(_, at)| *at);
         let is_new = configured.is_none_or(|at| self.now.since(at) < bounds.counted_on());
         let could_leave = !is_misled
@@ -110,11 +110,11 @@ impl World {
             && self.now.since(it.times.runs) > bounds.counted_on()
             && it.faults.busy.is_empty();
         if could_leave && self.now.since(pinged) > bounds.leaves() {
-            self.violate("W3", format!("{what}, which has received no ping of its only witness for long"));
+            self.violate("W3", format!("{what}, which has received no ping of its only monitor for long"));
         }
     }
 
-    /// Returns when a node's session was ended by its witnesses, and by which of them.
+    /// Returns when a node's session was ended by its voters, and by which of them.
     fn ended_by_wire(&self, node: usize) -> Option<(At, usize)> {
         let session = self.nodes[node].program.session()?;
         self.record.wire.ended.iter().find(|(ended, ..)| *ended == session).map(|(_, at, by)| (*at, *by))
@@ -287,7 +287,7 @@ impl World {
         if !leaves_by_itself && offer.mode == Mode::Off || leaves_by_itself && self.nodes.len() < 3 {
             return;
         }
-        // An only witness needs a third station.
+        // an only monitor needs a third station.
         if offer.set.len() == 1 && !self.plan.wire.is_some_and(|plan| plan.third_station) {
             return;
         }

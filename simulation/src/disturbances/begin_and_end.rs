@@ -6,7 +6,7 @@ use vipward_core::agent::host::RETRY;
 
 use crate::{
     machine::{Marks, Program, Way},
-    schedule::{KINDS, Kind, Mark, Times, What, When, Who, names},
+    schedule::{KINDS, Kind, Mark, OnApi, OnSegment, Times, What, When, Who, names},
     world::{Happening, World},
 };
 
@@ -41,7 +41,7 @@ impl World {
             let claim = self.api.claims.get(&names::vip(vip.into()));
             claim.and_then(|claim| claim.state.holder()).map(|holder| holder.node.clone())
         };
-        let witness = |vip: u8, number: u8| {
+        let monitor = |vip: u8, number: u8| {
             let lease = self.api.leases.get(&holder(vip)?)?;
             let wid = *lease.wire.as_ref()?.set.get(usize::from(number))?;
             self.nodes.iter().position(|node| node.program.wired.wid == Some(wid))
@@ -50,7 +50,7 @@ impl World {
             Who::Node(_) | Who::Giver | Who::Taker | Who::Controller(_) => return who,
             Who::Leader => return Who::Controller(self.elected()),
             Who::Holder(vip) => holder(vip).and_then(|node| names::node_index(&node)),
-            Who::Witness(vip, number) => witness(vip, number),
+            Who::Monitor(vip, number) => monitor(vip, number),
         };
         Who::Node(node.and_then(|node| u8::try_from(node).ok()).unwrap_or(0))
     }
@@ -154,22 +154,8 @@ impl World {
             What::FalseEnd { segment, who } => {
                 self.send_false_expiry(who.index(), segment_index(segment, self.network.segments.len()));
             }
-            What::Partition { .. }
-            | What::OneWay { .. }
-            | What::Cut { .. }
-            | What::Dead { .. }
-            | What::Lossy { .. }
-            | What::LateFrames { .. } => self.change_segment(number, what, begins),
-            What::CutOff { .. }
-            | What::ApiDown { .. }
-            | What::ApiRestart
-            | What::Restored { .. }
-            | What::SlowApi { .. }
-            | What::NoAnswers { .. }
-            | What::Denied { .. }
-            | What::EventsGone
-            | What::Stall { .. }
-            | What::Reset { .. } => self.change_api(number, what, begins),
+            What::Segment(on) => self.change_segment(number, on, begins),
+            What::Api(on) => self.change_api(number, on, begins),
             What::Marked { who, mark, .. } => self.mark(who.index(), mark, begins),
             What::NodeGone { who, .. } => {
                 self.nodes[who.index()].marks.gone.change(begins);
@@ -192,22 +178,8 @@ impl World {
                 self.change_host(number, (vip.into(), who.map(Who::index)), begins);
             }
             What::Lie { vip, who } => self.lie(vip.into(), who.index()),
-            What::ServiceGone { .. }
-            | What::ServiceReplaced { .. }
-            | What::ServiceRetyped { .. }
-            | What::ServiceAsks { .. }
-            | What::PoolEdited { .. }
-            | What::PoolGone { .. }
-            | What::Unlabelled { .. }
-            | What::Released { .. }
-            | What::Refused { .. } => self.change_tenants(number, what, begins),
-            What::LeaseDeleted { .. }
-            | What::LeaseBlanked { .. }
-            | What::LeaseEdited { .. }
-            | What::Move { .. }
-            | What::ClaimDeleted { .. }
-            | What::ClaimBlanked { .. }
-            | What::ClaimEdited { .. } => self.edit(what),
+            What::Tenants(on) => self.change_tenants(number, on, begins),
+            What::Edit(edit) => self.edit(edit),
             // The time until the agent's restart counts from its end, not from the request to end.
             // No promise counts a stranger's Services as disturbances.
             What::End { .. } | What::Stranger { .. } => {}
@@ -292,19 +264,11 @@ impl World {
         self.after(delay, Happening::Links { node, life });
     }
 
-    fn change_segment(&mut self, number: usize, what: What, begins: bool) {
+    fn change_segment(&mut self, number: usize, on: OnSegment, begins: bool) {
         let segments = self.network.segments.len();
-        if let What::Partition { segment, .. }
-        | What::OneWay { segment, .. }
-        | What::Cut { segment, .. }
-        | What::Dead { segment, .. }
-        | What::Lossy { segment, .. }
-        | What::LateFrames { segment, .. } = what
-        {
-            self.network.segments[segment_index(segment, segments)].changed = self.now;
-        }
-        match what {
-            What::Partition { segment, side, .. } => {
+        self.network.segments[segment_index(on.segment(), segments)].changed = self.now;
+        match on {
+            OnSegment::Partition { segment, side, .. } => {
                 keep(
                     &mut self.network.segments[segment_index(segment, segments)].partitions,
                     number,
@@ -312,7 +276,7 @@ impl World {
                     begins,
                 );
             }
-            What::OneWay { segment, from, to, .. } => {
+            OnSegment::OneWay { segment, from, to, .. } => {
                 let pair = (from.index(), to.index());
                 keep(
                     &mut self.network.segments[segment_index(segment, segments)].one_way,
@@ -321,7 +285,7 @@ impl World {
                     begins,
                 );
             }
-            What::Cut { segment, one, other, .. } => {
+            OnSegment::Cut { segment, one, other, .. } => {
                 let (one, other) = (one.index(), other.index());
                 let one_way = &mut self.network.segments[segment_index(segment, segments)].one_way;
                 keep(one_way, number, (one, other), begins);
@@ -329,7 +293,7 @@ impl World {
                     one_way.push((number, (other, one)));
                 }
             }
-            What::Dead { segment, who, out, into, .. } => {
+            OnSegment::Dead { segment, who, out, into, .. } => {
                 let link = segment_index(segment, segments);
                 if begins && (self.nodes.len() > 2) && (segments == 1 || out && into) {
                     self.record.trouble.batch_crashes += 1;
@@ -338,7 +302,7 @@ impl World {
                 let way = Way { node: who.index(), out, into };
                 keep(&mut self.network.segments[segment_index(segment, segments)].dead, number, way, begins);
             }
-            What::Lossy { segment, percent, .. } => {
+            OnSegment::Lossy { segment, percent, .. } => {
                 keep(
                     &mut self.network.segments[segment_index(segment, segments)].lossy,
                     number,
@@ -346,7 +310,7 @@ impl World {
                     begins,
                 );
             }
-            What::LateFrames { segment, by_ms, .. } => {
+            OnSegment::LateFrames { segment, by_ms, .. } => {
                 keep(
                     &mut self.network.segments[segment_index(segment, segments)].late,
                     number,
@@ -354,13 +318,12 @@ impl World {
                     begins,
                 );
             }
-            other => unreachable!("{other:?} does not disturb a segment"),
         }
     }
 
-    fn change_api(&mut self, number: usize, what: What, begins: bool) {
-        match what {
-            What::CutOff { who, refused, .. } => {
+    fn change_api(&mut self, number: usize, on: OnApi, begins: bool) {
+        match on {
+            OnApi::CutOff { who, refused, .. } => {
                 let faults = self.faults_mut(who.index());
                 faults.cut_off.change(begins);
                 if refused {
@@ -370,7 +333,7 @@ impl World {
                     self.revive(who.index());
                 }
             }
-            What::ApiDown { refused, .. } => {
+            OnApi::ApiDown { refused, .. } => {
                 self.api.down.change(begins);
                 if refused {
                     self.api.refuses.change(begins);
@@ -379,29 +342,28 @@ impl World {
                     self.parties().for_each(|party| self.revive(party));
                 }
             }
-            What::ApiRestart => self.parties().for_each(|party| self.list_anew(party)),
-            What::Restored { for_ms, down_ms } if begins => {
+            OnApi::ApiRestart => self.parties().for_each(|party| self.list_anew(party)),
+            OnApi::Restored { for_ms, down_ms } if begins => {
                 self.api.saved.push((number, self.api.save()));
                 let up = Duration::from_millis(for_ms.saturating_sub(down_ms).into());
                 self.after(up, Happening::StoreAway);
             }
-            What::Restored { .. } => self.restore(number),
-            What::SlowApi { by_ms, .. } => keep(&mut self.api.slow, number, by_ms, begins),
-            What::NoAnswers { who, .. } => self.faults_mut(who.index()).no_answers.change(begins),
-            What::Denied { who, of, .. } => self.faults_mut(who.index()).denied[of as usize].change(begins),
-            What::EventsGone => {
+            OnApi::Restored { .. } => self.restore(number),
+            OnApi::SlowApi { by_ms, .. } => keep(&mut self.api.slow, number, by_ms, begins),
+            OnApi::NoAnswers { who, .. } => self.faults_mut(who.index()).no_answers.change(begins),
+            OnApi::Denied { who, of, .. } => self.faults_mut(who.index()).denied[of as usize].change(begins),
+            OnApi::EventsGone => {
                 self.record.events_lost = Some(self.now);
                 self.api.events.clear();
             }
-            What::Stall { who, kind, .. } => {
+            OnApi::Stall { who, kind, .. } => {
                 self.record_blindness(who.index(), kind, begins);
                 self.faults_mut(who.index()).stalled[kind as usize].change(begins);
                 if !begins {
                     self.revive_watch(who.index(), kind);
                 }
             }
-            What::Reset { who, kind } => self.begin_list(who.index(), kind),
-            other => unreachable!("{other:?} does not disturb the API server"),
+            OnApi::Reset { who, kind } => self.begin_list(who.index(), kind),
         }
     }
 

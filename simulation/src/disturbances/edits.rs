@@ -4,7 +4,7 @@ use vipward_core::records::{ClaimRecord, ClaimState, Holder, Session};
 
 use crate::{
     machine::Node,
-    schedule::{What, names},
+    schedule::{Edit, names},
     world::World,
 };
 
@@ -17,32 +17,32 @@ impl World {
         self.record.edited(vip, helpless, now);
     }
 
-    pub(super) fn edit(&mut self, what: What) {
-        match what {
-            What::LeaseDeleted { who } if names::is_controller(who.index()) => self.api.election = None,
-            What::LeaseDeleted { who } => self.api.remove_lease(&names::node(who.index())),
-            What::LeaseBlanked { who } => self.edit_lease(who.index(), None),
-            What::LeaseEdited { who } => {
+    pub(super) fn edit(&mut self, edit: Edit) {
+        match edit {
+            Edit::LeaseDeleted { who } if names::is_controller(who.index()) => self.api.election = None,
+            Edit::LeaseDeleted { who } => self.api.remove_lease(&names::node(who.index())),
+            Edit::LeaseBlanked { who } => self.edit_lease(who.index(), None),
+            Edit::LeaseEdited { who } => {
                 let other = Session::from_number(self.noise.u64(1..));
                 self.edit_lease(who.index(), other);
             }
-            What::Move { vip, to } => {
+            Edit::Move { vip, to } => {
                 let to = names::node(to.index());
                 self.edit_claim(vip.into(), |claim| claim.move_to = Some(to));
             }
-            What::ClaimDeleted { vip, finalized: true } => {
+            Edit::ClaimDeleted { vip, finalized: true } => {
                 self.record_edit(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.deleting = true);
             }
-            What::ClaimDeleted { vip, finalized: false } => {
+            Edit::ClaimDeleted { vip, finalized: false } => {
                 self.record_edit(vip.into());
                 self.api.remove_claim(names::vip(vip.into()));
             }
-            What::ClaimBlanked { vip } => {
+            Edit::ClaimBlanked { vip } => {
                 self.record_edit(vip.into());
                 self.edit_claim(vip.into(), |claim| claim.state = ClaimState::Blank);
             }
-            What::ClaimEdited { vip, to } => {
+            Edit::ClaimEdited { vip, to } => {
                 self.record_edit(vip.into());
                 let node = names::node(to.index());
                 let segment = self.segment_of(vip.into());
@@ -54,7 +54,6 @@ impl World {
                     self.edit_claim(vip.into(), |claim| claim.state = state);
                 }
             }
-            other => unreachable!("{other:?} edits nothing"),
         }
         self.spread();
     }

@@ -23,7 +23,7 @@ impl World {
         for index in due {
             let When::Step { after_us, .. } = self.plan.disturbances[index].when else { continue };
             let what = self.plan.disturbances[index].what.with(|who| match who {
-                Who::Node(_) | Who::Holder(_) | Who::Witness(..) | Who::Controller(_) | Who::Leader => {
+                Who::Node(_) | Who::Holder(_) | Who::Monitor(..) | Who::Controller(_) | Who::Leader => {
                     self.resolve(who)
                 }
                 Who::Giver => Who::Node(u8::try_from(giver).unwrap_or(0)),

@@ -14,7 +14,7 @@ use vipward_core::{
 use super::begin_and_end::keep;
 use crate::{
     api::Service,
-    schedule::{Asks, KeepPlan, PoolPlan, SharingPlan, TenantsPlan, What, names},
+    schedule::{Asks, KeepPlan, OnTenants, PoolPlan, SharingPlan, TenantsPlan, names},
     world::World,
 };
 
@@ -58,37 +58,37 @@ impl World {
         (!desired.gone.any()).then(|| latest.unwrap_or(self.tenants_plan().pools[number]))
     }
 
-    pub(super) fn change_tenants(&mut self, index: usize, what: What, begins: bool) {
+    pub(super) fn change_tenants(&mut self, index: usize, what: OnTenants, begins: bool) {
         match what {
-            What::ServiceGone { service, .. } => {
+            OnTenants::ServiceGone { service, .. } => {
                 self.desired.tenants[usize::from(service)].gone.change(begins);
                 self.notify_tenant(service.into());
             }
-            What::ServiceReplaced { service } => {
+            OnTenants::ServiceReplaced { service } => {
                 self.remove_tenant(service.into());
                 self.notify_tenant(service.into());
             }
-            What::ServiceRetyped { service, .. } => {
+            OnTenants::ServiceRetyped { service, .. } => {
                 self.desired.tenants[usize::from(service)].retyped.change(begins);
                 self.notify_tenant(service.into());
             }
-            What::ServiceAsks { service, asks, .. } => {
+            OnTenants::ServiceAsks { service, asks, .. } => {
                 keep(&mut self.desired.tenants[usize::from(service)].asks, index, asks, begins);
                 self.notify_tenant(service.into());
             }
-            What::PoolEdited { pool, to, .. } => {
+            OnTenants::PoolEdited { pool, to, .. } => {
                 keep(&mut self.desired.pools[usize::from(pool)].edits, index, to, begins);
                 self.notify_pool(pool.into());
             }
-            What::PoolGone { pool, .. } => {
+            OnTenants::PoolGone { pool, .. } => {
                 self.desired.pools[usize::from(pool)].gone.change(begins);
                 self.notify_pool(pool.into());
             }
-            What::Unlabelled { namespace, .. } => {
+            OnTenants::Unlabelled { namespace, .. } => {
                 self.desired.unlabelled[usize::from(namespace)].change(begins);
                 self.notify_namespace(namespace.into());
             }
-            What::Released { vip } => {
+            OnTenants::Released { vip } => {
                 let vip = names::vip(vip.into());
                 if let Some(mut claim) = self.api.claims.get(&vip).cloned() {
                     claim.release = true;
@@ -96,8 +96,7 @@ impl World {
                     self.spread();
                 }
             }
-            What::Refused { of, .. } => self.api.refused[of as usize].change(begins),
-            other => unreachable!("{other:?} concerns no tenant"),
+            OnTenants::Refused { of, .. } => self.api.refused[of as usize].change(begins),
         }
     }
 

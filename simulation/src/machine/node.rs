@@ -18,11 +18,11 @@ use vipward_core::{
 };
 
 use super::{
+    monitor::Truth,
     process::{Process, Watch},
     program::Program,
     time::{At, Clock},
     wired,
-    witness::Truth,
 };
 use crate::schedule::{Kind, MOST_KINDS, NodePlan, Times, names};
 
@@ -105,7 +105,7 @@ pub(crate) struct Part {
     pub(crate) heeds: bool,
     /// What truly became of its pings, for each session.
     pub(crate) truth: BTreeMap<u64, Truth>,
-    /// The time of the last ping of each witness that its program has answered.
+    /// The time of the last ping of each monitor that its program has answered.
     pub(crate) pinged: BTreeMap<u64, At>,
     /// The time at which its program learned of the end of its session.
     pub(crate) ended_at: At,
@@ -114,7 +114,7 @@ pub(crate) struct Part {
     /// The last time at which it received an expiry notice, and the last time of a false one.
     pub(crate) notified_at: At,
     pub(crate) false_at: Option<At>,
-    /// The time at which the engine gets the last finding of its witness.
+    /// The time at which the engine gets the last finding of its monitor.
     pub(crate) found_at: At,
 }
 

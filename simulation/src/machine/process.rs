@@ -10,7 +10,7 @@ use vipward_core::{
     host::plan::Action,
 };
 
-use super::{desk::Desk, time::At, witness::Pinger};
+use super::{desk::Desk, monitor::Pinger, time::At};
 use crate::{
     api::Key,
     schedule::{Ending, MOST_KINDS},
@@ -62,7 +62,7 @@ pub(crate) struct Process {
     /// True if the next effect has taken its time.
     pub(crate) has_gone_on: bool,
     pub(crate) watches: [Watch; MOST_KINDS],
-    /// The witness. None if no node takes part in wire failover.
+    /// The monitor. None if no node takes part in wire failover.
     pub(crate) pinger: Option<Pinger>,
     /// The time of the agent's next deadline.
     pub(crate) deadline: Option<At>,

@@ -81,7 +81,7 @@ impl Program {
                 grace_until_ns: 0,
                 yields_settled: 0,
                 session: 0,
-                words_settled: 0,
+                notices_settled: 0,
                 policy: Policy::Stop,
                 defence: Defence::Off,
             },
@@ -128,7 +128,7 @@ impl Program {
     }
 
     pub(crate) fn set_deadline(&mut self, lease_deadline: LeaseDeadline) {
-        self.wired.words_settled = lease_deadline.words_settled;
+        self.wired.notices_settled = lease_deadline.notices_settled;
         self.lease_deadline = lease_deadline;
     }
 

@@ -20,8 +20,8 @@ mod tests;
 pub(crate) enum Kind {
     Ping,
     Echo,
-    Poll,
-    Silent,
+    VoteRequest,
+    Vote,
     Ended,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Packet {
     pub(crate) key: u8,
     /// The session.
     pub(crate) holder: u64,
-    /// The witness; zero in [`Kind::Ended`].
-    pub(crate) witness: u64,
-    /// The time of a ping, or the number of a poll and of its answer.
+    /// The number of the monitor; zero in [`Kind::Ended`].
+    pub(crate) wid: u64,
+    /// The time of a ping, or the number of a vote request and of the vote.
     pub(crate) sent_ns: u64,
     /// The time of an answer to a ping; otherwise zero.
     pub(crate) answered_ns: u64,
@@ -62,14 +62,14 @@ pub(crate) enum Verdict {
 pub(crate) struct Wired {
     pub(crate) wid: Option<Wid>,
     pub(crate) keys: BTreeSet<u8>,
-    /// The known sessions and witnesses, each with a segment.
+    /// The known sessions and monitors, each with a segment.
     pub(crate) index: BTreeSet<(u64, usize)>,
     seen: BTreeMap<(u64, usize), Sight>,
     /// The session in the last expiry notice, and the number of notices.
     ended: Option<Session>,
     notices: u64,
     /// One more than the number of the last notice that the agent has settled; 0 for none.
-    pub(crate) words_settled: u64,
+    pub(crate) notices_settled: u64,
     sabotage: Option<Sabotage>,
 }
 
@@ -90,12 +90,12 @@ impl Wired {
         let is_known = |id: u64| self.index.contains(&(id, segment));
         let is_mine = packet.holder == own && own != 0;
         let is_known = match packet.kind {
-            Kind::Ping => is_mine && is_known(packet.witness),
+            Kind::Ping => is_mine && is_known(packet.wid),
             Kind::Echo => {
-                let is_own = self.wid.is_some_and(|wid| wid.number() == packet.witness);
+                let is_own = self.wid.is_some_and(|wid| wid.number() == packet.wid);
                 is_known(packet.holder) && is_own && packet.sent_ns <= now.as_nanos()
             }
-            Kind::Poll | Kind::Silent => is_known(packet.holder),
+            Kind::VoteRequest | Kind::Vote => is_known(packet.holder),
             Kind::Ended => is_mine,
         };
         if !is_known || !self.keys.contains(&packet.key) {
@@ -104,7 +104,7 @@ impl Wired {
         match packet.kind {
             Kind::Ping => {
                 let sent = Boottime::from_nanos(packet.sent_ns);
-                let seen = self.seen.entry((packet.witness, segment)).or_default();
+                let seen = self.seen.entry((packet.wid, segment)).or_default();
                 if sent > seen.answered || self.sabotage == Some(Sabotage::OldPingsCount) {
                     seen.answered = seen.answered.max(sent);
                     seen.received = seen.received.max(now);
@@ -141,7 +141,7 @@ impl Wired {
                 }
                 Verdict::Consumed
             }
-            Kind::Poll | Kind::Silent => Verdict::Passed,
+            Kind::VoteRequest | Kind::Vote => Verdict::Passed,
             Kind::Ended => {
                 let is_news = !self.has_ended(session);
                 self.ended = session;
@@ -154,7 +154,7 @@ impl Wired {
     /// Returns whether the program counts this session, the one in the lease deadline, as ended.
     pub(crate) fn has_ended(&self, session: Option<Session>) -> bool {
         let is_settled =
-            self.words_settled == self.notices + 1 && self.sabotage != Some(Sabotage::NoSettling);
+            self.notices_settled == self.notices + 1 && self.sabotage != Some(Sabotage::NoSettling);
         session.is_some() && self.ended == session && !is_settled
     }
 
@@ -184,8 +184,8 @@ impl Seen for Wired {
         self.sight(session.number(), interface)
     }
 
-    fn witness(&self, witness: Wid, interface: &str) -> Sight {
-        self.sight(witness.number(), interface)
+    fn monitor(&self, wid: Wid, interface: &str) -> Sight {
+        self.sight(wid.number(), interface)
     }
 
     fn notified(&self) -> Option<ExpiryNotice> {

@@ -80,7 +80,7 @@ const SHARES: [(Among, &str, Happened); 21] = [
     (Among::Ordinary, "a host with a VIP's address", |it| it.hosts),
     (Among::Ordinary, "a token that lied", |it| it.lies),
     (Among::Ordinary, "a refused write of an agent", |it| it.denied),
-    (Among::Wire, "witnesses that agreed", |it| it.suspected),
+    (Among::Wire, "voters that agreed", |it| it.suspected),
     (Among::Wire, "a session expired by wire", |it| it.expired_by_wire),
     (Among::Wire, "a program that was notified of that", |it| it.notified),
     (Among::Wire, "a program that was notified falsely", |it| it.notified_falsely),

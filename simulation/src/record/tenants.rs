@@ -22,7 +22,7 @@ pub(crate) struct TenantsRecord {
     pub(crate) could: Vec<Option<At>>,
     /// The time since which it lacks an address and could not have one.
     pub(crate) lacks: Vec<Option<At>>,
-    /// Whether it has lacked an address that it could not have.
+    /// True if it has lacked an address that it could not have.
     pub(crate) waits: Vec<bool>,
     /// The time since which it has what it requests.
     pub(crate) content: Vec<Option<At>>,

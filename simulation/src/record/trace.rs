@@ -299,9 +299,9 @@ pub(crate) fn event(event: &Event) -> String {
         Event::ClaimRead { vip, outcome: came } => format!("read claim of {vip}: {}", outcome(came, claim)),
         Event::Probed { vip, probed } => format!("has the probe result of {vip}: {probed:?}"),
         Event::Wire { vip, received } => format!("learns of {vip}: {received:?}"),
-        Event::Witnessed(finding) => format!("has the finding {finding:?}"),
+        Event::Detected(finding) => format!("has the finding {finding:?}"),
         Event::WireKeys(keys) => format!("has the keys {keys:?}"),
-        Event::WireSelf(wid) => format!("is witness {wid:?}"),
+        Event::WireSelf(wid) => format!("is monitor {wid:?}"),
         Event::Stop(reason) => format!("must end: {reason:?}"),
         Event::Tick => "tick".to_owned(),
     }

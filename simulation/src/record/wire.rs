@@ -12,7 +12,7 @@ pub(crate) struct Crash {
     pub(crate) vip: usize,
     pub(crate) holder: usize,
     pub(crate) at: At,
-    /// The witnesses that counted, and how many of them must have agreed.
+    /// The voters that counted, and how many of them must have agreed.
     pub(crate) set: Vec<Wid>,
     pub(crate) quorum: usize,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Mild {
 pub(crate) struct WireRecord {
     /// For each session, the last configuration with the time of its write.
     pub(crate) configured: BTreeMap<Session, (u64, At)>,
-    /// The sessions that were ended by their witnesses, each with the time and the node that did it.
+    /// The sessions that were ended by their voters, each with the time and the node that did it.
     pub(crate) ended: Vec<(Session, At, usize)>,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) mild: Option<Mild>,

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::{
     plan::{Disturbance, NodePlan, STEPS, Schedule, VipPlan, When},
     timing::Timing,
-    what::{Ending, KINDS, Mark, What, Who},
+    what::{Edit, Ending, KINDS, Mark, OnApi, OnSegment, What, Who},
 };
 
 /// The time of the first disturbance; most clusters have settled by then.
@@ -192,12 +192,12 @@ impl Generator {
             0 => {
                 let down_ms = self.a_while();
                 let for_ms = down_ms + self.rng.u32(0..30_000);
-                vec![Disturbance { when: When::Ms(at), what: What::Restored { for_ms, down_ms } }]
+                vec![Disturbance { when: When::Ms(at), what: What::Api(OnApi::Restored { for_ms, down_ms }) }]
             }
             1 => {
                 let who = self.who();
                 let for_ms = self.rng.u32(self.timing.lease_ms..self.timing.lease_ms * 6);
-                let cut_off = What::CutOff { who, refused: self.rng.bool(), for_ms };
+                let cut_off = What::Api(OnApi::CutOff { who, refused: self.rng.bool(), for_ms });
                 let killed = What::Kill { who, back_ms: Some(self.rng.u32(20..self.timing.lease_ms)) };
                 let then = at + self.rng.u32(0..self.timing.lease_ms);
                 vec![
@@ -223,7 +223,7 @@ impl Generator {
             return Vec::new();
         }
         let (from, for_ms) = (self.rng.u32(FIRST_MS..FIRST_MS + 30_000), self.rng.u32(8_000..20_000));
-        let outage = What::ApiDown { refused: self.rng.bool(), for_ms };
+        let outage = What::Api(OnApi::ApiDown { refused: self.rng.bool(), for_ms });
         let mut disturbances = vec![Disturbance { when: When::Ms(from), what: outage }];
         for _ in 0..self.rng.u8(2..=6) {
             let at = from + self.rng.u32(0..for_ms);
@@ -283,7 +283,7 @@ impl Generator {
             // The holder may have moved, or another node may be wanted.
             for vip in 0..self.vips {
                 if self.rng.u8(0..3) == 0 {
-                    let what = What::Move { vip, to: self.who() };
+                    let what = What::Edit(Edit::Move { vip, to: self.who() });
                     disturbances.push(Disturbance { when: When::Ms(at + self.rng.u32(0..500)), what });
                 }
             }
@@ -340,7 +340,7 @@ impl Generator {
         match self.rng.u8(0..4) {
             0 => What::Marked { who: self.who(), mark: Mark::Cordoned, for_ms: self.rng.u32(2_000..20_000) },
             1 => What::Marked { who: self.who(), mark: Mark::Excluded, for_ms: self.rng.u32(2_000..20_000) },
-            _ => What::Move { vip: self.vip(), to: self.who() },
+            _ => What::Edit(Edit::Move { vip: self.vip(), to: self.who() }),
         }
     }
 
@@ -362,20 +362,20 @@ impl Generator {
             }
             7..9 => What::Local { vip: self.vip(), on: self.rng.u8(0..1 << self.nodes), for_ms },
             9 => What::Unwanted { vip: self.vip(), for_ms },
-            _ => What::Move { vip: self.vip(), to: who },
+            _ => What::Edit(Edit::Move { vip: self.vip(), to: who }),
         }
     }
 
     fn edited(&mut self) -> What {
         let (who, vip) = (self.who(), self.vip());
         match self.rng.u8(0..7) {
-            0 => What::LeaseDeleted { who },
-            1 => What::LeaseBlanked { who },
-            2 => What::LeaseEdited { who },
-            3 => What::ClaimDeleted { vip, finalized: true },
-            4 => What::ClaimDeleted { vip, finalized: false },
-            5 => What::ClaimBlanked { vip },
-            _ => What::ClaimEdited { vip, to: who },
+            0 => What::Edit(Edit::LeaseDeleted { who }),
+            1 => What::Edit(Edit::LeaseBlanked { who }),
+            2 => What::Edit(Edit::LeaseEdited { who }),
+            3 => What::Edit(Edit::ClaimDeleted { vip, finalized: true }),
+            4 => What::Edit(Edit::ClaimDeleted { vip, finalized: false }),
+            5 => What::Edit(Edit::ClaimBlanked { vip }),
+            _ => What::Edit(Edit::ClaimEdited { vip, to: who }),
         }
     }
 
@@ -413,10 +413,12 @@ impl Generator {
     fn fault_of_a_segment(&mut self) -> What {
         let (segment, for_ms) = (self.segment(), self.a_while());
         match self.rng.u8(0..4) {
-            0 => What::Partition { segment, side: self.rng.u8(1..1 << self.nodes), for_ms },
-            1 => What::OneWay { segment, from: self.who(), to: self.who(), for_ms },
-            2 => What::Lossy { segment, percent: self.rng.u8(20..=100), for_ms },
-            _ => What::LateFrames { segment, by_ms: self.rng.u32(5..3_000), for_ms },
+            0 => {
+                What::Segment(OnSegment::Partition { segment, side: self.rng.u8(1..1 << self.nodes), for_ms })
+            }
+            1 => What::Segment(OnSegment::OneWay { segment, from: self.who(), to: self.who(), for_ms }),
+            2 => What::Segment(OnSegment::Lossy { segment, percent: self.rng.u8(20..=100), for_ms }),
+            _ => What::Segment(OnSegment::LateFrames { segment, by_ms: self.rng.u32(5..3_000), for_ms }),
         }
     }
 
@@ -424,13 +426,13 @@ impl Generator {
         let (who, for_ms) = (self.who(), self.a_while());
         let kind = KINDS[self.rng.usize(0..KINDS.len())];
         match self.rng.u8(0..11) {
-            0..4 => What::CutOff { who, refused: self.rng.bool(), for_ms },
-            4 => What::ApiDown { refused: self.rng.bool(), for_ms },
-            5 => What::ApiRestart,
-            6 => What::SlowApi { by_ms: self.rng.u32(50..6_000), for_ms },
-            7 => What::NoAnswers { who, for_ms },
-            8 | 9 => What::Stall { who, kind, for_ms },
-            _ => What::Reset { who, kind },
+            0..4 => What::Api(OnApi::CutOff { who, refused: self.rng.bool(), for_ms }),
+            4 => What::Api(OnApi::ApiDown { refused: self.rng.bool(), for_ms }),
+            5 => What::Api(OnApi::ApiRestart),
+            6 => What::Api(OnApi::SlowApi { by_ms: self.rng.u32(50..6_000), for_ms }),
+            7 => What::Api(OnApi::NoAnswers { who, for_ms }),
+            8 | 9 => What::Api(OnApi::Stall { who, kind, for_ms }),
+            _ => What::Api(OnApi::Reset { who, kind }),
         }
     }
 }

@@ -39,9 +39,9 @@ pub enum Sabotage {
     NoReading,
     /// The write that ends another node's session takes the place of every version.
     NoVersion,
-    /// A holder does not notice that its only witness no longer pings it.
+    /// A holder does not notice that its only monitor no longer pings it.
     NoLeaving,
-    /// An only witness believes that a third station has answered it.
+    /// an only monitor believes that a third station has answered it.
     NoThirdStation,
     /// No node tells another that its session has ended.
     NoNotifying,
@@ -121,7 +121,7 @@ pub enum Omitted {
     DeleteClaim,
     /// A request that reads a claim.
     ReadClaim,
-    /// Another plan for the witness.
+    /// Another plan for the monitor.
     Watch,
     /// The keys for the program.
     SetHeeding,

@@ -1,15 +1,14 @@
 //! The kinds of disturbances, and whom and what they concern.
 
+mod groups;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use vipward_core::liveness::Scale;
 
-use super::{
-    names,
-    tenants::{Asks, PoolPlan},
-    timing::Timing,
-};
+pub(crate) use self::groups::{Edit, OnApi, OnSegment, OnTenants};
+use super::{names, timing::Timing};
 
 /// The longest time for which a node may stand still without being found silent, at scale 1.
 pub(crate) const MILD_FREEZE_MS: u32 = 150;
@@ -25,8 +24,8 @@ pub(crate) enum Who {
     Taker,
     /// The node that the claim of this VIP names when the disturbance begins.
     Holder(u8),
-    /// A witness of that node, as its Lease says then: the first, the second, and so on.
-    Witness(u8, u8),
+    /// A monitor of that node, as its Lease says then: the first, the second, and so on.
+    Monitor(u8, u8),
     /// The controller of this number. It is on no node.
     Controller(u8),
     /// The controller that the Lease of the election names when the disturbance begins.
@@ -40,10 +39,14 @@ impl Who {
             Self::Node(node) => node.into(),
             Self::Controller(number) => names::CONTROLLER + usize::from(number),
             Self::Giver | Self::Taker => unreachable!("the step names its giver and taker"),
-            Self::Holder(_) | Self::Witness(..) | Self::Leader => {
+            Self::Holder(_) | Self::Monitor(..) | Self::Leader => {
                 unreachable!("they are named when the disturbance begins")
             }
         }
+    }
+
+    fn is_controller(self) -> bool {
+        matches!(self, Self::Controller(_) | Self::Leader)
     }
 }
 
@@ -155,46 +158,14 @@ pub(crate) enum What {
     ChangeMac { who: Who, segment: u8 },
     /// An interface loses its carrier.
     NoCarrier { who: Who, segment: u8, for_ms: u32 },
-    /// The nodes of `side` (a bit each) and the others do not receive each other, without noticing.
-    Partition { segment: u8, side: u8, for_ms: u32 },
-    /// One node's frames do not reach another.
-    OneWay { segment: u8, from: Who, to: Who, for_ms: u32 },
-    /// Two nodes do not receive each other.
-    Cut { segment: u8, one: Who, other: Who, for_ms: u32 },
-    /// An interface that keeps its carrier carries no frame: `out` none that it sends, `into` none
-    /// that it is to get.
-    Dead { segment: u8, who: Who, out: bool, into: bool, for_ms: u32 },
-    /// Frames are lost.
-    Lossy { segment: u8, percent: u8, for_ms: u32 },
     /// A stranger announces a VIP in a node's name.
     Forged { vip: u8, name: Who },
     /// A stranger that has the key says that the session of a node has ended. It lives.
     FalseEnd { segment: u8, who: Who },
-    /// Frames are late.
-    LateFrames { segment: u8, by_ms: u32, for_ms: u32 },
-    /// A node does not reach the API server.
-    CutOff { who: Who, refused: bool, for_ms: u32 },
-    /// No node reaches the API server.
-    ApiDown { refused: bool, for_ms: u32 },
-    /// All watches begin anew.
-    ApiRestart,
-    /// etcd is restored from a backup: after `for_ms`, Leases and claims are as they were at the
-    /// beginning. In the last `down_ms`, no node reaches the API server.
-    Restored { for_ms: u32, down_ms: u32 },
-    /// Requests are slow, before and after they are carried out.
-    SlowApi { by_ms: u32, for_ms: u32 },
-    /// A node's requests are carried out, but their responses are lost.
-    NoAnswers { who: Who, for_ms: u32 },
-    /// A watch is silent, while everything else works.
-    Stall { who: Who, kind: Kind, for_ms: u32 },
-    /// A watch begins anew.
-    Reset { who: Who, kind: Kind },
     /// A mark is set against a node.
     Marked { who: Who, mark: Mark, for_ms: u32 },
     /// A Node object is missing.
     NodeGone { who: Who, for_ms: u32 },
-    /// An operator asks to move a VIP.
-    Move { vip: u8, to: Who },
     /// Only the nodes of `on` (a bit each) have endpoints.
     Local { vip: u8, on: u8, for_ms: u32 },
     /// No Service wants the VIP.
@@ -207,40 +178,18 @@ pub(crate) enum What {
     Host { vip: u8, who: Option<Who>, for_ms: u32 },
     /// The token of a node claims a VIP for that node, without its agent.
     Lie { vip: u8, who: Who },
-    /// A tenant's Service is deleted, and created again with another uid.
-    ServiceGone { service: u8, for_ms: u32 },
-    /// A tenant's Service is deleted, and another one of its name created at once.
-    ServiceReplaced { service: u8 },
-    /// A tenant's Service is of another type.
-    ServiceRetyped { service: u8, for_ms: u32 },
-    /// A tenant's Service asks for something else.
-    ServiceAsks { service: u8, asks: Asks, for_ms: u32 },
-    /// A pool has other fields.
-    PoolEdited { pool: u8, to: PoolPlan, for_ms: u32 },
-    /// A pool is deleted, and created again.
-    PoolGone { pool: u8, for_ms: u32 },
-    /// A namespace is without its label.
-    Unlabelled { namespace: u8, for_ms: u32 },
-    /// An admin wishes that the reservation of an address is given up.
-    Released { vip: u8 },
-    /// The API server refuses a kind of write of the controller.
-    Refused { of: Refused, for_ms: u32 },
-    /// The API server refuses writes of an agent.
-    Denied { who: Who, of: Denied, for_ms: u32 },
-    /// All stored Events are deleted.
-    EventsGone,
-    /// A Lease is deleted by hand.
-    LeaseDeleted { who: Who },
-    /// The session is removed from a Lease by hand.
-    LeaseBlanked { who: Who },
-    /// Another session is written into a Lease by hand.
-    LeaseEdited { who: Who },
-    /// A claim is deleted by hand; without `finalized`, the finalizer does not keep it.
-    ClaimDeleted { vip: u8, finalized: bool },
-    /// The holder is removed from a claim by hand.
-    ClaimBlanked { vip: u8 },
-    /// Another holder, with its session, is written into a claim by hand.
-    ClaimEdited { vip: u8, to: Who },
+    /// Frames of a segment are lost or late.
+    #[serde(untagged)]
+    Segment(OnSegment),
+    /// The API server fails, or what a process has of it.
+    #[serde(untagged)]
+    Api(OnApi),
+    /// The tenants' objects change.
+    #[serde(untagged)]
+    Tenants(OnTenants),
+    /// A Lease or a claim is edited by hand.
+    #[serde(untagged)]
+    Edit(Edit),
 }
 
 impl What {
@@ -252,33 +201,13 @@ impl What {
             | Self::Suspended { for_ms, .. }
             | Self::Busy { for_ms, .. }
             | Self::KeyGone { for_ms, .. }
-            | Self::Cut { for_ms, .. }
-            | Self::Dead { for_ms, .. }
             | Self::EntriesRefused { for_ms, .. }
             | Self::NoCarrier { for_ms, .. }
-            | Self::Partition { for_ms, .. }
-            | Self::OneWay { for_ms, .. }
-            | Self::Lossy { for_ms, .. }
-            | Self::LateFrames { for_ms, .. }
-            | Self::CutOff { for_ms, .. }
-            | Self::ApiDown { for_ms, .. }
-            | Self::Restored { for_ms, .. }
-            | Self::SlowApi { for_ms, .. }
-            | Self::NoAnswers { for_ms, .. }
-            | Self::Stall { for_ms, .. }
             | Self::Marked { for_ms, .. }
             | Self::NodeGone { for_ms, .. }
             | Self::Local { for_ms, .. }
             | Self::Unwanted { for_ms, .. }
             | Self::Stranger { for_ms, .. }
-            | Self::ServiceGone { for_ms, .. }
-            | Self::ServiceRetyped { for_ms, .. }
-            | Self::ServiceAsks { for_ms, .. }
-            | Self::PoolEdited { for_ms, .. }
-            | Self::PoolGone { for_ms, .. }
-            | Self::Unlabelled { for_ms, .. }
-            | Self::Refused { for_ms, .. }
-            | Self::Denied { for_ms, .. }
             | Self::Host { for_ms, .. } => for_ms,
             Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
                 back_ms?
@@ -286,35 +215,22 @@ impl What {
             Self::ChangeMac { .. }
             | Self::Forged { .. }
             | Self::FalseEnd { .. }
-            | Self::ApiRestart
-            | Self::Reset { .. }
-            | Self::Move { .. }
             | Self::Lie { .. }
-            | Self::ServiceReplaced { .. }
-            | Self::Released { .. }
-            | Self::EventsGone
-            | Self::LeaseDeleted { .. }
-            | Self::LeaseBlanked { .. }
-            | Self::LeaseEdited { .. }
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. }
-            | Self::ClaimEdited { .. } => return None,
+            | Self::Edit(_) => return None,
+            Self::Segment(on) => on.for_ms(),
+            Self::Api(on) => on.for_ms()?,
+            Self::Tenants(on) => on.for_ms()?,
         };
         Some(Duration::from_millis(millis.into()))
     }
 
     /// Returns whether Leases or claims are restored, or edited by hand.
     pub(crate) fn rewrites_the_store(&self) -> bool {
-        matches!(
-            self,
-            Self::Restored { .. }
-                | Self::LeaseDeleted { .. }
-                | Self::LeaseBlanked { .. }
-                | Self::LeaseEdited { .. }
-                | Self::ClaimDeleted { .. }
-                | Self::ClaimBlanked { .. }
-                | Self::ClaimEdited { .. }
-        )
+        match self {
+            Self::Api(on) => matches!(on, OnApi::Restored { .. }),
+            Self::Edit(edit) => !matches!(edit, Edit::Move { .. }),
+            _ => false,
+        }
     }
 
     /// Returns whether it is one by which wire failover moves nothing, in a cluster of so many nodes.
@@ -323,52 +239,27 @@ impl What {
             Self::Kill { back_ms: Some(ms), .. } | Self::Pause { for_ms: ms, .. } => ms < timing.lease_ms / 2,
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::Freeze { for_ms, .. } => for_ms <= MILD_FREEZE_MS * scale.factor(),
-            Self::LateFrames { by_ms, .. } => by_ms <= 30,
-            // A switch that restarts loses all frames of all nodes.
-            Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,
-            Self::Cut { .. } | Self::OneWay { .. } | Self::PowerOff { .. } => nodes > 2,
-            Self::ApiDown { .. } | Self::ApiRestart | Self::Busy { .. } | Self::KeyGone { .. } => true,
+            Self::PowerOff { .. } => nodes > 2,
+            Self::Busy { .. } | Self::KeyGone { .. } => true,
+            Self::Segment(on) => on.is_mild(nodes),
+            Self::Api(on) => matches!(on, OnApi::ApiDown { .. } | OnApi::ApiRestart),
             Self::Kill { .. }
             | Self::Suspended { .. }
             | Self::End { .. }
             | Self::EntriesRefused { .. }
             | Self::ChangeMac { .. }
             | Self::NoCarrier { .. }
-            | Self::Partition { .. }
-            | Self::Dead { .. }
             | Self::Forged { .. }
             | Self::FalseEnd { .. }
-            | Self::CutOff { .. }
-            | Self::Restored { .. }
-            | Self::SlowApi { .. }
-            | Self::NoAnswers { .. }
-            | Self::Stall { .. }
-            | Self::Reset { .. }
             | Self::Marked { .. }
             | Self::NodeGone { .. }
-            | Self::Move { .. }
             | Self::Local { .. }
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
             | Self::Host { .. }
             | Self::Lie { .. }
-            | Self::ServiceGone { .. }
-            | Self::ServiceReplaced { .. }
-            | Self::ServiceRetyped { .. }
-            | Self::ServiceAsks { .. }
-            | Self::PoolEdited { .. }
-            | Self::PoolGone { .. }
-            | Self::Unlabelled { .. }
-            | Self::Released { .. }
-            | Self::Refused { .. }
-            | Self::Denied { .. }
-            | Self::EventsGone
-            | Self::LeaseDeleted { .. }
-            | Self::LeaseBlanked { .. }
-            | Self::LeaseEdited { .. }
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. }
-            | Self::ClaimEdited { .. } => false,
+            | Self::Tenants(_)
+            | Self::Edit(_) => false,
         }
     }
 
@@ -384,7 +275,7 @@ impl What {
     pub(crate) fn silences(&self, of: usize) -> bool {
         match *self {
             Self::Freeze { who: Who::Node(node), .. } => usize::from(node) == of,
-            Self::Lossy { percent: 100.., .. } => true,
+            Self::Segment(OnSegment::Lossy { percent: 100.., .. }) => true,
             _ => false,
         }
     }
@@ -400,25 +291,13 @@ impl What {
             // No answer depends on a controller.
             Self::Kill { who: Who::Controller(_) | Who::Leader, .. }
             | Self::Pause { who: Who::Controller(_) | Who::Leader, .. }
-            | Self::CutOff { who: Who::Controller(_) | Who::Leader, .. }
-            | Self::NoAnswers { who: Who::Controller(_) | Who::Leader, .. }
-            | Self::Stall { who: Who::Controller(_) | Who::Leader, .. }
-            | Self::Reset { who: Who::Controller(_) | Who::Leader, .. }
             | Self::End { who: Who::Controller(_) | Who::Leader, .. }
             | Self::Freeze { who: Who::Controller(_) | Who::Leader, .. }
-            | Self::LeaseDeleted { who: Who::Controller(_) | Who::Leader }
             | Self::End { how: Ending::Leave, .. }
             | Self::Marked { .. }
-            | Self::Move { .. }
             | Self::Local { .. }
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
-            | Self::PoolEdited { .. }
-            | Self::PoolGone { .. }
-            | Self::Unlabelled { .. }
-            | Self::Released { .. }
-            | Self::Refused { .. }
-            | Self::EventsGone
             | Self::Host { .. } => true,
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::End { how: Ending::Uninstall, .. }
@@ -429,38 +308,17 @@ impl What {
             | Self::Suspended { .. }
             | Self::Busy { .. }
             | Self::KeyGone { .. }
-            | Self::Cut { .. }
-            | Self::Dead { .. }
             | Self::EntriesRefused { .. }
             | Self::ChangeMac { .. }
             | Self::NoCarrier { .. }
-            | Self::Partition { .. }
-            | Self::OneWay { .. }
-            | Self::Lossy { .. }
             | Self::Forged { .. }
             | Self::FalseEnd { .. }
-            | Self::LateFrames { .. }
-            | Self::CutOff { .. }
-            | Self::Denied { .. }
-            | Self::ApiDown { .. }
-            | Self::ApiRestart
-            | Self::Restored { .. }
-            | Self::SlowApi { .. }
-            | Self::NoAnswers { .. }
-            | Self::Stall { .. }
-            | Self::Reset { .. }
             | Self::NodeGone { .. }
             | Self::Lie { .. }
-            | Self::ServiceGone { .. }
-            | Self::ServiceReplaced { .. }
-            | Self::ServiceRetyped { .. }
-            | Self::ServiceAsks { .. }
-            | Self::LeaseDeleted { .. }
-            | Self::LeaseBlanked { .. }
-            | Self::LeaseEdited { .. }
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. }
-            | Self::ClaimEdited { .. } => false,
+            | Self::Segment(_) => false,
+            Self::Api(on) => on.is_planned(),
+            Self::Tenants(on) => on.is_planned(),
+            Self::Edit(edit) => edit.is_planned(),
         }
     }
 
@@ -468,9 +326,9 @@ impl What {
     #[must_use]
     pub(crate) fn with(mut self, name: impl Fn(Who) -> Who) -> Self {
         match &mut self {
-            Self::OneWay { from: one, to: other, .. } | Self::Cut { one, other, .. } => {
-                (*one, *other) = (name(*one), name(*other));
-            }
+            Self::Segment(on) => on.resolve(name),
+            Self::Api(on) => on.resolve(name),
+            Self::Edit(edit) => edit.resolve(name),
             Self::Kill { who, .. }
             | Self::PowerOff { who, .. }
             | Self::Pause { who, .. }
@@ -479,49 +337,20 @@ impl What {
             | Self::Busy { who, .. }
             | Self::KeyGone { who, .. }
             | Self::FalseEnd { who, .. }
-            | Self::Dead { who, .. }
             | Self::EntriesRefused { who, .. }
             | Self::End { who, .. }
             | Self::ChangeMac { who, .. }
             | Self::NoCarrier { who, .. }
-            | Self::CutOff { who, .. }
-            | Self::NoAnswers { who, .. }
-            | Self::Denied { who, .. }
-            | Self::Stall { who, .. }
-            | Self::Reset { who, .. }
             | Self::Marked { who, .. }
             | Self::NodeGone { who, .. }
-            | Self::LeaseDeleted { who }
-            | Self::LeaseBlanked { who }
-            | Self::LeaseEdited { who }
             | Self::Forged { name: who, .. }
-            | Self::Move { to: who, .. }
             | Self::Lie { who, .. }
-            | Self::Host { who: Some(who), .. }
-            | Self::ClaimEdited { to: who, .. } => *who = name(*who),
-            Self::Partition { .. }
-            | Self::Lossy { .. }
-            | Self::LateFrames { .. }
-            | Self::ApiDown { .. }
-            | Self::ApiRestart
-            | Self::Restored { .. }
-            | Self::SlowApi { .. }
-            | Self::Local { .. }
+            | Self::Host { who: Some(who), .. } => *who = name(*who),
+            Self::Local { .. }
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
             | Self::Host { who: None, .. }
-            | Self::ServiceGone { .. }
-            | Self::ServiceReplaced { .. }
-            | Self::ServiceRetyped { .. }
-            | Self::ServiceAsks { .. }
-            | Self::PoolEdited { .. }
-            | Self::PoolGone { .. }
-            | Self::Unlabelled { .. }
-            | Self::Released { .. }
-            | Self::Refused { .. }
-            | Self::EventsGone
-            | Self::ClaimDeleted { .. }
-            | Self::ClaimBlanked { .. } => {}
+            | Self::Tenants(_) => {}
         }
         self
     }

@@ -133,7 +133,7 @@ impl World {
         if self.nodes.iter().any(is_ghost) {
             self.record.booted_among_ghosts(now);
         }
-        self.start_witness(node);
+        self.start_monitor(node);
         let life = self.nodes[node].life;
         self.incoming(node, life, Input::Begin);
         self.list_anew(node);

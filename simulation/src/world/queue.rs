@@ -84,7 +84,7 @@ pub(crate) enum Happening {
     Answer(usize),
     /// The agent gives up waiting for the response.
     Timeout(usize),
-    /// A witness may have something to do.
+    /// A monitor may have something to do.
     Turn {
         node: usize,
         life: u32,
@@ -99,13 +99,13 @@ pub(crate) enum Happening {
         segment: usize,
         packet: Packet,
     },
-    /// A witness's finding reaches the engine.
+    /// A monitor's finding reaches the engine.
     Found {
         node: usize,
         life: u32,
         finding: usize,
     },
-    /// A third station answers a witness that doubts a session.
+    /// A third station answers a monitor that doubts a session.
     Neighbour {
         node: usize,
         life: u32,

@@ -14,7 +14,7 @@ use super::{
 use crate::kit::interrupt::poll;
 
 /// Most voters of a holder.
-const MOST_WITNESSES: usize = 3;
+const MOST_VOTERS: usize = 3;
 
 impl ClusterOptions {
     /// Returns the options of so many nodes with wire failover. `scale` is the factor of its times.
@@ -60,13 +60,13 @@ impl Cluster {
         found.with_context(|| format!("the offers were last: {last:?}"))
     }
 
-    /// Waits until a holder may be expired by as many witnesses as its cluster offers.
+    /// Waits until a holder may be expired by as many voters as its cluster offers.
     pub fn wait_until_witnessed(&self, holder: NodeId) -> Result<()> {
         let powered = self.members.iter().filter(|member| member.is_powered()).count();
-        let witnesses = powered.saturating_sub(1).min(MOST_WITNESSES);
-        self.wait_for_wire_offers(&format!("{holder} to have {witnesses} witnesses"), |id, offer| {
+        let voters = powered.saturating_sub(1).min(MOST_VOTERS);
+        self.wait_for_wire_offers(&format!("{holder} to have {voters} voters"), |id, offer| {
             let set = offer["set"].as_array().map_or(0, Vec::len);
-            id != holder || offer["mode"] == "notice" && set == witnesses
+            id != holder || offer["mode"] == "notice" && set == voters
         })
     }
 

@@ -251,7 +251,7 @@ fn install(world: &World, maps: &mut Maps) -> Result<()> {
         grace_until_ns: when(world.hold_passed),
         yields_settled: world.settled,
         session: 0,
-        words_settled: 0,
+        notices_settled: 0,
         policy: if world.hold { Policy::Hold } else { Policy::Stop },
         defence: match world.defence {
             world::Defence::Off => Defence::Off,

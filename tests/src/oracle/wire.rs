@@ -26,18 +26,18 @@ pub struct Node {
     pub own: Option<Mac>,
     /// The session; 0 for none.
     pub session: u64,
-    /// The number as a witness; 0 for none.
+    /// The number as a monitor; 0 for none.
     pub wid: u64,
     /// The keys by number.
     pub keys: BTreeMap<u8, [u8; 16]>,
-    /// The slots of peers by their sessions and their numbers as witnesses.
+    /// The slots of peers by their sessions and their numbers as monitors.
     pub index: BTreeMap<u64, u32>,
     /// The times at which the newest answered ping was sent, of the last frame, and at which the peer sent
     /// its newest ping, by slot.
     pub seen: BTreeMap<u32, [u64; 3]>,
     pub ended: u64,
     /// The number of expiry notices.
-    pub words: u64,
+    pub notices: u64,
 }
 
 /// A rule that a frame must keep to be accepted.
@@ -133,13 +133,13 @@ impl Node {
             return Expected { counter: Some("other_passed"), ..unrelated };
         }
         let (kind, key) = (bare[18], bare[19]);
-        let [holder, witness, sent_ns] = [22, 30, 46].map(|at| number(&bare, at));
+        let [holder, wid, sent_ns] = [22, 30, 46].map(|at| number(&bare, at));
         let slot_of = |id| self.index.get(&id).copied().filter(|_| is_here);
         let is_own = |id, own| id != 0 && id == own;
         // Type, whether it is for this node, the peer, and whether the peer is checked first.
         let (is_target, peer, peer_first) = match kind {
-            1 => (is_own(holder, self.session), Some(slot_of(witness)), false),
-            2 => (is_own(witness, self.wid), Some(slot_of(holder)), true),
+            1 => (is_own(holder, self.session), Some(slot_of(wid)), false),
+            2 => (is_own(wid, self.wid), Some(slot_of(holder)), true),
             4 | 5 => (true, Some(slot_of(holder)), false),
             8 => (is_own(holder, self.session), None, false),
             _ if checks(Rule::Type) => return refused("refused_type"),
@@ -187,11 +187,11 @@ impl Node {
             }
             2 if is_new => refused("echo_received"),
             2 => refused("refused_repeated"),
-            4 => Expected { counter: Some("poll_passed"), ..unrelated },
-            5 => Expected { counter: Some("silent_passed"), ..unrelated },
+            4 => Expected { counter: Some("vote_request_passed"), ..unrelated },
+            5 => Expected { counter: Some("vote_passed"), ..unrelated },
             _ => {
                 self.ended = holder;
-                self.words += 1;
+                self.notices += 1;
                 refused("ended_received")
             }
         }
@@ -221,7 +221,7 @@ impl Node {
             index,
             seen: BTreeMap::new(),
             ended: 0,
-            words: 0,
+            notices: 0,
         }
     }
 
@@ -232,7 +232,7 @@ impl Node {
         let peer = |rng: &mut Rng| if usually(rng) { peers[rng.usize(..peers.len())] } else { rng.u64(..) };
         let own = |rng: &mut Rng, own: u64| if usually(rng) { own } else { [0, rng.u64(..)][rng.usize(..2)] };
         let kind = if usually(rng) { [1, 2, 4, 5, 8][rng.usize(..5)] } else { rng.u8(..10) };
-        let (holder, witness) = match kind {
+        let (holder, wid) = match kind {
             1 | 8 => (own(rng, self.session), peer(rng)),
             2 => (peer(rng), own(rng, self.wid)),
             _ => (peer(rng), peer(rng)),
@@ -249,7 +249,7 @@ impl Node {
         frame.extend([0x88, 0xb5]);
         frame.extend(if usually(rng) { *b"VPW1" } else { *b"VPW2" });
         frame.extend([kind, key, if usually(rng) { 0 } else { rng.u8(..) }, 0]);
-        for field in [holder, witness, if usually(rng) { 0 } else { rng.u64(..) }, sent_ns, 0] {
+        for field in [holder, wid, if usually(rng) { 0 } else { rng.u64(..) }, sent_ns, 0] {
             frame.extend(field.to_be_bytes());
         }
         let with = self.keys.get(&key).copied().unwrap_or([0; 16]);

@@ -199,7 +199,7 @@ fn nothing_is_announced_while_the_vip_is_not_held_or_the_lease_deadline_has_pass
         grace_until_ns: 0,
         yields_settled: 0,
         session: 0,
-        words_settled: 0,
+        notices_settled: 0,
         policy: Policy::Hold,
         defence: Defence::Match,
     };

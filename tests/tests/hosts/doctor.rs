@@ -55,7 +55,7 @@ fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {
         ("labelled-addresses", None, ""),
         ("rp-filter", Some("eth0"), ""),
         ("other-vip-software", None, "none"),
-        ("strangers", None, "no other host"),
+        ("unknown-hosts", None, "no other host"),
     ] {
         report.assert(check, interface, GREEN, &[found], &[]);
     }
@@ -144,7 +144,7 @@ fn a_host_that_claims_a_vip_is_named() -> Result<()> {
     wait_until(PATIENCE, "the claim to be counted", || Ok(counter(&node.agent, "claim_conflict")? > 0))?;
     let claims = format!("{ROGUE} ");
     let who_has = format!("vipward who-has {VIP}");
-    doctor(&node, &[])?.assert("strangers", None, YELLOW, &[&claims, "claims 192.0.2.10"], &[&who_has]);
+    doctor(&node, &[])?.assert("unknown-hosts", None, YELLOW, &[&claims, "claims 192.0.2.10"], &[&who_has]);
     Ok(())
 }
 

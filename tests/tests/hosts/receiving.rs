@@ -111,7 +111,7 @@ fn solicitations_are_received_before_and_after_the_agent_is_killed_until_the_vip
     let mut agent = snooped.agent(ONE)?;
     snooped.wait_until_received(VIP, true)?;
     snooped.is_answered(VIP)?;
-    assert!(!snooped.receives(SECOND_VIP)?, "the switch passes on what nobody wants");
+    assert!(!snooped.receives(SECOND_VIP)?, "the switch passes on what no VIP wants");
 
     agent.kill9()?;
     assert!(snooped.receives(VIP)?, "a killed agent takes the membership with it");

@@ -19,7 +19,7 @@ const ONE: i32 = 0;
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const UNFIT_HOST: i32 = 4;
-const NOBODY: i32 = 6;
+const NO_HOST: i32 = 6;
 const SEVERAL: i32 = 7;
 /// A MAC that no other host's interface has.
 const FORGED: Mac = Mac([0x00, 0x00, 0x5e, 0x00, 0x01, 0x33]);
@@ -171,11 +171,11 @@ fn without_an_own_address_an_ipv6_address_is_probed_for() -> Result<()> {
 
 #[test]
 fn no_host_is_waited_for_and_that_is_reported() -> Result<()> {
-    let scene = Scene::new("who-nobody")?;
+    let scene = Scene::new("who-none")?;
     let begun = Instant::now();
     let output = who_has(&scene.client, &["192.0.2.10", "-i", "eth0", "--count", "4", "--timeout", "400ms"])?;
     let took = begun.elapsed();
-    assert_eq!(output.status.code(), Some(NOBODY), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(NO_HOST), "{}", stderr(&output));
     assert!(stdout(&output).starts_with("192.0.2.10 on eth0: no host answers"), "{}", stdout(&output));
     assert!((Duration::from_millis(1_600)..Duration::from_secs(10)).contains(&took), "{took:?}");
     assert!(stderr(&output).contains("sent 3 of 4 probes for 192.0.2.10"), "progress: {}", stderr(&output));

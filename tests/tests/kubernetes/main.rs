@@ -26,4 +26,5 @@ mod tenants;
 mod unanswered;
 mod user_values;
 mod vacant;
+mod waiting;
 mod wire;

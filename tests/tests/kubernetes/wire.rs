@@ -40,7 +40,7 @@ fn all_nics(cluster: &Cluster) -> Vec<(NodeId, &'static str)> {
 }
 
 /// Makes the key, has a holder of the VIPs of both families, and waits until it may be expired by its
-/// witnesses.
+/// monitors.
 fn begin(cluster: &mut Cluster) -> Result<NodeId> {
     cluster.make_wire_key()?;
     cluster.create_service(&ServiceSpec::dual_stack("web"))?;
@@ -118,7 +118,7 @@ fn no_client_notices_that_a_holders_agent_is_killed_and_restarted() -> Result<()
 }
 
 /// Lets trouble come over a cluster. Checks that the VIPs of both families stay with their holder and are
-/// answered throughout, and that its witnesses still watch it.
+/// answered throughout, and that its monitors still watch it.
 fn nothing_moves(
     name: &str,
     options: ClusterOptions,
@@ -151,11 +151,11 @@ fn session_number(cluster: &Cluster, holder: NodeId) -> Result<u64> {
 /// Returns pings of a holder, and expiry notices for it, by an unknown host that lacks only the key.
 fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
     let session = session_number(cluster, holder)?;
-    let witness = cluster.wire_offer(other_than(cluster, holder)?)?["wid"].clone();
-    let witness = u64::from_str_radix(witness.as_str().context("it has a number")?, 16)?;
+    let wid = cluster.wire_offer(other_than(cluster, holder)?)?["wid"].clone();
+    let wid = u64::from_str_radix(wid.as_str().context("it has a number")?, 16)?;
     let from = cluster.rogue.mac(SEGMENT)?;
     let frame = |kind, number| {
-        let fields = WireFields { holder: session, witness, sent_ns: number, ..WireFields::default() };
+        let fields = WireFields { holder: session, wid, sent_ns: number, ..WireFields::default() };
         let frame = WireFrame::new(kind, 1, &fields, SipKey { k0: number, k1: 0 });
         [&holder.mac().0[..], &from.0, &ETHERTYPE_WIRE.to_be_bytes(), &frame.to_bytes()].concat()
     };
@@ -164,13 +164,13 @@ fn forged(cluster: &Cluster, holder: NodeId) -> Result<Vec<Vec<u8>>> {
 
 #[test]
 fn no_client_notices_trouble_on_the_wire() -> Result<()> {
-    /// Ten times as long as a witness needs to find a holder unresponsive.
+    /// Ten times as long as a monitor needs to find a holder unresponsive.
     const A_WHILE: Duration = Duration::from_secs(3);
     const FORGED_A_SECOND: u32 = 100_000;
     nothing_moves("wirecalm", nodes(3), |cluster, watch, holder| {
-        let witness = other_than(cluster, holder)?;
-        watch.step(format!("{holder} and {witness} no longer receive each other"));
-        for (at, from) in [(holder, witness), (witness, holder)] {
+        let monitor = other_than(cluster, holder)?;
+        watch.step(format!("{holder} and {monitor} no longer receive each other"));
+        for (at, from) in [(holder, monitor), (monitor, holder)] {
             for nic in NICS {
                 let lost = Lost {
                     from: Some(cluster.member(from)?.host.mac(nic)?),
@@ -181,7 +181,7 @@ fn no_client_notices_trouble_on_the_wire() -> Result<()> {
             }
         }
         watch.let_pass(A_WHILE)?;
-        watch.step("one frame of ten between witnesses and holders is lost");
+        watch.step("one frame of ten between monitors and holders is lost");
         let lost = Lost { ethertype: Some(ETHERTYPE_WIRE), share: Some(0.1), from: None };
         for (id, nic) in all_nics(cluster) {
             cluster.member(id)?.host.lose(nic, Way::In, lost)?;
@@ -229,7 +229,7 @@ fn busy<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Checks that a holder whose frames to its witnesses are lost is replaced. It yields to the first
+/// Checks that a holder whose frames to its monitors are lost is replaced. It yields to the first
 /// announcement, because its program received an expiry notice before.
 fn a_holder_seems_dead(name: &str, is_stopped: bool) -> Result<()> {
     scenario(name, nodes(3), |cluster| {

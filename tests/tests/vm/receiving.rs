@@ -91,7 +91,7 @@ fn solicitations_pass_the_cards_filter_also_while_the_agent_is_dead() -> Result<
     node.set_up(segment.at_node, false)?;
     node.set_up(segment.at_node, true)?;
     wait_until(PATIENCE, "the node to be back", || segment.is_answered(Family::V4))?;
-    assert!(!segment.is_answered(SIX)?, "the card lets in what nobody wants");
+    assert!(!segment.is_answered(SIX)?, "the card lets in what no VIP wants");
     validate(&wire, &solicitation, mac)?;
     let (state, found) = multicast(&agent)?;
     assert_eq!(state, "red", "{found}");

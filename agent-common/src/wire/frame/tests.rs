@@ -8,7 +8,7 @@ fn key() -> SipKey {
 
 const FIELDS: WireFields = WireFields {
     holder: 0x0102_0304_0506_0708,
-    witness: 0x1112_1314_1516_1718,
+    wid: 0x1112_1314_1516_1718,
     round: 0x2122_2324_2526_2728,
     sent_ns: 0x3132_3334_3536_3738,
     answered_ns: 0x4142_4344_4546_4748,
@@ -16,7 +16,7 @@ const FIELDS: WireFields = WireFields {
 
 #[test]
 fn every_field_stands_where_the_format_says_in_big_endian_order() {
-    let bytes = WireFrame::new(WireType::Silent, 255, &FIELDS, key()).to_bytes();
+    let bytes = WireFrame::new(WireType::Vote, 255, &FIELDS, key()).to_bytes();
     assert_eq!(bytes[..4], *b"VPW1");
     assert_eq!(bytes[4..8], [5, 255, 0, 0]);
     assert_eq!(bytes[8..16], [1, 2, 3, 4, 5, 6, 7, 8]);
@@ -42,7 +42,7 @@ fn the_types_have_their_numbers_and_the_others_are_none() {
 
 #[test]
 fn a_frame_is_read_from_whole_bytes_with_the_magic_alone() {
-    let frame = WireFrame::new(WireType::Poll, 3, &FIELDS, key());
+    let frame = WireFrame::new(WireType::VoteRequest, 3, &FIELDS, key());
     let bytes = frame.to_bytes();
     for len in 0..bytes.len() {
         assert_eq!(WireFrame::from_bytes(&bytes[..len]), None, "{len} bytes");
@@ -54,7 +54,7 @@ fn a_frame_is_read_from_whole_bytes_with_the_magic_alone() {
         other[byte] ^= 1;
         assert_eq!(WireFrame::from_bytes(&other), None, "byte {byte} of the magic");
     }
-    assert_eq!((frame.kind(), frame.key(), frame.fields()), (Some(WireType::Poll), 3, FIELDS));
+    assert_eq!((frame.kind(), frame.key(), frame.fields()), (Some(WireType::VoteRequest), 3, FIELDS));
 }
 
 #[test]
@@ -79,8 +79,8 @@ proptest! {
     }
 
     #[test]
-    fn an_echo_keeps_who_asks_whom_and_when(holder: u64, witness: u64, round: u64, sent_ns: u64, at: u64) {
-        let fields = WireFields { holder, witness, round, sent_ns, answered_ns: 1 };
+    fn an_echo_keeps_who_asks_whom_and_when(holder: u64, wid: u64, round: u64, sent_ns: u64, at: u64) {
+        let fields = WireFields { holder, wid, round, sent_ns, answered_ns: 1 };
         let mut frame = WireFrame::new(WireType::Ping, 9, &fields, key());
         frame.turn_into_echo(at, key());
         let expected = WireFields { round: 0, answered_ns: at, ..fields };

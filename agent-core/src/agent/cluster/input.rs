@@ -74,8 +74,8 @@ impl Seen {
 
     /// Returns that a Node was listed or has changed, with its addresses and the networks of its Pods.
     pub fn node(record: NodeRecord, addresses: Vec<IpAddr>, pod_cidrs: Vec<IpNet>) -> Self {
-        let node = record.name.clone();
-        let served = services::Event::NodeAddresses { node, addresses, pod_cidrs };
+        let (node, labels) = (record.name.clone(), record.labels.clone());
+        let served = services::Event::NodeAddresses { node, labels, addresses, pod_cidrs };
         Self::Object(Some(ownership::Event::Node(record)), Some(served))
     }
 

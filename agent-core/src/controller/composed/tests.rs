@@ -69,7 +69,7 @@ impl World {
         let interface = NodeInterface {
             name: "eth0".into(),
             mac: vipward_common::MacAddr([2, 0, 0, 0, 0, 1]),
-            subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
+            subnets: ["192.0.2.0/24", "2001:db8::/64"].map(|net| net.parse().expect("a subnet")).into(),
             bound: Vec::new(),
             gateways: Vec::new(),
             carrier: true,

@@ -164,7 +164,7 @@ pub const CHECKS: [Check; 33] = [
     )
     .yellow("one of them runs")
     .note("unknown if processes are out of sight and none is seen, as in a Pod without hostPID: true"),
-    Check::of("strangers", "the program's records of claims on VIPs by unknown hosts")
+    Check::of("unknown-hosts", "the program's records of claims on VIPs by unknown hosts")
         .yellow("an unknown host has claimed a VIP in the last 5 minutes")
         .note(
             "a host that claims several may be a node without an agent, with kube-proxy in IPVS mode and without \

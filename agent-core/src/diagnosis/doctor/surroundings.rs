@@ -96,7 +96,7 @@ fn rival(process: &Process) -> Option<String> {
 
 /// Looks for other hosts that claim VIPs, by the program's records.
 fn unknown_hosts(facts: &Facts) -> Finding {
-    const NAME: &str = "strangers";
+    const NAME: &str = "unknown-hosts";
     pinned(NAME, facts, |contents| {
         known(NAME, facts.offenders.as_ref(), |offenders| claimed(NAME, contents.now_ns, offenders))
     })

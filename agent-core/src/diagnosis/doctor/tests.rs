@@ -220,7 +220,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("rp-filter", eth0),
             ("neighbour-table", None),
             ("other-vip-software", None),
-            ("strangers", None),
+            ("unknown-hosts", None),
         ]
     );
 }
@@ -275,7 +275,7 @@ fn nothing_that_could_not_be_read_is_green() {
 /// A fact that is not read, the checks that need it, and the reasons that they give.
 #[test]
 fn a_check_is_unknown_if_one_of_its_facts_was_not_read() {
-    const WHY: &str = "nobody read it";
+    const WHY: &str = "it was not read";
     type Row = (&'static str, fn(&mut Facts), &'static [&'static str]);
     let not_attached: fn(&mut Facts) = |it| it.pinned().links[0].ids = Fact::skipped(WHY);
     let rows: [Row; 11] = [
@@ -295,7 +295,7 @@ fn a_check_is_unknown_if_one_of_its_facts_was_not_read() {
             &["bpffs"],
         ),
         ("the heartbeat", |it| it.heartbeat = Fact::skipped(WHY), &["lease-deadline"]),
-        ("the map of claims", |it| it.offenders = Fact::skipped(WHY), &["strangers"]),
+        ("the map of claims", |it| it.offenders = Fact::skipped(WHY), &["unknown-hosts"]),
         (
             "the pins",
             |it| it.plane = Fact::skipped(WHY),
@@ -307,7 +307,7 @@ fn a_check_is_unknown_if_one_of_its_facts_was_not_read() {
                 "tc",
                 "vlan-offload",
                 "bound-elsewhere",
-                "strangers",
+                "unknown-hosts",
             ],
         ),
         (
@@ -316,7 +316,7 @@ fn a_check_is_unknown_if_one_of_its_facts_was_not_read() {
                 it.pinned().links.clear();
                 it.pinned().contents = Fact::skipped(WHY);
             },
-            &["program", "proof", "tc", "vlan-offload", "lease-deadline", "strangers"],
+            &["program", "proof", "tc", "vlan-offload", "lease-deadline", "unknown-hosts"],
         ),
         ("a link's program", not_attached, &["program", "proof", "other-xdp"]),
         ("the addresses", |it| it.bound = Fact::skipped(WHY), &["bound-elsewhere", "arp-ignore"]),

@@ -71,7 +71,7 @@ fn received(contents: &Contents) -> String {
 /// Checks the agent's account. The first fault has the remedy.
 fn taking_part(view: &WireView, report: &WireReport) -> Finding {
     let (state, remedy) = match view.quiet {
-        None => (witnessed(view), None),
+        None => (voters(view), None),
         Some(quiet) => {
             let (why, remedy) = off(quiet, view);
             (format!("off: {why}; only the Lease shows that this node is dead"), remedy)
@@ -104,7 +104,7 @@ fn taking_part(view: &WireView, report: &WireReport) -> Finding {
     Finding::new(NAME, state, found, remedy.map(str::to_owned))
 }
 
-fn witnessed(view: &WireView) -> String {
+fn voters(view: &WireView) -> String {
     format!(
         "on: if {} of {} find this node unresponsive, they expire its session",
         view.quorum,
@@ -114,7 +114,11 @@ fn witnessed(view: &WireView) -> String {
 
 /// Returns the times that this node goes by.
 fn times(view: &WireView) -> String {
-    format!("by --wire {} a node is unresponsive after {}", view.scale, seconds(view.silent_after_seconds))
+    format!(
+        "by --wire {} a node is unresponsive after {}",
+        view.scale,
+        seconds(view.unresponsive_after_seconds)
+    )
 }
 
 /// Returns the reason why wire failover is off, and a remedy if that is a fault.
@@ -132,7 +136,7 @@ fn off(quiet: LeaseOnly, view: &WireView) -> (String, Option<&'static str>) {
             "let all agents read the Secret vipward-wire (their logs state what fails), and start all with --wire; \
              kubectl get leases shows the keys of each in vipward.io/wire",
         ),
-        LeaseOnly::NoWitness => (
+        LeaseOnly::NoThread => (
             "the thread that pings does not run".to_owned(),
             "see in the agent's log why it ended, and start the agent again",
         ),
@@ -166,10 +170,10 @@ fn off(quiet: LeaseOnly, view: &WireView) -> (String, Option<&'static str>) {
 fn pinged(view: &WireView, report: &WireReport) -> String {
     let node = |node: &WireNodeView| {
         let counts = if node.watched { ", counts" } else { "" };
-        let silent = if node.silent { ", SILENT" } else { "" };
+        let unresponsive = if node.unresponsive { ", UNRESPONSIVE" } else { "" };
         let traffic = peers(report).find(|peer| peer.session == node.session);
         let traffic = traffic.map_or_else(|| "not pinged yet".to_owned(), traffic_of);
-        format!("{} ({traffic}{counts}{silent})", node.node)
+        format!("{} ({traffic}{counts}{unresponsive})", node.node)
     };
     match &view.nodes[..] {
         [] => "it pings none".to_owned(),

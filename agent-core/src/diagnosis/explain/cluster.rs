@@ -239,7 +239,9 @@ fn remedy(why: &Disqualified) -> Cow<'static, str> {
         Disqualified::NoAgent => {
             "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) and their logs"
         }
-        Disqualified::Silent => "see whether the agent runs and reaches the API server: its Pod and its log",
+        Disqualified::NotRenewed => {
+            "see whether the agent runs and reaches the API server: its Pod and its log"
+        }
         Disqualified::NoInterface => {
             "give a node an interface with an address in the VIP's subnet, or choose an address of a subnet \
             that there is"
@@ -398,8 +400,8 @@ fn failover(cluster: &Cluster, record: &LeaseRecord) -> String {
         .map(|seen| found::Seen { lease: &seen.record, lives: !seen.is_silent() })
         .collect();
     match FoundBy::of(record, true, &leases) {
-        FoundBy::Witnesses { names, quorum } => format!(
-            "if it dies, that is found by {quorum} of its {} witnesses ({}), in about 0.3 s times --wire (2 \
+        FoundBy::Voters { names, quorum } => format!(
+            "if it dies, that is found by {quorum} of its {} voters ({}), in about 0.3 s times --wire (2 \
             by default)",
             names.len(),
             names.join(", ")

@@ -61,7 +61,7 @@ pub struct ServiceFacts {
     /// The controller that has the lead. If no controller runs, there are no pools, and the agents
     /// write the statuses.
     pub leader: Fact<Option<String>>,
-    /// Whether the pools were read, which `account` is from.
+    /// True if the pools were read, which `account` is from.
     pub pools: Fact<()>,
     pub namespace: String,
 }

@@ -122,7 +122,7 @@ fn report(answers: Vec<Row>) -> Report {
         questions: 2,
         timeout_seconds: 0.5,
         verdict: match answers.len() {
-            0 => Answers::Nobody,
+            0 => Answers::NoHost,
             1 => Answers::One,
             _ => Answers::Several,
         },

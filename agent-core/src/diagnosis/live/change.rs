@@ -60,7 +60,7 @@ pub enum Change {
         /// The role now, or `null` when the entry is gone.
         #[schemars(schema_with = "answering::role_or_null")]
         to: Option<&'static str>,
-        /// Whether the program yielded the VIP after the lease deadline had passed.
+        /// True if the program yielded the VIP after the lease deadline had passed.
         yielded: bool,
         /// The MAC that the VIP is at now, or `null` when it is not known or the entry is gone.
         mac: Option<String>,

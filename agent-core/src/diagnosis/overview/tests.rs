@@ -75,9 +75,9 @@ fn a_claim_is_held_while_the_lease_of_its_holder_carries_its_session_and_is_rene
         (ClaimState::Held(holder("b", 1)), "session ended", Some("b"), None),
         (ClaimState::Held(holder("silent", 1)), "not renewed", Some("silent"), None),
         (ClaimState::Held(holder("gone", 1)), "no lease", Some("gone"), None),
-        (offered, "offered", Some("b"), Some("a")),
+        (offered, "handing over", Some("b"), Some("a")),
         (ClaimState::Released, "released", None, None),
-        (ClaimState::Blank, "nobody", None, None),
+        (ClaimState::Blank, "unheld", None, None),
     ];
     for (state, expected, holder, offered_by) in table {
         let overview = overview(&[claim(10, state.clone(), None)], &observed, at(102));
@@ -154,7 +154,7 @@ fn vips_are_sorted_and_the_last_moves_are_the_latest() {
 }
 
 #[test]
-fn a_node_has_its_witnesses_by_name_while_enough_of_them_renew() {
+fn a_node_has_its_voters_by_name_while_enough_of_them_renew() {
     let wid = |number| Wid::from_number(number).expect("not zero");
     let offer = |number, set: &[u64]| Offer {
         wid: wid(number),
@@ -167,7 +167,7 @@ fn a_node_has_its_witnesses_by_name_while_enough_of_them_renew() {
     };
     let lease = |node, version: &str, wire| LeaseRecord { wire: Some(wire), ..lease(node, version, Some(1)) };
     for (c, expected) in
-        [("2", (vec!["b", "c"], 2, None)), ("1", (vec![], 0, Some("1 of its witnesses (b, c) live")))]
+        [("2", (vec!["b", "c"], 2, None)), ("1", (vec![], 0, Some("1 of its voters (b, c) live")))]
     {
         let mut observed = Observed::default();
         for (seconds, version, c) in [(100, "1", "1"), (101, "2", c)] {
@@ -181,8 +181,8 @@ fn a_node_has_its_witnesses_by_name_while_enough_of_them_renew() {
         let row =
             &overview(&[claim(10, ClaimState::Held(holder("a", 1)), None)], &observed, at(102)).nodes[0];
         let why = row.found_by_lease.as_deref();
-        let witnesses: Vec<_> = row.witnesses.iter().map(String::as_str).collect();
-        assert_eq!((witnesses, row.quorum), (expected.0, expected.1), "{why:?}");
+        let voters: Vec<_> = row.voters.iter().map(String::as_str).collect();
+        assert_eq!((voters, row.quorum), (expected.0, expected.1), "{why:?}");
         assert_eq!(why.is_some(), expected.2.is_some(), "{why:?}");
         assert!(expected.2.is_none_or(|says| why.is_some_and(|why| why.starts_with(says))), "{why:?}");
     }

@@ -17,6 +17,8 @@ use crate::{
         attaching::Mode,
         net::{Interface, NetView},
     },
+    liveness::{Counts, Thread, Traffic},
+    ownership::{WireNodeView, WireView},
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -45,7 +47,7 @@ impl State {
                     grace_until_ns: now_ns + 3_600 * SECOND_NS,
                     yields_settled: 0,
                     session: 0,
-                    words_settled: 0,
+                    notices_settled: 0,
                     policy: Policy::Hold,
                     defence: Defence::Match,
                 },
@@ -100,5 +102,61 @@ impl Entry {
     pub fn sample(address: impl Into<IpAddr>, role: Role, mac: MacAddr) -> Self {
         let key = VipKey::new(State::SAMPLE_IFINDEX, address.into());
         Self { key, role, mac, yielded: false, count: Some(VipCounters::default()) }
+    }
+}
+
+impl WireView {
+    /// Returns the view of a node that takes part, with the monitors n2 and n3. It votes about n2.
+    pub fn sample() -> Self {
+        let node = |node: &str, session: &str, watched| WireNodeView {
+            node: node.to_owned(),
+            session: session.to_owned(),
+            watched,
+            pings: true,
+            unresponsive: false,
+        };
+        Self {
+            scale: 2,
+            unresponsive_after_seconds: 0.6,
+            wid: Some("0000000000000001".to_owned()),
+            key: Some(1),
+            quiet: None,
+            round: 1,
+            invited: vec!["n2".to_owned(), "n3".to_owned()],
+            set: vec!["n2".to_owned(), "n3".to_owned()],
+            quorum: 2,
+            slow_for_seconds: None,
+            one_way: Vec::new(),
+            without_contact: Vec::new(),
+            nodes: vec![node("n2", "02", true), node("n3", "03", false)],
+        }
+    }
+}
+
+impl Thread {
+    /// Returns the thread of that node. It has counted nothing.
+    pub fn sample(peers: Vec<Traffic>) -> Self {
+        Self {
+            not_first: None,
+            not_locked: None,
+            peers,
+            counts: Counts::default(),
+            frames_unsent: 0,
+            frames_refused: 0,
+            peers_left_out: 0,
+        }
+    }
+}
+
+impl Traffic {
+    /// Returns the traffic with n2.
+    pub fn sample() -> Self {
+        Self {
+            session: "02".to_owned(),
+            answered_seconds_ago: Some(0.05),
+            round_trip_seconds: Some(0.0003),
+            sent: 1_000,
+            lost: 3,
+        }
     }
 }

@@ -56,7 +56,7 @@ pub struct Status {
 /// The lease deadline at the time of the reading.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct DeadlineStatus {
-    /// Whether this node may answer (docs/internals/dataplane.md#lease-deadline).
+    /// The state of the lease deadline (docs/internals/dataplane.md#lease-deadline).
     #[schemars(schema_with = "schema::deadline_states")]
     pub state: &'static str,
     /// What it does after the deadline.
@@ -66,7 +66,7 @@ pub struct DeadlineStatus {
     pub left_seconds: f64,
     /// Time until the grace period ends; 0 when it has passed.
     pub hold_left_seconds: f64,
-    /// Whether the program has an expiry notice for the session of the lease deadline. False if the
+    /// True if the program has an expiry notice for the session of the lease deadline. False if the
     /// Lease has shown since that the notice is false. If true, the lease deadline counts as
     /// passed.
     pub ended: bool,
@@ -77,7 +77,7 @@ pub struct DeadlineStatus {
 pub struct WireStatus {
     /// The number of this node as a monitor, 16 hexadecimal digits. `status --cluster` has the
     /// names.
-    pub witness: String,
+    pub wid: String,
     /// The factor of its times (`--wire`), or `null` when no agent reports it: the maps do not have
     /// it.
     pub scale: Option<u32>,
@@ -111,7 +111,7 @@ pub struct InterfaceStatus {
     /// The interface whose program sees its frames with their VLAN tag, or `null` when it has a program
     /// of its own.
     pub through: Option<String>,
-    /// Whether the kernel runs the program that sees its frames.
+    /// True while the kernel runs the program that sees its frames.
     pub attached: bool,
     /// The mode in which the program runs.
     pub mode: Mode,
@@ -122,9 +122,9 @@ pub struct InterfaceStatus {
     /// Its MAC, or `null` when the program does not know it.
     #[schemars(with = "Option<String>")]
     pub mac: Option<MacAddr>,
-    /// Whether it has carrier.
+    /// True while it has carrier.
     pub carrier: bool,
-    /// Whether the program sees the frames of its segment, as the agent last found
+    /// The proof that the program sees the frames of its segment, as the agent last found
     /// (docs/internals/dataplane.md#proof).
     #[schemars(schema_with = "schema::proofs")]
     pub proof: &'static str,
@@ -153,7 +153,7 @@ pub struct VipStatus {
     /// The MAC that the VIP is at, or `null` when it is not known.
     #[schemars(with = "Option<String>")]
     pub mac: Option<MacAddr>,
-    /// Whether the program yielded it to that MAC after the lease deadline had passed.
+    /// True if the program yielded it to that MAC after the lease deadline had passed.
     pub yielded: bool,
     /// Requests answered, or `null` when it has no counters of its own: the first 4,096 have.
     pub answered: Option<u64>,
@@ -266,7 +266,7 @@ impl State {
             of: peer.clone(),
         };
         (*wid != 0).then(|| WireStatus {
-            witness: format!("{wid:016x}"),
+            wid: format!("{wid:016x}"),
             scale: None,
             keys: keys.clone(),
             peers: received.iter().map(peer).collect(),

@@ -135,7 +135,7 @@ pub struct Latency {
     pub min_seconds: f64,
     /// The longest.
     pub max_seconds: f64,
-    /// Whether a clock with a resolution of some milliseconds measured it, as for a dropped answer.
+    /// True if a clock with a resolution of some milliseconds measured it, as for a dropped answer.
     pub coarse: bool,
 }
 
@@ -153,7 +153,7 @@ pub struct Row {
     pub relation: Relation,
     /// The way in which its answer became known.
     pub seen: Seen,
-    /// Whether it answers. This host may have the address and be silent.
+    /// True if it answers. This host may have the address and be silent.
     pub answering: bool,
     /// Why not, or `null` when it answers.
     #[schemars(schema_with = "answering::silence_or_null")]
@@ -187,8 +187,7 @@ pub struct Prober {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// None answers.
-    Nobody,
+    NoHost,
     /// One answers, as it should be.
     One,
     /// More than one answers: a conflict.
@@ -219,7 +218,7 @@ pub struct Report {
     pub answers: Vec<Row>,
     /// Hosts that probe the address.
     pub probing: Vec<Prober>,
-    /// Whether an agent's pins show who should answer.
+    /// True if an agent's pins show who should answer.
     pub agent: bool,
     /// The MAC that should answer, or `null` when this host does not know it.
     pub expected: Option<String>,
@@ -242,7 +241,7 @@ impl Report {
             row.order = order;
         }
         let verdict = match answers.iter().filter(|row| row.answering).count() {
-            0 => Verdict::Nobody,
+            0 => Verdict::NoHost,
             1 => Verdict::One,
             _ => Verdict::Several,
         };

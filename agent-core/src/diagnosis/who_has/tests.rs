@@ -333,7 +333,7 @@ fn holder_peer_and_unknown_host_are_distinguished_by_what_the_agent_knows() {
 
 #[test]
 fn one_answering_mac_is_right_and_more_are_a_conflict_wherever_they_are() {
-    use Verdict::{Nobody, One, Several};
+    use Verdict::{NoHost, One, Several};
     let held = knows(Some((Role::Held, OWN)), &[]);
     let silent = silent(knows(Some((Role::Held, OWN)), &[]));
     let leaving = knows(Some((Role::Handover, B)), &[B]);
@@ -341,12 +341,12 @@ fn one_answering_mac_is_right_and_more_are_a_conflict_wherever_they_are() {
     let bound = |answers| HostKnows { bound: Some(("lo".into(), Fact::Read(answers))), ..nothing() };
     let bound_and_foreign = HostKnows { bound: Some(("lo".into(), Fact::Read(true))), ..elsewhere.clone() };
     for (what, answering, knows, verdict, rows) in [
-        ("no host", &[][..], &nothing(), Nobody, 0),
+        ("no host", &[][..], &nothing(), NoHost, 0),
         ("one", &[A], &nothing(), One, 1),
         ("two", &[A, B], &nothing(), Several, 2),
         ("the holder is this host", &[], &held, One, 1),
         ("a rival of this host", &[A], &held, Several, 2),
-        ("this host should hold it, and is silent", &[], &silent, Nobody, 1),
+        ("this host should hold it, and is silent", &[], &silent, NoHost, 1),
         ("another host while this one is silent", &[A], &silent, One, 2),
         ("both sides of a handover name the successor", &[B], &leaving, One, 1),
         ("before the successor answers", &[], &leaving, One, 1),

@@ -156,7 +156,7 @@ fn records_that_are_written_and_read_back_read_the_same_values() {
         grace_until_ns: 2,
         yields_settled: 3,
         session: u64::MAX,
-        words_settled: 4,
+        notices_settled: 4,
         policy: Policy::Hold,
         defence: Defence::Match,
     };

@@ -49,7 +49,7 @@ fn offer(lease: &mut LeaseRecord) -> &mut Offer {
 fn leases_say_how_a_dead_node_is_found() {
     type Change = fn(&mut Vec<LeaseRecord>);
     let rows: [(&str, &str, &str, bool, Change, &str); 12] = [
-        ("three witnesses", "b c d", "", true, |_| {}, "2 of b, c, d"),
+        ("three voters", "b c d", "", true, |_| {}, "2 of b, c, d"),
         ("two", "b c", "", true, |_| {}, "2 of b, c"),
         ("one", "b", "", true, |_| {}, "1 of b"),
         ("one of three is dead", "b c d", "c", true, |_| {}, "2 of b, c, d"),
@@ -59,7 +59,7 @@ fn leases_say_how_a_dead_node_is_found() {
             "c d",
             true,
             |_| {},
-            "1 of its witnesses (b, c, d) live, and 2 must agree",
+            "1 of its voters (b, c, d) live, and 2 must agree",
         ),
         (
             "one of two has no session",
@@ -67,15 +67,15 @@ fn leases_say_how_a_dead_node_is_found() {
             "",
             true,
             |all| all[2].session = None,
-            "1 of its witnesses (b, c) live, and 2 must agree",
+            "1 of its voters (b, c) live, and 2 must agree",
         ),
         (
-            "a witness that no Lease names",
+            "a voter that no Lease names",
             "b z",
             "",
             true,
             |_| {},
-            "1 of its witnesses (b, 000000000000007a) live, and 2 must agree",
+            "1 of its voters (b, 000000000000007a) live, and 2 must agree",
         ),
         ("no offer", "", "", true, |all| all[0].wire = None, "it takes no part"),
         ("another key", "", "", true, |all| offer(&mut all[2]).keys = vec![KeyId(2)], "no key of it"),
@@ -96,7 +96,7 @@ fn leases_say_how_a_dead_node_is_found() {
         let is_dead = |lease: &LeaseRecord| dead.split(' ').any(|name| lease.node.as_str() == name);
         let seen: Vec<_> = all.iter().map(|lease| Seen { lease, lives: !is_dead(lease) }).collect();
         let found = match FoundBy::of(&all[0], holds, &seen) {
-            FoundBy::Witnesses { names, quorum } => format!("{quorum} of {}", names.join(", ")),
+            FoundBy::Voters { names, quorum } => format!("{quorum} of {}", names.join(", ")),
             FoundBy::Lease(slow) => slow.to_string(),
         };
         assert!(found.starts_with(expected), "{what}: {found}");

@@ -43,7 +43,7 @@ impl Subject<'_> {
         let others = self.others_that_renew(&candidates);
         match own {
             // The lease deadline has passed. There is no decision until the next renewal.
-            Err(Disqualified::Silent | Disqualified::NoAgent) => None,
+            Err(Disqualified::NotRenewed | Disqualified::NoAgent) => None,
             Err(why @ (Disqualified::NoInterface | Disqualified::NoCarrier { .. })) => {
                 // No other node can take the VIP. A release would only cost
                 // two more writes when the interface or its carrier returns.

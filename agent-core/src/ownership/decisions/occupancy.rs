@@ -15,7 +15,7 @@ impl Subject<'_> {
         } else if self.is_held_by_any() {
             Answering::Another
         } else {
-            Answering::Nobody { watched: !self.nodes.is_behind(self.now) && self.was_let_go() }
+            Answering::NoNode { watched: !self.nodes.is_behind(self.now) && self.was_let_go() }
         };
         self.vip.occupancy.note(seen, self.now);
         let holder = self.vip.claim.record.as_ref().and_then(|claim| claim.state.holder());

@@ -161,7 +161,7 @@ impl Subject<'_> {
             return Some(self.now + self.nodes.rest());
         }
         let services = demand.services.clone();
-        self.command(Command::Notify(Notice::Nobody { vip: self.address, services, why: why.clone() }));
+        self.command(Command::Notify(Notice::NoHolder { vip: self.address, services, why: why.clone() }));
         self.vip.waiting.unholdable = Some(self.now + REPEAT);
         self.write_unheld(claim, "no node can hold it", why);
         None

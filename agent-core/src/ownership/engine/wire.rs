@@ -11,9 +11,9 @@ use crate::{
 
 impl Engine {
     /// Applies the monitor's findings.
-    pub(super) fn on_witnessed(&mut self, finding: Finding) {
+    pub(super) fn on_detected(&mut self, finding: Finding) {
         match finding {
-            Finding::Silent { session, round } => self.nodes.on_unresponsive(session, round, self.now),
+            Finding::Unresponsive { session, round } => self.nodes.on_unresponsive(session, round, self.now),
             Finding::Answers { session } => self.nodes.wire.suspects.answers(session),
             Finding::Pinged { by, lately } => {
                 if self.nodes.wire.on_pinged(by, lately, self.now) {

@@ -17,7 +17,7 @@ pub enum LeaseOnly {
     /// None of this node's keys is accepted by all living nodes on its segments.
     NoCommonKey,
     /// The monitor of this node does not run.
-    NoWitness,
+    NoThread,
     /// This node was expired twice although it lived.
     FalseMoves,
     /// Two false expiry notices for this node's session arrived.
@@ -33,7 +33,7 @@ impl LeaseOnly {
     pub const ALL: [Self; 8] = [
         Self::NoKey,
         Self::NoCommonKey,
-        Self::NoWitness,
+        Self::NoThread,
         Self::FalseMoves,
         Self::FalseEnds,
         Self::NoVip,
@@ -46,7 +46,7 @@ impl LeaseOnly {
         match self {
             Self::NoKey => "no_key",
             Self::NoCommonKey => "no_common_key",
-            Self::NoWitness => "no_witness",
+            Self::NoThread => "no_thread",
             Self::FalseMoves => "false_moves",
             Self::FalseEnds => "false_ends",
             Self::NoVip => "no_vip",
@@ -62,7 +62,7 @@ pub struct WireView {
     /// The factor of all times (`--wire`).
     pub scale: u32,
     /// Time without an answer after which a holder may count as unresponsive.
-    pub silent_after_seconds: f64,
+    pub unresponsive_after_seconds: f64,
     /// The number of this node as a monitor.
     pub wid: Option<String>,
     pub key: Option<u8>,
@@ -97,7 +97,7 @@ pub struct WireNodeView {
     /// True if it pings this node.
     pub pings: bool,
     /// True if it is unresponsive, and about to be expired.
-    pub silent: bool,
+    pub unresponsive: bool,
 }
 
 impl WireView {
@@ -130,14 +130,14 @@ impl Engine {
             session: peer.session.to_string(),
             watched: peer.watched.is_some(),
             pings: wire.pings(peer.wid) == Some(true),
-            silent: wire.suspects.has(&peer.node),
+            unresponsive: wire.suspects.has(&peer.node),
         });
         let slow = wire.slow_until().map(|until| until.saturating_since(now)).filter(|left| !left.is_zero());
         let interfaces = self.nodes.own.interfaces.iter();
         let without_contact = interfaces.filter(|interface| self.nodes.lacks_contact(interface, now));
         Some(WireView {
             scale: scale.factor(),
-            silent_after_seconds: scale.suspect().as_secs_f64(),
+            unresponsive_after_seconds: scale.suspect().as_secs_f64(),
             wid: wire.wid.map(|wid| wid.to_string()),
             key: wire.key.map(|key| key.0),
             quiet: self.quiet(said, now),
@@ -155,7 +155,7 @@ impl Engine {
     fn quiet(&self, said: Option<&Offer>, now: Monotonic) -> Option<LeaseOnly> {
         let wire = &self.nodes.wire;
         if wire.wid.is_none() {
-            Some(LeaseOnly::NoWitness)
+            Some(LeaseOnly::NoThread)
         } else if wire.keys.is_empty() {
             Some(LeaseOnly::NoKey)
         } else if wire.is_mute(now) {

@@ -63,7 +63,7 @@ fn lease_deadline(number: u64) -> NewDeadline {
         session: Some(session(number)),
         deadline: Monotonic::from_nanos(8),
         grace_until: Monotonic::from_nanos(9),
-        words_settled: 10,
+        notices_settled: 10,
     }
 }
 

@@ -99,7 +99,7 @@ impl Contacts {
     }
 
     /// Returns the interfaces whose contact is not well.
-    pub(super) fn silent(&self) -> impl Iterator<Item = (&NodeInterface, Contact)> {
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = (&NodeInterface, Contact)> {
         let contacts =
             self.found.iter().filter_map(|found| Some((found, *self.interfaces.get(&found.name)?)));
         contacts.filter(|(_, contact)| !contact.is_well())

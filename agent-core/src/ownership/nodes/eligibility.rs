@@ -17,7 +17,7 @@ pub enum Disqualified {
     /// The node has no Lease, or no session in it.
     NoAgent,
     /// The node has not renewed its Lease for too long.
-    Silent,
+    NotRenewed,
     /// None of its interfaces is on the VIP's segment.
     NoInterface,
     /// The node has an interface on the VIP's segment, but the Services want others.
@@ -81,7 +81,7 @@ impl fmt::Display for Disqualified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoAgent => f.write_str("no agent is running"),
-            Self::Silent => f.write_str("its agent has not renewed its Lease"),
+            Self::NotRenewed => f.write_str("its agent has not renewed its Lease"),
             Self::NoInterface => f.write_str("no interface is in the VIP's subnet"),
             Self::InterfaceNotNamed { interface } => {
                 write!(
@@ -163,7 +163,7 @@ pub fn eligibility<'a>(
     let absent = if facts.exists { Disqualified::NoAgent } else { Disqualified::NoNode };
     let session = facts.session.ok_or(absent)?;
     if !facts.alive {
-        return Err(Disqualified::Silent);
+        return Err(Disqualified::NotRenewed);
     }
     if facts.leaving {
         return Err(Disqualified::Leaving);

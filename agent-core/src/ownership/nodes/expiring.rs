@@ -44,19 +44,19 @@ impl Nodes {
         if self.has_ended(name, session, now) {
             return None;
         }
-        let silent = self.silent_at(name, now)?;
+        let expires = self.expires_at(name, now)?;
         let member = self.member(name)?;
         let carries_another =
             member.lease.as_ref().and_then(|lease| lease.session).is_some_and(|carried| carried != session);
         if !carries_another {
-            return Some(silent);
+            return Some(expires);
         }
         // There are three cases. The node lives in another session. The Lease
         // was edited by hand, and the node will repair it. Or the claim is
         // ahead of the Lease that is known here, and the write will show that.
         let claimed = self.claimed_since(name, session).unwrap_or(now);
         let since = member.session_seen.max(claimed).max(self.own.lease_deadline.valid_since(now)?);
-        Some((since + self.patience(member)).min(silent))
+        Some((since + self.patience(member)).min(expires))
     }
 
     /// Returns the number of living nodes that come before this one in expiring another.
@@ -82,17 +82,17 @@ impl Nodes {
     }
 
     /// Returns the writes that end the sessions of dead nodes.
-    pub(crate) fn expire_the_silent(&mut self, now: Monotonic) -> Vec<LeaseWrite> {
+    pub(crate) fn expire_dead_nodes(&mut self, now: Monotonic) -> Vec<LeaseWrite> {
         let is_due = |name: &&NodeName| self.expiring_at(name, now).is_some_and(|due| due <= now);
         let due: Vec<NodeName> = self.claimed_nodes().filter(is_due).cloned().collect();
-        due.iter().filter_map(|name| self.expire(name, self.is_silent(name, now))).collect()
+        due.iter().filter_map(|name| self.expire(name, self.is_expired(name, now))).collect()
     }
 
     /// Ends the sessions of a dead node by one write to its Lease, at the version that was seen.
-    /// `is_silent` is true if the session that the Lease carries is over too.
-    pub(super) fn expire(&mut self, name: &NodeName, is_silent: bool) -> Option<LeaseWrite> {
+    /// `is_expired` is true if the session that the Lease carries is over too.
+    pub(super) fn expire(&mut self, name: &NodeName, is_expired: bool) -> Option<LeaseWrite> {
         // If the node lives in another session, only the session that claims name is over.
-        let kept = self.member(name).and_then(Member::session).filter(|_| !is_silent);
+        let kept = self.member(name).and_then(Member::session).filter(|_| !is_expired);
         let claimed: Vec<Session> = self.sessions_claimed_of(name).collect();
         let default = self.settings.lease;
         let member = self.member_mut(name)?;

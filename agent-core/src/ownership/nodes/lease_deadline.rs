@@ -29,14 +29,14 @@ pub(crate) struct LeaseDeadline {
     /// The number of the last expiry notice for this session. None if it is settled.
     notified: Option<u64>,
     /// One more than the number of the last settled notice; 0 for none.
-    words_settled: u64,
+    notices_settled: u64,
     /// Time at which a notice for this session was settled last.
     settled_at: Option<Monotonic>,
 }
 
 impl LeaseDeadline {
     /// Goes on with the pinned deadline, and the notices that it settles.
-    pub(crate) fn found(deadline: Monotonic, words_settled: u64, now: Monotonic) -> Self {
+    pub(crate) fn found(deadline: Monotonic, notices_settled: u64, now: Monotonic) -> Self {
         Self {
             deadline,
             commanded: deadline,
@@ -44,7 +44,7 @@ impl LeaseDeadline {
             renewed: None,
             beat: now,
             notified: None,
-            words_settled,
+            notices_settled,
             settled_at: None,
         }
     }
@@ -67,11 +67,11 @@ impl LeaseDeadline {
     /// Records an expiry notice for the session. Returns true if the Lease is to be read at once.
     /// Otherwise the next renewal shows if the notice is true: an earlier one is not settled yet,
     /// or has just been found false.
-    pub(crate) fn on_notified(&mut self, word: u64, renewal: Duration, now: Monotonic) -> bool {
-        if self.words_settled == WireState::settled_by(word) {
+    pub(crate) fn on_notified(&mut self, notice: u64, renewal: Duration, now: Monotonic) -> bool {
+        if self.notices_settled == WireState::settled_by(notice) {
             return false;
         }
-        let is_first = self.notified.replace(word).is_none();
+        let is_first = self.notified.replace(notice).is_none();
         is_first && self.settled_at.is_none_or(|at| at + renewal <= now)
     }
 
@@ -81,9 +81,9 @@ impl LeaseDeadline {
     }
 
     /// Records that the session lived after this notice came. Later notices stand.
-    pub(crate) fn settle(&mut self, word: u64, now: Monotonic) {
-        self.words_settled = WireState::settled_by(word);
-        self.notified.take_if(|notified| *notified == word);
+    pub(crate) fn settle(&mut self, notice: u64, now: Monotonic) {
+        self.notices_settled = WireState::settled_by(notice);
+        self.notified.take_if(|notified| *notified == notice);
         self.settled_at = Some(now);
     }
 
@@ -123,7 +123,7 @@ impl LeaseDeadline {
             session: Some(session),
             deadline: self.commanded.min(self.deadline),
             grace_until: self.deadline.max(now) + settings.hold_for,
-            words_settled: self.words_settled,
+            notices_settled: self.notices_settled,
         }
     }
 

@@ -125,7 +125,7 @@ impl Own {
             renewal: None,
             reading: false,
             next: now,
-            lease_deadline: LeaseDeadline::found(found.deadline, found.words_settled, now),
+            lease_deadline: LeaseDeadline::found(found.deadline, found.notices_settled, now),
             macs: BTreeMap::new(),
             interfaces: Vec::new(),
             stop: None,

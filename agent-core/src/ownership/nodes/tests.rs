@@ -23,7 +23,7 @@ fn renew(nodes: &mut Nodes, now: Monotonic) {
 }
 
 #[test]
-fn a_lease_matters_to_vips_when_it_says_something_new_or_its_node_had_been_silent() {
+fn a_lease_matters_to_vips_when_it_says_something_new_or_its_node_had_expired() {
     let mut nodes = nodes();
     let first = lease("b", Some(session("b", 1)), &[]);
     let renewed = LeaseRecord { version: "2".into(), ..first.clone() };
@@ -34,7 +34,7 @@ fn a_lease_matters_to_vips_when_it_says_something_new_or_its_node_had_been_silen
     for second in 1..=8 {
         renew(&mut nodes, at(second * 1_000));
     }
-    assert!(nodes.is_silent(&"b".into(), at(8_000)));
+    assert!(nodes.is_expired(&"b".into(), at(8_000)));
     assert!(nodes.take_lease(LeaseRecord { version: "4".into(), ..leaving }, at(8_000)));
     assert!(nodes.is_alive(&"b".into(), at(8_000)));
 }
@@ -43,10 +43,10 @@ fn a_lease_matters_to_vips_when_it_says_something_new_or_its_node_had_been_silen
 fn silence_counts_only_while_the_own_lease_deadline_is_valid() {
     let mut nodes = nodes();
     nodes.take_lease(lease("b", Some(session("b", 1)), &[]), at(0));
-    assert_eq!(nodes.silent_at(&"b".into(), at(0)), Some(at(0) + LEASE + MARGIN));
-    assert_eq!(nodes.silent_at(&"b".into(), at(5_000)), None, "the lease deadline has passed");
+    assert_eq!(nodes.expires_at(&"b".into(), at(0)), Some(at(0) + LEASE + MARGIN));
+    assert_eq!(nodes.expires_at(&"b".into(), at(5_000)), None, "the lease deadline has passed");
     renew(&mut nodes, at(6_000));
-    assert_eq!(nodes.silent_at(&"b".into(), at(6_000)), Some(at(6_000) + LEASE + MARGIN));
+    assert_eq!(nodes.expires_at(&"b".into(), at(6_000)), Some(at(6_000) + LEASE + MARGIN));
 }
 
 #[test]
@@ -86,21 +86,21 @@ fn a_dead_node_that_claims_name_is_expired_once_at_the_version_that_was_seen() {
     nodes.take_lease(lease("b", Some(dead), &[]), at(0));
     for second in 1..=9 {
         renew(&mut nodes, at(second * 1_000));
-        let writes = nodes.expire_the_silent(at(second * 1_000));
+        let writes = nodes.expire_dead_nodes(at(second * 1_000));
         assert!(writes.is_empty(), "no claim names it");
     }
     nodes.index_claim(VIP, &[], vec![(name.clone(), dead)], at(9_000));
     assert_eq!(nodes.next_expiring(at(9_000)), Some(at(0) + LEASE + MARGIN));
-    let writes = nodes.expire_the_silent(at(9_000));
+    let writes = nodes.expire_dead_nodes(at(9_000));
     let version = nodes.lease(&name).expect("a Lease").version.clone();
     assert_eq!(writes.len(), 1);
     assert_eq!((writes[0].session, writes[0].ended.as_slice()), (None, [dead].as_slice()));
     assert_eq!(writes[0].expected, Expected::At(version));
-    assert!(nodes.expire_the_silent(at(9_000)).is_empty(), "the write is under way");
+    assert!(nodes.expire_dead_nodes(at(9_000)).is_empty(), "the write is under way");
 
     assert_eq!(nodes.on_expired(&name, Outcome::Unknown, at(9_100)), Some(Expired::Again));
-    assert!(nodes.expire_the_silent(at(9_200)).is_empty(), "a pause");
-    assert_eq!(nodes.expire_the_silent(at(9_400)).len(), 1);
+    assert!(nodes.expire_dead_nodes(at(9_200)).is_empty(), "a pause");
+    assert_eq!(nodes.expire_dead_nodes(at(9_400)).len(), 1);
     // The Lease has changed since: its node lives.
     assert_eq!(nodes.on_expired(&name, Outcome::Conflict, at(9_500)), Some(Expired::Read));
     assert!(nodes.is_alive(&name, at(9_500)));

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     base::time::Monotonic,
-    liveness::LEAST_SILENT,
+    liveness::LEAST_UNANSWERED,
     ownership::command::LeaseWrite,
     records::{Mode, NodeInterface, NodeName, Session},
 };
@@ -44,11 +44,11 @@ impl Nodes {
         let pinged = |name: &NodeName| wire.plan.peers.iter().any(|peer| peer.node == *name);
         self.partners().any(|(name, member, ..)| {
             let offer = member.lease.as_ref().and_then(|lease| lease.wire.as_ref());
-            let has_witness = offer.is_some_and(|offer| offer.mode == Mode::Notice);
+            let has_monitor = offer.is_some_and(|offer| offer.mode == Mode::Notice);
             pinged(name)
                 && self.renews(name, now)
                 && is_there(member, interface)
-                && (is_proven || has_witness)
+                && (is_proven || has_monitor)
         })
     }
 
@@ -63,7 +63,7 @@ impl Nodes {
         let has_renewed = |(_, member): &(&NodeName, &Member)| contact.found_at < member.seen;
         let (is_one_way, otherwise) = match contact.standing {
             Standing::Unproven => (false, Standing::Unproven),
-            Standing::Proven => (peers.filter(has_renewed).count() >= LEAST_SILENT, Standing::Proven),
+            Standing::Proven => (peers.filter(has_renewed).count() >= LEAST_UNANSWERED, Standing::Proven),
             Standing::OneWay => (peers.any(|(node, _)| self.is_alive(node, now)), Standing::Unproven),
         };
         if is_one_way { Standing::OneWay } else { otherwise }
@@ -73,15 +73,15 @@ impl Nodes {
     /// if several have answered and none does any longer. Returns the interfaces that have become
     /// one-way (true) or are no longer.
     pub(crate) fn judge_contacts(&mut self, now: Monotonic) -> Vec<(Arc<str>, bool)> {
-        let silent = self.wire.contacts.silent().filter_map(|(interface, contact)| {
+        let judged = self.wire.contacts.unanswered().filter_map(|(interface, contact)| {
             let standing = self.judge(interface, contact, now);
             (standing != contact.standing).then(|| (Arc::clone(&interface.name), standing))
         });
-        let silent: Vec<_> = silent.collect();
-        for (interface, standing) in &silent {
+        let judged: Vec<_> = judged.collect();
+        for (interface, standing) in &judged {
             self.wire.contacts.set_standing(interface, *standing);
         }
-        silent.into_iter().map(|(interface, standing)| (interface, standing == Standing::OneWay)).collect()
+        judged.into_iter().map(|(interface, standing)| (interface, standing == Standing::OneWay)).collect()
     }
 
     /// Records that a quorum finds a session unresponsive. Voters before this one have their turn

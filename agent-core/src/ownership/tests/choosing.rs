@@ -203,7 +203,7 @@ fn a_new_vip_is_created_in_turn_which_is_put_off_only_while_a_better_node_is_see
     // A VIP is wanted after 1 s. The table has the node that creates other claims and the times at
     // which this node sees them. It also has the time at which this node creates the VIP's claim.
     let rows: [(&str, &str, &[u64], u64); 10] = [
-        ("nobody creates anything", "b", &[], 1_500),
+        ("no node creates anything", "b", &[], 1_500),
         ("the better one created another before", "b", &[990], 1_500),
         ("it creates another", "b", &[1_400], 1_900),
         ("just before this node's turn", "b", &[1_499], 1_999),

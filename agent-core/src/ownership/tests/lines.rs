@@ -100,10 +100,10 @@ impl Lines {
     fn notice_line(&mut self, notice: &Notice) -> String {
         match notice {
             Notice::Holds { vip, services: _, from, cause: _ } => {
-                let from = from.as_ref().map_or("nobody", NodeName::as_str);
+                let from = from.as_ref().map_or("no node", NodeName::as_str);
                 format!("tell: held, from {from}{}", which(*vip))
             }
-            Notice::Nobody { vip, services: _, why } => format!("tell: nobody, {why}{}", which(*vip)),
+            Notice::NoHolder { vip, services: _, why } => format!("tell: no holder, {why}{}", which(*vip)),
             Notice::CannotMove { vip, services: _, to, why } => {
                 format!("tell: cannot move to {to}, {why}{}", which(*vip))
             }

@@ -34,7 +34,7 @@ fn reports() -> Vec<(World, Vec<String>)> {
 fn one_node_reports_it_once() {
     let notified: Vec<usize> = reports()
         .iter()
-        .map(|(_, lines)| lines.iter().filter(|line| line.starts_with("tell: nobody")).count())
+        .map(|(_, lines)| lines.iter().filter(|line| line.starts_with("tell: no holder")).count())
         .collect();
     assert_eq!(notified.iter().sum::<usize>(), 1, "{notified:?}");
 }
@@ -43,7 +43,7 @@ fn one_node_reports_it_once() {
 fn every_node_is_named_with_its_reason_to_people_and_in_the_claim() {
     let reports = reports();
     let (world, lines) = reports.iter().find(|(_, lines)| !lines.is_empty()).expect("a reporter");
-    let notified = lines.iter().find(|line| line.starts_with("tell: nobody")).expect("a notice");
+    let notified = lines.iter().find(|line| line.starts_with("tell: no holder")).expect("a notice");
     let reasons = [
         "a: taint node.kubernetes.io/out-of-service",
         "b: externalTrafficPolicy is Local and no endpoint is ready there",
@@ -72,7 +72,7 @@ fn other_reasons_are_reported_too() {
         assert_eq!(notified, 1, "{lines:?}");
         return;
     }
-    panic!("nobody has told anything");
+    panic!("no notice came");
 }
 
 #[test]

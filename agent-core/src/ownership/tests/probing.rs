@@ -34,7 +34,7 @@ fn a_new_vip_is_taken_when_its_address_has_been_found_free() {
     assert_eq!(world.want(), ["entry foreign ?", "probe"]);
     assert_eq!(world.after(ms(600)), [""; 0]);
     assert_eq!(probed(&mut world, Probed::Free), ["create claim: held by a1, epoch 1"]);
-    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from no node"]);
     assert_eq!(world.after(ms(60_000)), [""; 0]);
 }
 
@@ -124,7 +124,7 @@ fn an_address_in_use_is_reported_in_the_claim_and_taken_when_it_is_free() {
     assert_eq!(world.after(ms(120_000)), [""; 0]);
     assert!(!world.holds());
     assert_eq!(probed(&mut world, Probed::Free), ["write claim: held by a1, epoch 1"]);
-    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from no node"]);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_renewal_that_has_not_succeeded_does_not_move_the_lease_deadline() {
         ("the request got lost", World::lose),
         ("the answer got lost", World::lose_answer),
         ("it was refused", World::refuse),
-        ("somebody else has written", |world| {
+        ("another node has written", |world| {
             world.store_lease(world.stored_lease("a"));
             world.answer()
         }),

@@ -15,7 +15,7 @@ fn a_claim_that_was_edited_is_put_right_by_its_holder_at_once() {
         ("blanked", ClaimState::Blank),
         ("released", ClaimState::Released),
         ("given to another", held("b")),
-        ("given to nobody that lives", ClaimState::Held(holder("x", 1))),
+        ("given to a node that does not live", ClaimState::Held(holder("x", 1))),
         ("given to our next life", ClaimState::Held(holder("a", 2))),
         ("offered by another", offered("b", "c")),
     ];
@@ -205,7 +205,7 @@ fn a_claim_that_a_user_has_edited_to_name_this_node_is_not_believed_before_its_h
     assert!(!world.holds());
     let lines = world.after(just_before(REST));
     assert!(!lines.iter().any(|line| line.contains("write")), "{lines:?}");
-    assert_eq!(world.after(ms(1)), ["write claim: held by a1, epoch 2"], "nobody has");
+    assert_eq!(world.after(ms(1)), ["write claim: held by a1, epoch 2"], "no node has");
 }
 
 #[test]

@@ -230,7 +230,7 @@ fn the_pins_are_what_answers_what_another_node_has_and_what_was_yielded() {
                 grace_until_ns: at(20).as_nanos(),
                 yields_settled: 1,
                 session: 7,
-                words_settled: 3,
+                notices_settled: 3,
                 policy,
                 defence: Defence::Off,
             };
@@ -240,7 +240,7 @@ fn the_pins_are_what_answers_what_another_node_has_and_what_was_yielded() {
                 answers_until: at(answers_until),
                 entries: expected.map(|entry| BTreeMap::from([(VIP, entry)])).unwrap_or_default(),
                 yielded: is_yielded.then_some(VIP).into_iter().collect(),
-                words_settled: 3,
+                notices_settled: 3,
             };
             assert_eq!(Found::of(&lease_deadline, entries.iter().map(entry)), found, "{what}, {policy:?}");
         }

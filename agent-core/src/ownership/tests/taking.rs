@@ -27,7 +27,7 @@ fn creating() -> World {
 fn a_new_vip_is_held_when_its_claim_has_been_written() {
     let mut world = creating();
     assert!(!world.holds());
-    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from no node"]);
     assert!(world.holds());
     assert_eq!(world.after(REST * 4), [""; 0]);
 }
@@ -52,7 +52,7 @@ fn a_vip_that_was_released_is_taken_in_the_next_epoch() {
     let mut world = facing(held("b"), 3);
     let lines = world.claim(ClaimState::Released, 3);
     assert_eq!(lines, ["entry foreign ?", "write claim: held by a1, epoch 4"]);
-    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from no node"]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_claim_whose_fate_is_unknown_is_read_and_held_only_by_a_write_that_is_known_
     assert_eq!(world.lose_answer(), ["read claim"]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 1"]);
     assert!(!world.holds());
-    assert_eq!(world.answer(), ["entry held", "tell: held, from nobody"]);
+    assert_eq!(world.answer(), ["entry held", "tell: held, from no node"]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Vacant VIPs: every state of a claim whose VIP no living node holds, with every other use of the
 //! address, and every result of a probe. The index of Services and the engine decide together.
 
+use std::collections::BTreeMap;
+
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 
@@ -252,12 +254,18 @@ fn needs() -> Vec<(&'static str, Served)> {
         ),
         (
             "a Node has it",
-            Served::NodeAddresses { node: "b".into(), addresses: vec![ip], pod_cidrs: Vec::new() },
+            Served::NodeAddresses {
+                node: "b".into(),
+                labels: BTreeMap::new(),
+                addresses: vec![ip],
+                pod_cidrs: Vec::new(),
+            },
         ),
         (
             "Pods have it",
             Served::NodeAddresses {
                 node: "b".into(),
+                labels: BTreeMap::new(),
                 addresses: Vec::new(),
                 pod_cidrs: vec![net("192.0.2.8/29")],
             },

@@ -25,7 +25,7 @@ fn standing(epoch: u64, has_holder: bool) -> [VipSummary; 1] {
 #[test]
 fn a_vip_has_a_holder_while_the_node_that_its_claim_names_lives() {
     let mut world = World::living("a", &["b"]);
-    assert_eq!(world.standing(), [], "nobody wants it");
+    assert_eq!(world.standing(), [], "no Service wants it");
     world.claim(held("b"), 3);
     world.want();
     assert_eq!(world.standing(), standing(3, true));
@@ -34,7 +34,7 @@ fn a_vip_has_a_holder_while_the_node_that_its_claim_names_lives() {
     world.after(just_before(REST));
     assert_eq!(world.standing(), standing(3, true), "it may live");
     world.after(ms(1));
-    assert_eq!(world.standing(), standing(3, false), "it is dead, and nobody else has it yet");
+    assert_eq!(world.standing(), standing(3, false), "it is dead, and no other node has it yet");
     world.answer();
     world.answer();
     assert!(world.holds());

@@ -1,6 +1,6 @@
 //! The failure detector in the engine, as node a sees it.
 //!
-//! The mistakes that are near at hand, and where a test finds them (`liveness::witness::tests` too):
+//! The mistakes that are near at hand, and where a test finds them (`liveness::monitor::tests` too):
 //!
 //! - signs of life that are none: unsolicited, old or repeated frames (`judging`);
 //! - a monitor that stood still suspects every node when it wakes (`judging`);
@@ -88,11 +88,11 @@ fn meet(world: &mut World, received: bool, answered: bool) -> Vec<String> {
 }
 
 fn meet_with(world: &mut World, received: bool, answers: Answers) -> Vec<String> {
-    world.notify(Event::Witnessed(Finding::Contact { interface: named("eth0"), received, answers }))
+    world.notify(Event::Detected(Finding::Contact { interface: named("eth0"), received, answers }))
 }
 
 fn pinged(world: &mut World, by: &str, lately: bool) -> Vec<String> {
-    world.notify(Event::Witnessed(Finding::Pinged { by: wid(by), lately }))
+    world.notify(Event::Detected(Finding::Pinged { by: wid(by), lately }))
 }
 
 /// Returns the offer in the Lease of a.
@@ -125,10 +125,10 @@ fn watching(set: &str, others: &[&'static str]) -> World {
     world
 }
 
-fn silent(world: &mut World, node: &str) -> Vec<String> {
-    world.notify(Event::Witnessed(Finding::Silent { session: session(node, 1), round: 1 }))
+fn suspect(world: &mut World, node: &str) -> Vec<String> {
+    world.notify(Event::Detected(Finding::Unresponsive { session: session(node, 1), round: 1 }))
 }
 
 fn answers(world: &mut World, node: &str) -> Vec<String> {
-    world.notify(Event::Witnessed(Finding::Answers { session: session(node, 1) }))
+    world.notify(Event::Detected(Finding::Answers { session: session(node, 1) }))
 }

@@ -84,7 +84,7 @@ impl World {
             answers_until: Monotonic::from_nanos(1_003_000_000_000) + HOLD_FOR,
             entries: entries.iter().copied().collect(),
             yielded: BTreeSet::new(),
-            words_settled: 0,
+            notices_settled: 0,
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) enum Occupancy {
 pub(crate) enum Answering {
     /// None holds it. `watched` is true if this process would have seen another one let go of it at
     /// once.
-    Nobody {
+    NoNode {
         watched: bool,
     },
     Another,
@@ -49,10 +49,10 @@ impl Occupancy {
             (Self::Here(before), Answering::Own(until)) => Self::Here(before.max(until)),
             (_, Answering::Own(until)) => Self::Here(until),
             (_, Answering::Another) => Self::Held,
-            (Self::Here(until), Answering::Nobody { .. }) => Self::Left(until.min(now)),
-            (Self::Held, Answering::Nobody { watched: true }) => Self::Left(now),
-            (Self::Left(since), Answering::Nobody { .. }) if now < since + LATELY => Self::Left(since),
-            (Self::Held | Self::Left(_) | Self::Vacant, Answering::Nobody { .. }) => Self::Vacant,
+            (Self::Here(until), Answering::NoNode { .. }) => Self::Left(until.min(now)),
+            (Self::Held, Answering::NoNode { watched: true }) => Self::Left(now),
+            (Self::Left(since), Answering::NoNode { .. }) if now < since + LATELY => Self::Left(since),
+            (Self::Held | Self::Left(_) | Self::Vacant, Answering::NoNode { .. }) => Self::Vacant,
         };
     }
 

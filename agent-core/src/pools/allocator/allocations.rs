@@ -48,6 +48,8 @@ pub(super) struct Allocations {
     entries: BTreeMap<IpAddr, Entry>,
     /// The reserved addresses by Service. Most Services have one, for which a set of its own is large.
     by_service: ByService,
+    /// The addresses that are not reserved, by the Services that their claims name.
+    claimed: ByService,
     expiries: BTreeSet<(i64, IpAddr)>,
     /// The commands that are under way, each with the Service that it is about.
     pending: BTreeMap<IpAddr, PendingWrite>,
@@ -74,6 +76,8 @@ impl Allocations {
                 self.expiries.insert((until, vip));
             }
             pools.count(vip, reservation, true);
+        } else {
+            self.claimed.extend(services.iter().map(|service| (service.clone(), vip)));
         }
         self.entries.insert(vip, Entry { reservation, release, services });
         before
@@ -87,7 +91,13 @@ impl Allocations {
 
     /// Takes the reservation of an address out.
     fn take(&mut self, vip: IpAddr, pools: &mut Pools) -> Option<Reservation> {
-        let reservation = self.entries.get_mut(&vip)?.reservation.take()?;
+        let entry = self.entries.get_mut(&vip)?;
+        let Some(reservation) = entry.reservation.take() else {
+            for service in std::mem::take(&mut entry.services) {
+                self.claimed.remove(&(service, vip));
+            }
+            return None;
+        };
         pools.count(vip, &reservation, false);
         if let Some(Some(until)) = reservation.kept {
             self.expiries.remove(&(until, vip));
@@ -125,13 +135,16 @@ impl Allocations {
         self.pending.values().filter(|pending| pending.has_failed).map(|pending| &pending.service)
     }
 
-    /// Sets the commands about a Service aside that have failed and wait: it is evaluated now.
-    pub(super) fn set_aside_failed(&mut self, service: &ServiceName) {
+    /// Sets the commands about a Service aside that have failed and wait: it is evaluated now. Returns
+    /// their addresses.
+    pub(super) fn set_aside_failed(&mut self, service: &ServiceName) -> Vec<IpAddr> {
         let waits = |vip: &IpAddr| self.pending.get(vip).is_some_and(|pending| pending.is_waiting);
-        for vip in self.asked_for(service).filter(waits).collect::<Vec<_>>() {
-            self.pending_by_service.remove(&(service.clone(), vip));
-            self.set_aside.extend(self.pending.remove(&vip).map(|pending| (vip, pending)));
+        let failed: Vec<_> = self.asked_for(service).filter(waits).collect();
+        for vip in &failed {
+            self.pending_by_service.remove(&(service.clone(), *vip));
+            self.set_aside.extend(self.pending.remove(vip).map(|pending| (*vip, pending)));
         }
+        failed
     }
 
     /// Returns the addresses of the commands that were set aside and not requested again.
@@ -220,6 +233,11 @@ impl Allocations {
             entry.reservation.is_none() && (entry.services.is_empty() || entry.services.contains(service))
         };
         !self.is_asked(vip) && self.entries.get(&vip).is_none_or(is_its_own)
+    }
+
+    /// Returns the addresses that are not reserved, and whose claims name a Service.
+    pub(super) fn claimed_by(&self, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
+        vips_of(&self.claimed, service)
     }
 
     /// Returns the address's object, as it was last read.

@@ -1,13 +1,19 @@
 //! Answers to a Service that requests an address: what it lacks, and what each pool offers it.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+    sync::Arc,
+};
 
+use ipnet::IpNet;
 use thiserror::Error;
 
-use super::{super::Family, Counts};
+use super::{super::Family, Counts, known_pools::listed};
 use crate::{
     base::legible::Excerpt,
-    records::{PoolKind, ServiceName, Shown},
+    records::{PoolKind, Port, ServiceName, Shown},
 };
 
 /// An address that a Service lacks, with the reason and the remedy.
@@ -43,6 +49,24 @@ pub enum Lack {
         family.name(), shown(pools)
     )]
     UsedUp { family: Family, pools: Vec<Arc<str>> },
+    #[error(
+        "no node can announce an {} address of {}{}. {}. Give the pool addresses of a segment",
+        family.name(), shown(pools), if *is_own { " for this Service" } else { "" }, listed(segments)
+    )]
+    NotAnnounced {
+        family: Family,
+        pools: Vec<Arc<str>>,
+        /// True if a node can announce them for other Services: this one's endpoints, its annotations for
+        /// nodes and interfaces, and the pool leave none.
+        is_own: bool,
+        /// The segments of the nodes.
+        segments: BTreeSet<IpNet>,
+    },
+    #[error(
+        "it does not share {vip} with the Services of its key: its port {port} is that of Service {with}; \
+         change the port, or give it a key of its own"
+    )]
+    Unjoined { vip: IpAddr, port: Port, with: ServiceName },
     #[error(
         "{vip} is reserved for Service {by}{}; choose another address{}",
         if *is_kept { ", which was deleted, and whose address its pool keeps" } else { "" },
@@ -87,6 +111,8 @@ pub struct Prospect {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fit {
     Serves,
+    /// No node can announce its addresses for the Service.
+    NotAnnounced,
     /// Only Services that name it get its addresses.
     NotAutomatic,
     OtherNamed,
@@ -109,6 +135,7 @@ impl fmt::Display for Prospect {
                 let free: String = counts.iter().map(free).collect();
                 return write!(f, "serves it with priority {priority}{free}");
             }
+            Fit::NotAnnounced => "no node can announce its addresses for the Service",
             Fit::NotAutomatic => "only Services that name it get its addresses (autoAssign: false)",
             Fit::OtherNamed => "the Service names another one",
             Fit::NotFor => {

@@ -1,10 +1,11 @@
 //! Evaluates what a Service has, and what it is to have.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
     super::{Family, Keep},
     Allocator, Command, Given, Lack, Request, Surroundings,
+    groups::Joined,
     known_pools::Pools,
 };
 use crate::records::{Reservation, ServiceName};
@@ -24,33 +25,40 @@ impl Allocator {
         // Only another request is a reason: a Service that accepts any address would else get
         // another one each time.
         if self.reconsidered.contains(service) {
-            self.allocations.set_aside_failed(service);
+            for vip in self.allocations.set_aside_failed(service) {
+                self.pools.has_free(vip);
+            }
             // A request that is under way may fail.
             if !self.allocations.is_under_way(service) {
                 self.reconsidered.remove(service);
             }
         }
-        self.evaluate(service, surroundings, commands);
+        self.waiting.clear(service);
+        let lacks = self.evaluate(service, surroundings, commands);
+        self.waiting.settle(service, lacks);
         for vip in self.allocations.given_up() {
             commands.push(Command::GiveUp(vip));
             self.touch(vip, Some(service.clone()));
         }
     }
 
+    /// Returns true if the Service lacks an address, or does not have it yet.
     fn evaluate(
         &mut self,
         service: &ServiceName,
         surroundings: &impl Surroundings,
         commands: &mut Vec<Command>,
-    ) {
+    ) -> bool {
         let Some(request) = self.requests.get(service).cloned() else {
-            return self.let_go(service, commands);
+            self.let_go(service, commands);
+            return false;
         };
         if request.is_elsewhere {
             let mine = self.allocations.of(service);
             self.assign(service, mine.clone(), Vec::new(), commands);
             let released = mine.into_iter().filter(|vip| self.allocations.is_to_be_released(*vip));
-            return released.collect::<Vec<_>>().into_iter().for_each(|vip| self.free(vip, commands));
+            released.collect::<Vec<_>>().into_iter().for_each(|vip| self.free(vip, commands));
+            return false;
         }
         let mut lacks = Vec::new();
         let (addresses, spare) = if request.addresses.is_empty() {
@@ -65,7 +73,10 @@ impl Allocator {
                 self.free(vip, commands);
             }
         }
+        let misses = !lacks.is_empty();
         self.assign(service, addresses, lacks, commands);
+        // A reservation that is under way may go to another Service.
+        misses || self.allocations.is_asking(service)
     }
 
     fn assign(
@@ -135,7 +146,8 @@ impl Allocator {
     fn heir(&self, vip: IpAddr, reservation: &Reservation) -> Option<ServiceName> {
         let owner = &reservation.service;
         let shares = |other: &ServiceName, request: &Request| {
-            request.wants(vip) && (other.namespace == owner.namespace || request.status.contains(&vip))
+            (request.addresses.contains(&vip) || self.groups.shares(other, vip))
+                && (other.namespace == owner.namespace || request.status.contains(&vip))
         };
         let asks = |other: &ServiceName| {
             self.requests.get(other).is_some_and(|request| shares(other, request))
@@ -157,7 +169,7 @@ impl Allocator {
         commands: &mut Vec<Command>,
     ) -> (Vec<IpAddr>, Vec<IpAddr>) {
         let mine = self.allocations.of(service);
-        let (mut addresses, mut spare) = (Vec::new(), mine.clone());
+        let (mut addresses, mut spare, mut shared) = (Vec::new(), mine.clone(), BTreeSet::new());
         for family in &request.families {
             let of_family = |vip: &&IpAddr| Family::of(**vip) == *family;
             // An address that is not to be released comes first, then one of the pool that the Service
@@ -167,13 +179,25 @@ impl Allocator {
                 (self.allocations.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
             };
             let own = mine.iter().filter(of_family).min_by_key(rank).copied();
-            if let Some(vip) = own.or_else(|| self.shared(request, *family)) {
+            let joined = match own.or_else(|| self.shared(request, *family)) {
+                Some(vip) => Some(Joined::Now(vip)),
+                None if self.allocations.is_asking_for(service, *family) => None,
+                None => self.join(service, request, *family).unwrap_or_else(|lack| {
+                    lacks.push(lack);
+                    None
+                }),
+            };
+            if let Some(Joined::Soon(vip)) = joined {
+                self.waiting.add_address(service, vip);
+            } else if let Some(Joined::Now(vip)) = joined {
                 addresses.push(vip);
                 if own.is_some() {
                     spare.retain(|other| *other != vip);
                     self.claim_back(vip, service, commands);
+                    lacks.extend(self.join(service, request, *family).err());
                 } else {
-                    self.waiting.add_address(service.clone(), vip);
+                    self.waiting.add_address(service, vip);
+                    shared.insert(vip);
                 }
                 let is_released = own.is_some() && self.allocations.is_to_be_released(vip);
                 if is_released || !self.is_of_named(vip, request) {
@@ -193,16 +217,18 @@ impl Allocator {
                 addresses.extend(served.filter(|vip| self.allocations.is_asked_by(*vip, service)));
             }
         }
+        self.groups.share(service, shared);
         (addresses, spare)
     }
 
     /// Returns the address of the status that the Service shares, by the key of both, with the one that
-    /// it is reserved for. It keeps that whatever becomes of the pool.
+    /// it is reserved for. It keeps that whatever becomes of the pool; the index of Services decides whether
+    /// both may have it.
     fn shared(&self, request: &Request, family: Family) -> Option<IpAddr> {
         let of_family = request.status.iter().copied().filter(|vip| Family::of(*vip) == family);
         let shared = of_family.filter(|vip| {
             let owner = self.allocations.owner(*vip).and_then(|owner| self.requests.get(owner));
-            request.share.is_some() && owner.is_some_and(|owner| owner.share == request.share)
+            owner.is_some_and(|owner| owner.keys.iter().any(|key| request.keys.contains(key)))
         });
         shared.min_by_key(|vip| !self.is_of_named(*vip, request))
     }
@@ -242,7 +268,7 @@ impl Allocator {
     ) -> (Vec<IpAddr>, Vec<IpAddr>) {
         let mut spare = self.allocations.of(service);
         spare.retain(|vip| !request.addresses.contains(vip));
-        let mut addresses = Vec::new();
+        let (mut addresses, mut shared) = (Vec::new(), BTreeSet::new());
         for vip in request.addresses.iter().copied() {
             let pool = self.pools.any_of(vip);
             let is_served = request.status.contains(&vip);
@@ -251,7 +277,7 @@ impl Allocator {
                 Some(reservation)
                     if reservation.service == *service && self.allocations.is_being_freed(vip) =>
                 {
-                    self.waiting.add_address(service.clone(), vip);
+                    self.waiting.add_address(service, vip);
                     addresses.extend(is_served.then_some(vip));
                 }
                 Some(reservation) if reservation.service == *service => {
@@ -265,10 +291,11 @@ impl Allocator {
                         && Pools::may_share(pool, &reservation.service, service) =>
                 {
                     addresses.push(vip);
-                    self.waiting.add_address(service.clone(), vip);
+                    shared.insert(vip);
+                    self.waiting.add_address(service, vip);
                 }
                 Some(reservation) => {
-                    self.waiting.add_address(service.clone(), vip);
+                    self.waiting.add_address(service, vip);
                     let (by, is_kept) = (reservation.service, reservation.kept.is_some());
                     lacks.push(Lack::Reserved { vip, by, is_kept });
                     addresses.extend(is_served.then_some(vip));
@@ -281,15 +308,17 @@ impl Allocator {
                 // The Services' own rules refuse it, and report that.
                 None if surroundings.refuses(vip) => {
                     addresses.push(vip);
-                    self.waiting.add_address(service.clone(), vip);
+                    self.waiting.add_address(service, vip);
                 }
                 None if self.allocations.is_asked(vip) => {
-                    self.waiting.add_address(service.clone(), vip);
+                    self.waiting.add_address(service, vip);
                     let by = self.allocations.fails_for(vip).filter(|by| *by != service).cloned();
                     lacks.extend(by.map(|by| Lack::Reserved { vip, by, is_kept: false }));
                     addresses.extend(is_served.then_some(vip));
                 }
                 None if !is_served && self.limit_of(service).is_some() => {
+                    // Another Service of the namespace may reserve it, and share it.
+                    self.waiting.add_address(service, vip);
                     lacks.extend(self.limit_of(service).map(|limit| Lack::TooMany { limit }));
                 }
                 None if self.allocations.may_adopt(vip, service) => {
@@ -299,10 +328,11 @@ impl Allocator {
                 // Its claim names another Service. The index of Services decides whether they share a VIP.
                 None => {
                     addresses.push(vip);
-                    self.waiting.add_address(service.clone(), vip);
+                    self.waiting.add_address(service, vip);
                 }
             }
         }
+        self.groups.share(service, shared);
         let misses = |lack: &Lack| !matches!(lack, Lack::AskedByName { .. });
         if lacks.iter().any(misses) || self.allocations.is_asking(service) {
             // It gives nothing up for what it does not get, or does not have yet. What is kept it does not have.

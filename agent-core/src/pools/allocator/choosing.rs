@@ -1,10 +1,6 @@
 //! Chooses the pool and the address for a Service.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use super::{
     super::{Family, Pool, PoolRecord},
@@ -28,6 +24,8 @@ impl Allocator {
                 Fit::NotFor
             } else if request.pool.is_none() && !pool.record.auto_assign {
                 Fit::NotAutomatic
+            } else if !request.families.iter().any(|family| self.reaches(pool, *family, request)) {
+                Fit::NotAnnounced
             } else {
                 Fit::Serves
             };
@@ -45,8 +43,14 @@ impl Allocator {
 
     pub(super) fn serves(&self, pool: &Pool, service: &ServiceName, request: &Request) -> bool {
         static NONE: BTreeMap<String, String> = BTreeMap::new();
-        let namespace = self.namespaces.get(&service.namespace).unwrap_or(&NONE);
+        let namespace = self.namespaces.get(&service.namespace).map_or(&NONE, |namespace| &namespace.labels);
         pool.serves(service, &request.labels, namespace)
+    }
+
+    /// Returns true if a node can announce an address of a pool for a Service.
+    fn reaches(&self, pool: &Pool, family: Family, request: &Request) -> bool {
+        let segments = self.announcers.segments(&pool.record.name, family, Some(request.whereabouts()));
+        !pool.spans_in(family, segments.as_ref()).is_empty()
     }
 
     /// Reserves an address of a family for a Service that has none.
@@ -60,16 +64,24 @@ impl Allocator {
         commands: &mut Vec<Command>,
     ) {
         // An address in the status was the Service's before: another version wrote it, or its object was
-        // lost.
-        let own = request.status.iter().copied().find(|vip| {
-            let fits = request.pool.is_none() || self.pools.is_of(*vip, request.pool.as_deref());
-            Family::of(*vip) == family && fits && self.allocations.may_adopt(*vip, service)
+        // lost. So was one whose claim names the Service: it was deleted, and is back before its VIP is gone.
+        let is_named = |vip: IpAddr| self.pools.is_of(vip, request.pool.as_deref());
+        let in_status = request.status.iter().copied().filter(|vip| is_named(*vip));
+        let claimed = self.allocations.claimed_by(service).filter(|vip| {
+            let pool = self.pools.of(*vip).filter(|pool| self.serves(pool, service, request));
+            is_named(*vip) && pool.is_some_and(|pool| request.pool.is_some() || pool.record.auto_assign)
         });
+        let own = in_status
+            .chain(claimed)
+            .find(|vip| Family::of(*vip) == family && self.allocations.may_adopt(*vip, service));
         if let Some(vip) = own {
             return self.reserve(vip, self.pools.reservation(vip, service), commands);
         }
         if let Some(limit) = self.limit_of(service) {
             return lacks.push(Lack::TooMany { limit });
+        }
+        if request.awaits_endpoints {
+            return;
         }
         let pools = match self.candidates(service, request, family) {
             Ok(pools) => pools,
@@ -79,16 +91,35 @@ impl Allocator {
         let found = pools.iter().find_map(|name| {
             let allocations = &self.allocations;
             let is_free = |vip| allocations.is_free(vip) && surroundings.is_free(vip);
-            self.pools.find(name, family, seed, is_free)
+            let segments = self.announcers.segments(name, family, Some(request.whereabouts()));
+            self.pools.find(name, family, segments.as_ref(), seed, is_free)
         });
         if let Some(vip) = found {
             return self.reserve(vip, self.pools.reservation(vip, service), commands);
         }
-        self.waiting.add(service.clone(), family);
+        self.waiting.add(service, family);
         if self.is_missed(service, request, family) {
-            let pools: BTreeSet<_> = pools.into_iter().collect();
-            lacks.push(Lack::UsedUp { family, pools: pools.into_iter().collect() });
+            lacks.push(self.why_none(request, family, pools));
         }
+    }
+
+    /// Returns the reason why none of these pools gives a Service an address.
+    fn why_none(&self, request: &Request, family: Family, mut pools: Vec<Arc<str>>) -> Lack {
+        pools.sort_unstable();
+        let reaches =
+            |name: &Arc<str>| self.pools.get(name).is_some_and(|pool| self.reaches(pool, family, request));
+        let (reached, unreached): (Vec<_>, Vec<_>) = pools.into_iter().partition(reaches);
+        if !reached.is_empty() {
+            return Lack::UsedUp { family, pools: reached };
+        }
+        let for_others = |name: &Arc<str>| {
+            let pool = self.pools.get(name);
+            pool.is_some_and(|pool| {
+                !pool.spans_in(family, self.announcers.segments(name, family, None).as_ref()).is_empty()
+            })
+        };
+        let is_own = unreached.iter().any(for_others);
+        Lack::NotAnnounced { family, pools: unreached, is_own, segments: self.announcers.all() }
     }
 
     /// Returns the limit, if the Service's namespace has as many addresses as it may have.

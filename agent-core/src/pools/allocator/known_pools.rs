@@ -7,11 +7,15 @@ use std::{
     sync::Arc,
 };
 
+use ipnet::IpNet;
+
 use super::super::{AddressRange, Choice, Family, Pool, PoolFault, PoolRecord, Sharing, range::number};
 use crate::records::{Reservation, ServiceName, Shown};
 
 /// Largest number of faults that a message names.
 const MOST_FAULTS: usize = 8;
+/// Largest number of segments that a message names.
+const MOST_SEGMENTS: usize = 8;
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolState {
@@ -20,6 +24,8 @@ pub struct PoolState {
     /// An earlier pool with some of its addresses, and the first range of this pool that both have.
     /// While there is one, this pool gives out nothing.
     pub overlap: Option<(Arc<str>, AddressRange)>,
+    /// The segments of the nodes, if no node can announce any address of the pool. It gives out nothing then.
+    pub unreached: Option<BTreeSet<IpNet>>,
 }
 
 impl PoolState {
@@ -30,6 +36,13 @@ impl PoolState {
                 "it gives out nothing: {}, which is older, has addresses of {range} too. Take them out of \
                  one of the two",
                 Shown(other)
+            ));
+        }
+        if let Some(segments) = &self.unreached {
+            return Some(format!(
+                "it gives out nothing: no node can announce its addresses. {}. Give it addresses of a segment, \
+                 whose nodes spec.announce selects",
+                listed(segments)
             ));
         }
         let mut words: Vec<String> = faults.iter().take(MOST_FAULTS).map(ToString::to_string).collect();
@@ -210,6 +223,7 @@ impl Pools {
         &mut self,
         name: &str,
         family: Family,
+        segments: Option<&BTreeSet<IpNet>>,
         seed: u64,
         is_free: impl Fn(IpAddr) -> bool,
     ) -> Option<IpAddr> {
@@ -217,11 +231,15 @@ impl Pools {
         if counts(known, family).available() == 0 || known.full.contains(&family) {
             return None;
         }
+        let spans = known.pool.spans_in(family, segments);
         let start = match known.pool.record.choice {
             Choice::Spread => known.pool.start(family, seed),
             Choice::First => known.full_below.get(&family).copied().unwrap_or_default(),
         };
-        let found = known.pool.find(family, start, is_free);
+        let found = known.pool.find(family, &spans, start, is_free);
+        if spans != known.pool.spans_in(family, None) {
+            return found;
+        }
         match (found, known.pool.record.choice) {
             (None, _) => _ = known.full.insert(family),
             (Some(vip), Choice::First) if number(vip) >= start => {
@@ -243,6 +261,20 @@ impl Pools {
         }
     }
 
+    /// Records that addresses of a network may be free. Returns true if a pool has some of them.
+    pub(super) fn has_free_in(&mut self, net: IpNet) -> bool {
+        let (first, last) = (net.network(), net.broadcast());
+        let before = self.ranges.range(..first).next_back().filter(|(_, (range, _))| range.last() >= first);
+        let inside = self.ranges.range(first..=last);
+        let names: Vec<_> = before.into_iter().chain(inside).map(|(_, (_, name))| Arc::clone(name)).collect();
+        for name in &names {
+            let Some(known) = self.known.get_mut(name) else { continue };
+            known.full.remove(&Family::of(first));
+            known.full_below.remove(&Family::of(first));
+        }
+        !names.is_empty()
+    }
+
     pub(super) fn faults(&self, name: &str) -> &[PoolFault] {
         self.known.get(name).map_or(&[], |known| &known.faults)
     }
@@ -251,7 +283,8 @@ impl Pools {
         self.known.iter().map(|(name, known)| {
             let of = |family| (family, counts(known, family));
             let counts = [Family::V4, Family::V6].map(of).into_iter().filter(|(_, counts)| counts.total > 0);
-            (&known.pool, PoolState { counts: counts.collect(), overlap: self.overlaps.get(name).cloned() })
+            let overlap = self.overlaps.get(name).cloned();
+            (&known.pool, PoolState { counts: counts.collect(), overlap, unreached: None })
         })
     }
 }
@@ -265,6 +298,18 @@ fn earlier<'a>(
     let inside = || ranges.range(range.first()..=range.last()).next();
     let (_, (_, name)) = before.filter(|(_, (other, _))| other.overlaps(range)).or_else(inside)?;
     Some(name)
+}
+
+/// Names segments: `The segments of the nodes are 192.0.2.0/24 and 2001:db8::/64`.
+pub(super) fn listed(segments: &BTreeSet<IpNet>) -> String {
+    let mut names: Vec<String> = segments.iter().take(MOST_SEGMENTS).map(ToString::to_string).collect();
+    match segments.len().checked_sub(MOST_SEGMENTS).filter(|more| *more > 0) {
+        Some(more) => names.push(format!("{more} more")),
+        None if names.len() < 2 => return format!("The only segment of the nodes is {}", names.concat()),
+        None => {}
+    }
+    let last = names.pop().unwrap_or_default();
+    format!("The segments of the nodes are {} and {last}", names.join(", "))
 }
 
 fn counts(known: &Known, family: Family) -> Counts {

@@ -6,13 +6,16 @@ use std::{
     sync::Arc,
 };
 
-use super::super::Family;
-use crate::records::{ServiceLabels, ServiceName};
+use super::{super::Family, Limits, ShareKey};
+use crate::records::{Port, ServiceLabels, ServiceName};
 
 /// A Service's request to the pools.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the Service")]
 pub struct Request {
     pub labels: ServiceLabels,
+    /// The time of the Service's creation, in seconds since 1970.
+    pub created: i64,
     /// The families of which it requests one address each, in its order.
     pub families: Vec<Family>,
     /// True if it is to have an address of each, false if one of them will do.
@@ -22,60 +25,144 @@ pub struct Request {
     pub addresses: Vec<IpAddr>,
     /// The addresses that Vipward has written into its status.
     pub status: Vec<IpAddr>,
-    /// Its key for `MetalLB`: it shares the address in its status with another Service of this key.
-    pub share: Option<Box<str>>,
+    /// Its keys for sharing.
+    pub keys: Vec<ShareKey>,
+    pub ports: Box<[Port]>,
+    /// True if its traffic goes only to nodes with endpoints.
+    pub is_local: bool,
+    /// True if its endpoints are not known yet. Until then it gets no other addresses than it has.
+    pub awaits_endpoints: bool,
+    /// The nodes and interfaces that its VIPs may be on. None: all.
+    pub limits: Option<Box<Limits>>,
     /// True if another controller gives it its addresses. It keeps those that are reserved for it,
     /// and gets no others.
     pub is_elsewhere: bool,
 }
 
 impl Request {
-    /// Returns true if the Service requests the address by name, or shares it.
-    pub(super) fn wants(&self, vip: IpAddr) -> bool {
-        let is_sharing = self.addresses.is_empty() && self.share.is_some() && self.status.contains(&vip);
-        self.addresses.contains(&vip) || is_sharing
+    /// Returns what decides where the Service's VIPs may be announced.
+    pub(super) fn whereabouts(&self) -> (&ServiceLabels, &Limits) {
+        static ALL: Limits = Limits { nodes: None, interfaces: Vec::new(), endpoints: BTreeMap::new() };
+        (&self.labels, self.limits.as_deref().unwrap_or(&ALL))
     }
 }
 
+/// The Services that wait for addresses, or share them. The one that has waited longest is first.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    by_family: BTreeSet<(Family, ServiceName)>,
-    by_address: BTreeSet<(IpAddr, ServiceName)>,
-    addresses: BTreeMap<ServiceName, BTreeSet<IpAddr>>,
+    services: BTreeMap<ServiceName, Wait>,
+    by_family: BTreeSet<(Family, Place, ServiceName)>,
+    by_address: BTreeSet<(IpAddr, Place, ServiceName)>,
+    /// The place of the next Service that begins to wait.
+    next: Place,
+}
+
+/// The place among those that wait: the lowest has waited longest.
+type Place = u64;
+
+#[derive(Debug)]
+struct Wait {
+    place: Place,
+    families: BTreeSet<Family>,
+    addresses: BTreeSet<IpAddr>,
 }
 
 impl Waiting {
     /// Records a Service that waits for any address of a family.
-    pub(super) fn add(&mut self, service: ServiceName, family: Family) {
-        self.by_family.insert((family, service));
+    pub(super) fn add(&mut self, service: &ServiceName, family: Family) {
+        let wait = self.begin(service);
+        let place = wait.place;
+        wait.families.insert(family);
+        self.by_family.insert((family, place, service.clone()));
     }
 
     /// Records a Service that waits for a certain address, or shares it.
-    pub(super) fn add_address(&mut self, service: ServiceName, vip: IpAddr) {
-        self.by_address.insert((vip, service.clone()));
-        self.addresses.entry(service).or_default().insert(vip);
+    pub(super) fn add_address(&mut self, service: &ServiceName, vip: IpAddr) {
+        let wait = self.begin(service);
+        let place = wait.place;
+        wait.addresses.insert(vip);
+        self.by_address.insert((vip, place, service.clone()));
     }
 
+    /// Gives a Service a place, if it has none.
+    fn begin(&mut self, service: &ServiceName) -> &mut Wait {
+        let Self { services, next, .. } = self;
+        services.entry(service.clone()).or_insert_with(|| {
+            *next += 1;
+            Wait { place: *next, families: BTreeSet::new(), addresses: BTreeSet::new() }
+        })
+    }
+
+    /// Forgets what a Service waits for. It is evaluated anew, and keeps its place meanwhile.
+    pub(super) fn clear(&mut self, service: &ServiceName) {
+        let Some(wait) = self.services.get_mut(service) else { return };
+        for family in std::mem::take(&mut wait.families) {
+            self.by_family.remove(&(family, wait.place, service.clone()));
+        }
+        for vip in std::mem::take(&mut wait.addresses) {
+            self.by_address.remove(&(vip, wait.place, service.clone()));
+        }
+    }
+
+    /// Records if a Service lacks an address. Unless it does, or shares one, its place is free.
+    pub(super) fn settle(&mut self, service: &ServiceName, lacks: bool) {
+        if lacks {
+            self.begin(service);
+        } else if self
+            .services
+            .get(service)
+            .is_some_and(|wait| wait.families.is_empty() && wait.addresses.is_empty())
+        {
+            self.services.remove(service);
+        }
+    }
+
+    /// Forgets a Service.
     pub(super) fn remove(&mut self, service: &ServiceName) {
-        for family in [Family::V4, Family::V6] {
-            self.by_family.remove(&(family, service.clone()));
-        }
-        for vip in self.addresses.remove(service).unwrap_or_default() {
-            self.by_address.remove(&(vip, service.clone()));
-        }
+        self.clear(service);
+        self.services.remove(service);
     }
 
-    /// Returns the Services that may get an address which has become free.
-    pub(super) fn of(&self, vip: IpAddr) -> impl Iterator<Item = ServiceName> {
-        let family = Family::of(vip);
-        let any = self.by_family.iter().filter(move |(wanted, _)| *wanted == family);
-        any.map(|(_, service)| service.clone()).chain(self.for_address(vip).cloned())
+    pub(super) fn services(&self) -> impl Iterator<Item = &ServiceName> {
+        self.services.keys()
+    }
+
+    /// Returns true if a Service waits for any address of a family.
+    pub(super) fn is_for_any(&self, service: &ServiceName) -> bool {
+        self.services.get(service).is_some_and(|wait| !wait.families.is_empty())
+    }
+
+    /// Puts Services in the order in which they began to wait. Those that do not wait come last.
+    pub(super) fn in_order(&self, services: BTreeSet<ServiceName>) -> Vec<ServiceName> {
+        let mut ordered: Vec<_> = services.into_iter().collect();
+        ordered.sort_by_key(|service| self.services.get(service).map_or(Place::MAX, |wait| wait.place));
+        ordered
+    }
+
+    /// Returns the Services that may get an address which has become free: those that name it, and those
+    /// that accept any.
+    pub(super) fn of(&self, vip: IpAddr) -> Vec<ServiceName> {
+        let any = self.for_family(Family::of(vip)).cloned();
+        self.in_order(any.chain(self.for_address(vip).cloned()).collect())
+    }
+
+    pub(super) fn for_family(&self, family: Family) -> impl Iterator<Item = &ServiceName> {
+        let from = self.by_family.range((family, 0, lowest())..);
+        from.take_while(move |(wanted, ..)| *wanted == family).map(|(.., service)| service)
     }
 
     /// Returns the Services that wait for a certain address, or share it.
     pub(super) fn for_address(&self, vip: IpAddr) -> impl Iterator<Item = &ServiceName> {
-        let first = ServiceName { namespace: "".into(), name: "".into() };
-        let from = self.by_address.range((vip, first)..);
-        from.take_while(move |(wanted, _)| *wanted == vip).map(|(_, service)| service)
+        self.within(vip, vip)
     }
+
+    /// Returns the Services that wait for an address of a range, or share it.
+    pub(super) fn within(&self, first: IpAddr, last: IpAddr) -> impl Iterator<Item = &ServiceName> {
+        let from = self.by_address.range((first, 0, lowest())..);
+        from.take_while(move |(wanted, ..)| *wanted <= last).map(|(.., service)| service)
+    }
+}
+
+fn lowest() -> ServiceName {
+    ServiceName { namespace: "".into(), name: "".into() }
 }

@@ -1,8 +1,14 @@
 //! Events and commands of the allocator.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
-use super::{super::PoolRecord, Lack, Request};
+use ipnet::IpNet;
+
+use super::{super::PoolRecord, Announcing, Lack, Request};
 use crate::records::{Reservation, ServiceName};
 
 /// Knowledge about addresses that the allocator lacks.
@@ -20,8 +26,14 @@ pub enum Event {
     Namespace {
         name: Arc<str>,
         labels: BTreeMap<String, String>,
+        /// The namespaces with which its Services may share their addresses.
+        share_with: BTreeSet<Arc<str>>,
     },
     NamespaceGone(Arc<str>),
+    /// Other nodes can announce addresses than before.
+    Announcing(Announcing),
+    /// Something else has begun or ceased to need addresses of this network.
+    Needs(IpNet),
     /// A Service requests addresses, or others than before.
     Request(ServiceName, Box<Request>),
     /// A Service requests none any more, or is gone.

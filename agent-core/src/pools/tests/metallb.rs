@@ -15,7 +15,7 @@ fn families() -> Request {
 
 fn sharing(key: &str, status: &[&str]) -> Request {
     let status = status.iter().map(|vip| ip(vip)).collect();
-    Request { share: Some(key.into()), status, ..families() }
+    Request { keys: vec![ShareKey::Metallb(key.into())], status, ..families() }
 }
 
 #[test]

@@ -84,7 +84,7 @@ pub enum Reason {
     /// A VIP has moved to another node.
     Moved,
     /// No node can hold a VIP.
-    Nobody,
+    NoHolder,
     /// A VIP cannot be moved to the node that an operator named.
     CannotMove,
     /// Another host claims a VIP.
@@ -102,7 +102,7 @@ impl Reason {
         match self {
             Self::Announced => "Announced",
             Self::Moved => "Moved",
-            Self::Nobody => "Nobody",
+            Self::NoHolder => "NoHolder",
             Self::CannotMove => "CannotMove",
             Self::Conflict => "Conflict",
             Self::ConflictGrows => "ConflictGrows",
@@ -115,7 +115,7 @@ impl Reason {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Announced | Self::Moved | Self::ConflictOver => Kind::Normal,
-            Self::Nobody
+            Self::NoHolder
             | Self::CannotMove
             | Self::Conflict
             | Self::ConflictGrows
@@ -190,7 +190,7 @@ impl Message {
 
     pub(super) fn topic(&self) -> Topic {
         match self.reason {
-            Reason::Announced | Reason::Moved | Reason::Nobody | Reason::CannotMove => {
+            Reason::Announced | Reason::Moved | Reason::NoHolder | Reason::CannotMove => {
                 Topic::Holder(self.vip)
             }
             Reason::Conflict | Reason::ConflictGrows | Reason::ConflictOver | Reason::TakenBack => {
@@ -233,8 +233,8 @@ impl<'a> News<'a> {
             Notice::Holds { vip, services, from: None, cause } => {
                 (vip, services, Reason::Announced, format!("{vip} is announced from {node}: {cause}"))
             }
-            Notice::Nobody { vip, services, why } => {
-                (vip, services, Reason::Nobody, format!("no node can hold {vip}: {why}"))
+            Notice::NoHolder { vip, services, why } => {
+                (vip, services, Reason::NoHolder, format!("no node can hold {vip}: {why}"))
             }
             Notice::CannotMove { vip, services, to, why } => {
                 (vip, services, Reason::CannotMove, format!("{vip} cannot be moved to {to}: {why}"))

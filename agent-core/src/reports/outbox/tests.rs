@@ -171,7 +171,7 @@ fn older_news_that_waits_is_dropped_when_what_was_said_before_is_so_again() {
     let mut outbox = Outbox::start(BEGIN);
     outbox.post(moved(60), BEGIN);
     outbox.write_all(BEGIN);
-    outbox.post(message(Reason::Nobody, 60, "no node can hold it"), BEGIN);
+    outbox.post(message(Reason::NoHolder, 60, "no node can hold it"), BEGIN);
     outbox.post(moved(60), BEGIN);
     assert_eq!(outbox.write_until(BEGIN, BEGIN + MINUTE * 5), []);
 }

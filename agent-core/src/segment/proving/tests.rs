@@ -63,7 +63,7 @@ type Row = (&'static str, Proof, bool, &'static [Received], Proof);
 fn what_a_round_receives_leads_to_a_finding() {
     use Proof::{Blind, Bypassed, Proven, Unproven};
     let rows: [Row; 19] = [
-        ("nobody is received", Unproven, true, &[NOTHING], Unproven),
+        ("no host is received", Unproven, true, &[NOTHING], Unproven),
         ("socket and program receive", Unproven, true, &[SEES], Proven),
         (
             "the program alone receives: what it answers does not reach the socket",
@@ -75,16 +75,16 @@ fn what_a_round_receives_leads_to_a_finding() {
         ("the socket alone, once", Unproven, true, &[UNSEEN], Unproven),
         ("the socket alone, twice", Unproven, true, &[UNSEEN, UNSEEN], Blind),
         ("the socket alone, and then both", Unproven, true, &[UNSEEN, SEES], Proven),
-        ("the socket alone, and then nobody", Unproven, true, &[UNSEEN, NOTHING], Unproven),
+        ("the socket alone, and then no host", Unproven, true, &[UNSEEN, NOTHING], Unproven),
         ("a request passed, once", Proven, false, &[PASSED], Proven),
         ("a request passed, twice", Proven, false, &[PASSED, PASSED], Bypassed),
         ("a request passed, and then the socket alone", Proven, false, &[PASSED, UNSEEN], Blind),
-        ("nobody is received any more", Proven, false, &[NOTHING], Unproven),
+        ("no host is received any more", Proven, false, &[NOTHING], Unproven),
         ("blind, and nothing has changed or is received", Blind, false, &[NOTHING], Blind),
         ("blind, and another stack is silent", Blind, true, &[NOTHING], Unproven),
         ("blind, and seen now", Blind, false, &[SEES], Proven),
         ("blind, as one round confirms", Blind, false, &[UNSEEN], Blind),
-        ("bypassed, and nobody asked for a VIP", Bypassed, false, &[SEES], Bypassed),
+        ("bypassed, and no host asked for a VIP", Bypassed, false, &[SEES], Bypassed),
         ("bypassed, and another stack sees", Bypassed, true, &[SEES], Proven),
         ("bypassed, and seen for long", Bypassed, false, &[SEES, SEES, SEES, SEES, SEES, SEES], Proven),
         (

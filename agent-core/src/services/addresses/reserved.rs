@@ -76,7 +76,8 @@ impl Reserved {
         };
         let mut taken: BTreeMap<_, _> = gateways.map(gateway).collect();
         let mut segments = BTreeSet::new();
-        for NodeInterface { name, subnets, bound, .. } in interfaces {
+        for interface in interfaces {
+            let NodeInterface { name, subnets, bound, .. } = interface;
             let is_address = |net: &IpNet| net.addr() != net.network() || is_point_to_point(net);
             let subnets = subnets.iter().filter(|net| !is_host(net));
             let addresses = subnets.clone().copied().filter(is_address);
@@ -84,7 +85,7 @@ impl Reserved {
                 let (node, interface) = (node.clone(), Arc::clone(name));
                 taken.entry(net.addr().into()).or_insert(Refusal::NodeInterface { node, net, interface });
             }
-            for net in subnets.map(IpNet::trunc).filter(is_of_a_segment) {
+            for net in interface.segments() {
                 put_ends(&mut taken, net);
                 segments.insert(net);
             }
@@ -288,12 +289,6 @@ fn put_segments(segments: &mut Segments, source: &Source, now: &BTreeSet<IpNet>)
         !sources.is_empty()
     });
     changed
-}
-
-/// Returns true if a network in a Lease can be the subnet of a segment. The largest that anyone is
-/// given are an IPv4 /8 and an IPv6 /32.
-fn is_of_a_segment(net: &IpNet) -> bool {
-    net.prefix_len() >= if net.addr().is_ipv4() { 8 } else { 32 }
 }
 
 fn put_ends(taken: &mut BTreeMap<IpNet, Refusal>, subnet: IpNet) {

@@ -32,7 +32,7 @@ impl Index {
         let is_none = summary == ClaimSummary::default();
         let before = self.claims.get(&vip);
         if before.unwrap_or(&ClaimSummary::default()) != &summary {
-            self.touch_wanted(&[vip.into()].into());
+            self.touched.vips.extend(self.vips.contains_key(&vip).then_some(vip));
         }
         if is_none {
             self.claims.remove(&vip);

@@ -9,7 +9,7 @@ use super::{
         reading::{Reading, Unselected},
         statuses::Turns,
     },
-    Index, ServiceEntry,
+    Index, Role, ServiceEntry,
     notifying::{notify_change, notify_changes},
 };
 use crate::{base::time::Monotonic, pools::Given, records::ServiceName};
@@ -33,11 +33,11 @@ impl Index {
             Event::SlicesListed => self.end_slices(),
             Event::Slice(record) => {
                 let changed = self.endpoints.put(record);
-                self.touch_vips_of(&changed);
+                self.touch_reach_of(changed);
             }
             Event::SliceGone { namespace, slice } => {
                 let changed = self.endpoints.remove(namespace, slice);
-                self.touch_vips_of(&changed);
+                self.touch_reach_of(changed);
             }
             Event::Namespace { name, labels, share_with } => {
                 let selector = self.settings.namespace_selector.as_ref();
@@ -49,7 +49,7 @@ impl Index {
                 self.put_namespace(&name, false);
                 self.put_consents(name, BTreeSet::new());
             }
-            Event::NodeAddresses { node, addresses, pod_cidrs } => {
+            Event::NodeAddresses { node, addresses, pod_cidrs, labels: _ } => {
                 let changed = self.reserved.put_node(node, &addresses, &pod_cidrs);
                 self.touch_wanted(&changed);
             }
@@ -125,8 +125,18 @@ impl Index {
     fn end_slices(&mut self) {
         if self.endpoints.end_list() {
             let withdraw = self.settings.withdraw_without_endpoints;
-            let dependent = self.entries.values().filter(|entry| entry.record.needs_endpoints(withdraw));
-            self.touched.vips.extend(dependent.flat_map(|entry| &entry.wanted).map(|wanted| wanted.vip));
+            let dependent = self.entries.iter().filter(|(_, entry)| entry.record.needs_endpoints(withdraw));
+            let dependent: Vec<_> = dependent.map(|(service, _)| service.clone()).collect();
+            self.touch_reach_of(dependent);
+        }
+    }
+
+    /// Has everything evaluated anew that depends on where these Services have endpoints: also what a pool
+    /// gives them.
+    fn touch_reach_of(&mut self, services: Vec<ServiceName>) {
+        self.touch_vips_of(&services);
+        if self.role == Role::Controller {
+            self.touched.services.extend(services);
         }
     }
 

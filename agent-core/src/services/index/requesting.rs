@@ -5,14 +5,14 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use super::{
     super::{
-        Annotations, StatusOwner,
+        Annotations, ServiceRecord, StatusOwner,
         addresses::{Verdict, judge},
     },
     Index, ServiceEntry,
 };
 use crate::{
-    pools::{Given, Request, Surroundings},
-    records::{PoolKind, ServiceName},
+    pools::{Family, Given, Limits, Request, ShareKey, Surroundings},
+    records::{PoolKind, Reach, ServiceName},
 };
 
 impl Surroundings for Index {
@@ -22,7 +22,6 @@ impl Surroundings for Index {
         self.is_needed(vip) || self.reserved.is_elsewhere(vip, &self.settings, was_held)
     }
 
-    // An address of a pool outside of every segment is given all the same: that is the pool's fault.
     fn is_free(&self, vip: IpAddr) -> bool {
         !self.vips.contains_key(&vip) && !self.is_needed(vip)
     }
@@ -54,21 +53,50 @@ impl Index {
         let entry = self.entries.get(name).filter(|entry| entry.selection.is_ok())?;
         let record = &entry.record;
         let (status, is_elsewhere) = match record.status_owner() {
-            StatusOwner::Nobody => (Vec::new(), false),
+            StatusOwner::Absent => (Vec::new(), false),
             StatusOwner::Vipward => (record.ingress.iter().filter_map(|ingress| ingress.ip).collect(), false),
             StatusOwner::Other(_) => (Vec::new(), true),
         };
         Some(Box::new(Request {
             labels: record.labels.clone(),
+            created: record.created,
             families: record.families.clone(),
             needs_all: record.needs_all_families,
             pool: named_pool(&record.annotations, self.settings.metallb),
-            share: record.annotations.metallb_share.clone().filter(|_| self.settings.metallb),
+            keys: share_keys(&record.annotations, self.settings.metallb),
+            ports: record.ports.as_slice().into(),
+            is_local: record.local,
+            awaits_endpoints: record.local
+                && record.families.iter().any(|family| self.reach_of(record, *family) == Reach::Unknown),
+            limits: self.limits_of(entry),
             // One Service must not take whole pools.
             addresses: entry.reading.asked().iter().copied().take(self.settings.most_addresses).collect(),
             status,
             is_elsewhere,
         }))
+    }
+
+    fn reach_of(&self, record: &ServiceRecord, family: Family) -> Reach {
+        self.endpoints.reach(record, family.first(), false)
+    }
+
+    /// Returns the nodes and interfaces that a Service's VIPs may be on, unless these are all.
+    fn limits_of(&self, entry: &ServiceEntry) -> Option<Box<Limits>> {
+        let record = &entry.record;
+        let endpoints = record.families.iter().filter(|_| record.local).filter_map(|family| {
+            match self.reach_of(record, *family) {
+                // The Pods may come later than their Service.
+                Reach::On(nodes) if !nodes.is_empty() => Some((*family, nodes)),
+                Reach::On(_) | Reach::Anywhere | Reach::Unknown => None,
+            }
+        });
+        let own = entry.reading.limits();
+        let limits = Limits {
+            nodes: own.nodes.clone(),
+            interfaces: own.interfaces.clone().unwrap_or_default(),
+            endpoints: endpoints.collect(),
+        };
+        (limits != Limits::default()).then(|| Box::new(limits))
     }
 
     /// Records the addresses that a Service is given. Touches the Service if they are others.
@@ -85,6 +113,18 @@ impl Index {
         let wanting = self.vips.get(&vip).into_iter().flat_map(|known| &known.services);
         self.touched.services.extend(services.into_iter().chain(wanting.map(|(service, _)| service.clone())));
     }
+}
+
+/// Returns a Service's keys for sharing.
+pub(crate) fn share_keys(annotations: &Annotations, metallb: bool) -> Vec<ShareKey> {
+    let text = |key: &Option<Box<str>>| {
+        let key = key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        key.map(Box::from)
+    };
+    let own = text(&annotations.share).map(ShareKey::Own);
+    own.into_iter()
+        .chain(text(&annotations.metallb_share).filter(|_| metallb).map(ShareKey::Metallb))
+        .collect()
 }
 
 /// Returns the name, among all pools, of the pool that a Service names. Instead of `MetalLB`, its

@@ -84,10 +84,10 @@ impl Index {
     }
 
     /// Records whether a Service may have a wanted address. Returns true if one may now, and none might
-    /// before.
+    /// before, or if no Service wants it any more.
     pub(crate) fn opens(&mut self, address: IpAddr) -> bool {
         let is_shut = self.refuses(address);
-        let Some(vip) = self.vips.get_mut(&address) else { return false };
+        let Some(vip) = self.vips.get_mut(&address) else { return !is_shut };
         std::mem::replace(&mut vip.is_shut, is_shut) && !is_shut
     }
 

@@ -48,16 +48,16 @@ impl Role {
         let asked = reading.asked_at();
         match (record.status_owner(), self) {
             (StatusOwner::Other(_), Self::Announcer) => wish.add_status(record, settings),
-            (StatusOwner::Nobody | StatusOwner::Vipward, Self::Announcer) => {
+            (StatusOwner::Absent | StatusOwner::Vipward, Self::Announcer) => {
                 wish.add_status(record, settings);
                 // The controller writes some addresses into the status only once they are held.
                 wish.add(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
             }
-            (StatusOwner::Nobody | StatusOwner::Vipward, Self::Alone) => {
+            (StatusOwner::Absent | StatusOwner::Vipward, Self::Alone) => {
                 let (place, addresses) = asked.unwrap_or((Place::Pool, given));
                 wish.add_for_status(addresses, place, settings);
             }
-            (StatusOwner::Nobody | StatusOwner::Vipward, Self::Controller) => {
+            (StatusOwner::Absent | StatusOwner::Vipward, Self::Controller) => {
                 wish.add_for_status(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
             }
             (StatusOwner::Other(_), Self::Alone | Self::Controller) => {

@@ -43,7 +43,7 @@ pub(crate) enum Duty {
 pub(crate) fn due(record: &ServiceRecord, wanted: &[(IpAddr, Acceptance)]) -> Option<Duty> {
     match record.status_owner() {
         StatusOwner::Other(_) => return None,
-        StatusOwner::Nobody | StatusOwner::Vipward => {}
+        StatusOwner::Absent | StatusOwner::Vipward => {}
     }
     let present = present(record);
     let belongs = |(address, acceptance): &(IpAddr, Acceptance)| match acceptance {

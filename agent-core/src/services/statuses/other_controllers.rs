@@ -76,14 +76,14 @@ pub(crate) fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Op
             Some(Turn { from: Some(FIELD_MANAGER.into()), by: named(by) })
         }
         // The author of a removal is unknown.
-        (StatusOwner::Vipward, StatusOwner::Nobody) if !clears => {
+        (StatusOwner::Vipward, StatusOwner::Absent) if !clears => {
             Some(Turn { from: Some(FIELD_MANAGER.into()), by: None })
         }
         (StatusOwner::Other(from), StatusOwner::Other(by)) if from != by => {
             Some(Turn { from: named(from), by: named(by) })
         }
-        (StatusOwner::Nobody | StatusOwner::Other(_), _)
-        | (StatusOwner::Vipward, StatusOwner::Nobody | StatusOwner::Vipward) => None,
+        (StatusOwner::Absent | StatusOwner::Other(_), _)
+        | (StatusOwner::Vipward, StatusOwner::Absent | StatusOwner::Vipward) => None,
     }
 }
 

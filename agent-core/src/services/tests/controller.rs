@@ -131,13 +131,18 @@ fn an_address_that_a_node_has_is_left_out() {
 }
 
 #[test]
-fn an_address_outside_of_every_segment_is_reported() {
+fn a_pool_outside_of_every_segment_is_passed_over_and_serves_when_a_node_is_there() {
     let mut world = controller();
     world.notify(pool("far", &["198.51.100.1"]));
     world.put(service("default/web"));
     world.reserve();
     assert_eq!(world.status_of("default/web"), None);
-    assert!(world.words()[0].contains("198.51.100.1 (a VIPPool) is not announced"), "{:?}", world.words());
+    let lack = "no node can announce an IPv4 address of VIPPool far. The segments of the nodes are 192.0.2.0/24 and \
+                2001:db8::/64. Give the pool addresses of a segment";
+    assert_eq!(world.words(), [format!("default/web: {lack}")]);
+    world.notify(on_node("node-y", interface(&["198.51.100.0/24"])));
+    world.reserve();
+    assert_eq!(world.status_of("default/web"), Some(status(&["198.51.100.1"])));
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn event() -> impl Strategy<Value = Event> {
         }),
         1 => namespace().prop_map(|name| Event::NamespaceGone(name.into())),
         1 => (node(), vip(), 30_u8..=32).prop_map(|(node, vip, length)| Event::NodeAddresses {
-            node: node.into(),
+            node: node.into(), labels: BTreeMap::new(),
             addresses: vec![ip(vip)],
             pod_cidrs: vec![format!("{vip}/{length}").parse().expect("a network")],
         }),

@@ -15,6 +15,7 @@ fn cluster(settings: Settings) -> World {
     world.put(dns());
     world.notify(Event::NodeAddresses {
         node: "node-a".into(),
+        labels: BTreeMap::new(),
         addresses: vec![ip("192.0.2.11")],
         pod_cidrs: ["192.0.2.64/28", "2001:db8::64:0/112"]
             .map(|net| net.parse().expect("a network"))

@@ -327,7 +327,7 @@ fn a_vip_whose_claim_was_deleted_by_hand_is_kept_until_no_service_wants_it() {
     assert_eq!(world.vips(), ["192.0.2.7"]);
     world.put(service("a/web").addressed("192.0.2.8"));
     world.put(service("a/web").addressed("192.0.2.7"));
-    assert_eq!(world.vips(), [""; 0], "nobody wanted it for a moment");
+    assert_eq!(world.vips(), [""; 0], "no Service wanted it for a moment");
 }
 
 #[test]

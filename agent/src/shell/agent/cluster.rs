@@ -133,7 +133,7 @@ impl Cluster {
         }
         self.write_keys(plane)?;
         let word = ExpiryNotice::of(plane.maps().wire().expiry_notice()?);
-        Ok(word.map(|word| Input::Owned(vec![Event::Witnessed(Finding::Ended(word))])))
+        Ok(word.map(|word| Input::Owned(vec![Event::Detected(Finding::Ended(word))])))
     }
 
     /// Writes the keys into the program's map, if it is to have them.

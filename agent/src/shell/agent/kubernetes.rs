@@ -134,7 +134,7 @@ async fn start(
         grace_until_ns: 0,
         yields_settled: 0,
         session: 0,
-        words_settled: 0,
+        notices_settled: 0,
         policy: settings.policy,
         defence: args.conflicts.settings().defend.in_program(),
     };

@@ -191,7 +191,7 @@ impl Log {
                     debug!(%vip, cause, "this node holds the VIP");
                 }
             }
-            Notice::Nobody { vip, services: _, why } => {
+            Notice::NoHolder { vip, services: _, why } => {
                 if self.trouble.admits(Trouble::Is(NO_HOLDER), now) {
                     warn!(%vip, why, "{NO_HOLDER}");
                 }

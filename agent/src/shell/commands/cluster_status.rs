@@ -24,7 +24,7 @@ impl fmt::Display for ClusterTables<'_> {
         ]);
         for row in vips {
             let state = match &row.offered_by {
-                Some(from) => format!("{} by {from}", row.state.name()),
+                Some(from) => format!("{} from {from}", row.state.name()),
                 None => row.state.name().to_owned(),
             };
             vip_table.add_row([
@@ -50,7 +50,7 @@ impl fmt::Display for ClusterTables<'_> {
                 format!("unchanged for {age:.1} s, as long as it was watched")
             };
             let found_by = match &row.found_by_lease {
-                None => format!("{} of {}", row.quorum, row.witnesses.join(",")),
+                None => format!("{} of {}", row.quorum, row.voters.join(",")),
                 Some(why) => format!("its Lease: {why}"),
             };
             node_table.add_row([

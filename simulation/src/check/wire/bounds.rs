@@ -40,7 +40,7 @@ const LONGEST_RANK: Duration = Duration::from_millis(500);
 const RELEASED: Duration = Duration::from_millis(1_300);
 /// The delays of a vote request, the votes, and the turns of both nodes.
 const VOTE_DELAYS: Duration = Duration::from_millis(175);
-/// The time in which a holder that misses the pings of its only witness writes that.
+/// The time in which a holder that misses the pings of its only monitor writes that.
 const WRITTEN: Duration = Duration::from_millis(500);
 
 /// Returns the latest time of a VIP's first announcement at `notified` or later. The announcements are:
@@ -59,7 +59,7 @@ pub(super) struct Bounds(pub(super) Scale);
 
 impl Bounds {
     /// Returns the time without a disturbance after which a crash is judged, and a mild disturbance
-    /// guarded. A witness counts when it has pinged for two such times.
+    /// guarded. A monitor counts when it has pinged for two such times.
     pub(super) fn calm(self) -> Duration {
         UP_TO_DATE + self.0.one_way() * 2
     }
@@ -97,16 +97,16 @@ impl Bounds {
 
     /// Returns the longest wait of the node that ends a session for the votes, and the voters' own wait.
     pub(super) fn votes(self) -> Duration {
-        self.0.poll() + self.0.last_look() + VOTE_DELAYS
+        self.0.votes() + self.0.last_look() + VOTE_DELAYS
     }
 
-    /// Returns the time in which a holder that its only witness no longer pings must have left.
+    /// Returns the time in which a holder that its only monitor no longer pings must have left.
     pub(super) fn leaves(self) -> Duration {
         self.0.endangered() + WRITTEN
     }
 
-    /// Returns the time for which a holder may count on an only witness that has just gone. The holder has
-    /// few pings of it, since it has just named the witness or has begun to listen.
+    /// Returns the time for which a holder may count on an only monitor that has just gone. The holder has
+    /// few pings of it, since it has just named the monitor or has begun to listen.
     pub(super) fn counted_on(self) -> Duration {
         self.0.one_way()
     }

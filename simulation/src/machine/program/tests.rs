@@ -48,7 +48,7 @@ fn lease_deadline(policy: Policy) -> LeaseDeadline {
         grace_until_ns: at(20).as_nanos(),
         yields_settled: 0,
         session: 0,
-        words_settled: 0,
+        notices_settled: 0,
         policy,
         defence: Defence::Off,
     }
@@ -111,10 +111,10 @@ fn the_lease_deadline_of_an_ended_session_has_passed_until_the_agent_settles_the
         ("another session", 8, 0, DeadlineState::Valid),
         ("no session", 0, 0, DeadlineState::Valid),
     ];
-    for (what, session, words_settled, state) in rows {
+    for (what, session, notices_settled, state) in rows {
         let mut program = Program::new(None);
         program.wired.ended_once(Session::from_number(7));
-        program.set_deadline(LeaseDeadline { session, words_settled, ..lease_deadline(Policy::Hold) });
+        program.set_deadline(LeaseDeadline { session, notices_settled, ..lease_deadline(Policy::Hold) });
         assert_eq!(program.lease_deadline_state(at(VALID)), state, "{what}");
     }
 }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use super::{FIRST_MS, Generator, Mark};
 use crate::schedule::{
     plan::{Disturbance, When},
-    what::{Denied, Refused, What, Who},
+    what::{Denied, OnApi, OnTenants, Refused, What, Who},
 };
 
 /// The time after which an Event that was refused or deleted must be there again.
@@ -27,7 +27,7 @@ impl Generator {
             let of = [Denied::Claims, Denied::Lease, Denied::Shown][rng.usize(0..3)];
             let ms = rng.u32(FIRST_MS..FIRST_MS + 25_000);
             let for_ms = if rng.bool() { rng.u32(50..4_000) } else { rng.u32(4_000..30_000) };
-            Disturbance { when: When::Ms(ms), what: What::Denied { who, of, for_ms } }
+            Disturbance { when: When::Ms(ms), what: What::Api(OnApi::Denied { who, of, for_ms }) }
         };
         (0..2).map(denial).collect()
     }
@@ -41,7 +41,11 @@ impl Generator {
         }
         let ms = rng.u32(1_000..FIRST_MS + 30_000);
         let for_ms = rng.u32(500..20_000);
-        let what = if rng.bool() { What::EventsGone } else { What::Refused { of: Refused::Event, for_ms } };
+        let what = if rng.bool() {
+            What::Api(OnApi::EventsGone)
+        } else {
+            What::Tenants(OnTenants::Refused { of: Refused::Event, for_ms })
+        };
         let mut disturbances = vec![Disturbance { when: When::Ms(ms), what }];
         if rng.u8(0..8) == 0 {
             let (who, mark) = (Who::Node(0), Mark::Cordoned);

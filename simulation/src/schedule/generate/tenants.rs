@@ -6,7 +6,7 @@ use super::{FIRST_MS, Generator, generate as without_controller, timing};
 use crate::schedule::{
     plan::{Disturbance, Schedule, When},
     tenants::{Asks, KeepPlan, PoolPlan, ServicePlan, SharingPlan, TenantsPlan},
-    what::{Ending, Kind, Refused, What, Who},
+    what::{Edit, Ending, Kind, OnApi, OnTenants, Refused, What, Who},
 };
 
 impl Schedule {
@@ -111,7 +111,7 @@ impl Generator {
                 _ => generator.fault_of_the_controller(),
             };
             // The leader goes on until it reads the Lease, while another creates it anew.
-            two_lead = matches!(what, What::LeaseDeleted { .. });
+            two_lead = matches!(what, What::Edit(Edit::LeaseDeleted { .. }));
             Disturbance { when: When::Ms(at), what }
         };
         (0..many).map(|_| disturbance(self)).collect()
@@ -121,23 +121,23 @@ impl Generator {
         let service = self.rng.u8(0..services);
         let for_ms = if self.rng.bool() { self.rng.u32(20..2_000) } else { self.rng.u32(2_000..20_000) };
         match self.rng.u8(0..6) {
-            0 | 1 => What::ServiceGone { service, for_ms },
-            2 => What::ServiceReplaced { service },
-            3 => What::ServiceRetyped { service, for_ms },
-            _ => What::ServiceAsks { service, asks: self.asks(by_name), for_ms },
+            0 | 1 => What::Tenants(OnTenants::ServiceGone { service, for_ms }),
+            2 => What::Tenants(OnTenants::ServiceReplaced { service }),
+            3 => What::Tenants(OnTenants::ServiceRetyped { service, for_ms }),
+            _ => What::Tenants(OnTenants::ServiceAsks { service, asks: self.asks(by_name), for_ms }),
         }
     }
 
     fn change_of_the_pools(&mut self) -> What {
         let (pool, for_ms) = (self.rng.u8(0..2), self.rng.u32(500..20_000));
         match self.rng.u8(0..5) {
-            0 => What::PoolGone { pool, for_ms },
+            0 => What::Tenants(OnTenants::PoolGone { pool, for_ms }),
             1 | 2 => {
                 let vips = self.rng.u8(0..1 << self.vips);
-                What::PoolEdited { pool, to: self.pool(vips), for_ms }
+                What::Tenants(OnTenants::PoolEdited { pool, to: self.pool(vips), for_ms })
             }
-            3 => What::Unlabelled { namespace: pool, for_ms },
-            _ => What::Released { vip: self.vip() },
+            3 => What::Tenants(OnTenants::Unlabelled { namespace: pool, for_ms }),
+            _ => What::Tenants(OnTenants::Released { vip: self.vip() }),
         }
     }
 
@@ -149,14 +149,14 @@ impl Generator {
             0..2 => What::Kill { who, back_ms: Some(self.rng.u32(50..15_000)) },
             2 => What::End { who, how: Ending::Restart, back_ms: Some(self.rng.u32(50..15_000)) },
             3 => What::Pause { who, for_ms },
-            4 => What::CutOff { who, refused: self.rng.bool(), for_ms },
-            5 => What::NoAnswers { who, for_ms },
-            6 => What::Stall { who, kind, for_ms },
-            7 => What::Reset { who, kind },
-            8 => What::Refused { of: Refused::Reservation, for_ms },
+            4 => What::Api(OnApi::CutOff { who, refused: self.rng.bool(), for_ms }),
+            5 => What::Api(OnApi::NoAnswers { who, for_ms }),
+            6 => What::Api(OnApi::Stall { who, kind, for_ms }),
+            7 => What::Api(OnApi::Reset { who, kind }),
+            8 => What::Tenants(OnTenants::Refused { of: Refused::Reservation, for_ms }),
             9 | 10 => What::Freeze { who: Who::Leader, for_ms, clock_too: true },
-            11 | 12 => What::LeaseDeleted { who: Who::Leader },
-            _ => What::Refused { of: Refused::Status, for_ms },
+            11 | 12 => What::Edit(Edit::LeaseDeleted { who: Who::Leader }),
+            _ => What::Tenants(OnTenants::Refused { of: Refused::Status, for_ms }),
         }
     }
 }

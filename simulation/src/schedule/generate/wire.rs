@@ -5,7 +5,7 @@ use vipward_core::liveness::Scale;
 use super::{FIRST_MS, Generator};
 use crate::schedule::{
     plan::{Disturbance, NodePlan, Schedule, When, WirePlan},
-    what::{Ending, Kind, MILD_FREEZE_MS, What, Who},
+    what::{Edit, Ending, Kind, MILD_FREEZE_MS, OnApi, OnSegment, What, Who},
 };
 
 /// The time until all sessions are in mode notice.
@@ -88,15 +88,15 @@ impl Generator {
         Who::Holder(self.vip())
     }
 
-    fn witness(&mut self) -> Who {
-        Who::Witness(self.vip(), self.rng.u8(0..3))
+    fn monitor(&mut self) -> Who {
+        Who::Monitor(self.vip(), self.rng.u8(0..3))
     }
 
-    /// Returns the holder of a VIP, a witness of it, or any node.
+    /// Returns the holder of a VIP, a monitor of it, or any node.
     fn someone(&mut self) -> Who {
         match self.rng.u8(0..4) {
             0 | 1 => self.holder(),
-            2 => self.witness(),
+            2 => self.monitor(),
             _ => self.who(),
         }
     }
@@ -126,23 +126,25 @@ impl Generator {
             1 => What::End { who, how: Ending::Restart, back_ms: Some(self.rng.u32(50..half * 2)) },
             2 => What::Pause { who, for_ms: self.rng.u32(50..half) },
             3 => What::Freeze { who, for_ms: self.rng.u32(20..longest), clock_too: self.rng.bool() },
-            4 => What::ApiDown { refused: self.rng.bool(), for_ms: self.rng.u32(500..15_000) },
-            5 => What::PowerOff { who: self.witness(), back_ms: Some(self.rng.u32(3_000..10_000)) },
-            6 => What::Lossy { segment, percent: 10, for_ms },
-            7 => What::Lossy { segment, percent: 100, for_ms: self.rng.u32(250..12_000) },
-            8 => What::LateFrames { segment, by_ms: self.rng.u32(1..30), for_ms },
+            4 => What::Api(OnApi::ApiDown { refused: self.rng.bool(), for_ms: self.rng.u32(500..15_000) }),
+            5 => What::PowerOff { who: self.monitor(), back_ms: Some(self.rng.u32(3_000..10_000)) },
+            6 => What::Segment(OnSegment::Lossy { segment, percent: 10, for_ms }),
+            7 => What::Segment(OnSegment::Lossy { segment, percent: 100, for_ms: self.rng.u32(250..12_000) }),
+            8 => What::Segment(OnSegment::LateFrames { segment, by_ms: self.rng.u32(1..30), for_ms }),
             9 => What::KeyGone { who, for_ms },
             10 => What::Busy { who, by_ms: self.rng.u32(50..600), for_ms },
-            11 => What::OneWay { segment, from: self.holder(), to: self.witness(), for_ms },
+            11 => {
+                What::Segment(OnSegment::OneWay { segment, from: self.holder(), to: self.monitor(), for_ms })
+            }
             _ => {
                 let vip = self.vip();
-                let other = Who::Witness(vip, self.rng.u8(0..3));
-                What::Cut { segment, one: Who::Holder(vip), other, for_ms }
+                let other = Who::Monitor(vip, self.rng.u8(0..3));
+                What::Segment(OnSegment::Cut { segment, one: Who::Holder(vip), other, for_ms })
             }
         }
     }
 
-    /// Returns crashes of holders, one at a time, some with one of the witnesses, and dead interfaces.
+    /// Returns crashes of holders, one at a time, some with one of the voters, and dead interfaces.
     fn crashes(&mut self, scale: Scale) -> Vec<Disturbance> {
         let mut at = armed_ms(scale);
         let mut disturbances = Vec::new();
@@ -155,14 +157,26 @@ impl Generator {
             match self.rng.u8(0..5) {
                 0 | 1 => add(What::PowerOff { who, back_ms: Some(for_ms) }),
                 2 => {
-                    // The witness is named as long as the holder's claim stands.
-                    add(What::PowerOff { who: Who::Witness(vip, self.rng.u8(0..3)), back_ms: Some(for_ms) });
+                    // The monitor is named as long as the holder's claim stands.
+                    add(What::PowerOff { who: Who::Monitor(vip, self.rng.u8(0..3)), back_ms: Some(for_ms) });
                     add(What::PowerOff { who, back_ms: Some(for_ms) });
                 }
-                3 => add(What::Dead { segment: vip % self.segments, who, out: true, into: true, for_ms }),
+                3 => add(What::Segment(OnSegment::Dead {
+                    segment: vip % self.segments,
+                    who,
+                    out: true,
+                    into: true,
+                    for_ms,
+                })),
                 _ => {
                     let out = self.rng.bool();
-                    add(What::Dead { segment: vip % self.segments, who, out, into: !out, for_ms });
+                    add(What::Segment(OnSegment::Dead {
+                        segment: vip % self.segments,
+                        who,
+                        out,
+                        into: !out,
+                        for_ms,
+                    }));
                 }
             }
             at += for_ms + calm_ms(scale);
@@ -178,7 +192,7 @@ impl Generator {
             at += self.rng.u32(0..2_000);
             let (vip, longer_ms) = (self.vip(), self.rng.u32(50..3_700));
             let for_ms = suspect_ms(scale) + longer_ms;
-            let (holder, witness) = (Who::Holder(vip), Who::Witness(vip, self.rng.u8(0..3)));
+            let (holder, monitor) = (Who::Holder(vip), Who::Monitor(vip, self.rng.u8(0..3)));
             let a_little = self.rng.u32(0..suspect_ms(scale) + 100);
             let mut add = |after: u32, what| {
                 disturbances.push(Disturbance { when: When::Ms(at + after), what });
@@ -190,31 +204,48 @@ impl Generator {
                     clock_too: self.rng.bool(),
                 },
                 1 => What::Suspended { who: holder, for_ms: suspect_ms(scale) + longer_ms / 2 },
-                2 => What::Dead {
+                2 => What::Segment(OnSegment::Dead {
                     segment: vip % self.segments,
                     who: holder,
                     out: true,
                     into: self.rng.bool(),
                     for_ms,
-                },
-                _ => What::Cut { segment: vip % self.segments, one: holder, other: witness, for_ms },
+                }),
+                _ => What::Segment(OnSegment::Cut {
+                    segment: vip % self.segments,
+                    one: holder,
+                    other: monitor,
+                    for_ms,
+                }),
             };
             let refused = self.rng.bool();
             match self.rng.u8(0..8) {
-                0 => add(0, What::CutOff { who: holder, refused, for_ms: for_ms + 3_000 }),
+                0 => add(0, What::Api(OnApi::CutOff { who: holder, refused, for_ms: for_ms + 3_000 })),
                 1 => add(0, What::Pause { who: holder, for_ms: for_ms + 3_000 }),
-                2 => add(0, What::SlowApi { by_ms: self.rng.u32(100..3_000), for_ms: for_ms + 4_000 }),
-                3 => add(0, What::Stall { who: witness, kind: Kind::Lease, for_ms: for_ms + 4_000 }),
-                4 => add(a_little, What::Pause { who: witness, for_ms }),
-                5 => add(a_little, What::Move { vip, to: self.who() }),
+                2 => add(
+                    0,
+                    What::Api(OnApi::SlowApi { by_ms: self.rng.u32(100..3_000), for_ms: for_ms + 4_000 }),
+                ),
+                3 => add(
+                    0,
+                    What::Api(OnApi::Stall { who: monitor, kind: Kind::Lease, for_ms: for_ms + 4_000 }),
+                ),
+                4 => add(a_little, What::Pause { who: monitor, for_ms }),
+                5 => add(a_little, What::Edit(Edit::Move { vip, to: self.who() })),
                 7 => {
                     // The word of a stranger, and an announcement in the name of a peer.
                     add(a_little, What::FalseEnd { segment: vip % self.segments, who: holder });
-                    add(a_little + longer_ms / 8, What::Forged { vip, name: witness });
+                    add(a_little + longer_ms / 8, What::Forged { vip, name: monitor });
                 }
                 6 => add(
                     a_little,
-                    What::Dead { segment: vip % self.segments, who: witness, out: true, into: true, for_ms },
+                    What::Segment(OnSegment::Dead {
+                        segment: vip % self.segments,
+                        who: monitor,
+                        out: true,
+                        into: true,
+                        for_ms,
+                    }),
                 ),
                 _ => {}
             }
@@ -238,17 +269,19 @@ impl Generator {
             2 | 3 => What::PowerOff { who, back_ms: self.back() },
             4 => What::Busy { who, by_ms: self.rng.u32(50..1_000), for_ms },
             5 => What::KeyGone { who, for_ms },
-            6 => What::Cut { segment, one: self.holder(), other: who, for_ms },
-            7 => What::OneWay { segment, from: self.holder(), to: self.witness(), for_ms },
+            6 => What::Segment(OnSegment::Cut { segment, one: self.holder(), other: who, for_ms }),
+            7 => {
+                What::Segment(OnSegment::OneWay { segment, from: self.holder(), to: self.monitor(), for_ms })
+            }
             8 => {
                 let (out, into) = [(true, true), (true, false), (false, true)][self.rng.usize(0..3)];
-                What::Dead { segment, who, out, into, for_ms }
+                What::Segment(OnSegment::Dead { segment, who, out, into, for_ms })
             }
-            9 | 10 => What::Lossy { segment, percent: self.rng.u8(5..=60), for_ms },
+            9 | 10 => What::Segment(OnSegment::Lossy { segment, percent: self.rng.u8(5..=60), for_ms }),
             11 => What::Kill { who, back_ms: self.back() },
-            12 => What::SlowApi { by_ms: self.rng.u32(50..1_500), for_ms },
+            12 => What::Api(OnApi::SlowApi { by_ms: self.rng.u32(50..1_500), for_ms }),
             13..=16 => What::FalseEnd { segment, who },
-            _ => What::Move { vip: self.vip(), to: who },
+            _ => What::Edit(Edit::Move { vip: self.vip(), to: who }),
         }
     }
 }

@@ -183,7 +183,7 @@ impl Maps {
             grace_until_ns: 0,
             yields_settled: 0,
             session: 0,
-            words_settled: 0,
+            notices_settled: 0,
             policy: Policy::Stop,
             defence: Defence::Off,
         })?;
@@ -346,7 +346,7 @@ impl Maps {
         v4.chain(v6).collect()
     }
 
-    /// Sets the number of this node as a witness.
+    /// Sets the number of this node as a monitor.
     pub fn set_wid(&mut self, wid: u64) -> Result<()> {
         Ok(self.wire_self.set(0, raw(&WireSelf { wid }), 0)?)
     }
@@ -355,7 +355,7 @@ impl Maps {
         Ok(self.wire_keys.set(WireKey::place(id), raw(&WireKey::new(id, key)), 0)?)
     }
 
-    /// Makes a peer known on an interface, by its session or its number as a witness.
+    /// Makes a peer known on an interface, by its session or its number as a monitor.
     pub fn set_wire_index(&mut self, id: u64, ifindex: u32, slot: u32) -> Result<()> {
         self.used.wire_slots.push(slot);
         let slot = WireSlot { slot, ..WireSlot::default() };

@@ -27,9 +27,9 @@ const CONFIG: &str = "fence: {duration: 2s, policy: hold}\nyield: keep\npeers: [
                       vips: [{address: 192.0.2.10}, {address: 192.0.2.9, mac: '02:00:00:00:00:99'}]\n";
 /// The map that only the next version has.
 const BESIDE: &str = "beside";
-/// A session that has ended, and the node's number as a witness.
+/// A session that has ended, and the node's number as a monitor.
 const ENDED: u64 = 0x77;
-const WORDS: u64 = 5;
+const NOTICES: u64 = 5;
 const WID: u64 = 0x88;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +83,7 @@ fn pinned(node: &Node) -> Result<Value> {
         "peers": peers,
         "policy": status["lease_deadline"]["policy"],
         "ended": number_in(node, maps::WIRE_STATE, "ended")?,
-        "words": number_in(node, maps::WIRE_STATE, "words")?,
+        "notices": number_in(node, maps::WIRE_STATE, "notices")?,
     }))
 }
 
@@ -113,7 +113,7 @@ fn number_in(node: &Node, map: &str, field: &str) -> Result<Value> {
     Ok(map_dump(&node.agent, map)?.first().context("the map is empty")?["value"][field].clone())
 }
 
-/// Writes the number of the node as a witness.
+/// Writes the number of the node as a monitor.
 fn set_wid(node: &Node, wid: u64) -> Result<()> {
     overwrite(&node.agent, maps::WIRE_SELF, &[0; 4], &wid.to_ne_bytes())
 }
@@ -125,11 +125,11 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
         options.only_capabilities = Some(needed);
     })?;
     node.wait_until_answered(VIP, NODE)?;
-    let notified = WireState { ended: ENDED, words: WORDS };
+    let notified = WireState { ended: ENDED, notices: NOTICES };
     overwrite(&node.agent, maps::WIRE_STATE, &[0; 4], bytemuck::bytes_of(&notified))?;
     set_wid(&node, WID)?;
     let before = pinned(&node)?;
-    assert_eq!((&before["ended"], &before["words"]), (&ENDED.into(), &WORDS.into()));
+    assert_eq!((&before["ended"], &before["notices"]), (&ENDED.into(), &NOTICES.into()));
     assert_eq!(before["entries"].as_array().map(Vec::len), Some(2), "{before}");
     add_impossible_entry(&node)?;
 
@@ -147,7 +147,7 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
         let after = pinned(&node)?;
         assert_eq!(after, before, "after change {turn} to {version:?}");
         assert_ne!(node.programs()?, programs, "the program is replaced");
-        assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, 0, "another witness, after change {turn}");
+        assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, 0, "another monitor, after change {turn}");
         set_wid(&node, WID)?;
         if turn == 0 {
             overwrite(&node.agent, BESIDE, &[0; 4], &7_u64.to_ne_bytes())?;
@@ -167,9 +167,9 @@ fn an_upgrade_and_a_rollback_keep_all_that_is_pinned_and_no_request_goes_unanswe
     let reuses = |line: &LogLine| line.message() == "reusing pinned data plane";
     node.agent.wait_for_log_after(seen, PATIENCE, "that it reuses", reuses)?;
     assert_eq!(pinned(&node)?, before);
-    assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, WID, "the same witness");
+    assert_eq!(number_in(&node, maps::WIRE_SELF, "wid")?, WID, "the same monitor");
 
-    // Without its records of frames, a node is another witness.
+    // Without its records of frames, a node is another monitor.
     node.agent.kill9()?;
     fs::remove_file(node.agent.options.pin_dir.join(maps::WIRE_SEEN))?;
     node.restart_agent()?;

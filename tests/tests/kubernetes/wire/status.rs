@@ -45,7 +45,7 @@ fn wait_for_state(cluster: &Cluster, id: NodeId, wanted: &str) -> Result<()> {
 }
 
 #[test]
-fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
+fn voters_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
     scenario("wireshown", ClusterOptions::with_args(&["--wire=1"]), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
         let holder = cluster.wait_until_all_held(&[VIP.into()])?;
@@ -62,16 +62,16 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
         wait_for_state(cluster, holder, "on")?;
 
         let others: Vec<_> = cluster.ids().into_iter().filter(|id| *id != holder).collect();
-        let row = wait_for(PATIENCE, "the witnesses in the status", || {
+        let row = wait_for(PATIENCE, "the voters in the status", || {
             let overview = json_of(cluster, &["status", "--cluster"])?;
             let rows = overview["nodes"].as_array().context("no nodes")?;
             let row = rows.iter().find(|row| row["node"] == cluster.node_name(holder)).context("no row")?;
             Ok((row["quorum"] == 2).then(|| row.clone()))
         })?;
-        let witnesses = row["witnesses"].as_array().context("no witnesses")?;
-        assert_eq!(witnesses.len(), 2, "{row}");
+        let voters = row["voters"].as_array().context("no voters")?;
+        assert_eq!(voters.len(), 2, "{row}");
         for other in &others {
-            ensure!(witnesses.contains(&json!(cluster.node_name(*other))), "{other} is not in {row}");
+            ensure!(voters.contains(&json!(cluster.node_name(*other))), "{other} is not in {row}");
         }
         assert_eq!(row["found_by_lease"], Value::Null, "{row}");
 
@@ -79,7 +79,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
         let steps = explained["steps"].as_array().context("no steps")?;
         let session = steps.iter().find(|step| step["subject"] == "session").context("no session")?;
         let says = session["details"][0].as_str().unwrap_or_default();
-        ensure!(says.starts_with("if it dies, that is found by 2 of its 2 witnesses"), "{session}");
+        ensure!(says.starts_with("if it dies, that is found by 2 of its 2 voters"), "{session}");
 
         let status = cluster.status(holder)?;
         assert_eq!(status["wire"]["keys"], json!([1]), "{status:#}");
@@ -94,7 +94,7 @@ fn witnesses_keys_and_answers_are_shown_by_commands_and_pages() -> Result<()> {
         for id in cluster.ids() {
             let check = check(cluster, id)?;
             let found = check["found"].as_str().context("nothing was found")?;
-            let on = format!("on: if 2 of {}, {} find", witnesses[0], witnesses[1]).replace('"', "");
+            let on = format!("on: if 2 of {}, {} find", voters[0], voters[1]).replace('"', "");
             let off = "off: this node answers for no VIP";
             ensure!(found.starts_with(if id == holder { &on } else { off }), "{id}: {check}");
             ensure!(found.contains("by --wire 1 a node is unresponsive after 0.30 s"), "{id}: {check}");

@@ -222,8 +222,12 @@ pub(super) fn node(name: &str) -> Seen {
         network_unavailable: false,
         out_of_service: false,
     };
-    let served =
-        services::Event::NodeAddresses { node: name.into(), addresses: Vec::new(), pod_cidrs: Vec::new() };
+    let served = services::Event::NodeAddresses {
+        node: name.into(),
+        labels: BTreeMap::new(),
+        addresses: Vec::new(),
+        pod_cidrs: Vec::new(),
+    };
     Seen::Object(Some(Event::Node(record)), Some(served))
 }
 

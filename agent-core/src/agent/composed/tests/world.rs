@@ -131,7 +131,7 @@ impl World {
                 grace_until_ns: 0,
                 yields_settled: 0,
                 session: 0,
-                words_settled: 0,
+                notices_settled: 0,
                 policy,
                 defence: vipward_common::Defence::Match,
             },

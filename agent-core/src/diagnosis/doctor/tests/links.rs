@@ -346,7 +346,7 @@ fn who_else_handles_the_frames_of_an_interface() {
     assert_rows(
         Some("eth0"),
         &[
-            ("nobody", |_| {}, "tc", Green, &["no other BPF program"], &[]),
+            ("no other program", |_| {}, "tc", Green, &["no other BPF program"], &[]),
             ("only Vipward's", tc, "tc", Green, &["no other BPF program"], &[]),
             (
                 "one that runs before Vipward's",

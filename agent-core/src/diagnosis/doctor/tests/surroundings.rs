@@ -155,11 +155,11 @@ fn other_hosts_that_claim_vips() {
     assert_rows(
         None,
         &[
-            ("none", |_| {}, "strangers", Green, &["no other host"], &[]),
+            ("none", |_| {}, "unknown-hosts", Green, &["no other host"], &[]),
             (
                 "one that claims a VIP",
                 |it| claims(it, EventKind::Conflict, &[10], 20),
-                "strangers",
+                "unknown-hosts",
                 Yellow,
                 &["00:00:5e:00:53:01", "claims 192.0.2.10"],
                 &["vipward who-has 192.0.2.10"],
@@ -167,7 +167,7 @@ fn other_hosts_that_claim_vips() {
             (
                 "one that claims several",
                 |it| claims(it, EventKind::Conflict, &[10, 11], 20),
-                "strangers",
+                "unknown-hosts",
                 Yellow,
                 &["claims 192.0.2.10, 192.0.2.11"],
                 &["perhaps it is a node without an agent", "ipvs.strictARP: true", "who-has"],
@@ -175,18 +175,18 @@ fn other_hosts_that_claim_vips() {
             (
                 "so many that not all are listed",
                 |it| claims(it, EventKind::Conflict, &[10, 11, 12, 13, 14, 15], 20),
-                "strangers",
+                "unknown-hosts",
                 Yellow,
                 &["192.0.2.13 and 2 more"],
                 &[],
             ),
-            ("long ago", |it| claims(it, EventKind::Conflict, &[10], 301), "strangers", Green, &[], &[]),
-            ("a peer", |it| claims(it, EventKind::Contested, &[10], 20), "strangers", Green, &[], &[]),
-            ("nothing pinned", |it| it.plane = Read(None), "strangers", NotApplicable, &[], &[]),
+            ("long ago", |it| claims(it, EventKind::Conflict, &[10], 301), "unknown-hosts", Green, &[], &[]),
+            ("a peer", |it| claims(it, EventKind::Contested, &[10], 20), "unknown-hosts", Green, &[], &[]),
+            ("nothing pinned", |it| it.plane = Read(None), "unknown-hosts", NotApplicable, &[], &[]),
             (
                 "the map of claims is not read",
                 |it| it.offenders = Fact::skipped("it was not read"),
-                "strangers",
+                "unknown-hosts",
                 Unknown,
                 &["it was not read"],
                 &[],

@@ -3,35 +3,10 @@ use vipward_common::Policy;
 use super::*;
 use crate::{
     diagnosis::pinned::WireReceived,
-    liveness::{Counts, Thread, Traffic},
-    ownership::{LeaseOnly, WireCounts, WireNodeView, WireView},
+    liveness::{Thread, Traffic},
+    ownership::{LeaseOnly, WireCounts, WireView},
 };
 use State::{Green, NotApplicable, Unknown, Yellow};
-
-fn on() -> WireView {
-    let node = |name: &str, session: &str, watched| WireNodeView {
-        node: name.to_owned(),
-        session: session.to_owned(),
-        watched,
-        pings: true,
-        silent: false,
-    };
-    WireView {
-        scale: 2,
-        silent_after_seconds: 0.6,
-        wid: Some("0000000000000001".to_owned()),
-        key: Some(1),
-        quiet: None,
-        round: 1,
-        invited: vec!["n2".to_owned(), "n3".to_owned()],
-        set: vec!["n2".to_owned(), "n3".to_owned()],
-        quorum: 2,
-        slow_for_seconds: None,
-        one_way: Vec::new(),
-        without_contact: Vec::new(),
-        nodes: vec![node("n2", "02", true), node("n3", "03", false)],
-    }
-}
 
 /// Makes the host a node of a cluster that takes part.
 fn take_part(facts: &mut Facts) {
@@ -45,24 +20,8 @@ fn take_part(facts: &mut Facts) {
         round_trip_seconds: None,
         received_seconds_ago: Some(0.08),
     }];
-    let peer = |session: &str, lost| Traffic {
-        session: session.to_owned(),
-        answered_seconds_ago: Some(0.05),
-        round_trip_seconds: Some(0.0003),
-        sent: 1_000,
-        lost,
-    };
-    let thread = Thread {
-        not_first: None,
-        not_locked: None,
-        peers: vec![peer("02", 3)],
-        counts: Counts::default(),
-        frames_unsent: 0,
-        frames_refused: 0,
-        peers_left_out: 0,
-    };
-    let counts = WireCounts::default();
-    facts.wire = Read(WireReport { counts, view: Some(on()), thread: Some(thread) });
+    let (counts, thread) = (WireCounts::default(), Some(Thread::sample(vec![Traffic::sample()])));
+    facts.wire = Read(WireReport { counts, view: Some(WireView::sample()), thread });
 }
 
 fn view(facts: &mut Facts) -> &mut WireView {
@@ -79,7 +38,7 @@ fn quiet(facts: &mut Facts, quiet: LeaseOnly) {
 }
 
 #[test]
-fn a_node_that_takes_part_says_who_witnesses_whom() {
+fn a_node_that_takes_part_says_who_voters_whom() {
     assert_rows(
         None,
         &[
@@ -109,13 +68,13 @@ fn a_node_that_takes_part_says_who_witnesses_whom() {
                 "a holder is silent, and has never answered",
                 |it| {
                     take_part(it);
-                    view(it).nodes[0].silent = true;
+                    view(it).nodes[0].unresponsive = true;
                     let peer = &mut thread(it).peers[0];
                     (peer.answered_seconds_ago, peer.round_trip_seconds) = (None, None);
                 },
                 "wire",
                 Green,
-                &["n2 (never answered, 3 of 1000 lost, counts, SILENT)"],
+                &["n2 (never answered, 3 of 1000 lost, counts, UNRESPONSIVE)"],
                 &[],
             ),
             (
@@ -254,7 +213,7 @@ fn what_keeps_a_node_from_it_has_a_remedy() {
             (
                 "no thread",
                 |it| {
-                    quiet(it, LeaseOnly::NoWitness);
+                    quiet(it, LeaseOnly::NoThread);
                     it.wire.read_mut().thread = None;
                 },
                 "wire",

@@ -385,7 +385,7 @@ fn the_step_of_the_session_says_how_soon_the_death_of_the_holder_is_found() {
     let rows = [
         (
             offer(1, &[2]),
-            "if it dies, that is found by 1 of its 1 witnesses (n2), in about 0.3 s times --wire (2 by default)",
+            "if it dies, that is found by 1 of its 1 voters (n2), in about 0.3 s times --wire (2 by default)",
         ),
         (
             None,

@@ -130,7 +130,7 @@ const CASES: &[Case] = &[
         true,
     ),
     (
-        "a cluster, which nobody looked for",
+        "a cluster, which was not looked for",
         elsewhere,
         |facts| facts.cluster = Fact::skipped("no kubeconfig"),
         link::CLUSTER,

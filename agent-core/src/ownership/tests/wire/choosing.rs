@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_number_of_other_nodes_decides_how_many_witnesses_count() {
+fn the_number_of_other_nodes_decides_how_many_voters_count() {
     let rows: [(&[&'static str], usize, usize, usize); 5] = [
         (&["b"], 1, 1, 1),
         (&["b", "c"], 2, 1, 2),
@@ -25,7 +25,7 @@ fn what_is_missing_keeps_the_mode_off() {
     type Change = fn(&mut World);
     let rows: [(&str, LeaseOnly, Change); 6] = [
         ("no key", LeaseOnly::NoKey, |world| drop(world.notify(Event::WireKeys(Vec::new())))),
-        ("no witness of its own", LeaseOnly::NoWitness, |world| drop(world.notify(Event::WireSelf(None)))),
+        ("no thread that pings", LeaseOnly::NoThread, |world| drop(world.notify(Event::WireSelf(None)))),
         ("another has another key", LeaseOnly::NoCommonKey, |world| {
             say(world, "c", Offer { keys: vec![KeyId(2)], ..offer("c", "a", "") });
         }),
@@ -72,7 +72,7 @@ fn a_node_without_the_option_or_under_stop_takes_no_part() {
         world.claim(held("b"), 1);
         world.want();
         world.after(REST);
-        assert_eq!(silent(&mut world, "b"), [""; 0]);
+        assert_eq!(suspect(&mut world, "b"), [""; 0]);
         assert_eq!(world.after(ms(500)), [""; 0]);
         assert_eq!(world.stored_lease("a").wire, None);
         assert_eq!(*world.plan(), crate::liveness::Plan::default());
@@ -103,7 +103,7 @@ fn the_last_write_of_a_session_withdraws_the_invitations() {
 }
 
 #[test]
-fn an_only_witness_that_stops_pinging_is_left_at_once_and_counts_again_after_2_s() {
+fn an_only_monitor_that_stops_pinging_is_left_at_once_and_counts_again_after_2_s() {
     let mut world = holding(&["b"]);
     world.after(ms(300));
     let round = said(&world).round;
@@ -117,7 +117,7 @@ fn an_only_witness_that_stops_pinging_is_left_at_once_and_counts_again_after_2_s
 }
 
 #[test]
-fn what_was_known_of_an_only_witness_ends_with_its_session() {
+fn what_was_known_of_an_only_monitor_ends_with_its_session() {
     let mut world = holding(&["b"]);
     world.lease(LeaseRecord { session: None, ended: vec![session("b", 1)], ..world.stored_lease("b") });
     world.lease(LeaseRecord { session: Some(session("b", 2)), ..world.stored_lease("b") });
@@ -129,7 +129,7 @@ fn what_was_known_of_an_only_witness_ends_with_its_session() {
 }
 
 #[test]
-fn one_of_several_witnesses_that_stops_pinging_changes_nothing_unless_another_can_replace_it() {
+fn one_of_several_monitors_that_stops_pinging_changes_nothing_unless_another_can_replace_it() {
     let mut world = holding(&["b", "c"]);
     let before = said(&world);
     pinged(&mut world, "b", false);
@@ -150,7 +150,7 @@ fn one_of_several_witnesses_that_stops_pinging_changes_nothing_unless_another_ca
 }
 
 #[test]
-fn a_witness_whose_agent_restarts_still_counts_until_its_lease_is_silent() {
+fn a_monitor_whose_agent_restarts_still_counts_until_its_lease_expires() {
     let mut world = holding(&["b", "c"]);
     let before = said(&world);
     let left = LeaseRecord { duration: RESTART_LEASE, ..world.stored_lease("b") };

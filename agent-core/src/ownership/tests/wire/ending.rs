@@ -7,9 +7,9 @@ const READ: &str = "read lease of b";
 const EXPIRE: &str = "write lease of b: no session, ended b1, 4s";
 
 #[test]
-fn a_silent_nodes_lease_is_read_its_session_ended_and_its_vip_taken() {
+fn a_suspects_lease_is_read_its_session_ended_and_its_vip_taken() {
     let mut world = watching("a c", &["b", "c"]);
-    assert_eq!(silent(&mut world, "b"), [READ]);
+    assert_eq!(suspect(&mut world, "b"), [READ]);
     assert_eq!(world.answer(), [EXPIRE]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
     let held = ["tell b of the end of b1", "entry held", "tell: held, from b"];
@@ -24,7 +24,7 @@ fn a_better_candidate_that_may_be_dead_too_has_its_turn_for_200_ms() {
     let first = NodeRecord { labels: [(FIRST.to_owned(), String::new())].into(), ..node("c") };
     world.notify(Event::Node(first));
     world.notify(Event::Node(node("a")));
-    silent(&mut world, "b");
+    suspect(&mut world, "b");
     assert_eq!(world.answer(), [EXPIRE]);
     assert_eq!(world.answer(), [""; 0]);
     assert_eq!(world.timeline(ms(600)), ["0.200 write claim: held by a1, epoch 2"]);
@@ -35,7 +35,7 @@ fn each_member_waits_20_ms_longer_than_the_one_before_it() {
     for (set, after) in [("a c d", "0.000"), ("c a d", "0.020"), ("c d a", "0.040")] {
         let mut world = watching(set, &["b", "c", "d"]);
         let mut lines: Vec<String> =
-            silent(&mut world, "b").into_iter().map(|line| format!("0.000 {line}")).collect();
+            suspect(&mut world, "b").into_iter().map(|line| format!("0.000 {line}")).collect();
         lines.extend(world.timeline(ms(100)));
         assert_eq!(lines, [format!("{after} {READ}")], "{set}");
     }
@@ -45,7 +45,7 @@ fn each_member_waits_20_ms_longer_than_the_one_before_it() {
 fn when_the_thread_that_pings_has_ended_no_suspicion_of_it_ends_a_session() {
     for (what, is_read) in [("before the turn", false), ("while the Lease is read", true)] {
         let mut world = watching(if is_read { "a c" } else { "c a" }, &["b", "c"]);
-        assert_eq!(silent(&mut world, "b").contains(&READ.to_owned()), is_read, "{what}");
+        assert_eq!(suspect(&mut world, "b").contains(&READ.to_owned()), is_read, "{what}");
         world.notify(Event::WireSelf(None));
         let mut lines = Vec::new();
         for _ in 0..4 {
@@ -75,7 +75,7 @@ fn a_read_that_says_otherwise_ends_nothing() {
     ];
     for (what, change) in rows {
         let mut world = watching("a c", &["b", "c"]);
-        assert_eq!(silent(&mut world, "b"), [READ]);
+        assert_eq!(suspect(&mut world, "b"), [READ]);
         world.store_lease(change(world.stored_lease("b")));
         let lines = world.answer();
         assert!(!lines.iter().any(|line| line.contains("write lease of b")), "{what}: {lines:?}");
@@ -85,7 +85,7 @@ fn a_read_that_says_otherwise_ends_nothing() {
 #[test]
 fn an_answer_that_the_watch_has_overtaken_brings_no_ended_session_back() {
     let mut world = watching("a c", &["b", "c"]);
-    silent(&mut world, "b");
+    suspect(&mut world, "b");
     let read = world.take_request();
     let before = world.stored_lease("b");
     assert_eq!(world.end("b"), ["write claim: held by a1, epoch 2"]);
@@ -94,7 +94,7 @@ fn an_answer_that_the_watch_has_overtaken_brings_no_ended_session_back() {
     assert!(world.plan().peers.iter().all(|peer| peer.node != name), "the read of {read:?}");
 
     let mut world = watching("a c", &["b", "c"]);
-    silent(&mut world, "b");
+    suspect(&mut world, "b");
     world.answer();
     let written = world.take_request();
     world.end("b");
@@ -108,41 +108,41 @@ fn an_answer_that_the_watch_has_overtaken_brings_no_ended_session_back() {
 #[test]
 fn a_node_that_answers_before_the_write_is_left_alone() {
     let mut world = watching("c a", &["b", "c"]);
-    assert_eq!(silent(&mut world, "b"), [""; 0]);
+    assert_eq!(suspect(&mut world, "b"), [""; 0]);
     world.after(ms(10));
     answers(&mut world, "b");
     assert_eq!(world.after(ms(500)), [""; 0], "before the read");
 
     let mut world = watching("a c", &["b", "c"]);
-    assert_eq!(silent(&mut world, "b"), [READ]);
+    assert_eq!(suspect(&mut world, "b"), [READ]);
     answers(&mut world, "b");
     assert_eq!(world.answer(), [""; 0], "before the write");
-    assert_eq!(silent(&mut world, "b"), [READ], "silent again");
+    assert_eq!(suspect(&mut world, "b"), [READ], "unresponsive again");
 }
 
 #[test]
-fn a_conflict_begins_with_the_witness_again() {
+fn a_conflict_begins_with_the_monitor_again() {
     let mut world = watching("a c", &["b", "c"]);
-    silent(&mut world, "b");
+    suspect(&mut world, "b");
     world.answer();
     world.store_lease(world.stored_lease("b"));
     assert_eq!(world.answer(), [READ]);
     assert_eq!(world.answer(), [""; 0]);
     assert_eq!(world.after(ms(900)), [""; 0], "nothing is tried again by itself");
-    assert_eq!(silent(&mut world, "b"), [READ]);
+    assert_eq!(suspect(&mut world, "b"), [READ]);
     assert_eq!(world.answer(), [EXPIRE]);
 }
 
 #[test]
 fn without_the_api_server_nothing_is_ended() {
     let mut world = watching("a c", &["b", "c"]);
-    silent(&mut world, "b");
+    suspect(&mut world, "b");
     assert_eq!(world.lose(), [""; 0]);
     assert_eq!(world.after(ms(500)), [""; 0]);
-    assert_eq!(silent(&mut world, "b"), [READ], "the witness finds it silent again");
+    assert_eq!(suspect(&mut world, "b"), [READ], "the monitor finds it unresponsive again");
     world.answer();
     assert_eq!(world.refuse(), [""; 0]);
-    silent(&mut world, "b");
+    suspect(&mut world, "b");
     assert_eq!(world.timeline(ms(5_000)), [format!("5.000 {READ}")], "a refusal is not repeated at once");
 }
 
@@ -155,28 +155,28 @@ fn a_node_whose_own_lease_deadline_has_passed_ends_nothing() {
             world.lose();
         }
     }
-    assert!(!silent(&mut world, "b").contains(&READ.to_owned()));
+    assert!(!suspect(&mut world, "b").contains(&READ.to_owned()));
 }
 
 #[test]
 fn one_request_about_a_node_is_under_way_at_a_time() {
     let mut world = watching("a c", &["b", "c"]);
-    assert_eq!(silent(&mut world, "b"), [READ]);
-    assert_eq!(silent(&mut world, "b"), [""; 0]);
+    assert_eq!(suspect(&mut world, "b"), [READ]);
+    assert_eq!(suspect(&mut world, "b"), [""; 0]);
     assert_eq!(world.answer(), [EXPIRE]);
-    assert_eq!(silent(&mut world, "b"), [""; 0]);
+    assert_eq!(suspect(&mut world, "b"), [""; 0]);
 }
 
 #[test]
 fn findings_about_unknown_sessions_and_nodes_that_are_not_watched_do_nothing() {
     let mut world = watching("c d", &["b", "c", "d"]);
-    assert_eq!(silent(&mut world, "b"), [""; 0]);
-    assert_eq!(silent(&mut world, "z"), [""; 0]);
+    assert_eq!(suspect(&mut world, "b"), [""; 0]);
+    assert_eq!(suspect(&mut world, "z"), [""; 0]);
     assert_eq!(world.after(ms(500)), [""; 0]);
 }
 
 #[test]
-fn a_silent_lease_still_ends_the_session_of_a_node_that_no_witness_missed() {
+fn an_expired_lease_still_ends_the_session_of_a_node_that_no_monitor_missed() {
     let mut world = watching("a c", &["b", "c"]);
     world.kill("b");
     assert_eq!(world.after(just_before(REST)), [""; 0]);
@@ -193,7 +193,7 @@ fn a_claim_rests_after_a_expiring_by_wire_too() {
     world.claim(held("b"), 1);
     world.want();
     world.after(RENEWAL);
-    silent(&mut world, "b");
+    suspect(&mut world, "b");
     while world.stored_lease("b").session.is_some() {
         world.answer();
     }

@@ -9,7 +9,7 @@ const RENEW: &str = "write lease of a: a1, ended none, 4s";
 
 /// Passes the engine the expiry notice with this number for a session.
 fn notified(world: &mut World, life: u8, number: u64) -> Vec<String> {
-    world.notify(Event::Witnessed(Finding::Ended(ExpiryNotice { session: session("a", life), number })))
+    world.notify(Event::Detected(Finding::Ended(ExpiryNotice { session: session("a", life), number })))
 }
 
 /// Lets some time pass in which each request is carried out at once. Returns the lines about
@@ -79,7 +79,7 @@ fn a_word_is_settled_by_what_the_lease_says_after_it_came() {
         seen.retain(|line| line.starts_with("tell"));
         seen.extend(pass(&mut world, RENEWAL + ms(100)));
         assert_eq!(seen, lines, "{what}");
-        assert_eq!(world.lease_deadline().words_settled, settled, "{what}");
+        assert_eq!(world.lease_deadline().notices_settled, settled, "{what}");
         let counts = world.engine.wire_counts();
         assert_eq!(counts.false_ends, u64::from(settled > 0), "{what}");
         if settled > 0 {
@@ -93,9 +93,9 @@ fn the_lease_is_read_and_renewed_at_once() {
     let mut world = holding(&["b", "c"]).by_hand();
     assert_eq!(notified(&mut world, 1, 5), [READ]);
     assert_eq!(world.answer(), [RENEW], "a read alone settles nothing");
-    assert_eq!(world.lease_deadline().words_settled, 0);
+    assert_eq!(world.lease_deadline().notices_settled, 0);
     world.answer();
-    assert_eq!(world.lease_deadline().words_settled, 6);
+    assert_eq!(world.lease_deadline().notices_settled, 6);
     assert!(world.holds());
 }
 
@@ -107,12 +107,12 @@ fn a_renewal_from_before_the_word_settles_nothing() {
     }
     assert_eq!(notified(&mut world, 1, 5), [""; 0], "the renewal that is under way comes first");
     world.answer();
-    assert_eq!(world.lease_deadline().words_settled, 0, "the session may have ended after it");
+    assert_eq!(world.lease_deadline().notices_settled, 0, "the session may have ended after it");
     while world.is_idle() {
         world.after(ms(10));
     }
     world.answer();
-    assert_eq!(world.lease_deadline().words_settled, 6);
+    assert_eq!(world.lease_deadline().notices_settled, 6);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_word_that_comes_while_the_one_before_is_settled_stands() {
     world.answer();
     notified(&mut world, 1, 6);
     world.answer();
-    assert_eq!(world.lease_deadline().words_settled, 6, "the renewal had been sent before the later word");
+    assert_eq!(world.lease_deadline().notices_settled, 6, "the renewal had been sent before the later word");
     // That one is true.
     end_unseen(&mut world);
     while world.is_idle() {
@@ -131,7 +131,7 @@ fn a_word_that_comes_while_the_one_before_is_settled_stands() {
     assert_eq!(world.answer(), [READ]);
     assert!(world.answer().contains(&"tell: a1 has ended".to_owned()));
     assert!(!world.holds());
-    assert_eq!(world.lease_deadline().words_settled, 6);
+    assert_eq!(world.lease_deadline().notices_settled, 6);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn while_the_api_server_is_away_a_word_stands_and_makes_no_flood_of_requests() {
         }
     }
     assert!(requests <= 42, "{requests} requests in 10 s");
-    assert_eq!(world.lease_deadline().words_settled, 0);
+    assert_eq!(world.lease_deadline().notices_settled, 0);
     assert_eq!(world.engine.wire_counts().false_ends, 0);
 }
 
@@ -167,7 +167,7 @@ fn a_process_that_starts_settles_a_word_that_it_finds_and_none_that_is_settled()
         for policy in [vipward_common::Policy::Hold, vipward_common::Policy::Stop] {
             let pinned = World::pinned("a", &[(VIP, Entry::Held)]);
             let settings = Settings { policy, ..wired() };
-            let found = Found { words_settled: found, ..pinned };
+            let found = Found { notices_settled: found, ..pinned };
             let mut world = World::start_with(&settings, "a", found).by_hand();
             notified(&mut world, 1, number);
             world.lease(lease("a", Some(session("a", 1)), &[]));
@@ -179,7 +179,7 @@ fn a_process_that_starts_settles_a_word_that_it_finds_and_none_that_is_settled()
                 world.answer();
             }
             let what = format!("{policy:?}, word {number}");
-            assert_eq!(world.lease_deadline().words_settled, settled, "{what}");
+            assert_eq!(world.lease_deadline().notices_settled, settled, "{what}");
             assert_eq!(world.engine.wire_counts().false_ends, counted, "{what}");
         }
     }
@@ -193,7 +193,7 @@ fn a_process_that_starts_believes_a_word_that_its_lease_confirms() {
     world.introduce(&["b"]);
     world.sync();
     assert!(!world.holds());
-    assert_eq!(world.lease_deadline().words_settled, 0);
+    assert_eq!(world.lease_deadline().notices_settled, 0);
     assert_ne!(world.lease_deadline().session, Some(session("a", 1)));
 }
 
@@ -211,7 +211,7 @@ fn two_false_words_in_ten_minutes_leave_only_the_lease_for_an_hour() {
     assert_eq!(falsely(&mut world, 3), ["tell: a1 has not ended, mute for 3600s"]);
     assert!(!world.heeds(), "the program has no key, so that a third word is refused");
     assert_eq!(world.stored_lease("a").wire, None);
-    assert!(world.plan().peers.is_empty(), "it pings no node, and is no witness");
+    assert!(world.plan().peers.is_empty(), "it pings no node, and is no monitor");
     let view = world.engine.wire_view(world.now).expect("it would take part");
     assert_eq!((view.quiet, world.engine.wire_counts().false_ends), (Some(LeaseOnly::FalseEnds), 3));
     assert!(world.holds(), "the VIP stays");

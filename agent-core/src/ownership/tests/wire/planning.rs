@@ -39,7 +39,7 @@ fn a_member_of_a_set_knows_the_others_its_place_and_the_quorum() {
 }
 
 #[test]
-fn one_of_several_witnesses_never_suffices_whatever_the_lease_says() {
+fn one_of_several_monitors_never_suffices_whatever_the_lease_says() {
     let mut world = beside(&["b", "c", "d"]);
     say(&mut world, "b", Offer { need: 2, ..offer("b", "a c", "a c") });
     let peer = world.plan().peers.iter().find(|peer| peer.node.as_str() == "b").expect("b is pinged");
@@ -76,7 +76,7 @@ fn a_node_is_pinged_over_each_segment_that_both_are_on() {
         let over: Vec<&str> = paths.iter().map(|path| &*path.interface).collect();
         assert_eq!(over, interfaces, "{net}");
         let ids = world.plan().ids();
-        assert_eq!(ids.len(), interfaces.len() * 2, "the session and the witness, on each interface");
+        assert_eq!(ids.len(), interfaces.len() * 2, "the session and the monitor, on each interface");
     }
 }
 
@@ -110,7 +110,7 @@ fn while_an_agent_restarts_its_program_receives_whom_it_received_before() {
     let mut world = holding(&["b", "c"]);
     say(&mut world, "c", offer("c", "", ""));
     let before = world.plan().clone();
-    assert_eq!(before.peers.len(), 2, "c is invited, and invites nobody");
+    assert_eq!(before.peers.len(), 2, "c is invited, and invites none");
 
     let entries = [(VIP, crate::ownership::Entry::Held)];
     let mut next = World::start_with(&wired(), "a", World::pinned("a", &entries));

@@ -10,7 +10,7 @@ fn every_state_meets_every_observation() {
     use Occupancy::{Held, Here, Left, Vacant};
     let now = at(100);
     let long_ago = at(100 - LATELY.as_secs());
-    let (seen, unseen) = (Answering::Nobody { watched: true }, Answering::Nobody { watched: false });
+    let (seen, unseen) = (Answering::NoNode { watched: true }, Answering::NoNode { watched: false });
     let table = [
         // (state, taken without a probe in it, what is seen then, next state)
         (Vacant, false, Another, Held),

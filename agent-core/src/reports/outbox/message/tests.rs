@@ -60,12 +60,12 @@ fn a_notice_is_news_if_it_is_about_a_vip() {
         cause: "it is wanted".to_owned(),
     };
     let why = "n1: cordoned".to_owned();
-    let nobody = Notice::Nobody { vip, services: services.clone(), why: why.clone() };
+    let no_holder = Notice::NoHolder { vip, services: services.clone(), why: why.clone() };
     let cannot_move = Notice::CannotMove { vip, services: services.clone(), to: "n1".into(), why };
     let table = [
         (holds(None), Reason::Announced, "192.0.2.10 is announced from n2: it is wanted"),
         (holds(Some("n1")), Reason::Moved, "192.0.2.10 moved from n1 to n2, because it is wanted"),
-        (nobody, Reason::Nobody, "no node can hold 192.0.2.10: n1: cordoned"),
+        (no_holder, Reason::NoHolder, "no node can hold 192.0.2.10: n1: cordoned"),
         (cannot_move, Reason::CannotMove, "192.0.2.10 cannot be moved to n1: n1: cordoned"),
     ];
     for (notice, reason, note) in table {

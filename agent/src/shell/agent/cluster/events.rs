@@ -90,7 +90,7 @@ impl Cluster {
             }
             return Input::Owned(vec![Event::WireSelf(None)]);
         };
-        let mut findings = vec![Event::Witnessed(first)];
+        let mut findings = vec![Event::Detected(first)];
         while findings.len() < FINDINGS
             && let Some(finding) = self
                 .detector
@@ -98,7 +98,7 @@ impl Cluster {
                 .and_then(|detector| detector.running.as_mut())
                 .and_then(|running| running.findings.try_recv().ok())
         {
-            findings.push(Event::Witnessed(finding));
+            findings.push(Event::Detected(finding));
         }
         Input::Owned(findings)
     }

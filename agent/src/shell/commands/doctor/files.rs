@@ -121,5 +121,5 @@ fn text(path: &Path) -> Result<String, Unread> {
 }
 
 fn nonsense(path: &Path, text: &str) -> Unread {
-    Unread::failed(format!("{} says {:?}, which makes no sense", path.display(), text.trim()))
+    Unread::failed(format!("{} has {:?}, which is not a valid value", path.display(), text.trim()))
 }

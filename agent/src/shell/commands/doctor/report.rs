@@ -20,7 +20,7 @@ pub type Summary = BTreeMap<State, usize>;
 /// The checks of a host (docs/reference/doctor.md).
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Whether the host passes: nothing is red. With `--strict`, nothing is yellow or unknown
+    /// True if the host passes: nothing is red. With `--strict`, nothing is yellow or unknown
     /// either.
     pub passes: bool,
     /// The number of checks with each result. Zeros are there, too.
@@ -28,7 +28,7 @@ pub struct Report {
     pub summary: Summary,
     /// The checks, those of the host first.
     pub checks: Vec<Finding>,
-    /// Whether states are coloured in the table.
+    /// True if states are coloured in the table.
     #[serde(skip)]
     pub colours: Colours,
 }

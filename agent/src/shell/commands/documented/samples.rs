@@ -138,7 +138,7 @@ pub(super) fn status() -> Status {
     status.vips.truncate(1);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
     status.wire = Some(WireStatus {
-        witness: text("3c1fe0a94b7d6258"),
+        wid: text("3c1fe0a94b7d6258"),
         scale: Some(2),
         keys: vec![1],
         peers: vec![On {
@@ -181,7 +181,7 @@ pub(super) fn cluster() -> Overview {
         renewed: true,
         lease_duration_seconds: 3.0,
         leaving: false,
-        witnesses: vec![text("n2"), text("n3"), text("n4")],
+        voters: vec![text("n2"), text("n3"), text("n4")],
         quorum: 2,
         found_by_lease: None,
     };

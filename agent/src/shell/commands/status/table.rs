@@ -35,7 +35,7 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
         let keys: Vec<_> = wire.keys.iter().map(ToString::to_string).collect();
         let keys = if keys.is_empty() { "no key".to_owned() } else { format!("keys {}", keys.join(", ")) };
         let times = wire.scale.map(|scale| format!(", times of --wire {scale}")).unwrap_or_default();
-        writeln!(f, "\nfailure detector: number {}, {keys}{times}", wire.witness)?;
+        writeln!(f, "\nfailure detector: number {}, {keys}{times}", wire.wid)?;
         if !wire.peers.is_empty() {
             writeln!(f, "\n{}", wire_peer_table(wire))?;
         }

@@ -19,7 +19,7 @@ use super::super::{
 pub fn render(report: &Report, colours: Colours) -> String {
     let mut text = format!("{} on {}: ", report.address, labelled(&report.interface, report.vlan));
     match report.verdict {
-        Verdict::Nobody => text += &colours.of(State::Yellow, "no host answers"),
+        Verdict::NoHost => text += &colours.of(State::Yellow, "no host answers"),
         Verdict::One => text += &colours.of(State::Green, "one answers"),
         Verdict::Several => {
             let answering = report.answers.iter().filter(|row| row.answering).count();

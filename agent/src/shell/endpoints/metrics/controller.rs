@@ -123,7 +123,7 @@ impl Collector for ControllerSnapshot {
         page.build("controller", &self.name)?;
         page.value(
             "controller_leads",
-            "Whether this controller leads, and allocates the addresses",
+            "1 while this controller leads, and allocates the addresses",
             is(self.leads),
         )?;
         if let Some(lacking) = self.lacking {
@@ -162,7 +162,7 @@ fn name(family: pools::Family) -> &'static str {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts 2^53 addresses one by one")]
+#[expect(clippy::cast_precision_loss, reason = "no pool has 2^53 addresses")]
 fn number(addresses: u128) -> f64 {
     addresses as f64
 }

@@ -38,7 +38,7 @@ impl Page<'_> {
             names.map(|name| ([("state", name)], is(name == found))),
         )?;
         let count = |of: fn(&WireView) -> usize| size(view.as_ref().map_or(0, of));
-        self.value("wire_witnesses", "Voters about this node", count(|view| view.set.len()))?;
+        self.value("wire_voters", "Voters about this node", count(|view| view.set.len()))?;
         self.value("wire_watched", "Nodes about which this node votes", count(WireView::watched))?;
         self.value(
             "wire_one_way_interfaces",
@@ -74,9 +74,13 @@ impl Page<'_> {
         )?;
         self.total("wire_pings_late", "Pings that left late because this host was busy", counts.late)?;
         self.total("wire_suspicions", "Times that this node began to suspect a holder", counts.suspicions)?;
-        self.total("wire_polls", "Vote requests sent to the other voters about a suspect", counts.polls)?;
         self.total(
-            "wire_polls_agreed",
+            "wire_vote_requests",
+            "Vote requests sent to the other voters about a suspect",
+            counts.vote_requests,
+        )?;
+        self.total(
+            "wire_votes_agreed",
             "Vote requests with enough votes that the suspect is unresponsive",
             counts.agreed,
         )?;

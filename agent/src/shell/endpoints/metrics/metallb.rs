@@ -48,13 +48,13 @@ pub(super) fn page(
     metric(
         "k8s_client_config_loaded_bool",
         "gauge",
-        "Whether pools and advertisements were read",
+        "1 if pools and advertisements were read",
         flag(snapshot.is_loaded),
     );
     metric(
         "k8s_client_config_stale_bool",
         "gauge",
-        "Whether pools or advertisements cannot be read now",
+        "1 while pools or advertisements cannot be read",
         flag(snapshot.is_stale),
     );
     let announced = || snapshot.announced.iter().filter(|_| snapshot.announced.len() <= most);

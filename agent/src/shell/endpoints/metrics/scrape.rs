@@ -116,7 +116,7 @@ impl Collector for Scrape {
         let dropped = vips.len() > self.max_vips;
         page.value(
             "vip_series_dropped",
-            "Whether there are more VIPs than --metrics-max-vips, so that none has series of its own",
+            "1 while there are more VIPs than --metrics-max-vips, so that none has series of its own",
             is(dropped),
         )?;
         if dropped { Ok(()) } else { page.each_vip(&vips, self.snapshot.as_ref()) }
@@ -286,7 +286,7 @@ impl Page<'_> {
             interfaces.iter().map(|it| ([("interface", it.interface.as_str())], is(it.has_carrier())));
         self.values(
             "link_carrier",
-            "Whether an interface that the program is on, or is to be on, is up and has carrier",
+            "1 while an interface that the program is on, or is to be on, is up and has carrier",
             carrier,
         )?;
         let proofs = interfaces.iter().flat_map(|it| {
@@ -350,7 +350,7 @@ impl Page<'_> {
             vips.iter().map(|(address, vip)| (family_of(*address), address.to_string(), *vip)).collect();
 
         let held = named.iter().map(|(family, name, vip)| (labels(family, name.as_str()), is(vip.held)));
-        self.values("vip_held", "Whether this node holds a VIP and answers for it", held)?;
+        self.values("vip_held", "1 while this node holds a VIP and answers for it", held)?;
         let counted = || named.iter().filter(|(_, _, vip)| vip.counted);
         let of = |count: fn(&Vip) -> u64| {
             counted().map(move |(family, name, vip)| (labels(family, name.as_str()), count(vip)))

@@ -39,7 +39,7 @@ fn another_address_is_neither_taken_over_nor_removed() {
         lan.up("lo").await;
         lan.address("lo", "192.0.2.10/32").await;
         let view = view().await;
-        let error = add(&view, "lo", VIP).await.expect_err("it is somebody else's");
+        let error = add(&view, "lo", VIP).await.expect_err("it is of another program");
         assert_eq!(
             error.to_string(),
             "192.0.2.10/32 is on lo already, and Vipward did not bind it (its label is not \"vipward\"); remove it \

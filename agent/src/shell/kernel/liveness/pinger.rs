@@ -126,11 +126,11 @@ impl Drop for Pinger {
 
 /// Returns this node's number as a monitor. Draws one if the maps are new.
 fn own_number(of: &mut WireMaps) -> Result<Wid, PingerError> {
-    if let Some(wid) = of.wid().map_err(maps("read this node's number as a witness"))? {
+    if let Some(wid) = of.wid().map_err(maps("read this node's number as a monitor"))? {
         return Ok(wid);
     }
     let wid = Wid::from_number(fastrand::u64(1..)).expect("invariant: one or more");
-    of.set_wid(Some(wid)).map_err(maps("write this node's number as a witness"))?;
+    of.set_wid(Some(wid)).map_err(maps("write this node's number as a monitor"))?;
     Ok(wid)
 }
 

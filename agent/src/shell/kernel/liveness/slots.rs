@@ -53,8 +53,8 @@ impl Slots {
         }
         let used: Vec<u32> = free.iter().copied().filter(|slot| is_used(*slot)).collect();
         free.retain(|slot| !used.contains(slot));
-        let nobody = WireIndexKey::new(0, 0);
-        let resting = used.into_iter().map(|slot| (now, slot, nobody)).collect();
+        let no_peer = WireIndexKey::new(0, 0);
+        let resting = used.into_iter().map(|slot| (now, slot, no_peer)).collect();
         (Self { owned, free, resting }, faulty)
     }
 

@@ -63,16 +63,16 @@ impl WireSocket {
         (KeyId(id), key): (KeyId, &Key),
         frame: Frame,
     ) -> Result<(), Errno> {
-        let Frame { kind, holder, witness, stamp } = frame;
+        let Frame { kind, holder, wid, stamp } = frame;
         let kind = match kind {
             Kind::Ping => WireType::Ping,
-            Kind::Poll => WireType::Poll,
-            Kind::Silent => WireType::Silent,
+            Kind::VoteRequest => WireType::VoteRequest,
+            Kind::Vote => WireType::Vote,
             Kind::Ended => WireType::Ended,
         };
         let fields = WireFields {
             holder: holder.number(),
-            witness: witness.map_or(0, Wid::number),
+            wid: wid.map_or(0, Wid::number),
             sent_ns: stamp,
             ..WireFields::default()
         };
@@ -121,8 +121,8 @@ fn for_the_agent() -> [libc::sock_filter; 9] {
         load_word(MAGIC),
         step(JUMP_IF_EQUAL, u32::from_be_bytes(WireFrame::MAGIC), 0, 3),
         load_byte(TYPE),
-        step(JUMP_IF_EQUAL, WireType::Poll as u32, 2, 0),
-        step(JUMP_IF_EQUAL, WireType::Silent as u32, 1, 0),
+        step(JUMP_IF_EQUAL, WireType::VoteRequest as u32, 2, 0),
+        step(JUMP_IF_EQUAL, WireType::Vote as u32, 1, 0),
         drop_frame(),
         step(RETURN, u32::MAX, 0, 0),
     ]
@@ -132,8 +132,8 @@ fn for_the_agent() -> [libc::sock_filter; 9] {
 /// another hook or gone.
 fn read(frame: &WireFrame, keys: &Keys) -> Option<Frame> {
     let kind = match frame.kind()? {
-        WireType::Poll => Kind::Poll,
-        WireType::Silent => Kind::Silent,
+        WireType::VoteRequest => Kind::VoteRequest,
+        WireType::Vote => Kind::Vote,
         WireType::Ping | WireType::Echo | WireType::Ended => return None,
     };
     let key = keys.get(KeyId(frame.key()))?;
@@ -141,5 +141,5 @@ fn read(frame: &WireFrame, keys: &Keys) -> Option<Frame> {
         return None;
     }
     let holder = Session::from_number(frame.holder())?;
-    Some(Frame { kind, holder, witness: Wid::from_number(frame.witness()), stamp: frame.sent_ns() })
+    Some(Frame { kind, holder, wid: Wid::from_number(frame.wid()), stamp: frame.sent_ns() })
 }

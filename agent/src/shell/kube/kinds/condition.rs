@@ -11,7 +11,7 @@ pub struct Condition {
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316))]
     pub kind: String,
-    /// Whether it is so.
+    /// `True` while the aspect holds; `Unknown` if that is not known.
     pub status: Truth,
     /// Why, in one word.
     #[schemars(regex(pattern = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"), length(max = 1024))]
@@ -27,10 +27,7 @@ pub struct Condition {
 /// A condition's status.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Truth {
-    /// It is so.
     True,
-    /// It is not.
     False,
-    /// Nobody knows.
     Unknown,
 }

@@ -56,13 +56,13 @@ mod tests;
         name = "AUTO",
         type_ = "boolean",
         json_path = ".spec.autoAssign",
-        description = "Whether Services get its addresses without naming it"
+        description = "True if Services get its addresses without naming it"
     ),
     printcolumn(
         name = "USABLE",
         type_ = "string",
         json_path = ".status.usable",
-        description = "Whether all of it can be used"
+        description = "yes if all of it can be used, else no"
     ),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
@@ -78,7 +78,7 @@ pub struct VipPoolSpec {
     /// Networks (192.0.2.0/28), ranges (192.0.2.10-192.0.2.20) and single addresses, of both families.
     #[schemars(length(min = 1, max = 256))]
     pub addresses: Vec<AddressText>,
-    /// Whether Services that do not name the pool get its addresses.
+    /// True if Services that do not name the pool get its addresses.
     #[serde(default = "yes")]
     pub auto_assign: bool,
     /// Pools with lower numbers come first; those of one number by the used part of their addresses.
@@ -215,7 +215,7 @@ pub struct VipPoolStatus {
     /// The free addresses, for operators.
     #[serde(default)]
     pub free: String,
-    /// Whether all of it can be used, for operators: `yes` or `no`.
+    /// `yes` if all of it can be used, else `no`, for operators.
     #[serde(default)]
     pub usable: String,
     /// What cannot be used, and why, for operators.

@@ -59,7 +59,7 @@ pub const FOREVER: &str = "forever";
         name = "STATE",
         type_ = "string",
         json_path = ".status.state",
-        description = "held, handing over, not answered, or nobody"
+        description = "held, handing over, not answered, session ended, released, or unheld"
     ),
     printcolumn(
         name = "MAC",
@@ -215,7 +215,7 @@ pub struct OfferedBy {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug, Default)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct VirtualIpStatus {
-    /// Its state: `held`, `handing over`, `not answered` or `nobody`.
+    /// Its state: `held`, `handing over`, `not answered`, `session ended`, `released` or `unheld`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Why no node answers for it, though its claim names one.

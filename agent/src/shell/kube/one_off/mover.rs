@@ -25,7 +25,7 @@ pub enum MoveError {
         "no node holds {vip}, so no node can hand it over; `kubectl describe vip {}` states why",
         object_name(*vip)
     )]
-    Nobody { vip: IpAddr },
+    NoHolder { vip: IpAddr },
     #[error(transparent)]
     Claim(#[from] ClaimAccessError),
 }
@@ -66,7 +66,7 @@ impl Mover {
 
     pub async fn request(&self, vip: IpAddr, to: &str) -> Result<String, MoveError> {
         let claim = self.read(vip).await?;
-        let holder = claim.state.holder().ok_or(MoveError::Nobody { vip })?;
+        let holder = claim.state.holder().ok_or(MoveError::NoHolder { vip })?;
         let from = holder.node.to_string();
         if from != to {
             self.check_node(to).await?;
@@ -94,7 +94,7 @@ impl Mover {
                 _ => {}
             }
             if Instant::now() >= deadline {
-                let holder = holder.map_or_else(|| "nobody".to_owned(), |holder| holder.node.to_string());
+                let holder = holder.map_or_else(|| "no node".to_owned(), |holder| holder.node.to_string());
                 return Ok(Moved::NotYet { holder });
             }
             sleep(READ_INTERVAL).await;

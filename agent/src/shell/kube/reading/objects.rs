@@ -50,7 +50,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub struct Reading {
     /// The labels of Services.
     pub service_labels: bool,
-    /// Whether a status is from `MetalLB`, and the former names of its annotations.
+    /// The statuses that are from `MetalLB`, and the former names of its annotations.
     pub metallb: bool,
     /// The pools, without which no list ends: the reader tries again while the API server refuses to
     /// list them, or does not know `VIPPool` yet.

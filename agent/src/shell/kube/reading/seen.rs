@@ -61,7 +61,7 @@ pub enum Seen {
     /// An `L2Advertisement` was listed, or it changed.
     L2Advertisement(Box<L2AdvertisementRecord>, ForeignObject),
     L2AdvertisementGone(Arc<str>),
-    /// Whether all `L2Advertisement` objects were listed: false if the API server does not know the
+    /// True if all `L2Advertisement` objects were listed: false if the API server does not know the
     /// type. It comes before the end of the list.
     Advertised(bool),
     /// An object was listed that Vipward does not serve, or it changed.

@@ -160,6 +160,7 @@ fn condition(state: &PoolState, faults: &[PoolFault]) -> (Truth, &'static str, S
     match state.problem(faults) {
         None => (Truth::True, "AllUsable", String::new()),
         Some(message) if state.overlap.is_some() => (Truth::False, "Overlaps", message),
+        Some(message) if state.unreached.is_some() => (Truth::False, "NoSegment", message),
         Some(message) => (Truth::False, "Malformed", message),
     }
 }

@@ -30,7 +30,7 @@ impl Tables for Kernel<'_> {
     }
 
     fn lease_deadline(&self, now_ns: u64) -> DeadlineState {
-        self.program.lease_deadline().state(now_ns, WireState { ended: 0, words: 0 })
+        self.program.lease_deadline().state(now_ns, WireState { ended: 0, notices: 0 })
     }
 
     fn may_be_vip(&self, _addr: [u8; 4]) -> bool {
@@ -124,7 +124,7 @@ impl Chance {
             grace_until_ns: at(20).as_nanos(),
             yields_settled: self.of(&[0, 1]),
             session: 0,
-            words_settled: 0,
+            notices_settled: 0,
             policy: self.of(&[Policy::Stop, Policy::Hold]),
             defence: self.of(&[Defence::Off, Defence::Match]),
         });

@@ -1,53 +1,21 @@
 use vipward_core::{
     liveness::{Counts, Traffic},
-    ownership::{WireCounts, WireNodeView},
+    ownership::WireCounts,
 };
 
 use super::*;
 use crate::shell::endpoints::metrics::{Format, Metrics, Mode, Snapshot, scrape::tests::snapshot};
 
 fn view(quiet: Option<LeaseOnly>) -> WireView {
-    let node = |node: &str, watched| WireNodeView {
-        node: node.to_owned(),
-        session: "0000000000000007".to_owned(),
-        watched,
-        pings: true,
-        silent: false,
-    };
-    WireView {
-        scale: 2,
-        silent_after_seconds: 0.6,
-        wid: Some("0000000000000001".to_owned()),
-        key: Some(1),
-        quiet,
-        round: 3,
-        invited: vec!["n2".to_owned(), "n3".to_owned()],
-        set: vec!["n2".to_owned(), "n3".to_owned()],
-        quorum: 2,
-        slow_for_seconds: None,
-        one_way: vec!["eth1".to_owned()],
-        without_contact: Vec::new(),
-        nodes: vec![node("n2", true), node("n3", false)],
-    }
+    WireView { quiet, one_way: vec!["eth1".to_owned()], ..WireView::sample() }
 }
 
 fn thread(round_trips: &[Option<f64>]) -> Thread {
-    let traffic = |round_trip_seconds: &Option<f64>| Traffic {
-        session: "0000000000000007".to_owned(),
-        answered_seconds_ago: None,
-        round_trip_seconds: *round_trip_seconds,
-        sent: 10,
-        lost: 1,
-    };
-    Thread {
-        not_first: None,
-        not_locked: None,
-        peers: round_trips.iter().map(traffic).collect(),
-        counts: Counts { pings: 120, lost: 7, suspicions: 6, polls: 5, seconded: 4, agreed: 3, late: 2 },
-        frames_unsent: 0,
-        frames_refused: 0,
-        peers_left_out: 0,
-    }
+    let traffic = |round_trip: &Option<f64>| Traffic { round_trip_seconds: *round_trip, ..Traffic::sample() };
+    let peers = round_trips.iter().map(traffic).collect();
+    let counts =
+        Counts { pings: 120, lost: 7, suspicions: 6, vote_requests: 5, seconded: 4, agreed: 3, late: 2 };
+    Thread { counts, ..Thread::sample(peers) }
 }
 
 fn page(wire: WireReport) -> String {
@@ -75,7 +43,7 @@ fn what_engine_and_thread_count_is_on_the_page() {
     let thread = Some(thread(&[Some(0.0003), None, Some(0.0009)]));
     let full = page(WireReport { counts, view: Some(view(None)), thread });
     let expected = [
-        "vipward_wire_witnesses 2.0",
+        "vipward_wire_voters 2.0",
         "vipward_wire_watched 1.0",
         "vipward_wire_one_way_interfaces 1.0",
         "vipward_sessions_expired_total{by=\"wire\"} 2",
@@ -86,8 +54,8 @@ fn what_engine_and_thread_count_is_on_the_page() {
         "vipward_wire_pings_lost_total 7",
         "vipward_wire_pings_late_total 2",
         "vipward_wire_suspicions_total 6",
-        "vipward_wire_polls_total 5",
-        "vipward_wire_polls_agreed_total 3",
+        "vipward_wire_vote_requests_total 5",
+        "vipward_wire_votes_agreed_total 3",
         "vipward_wire_round_trip_seconds 0.0009",
     ];
     for line in expected {

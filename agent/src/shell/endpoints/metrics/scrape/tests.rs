@@ -65,7 +65,7 @@ fn of_a_file_only_vips_that_neither_this_node_nor_a_peer_holds_are_without_holde
             "0.0",
         ),
         (
-            "in use by somebody else, a conflict",
+            "in use by another host, a conflict",
             VipSnapshot { entry: Entry::Foreign { mac: MacAddr::ZERO }, ..to_hold },
             vec![entry(Role::Foreign, false)],
             "0.0",

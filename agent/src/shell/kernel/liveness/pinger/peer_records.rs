@@ -37,8 +37,8 @@ impl Seen for PeerRecords<'_> {
         self.of(session.number(), interface)
     }
 
-    fn witness(&self, witness: Wid, interface: &str) -> Sight {
-        self.of(witness.number(), interface)
+    fn monitor(&self, wid: Wid, interface: &str) -> Sight {
+        self.of(wid.number(), interface)
     }
 
     fn notified(&self) -> Option<ExpiryNotice> {

@@ -19,7 +19,7 @@ use tracing::warn;
 use vipward_common::{MacAddr, WireIndexKey, WireSeen};
 use vipward_core::{
     base::time::Boottime,
-    liveness::{Act, Finding, Kind, Plan, Received, Scale, Thread, Witness},
+    liveness::{Act, Finding, Kind, Monitor, Plan, Received, Scale, Thread},
     records::{Session, Wid},
 };
 
@@ -56,7 +56,7 @@ pub(super) enum Order {
 }
 
 pub(super) struct PingLoop {
-    witness: Witness,
+    monitor: Monitor,
     keys: Keys,
     /// None before the first plan: until then the program accepts the peers of an earlier process.
     wanted: Option<Plan>,
@@ -90,7 +90,7 @@ impl PingLoop {
             of.remove_index(key).map_err(maps("remove a peer from the index"))?;
         }
         Ok(Self {
-            witness: Witness::new(scale, wid),
+            monitor: Monitor::new(scale, wid),
             keys: Keys::default(),
             wanted: None,
             slots,
@@ -116,7 +116,7 @@ impl PingLoop {
             self.read_frames()?;
             let now = now()?;
             let seen = PeerRecords { maps: &self.maps, slots: &self.slots, interfaces: &self.interfaces };
-            let acts = self.witness.on_time(&seen, now);
+            let acts = self.monitor.on_time(&seen, now);
             self.carry_out(acts, now);
             if self.show_at <= now {
                 self.show_at = now + SHOW;
@@ -135,7 +135,7 @@ impl PingLoop {
                 Ok(Order::Plan(newer)) => plan = Some(newer),
                 Ok(Order::Keys(keys)) => {
                     if keys.replaces_any_of(&self.keys) {
-                        self.witness.forget_answers(now()?);
+                        self.monitor.forget_answers(now()?);
                     }
                     self.keys = keys;
                 }
@@ -147,7 +147,7 @@ impl PingLoop {
             let now = now()?;
             self.wanted = Some(plan.clone());
             self.find_interfaces(now)?;
-            self.witness.set_plan(plan, now);
+            self.monitor.set_plan(plan, now);
         }
         Ok(true)
     }
@@ -193,7 +193,7 @@ impl PingLoop {
                     match interface {
                         Some((interface, _)) => {
                             let interface = Arc::clone(interface);
-                            self.witness.on_frame(Received { interface, from, frame }, now()?);
+                            self.monitor.on_frame(Received { interface, from, frame }, now()?);
                         }
                         None => self.refused += 1,
                     }
@@ -204,7 +204,7 @@ impl PingLoop {
         let mut over = Vec::new();
         for (place, probe) in self.probes.iter().enumerate() {
             if probe.has_received(MOST_READ) {
-                self.witness.on_third_station(probe.session, now);
+                self.monitor.on_third_station(probe.session, now);
                 over.push(place);
             } else if probe.until <= now {
                 over.push(place);
@@ -241,7 +241,7 @@ impl PingLoop {
             }
         }
         for (session, _) in pinged.into_iter().filter(|(_, is_sent)| !is_sent) {
-            self.witness.on_unsent(session, now);
+            self.monitor.on_unsent(session, now);
         }
     }
 
@@ -259,8 +259,8 @@ impl PingLoop {
         let view = Thread {
             not_first: why(urgency.scheduled),
             not_locked: why(urgency.locked),
-            peers: self.witness.traffic(now),
-            counts: self.witness.counts(),
+            peers: self.monitor.traffic(now),
+            counts: self.monitor.counts(),
             frames_unsent: self.unsent,
             frames_refused: self.refused,
             peers_left_out: self.left_out,
@@ -274,7 +274,7 @@ impl PingLoop {
     fn wait(&self, wake: &EventFd) -> Result<(), PingerError> {
         thread::sleep(SHORTEST);
         let now = now()?;
-        let deadline = self.witness.next_deadline().map_or(LONGEST, |next| next.saturating_since(now));
+        let deadline = self.monitor.next_deadline().map_or(LONGEST, |next| next.saturating_since(now));
         let timeout = TimeSpec::from(deadline.min(LONGEST));
         let sockets = self.probes.iter().map(NeighbourProbe::as_fd);
         let fds = [self.socket.as_fd(), wake.as_fd()].into_iter().chain(sockets);

@@ -22,7 +22,7 @@ const FAR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
 const ONE: &str = "000102030405060708090a0b0c0d0e0f";
 const TWO: &str = "f0e0d0c0b0a090807060504030201000";
-const FIELDS: WireFields = WireFields { holder: 7, witness: 8, round: 0, sent_ns: 9, answered_ns: 0 };
+const FIELDS: WireFields = WireFields { holder: 7, wid: 8, round: 0, sent_ns: 9, answered_ns: 0 };
 
 fn keys(entries: &[(&str, &str)]) -> Keys {
     Keys::read(entries.iter().copied(), None).0
@@ -38,23 +38,23 @@ fn frame(kind: WireType, number: u8, fields: &WireFields) -> WireFrame {
 type Row<'a> = (&'a str, MacAddr, &'a [[u8; 4]], &'a [u8], Option<(u32, Kind)>);
 
 #[test]
-fn polls_and_their_answers_are_read_if_their_tag_is_right() {
+fn vote_requests_and_votes_are_read_if_their_tag_is_right() {
     let has = keys(&[("1", ONE), ("2", TWO)]);
     let wanted = |kind| {
         Some(Frame {
             kind,
             holder: Session::from_number(7).expect("not zero"),
-            witness: Wid::from_number(8),
+            wid: Wid::from_number(8),
             stamp: 9,
         })
     };
-    let nobody = WireFields { holder: 0, ..FIELDS };
+    let no_session = WireFields { holder: 0, ..FIELDS };
     let rows = [
-        ("a poll", frame(WireType::Poll, 2, &FIELDS), wanted(Kind::Poll)),
-        ("an answer", frame(WireType::Silent, 2, &FIELDS), wanted(Kind::Silent)),
-        ("the tag of another key", frame(WireType::Poll, 1, &FIELDS), None),
-        ("an unknown key", frame(WireType::Poll, 3, &FIELDS), None),
-        ("about no session", frame(WireType::Poll, 2, &nobody), None),
+        ("a vote request", frame(WireType::VoteRequest, 2, &FIELDS), wanted(Kind::VoteRequest)),
+        ("a vote", frame(WireType::Vote, 2, &FIELDS), wanted(Kind::Vote)),
+        ("the tag of another key", frame(WireType::VoteRequest, 1, &FIELDS), None),
+        ("an unknown key", frame(WireType::VoteRequest, 3, &FIELDS), None),
+        ("about no session", frame(WireType::VoteRequest, 2, &no_session), None),
         ("a ping, which is the program's", frame(WireType::Ping, 2, &FIELDS), None),
         ("an echo", frame(WireType::Echo, 2, &FIELDS), None),
         ("an end", frame(WireType::Ended, 2, &FIELDS), None),
@@ -62,7 +62,7 @@ fn polls_and_their_answers_are_read_if_their_tag_is_right() {
     for (what, frame, wanted) in rows {
         assert_eq!(read(&frame, &has), wanted, "{what}");
     }
-    let mut bytes = frame(WireType::Poll, 2, &FIELDS).to_bytes();
+    let mut bytes = frame(WireType::VoteRequest, 2, &FIELDS).to_bytes();
     for place in 4..bytes.len() {
         bytes[place] ^= 1;
         let other = WireFrame::from_bytes(&bytes).expect("the magic stands");
@@ -95,7 +95,7 @@ fn next(socket: &WireSocket, keys: &Keys) -> Next {
 }
 
 #[test]
-fn the_kernel_passes_polls_and_their_answers_to_this_host_and_nothing_else() {
+fn the_kernel_passes_vote_requests_and_votes_to_this_host_and_nothing_else() {
     const PRIORITY: [u8; 4] = [0x81, 0, 0xe0, 0];
     const OF_8: [u8; 4] = [0x81, 0, 0, 8];
 
@@ -116,30 +116,30 @@ fn the_kernel_passes_polls_and_their_answers_to_this_host_and_nothing_else() {
             .expect("sent");
         };
         let whole = |kind| frame(kind, 2, &FIELDS).to_bytes();
-        let (poll, silent) = (whole(WireType::Poll), whole(WireType::Silent));
-        let mut foreign = poll;
+        let (request, vote) = (whole(WireType::VoteRequest), whole(WireType::Vote));
+        let mut foreign = request;
         foreign[3] = b'2';
         let broadcast = MacAddr::BROADCAST;
         let group = MacAddr([1, 0, 0x5e, 0, 0, 1]);
         let guest = MacAddr([2, 0, 0, 0, 0, 9]);
         let rows: [Row<'_>; 15] = [
-            ("a poll", NEAR, &[], &poll, Some((v, Kind::Poll))),
-            ("an answer", NEAR, &[], &silent, Some((v, Kind::Silent))),
-            ("a poll with a priority", NEAR, &[PRIORITY], &poll, Some((v, Kind::Poll))),
-            ("a poll in a VLAN without a device", NEAR, &[OF_8], &poll, None),
+            ("a vote request", NEAR, &[], &request, Some((v, Kind::VoteRequest))),
+            ("a vote", NEAR, &[], &vote, Some((v, Kind::Vote))),
+            ("a vote request with a priority", NEAR, &[PRIORITY], &request, Some((v, Kind::VoteRequest))),
+            ("a vote request in a VLAN without a device", NEAR, &[OF_8], &request, None),
             ("a ping", NEAR, &[], &whole(WireType::Ping), None),
             ("an echo", NEAR, &[], &whole(WireType::Echo), None),
             ("an end", NEAR, &[], &whole(WireType::Ended), None),
             ("another magic number", NEAR, &[], &foreign, None),
-            ("a poll to a guest", guest, &[], &poll, None),
-            ("a poll to all", broadcast, &[], &poll, None),
-            ("a poll to a group", group, &[], &poll, None),
+            ("a vote request to a guest", guest, &[], &request, None),
+            ("a vote request to all", broadcast, &[], &request, None),
+            ("a vote request to a group", group, &[], &request, None),
             ("nothing", NEAR, &[], &[], None),
-            ("half a magic number", NEAR, &[], &poll[..2], None),
-            ("a magic number alone", NEAR, &[], &poll[..4], None),
+            ("half a magic number", NEAR, &[], &request[..2], None),
+            ("a magic number alone", NEAR, &[], &request[..4], None),
             ("zeros", NEAR, &[], &[0; 200], None),
         ];
-        let last = whole(WireType::Poll);
+        let last = whole(WireType::VoteRequest);
         for (what, to, tags, bytes, wanted) in rows {
             send(to, tags, bytes);
             // What follows shows that nothing came before it.
@@ -154,7 +154,7 @@ fn the_kernel_passes_polls_and_their_answers_to_this_host_and_nothing_else() {
                     other => panic!("{what}: {other:?}"),
                 }
             }
-            let expected: Vec<_> = wanted.into_iter().chain([(v, Kind::Poll)]).collect();
+            let expected: Vec<_> = wanted.into_iter().chain([(v, Kind::VoteRequest)]).collect();
             assert_eq!(got, expected, "{what}");
             assert_eq!(socket.receive(&has).expect("the socket can be read"), Next::Nothing, "{what}");
         }

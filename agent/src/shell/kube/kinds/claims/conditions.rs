@@ -3,6 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use vipward_core::{
     base::legible,
+    diagnosis::overview::VipState,
     records::{ClaimNote, ClaimState, NoAnswer},
     reports::unanswered::Unanswered,
 };
@@ -21,13 +22,16 @@ pub(super) const TROUBLE: &str = "Trouble";
 pub(super) const CONFLICT: &str = "Conflict";
 
 /// Returns the state that `kubectl get vip` shows.
-pub(super) fn state_name(state: &ClaimState, unanswered: Option<&NoAnswer>) -> &'static str {
+pub(super) fn shown_state(state: &ClaimState, unanswered: Option<&NoAnswer>) -> VipState {
     match (state, unanswered) {
-        (ClaimState::Held(_), None) => "held",
-        (ClaimState::Held(_), Some(reason)) if reason.word == Unanswered::SESSION_ENDED => "nobody",
-        (ClaimState::Held(_), Some(_)) => "not answered",
-        (ClaimState::Offered { .. }, _) => "handing over",
-        (ClaimState::Released | ClaimState::Blank, _) => "nobody",
+        (ClaimState::Held(_), None) => VipState::Held,
+        (ClaimState::Held(_), Some(reason)) if reason.word == Unanswered::SESSION_ENDED => {
+            VipState::SessionEnded
+        }
+        (ClaimState::Held(_), Some(_)) => VipState::NotAnswered,
+        (ClaimState::Offered { .. }, _) => VipState::HandingOver,
+        (ClaimState::Released, _) => VipState::Released,
+        (ClaimState::Blank, _) => VipState::Unheld,
     }
 }
 

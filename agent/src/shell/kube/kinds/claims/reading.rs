@@ -12,7 +12,7 @@ use vipward_core::records::{
 };
 
 use super::{
-    conditions::{CONFLICT, HELD, TROUBLE, held_reason, state_name},
+    conditions::{CONFLICT, HELD, TROUBLE, held_reason, shown_state},
     known::Known,
 };
 use crate::shell::kube::kinds::{
@@ -107,7 +107,7 @@ pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
     let held = of_kind(HELD);
     let word = held.map(|held| held.reason.clone()).unwrap_or_default();
     let unanswered = status.unanswered.map(|message| NoAnswer { word, message });
-    let is_consistent = status.state.as_deref() == Some(state_name(&state, unanswered.as_ref()))
+    let is_consistent = status.state.as_deref() == Some(shown_state(&state, unanswered.as_ref()).name())
         && held.is_some_and(|held| match &unanswered {
             Some(unanswered) => held.status == Truth::False && held.message == unanswered.message,
             None => (held.status, held.reason.as_str()) == held_reason(&state),
@@ -166,10 +166,10 @@ fn foreign(finalizers: &[String]) -> Option<Box<[String]>> {
 }
 
 fn state(spec: &VirtualIpSpec, vip: IpAddr) -> ClaimState {
-    let names_nobody =
+    let names_no_holder =
         spec.holder.is_none() && spec.session.is_none() && spec.mac.is_none() && spec.interface.is_none();
     let state = match (spec.released.unwrap_or(false), holder(spec), &spec.offered_by) {
-        (true, None, None) if names_nobody => Some(ClaimState::Released),
+        (true, None, None) if names_no_holder => Some(ClaimState::Released),
         (false, Some(holder), None) => Some(ClaimState::Held(holder)),
         (false, Some(to), Some(OfferedBy { node, session })) => Session::parse(session)
             .filter(|_| !node.is_empty())

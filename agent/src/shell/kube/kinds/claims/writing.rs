@@ -17,7 +17,7 @@ use vipward_core::{
 };
 
 use super::{
-    conditions::{CONFLICT, condition, held_condition, state_name, trouble_condition},
+    conditions::{CONFLICT, condition, held_condition, shown_state, trouble_condition},
     known::Known,
     reading::{self, ClaimError},
 };
@@ -163,7 +163,7 @@ pub(crate) fn showing(
 /// Returns the part of the status about who answers, with `null` for what is absent.
 fn answers(state: &ClaimState, unanswered: Option<&NoAnswer>) -> Value {
     json!({
-        "state": state_name(state, unanswered),
+        "state": shown_state(state, unanswered).name(),
         "unanswered": unanswered.map(|unanswered| &unanswered.message),
     })
 }

@@ -96,7 +96,7 @@ fn an_advertisement_is_read_with_all_its_selectors() {
 fn a_status_has_numbers_that_the_type_can_hold() {
     let v4 = Counts { total: 10, allocated: 3, kept: 1 };
     let v6 = Counts { total: 1 << 100, allocated: 1, kept: 0 };
-    let state = PoolState { counts: [(Family::V4, v4), (Family::V6, v6)].into(), overlap: None };
+    let state = PoolState { counts: [(Family::V4, v4), (Family::V6, v6)].into(), ..PoolState::default() };
     let expected =
         json!({"assignedIPv4": 4, "availableIPv4": 6, "assignedIPv6": 1, "availableIPv6": i64::MAX});
     assert_eq!(status(&state), expected);

@@ -53,8 +53,12 @@ fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
     };
     let addresses = vec![VIP];
     let pod_cidrs: Vec<_> = vec!["10.244.0.0/24".parse().expect("a network")];
-    let served =
-        Served::NodeAddresses { node: node(), addresses: addresses.clone(), pod_cidrs: pod_cidrs.clone() };
+    let served = Served::NodeAddresses {
+        node: node(),
+        labels: BTreeMap::new(),
+        addresses: addresses.clone(),
+        pod_cidrs: pod_cidrs.clone(),
+    };
     let table = [
         (
             "a Node",

@@ -120,7 +120,7 @@ fn who_has_written_the_addresses_is_read_from_the_managed_fields() {
         (json!([metallb]), Some("metallb"), false, "another"),
         (json!([ours, metallb]), Some("metallb"), true, "both"),
         (json!([metallb, f5, ours]), Some("metallb"), true, "three"),
-        (json!([{"fieldsV1": ingress}]), None, false, "somebody without a name"),
+        (json!([{"fieldsV1": ingress}]), None, false, "a manager without a name"),
     ];
     for (managed_fields, expected, shared, description) in rows {
         let object =

@@ -61,8 +61,8 @@ fn each_state_of_a_claim_has_a_name_for_people() {
     let rows = [
         (ClaimState::Held(holder("a")), "held", "True", "Held"),
         (offered, "handing over", "True", "HandingOver"),
-        (ClaimState::Released, "nobody", "False", "Released"),
-        (ClaimState::Blank, "nobody", "False", "Blank"),
+        (ClaimState::Released, "released", "False", "Released"),
+        (ClaimState::Blank, "unheld", "False", "Blank"),
     ];
     for (state, name, status, reason) in rows {
         let object = created(&write(Expected::Absent, 1, state.clone()), at(0));
@@ -99,7 +99,7 @@ fn a_claim_shows_that_no_node_answers_until_its_holder_does_or_it_moves() {
     let (_, known) = read(&object.to_string()).expect("a claim");
     let moved = write(Expected::Absent, 2, ClaimState::Held(holder("b")));
     let released = write(Expected::Absent, 1, ClaimState::Released);
-    for (next, state) in [(moved, "held"), (released, "nobody")] {
+    for (next, state) in [(moved, "held"), (released, "released")] {
         let mut object = object.clone();
         merge(&mut object, &patch(&next, &known, at(30)));
         let [shown, unanswered, ..] = answers_of(&object);
@@ -113,7 +113,7 @@ fn a_claim_of_a_dead_node_that_no_other_has_taken_is_without_a_holder() {
     let mut object = created(&write(Expected::Absent, 1, ClaimState::Held(holder("a"))), at(0));
     show(&mut object, &Finding::Answers(session(0x1d), Some(Unanswered::SessionEnded("a".into()))), at(5));
     let [state, unanswered, held, reason, _] = answers_of(&object);
-    assert_eq!((state, held, reason), ("nobody".into(), "False".into(), "SessionEnded".into()));
+    assert_eq!((state, held, reason), ("session ended".into(), "False".into(), "SessionEnded".into()));
     assert!(unanswered.as_str().is_some_and(|why| why.contains("the session of a ")), "{unanswered}");
 }
 
@@ -134,7 +134,7 @@ fn what_a_claim_shows_about_its_answers_is_compared_as_a_whole() {
     let cases: [(&str, Option<Unanswered>, Edit, bool); 7] = [
         ("answered", None, untouched, true),
         ("not answered", Some(no_carrier()), untouched, true),
-        ("another state", None, |object| object["status"]["state"] = "nobody".into(), false),
+        ("another state", None, |object| object["status"]["state"] = "released".into(), false),
         ("no state", None, |object| object["status"]["state"] = Value::Null, false),
         ("words that no agent wrote", None, |object| object["status"]["unanswered"] = "x".into(), false),
         (

@@ -5,7 +5,7 @@ use crate::shell::kube::testing::refused;
 fn each_answer_has_its_outcome() {
     let said: Outcome<()> = Outcome::Refused("so it says".into());
     let rows = [
-        (refused(409, "Conflict", "so it says"), false, Outcome::Conflict, "somebody was faster"),
+        (refused(409, "Conflict", "so it says"), false, Outcome::Conflict, "another was faster"),
         (refused(409, "AlreadyExists", "so it says"), true, Outcome::Conflict, "it exists already"),
         (refused(404, "NotFound", "so it says"), false, Outcome::Missing, "it is not there"),
         (refused(404, "NotFound", "so it says"), true, said.clone(), "the namespace is not there"),

@@ -59,7 +59,7 @@ fn name(mac: MacAddr) -> char {
 #[derive(Default)]
 struct Program {
     holders: BTreeMap<(Session, String), Sight>,
-    witnesses: BTreeMap<(Wid, String), Sight>,
+    monitors: BTreeMap<(Wid, String), Sight>,
     notified: Option<ExpiryNotice>,
 }
 
@@ -68,8 +68,8 @@ impl Seen for Program {
         self.holders.get(&(session, interface.to_owned())).copied().unwrap_or_default()
     }
 
-    fn witness(&self, witness: Wid, interface: &str) -> Sight {
-        self.witnesses.get(&(witness, interface.to_owned())).copied().unwrap_or_default()
+    fn monitor(&self, wid: Wid, interface: &str) -> Sight {
+        self.monitors.get(&(wid, interface.to_owned())).copied().unwrap_or_default()
     }
 
     fn notified(&self) -> Option<ExpiryNotice> {
@@ -78,13 +78,13 @@ impl Seen for Program {
 }
 
 struct Lan {
-    witness: Witness,
+    monitor: Monitor,
     program: Program,
     /// The MACs, with their interfaces, that answer no ping.
     dead: Vec<Path>,
     now: u64,
     pings: Vec<(u64, char)>,
-    polled: Vec<u64>,
+    requested: Vec<u64>,
     found: Vec<String>,
     lines: Vec<String>,
 }
@@ -95,10 +95,10 @@ impl Lan {
     }
 
     fn scaled(scale: Scale, plan: Plan) -> Self {
-        let mut witness = Witness::new(scale, wid(b'w'));
-        witness.set_plan(plan, at(0));
-        let (dead, pings, polled, found, lines) = Default::default();
-        Self { witness, program: Program::default(), dead, now: 0, pings, polled, found, lines }
+        let mut monitor = Monitor::new(scale, wid(b'w'));
+        monitor.set_plan(plan, at(0));
+        let (dead, pings, requested, found, lines) = Default::default();
+        Self { monitor, program: Program::default(), dead, now: 0, pings, requested, found, lines }
     }
 
     fn kill(&mut self, node: u8) {
@@ -108,7 +108,7 @@ impl Lan {
     fn run(&mut self, until: u64) -> Vec<String> {
         for turns in 0.. {
             assert!(turns < 100_000, "it wakes and wakes");
-            let Some(deadline) = self.witness.next_deadline() else { break };
+            let Some(deadline) = self.monitor.next_deadline() else { break };
             let due = deadline.as_nanos().div_ceil(1_000_000).saturating_sub(1_000_000);
             if due > until {
                 break;
@@ -125,10 +125,10 @@ impl Lan {
 
     fn wake(&mut self, now: u64) {
         self.now = now;
-        for act in self.witness.on_time(&self.program, at(now)) {
+        for act in self.monitor.on_time(&self.program, at(now)) {
             self.note(act);
         }
-        let next = self.witness.next_deadline();
+        let next = self.monitor.next_deadline();
         assert!(next.is_none_or(|next| next > at(now)), "woken at {now} ms for {next:?}");
     }
 
@@ -139,7 +139,7 @@ impl Lan {
                 assert_eq!(key, KEY);
                 match frame.kind {
                     Kind::Ping => {
-                        assert_eq!((frame.witness, frame.stamp), (Some(wid(b'w')), at(now).as_nanos()));
+                        assert_eq!((frame.wid, frame.stamp), (Some(wid(b'w')), at(now).as_nanos()));
                         self.pings.push((now, name(to)));
                         if !self.dead.contains(&Path { interface: Arc::clone(&interface), mac: to }) {
                             let received = at(now) + Duration::from_micros(300);
@@ -148,18 +148,18 @@ impl Lan {
                         }
                         return;
                     }
-                    Kind::Poll => {
-                        self.polled.push(frame.stamp);
-                        format!("{now} polls {}", name(to))
+                    Kind::VoteRequest => {
+                        self.requested.push(frame.stamp);
+                        format!("{now} asks {}", name(to))
                     }
-                    Kind::Silent => format!("{now} seconds {}, poll {}", name(to), frame.stamp),
+                    Kind::Vote => format!("{now} seconds {}, request {}", name(to), frame.stamp),
                     Kind::Ended => format!("{now} tells {}", name(to)),
                 }
             }
             Act::AskNeighbours { session: _, interface, holder } => {
                 format!("{now} asks neighbours of {} on {interface}", name(holder))
             }
-            Act::Report(Finding::Silent { .. }) => format!("{now} silent"),
+            Act::Report(Finding::Unresponsive { .. }) => format!("{now} unresponsive"),
             Act::Report(Finding::Answers { .. }) => format!("{now} answers"),
             Act::Report(Finding::Ended(_)) => format!("{now} ended"),
             Act::Report(Finding::Pinged { by, lately }) => {
@@ -176,19 +176,19 @@ impl Lan {
     }
 
     fn deliver(&mut self, kind: Kind, from: u8, about: u8, stamp: u64) {
-        let frame = Frame { kind, holder: session(about), witness: Some(wid(from)), stamp };
+        let frame = Frame { kind, holder: session(about), wid: Some(wid(from)), stamp };
         let Path { interface, mac } = path(from, "eth0");
-        self.witness.on_frame(Received { interface, from: mac, frame }, at(self.now));
+        self.monitor.on_frame(Received { interface, from: mac, frame }, at(self.now));
     }
 
     fn second(&mut self, from: u8, about: u8) {
-        let number = *self.polled.last().expect("a poll");
-        self.deliver(Kind::Silent, from, about, number);
+        let number = *self.requested.last().expect("a vote request");
+        self.deliver(Kind::Vote, from, about, number);
     }
 
     fn pinged(&mut self, by: u8) {
         let received = at(self.now);
         let sight = Sight { answered: Boottime::default(), received };
-        self.program.witnesses.insert((wid(by), "eth0".to_owned()), sight);
+        self.program.monitors.insert((wid(by), "eth0".to_owned()), sight);
     }
 }

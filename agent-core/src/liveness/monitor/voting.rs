@@ -14,7 +14,7 @@ enum Stage {
     #[default]
     Listening,
     /// The other monitors have vote requests.
-    Polling { number: u64, agree: BTreeSet<Wid>, until: Boottime, again: Boottime },
+    Requesting { number: u64, agree: BTreeSet<Wid>, until: Boottime, again: Boottime },
     /// There is no other monitor. Neighbours have been probed.
     Asking { since: Boottime, is_answered: bool, again: Boottime },
     /// Enough agree. A last ping has been sent: frames may have been lost for all until now.
@@ -26,7 +26,7 @@ enum Stage {
 /// What a vote needs next.
 #[derive(Debug)]
 pub(super) enum Step {
-    Poll(u64),
+    RequestVotes(u64),
     AskNeighbours,
     Ping,
     Report,
@@ -45,11 +45,11 @@ impl Vote {
     }
 
     /// Records another monitor's vote, in answer to the vote request with this number.
-    pub(super) fn second(&mut self, witness: Wid, answers: u64) {
-        if let Stage::Polling { number, agree, .. } = &mut self.stage
+    pub(super) fn second(&mut self, wid: Wid, answers: u64) {
+        if let Stage::Requesting { number, agree, .. } = &mut self.stage
             && *number == answers
         {
-            agree.insert(witness);
+            agree.insert(wid);
         }
     }
 
@@ -79,7 +79,7 @@ impl Vote {
                 counts.suspicions += 1;
                 return Some(self.ask(watched, wid, scale, now, counts));
             }
-            Stage::Polling { agree, .. } if agree.len() + 1 >= watched.quorum => {
+            Stage::Requesting { agree, .. } if agree.len() + 1 >= watched.quorum => {
                 return Some(self.look(scale, now));
             }
             Stage::Asking { is_answered: true, .. } => return Some(self.look(scale, now)),
@@ -89,17 +89,20 @@ impl Vote {
                 self.stage = Stage::Resting { again: now + scale.suspect() };
                 return Some(Step::Report);
             }
-            Stage::Polling { until, again, .. } if *until <= now => {
+            Stage::Requesting { until, again, .. } if *until <= now => {
                 self.stage = Stage::Resting { again: *again }
             }
-            Stage::Polling { .. } | Stage::Asking { .. } | Stage::Looking { .. } | Stage::Resting { .. } => {}
+            Stage::Requesting { .. }
+            | Stage::Asking { .. }
+            | Stage::Looking { .. }
+            | Stage::Resting { .. } => {}
         }
         match self.stage {
             Stage::Asking { again, .. } | Stage::Resting { again } if again <= now => {
                 Some(self.ask(watched, wid, scale, now, counts))
             }
             Stage::Listening
-            | Stage::Polling { .. }
+            | Stage::Requesting { .. }
             | Stage::Asking { .. }
             | Stage::Looking { .. }
             | Stage::Resting { .. } => None,
@@ -116,17 +119,17 @@ impl Vote {
             self.stage = Stage::Asking { since: now, is_answered: false, again: now + scale.ping() };
             return Step::AskNeighbours;
         }
-        counts.polls += 1;
-        // No two polls have the same number, so an old answer counts for none.
+        counts.vote_requests += 1;
+        // No two vote requests have the same number, so an old answer counts for none.
         let number = mix(wid.number() ^ now.as_nanos());
-        let (until, again) = (now + scale.poll(), now + scale.poll_again());
-        self.stage = Stage::Polling { number, agree: BTreeSet::new(), until, again };
-        Step::Poll(number)
+        let (until, again) = (now + scale.votes(), now + scale.request_again());
+        self.stage = Stage::Requesting { number, agree: BTreeSet::new(), until, again };
+        Step::RequestVotes(number)
     }
 
     pub(super) fn deadline(&self) -> Option<Boottime> {
         match self.stage {
-            Stage::Polling { until, .. } | Stage::Looking { until } => Some(until),
+            Stage::Requesting { until, .. } | Stage::Looking { until } => Some(until),
             Stage::Asking { again, .. } | Stage::Resting { again } => Some(again),
             Stage::Listening => None,
         }

@@ -1,11 +1,11 @@
-//! Witnesses: the agents' pingers, their frames on the segments, and what the programs make of them.
+//! Monitors: the agents' pingers, their frames on the segments, and what the programs make of them.
 
 use std::{sync::Arc, time::Duration};
 
 use vipward_common::{DeadlineState, MacAddr};
 use vipward_core::{
     base::time::Boottime,
-    liveness::{Act, Answers, Finding, Frame, Kind, Plan, Received, Scale, Seen as _, Witness},
+    liveness::{Act, Answers, Finding, Frame, Kind, Monitor, Plan, Received, Scale, Seen as _},
     ownership::Event,
     records::{KeyId, Session, Wid},
 };
@@ -47,8 +47,8 @@ impl World {
         Boottime::from_nanos(self.nodes[node].boot_clock.read(self.now).as_nanos())
     }
 
-    /// Starts the witness of a new agent.
-    pub(super) fn start_witness(&mut self, node: usize) {
+    /// Starts the monitor of a new agent.
+    pub(super) fn start_monitor(&mut self, node: usize) {
         let Some(scale) = self.scale() else { return };
         let it = &mut self.nodes[node];
         let number = it.rng.frames.u64(1..);
@@ -56,7 +56,7 @@ impl World {
         it.program.wired.wid = wid;
         let (Some(wid), Some(process)) = (wid, &mut it.process) else { return };
         process.pinger = Some(Pinger {
-            witness: Witness::new(scale, wid),
+            monitor: Monitor::new(scale, wid),
             plan: Plan::default(),
             turn: None,
             socket: Vec::new(),
@@ -96,7 +96,7 @@ impl World {
         it.program.wired.set_keys(if heeds { &it.wire.keys } else { &[] });
         if let Some(word) = it.program.wired.notified() {
             let life = it.life;
-            self.owned(node, life, Event::Witnessed(Finding::Ended(word)));
+            self.owned(node, life, Event::Detected(Finding::Ended(word)));
         }
     }
 
@@ -110,7 +110,7 @@ impl World {
             kind: wired::Kind::Ended,
             key: KEY.0,
             holder: session.number(),
-            witness: 0,
+            wid: 0,
             sent_ns: 0,
             answered_ns: 0,
         };
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// Gives an agent's witness another plan.
+    /// Gives an agent's monitor another plan.
     pub(super) fn set_wire(&mut self, node: usize, plan: Plan) {
         let now = self.boot_now(node);
         let it = &mut self.nodes[node];
@@ -137,18 +137,18 @@ impl World {
             .wired
             .set_index(ids.into_iter().map(|(id, interface)| (id, names::segment(&interface))).collect());
         pinger.plan = plan.clone();
-        pinger.witness.set_plan(plan, now);
+        pinger.monitor.set_plan(plan, now);
         self.schedule_turn(node);
     }
 
-    /// Lets a witness do what is due, now or at its next deadline.
+    /// Lets a monitor do what is due, now or at its next deadline.
     pub(super) fn schedule_turn(&mut self, node: usize) {
         let now = self.now;
         let it = &mut self.nodes[node];
         let (runs, life) = (it.agent_runs(), it.life);
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         let due = if pinger.socket.is_empty() {
-            let deadline = pinger.witness.next_deadline();
+            let deadline = pinger.monitor.next_deadline();
             let due = deadline.and_then(|due| {
                 it.boot_clock.when(vipward_core::base::time::Monotonic::from_nanos(due.as_nanos()))
             });
@@ -187,9 +187,9 @@ impl World {
         let seen = &it.program.wired;
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         for received in std::mem::take(&mut pinger.socket) {
-            pinger.witness.on_frame(received, now);
+            pinger.monitor.on_frame(received, now);
         }
-        for act in pinger.witness.on_time(seen, now) {
+        for act in pinger.monitor.on_time(seen, now) {
             self.act(node, act);
         }
         self.schedule_turn(node);
@@ -208,9 +208,9 @@ impl World {
     }
 
     fn report(&mut self, node: usize, mut finding: Finding) {
-        self.say(node, || format!("its witness finds {finding:?}"));
+        self.say(node, || format!("its monitor finds {finding:?}"));
         match &mut finding {
-            Finding::Silent { session, .. } => {
+            Finding::Unresponsive { session, .. } => {
                 self.record.facts.suspected = true;
                 self.nodes[node].wire.truth.entry(session.number()).or_default().found = Some(self.now);
             }
@@ -237,7 +237,7 @@ impl World {
 
     pub(super) fn found(&mut self, node: usize, life: u32, finding: usize) {
         if let Some(finding) = self.transit.findings[finding].take() {
-            self.owned(node, life, Event::Witnessed(finding));
+            self.owned(node, life, Event::Detected(finding));
         }
     }
 
@@ -265,7 +265,7 @@ impl World {
         let runs = it.agent_runs();
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         let Some(session) = Session::from_number(session).filter(|_| it.life == life && runs) else { return };
-        pinger.witness.on_third_station(session, now);
+        pinger.monitor.on_third_station(session, now);
         self.take_turn(node);
     }
 
@@ -290,8 +290,8 @@ impl World {
         let now = self.now;
         let kind = match frame.kind {
             Kind::Ping => wired::Kind::Ping,
-            Kind::Poll => wired::Kind::Poll,
-            Kind::Silent => wired::Kind::Silent,
+            Kind::VoteRequest => wired::Kind::VoteRequest,
+            Kind::Vote => wired::Kind::Vote,
             Kind::Ended => wired::Kind::Ended,
         };
         let holder = frame.holder.number();
@@ -309,7 +309,7 @@ impl World {
             kind,
             key: key.0,
             holder,
-            witness: frame.witness.map_or(0, Wid::number),
+            wid: frame.wid.map_or(0, Wid::number),
             sent_ns: frame.stamp,
             answered_ns: 0,
         };
@@ -361,10 +361,10 @@ impl World {
             |wired: &wired::Wired| peer.map(|peer| wired.holder(peer, &names::interface(segment)).answered);
         let before = answered(&it.program.wired);
         let received = |wired: &wired::Wired| match packet.kind {
-            wired::Kind::Ping => Wid::from_number(packet.witness)
-                .map(|witness| wired.witness(witness, &names::interface(segment)).received),
+            wired::Kind::Ping => Wid::from_number(packet.wid)
+                .map(|wid| wired.monitor(wid, &names::interface(segment)).received),
             wired::Kind::Echo => peer.map(|peer| wired.holder(peer, &names::interface(segment)).received),
-            wired::Kind::Poll | wired::Kind::Silent | wired::Kind::Ended => None,
+            wired::Kind::VoteRequest | wired::Kind::Vote | wired::Kind::Ended => None,
         };
         let received_before = received(&it.program.wired);
         let was_valid = it.program.lease_deadline_state(local) == DeadlineState::Valid;
@@ -374,7 +374,7 @@ impl World {
         }
         let is_received = received(&it.program.wired) > received_before;
         if is_received
-            && !it.wire.received.insert((packet.kind, packet.holder, packet.witness, segment, packet.sent_ns))
+            && !it.wire.received.insert((packet.kind, packet.holder, packet.wid, segment, packet.sent_ns))
         {
             return self.violate("I5", format!("{} receives a frame for the second time", names::node(node)));
         }
@@ -395,7 +395,7 @@ impl World {
                 }
             }
             Verdict::Answered(echo) => {
-                it.wire.pinged.insert(packet.witness, self.now);
+                it.wire.pinged.insert(packet.wid, self.now);
                 self.send_packet(segment, node, echo);
             }
             Verdict::Passed => self.reach_socket(node, segment, packet),
@@ -411,19 +411,19 @@ impl World {
     }
 
     fn reach_socket(&mut self, node: usize, segment: usize, packet: Packet) {
-        let is_poll = packet.kind == wired::Kind::Poll;
+        let is_request = packet.kind == wired::Kind::VoteRequest;
         let it = &mut self.nodes[node];
         let wid = it.program.wired.wid;
         let Some(pinger) = it.process.as_mut().and_then(|process| process.pinger.as_mut()) else { return };
         let Some(holder) = Session::from_number(packet.holder) else { return };
-        if is_poll && self.sabotage == Some(Sabotage::AllSecond) {
-            let frame = Frame { kind: Kind::Silent, holder, witness: wid, stamp: packet.sent_ns };
+        if is_request && self.sabotage == Some(Sabotage::AllSecond) {
+            let frame = Frame { kind: Kind::Vote, holder, wid, stamp: packet.sent_ns };
             return self.send_wire(node, segment, packet.from, KeyId(packet.key), frame);
         }
         if pinger.socket.len() < SOCKET {
-            let kind = if is_poll { Kind::Poll } else { Kind::Silent };
-            let witness = Wid::from_number(packet.witness);
-            let frame = Frame { kind, holder, witness, stamp: packet.sent_ns };
+            let kind = if is_request { Kind::VoteRequest } else { Kind::Vote };
+            let wid = Wid::from_number(packet.wid);
+            let frame = Frame { kind, holder, wid, stamp: packet.sent_ns };
             pinger.socket.push(Received { interface: names::interface(segment), from: packet.from, frame });
             self.schedule_turn(node);
         }

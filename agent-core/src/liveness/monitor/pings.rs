@@ -103,7 +103,7 @@ impl Pings {
 
     /// Returns true if the peer is unresponsive. A peer that has never answered is not: the reason
     /// may be this node.
-    pub(super) fn is_silent(&self, scale: Scale, now: Boottime) -> bool {
+    pub(super) fn is_unresponsive(&self, scale: Scale, now: Boottime) -> bool {
         let since = self.counts_since();
         let pings = self.waiting.iter().filter(|ping| **ping > since).count();
         self.answered.is_some()
@@ -113,7 +113,7 @@ impl Pings {
     }
 
     /// Returns the time from which the peer may count as unresponsive.
-    pub(super) fn silent_at(&self, scale: Scale) -> Option<Boottime> {
+    pub(super) fn unresponsive_at(&self, scale: Scale) -> Option<Boottime> {
         self.answered.map(|_| self.counts_since() + scale.suspect())
     }
 

@@ -12,7 +12,7 @@ fn the_end_of_a_session_is_reported_at_once_each_100_ms_for_10_s_then_each_secon
     assert_eq!(lines[..101], often);
     let rarely: Vec<_> = (11..=15).map(|nth| format!("{nth}000 tells h")).collect();
     assert_eq!(lines[101..], rarely);
-    lan.witness.set_plan(plan(Vec::new()), at(15_500));
+    lan.monitor.set_plan(plan(Vec::new()), at(15_500));
     assert_eq!(lan.run(60_000), [""; 0], "its node has another session");
 }
 
@@ -22,7 +22,7 @@ fn a_plan_that_says_the_same_tells_nothing_anew() {
     let plan = Plan { ended, ..plan(Vec::new()) };
     let mut lan = Lan::start(plan.clone());
     lan.run(50);
-    lan.witness.set_plan(plan, at(50));
+    lan.monitor.set_plan(plan, at(50));
     assert_eq!(lan.run(99), [""; 0]);
 }
 
@@ -62,7 +62,7 @@ fn a_member_that_does_not_know_yet_that_it_counts_is_not_missed_between_its_rare
 }
 
 #[test]
-fn a_witness_that_never_pings_is_reported_after_a_second() {
+fn a_monitor_that_never_pings_is_reported_after_a_second() {
     let mut lan = Lan::start(plan(vec![contact(b'x')]));
     lan.run(5_000);
     lan.found.retain(|line| line.contains("pinged"));
@@ -95,7 +95,7 @@ fn after_a_key_was_replaced_under_its_number_no_peer_has_answered_yet() {
     lan.run(3_000);
     lan.kill(b'x');
     lan.kill(b'y');
-    lan.witness.forget_answers(at(3_001));
+    lan.monitor.forget_answers(at(3_001));
     lan.found.clear();
     for now in (3_100..=6_000).step_by(100) {
         lan.run(now);

@@ -28,7 +28,7 @@ const SLOW_FOR: Duration = Duration::from_hours(1);
 
 /// Wire failover, as this node takes part in it.
 #[derive(Debug)]
-pub(crate) struct Witnesses {
+pub(crate) struct FailureDetector {
     /// The times. None if this node takes no part, by its policy (`stop`) or by the option.
     pub(crate) scale: Option<Scale>,
     pub(crate) wid: Option<Wid>,
@@ -101,7 +101,7 @@ impl Falsehoods {
     }
 }
 
-impl Witnesses {
+impl FailureDetector {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             scale: settings.wire.filter(|_| settings.policy == Policy::Hold),

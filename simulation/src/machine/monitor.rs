@@ -1,18 +1,18 @@
-//! A node's witness, and what truly became of its pings.
+//! A node's monitor, and what truly became of its pings.
 
 use std::collections::VecDeque;
 
-use vipward_core::liveness::{Plan, Received, Scale, Witness};
+use vipward_core::liveness::{Monitor, Plan, Received, Scale};
 
 use super::time::At;
 
 /// The frames that a socket keeps for an agent that does not run.
 pub(crate) const SOCKET: usize = 64;
 
-/// A running witness.
+/// A running monitor.
 #[derive(Debug)]
 pub(crate) struct Pinger {
-    pub(crate) witness: Witness,
+    pub(crate) monitor: Monitor,
     pub(crate) plan: Plan,
     /// The time of its next turn.
     pub(crate) turn: Option<At>,

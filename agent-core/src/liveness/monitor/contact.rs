@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     base::time::Boottime,
-    liveness::{Answers, Finding, LEAST_SILENT, Scale, Sight},
+    liveness::{Answers, Finding, LEAST_UNANSWERED, Scale, Sight},
     records::Session,
 };
 
@@ -38,7 +38,7 @@ impl Contact {
     fn answers(&self, scale: Scale, now: Boottime) -> Answers {
         if self.answered.values().any(|answered| now < *answered + scale.one_way()) {
             Answers::Lately
-        } else if self.answered.len() < LEAST_SILENT || now < self.since + scale.one_way() {
+        } else if self.answered.len() < LEAST_UNANSWERED || now < self.since + scale.one_way() {
             Answers::None
         } else {
             Answers::NoLonger

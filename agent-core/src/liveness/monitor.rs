@@ -26,8 +26,8 @@ use crate::{
     records::{KeyId, Session, Wid},
 };
 
-/// Most vote requests that are kept until the next [`Witness::on_time`].
-const MOST_POLLS: usize = 64;
+/// Most vote requests that are kept until the next [`Monitor::on_time`].
+const MOST_REQUESTS: usize = 64;
 
 #[derive(Debug)]
 struct Watch {
@@ -58,7 +58,7 @@ struct Question {
 }
 
 #[derive(Debug)]
-pub struct Witness {
+pub struct Monitor {
     scale: Scale,
     wid: Wid,
     key: Option<KeyId>,
@@ -69,12 +69,12 @@ pub struct Witness {
     questions: Vec<Question>,
     notified: Option<ExpiryNotice>,
     counts: Counts,
-    /// True if [`Witness::on_time`] is due at once.
+    /// True if [`Monitor::on_time`] is due at once.
     is_due: bool,
     now: Boottime,
 }
 
-impl Witness {
+impl Monitor {
     /// Starts with nothing to do. `wid` is the number in the program's maps.
     pub fn new(scale: Scale, wid: Wid) -> Self {
         Self {
@@ -126,37 +126,37 @@ impl Witness {
         self.is_due = true;
     }
 
-    /// Records a vote request or a vote. [`Witness::on_time`] is due at once.
+    /// Records a vote request or a vote. [`Monitor::on_time`] is due at once.
     pub fn on_frame(&mut self, received: Received, now: Boottime) {
         let Received { interface, from, frame } = received;
-        let Frame { kind, holder, witness, stamp } = frame;
-        let (Some(watch), Some(witness)) = (self.peers.get_mut(&holder), witness) else { return };
+        let Frame { kind, holder, wid: sender, stamp } = frame;
+        let (Some(watch), Some(sender)) = (self.peers.get_mut(&holder), sender) else { return };
         let is_member = watch
             .peer
             .watched
             .as_ref()
-            .is_some_and(|watched| watched.others.iter().any(|(wid, _)| *wid == witness));
+            .is_some_and(|watched| watched.others.iter().any(|(wid, _)| *wid == sender));
         if !is_member {
             return;
         }
         self.contacts.receive(&interface, now);
         match kind {
-            Kind::Poll if self.questions.len() < MOST_POLLS => {
+            Kind::VoteRequest if self.questions.len() < MOST_REQUESTS => {
                 self.questions.push(Question {
                     session: holder,
                     number: stamp,
-                    asker: witness,
+                    asker: sender,
                     interface,
                     from,
                 });
             }
-            Kind::Silent => watch.vote.second(witness, stamp),
-            Kind::Poll | Kind::Ping | Kind::Ended => return,
+            Kind::Vote => watch.vote.second(sender, stamp),
+            Kind::VoteRequest | Kind::Ping | Kind::Ended => return,
         }
         self.is_due = true;
     }
 
-    /// Records a neighbour's answer to [`Act::AskNeighbours`]. [`Witness::on_time`] is due at once.
+    /// Records a neighbour's answer to [`Act::AskNeighbours`]. [`Monitor::on_time`] is due at once.
     pub fn on_third_station(&mut self, session: Session, now: Boottime) {
         if let Some(watch) = self.peers.get_mut(&session) {
             watch.vote.receive_third_station(now);
@@ -208,7 +208,7 @@ impl Witness {
             let wid = watch.peer.wid;
             for path in &watch.peer.paths {
                 let interface = &path.interface;
-                let (answers, pings) = (seen.holder(*session, interface), seen.witness(wid, interface));
+                let (answers, pings) = (seen.holder(*session, interface), seen.monitor(wid, interface));
                 watch.pings.update(answers);
                 self.contacts.see(interface, *session, answers, pings);
                 let is_member = self.set.contains(&wid);
@@ -234,20 +234,20 @@ impl Witness {
                 acts.extend(watch.vote.end(*session).map(Act::Report));
                 continue;
             };
-            if !watch.pings.is_silent(self.scale, now) {
+            if !watch.pings.is_unresponsive(self.scale, now) {
                 acts.extend(watch.vote.end(*session).map(Act::Report));
                 continue;
             }
             match watch.vote.step(watched, self.wid, self.scale, now, &mut self.counts) {
                 None => {}
                 Some(voting::Step::Report) => {
-                    acts.push(Act::Report(Finding::Silent { session: *session, round: watched.round }));
+                    acts.push(Act::Report(Finding::Unresponsive { session: *session, round: watched.round }));
                 }
                 Some(voting::Step::Ping) => {
                     acts.extend(watch.ping(self.wid, key, self.scale, now, &mut self.counts));
                 }
-                Some(voting::Step::Poll(number)) => {
-                    let frame = Frame::poll(*session, self.wid, number);
+                Some(voting::Step::RequestVotes(number)) => {
+                    let frame = Frame::vote_request(*session, self.wid, number);
                     let paths = watched.others.iter().flat_map(|(_, paths)| paths);
                     acts.extend(paths.map(|path| send(path, key, frame)));
                 }
@@ -267,9 +267,9 @@ impl Witness {
             let Some(watch) = self.peers.get(&session) else { continue };
             let is_member = |watched: &Watched| watched.others.iter().any(|(wid, _)| *wid == asker);
             let may_ask = watch.peer.watched.as_ref().is_some_and(is_member);
-            if may_ask && watch.pings.is_silent(self.scale, now) {
+            if may_ask && watch.pings.is_unresponsive(self.scale, now) {
                 self.counts.seconded += 1;
-                let frame = Frame::silent(session, self.wid, number);
+                let frame = Frame::vote(session, self.wid, number);
                 acts.push(Act::Send { interface, to: from, key, frame });
             }
         }
@@ -283,7 +283,7 @@ impl Witness {
         for watch in self.peers.values() {
             let is_watched = watch.peer.watched.is_some();
             deadlines.extend(self.key.map(|_| watch.pings.next(is_watched, self.scale)));
-            deadlines.extend(watch.pings.silent_at(self.scale).filter(|_| is_watched));
+            deadlines.extend(watch.pings.unresponsive_at(self.scale).filter(|_| is_watched));
             deadlines.extend(watch.vote.deadline());
             deadlines.push(watch.pinged.deadline(self.scale));
         }

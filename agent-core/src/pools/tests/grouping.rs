@@ -1,0 +1,135 @@
+//! Services that get one address of a pool by a key.
+
+use super::{super::*, *};
+
+fn port(port: u16) -> Port {
+    Port { port, protocol: Protocol::Udp }
+}
+
+fn keyed(key: &str, ports: &[u16]) -> Request {
+    let ports = ports.iter().copied().map(port).collect();
+    Request { families: vec![Family::V4], keys: vec![ShareKey::Own(key.into())], ports, ..Request::default() }
+}
+
+fn metallb(ports: &[u16]) -> Request {
+    Request { keys: vec![ShareKey::Metallb("dns".into())], ..keyed("", ports) }
+}
+
+fn consents(name: &str, with: &[&str]) -> Event {
+    let share_with = with.iter().map(|name| (*name).into()).collect();
+    Event::Namespace { name: name.into(), labels: BTreeMap::new(), share_with }
+}
+
+#[test]
+fn services_of_a_key_get_one_address_ports_permitting() {
+    /// What the second Service is, and whether it shares the address of the first one.
+    type Row<'a> = (&'a str, &'a str, Request, bool, &'a str);
+    let local = Request { is_local: true, ..metallb(&[54]) };
+    let both =
+        Request { keys: vec![ShareKey::Own("x".into()), ShareKey::Own("dns".into())], ..keyed("", &[54]) };
+    let clash = "it does not share 192.0.2.1 with the Services of its key: its port 53/UDP is that of Service \
+                 default/first; change the port, or give it a key of its own";
+    let rows: [Row; 9] = [
+        ("the same key", "second", keyed("dns", &[54]), true, ""),
+        ("the same port", "second", keyed("dns", &[54, 53]), false, clash),
+        ("another key", "second", keyed("web", &[54]), false, ""),
+        ("no key", "second", Request { keys: Vec::new(), ..keyed("", &[54]) }, false, ""),
+        ("one of its keys", "second", both, true, ""),
+        ("another namespace, without consent", "shop/second", keyed("dns", &[54]), false, ""),
+        ("another namespace, with consent", "guest/second", keyed("dns", &[54]), true, ""),
+        ("MetalLB's key, and not the same", "second", local, false, ""),
+        ("another pool", "second", Request { pool: Some("b".into()), ..keyed("dns", &[54]) }, false, ""),
+    ];
+    for (what, name, request, shares, lack) in rows {
+        let b = PoolRecord { auto_assign: false, ..pool("b", &["192.0.2.9"]) };
+        let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.4"]), b]);
+        world.notify(consents("default", &["guest"]));
+        assert_eq!(world.ask("first", keyed("dns", &[53])), [ip("192.0.2.1")]);
+        let has = world.ask(name, request);
+        assert_eq!(has == [ip("192.0.2.1")], shares, "{what}: {has:?}");
+        assert_eq!(has.len(), 1, "{what}: none is left without an address");
+        assert_eq!(world.lacks(name).concat(), lack, "{what}");
+    }
+}
+
+#[test]
+fn by_the_key_of_metallb_services_of_any_namespace_share_if_their_traffic_goes_to_any_node() {
+    for (what, name, is_local, kind, shares) in [
+        ("one namespace", "second", false, PoolKind::IpAddressPool, true),
+        ("one namespace, and Local", "second", true, PoolKind::IpAddressPool, true),
+        ("two namespaces", "other/second", false, PoolKind::IpAddressPool, true),
+        ("two namespaces, and Local", "other/second", true, PoolKind::IpAddressPool, false),
+        ("two namespaces, in a VIPPool", "other/second", false, PoolKind::VipPool, false),
+    ] {
+        let record = PoolRecord { name: kind.key("a"), ..pool("a", &["192.0.2.1-192.0.2.4"]) };
+        let mut world = World::new([record]);
+        world.ask("first", metallb(&[53]));
+        let has = world.ask(name, Request { is_local, ..metallb(&[54]) });
+        assert_eq!(has == [ip("192.0.2.1")], shares, "{what}: {has:?}");
+    }
+}
+
+#[test]
+fn services_of_a_key_that_come_at_once_wait_for_the_reservation_of_the_first() {
+    let vip = ip("192.0.2.1");
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.4"])]);
+    let ask = |world: &mut World, name: &str, request| {
+        world.allocator.on_event(Event::Request(service(name), Box::new(request)), &world.around)
+    };
+    let asked = ask(&mut world, "first", keyed("dns", &[53]));
+    let [Command::Write(write), Command::Assign(..)] = &asked[..] else { panic!("{asked:?}") };
+    let second = ask(&mut world, "second", keyed("dns", &[54]));
+    let [Command::Assign(_, given)] = &second[..] else { panic!("{second:?}") };
+    assert_eq!(*given, Given::default());
+    assert!(world.store.carry_out(write));
+    world.notify(world.store.event(vip));
+    world.notify(Event::Answered(vip));
+    assert_eq!((world.has("first"), world.has("second")), (vec![vip], vec![vip]));
+    assert_eq!(world.store.objects.len(), 1);
+}
+
+#[test]
+fn what_services_of_a_key_share_stays_with_those_that_are_left() {
+    let rows: [(&str, Event, &[&str]); 3] = [
+        ("the owner goes", Event::Withdrawn(service("first")), &["second", "third"]),
+        (
+            "the owner has no key any more",
+            asks("first", Request { keys: Vec::new(), ..keyed("", &[53]) }),
+            &["first"],
+        ),
+        ("another one goes", Event::Withdrawn(service("second")), &["first", "third"]),
+    ];
+    for (what, event, having) in rows {
+        let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+        for (name, port) in [("first", 53), ("second", 54), ("third", 55)] {
+            world.ask(name, keyed("dns", &[port]));
+        }
+        let gone = match &event {
+            Event::Withdrawn(service) => Some(service.name.to_string()),
+            _ => None,
+        };
+        world.notify(event);
+        let has: Vec<_> = ["first", "second", "third"]
+            .into_iter()
+            .filter(|name| {
+                !matches!(&gone, Some(gone) if gone == name) && world.has(name) == [ip("192.0.2.1")]
+            })
+            .collect();
+        assert_eq!(has, having, "{what}");
+        for name in ["first", "second", "third"] {
+            assert_eq!(world.has(name).len(), 1, "{what}: {name}");
+        }
+    }
+}
+
+#[test]
+fn a_service_keeps_the_address_of_its_own_when_it_gets_a_key() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+    world.ask("first", keyed("dns", &[53]));
+    world.ask("second", Request { keys: Vec::new(), ..keyed("", &[54]) });
+    assert_eq!(world.ask("second", keyed("dns", &[54])), [ip("192.0.2.2")]);
+}
+
+fn asks(name: &str, request: Request) -> Event {
+    Event::Request(service(name), Box::new(request))
+}
