@@ -38,6 +38,9 @@ pub struct Demand {
     /// The Services that have it, its owner first.
     pub services: Vec<ServiceName>,
     pub reach: Reach,
+    /// The other Services whose traffic only some nodes can deliver, in the order of their rights. A
+    /// node that serves them comes first.
+    pub besides: Vec<(ServiceName, Reach)>,
     /// Labels of the nodes that may hold the VIP.
     pub nodes: Option<Selector>,
     /// Labels of the nodes that come first. If none: those that come first in its pool.
@@ -56,5 +59,11 @@ pub struct Demand {
 impl Demand {
     pub(crate) fn owner_namespace(&self) -> Option<&Arc<str>> {
         self.services.first().map(|owner| &owner.namespace)
+    }
+
+    /// Returns the Services whose traffic a node that may hold the VIP cannot deliver.
+    pub(crate) fn unserved_on(&self, node: &NodeName) -> impl Iterator<Item = &ServiceName> {
+        let unserved = self.besides.iter().filter(|(_, reach)| !reach.has(node));
+        unserved.map(|(service, _)| service)
     }
 }

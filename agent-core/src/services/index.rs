@@ -33,11 +33,11 @@ use super::{
     addresses::{ClaimSummary, Holders, Order, Reserved},
     endpoints::Endpoints,
     reading::{Reading, Selection, Wanted},
-    sharing::{Consents, Quotas},
+    sharing::{Consents, Ports, Quotas},
     statuses::{Duty, Naming, Turns},
 };
 use crate::{
-    pools::{Given, Policies},
+    pools::{Given, Lack, Policies},
     records::{Demand, ServiceName},
 };
 
@@ -64,6 +64,8 @@ pub(super) struct Vip {
     pub(super) was_held: bool,
     /// The Services that its claim named last, in the order of their rights.
     pub(super) former: Arc<[ServiceName]>,
+    /// The ports that they had when the VIP was last evaluated. Empty if there is one Service.
+    ports: Ports,
     refusal: Option<Refusal>,
     pub(super) order: Order,
     naming: Naming,
@@ -169,7 +171,8 @@ impl Index {
     }
 
     pub fn lacking(&self) -> usize {
-        let lacking = self.entries.values().filter(|it| it.selection.is_ok() && !it.given.lacks.is_empty());
+        let misses = |entry: &ServiceEntry| entry.given.lacks.iter().any(Lack::is_missing);
+        let lacking = self.entries.values().filter(|entry| entry.selection.is_ok() && misses(entry));
         lacking.count()
     }
 

@@ -109,15 +109,26 @@ pub enum Problem {
     Unshared { vip: IpAddr, place: Place, with: ServiceName, own: Arc<str> },
     #[error(
         "{vip} ({place}) is not announced for this Service: its port {port} is that of Service {with}, \
-         which has the VIP longer; change the port, or give one of them another address"
+         {}; change the port, or give one of them another address",
+        if *.is_of_owner { "whose namespace has the VIP" } else { "which had it first" }
     )]
-    Clash { vip: IpAddr, place: Place, port: Port, with: ServiceName },
+    Clash {
+        vip: IpAddr,
+        place: Place,
+        port: Port,
+        with: ServiceName,
+        /// True if the other one alone is of the owner's namespace.
+        is_of_owner: bool,
+    },
     #[error(
-        "VIP {vip} may be on nodes without an endpoint of this Service, which then gets no traffic \
-         (externalTrafficPolicy Local): Service {with}, which has the VIP longer, decides about the nodes; \
-         run the Pods of both on the same nodes, or give one of them another address"
+        "VIP {vip} is on a node without an endpoint of this Service, which gets no traffic \
+         (externalTrafficPolicy Local): {}", apart(*.vip, .with.as_ref())
     )]
-    Partial { vip: IpAddr, with: ServiceName },
+    Partial {
+        vip: IpAddr,
+        /// The Service before it that has no node with it in common.
+        with: Option<ServiceName>,
+    },
     #[error(
         "{place} is {value:?} for VIP {vip}, and has no effect: Service {with}, which has the VIP longer, \
          decides, and has {}; make them the same, or give one of them another address", used_text(.used.as_ref())
@@ -240,6 +251,19 @@ pub enum Malformed {
 
 fn used_text(used: Option<&Excerpt>) -> String {
     used.map_or_else(|| "none".to_owned(), |used| format!("{used:?}"))
+}
+
+fn apart(vip: IpAddr, with: Option<&ServiceName>) -> String {
+    match with {
+        Some(with) => format!(
+            "no node has endpoints of it and of Service {with}, which comes first; run Pods of both on one \
+             node, or give one of them another address"
+        ),
+        None => format!(
+            "a node that serves all comes first after --stable-for, if it can hold the VIP and no operator \
+             has moved it; see `vipward explain {vip}`"
+        ),
+    }
 }
 
 fn writer(name: Option<&str>) -> String {

@@ -5,7 +5,7 @@ mod quota;
 mod reservations;
 
 pub(super) use self::{
-    members::{Consent, Consents, Kept, Member, admit, by_seniority, combine, has_heir},
+    members::{Consent, Consents, Kept, Member, Ports, admit, combine, has_heir, in_order},
     quota::{Quotas, Rank},
     reservations::Reservations,
 };

@@ -9,6 +9,7 @@ mod naming;
 mod order;
 mod other_controllers;
 mod permitted;
+mod ports;
 mod refusal;
 mod selection;
 mod sharing;

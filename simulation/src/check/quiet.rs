@@ -58,6 +58,32 @@ impl World {
         (0..self.nodes.len()).find_map(|node| self.unsettled_on(node, vip, index, holder.mac))
     }
 
+    /// Returns the holder of a VIP that does not serve all its Services, if another node could.
+    fn unserved(&self, vip: usize) -> Option<String> {
+        let claim = self.api.claims.get(&names::vip(vip))?;
+        let holder = claim.state.holder().and_then(|holder| names::node_index(&holder.node))?;
+        let is_better = |node: &usize| {
+            let Node { marks, times, .. } = &self.nodes[*node];
+            let is_hard = times.fit.is_none() || !self.may_hold(*node, vip);
+            let is_soft = marks.cordoned.any() || marks.not_ready.any();
+            !is_hard && !is_soft && self.serves_all(*node, vip)
+        };
+        // An operator's choice stays.
+        if self.serves_all(holder, vip) || claim.note.cause == "an operator requested it" {
+            return None;
+        }
+        let better = (0..self.nodes.len()).find(is_better)?;
+        let (holder, better) = (names::node(holder), names::node(better));
+        Some(format!("{holder} does not serve all its Services, and {better} could"))
+    }
+
+    /// Returns whether a node has endpoints of all Services that share a VIP and have any.
+    fn serves_all(&self, node: usize, vip: usize) -> bool {
+        let services = &self.api.claims[&names::vip(vip)].note.services;
+        let local = services.iter().filter_map(|service| self.api.services.get(service)?.local());
+        local.filter(|nodes| !nodes.is_empty()).all(|nodes| nodes.contains(&names::node(node)))
+    }
+
     /// Returns what is not settled about an address that no Service has.
     fn unsettled_unwanted(&self, vip: usize) -> Option<String> {
         let segment = self.segment_of(vip);
@@ -94,7 +120,10 @@ impl World {
     pub(super) fn check_quiet(&mut self) {
         let unsettled = match self.under_way.open {
             0 => {
-                let of_vip = |vip| Some(format!("{}: {}", names::vip(vip), self.unsettled(vip)?));
+                let of_vip = |vip| {
+                    let what = self.unsettled(vip).or_else(|| self.unserved(vip))?;
+                    Some(format!("{}: {what}", names::vip(vip)))
+                };
                 (0..self.plan.vips.len())
                     .find_map(of_vip)
                     .or_else(|| self.unsettled_maps().or_else(|| self.unsettled_tenants()))

@@ -213,7 +213,9 @@ fn candidates(cluster: &Cluster, vip: IpAddr, here: Option<&Here<'_>>) -> Findin
     let contact = |name: &NodeName| here.filter(|here| here.node == name)?.but();
     let details = all.iter().map(|(name, found)| match found {
         Ok(Eligible { soft, .. }) => {
-            let but: Vec<_> = soft.iter().map(ToString::to_string).chain(contact(name)).collect();
+            let unserved = demand.unserved_on(name).map(|service| format!("{service} has no endpoint there"));
+            let but = soft.iter().map(ToString::to_string).chain(unserved).chain(contact(name));
+            let but: Vec<_> = but.collect();
             let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join("; ")) };
             format!("{name}: can hold it{but}")
         }

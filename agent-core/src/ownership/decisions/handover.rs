@@ -124,7 +124,9 @@ impl Subject<'_> {
         }
         // A VIP that an operator has moved stays there.
         let is_better = |first: &&Candidate| first.holder.node != us && claim.note.cause != ASKED_FOR;
-        let Some(better) = candidates.first().filter(is_better) else {
+        // Of some Services, the endpoints may not be listed yet.
+        let is_known = demand.besides.iter().all(|(_, reach)| *reach != Reach::Unknown);
+        let Some(better) = candidates.first().filter(|first| is_known && is_better(first)) else {
             self.vip.waiting.better = None;
             return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
         };

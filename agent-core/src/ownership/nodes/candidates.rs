@@ -27,7 +27,7 @@ pub(crate) struct Candidate {
 }
 
 /// Place of a candidate in the order. The least place is the best.
-type Rank<'a> = (bool, Reverse<i64>, bool, Reverse<u64>, &'a NodeName);
+type Rank<'a> = (bool, Vec<bool>, Reverse<i64>, bool, Reverse<u64>, &'a NodeName);
 
 impl Nodes {
     /// Returns this node's interface on a VIP's segment.
@@ -105,6 +105,8 @@ impl Nodes {
 
     fn rank<'a>(&self, candidate: &'a Candidate, vip: IpAddr, demand: &Demand) -> Rank<'a> {
         let Holder { node: name, interface, .. } = &candidate.holder;
+        // Where no node serves all Services, the one that comes first has its traffic.
+        let unserved = demand.besides.iter().map(|(_, reach)| !reach.has(name)).collect();
         let preference = self.labels(name).map_or(0, |labels| match (&demand.preferred, &demand.policy) {
             (Some(selector), _) => i64::from(selector.matches(labels)),
             (None, Some(policy)) => policy.preference(interface, labels),
@@ -113,7 +115,7 @@ impl Nodes {
         let mut before = demand.together.iter().take_while(|other| **other != vip);
         let is_beside = before.find_map(|leader| self.leading(*leader)) == Some(name);
         let weight = weight(name.as_str(), address::octets(*demand.together.first().unwrap_or(&vip)));
-        (candidate.soft.is_some(), Reverse(preference), !is_beside, Reverse(weight), name)
+        (candidate.soft.is_some(), unserved, Reverse(preference), !is_beside, Reverse(weight), name)
     }
 
     /// Returns each node and the reason against it, for messages.

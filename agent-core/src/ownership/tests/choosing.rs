@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 use super::world::*;
 use crate::{
     ownership::{Event, Settings},
-    records::{ClaimRecord, Demand, Epoch, LeaseRecord, NodeRecord},
+    records::{ClaimRecord, Demand, Epoch, LeaseRecord, NodeRecord, Reach, ServiceName},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -456,10 +456,93 @@ fn a_move_to_where_it_is_clears_the_wish_and_nothing_else() {
 #[test]
 fn services_that_change_are_noted_in_the_claim() {
     let mut world = World::holding(&["b"]);
-    let service = crate::records::ServiceName { namespace: named("default"), name: named("api") };
+    let service = ServiceName { namespace: named("default"), name: named("api") };
     let lines = world.want_so(Demand { services: vec![service.clone()], ..demand() });
     assert_eq!(lines, ["write claim: held by a1, epoch 1"]);
     world.answer();
     assert_eq!(world.claimed().note.services, [service]);
     assert_eq!(world.after(ms(20_000)), [""; 0]);
+}
+
+/// Returns the demand of a Service for all nodes, with others that have endpoints on these ones.
+fn shared(others: &[&[&str]]) -> Demand {
+    let other = |(number, nodes): (usize, &&[&str])| {
+        let name = named(&number.to_string());
+        let service = ServiceName { namespace: named("default"), name };
+        (service, Reach::On(nodes.iter().map(|node| named(node).as_ref().into()).collect()))
+    };
+    Demand { besides: others.iter().enumerate().map(other).collect(), ..prefer_b() }
+}
+
+#[test]
+fn a_node_that_serves_all_services_of_a_vip_comes_before_a_preferred_one() {
+    // The Service prefers b. Without a preference, the order is e, a, c, d, b.
+    type Row = (&'static str, &'static [&'static [&'static str]], &'static str, &'static str);
+    let rows: [Row; 9] = [
+        ("each node serves all", &[], "", "b"),
+        ("one does", &[&["c"]], "", "c"),
+        ("one does, that is preferred too", &[&["b", "c"]], "", "b"),
+        ("one serves both", &[&["c", "d"], &["d", "e"]], "", "d"),
+        ("none serves both: that of the earlier Service", &[&["c"], &["d", "e"]], "", "c"),
+        ("the earlier one has none that can: that of the next one", &[&["z"], &["d"]], "", "d"),
+        ("all serve none", &[&["z"]], "", "b"),
+        ("the one that serves all is cordoned", &[&["c"]], "c", "b"),
+        ("the one that serves all is cordoned, and another serves one", &[&["c", "d"], &["c"]], "c", "d"),
+    ];
+    for (description, others, cordoned, first) in rows {
+        let mut world = World::living("a", &["b", "c", "d", "e"]);
+        world.notify(best("b"));
+        if !cordoned.is_empty() {
+            world.cordon(cordoned, true);
+        }
+        let candidates = world.engine.nodes.candidates(VIP, &shared(others), world.now);
+        assert_eq!(candidates[0].holder.node.as_str(), first, "{description}");
+    }
+}
+
+#[test]
+fn a_vip_moves_to_a_node_that_serves_all_as_to_a_preferred_one() {
+    let mut world = World::holding(&["b", "c"]);
+    world.notify(best("b"));
+    world.notify(Event::Node(node("c")));
+    assert_eq!(world.want_so(shared(&[&["c"]])), [""; 0]);
+    let lines = world.timeline(STABLE_FOR);
+    let offer = ["entry handover c for 4.275s", "write claim: offered to c1 by a1, epoch 2"];
+    assert_eq!(lines, offer.map(|line| format!("30.000 {line}")));
+}
+
+#[test]
+fn a_vip_does_not_wander_while_endpoints_come_and_go() {
+    type Row = (&'static str, &'static [&'static [&'static [&'static str]]]);
+    let rows: [Row; 4] = [
+        ("the only one comes and goes", &[&[&["c"]], &[]]),
+        ("from node to node", &[&[&["b"]], &[&["c"]]]),
+        ("there is none in between", &[&[&["b"]], &[&["z"]]]),
+        ("the holder has one, among others", &[&[&["a", "c"]], &[&["a", "b"]], &[&["a"]]]),
+    ];
+    for (description, steps) in rows {
+        let mut world = World::holding(&["b", "c"]);
+        world.notify(best("a"));
+        for others in steps.iter().cycle().take(12) {
+            let lines = [world.want_so(shared(others)), world.after(just_before(STABLE_FOR))].concat();
+            assert!(world.holds() && !lines.iter().any(|line| line.contains("claim")), "{description}");
+        }
+    }
+}
+
+#[test]
+fn while_the_endpoints_of_another_service_are_unknown_a_vip_is_taken_and_then_stays() {
+    let unknown = || {
+        let mut demand = shared(&[&["c"]]);
+        demand.besides[0].1 = Reach::Unknown;
+        demand
+    };
+    let mut world = World::holding(&["b", "c"]);
+    world.notify(best("b"));
+    world.want_so(unknown());
+    assert_eq!(world.after(STABLE_FOR * 2), [""; 0]);
+    assert!(world.holds());
+    let mut world = World::living("a", &[]);
+    let lines = world.want_so(unknown());
+    assert!(lines.iter().any(|line| line.starts_with("create")), "{lines:?}");
 }

@@ -95,6 +95,13 @@ pub enum Lack {
     OutOfPool { vip: IpAddr, pool: Arc<str> },
 }
 
+impl Lack {
+    /// Returns true unless the Service has an address all the same.
+    pub fn is_missing(&self) -> bool {
+        !matches!(self, Self::AskedByName { .. } | Self::OutOfPool { .. } | Self::Unjoined { .. })
+    }
+}
+
 /// A pool, from the view of a Service that requests an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prospect {

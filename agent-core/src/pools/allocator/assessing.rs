@@ -73,7 +73,7 @@ impl Allocator {
                 self.free(vip, commands);
             }
         }
-        let misses = !lacks.is_empty();
+        let misses = lacks.iter().any(Lack::is_missing);
         self.assign(service, addresses, lacks, commands);
         // A reservation that is under way may go to another Service.
         misses || self.allocations.is_asking(service)
@@ -333,8 +333,7 @@ impl Allocator {
             }
         }
         self.groups.share(service, shared);
-        let misses = |lack: &Lack| !matches!(lack, Lack::AskedByName { .. });
-        if lacks.iter().any(misses) || self.allocations.is_asking(service) {
+        if lacks.iter().any(Lack::is_missing) || self.allocations.is_asking(service) {
             // It gives nothing up for what it does not get, or does not have yet. What is kept it does not have.
             let (had, kept): (Vec<_>, _) = spare
                 .into_iter()

@@ -87,6 +87,8 @@ impl Index {
             (known.was_held, known.order.came_first) = (false, false);
             self.holders.left.remove(&vip);
         }
+        // What all nodes read decides, so that they agree.
+        known.ports.retain(|_, service| known.former.contains(service));
         known.was_held |= summary.was_held;
         summary.was_held = known.was_held;
         summary

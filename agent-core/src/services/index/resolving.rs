@@ -10,7 +10,7 @@ use super::{
     super::{
         Command, Place, Problem, Refusal,
         addresses::{ClaimSummary, Verdict, judge},
-        sharing::{self, Consent, Member, Rank},
+        sharing::{self, Consent, Member, Ports, Rank},
         statuses::Naming,
     },
     Index, Vip,
@@ -26,6 +26,7 @@ use crate::{
 struct Outcome {
     refusal: Option<Refusal>,
     demand: Option<Demand>,
+    ports: Ports,
     problems: Vec<(ServiceName, Problem)>,
     ranks: Vec<Rank>,
 }
@@ -44,9 +45,10 @@ impl Index {
             precedence.keeps(other) || summary.is_forced && other.yields_to_force()
         });
         let naming = self.naming(address, &summary, origin);
-        let Outcome { refusal, demand, problems, ranks } =
+        let Outcome { refusal, demand, ports, problems, ranks } =
             self.outcome(address, verdict, &summary, naming, origin);
-        let is_left = naming == Naming::Named && !self.role.may_begin_to_name(origin, demand.as_ref());
+        let is_left =
+            naming == Naming::Named && !self.role.may_begin_to_name(origin, demand.as_ref(), &problems);
         let naming = if is_left { Naming::Left } else { naming };
         if let Some(limit) = self.settings.most_vips {
             self.touched.vips.append(&mut self.quotas.put(limit, address, ranks));
@@ -60,9 +62,11 @@ impl Index {
         if vip.demand != demand {
             self.touched.statuses.extend(&admitted(vip.demand.as_ref()) ^ &admitted(demand.as_ref()));
         }
-        // Until a claim names the Services, they keep the order that was found first.
+        // Until a claim names the Services, they keep the order that was found.
         let former: Arc<[_]> = match &demand {
-            Some(demand) if vip.former.is_empty() => demand.services.as_slice().into(),
+            Some(Demand { services, .. }) if summary.services.is_empty() && **services != *vip.former => {
+                services.as_slice().into()
+            }
             None if summary.services.is_empty() && !summary.was_held => Arc::default(),
             Some(_) | None => Arc::clone(&vip.former),
         };
@@ -70,6 +74,10 @@ impl Index {
             // The former Services decide which Services may have the VIP.
             vip.former = former;
             self.touched.vips.insert(address);
+        }
+        if demand.is_some() {
+            let is_alone = |name: &ServiceName| vip.services.len() == 1 && vip.services[0].0 == *name;
+            vip.ports = if vip.former.iter().all(is_alone) { Ports::new() } else { ports };
         }
         (vip.refusal, vip.naming) = (refusal, naming);
         if vip.demand != demand {
@@ -128,20 +136,20 @@ impl Index {
             };
             problems.push((name.clone(), problem));
         }
-        let members = sharing::by_seniority(address, members, &vip.former);
+        let members = sharing::in_order(address, members, &vip.former, &vip.ports);
         let consent = Consent {
             listed: &self.consents,
             metallb: self.role.shares_by_metallb(origin, &self.settings),
             metallb_kept: self.role.kept_by_metallb(origin, &self.settings),
         };
-        let (members, mut unshared) = sharing::admit(address, members, &vip.former, consent);
+        let (members, ports, mut unshared) = sharing::admit(address, members, &vip.former, consent);
         problems.append(&mut unshared);
         if members.is_empty() {
             return Outcome { problems, ranks, ..Outcome::default() };
         }
         let withdraw = self.settings.withdraw_without_endpoints;
         let reach = |record: &_| self.endpoints.reach(record, address, withdraw);
-        let (mut demand, mut combined) = sharing::combine(address, &members, reach);
+        let (mut demand, mut combined) = sharing::combine(address, &members, &summary.sessions, reach);
         problems.append(&mut combined);
         let labels: Vec<_> = members.iter().map(|member| &member.record.labels).collect();
         demand.policy = self.policies.of(address, &labels);
@@ -156,7 +164,7 @@ impl Index {
             problems
                 .extend(unnamed.map(|member| (member.name.clone(), Problem::Unconfirmed { vip: address })));
         }
-        Outcome { refusal: None, demand: Some(demand), problems, ranks }
+        Outcome { refusal: None, demand: Some(demand), ports, problems, ranks }
     }
 
     /// Returns the VIPs of a Service that stay on one node. One alone has nothing to stay with.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::super::{
-    Place, ServiceRecord, Settings, StatusOwner,
+    Place, Problem, ServiceRecord, Settings, StatusOwner,
     addresses::ClaimSummary,
     reading::{Reading, Wish},
     sharing::Kept,
@@ -92,10 +92,21 @@ impl Role {
     }
 
     /// Returns true if statuses may begin to name an address: the controller has reserved it for a Service
-    /// that has the VIP. The reservation of one that has left goes to another Service, or is kept.
-    pub(super) fn may_begin_to_name(self, origin: Origin<'_>, demand: Option<&Demand>) -> bool {
+    /// that has the VIP, or that only its ports keep from it. The reservation of one that has left goes
+    /// to another Service, or is kept.
+    pub(super) fn may_begin_to_name(
+        self,
+        origin: Origin<'_>,
+        demand: Option<&Demand>,
+        problems: &[(ServiceName, Problem)],
+    ) -> bool {
         let has_it = |service| demand.is_some_and(|demand| demand.services.contains(service));
-        self != Self::Controller || origin.reserved_for.is_some_and(has_it)
+        let clashes = |service| {
+            let is_clash = |problem: &Problem| matches!(problem, Problem::Clash { .. });
+            problems.iter().any(|(name, problem)| name == service && is_clash(problem))
+        };
+        let is_right = |service| has_it(service) || clashes(service);
+        self != Self::Controller || origin.reserved_for.is_some_and(is_right)
     }
 
     /// Returns true if Services of several namespaces may share an address by `MetalLB`'s key. What an

@@ -9,10 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use super::super::{Annotations, Place, Problem, ServiceRecord, StatusOwner, reading::Limits};
+use super::super::{Annotations, Place, Port, Problem, ServiceRecord, StatusOwner, reading::Limits};
 use crate::{
     base::pattern::InterfacePattern,
-    records::{Demand, NodeName, Reach, Selector, ServiceName},
+    records::{Demand, NodeName, Reach, Selector, ServiceName, Session},
 };
 
 pub(crate) struct Member<'a> {
@@ -55,6 +55,9 @@ impl Member<'_> {
     }
 }
 
+/// The Service that has each port of a VIP.
+pub(crate) type Ports = BTreeMap<Port, ServiceName>;
+
 type Problems = Vec<(ServiceName, Problem)>;
 
 /// Returns true if a Service of the last owner's namespace still wants the VIP that it had. `former`
@@ -68,11 +71,12 @@ pub(crate) fn has_heir(former: &[ServiceName], wanting: &[(ServiceName, Place)])
 
 /// Puts the Services that want a VIP in the order of their rights to it, the owner first. Present
 /// members (`former`) keep their order. Services follow whose status names the VIP, then the
-/// others, the oldest first.
-pub(crate) fn by_seniority<'a>(
+/// others, the oldest first. A Service comes last if it wants a port that another one `had`.
+pub(crate) fn in_order<'a>(
     vip: IpAddr,
     mut members: Vec<Member<'a>>,
     former: &[ServiceName],
+    had: &Ports,
 ) -> Vec<Member<'a>> {
     let positions: BTreeMap<_, _> =
         former.iter().enumerate().map(|(position, name)| (name, position)).collect();
@@ -81,17 +85,32 @@ pub(crate) fn by_seniority<'a>(
         let position = position(member).unwrap_or(usize::MAX);
         (position, !member.had(vip), member.record.created, member.name.clone())
     });
+    let owner = former.first().or_else(|| members.first().map(|first| first.name));
+    let home = owner.map(|owner| Arc::clone(&owner.namespace));
+    let is_of_home = |name: &ServiceName| Some(&name.namespace) == home.as_ref();
+    let ports = |member: &Member<'a>| {
+        let (name, record) = (member.name, member.record);
+        record.ports.iter().map(move |port| (*port, name))
+    };
+    let has_had = |(port, name): &(Port, &ServiceName)| had.get(port) == Some(*name);
+    let kept: BTreeMap<_, _> = members.iter().flat_map(ports).filter(has_had).collect();
+    // The owner's namespace gives way to no other: a guest alone cannot have the VIP.
+    let gives_way =
+        |name: &ServiceName, to: &ServiceName| name != to && (!is_of_home(name) || is_of_home(to));
+    members.sort_by_cached_key(|member| {
+        let mut ports = member.record.ports.iter();
+        ports.any(|port| kept.get(port).is_some_and(|to| gives_way(member.name, to)))
+    });
     // A VIP whose owner is gone stays in the owner's namespace, if another Service there has it.
-    let home = former.first().map(|owner| &owner.namespace);
-    let is_heir = |member: &Member<'_>| Some(&member.name.namespace) == home && position(member).is_some();
+    let is_heir = |member: &Member<'_>| is_of_home(member.name) && position(member).is_some();
     if let Some(heir) = members.iter().position(is_heir) {
         members[..=heir].rotate_right(1);
     }
     members
 }
 
-/// Returns the Services that have a VIP, and the problems of those that do not get it. `members`
-/// are in the order of their rights.
+/// Returns the Services that have a VIP, their ports, and the problems of those that do not get it.
+/// `members` are in the order of their rights.
 ///
 /// `former` has the Services that had the VIP last. While their claim is there, only their owner's
 /// namespace inherits it. So a Service that is deleted and created again finds its VIP free.
@@ -100,8 +119,8 @@ pub(crate) fn admit<'a>(
     members: Vec<Member<'a>>,
     former: &[ServiceName],
     consents: Consent<'_>,
-) -> (Vec<Member<'a>>, Problems) {
-    let mut ports = BTreeMap::new();
+) -> (Vec<Member<'a>>, Ports, Problems) {
+    let mut ports = Ports::new();
     let mut problems = Vec::new();
     let mut admitted: Vec<Member<'a>> = Vec::new();
     for member in members {
@@ -117,14 +136,16 @@ pub(crate) fn admit<'a>(
         }
         let clash = member.record.ports.iter().find_map(|port| Some((*port, ports.get(port)?)));
         if let Some((port, with)) = clash {
+            let is_owners = |with: &ServiceName| admitted[0].name.namespace == with.namespace;
+            let is_of_owner = is_owners(with) && !is_owners(name);
             let with = ServiceName::clone(with);
-            problems.push((name.clone(), Problem::Clash { vip, place, port, with }));
+            problems.push((name.clone(), Problem::Clash { vip, place, port, with, is_of_owner }));
             continue;
         }
         ports.extend(member.record.ports.iter().map(|port| (*port, name.clone())));
         admitted.push(member);
     }
-    (admitted, problems)
+    (admitted, ports, problems)
 }
 
 /// Returns true if a Service may share the VIP of `owner`. Across namespaces, both have the same
@@ -151,10 +172,11 @@ fn may_share(vip: IpAddr, owner: &Member<'_>, other: &Member<'_>, consents: Cons
 }
 
 /// Returns the demand of the Services that have a VIP, the owner first, and what of their wishes is
-/// not in effect. There is at least one.
+/// not in effect. There is at least one. `holders` are the nodes that the VIP's claim names.
 pub(crate) fn combine(
     vip: IpAddr,
     members: &[Member<'_>],
+    holders: &[(NodeName, Session)],
     reach: impl Fn(&ServiceRecord) -> Reach,
 ) -> (Demand, Problems) {
     let [owner, others @ ..] = members else { return (Demand::default(), Vec::new()) };
@@ -163,7 +185,9 @@ pub(crate) fn combine(
     let (home, guests): (Vec<_>, Vec<_>) =
         members.iter().partition(|member| member.name.namespace == owner.name.namespace);
     let reaches = home.into_iter().chain(guests).map(|member| (member.name, reach(member.record)));
-    let reach = reach_together(vip, reaches, &mut problems);
+    let reaches: Vec<_> = reaches.filter(|(_, reach)| !reach.is_nowhere()).collect();
+    problems.extend(without_endpoint(vip, holders, &reaches));
+    let (reach, besides) = reach_together(&reaches);
     for other in others {
         let mut compare = |place, own: Option<Box<str>>, used: Option<Box<str>>| {
             if let Some(value) = own.filter(|own| used.as_ref() != Some(own)) {
@@ -182,6 +206,7 @@ pub(crate) fn combine(
     let demand = Demand {
         services: members.iter().map(|member| member.name.clone()).collect(),
         reach,
+        besides,
         nodes,
         preferred,
         interfaces: interfaces.unwrap_or_default(),
@@ -192,26 +217,46 @@ pub(crate) fn combine(
     (demand, problems)
 }
 
-/// Returns the nodes that can deliver the traffic. The first Service with an endpoint decides. Reports
-/// the others with traffic that some of these nodes would lose.
-fn reach_together<'a>(
-    vip: IpAddr,
-    reaches: impl Iterator<Item = (&'a ServiceName, Reach)>,
-    problems: &mut Problems,
-) -> Reach {
-    let mut with_endpoints = reaches.filter(|(_, reach)| !reach.is_nowhere());
-    let Some((first, decisive)) = with_endpoints.next() else { return Reach::On(BTreeSet::new()) };
-    let is_all_of = |own: &BTreeSet<NodeName>| match &decisive {
-        Reach::On(nodes) => nodes.is_subset(own),
-        Reach::Anywhere | Reach::Unknown => false,
+/// Returns the nodes that can deliver the traffic, by the first Service with an endpoint, and those of
+/// each other Service that not all of these nodes serve.
+fn reach_together(reaches: &[(&ServiceName, Reach)]) -> (Reach, Vec<(ServiceName, Reach)>) {
+    let Some(((_, decisive), others)) = reaches.split_first() else {
+        return (Reach::On(BTreeSet::new()), Vec::new());
     };
-    for (other, reach) in with_endpoints {
-        let Reach::On(own) = reach else { continue };
-        if !is_all_of(&own) {
-            problems.push((other.clone(), Problem::Partial { vip, with: first.clone() }));
+    let is_limited = |own: &Reach| match (own, decisive) {
+        (Reach::Anywhere, _) => false,
+        (Reach::On(own), Reach::On(nodes)) => !nodes.is_subset(own),
+        (Reach::On(_), Reach::Anywhere | Reach::Unknown) | (Reach::Unknown, _) => true,
+    };
+    let besides = others.iter().filter(|(_, own)| is_limited(own));
+    (decisive.clone(), besides.map(|(service, own)| ((*service).clone(), own.clone())).collect())
+}
+
+/// Returns the problems of the Services, but for the first, without an endpoint on a holder. Each names
+/// the earlier Service for which no node serves it, if there is one.
+fn without_endpoint(
+    vip: IpAddr,
+    holders: &[(NodeName, Session)],
+    reaches: &[(&ServiceName, Reach)],
+) -> Problems {
+    let (mut served, mut problems) = (Vec::new(), Vec::new());
+    for (service, reach) in reaches {
+        let Reach::On(nodes) = reach else { continue };
+        let mut left: Vec<_> = nodes.iter().collect();
+        let apart = served.iter().find(|(_, earlier): &&(&ServiceName, &Reach)| {
+            left.retain(|node| earlier.has(node));
+            left.is_empty()
+        });
+        let with = apart.map(|(other, _)| (*other).clone());
+        let is_first = *service == reaches[0].0;
+        if !is_first && !holders.is_empty() && holders.iter().all(|(node, _)| !reach.has(node)) {
+            problems.push(((*service).clone(), Problem::Partial { vip, with: with.clone() }));
+        }
+        if with.is_none() {
+            served.push((service, reach));
         }
     }
-    decisive
+    problems
 }
 
 fn selector(selector: Option<&Selector>) -> Option<Box<str>> {

@@ -1,5 +1,5 @@
 use super::{
-    sharing::{VIP, on_vip},
+    sharing::{VIP, held_on, on_vip},
     *,
 };
 
@@ -128,6 +128,7 @@ fn an_owner_with_a_placeholder_limits_a_shared_vip_to_no_nodes() {
         world.notify(Event::Slice(placeholder("x/gateway", "gateway-1")));
         world.notify(Event::Slice(slice("x/other", "other-1", ready, &[])));
         assert_eq!(world.local(VIP), None, "{description}");
+        world.notify(held_on("node-a", &[]));
         let is_partial_problem = |(_, problem): &_| matches!(problem, Problem::Partial { .. });
         assert_eq!(world.problems.iter().any(is_partial_problem), is_partial, "{description}");
     }
@@ -246,6 +247,9 @@ fn the_owner_of_a_shared_vip_decides_although_its_slices_are_not_known_yet() {
         assert_eq!(demand.services, [named("a/web"), named("a/mail")]);
         assert_eq!(demand.reach, reach, "owner Local: {owner}, the other one: {other}");
         assert_eq!(world.problems, [], "nothing is lost as far as is known");
+        let besides = if other { vec![(named("a/mail"), Reach::Unknown)] } else { Vec::new() };
+        assert_eq!(demand.besides, besides, "owner Local: {owner}, the other one: {other}");
+        world.notify(held_on(A, &[]));
         world.notify(Event::SlicesListed);
         world.notify(Event::Slice(web("1", &[A], &[])));
         world.notify(Event::Slice(slice("a/mail", "2", &[B], &[])));

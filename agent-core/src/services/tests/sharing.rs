@@ -11,8 +11,17 @@ fn claimed(services: &[&str]) -> Event {
     claim(ip(VIP), (true, true), services, None)
 }
 
+/// Returns a claim of the VIP that this node holds.
+pub(super) fn held_on(node: &str, services: &[&str]) -> Event {
+    let mut event = claimed(services);
+    if let Event::Claim { sessions, .. } = &mut event {
+        *sessions = vec![(node.into(), session(1))];
+    }
+    event
+}
+
 #[test]
-fn the_owner_of_a_vip_decides_where_it_may_be_and_later_services_never_narrow_that() {
+fn the_owner_of_a_vip_decides_where_it_may_be_and_later_services_which_nodes_come_first() {
     type Row = (
         &'static str,
         bool,
@@ -31,17 +40,63 @@ fn the_owner_of_a_vip_decides_where_it_may_be_and_later_services_never_narrow_th
         ("none", true, &["node-a"], true, &[], Some(vec!["node-a"]), false),
         ("the owner has no endpoint", true, &[], true, &["node-b"], Some(vec!["node-b"]), false),
     ];
-    for (description, owner_is_local, owners, later_is_local, laters, nodes, is_partial) in table {
+    for (description, owner_is_local, owners, later_is_local, laters, nodes, is_limited) in table {
         let mut world = World::new();
         world.put(ServiceRecord { created: 1, local: owner_is_local, ..on_vip("x/b").ports(&[1]) });
         world.put(ServiceRecord { created: 2, local: later_is_local, ..on_vip("x/a").ports(&[2]) });
         world.notify(Event::Slice(slice("x/a", "a-1", laters, &[])));
         world.notify(Event::Slice(slice("x/b", "b-1", owners, &[])));
         assert_eq!(world.local(VIP), nodes, "{description}");
-        let expected = "x/a: VIP 192.0.2.7 may be on nodes without an endpoint of this Service";
+        let own = (named("x/a"), Reach::On(laters.iter().map(|node| NodeName::from(*node)).collect()));
+        let besides = if is_limited { vec![own] } else { Vec::new() };
+        assert_eq!(world.demand(VIP).besides, besides, "{description}");
+        assert_eq!(world.problems, [], "{description}: no node has it yet");
+    }
+}
+
+#[test]
+fn a_service_that_its_vip_does_not_serve_is_reported_while_that_lasts() {
+    // The Services own the VIP in this order. Each has endpoints on these nodes, or is for all of them.
+    type Row = (&'static str, [Option<&'static [&'static str]>; 3], &'static [(&'static str, &'static str)]);
+    let (all, a, b, c): (Option<&[&str]>, _, _, _) =
+        (None, Some(&["a"][..]), Some(&["b"][..]), Some(&["c"][..]));
+    let table: [Row; 9] = [
+        ("all serve all", [all, all, all], &[]),
+        ("a node without an endpoint", [all, b, all], &[("x/2", "comes first after")]),
+        ("two of them", [all, b, b], &[("x/2", "comes first after"), ("x/3", "comes first after")]),
+        ("no node has both", [all, b, c], &[("x/2", "comes first after"), ("x/3", "and of Service x/2,")]),
+        ("no node has the owner's", [a, b, c], &[("x/2", "Service x/1,"), ("x/3", "Service x/1,")]),
+        (
+            "one that none serves keeps no other out",
+            [Some(&["a", "b"]), c, b],
+            &[("x/2", "Service x/1,"), ("x/3", "comes first after")],
+        ),
+        (
+            "no two are apart, but all three are",
+            [Some(&["b", "c"]), Some(&["a", "b"]), Some(&["c"])],
+            &[("x/3", "Service x/2,")],
+        ),
+        ("one is without endpoints", [all, Some(&[]), all], &[]),
+        ("the owner's are elsewhere: it moves at once", [b, all, all], &[]),
+    ];
+    for (description, reaches, expected) in table {
+        let mut world = World::new();
+        for (number, nodes) in (1..).zip(reaches) {
+            let name = format!("x/{number}");
+            world.notify(Event::Slice(slice(&name, &name, nodes.unwrap_or(&["a", "b", "c"]), &[])));
+            let record = on_vip(&name).ports(&[number]).created(number.into());
+            world.put(ServiceRecord { local: nodes.is_some(), ..record });
+        }
+        world.notify(held_on("a", &["x/1", "x/2", "x/3"]));
         let words = world.words();
-        assert_eq!(words.len(), usize::from(is_partial), "{description}: {words:?}");
-        assert!(words.iter().all(|notified| notified.starts_with(expected)), "{description}: {words:?}");
+        assert_eq!(words.len(), expected.len(), "{description}: {words:?}");
+        for (notified, (service, why)) in words.iter().zip(expected) {
+            let begin = format!("{service}: VIP 192.0.2.7 is on a node without an endpoint of this Service");
+            assert!(notified.starts_with(&begin) && notified.contains(why), "{description}: {notified}");
+        }
+        let moved = world.notify(held_on("b", &["x/1", "x/2", "x/3"]));
+        let is_over = |service: &str| world.words().iter().all(|notified| !notified.starts_with(service));
+        assert!(reaches[1] != b || is_over("x/2"), "{description}: {moved:?}");
     }
 }
 
@@ -56,7 +111,7 @@ fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
     let clash = |name: &str, port, with: &str| {
         format!(
             "{name}: 192.0.2.7 (annotation vipward.io/addresses) is not announced for this Service: its \
-             port {port}/TCP is that of Service {with}, which has the VIP longer; change the port, or give \
+             port {port}/TCP is that of Service {with}, which had it first; change the port, or give \
              one of them another address"
         )
     };
@@ -65,11 +120,12 @@ fn two_services_with_one_port_on_one_vip_are_refused_the_later_one() {
     world.put(on_vip("x/a").ports(&[80]).created(4));
     // A refused Service keeps no port from those after it.
     world.put(on_vip("x/d").ports(&[81]).created(5));
-    assert_eq!(world.words(), [clash("x/a", 80, "x/b"), clash("x/c", 443, "x/b")]);
+    assert_eq!(world.words(), [clash("x/a", 80, "x/b"), clash("x/c", 81, "x/d")]);
     assert_eq!(world.demand(VIP).services, [named("x/b"), named("x/udp"), named("x/d")]);
     world.notify(Event::ServiceGone(named("x/b")));
-    assert_eq!(world.demand(VIP).services, [named("x/c"), named("x/udp"), named("x/a")]);
-    assert_eq!(world.words(), [clash("x/d", 81, "x/c")]);
+    // The port is that of x/d, although x/c is older.
+    assert_eq!(world.demand(VIP).services, [named("x/udp"), named("x/d"), named("x/a")]);
+    assert_eq!(world.words(), [clash("x/c", 81, "x/d")]);
 }
 
 #[test]

@@ -257,10 +257,18 @@ fn each_candidate_is_named_with_what_speaks_against_it() {
     cluster.nodes.extend([node("n3")]);
     cluster.leases.insert(name("n3"), lease("n3", ROGUE));
     lease_of(&mut facts, "n3").record.interfaces[0].carrier = false;
+    let other = ServiceName { namespace: "default".into(), name: "dns".into() };
+    let demand = in_cluster(&mut facts).account.demand.as_mut().expect("a demand");
+    demand.besides = vec![(other, Reach::On([name("n2")].into()))];
     let explanation = explain(&facts);
     let step = explanation.steps.iter().find(|step| step.subject == link::CANDIDATES).expect("the step");
     assert_eq!(step.found, "2 of 3 nodes can hold it");
-    assert_eq!(step.details, ["n1: can hold it", "n2: can hold it, but cordoned", "n3: eth0 has no carrier"]);
+    let details = [
+        "n1: can hold it, but default/dns has no endpoint there",
+        "n2: can hold it, but cordoned",
+        "n3: eth0 has no carrier",
+    ];
+    assert_eq!(step.details, details);
 }
 
 #[test]
