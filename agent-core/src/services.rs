@@ -4,6 +4,7 @@
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - `settings`: the Services that are served, and the addresses that they may have.
+//! - `ineffective`: annotations that have no effect on a Service.
 //! - `records`: Services, their endpoints and this host's network, as they were read.
 //! - `addresses`: whether an address may be a VIP, and whether the VIP or something else came first.
 //! - `place`: the fields and annotations of a Service.
@@ -15,6 +16,7 @@
 //! - `statuses`: the addresses that a Service's status is to name, and the other controllers that
 //!   write it.
 //! - `index`: the Services and the VIPs that they want, evaluated again as events touch them.
+//! - `leader`: whether a controller leads.
 //! - `agent`: the index of an agent, beside the reservations that it reads.
 //! - `controller`: the index of the controller, beside the allocator of the pools' addresses.
 
@@ -23,6 +25,8 @@ mod agent;
 mod controller;
 mod endpoints;
 mod index;
+mod ineffective;
+mod leader;
 mod place;
 mod problem;
 mod reading;
@@ -39,8 +43,9 @@ pub use self::{
     agent::Agent,
     controller::{Controller, ControllerCommand},
     index::{Account, AddressRequest, Index, Mention, ServiceAccount, Unserved},
+    ineffective::{Ineffective, Instead},
     place::Place,
-    problem::{Malformed, Problem, SeenBy, WayOut},
+    problem::{Clearing, Malformed, Problem, ProblemReason, SeenBy, WayOut, Writer},
     records::{
         AnnotationValues, Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress,
         IpMode, OtherController, ServiceRecord, StatusOwner,

@@ -71,7 +71,7 @@ pub(crate) fn unknown(request: &Request) -> Reply {
             Reply::Shown { vip: *vip, finding: finding.clone(), outcome: Outcome::Unknown, jitter: JITTER }
         }
         Request::WriteStatus { service, .. } => {
-            Reply::Status { service: service.clone(), done: false, jitter: JITTER }
+            Reply::Status { service: service.clone(), outcome: Outcome::Unknown, jitter: JITTER }
         }
     }
 }
@@ -108,6 +108,8 @@ pub(crate) struct Api {
     pub(crate) leases: BTreeMap<NodeName, LeaseRecord>,
     /// The duration of each node's last renewal, even if its Lease is gone.
     pub(crate) renewed_for: BTreeMap<NodeName, Duration>,
+    /// The Leases that were deleted and that their nodes have not written since.
+    pub(crate) deleted: BTreeMap<NodeName, LeaseRecord>,
     /// Each node's last offer in mode notice, with its session.
     last_notice: BTreeMap<NodeName, (Session, Offer)>,
     pub(crate) claims: BTreeMap<IpAddr, ClaimRecord>,
@@ -179,7 +181,10 @@ impl Api {
     }
 
     pub(crate) fn remove_lease(&mut self, node: &NodeName) {
-        if self.leases.remove(node).is_some() {
+        if let Some(lease) = self.leases.remove(node) {
+            if lease.live_session().is_some() {
+                self.deleted.insert(node.clone(), lease);
+            }
             self.removed(Kind::Lease, Key::Node(node.clone()));
         }
     }
@@ -356,7 +361,11 @@ impl Api {
                 return Reply::Shown { vip: *vip, finding, outcome, jitter: JITTER };
             }
             Request::WriteStatus { service, .. } => {
-                return Reply::Status { service: service.clone(), done: true, jitter: JITTER };
+                return Reply::Status {
+                    service: service.clone(),
+                    outcome: Outcome::Done(()),
+                    jitter: JITTER,
+                };
             }
         })
     }
@@ -407,6 +416,7 @@ impl Api {
             }
             Ok(()) => {
                 if is_own {
+                    self.deleted.remove(&record.node);
                     self.renewed_for.insert(record.node.clone(), record.duration);
                     let offer = record.wire.as_ref().filter(|offer| offer.mode == Mode::Notice);
                     if let (Some(session), Some(offer)) = (record.session, offer) {

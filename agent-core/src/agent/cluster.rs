@@ -195,7 +195,7 @@ impl Cluster {
         let claimed_by = index.vips(service).filter_map(|vip| self.engine.claimed_by(vip));
         let alive = self.engine.alive(now);
         crate::reports::reporting::is_responsible(
-            index.has_controller(),
+            self.services.has_controller(),
             &self.settings.node,
             problem,
             claimed_by,
@@ -240,7 +240,7 @@ impl Cluster {
             self.engine.next_deadline(),
             self.statuses.next_deadline(),
             self.showing.writes.next_deadline(),
-            self.services.index().next_deadline(),
+            self.services.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

@@ -171,8 +171,9 @@ pub enum Request {
     WriteStatus {
         service: ServiceName,
         addresses: Option<Vec<IpAddr>>,
-        /// True if the status is from `MetalLB`: it is replaced.
-        from_metallb: bool,
+        /// The version of a Service with another manager's status, which is overwritten. A later
+        /// version may have another status.
+        over: Option<Version>,
     },
 }
 

@@ -1,6 +1,9 @@
 //! The clocks of the core. Callers always pass the time in.
 
-use std::{ops::Add, time::Duration};
+use std::{
+    ops::Add,
+    time::{Duration, UNIX_EPOCH},
+};
 
 /// Makes the type of a point on a clock.
 macro_rules! clock {
@@ -58,4 +61,9 @@ impl Monotonic {
         let step = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX).max(1);
         Self(self.0 - self.0 % step)
     }
+}
+/// Returns a time in seconds since 1970 as RFC 3339 has it.
+pub fn utc(seconds: i64) -> String {
+    let since = Duration::from_secs(seconds.try_into().unwrap_or_default());
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
 }

@@ -10,8 +10,10 @@ use super::{
 use crate::{
     agent::cluster::Seen,
     base::{retrying::Writes, time::Monotonic},
+    ownership::Outcome,
     pools::{self, Allocator, Expected, ReservationWrite, election::Election},
     records::{Reservation, ServiceName},
+    reports::refusals::RefusedStatuses,
     services::{self, ControllerCommand, Event, Index, Problem, Settings},
 };
 
@@ -24,6 +26,7 @@ pub struct Controller {
     services: services::Controller,
     statuses: Writes<ServiceName, Option<Vec<IpAddr>>>,
     failures: Failures,
+    refused: RefusedStatuses,
     /// True if every type has been listed once.
     is_synced: bool,
     /// True if the `EndpointSlice`s are read and have not been listed yet.
@@ -43,6 +46,7 @@ impl Controller {
             services: services::Controller::start(settings),
             statuses: Writes::default(),
             failures: Failures::default(),
+            refused: RefusedStatuses::default(),
             is_synced: false,
             awaits_slices: false,
             looked: Now { unix_seconds: 0, ..now },
@@ -118,8 +122,15 @@ impl Controller {
     fn on_reply(&mut self, reply: Reply, now: Monotonic) {
         match reply {
             Reply::Reserved(write, reserved) => self.on_reserved(*write, reserved, now),
-            Reply::Status { service, done, jitter } => {
+            Reply::Status { service, outcome, jitter } => {
+                let done = outcome == Outcome::Done(());
                 self.statuses.on_result(&service, done, jitter, now);
+                // A status that was left or changed meanwhile is no problem.
+                if done || self.statuses.failures(&service) > 0 {
+                    let (over, begins) = self.refused.on_answer(&service, &outcome);
+                    self.end(over.map(|problem| (service.clone(), problem)));
+                    self.effects.extend(begins.map(|problem| Effect::Problem(service.clone(), problem)));
+                }
                 if done && let Some(since) = self.chosen.remove(&service) {
                     self.effects.push(Effect::Assigned(now.saturating_since(since)));
                 }
@@ -224,6 +235,8 @@ impl Controller {
             services::Command::ClearIngress { service } => self.statuses.begin(service, None, now),
             services::Command::LeaveIngress { service } => {
                 self.statuses.leave(&service);
+                let over = self.refused.end(&service);
+                self.end(over.map(|problem| (service.clone(), problem)));
                 self.effects.push(Effect::LeaveStatus(service));
             }
             services::Command::Report { service, problem } => {
@@ -254,8 +267,8 @@ impl Controller {
             self.carry_out(commands, now.at);
         }
         for (service, addresses) in self.statuses.due(now.at) {
-            let from_metallb = self.index().is_from_metallb(&service);
-            self.effects.push(Effect::WriteStatus { service, addresses, from_metallb });
+            let over = self.index().overwrites(&service);
+            self.effects.push(Effect::WriteStatus { service, addresses, over });
         }
         if is_another_second && self.is_synced {
             self.effects.push(Effect::ShowPools);

@@ -2,7 +2,11 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use crate::{pools::ReservationWrite, records::ServiceName, services::Problem};
+use crate::{
+    pools::ReservationWrite,
+    records::{ServiceName, Version},
+    services::Problem,
+};
 
 /// An action for the caller. Effects are carried out in their order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,8 +18,9 @@ pub enum Effect {
     WriteStatus {
         service: ServiceName,
         addresses: Option<Vec<IpAddr>>,
-        /// True if the status is from `MetalLB`: it is replaced.
-        from_metallb: bool,
+        /// The version of a Service with another manager's status, which is overwritten. A later
+        /// version may have another status.
+        over: Option<Version>,
     },
     /// Read the `EndpointSlice`s, which this Service needs.
     ListSlices(ServiceName),

@@ -34,7 +34,7 @@ pub enum Reply {
     Reserved(Box<ReservationWrite>, Reserved),
     Status {
         service: ServiceName,
-        done: bool,
+        outcome: Outcome<()>,
         /// A random number from 0 to 1, for the pause until the next attempt.
         jitter: f64,
     },

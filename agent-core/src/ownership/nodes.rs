@@ -176,6 +176,29 @@ impl Nodes {
         self.members.get(name)?.lease.as_ref()
     }
 
+    /// Returns the last Lease that a node has written. It may be deleted.
+    fn description(&self, name: &NodeName) -> Option<&LeaseRecord> {
+        self.members.get(name)?.description()
+    }
+
+    /// Forgets deleted Leases whose nodes have not written them again in time.
+    pub(super) fn forget_deleted(&mut self, now: Monotonic) {
+        let deleted = self.members.iter().filter(|(_, member)| member.deleted.is_some());
+        let over: Vec<NodeName> =
+            deleted.filter(|(name, _)| self.is_expired(name, now)).map(|(name, _)| name.clone()).collect();
+        for name in over {
+            self.wire.is_stale = true;
+            if let Some(member) = self.members.get_mut(&name) {
+                member.deleted = None;
+            }
+        }
+    }
+
+    /// Returns true if this process has seen a node's Lease carry a session.
+    pub(super) fn has_lived(&self, name: &NodeName) -> bool {
+        self.members.get(name).is_some_and(|member| member.has_lived)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
         self.members.iter()
     }
@@ -245,8 +268,12 @@ impl Nodes {
 
     /// Returns the time for which a Lease must stay unchanged until its node counts as dead.
     pub(super) fn patience(&self, member: &Member) -> Duration {
-        // The duration of a Lease that was never seen is unknown.
-        let duration = member.duration.map_or(self.settings.restart_lease, |(duration, _)| duration);
+        let Settings { lease, restart_lease, probing, .. } = self.settings;
+        // The duration of a Lease that was never seen is unknown. Without a Node, the claim is probably
+        // a restored one. If a program answers all the same, the probes find it.
+        let is_restored = member.node.is_none() && probing.is_some();
+        let unknown = if is_restored { lease } else { restart_lease };
+        let duration = member.duration.map_or(unknown, |(duration, _)| duration);
         duration.max(self.settings.lease) + self.settings.margin
     }
 

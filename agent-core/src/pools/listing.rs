@@ -1,15 +1,15 @@
 //! The pools and the reserved addresses, as `vipward pools` shows them.
 
-use std::{
-    net::IpAddr,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::net::IpAddr;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Allocator, Counts, Event, Family, Pool, PoolRecord, PoolState, Surroundings};
-use crate::records::{ClaimRecord, Reservation};
+use crate::{
+    base::time::utc,
+    records::{ClaimRecord, Reservation},
+};
 
 #[cfg(test)]
 mod tests;
@@ -150,13 +150,7 @@ fn address(claim: &ClaimRecord, reservation: &Reservation, pools: &[(&Pool, Pool
         service: reservation.service.to_string(),
         pool: now_in.or(reservation.pool.as_ref()).map(ToString::to_string),
         in_pool: now_in.is_some(),
-        kept_until: reservation.kept.map(|until| until.map_or_else(|| "forever".to_owned(), time)),
+        kept_until: reservation.kept.map(|until| until.map_or_else(|| "forever".to_owned(), utc)),
         releasing: claim.release,
     }
-}
-
-/// Returns a time in seconds since 1970 as RFC 3339 has it.
-fn time(seconds: i64) -> String {
-    let since = Duration::from_secs(seconds.try_into().unwrap_or_default());
-    humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string()
 }

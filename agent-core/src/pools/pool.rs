@@ -61,6 +61,8 @@ pub struct PoolRecord {
     pub name: Arc<str>,
     /// Its uid, by which Events refer to it. It may be left empty.
     pub uid: Arc<str>,
+    /// Its `metadata.generation`, which each change of its spec raises.
+    pub generation: Option<i64>,
     /// Its labels. They may be left empty unless an [`L2Advertisement`](super::L2Advertisement) may select it.
     pub labels: BTreeMap<String, String>,
     /// The time of its creation, in seconds since 1970.

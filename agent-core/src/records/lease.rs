@@ -107,4 +107,10 @@ impl LeaseRecord {
     pub fn live_session(&self) -> Option<Session> {
         self.session.filter(|session| !self.ended.contains(session))
     }
+
+    /// Returns true if another node has created the Lease: it lists ended sessions, and describes
+    /// nothing.
+    pub(crate) fn is_anothers(&self) -> bool {
+        self.session.is_none() && self.wire.is_none() && self.interfaces.is_empty()
+    }
 }

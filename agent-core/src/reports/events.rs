@@ -1,8 +1,11 @@
-//! The Events of a process: a problem of a Service is one for as long as it lasts, and any other message once.
+//! The Events of a process. A problem of a Service or of another program's object is posted for as long
+//! as it lasts, and any other message once.
+
+use std::collections::BTreeMap;
 
 use super::{
-    outbox::{Command, Message, Outbox, Outcome},
-    reporting::Reporting,
+    outbox::{Command, ForeignObject, Message, Outbox, Outcome},
+    reporting::{RENEW, Reporting},
 };
 use crate::{
     base::time::Monotonic,
@@ -17,11 +20,13 @@ mod tests;
 pub struct Events {
     outbox: Outbox,
     reporting: Reporting,
+    /// The problem of each object of another program that has one, and the time of its next message.
+    foreign: BTreeMap<ForeignObject, (String, Monotonic)>,
 }
 
 impl Events {
     pub fn start(now: Monotonic) -> Self {
-        Self { outbox: Outbox::start(now), reporting: Reporting::default() }
+        Self { outbox: Outbox::start(now), reporting: Reporting::default(), foreign: BTreeMap::new() }
     }
 
     /// Records a new problem of a Service. The process that is responsible for it posts a message
@@ -33,6 +38,25 @@ impl Events {
     pub fn end(&mut self, service: &ServiceName, problem: &Problem) {
         self.reporting.end(service, problem);
         self.outbox.withdraw(service, problem);
+    }
+
+    /// Records the problem of an object that another program defines, or that it has none. Returns true
+    /// if that is a change.
+    pub fn put_foreign(&mut self, object: &ForeignObject, problem: Option<&str>, now: Monotonic) -> bool {
+        let known = self.foreign.get(object).map(|(problem, _)| problem.as_str());
+        if known == problem {
+            return false;
+        }
+        match problem {
+            Some(problem) => _ = self.foreign.insert(object.clone(), (problem.to_owned(), now)),
+            None => _ = self.foreign.remove(object),
+        }
+        true
+    }
+
+    /// Forgets an object of another program that is gone, whatever its uid was.
+    pub fn forget_foreign(&mut self, gone: &ForeignObject) {
+        self.foreign.retain(|object, _| (object.kind, &object.name) != (gone.kind, &gone.name));
     }
 
     pub fn post(&mut self, message: Message, now: Monotonic) {
@@ -56,6 +80,10 @@ impl Events {
             let uid = services.uid(&service).cloned();
             self.outbox.post(Message::of_problem(service, uid, &problem), now);
         }
+        for (object, (problem, next)) in self.foreign.iter_mut().filter(|(_, (_, next))| *next <= now) {
+            *next = now + RENEW;
+            self.outbox.post(Message::of_foreign(object.clone(), problem), now);
+        }
     }
 
     /// Returns what is to be done now: at most one request, and a report.
@@ -65,6 +93,8 @@ impl Events {
 
     /// Returns the next deadline of [`Events::report`] and [`Events::due`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        self.outbox.next_deadline().into_iter().chain(self.reporting.next_deadline()).min()
+        let foreign = self.foreign.values().map(|(_, next)| *next);
+        let others = self.outbox.next_deadline().into_iter().chain(self.reporting.next_deadline());
+        others.chain(foreign).min()
     }
 }

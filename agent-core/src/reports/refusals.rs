@@ -1,12 +1,13 @@
-//! Choice of the API server's refusals that are logged: their beginnings, changes and ends.
+//! The API server's refusals: which are logged, and which are problems of Services.
 
-use std::{fmt, mem, net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, fmt, mem, net::IpAddr, sync::Arc};
 
 use super::seldom::Seldom;
 use crate::{
     base::time::Monotonic,
     ownership::{Event, Outcome},
-    records::NodeName,
+    records::{NodeName, ServiceName},
+    services::Problem,
 };
 
 #[cfg(test)]
@@ -123,5 +124,37 @@ fn bare<T>(outcome: &Outcome<T>) -> Outcome<()> {
         Outcome::Missing => Outcome::Missing,
         Outcome::Unknown => Outcome::Unknown,
         Outcome::Refused(message) => Outcome::Refused(Arc::clone(message)),
+    }
+}
+
+/// The Services whose statuses the API server refuses to change, each with the problem that it has.
+#[derive(Debug, Default)]
+pub struct RefusedStatuses(BTreeMap<ServiceName, Problem>);
+
+impl RefusedStatuses {
+    /// Records the outcome of writing a status. Returns the problem that is over, and the one that begins.
+    pub fn on_answer(
+        &mut self,
+        service: &ServiceName,
+        outcome: &Outcome<()>,
+    ) -> (Option<Problem>, Option<Problem>) {
+        let problem = match outcome {
+            Outcome::Refused(why) => Some(Problem::StatusRefused { why: Arc::clone(why) }),
+            Outcome::Done(()) | Outcome::Conflict | Outcome::Missing => None,
+            Outcome::Unknown => return (None, None),
+        };
+        if self.0.get(service) == problem.as_ref() {
+            return (None, None);
+        }
+        let over = match problem.clone() {
+            Some(problem) => self.0.insert(service.clone(), problem),
+            None => self.end(service),
+        };
+        (over, problem)
+    }
+
+    /// Forgets a status that this process no longer writes. Returns the problem that is over.
+    pub fn end(&mut self, service: &ServiceName) -> Option<Problem> {
+        self.0.remove(service)
     }
 }

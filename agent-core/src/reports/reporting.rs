@@ -30,7 +30,7 @@ const FRESH: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_secs(1);
 /// The time after which a problem that lasts is reported again. The API server forgets an Event an hour
 /// after its last write, and another node may be responsible by then, with its own times.
-const RENEW: Duration = Duration::from_mins(10);
+pub const RENEW: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
 struct Standing {

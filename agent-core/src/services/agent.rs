@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use super::{
     Command, Event, ServiceRecord, Settings, StatusOwner,
     index::{Index, Origin, Role, Subject, share_keys},
+    leader::Leader,
     sharing::Reservations,
 };
 use crate::{
     base::time::Monotonic,
-    pools::Given,
+    pools::{Given, Lack},
     records::{Reservation, ServiceName},
 };
 
@@ -18,21 +19,32 @@ use crate::{
 pub struct Agent {
     index: Index,
     reservations: Reservations,
+    leader: Leader,
 }
 
 impl Agent {
     /// Starts without a Service, where no controller runs.
     pub fn alone(settings: Settings) -> Self {
-        Self { index: Index::start(settings, Role::Alone), reservations: Reservations::default() }
+        Self::start(settings, Role::Alone)
     }
 
     /// Starts without a Service, beside a controller.
     pub fn announcer(settings: Settings) -> Self {
-        Self { index: Index::start(settings, Role::Announcer), reservations: Reservations::default() }
+        Self::start(settings, Role::Announcer)
+    }
+
+    fn start(settings: Settings, role: Role) -> Self {
+        let index = Index::start(settings, role);
+        Self { index, reservations: Reservations::default(), leader: Leader::default() }
     }
 
     pub fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// Returns true if a controller leads beside the agents, which sees what all nodes see.
+    pub fn has_controller(&self) -> bool {
+        self.index.role() == Role::Announcer && !self.leader.is_gone()
     }
 
     /// Records an event. Returns the commands that follow from it.
@@ -41,6 +53,12 @@ impl Agent {
             self.put_grant(*vip, reservation.as_deref());
         } else if let Event::ClaimGone(vip) = &event {
             self.put_grant(*vip, None);
+        } else if let Event::Leader(version) = &event {
+            if self.leader.on_lease(version.clone()) {
+                self.index.touch_lacking();
+            }
+        } else if let Event::Behind(_) = &event {
+            self.leader.doubt();
         }
         let commands = self.index.on_event(event);
         self.step(commands)
@@ -49,7 +67,21 @@ impl Agent {
     /// Records the time. Returns the commands that follow from it.
     pub fn on_time(&mut self, now: Monotonic) -> Vec<Command> {
         self.index.on_time(now);
+        if self.sees_leader() && self.leader.on_time(now) {
+            self.index.touch_lacking();
+        }
         self.step(Vec::new())
+    }
+
+    /// Returns the time of the next [`Agent::on_time`].
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        let leader = self.leader.next_deadline().filter(|_| self.sees_leader());
+        self.index.next_deadline().into_iter().chain(leader).min()
+    }
+
+    /// Returns true if a renewal by the controller is seen in time.
+    fn sees_leader(&self) -> bool {
+        self.index.is_synced() && !self.index.is_behind()
     }
 
     /// Evaluates all that was touched.
@@ -97,6 +129,24 @@ impl Agent {
             addresses
                 .extend(status.filter(|vip| !self.reservations.of(service).contains(vip) && is_shared(vip)));
         }
-        self.index.give(service, Given { addresses, ..Given::default() });
+        let lacks = if addresses.is_empty() { self.lack(service) } else { None };
+        self.index.give(service, Given { addresses, lacks: lacks.into_iter().collect(), pending: false });
+    }
+
+    /// Returns what a Service lacks that has no address, and gets none while no controller leads.
+    fn lack(&mut self, service: &ServiceName) -> Option<Lack> {
+        if !self.leader.is_gone() {
+            return None;
+        }
+        let request = self.index.request(service)?;
+        let serves_by_name = self.index.role() == Role::Alone;
+        let is_served = request.is_elsewhere
+            || !request.status.is_empty()
+            || serves_by_name && !request.addresses.is_empty();
+        (!is_served).then_some(Lack::NoController {
+            pool: request.pool,
+            addresses: request.addresses,
+            is_helped_by_name: serves_by_name,
+        })
     }
 }

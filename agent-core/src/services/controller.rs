@@ -190,6 +190,7 @@ fn of_pools(event: &Event) -> Option<pools::Event> {
         | Event::Slice(_)
         | Event::SliceGone { .. }
         | Event::ServiceCidr { .. }
+        | Event::Leader(_)
         | Event::Behind(_)
         | Event::Found(_)
         | Event::HostNetwork(_)

@@ -8,8 +8,10 @@ mod account;
 mod assessing;
 mod claims;
 mod events;
+mod leftovers;
 mod namespaces;
 mod notifying;
+mod patience;
 mod requesting;
 mod resolving;
 mod rules;
@@ -24,6 +26,7 @@ use std::{
 use ipnet::IpNet;
 
 pub use self::account::{Account, AddressRequest, Mention, ServiceAccount, Unserved};
+use self::{leftovers::Leftovers, patience::Patience};
 pub(super) use self::{
     requesting::share_keys,
     rules::{Origin, Role},
@@ -53,6 +56,9 @@ pub(super) struct ServiceEntry {
     duty: Option<Duty>,
     /// True if it has been served with addresses since this process has known it.
     was_ours: bool,
+    /// The field managers that have written over Vipward's addresses, and live. They are not
+    /// overwritten again until the Service itself changes.
+    rivals: BTreeSet<Option<Arc<str>>>,
 }
 
 #[derive(Debug, Default)]
@@ -121,6 +127,8 @@ pub struct Index {
     found: BTreeMap<IpAddr, bool>,
     touched: Touched,
     turns: BTreeMap<ServiceName, Turns>,
+    leftovers: Leftovers,
+    patience: Patience,
     /// Services that were served and now have another type, with their uids.
     pub(super) let_go: BTreeMap<ServiceName, Arc<str>>,
     /// Where the pools have their addresses announced.
@@ -146,6 +154,8 @@ impl Index {
             found: BTreeMap::new(),
             touched: Touched::default(),
             turns: BTreeMap::new(),
+            leftovers: Leftovers::default(),
+            patience: Patience::default(),
             let_go: BTreeMap::new(),
             policies: Policies::default(),
         }
@@ -155,23 +165,30 @@ impl Index {
         self.entries.get(service).map(|entry| &*entry.record)
     }
 
-    /// Returns true if this is an agent's index beside a controller, which sees what all nodes see.
-    pub fn has_controller(&self) -> bool {
-        self.role.has_controller()
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Returns true if everything has been listed.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// Touches the Services that have no address.
+    pub(crate) fn touch_lacking(&mut self) {
+        let lacking = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.record.ingress.is_empty() && entry.given.addresses.is_empty());
+        self.touched.services.extend(lacking.map(|(name, _)| name.clone()));
     }
 
     pub fn uid(&self, service: &ServiceName) -> Option<&Arc<str>> {
         self.entries.get(service).map(|entry| &entry.record.uid)
     }
 
-    /// Returns true if a Service's status is from `MetalLB`, which Vipward replaces: it may be
-    /// overwritten.
-    pub fn is_from_metallb(&self, service: &ServiceName) -> bool {
-        self.entries.get(service).is_some_and(|entry| entry.record.status_from_metallb)
-    }
-
     pub fn lacking(&self) -> usize {
-        let misses = |entry: &ServiceEntry| entry.given.lacks.iter().any(Lack::is_missing);
+        let misses = |entry: &ServiceEntry| self.lacks(entry).iter().any(Lack::is_of_an_address);
         let lacking = self.entries.values().filter(|entry| entry.selection.is_ok() && misses(entry));
         lacking.count()
     }
@@ -245,6 +262,22 @@ impl Index {
         for net in nets {
             let inside = self.vips.range(net.network()..=net.broadcast());
             self.touched.vips.extend(inside.map(|(vip, _)| *vip));
+            let left = self.leftovers.within(net.network()..=net.broadcast());
+            self.touched.services.extend(left.cloned());
         }
+        let left = self.leftovers.of_segments(self.reserved.has_segments());
+        self.touched.services.extend(left.cloned());
+    }
+
+    /// Touches what depends on whether other hosts need addresses of these networks.
+    fn touch_reserved(&mut self, nets: &BTreeSet<IpNet>) {
+        self.touch_wanted(nets);
+        if nets.is_empty() || self.settings.external_ips {
+            return;
+        }
+        let is_inside = |vip: &IpAddr| nets.iter().any(|net| net.contains(vip));
+        let unserved =
+            self.entries.iter().filter(|(_, entry)| entry.record.external_ips.iter().any(is_inside));
+        self.touched.services.extend(unserved.map(|(name, _)| name.clone()));
     }
 }

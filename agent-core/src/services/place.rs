@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Settings;
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
     Status,
@@ -11,6 +13,8 @@ pub enum Place {
     LoadBalancerIp,
     ExternalIps,
     Pool,
+    PoolAnnotation,
+    MetallbPool,
     PreferredNodes,
     Nodes,
     Interface,
@@ -20,6 +24,11 @@ pub enum Place {
 }
 
 impl Place {
+    /// Returns true if an address there is meant for Vipward alone.
+    pub(super) fn is_for_vipward(self, settings: &Settings) -> bool {
+        self == Self::Addresses || self == Self::MetallbAddresses && settings.metallb
+    }
+
     /// Returns true if the right to write Services is not enough to write here.
     pub(super) fn is_for_controllers(self) -> bool {
         self == Self::Status
@@ -36,6 +45,8 @@ impl fmt::Display for Place {
             Self::LoadBalancerIp => "spec.loadBalancerIP",
             Self::ExternalIps => "spec.externalIPs",
             Self::Pool => "a VIPPool",
+            Self::PoolAnnotation => "annotation vipward.io/pool",
+            Self::MetallbPool => "annotation metallb.io/address-pool",
             Self::PreferredNodes => "annotation vipward.io/preferred-nodes",
             Self::Nodes => "annotation vipward.io/nodes",
             Self::Interface => "annotation vipward.io/interface",

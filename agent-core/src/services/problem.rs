@@ -4,12 +4,19 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use thiserror::Error;
 
-use super::{OtherController, Place, Port, Refusal, ServiceRecord};
+use super::{Ineffective, OtherController, Place, Port, Refusal, ServiceRecord};
 use crate::{
-    base::{legible::Excerpt, pattern::PatternError},
+    base::{legible::Excerpt, pattern::PatternError, time::utc},
     pools::Lack,
     records::{NodeName, SelectorError, ServiceName},
 };
+
+mod reason;
+
+pub use self::reason::ProblemReason;
+
+#[cfg(test)]
+mod tests;
 
 const MOST_LISTED: usize = 16;
 
@@ -22,13 +29,12 @@ pub enum Problem {
     #[error("{address} ({place}) is not announced: {why}")]
     Refused { address: IpAddr, place: Place, why: Refusal },
     #[error(
-        "{place} requests {}, but {} has written {} into the status, which Vipward does not change, and which \
-         takes precedence. \
-         {way_out}. Where the other one only assigns addresses, make both name the same",
-        join(.wanted), writer(.manager.as_deref()), join(.status)
+        "it is to have {} ({place}), but {by} has written {} into the status, and Vipward does not change \
+         that. Where the other one only assigns addresses, make both name the same. {way_out}",
+        join(.wanted), join(.status)
     )]
     OtherManager {
-        manager: Option<Arc<str>>,
+        by: Writer,
         /// Its addresses. Empty if none of them is a VIP.
         status: Vec<IpAddr>,
         place: Place,
@@ -36,14 +42,14 @@ pub enum Problem {
         way_out: WayOut,
     },
     #[error(
-        "{} has written {} into the status, and so has Vipward: both may answer for the same address. \
-         {way_out}. Where the other one only assigns addresses, leave them to it: remove {place}",
-        writer(.manager.as_deref()), join(.status)
+        "{by} has written {} into the status, and so has Vipward: both may answer for the same address. \
+         Where the other one only assigns addresses, leave them to it: remove {place}. {way_out}",
+        join(.status)
     )]
-    SharedStatus { manager: Option<Arc<str>>, status: Vec<IpAddr>, place: Place, way_out: WayOut },
+    SharedStatus { by: Writer, status: Vec<IpAddr>, place: Place, way_out: WayOut },
     #[error(
-        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward announces the \
-         addresses there, and writes none until no other writer has changed it for 5 minutes. {way_out}",
+        "{} take turns at status.loadBalancer: what one writes, the next replaces. Vipward writes none \
+         until no other writer has changed it for 5 minutes. {way_out}",
         rivals(.managers)
     )]
     Contested {
@@ -53,8 +59,7 @@ pub enum Problem {
     },
     #[error(
         "annotation {} makes it a Service of {}, and Vipward serves it too, since it has no class: both may \
-         answer for the same address. {way_out}. Or keep one controller: remove that annotation, \
-         or set vipward.io/ignore to \"true\"",
+         answer for the same address. Remove that annotation, or set vipward.io/ignore to \"true\". {way_out}",
         .controller.annotation(), .controller.name()
     )]
     OtherController { controller: OtherController, way_out: WayOut },
@@ -72,11 +77,20 @@ pub enum Problem {
          (status.addresses) in its subnet, and no VIPPool has it. Make a VIPPool with it (autoAssign: false will do)"
     )]
     Unconfirmed { vip: IpAddr },
+    #[error("annotation {annotation} has no effect on a Service: {why}")]
+    Ineffective { annotation: Excerpt, why: Ineffective },
     #[error(
-        "annotation vipward.io/force has no effect on a Service, because it takes addresses from other hosts. An admin \
-         sets it on the VirtualIP: kubectl annotate virtualip NAME vipward.io/force=true"
+        "{ignored} is {value:?}, and has no effect: {used} comes first, and is {in_effect:?}. Have both name the same, \
+         or remove one"
     )]
-    ForceElsewhere,
+    Contradiction { used: Place, in_effect: Excerpt, ignored: Place, value: Excerpt },
+    #[error(
+        "spec.externalIPs has {}, which Vipward does not announce: agents and controller run without \
+         --external-ips. Name them in the annotation vipward.io/addresses instead (of a Gateway: in its \
+         spec.infrastructure.annotations), or set that flag",
+        join(.unserved)
+    )]
+    ExternalIpsUnserved { unserved: Vec<IpAddr> },
     #[error(
         "spec.externalIPs is deprecated since Kubernetes 1.36, and off by default from 1.40 on. Name the \
          addresses in the annotation vipward.io/addresses instead, or have a VIPPool give this Service \
@@ -91,6 +105,11 @@ pub enum Problem {
          Or name another address in the annotation vipward.io/addresses"
     )]
     NotReserved { vip: IpAddr, why: Arc<str> },
+    #[error(
+        "its status is not written, since the API server refuses that: {why}. Mend that (the rights of Vipward's \
+         service account on services/status, admission policies): Vipward tries again"
+    )]
+    StatusRefused { why: Arc<str> },
     #[error(
         "it requests {asked} addresses, and a Service may have {limit} (--max-addresses): only the first of them are \
          announced; give the others to further Services"
@@ -167,9 +186,13 @@ impl Problem {
             Self::Refused { why, .. } | Self::Disputed { why, .. } if why.is_this_nodes_view() => {
                 SeenBy::This
             }
+            // Only the process that writes the status is refused.
+            Self::StatusRefused { .. } => SeenBy::This,
             Self::Refused { .. }
             | Self::Disputed { .. }
-            | Self::ForceElsewhere
+            | Self::Ineffective { .. }
+            | Self::Contradiction { .. }
+            | Self::ExternalIpsUnserved { .. }
             | Self::ExternalIps
             | Self::Unconfirmed { .. }
             | Self::NotReserved { .. }
@@ -192,6 +215,7 @@ impl Problem {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WayOut {
+    pub service: ServiceName,
     pub ours: Arc<str>,
     /// True if the Service is of that class.
     pub is_set: bool,
@@ -203,13 +227,14 @@ impl WayOut {
     /// Returns the remedy for a Service with two controllers. `ours` is the served class.
     pub(super) fn of(record: &ServiceRecord, ours: &Arc<str>) -> Self {
         let (ours, is_set) = (Arc::clone(ours), record.class.is_some());
-        Self { ours, is_set, is_from_metallb: record.status_from_metallb }
+        let is_from_metallb = record.status_from_metallb;
+        Self { service: record.name.clone(), ours, is_set, is_from_metallb }
     }
 }
 
 impl fmt::Display for WayOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ours, is_set, is_from_metallb } = self;
+        let Self { service, ours, is_set, is_from_metallb } = self;
         if *is_from_metallb {
             return f.write_str(
                 "MetalLB's controller still runs, and Vipward replaces it (--metallb): scale it down (kubectl -n \
@@ -229,7 +254,48 @@ impl fmt::Display for WayOut {
                  Services without one alone (Vipward: --class-only)"
             )?;
         }
-        f.write_str(", or give each its own namespaces (Vipward: --namespace)")
+        f.write_str(", or give each its own namespaces (Vipward: --namespace). ")?;
+        write!(f, "If the other one is gone, clear what it left: {}", Clearing(service))
+    }
+}
+
+/// The command that clears a Service's status, whoever has written it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clearing<'a>(pub &'a ServiceName);
+
+impl fmt::Display for Clearing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ServiceName { namespace, name } = self.0;
+        write!(
+            f,
+            "kubectl -n {namespace} patch service {name} --subresource=status --type=merge -p \
+             '{{\"status\":{{\"loadBalancer\":{{\"ingress\":null}}}}}}'"
+        )
+    }
+}
+
+/// The field manager that has written a status.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Writer {
+    /// None if the API server does not name it.
+    pub manager: Option<Arc<str>>,
+    /// The time of its last write there, in seconds since 1970.
+    pub since: Option<i64>,
+}
+
+impl Writer {
+    pub(super) fn of(record: &ServiceRecord) -> Self {
+        Self { manager: record.status_manager.clone(), since: record.status_since }
+    }
+}
+
+impl fmt::Display for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.manager {
+            Some(manager) => write!(f, "field manager {manager:?}")?,
+            None => f.write_str("an unknown field manager")?,
+        }
+        self.since.map_or(Ok(()), |since| write!(f, " (since {})", utc(since)))
     }
 }
 
@@ -264,10 +330,6 @@ fn apart(vip: IpAddr, with: Option<&ServiceName>) -> String {
              has moved it; see `vipward explain {vip}`"
         ),
     }
-}
-
-fn writer(name: Option<&str>) -> String {
-    name.map_or_else(|| "an unknown field manager".to_owned(), |name| format!("field manager {name:?}"))
 }
 
 fn rivals(managers: &[Arc<str>]) -> String {

@@ -1,9 +1,11 @@
 //! What a Service requests, and whether it is served.
 
 mod fields;
+mod oversights;
 mod selection;
 
 pub(super) use self::{
     fields::{Limits, Reading, Wanted, Wish},
+    oversights::oversights,
     selection::{Selection, Unselected, select},
 };

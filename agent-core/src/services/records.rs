@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, ops::Deref, sync::Arc};
 
 use ipnet::IpNet;
 
+use super::ineffective;
 use crate::{
     host::net::{Interface, NetView},
     pools::Family,
@@ -32,11 +33,12 @@ pub struct ServiceRecord {
     pub class: Option<Arc<str>>,
     pub annotations: Annotations,
     pub families: Vec<Family>,
+    /// True if `spec.ipFamilies` has them. Otherwise they follow from the cluster IPs.
+    pub names_families: bool,
     /// True if `spec.ipFamilyPolicy` is `RequireDualStack`.
     pub needs_all_families: bool,
     pub load_balancer_ip: Option<Box<str>>,
-    /// `spec.externalIPs`. They may be left empty unless
-    /// [`Settings::external_ips`](super::Settings::external_ips) is set.
+    /// `spec.externalIPs`.
     pub external_ips: Vec<IpAddr>,
     /// `status.loadBalancer.ingress`, including entries without an address.
     pub ingress: Vec<Ingress>,
@@ -45,14 +47,20 @@ pub struct ServiceRecord {
     pub status_manager: Option<Arc<str>>,
     /// True if [`FIELD_MANAGER`] owns it too, because both applied the same.
     pub status_shared: bool,
+    /// The time of that manager's last write there, in seconds since 1970. None if it is not known.
+    pub status_since: Option<i64>,
     /// True if that manager is `MetalLB`'s controller, which Vipward replaces: what it wrote counts as
     /// Vipward's own.
     pub status_from_metallb: bool,
+    /// True if a cloud controller has made a load balancer for it, by the finalizer of those.
+    pub has_cloud_balancer: bool,
     pub other_controller: Option<OtherController>,
     /// True if `spec.externalTrafficPolicy` is `Local`.
     pub local: bool,
     pub ports: Vec<Port>,
     pub deleting: bool,
+    /// The finalizers that keep a Service which is being deleted, as one text.
+    pub finalizers: Option<Box<str>>,
 }
 
 impl ServiceRecord {
@@ -69,17 +77,21 @@ impl ServiceRecord {
             class: None,
             annotations: Annotations::default(),
             families: vec![Family::V4],
+            names_families: false,
             needs_all_families: false,
             load_balancer_ip: None,
             external_ips: Vec::new(),
             ingress: Vec::new(),
             status_manager: None,
             status_shared: false,
+            status_since: None,
             status_from_metallb: false,
+            has_cloud_balancer: false,
             other_controller: None,
             local: false,
             ports,
             deleting: false,
+            finalizers: None,
         }
     }
 
@@ -87,10 +99,17 @@ impl ServiceRecord {
         self.load_balancer && !self.deleting && (self.local || withdraw_without_endpoints)
     }
 
+    /// Returns true unless the Service names its families, and that of the address is not among them.
+    /// kube-proxy then delivers nothing for the address.
+    pub(crate) fn has_family(&self, address: IpAddr) -> bool {
+        !self.names_families || self.families.contains(&Family::of(address))
+    }
+
     pub fn has_in_status(&self, vip: IpAddr) -> bool {
         self.ingress.iter().any(|ingress| ingress.ip == Some(vip))
     }
 
+    /// Returns the writer of the status. Whether that binds Vipward is for the index to decide.
     pub fn status_owner(&self) -> StatusOwner<'_> {
         if self.ingress.is_empty() {
             return StatusOwner::Absent;
@@ -145,7 +164,8 @@ impl Deref for Annotations {
     type Target = AnnotationValues;
 
     fn deref(&self) -> &AnnotationValues {
-        self.0.as_deref().unwrap_or(&AnnotationValues::NONE)
+        static NONE: AnnotationValues = AnnotationValues::NONE;
+        self.0.as_deref().unwrap_or(&NONE)
     }
 }
 
@@ -161,18 +181,25 @@ macro_rules! annotations {
         #[derive(Clone, PartialEq, Eq, Debug, Default)]
         pub struct AnnotationValues {
             $($(#[$doc])* pub $field: Option<Box<str>>,)*
+            /// The names of annotations that have no effect, or only by the settings: at most 8.
+            pub ineffective: Vec<Box<str>>,
         }
 
         impl AnnotationValues {
-            const NONE: Self = Self { $($field: None,)* };
+            const NONE: Self = Self { $($field: None,)* ineffective: Vec::new() };
         }
 
         impl Annotations {
             pub const NAMES: &[&str] = &[$($name),*];
 
-            /// Reads the known annotations. `value` returns an annotation's value by its name.
-            pub fn read<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Self {
-                AnnotationValues { $($field: value($name).map(Into::into),)* }.into()
+            /// Reads the known annotations. `value` returns an annotation's value by its name. `names` has
+            /// all names, in their order.
+            pub fn read<'a, 'b>(
+                value: impl Fn(&str) -> Option<&'a str>,
+                names: impl Iterator<Item = &'b str>,
+            ) -> Self {
+                let ineffective = ineffective::recorded(names, Self::NAMES);
+                AnnotationValues { $($field: value($name).map(Into::into),)* ineffective }.into()
             }
         }
     };
@@ -201,8 +228,6 @@ annotations! {
     together = "vipward.io/together",
     /// A key: Services with the same one may share a VIP across namespaces.
     share = "vipward.io/share",
-    /// Without effect: it belongs on a VIP's claim object.
-    force = "vipward.io/force",
     /// `true`: Vipward ignores the Service.
     ignore = "vipward.io/ignore",
     /// The same for kube-vip.

@@ -4,15 +4,18 @@ mod announcing;
 mod controller;
 mod endpoints;
 mod incremental;
+mod lacking;
 mod metallb;
 mod naming;
 mod order;
 mod other_controllers;
+mod oversights;
 mod permitted;
 mod ports;
 mod refusal;
 mod selection;
 mod sharing;
+mod standing;
 mod status;
 mod tenants;
 mod words;
@@ -270,12 +273,9 @@ fn service(name: &str) -> ServiceRecord {
 
 impl ServiceRecord {
     fn annotated(mut self, annotations: &[(&str, &'static str)]) -> Self {
-        for (name, _) in annotations {
-            assert!(Annotations::NAMES.contains(name), "{name} is read");
-        }
         let value =
             |wanted: &str| annotations.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
-        self.annotations = Annotations::read(value);
+        self.annotations = Annotations::read(value, annotations.iter().map(|(name, _)| *name));
         self
     }
 

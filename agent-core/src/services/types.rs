@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use super::{EndpointsRecord, HostNetwork, Problem, ServiceRecord};
 use crate::{
     pools,
-    records::{Demand, NodeInterface, NodeName, Reservation, ServiceName, Session},
+    records::{Demand, NodeInterface, NodeName, Reservation, ServiceName, Session, Version},
 };
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,6 +56,9 @@ pub enum Event {
         /// The session that the Lease carries, unless it has ended.
         session: Option<Session>,
     },
+    /// The Lease of the controller that leads was listed or written, with its version. None: no
+    /// controller leads.
+    Leader(Option<Version>),
     /// This process was cut off, and may see late what happened long ago (true), or no longer.
     Behind(bool),
     /// The VIPs that the process before this one held (true), or guarded for another node, by the

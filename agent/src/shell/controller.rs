@@ -289,6 +289,7 @@ impl Leader {
             | Seen::Readable { .. }
             | Seen::Lease(_)
             | Seen::LeaseGone(_)
+            | Seen::Leader(_)
             | Seen::Claim(_)
             | Seen::ClaimGone(_)
             | Seen::Node { .. }
@@ -326,9 +327,9 @@ impl Leader {
 
     fn on_reply(&mut self, reply: Reply, now: Monotonic) -> Option<Notified> {
         match reply {
-            Reply::Ingress { service, result } => {
+            Reply::Ingress { service, outcome, result } => {
                 self.notifying.reporter.ingress(&service, &result, now);
-                Some(Notified::Status { service, done: result.is_ok(), jitter: fastrand::f64() })
+                Some(Notified::Status { service, outcome, jitter: fastrand::f64() })
             }
             Reply::Reserved { write, outcome, found } => {
                 self.status.metrics.reserved(counted(&write, &outcome));
@@ -344,11 +345,11 @@ impl Leader {
     fn carry_out(&mut self, effect: Effect, now: Monotonic) {
         match effect {
             Effect::Reserve(write) => self.requests.reserve(write),
-            Effect::WriteStatus { service, addresses: Some(addresses), from_metallb } => {
-                self.requests.write_ingress(service, addresses, from_metallb);
+            Effect::WriteStatus { service, addresses: Some(addresses), over } => {
+                self.requests.write_ingress(service, addresses, over);
             }
-            Effect::WriteStatus { service, addresses: None, from_metallb } => {
-                self.requests.clear_ingress(service, from_metallb);
+            Effect::WriteStatus { service, addresses: None, over } => {
+                self.requests.clear_ingress(service, over);
             }
             Effect::ListSlices(service) => {
                 info!(%service, "a Service needs the EndpointSlices; they are read from now on");

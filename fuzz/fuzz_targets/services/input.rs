@@ -97,7 +97,7 @@ pub(crate) struct Service {
     created: i8,
     /// The known annotations, in the order of their names.
     texts: [Text; 4],
-    limits: [Text; 4],
+    limits: [Text; 3],
     share: u8,
     flags: u8,
     class: u8,
@@ -217,7 +217,7 @@ impl Service {
         // Most Services are served.
         let (is, kind) = (|bit: u8| self.flags >> bit & 1 == 1, self.flags >> 3);
         let [addresses, kube_vip_addresses, metallb_addresses, spec] = self.texts.each_ref().map(Text::read);
-        let [nodes, preferred_nodes, interface, force] = self.limits.each_ref().map(Text::read);
+        let [nodes, preferred_nodes, interface] = self.limits.each_ref().map(Text::read);
         let share = [None, Some("key"), Some(" key "), Some("other"), Some(" ")][usize::from(self.share % 5)];
         let annotations = AnnotationValues {
             pool: None,
@@ -229,11 +229,11 @@ impl Service {
             nodes,
             preferred_nodes,
             interface,
-            force,
             together: None,
             share: share.map(Into::into),
             ignore: (kind == 2).then(|| "true".into()),
             kube_vip_ignore: None,
+            ineffective: Vec::new(),
         };
         // The API server gives no two Services the same ClusterIP.
         let cluster_ip = v4(self.name % 6 + 4);
@@ -260,6 +260,7 @@ impl Service {
             },
             annotations: annotations.into(),
             families: vec![Family::V4],
+            names_families: false,
             needs_all_families: false,
             load_balancer_ip: spec,
             external_ips: ips(&self.external),
@@ -267,10 +268,13 @@ impl Service {
             status_manager: match self.manager % 8 {
                 0 => Some("other".into()),
                 1 => None,
+                2 => Some("kubectl-edit".into()),
                 _ => Some("vipward".into()),
             },
             status_shared: is(0),
+            status_since: None,
             status_from_metallb: false,
+            has_cloud_balancer: self.manager / 8 % 2 == 1,
             other_controller: (self.other == 0).then_some(OtherController::PureLb),
             local: is(1),
             ports: self.ports.iter().map(port).collect(),

@@ -49,20 +49,27 @@ impl World {
     /// node counts as dead.
     fn patience(&self, vip: usize) -> Duration {
         let timing = self.plan.timing;
-        // The duration of a missing Lease is not known.
+        let lease = Duration::from_millis(timing.lease_ms.into());
+        // The duration of a missing Lease is not known to an agent that has not seen it.
         let missing = Duration::from_millis(timing.restart_lease_ms.into());
+        let longest = self.api.renewed_for.values().copied().max();
         let of = |node: &NodeName| {
+            // The node of a restored claim never was. Any other may have held the VIP.
+            if names::node_index(node).is_none() {
+                return longest;
+            }
             let last = self.api.renewed_for.get(node).copied();
-            Some(last.filter(|_| self.api.leases.contains_key(node)).unwrap_or(missing))
+            let has_node = self.api.nodes.contains_key(node);
+            let known = last.filter(|_| self.api.leases.contains_key(node) || !has_node);
+            Some(known.unwrap_or(if has_node { missing } else { lease }))
         };
         let named = match self.api.claims.get(&names::vip(vip)).map(|claim| &claim.state) {
             Some(ClaimState::Held(holder)) => of(&holder.node),
             Some(ClaimState::Offered { to, from }) => of(&to.node).max(of(&from.0)),
             // Any node may have held it.
-            Some(ClaimState::Blank) | None => self.api.renewed_for.values().copied().max(),
+            Some(ClaimState::Blank) | None => longest,
             Some(ClaimState::Released) => None,
         };
-        let lease = Duration::from_millis(timing.lease_ms.into());
         // The backup may have a Lease from a restart of its agent.
         let named = if self.record.backup.last_restored.is_some() { Some(missing) } else { named };
         let patience = named.unwrap_or(lease).max(lease) + Duration::from_millis(timing.margin_ms.into());

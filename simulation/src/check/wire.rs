@@ -140,7 +140,7 @@ impl World {
             && other.process.as_ref().is_some_and(|process| process.began <= taken)
             && links.iter().all(|link| !link.no_carrier.any() && link.known_mac == link.mac)
             && it.peers_due.contains(&links[1].mac)
-            && self.knows_mac(former, links[0].mac)
+            && self.knows_mac(former, links[0].mac, ended)
             && it.program.wired.keys.intersection(&other.program.wired.keys).next().is_some();
         if !goes_on {
             return true;
@@ -251,9 +251,13 @@ impl World {
         }
     }
 
-    /// Returns whether a node's Lease has this MAC, so that others find the node.
-    fn knows_mac(&self, node: usize, mac: MacAddr) -> bool {
-        let lease = self.api.leases.get(&names::node(node));
+    /// Returns whether a node's Lease has this MAC, so that others find the node. Its session was ended at
+    /// `ended`. A deleted Lease is known until the lease deadline has passed.
+    fn knows_mac(&self, node: usize, mac: MacAddr, ended: At) -> bool {
+        let name = names::node(node);
+        let deadline = ended + Duration::from_millis(self.plan.timing.lease_ms.into());
+        let deleted = self.api.deleted.get(&name).filter(|_| self.now < deadline);
+        let lease = deleted.or_else(|| self.api.leases.get(&name));
         lease.is_some_and(|lease| lease.interfaces.iter().any(|interface| interface.mac == mac))
     }
 

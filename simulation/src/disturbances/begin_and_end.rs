@@ -118,6 +118,7 @@ impl World {
             What::Kill { who, .. } if begins => self.kill(who.index()),
             What::Kill { who, .. } => self.boot(who.index()),
             What::PowerOff { who, .. } => self.power(who.index(), !begins),
+            What::Removed { who, .. } => self.remove(who.index(), begins),
             What::Pause { who, .. } => self.pause(who.index(), begins),
             What::Freeze { who, .. } if names::is_controller(who.index()) => {
                 self.freeze_controller(who.index(), begins);
@@ -207,6 +208,17 @@ impl World {
         {
             *handing = None;
         }
+    }
+
+    /// Takes a machine out of the cluster, as an autoscaler does, or brings it back.
+    fn remove(&mut self, node: usize, begins: bool) {
+        self.power(node, !begins);
+        if begins {
+            self.api.remove_lease(&names::node(node));
+        }
+        self.nodes[node].marks.gone.change(begins);
+        self.put_node(node);
+        self.spread();
     }
 
     fn pause(&mut self, node: usize, begins: bool) {

@@ -1,12 +1,15 @@
 //! Edits of Leases and claims by hand.
 
-use vipward_core::records::{ClaimRecord, ClaimState, Holder, Session};
+use vipward_core::records::{ClaimNote, ClaimRecord, ClaimState, Epoch, Holder, Session};
 
 use crate::{
     machine::Node,
     schedule::{Edit, names},
     world::World,
 };
+
+/// The epoch of a claim in a backup.
+const RESTORED: Epoch = Epoch(7);
 
 impl World {
     /// Records that a claim is edited by hand, and the nodes that answer for the VIP without an agent.
@@ -54,8 +57,24 @@ impl World {
                     self.edit_claim(vip.into(), |claim| claim.state = state);
                 }
             }
+            Edit::ClaimRestored { vip } => self.restore_claim(vip.into()),
         }
         self.spread();
+    }
+
+    fn restore_claim(&mut self, vip: usize) {
+        self.record_edit(vip);
+        let address = names::vip(vip);
+        let lost = || ClaimRecord {
+            epoch: RESTORED,
+            note: ClaimNote { services: vec![names::service(vip)], ..ClaimNote::default() },
+            ..ClaimRecord::blank(address, "0".into())
+        };
+        let claim = self.api.claims.get(&address).cloned().unwrap_or_else(lost);
+        let session = Session::from_number(self.noise.u64(1..)).expect("invariant: it is not zero");
+        let interface = names::interface(self.segment_of(vip));
+        let state = ClaimState::Held(Holder { node: names::nowhere(), session, mac: names::HOST, interface });
+        self.api.put_claim(ClaimRecord { state, ..claim });
     }
 
     fn edit_lease(&mut self, node: usize, session: Option<Session>) {

@@ -49,11 +49,14 @@ fn generate(seed: u64) -> Schedule {
     let mut disturbances: Vec<Disturbance> =
         disturbances.into_iter().chain(generator.without_the_api()).collect();
     disturbances.extend(generator.without_the_map());
+    disturbances.extend(restored_claims(seed, &vip_plans));
     // A store that goes back while no node learns of it, and edits of that time, are outside.
     let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
-    disturbances.extend(hosts(seed, nodes, vips, is_rewritten));
+    // The addresses of a machine that is removed may stay reserved.
+    let is_removed = disturbances.iter().any(|of| matches!(of.what, What::Removed { .. }));
+    disturbances.extend(hosts(seed, nodes, vips, is_rewritten || is_removed));
     disturbances.extend(Generator::denials(seed, nodes, &disturbances));
     let schedule = Schedule {
         seed,
@@ -67,6 +70,26 @@ fn generate(seed: u64) -> Schedule {
         tenants: None,
     };
     if hold && generator.rng.bool() { generator.with_wire(schedule) } else { schedule }
+}
+
+/// Returns claims of another cluster's backup, for every second schedule. Most come right before the VIP
+/// is wanted, and others are edits. They have noise of their own.
+fn restored_claims(seed: u64, vips: &[VipPlan]) -> Vec<Disturbance> {
+    let mut rng = Rng::with_seed(seed.rotate_left(24));
+    let mut restored = Vec::new();
+    if rng.bool() {
+        return restored;
+    }
+    for (vip, plan) in (0..).zip(vips) {
+        let (before, edited) = (rng.u32(1..1_000), rng.u32(FIRST_MS..FIRST_MS + 20_000));
+        let at = match rng.u8(0..16) {
+            0..8 if plan.wanted_ms > before => plan.wanted_ms - before,
+            8 if plan.wanted_ms < edited => edited,
+            _ => continue,
+        };
+        restored.push(Disturbance { when: When::Ms(at), what: What::Edit(Edit::ClaimRestored { vip }) });
+    }
+    restored
 }
 
 /// Returns hosts that get the addresses of VIPs which no node can hold for a while, and a token that
@@ -402,7 +425,8 @@ impl Generator {
     fn fault_of_a_node(&mut self) -> What {
         let (who, segment, for_ms) = (self.who(), self.segment(), self.a_while());
         match self.rng.u8(0..8) {
-            0..3 => What::PowerOff { who, back_ms: self.back() },
+            0 | 1 => What::PowerOff { who, back_ms: self.back() },
+            2 => What::Removed { who, back_ms: self.back() },
             3 => What::Freeze { who, for_ms, clock_too: self.rng.bool() },
             4 => What::ChangeMac { who, segment },
             5 | 6 => What::NoCarrier { who, segment, for_ms },

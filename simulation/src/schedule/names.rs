@@ -41,6 +41,11 @@ pub(crate) fn node(index: usize) -> NodeName {
     NodeName::from(NAMES[index])
 }
 
+/// Returns the name of a node that does not exist.
+pub(crate) fn nowhere() -> NodeName {
+    NodeName::from("nowhere")
+}
+
 pub(crate) fn is_controller(who: usize) -> bool {
     who >= CONTROLLER
 }

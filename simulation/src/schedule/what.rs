@@ -140,6 +140,9 @@ pub(crate) enum What {
     Kill { who: Who, back_ms: Option<u32> },
     /// A node loses its power and its kernel's state.
     PowerOff { who: Who, back_ms: Option<u32> },
+    /// A machine is removed: it loses its power, and its Lease and its Node are deleted. The Node comes
+    /// back with the power.
+    Removed { who: Who, back_ms: Option<u32> },
     /// An agent is stopped by a signal, and continued later.
     Pause { who: Who, for_ms: u32 },
     /// A whole node stands still, with or without its clock.
@@ -209,9 +212,10 @@ impl What {
             | Self::Unwanted { for_ms, .. }
             | Self::Stranger { for_ms, .. }
             | Self::Host { for_ms, .. } => for_ms,
-            Self::Kill { back_ms, .. } | Self::PowerOff { back_ms, .. } | Self::End { back_ms, .. } => {
-                back_ms?
-            }
+            Self::Kill { back_ms, .. }
+            | Self::PowerOff { back_ms, .. }
+            | Self::Removed { back_ms, .. }
+            | Self::End { back_ms, .. } => back_ms?,
             Self::ChangeMac { .. }
             | Self::Forged { .. }
             | Self::FalseEnd { .. }
@@ -239,7 +243,7 @@ impl What {
             Self::Kill { back_ms: Some(ms), .. } | Self::Pause { for_ms: ms, .. } => ms < timing.lease_ms / 2,
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::Freeze { for_ms, .. } => for_ms <= MILD_FREEZE_MS * scale.factor(),
-            Self::PowerOff { .. } => nodes > 2,
+            Self::PowerOff { .. } | Self::Removed { .. } => nodes > 2,
             Self::Busy { .. } | Self::KeyGone { .. } => true,
             Self::Segment(on) => on.is_mild(nodes),
             Self::Api(on) => matches!(on, OnApi::ApiDown { .. } | OnApi::ApiRestart),
@@ -266,7 +270,9 @@ impl What {
     /// Returns the node that it takes away for a while.
     pub(crate) fn takes_away(&self) -> Option<usize> {
         match *self {
-            Self::PowerOff { who: Who::Node(node), .. } => Some(node.into()),
+            Self::PowerOff { who: Who::Node(node), .. } | Self::Removed { who: Who::Node(node), .. } => {
+                Some(node.into())
+            }
             _ => None,
         }
     }
@@ -303,6 +309,7 @@ impl What {
             Self::End { how: Ending::Uninstall, .. }
             | Self::Kill { .. }
             | Self::PowerOff { .. }
+            | Self::Removed { .. }
             | Self::Pause { .. }
             | Self::Freeze { .. }
             | Self::Suspended { .. }
@@ -331,6 +338,7 @@ impl What {
             Self::Edit(edit) => edit.resolve(name),
             Self::Kill { who, .. }
             | Self::PowerOff { who, .. }
+            | Self::Removed { who, .. }
             | Self::Pause { who, .. }
             | Self::Freeze { who, .. }
             | Self::Suspended { who, .. }

@@ -7,6 +7,7 @@ use vipward_core::{
     controller::Input,
     ownership::Outcome,
     pools::election::{Ballot, Election, Step},
+    services,
 };
 
 use super::{Happening, World, transit::Request};
@@ -216,7 +217,18 @@ impl World {
             self.violate("E2", what);
         }
         self.record.facts.replaced |= self.record.tenants.leader.replace(who).is_some_and(|last| last != who);
+        self.show_leader();
         outcome
+    }
+
+    /// Shows the Lease to the agents that are not cut off.
+    fn show_leader(&mut self) {
+        let leads = self.api.election.as_ref().filter(|ballot| !ballot.holder.is_empty());
+        let leader = services::Event::Leader(leads.map(|ballot| ballot.version.clone()));
+        for node in (0..self.nodes.len()).filter(|node| self.reaches_api(*node)).collect::<Vec<_>>() {
+            let life = self.life(node);
+            self.seen(node, life, vec![leader.clone().into()]);
+        }
     }
 
     /// Checks E1: a controller sends nothing after its term.

@@ -106,12 +106,17 @@ impl World {
     }
 
     /// Gives the controller the outcome of writing a status.
-    pub(super) fn leader_has_written(&mut self, who: usize, life: u32, service: ServiceName, done: bool) {
-        if !done {
+    pub(super) fn leader_has_written(
+        &mut self,
+        (who, life): (usize, u32),
+        service: ServiceName,
+        outcome: Outcome<()>,
+    ) {
+        if outcome != Outcome::Done(()) {
             self.controller_mut(who).failed = Some(self.now);
         }
         let jitter = self.noise_of(who).steps.f64();
-        self.notify_leader(who, life, Input::Replies(vec![Reply::Status { service, done, jitter }]));
+        self.notify_leader(who, life, Input::Replies(vec![Reply::Status { service, outcome, jitter }]));
     }
 
     pub(super) fn step_leader(&mut self, who: usize, life: u32, input: Input) {
@@ -149,7 +154,7 @@ impl World {
                 let known = process.known.get(&write.vip).cloned().map(Box::new);
                 self.send(who, Request::Reserve(write, known));
             }
-            Effect::WriteStatus { service, addresses, from_metallb: _ } => {
+            Effect::WriteStatus { service, addresses, over: _ } => {
                 let known = |vip: &IpAddr| process.known.get(vip).map(|record| &record.version);
                 let stored = |vip: &IpAddr| self.api.claims.get(vip).map(|record| &record.version);
                 let waits = |vip: &&IpAddr| process.inbox.iter().any(|input| is_about(input, **vip));

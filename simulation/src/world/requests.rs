@@ -126,8 +126,8 @@ impl World {
                 let seen = addresses.iter().flatten().filter(|vip| !unseen.contains(vip)).copied();
                 self.check_status_write(index, &service, &seen.collect::<Vec<_>>());
                 self.stirred = true;
-                let is_done = self.api.write_ingress(&service, addresses.as_deref()).is_ok();
-                Reply::Status(service, is_done)
+                let written = self.api.write_ingress(&service, addresses.as_deref());
+                Reply::Status(service, written.map_or_else(Outcome::Refused, Outcome::Done))
             }
         };
         self.transit.flights[index].answer = Some(answer.clone());
@@ -185,8 +185,15 @@ impl World {
     /// Returns another node's Lease, and its session that this request ends.
     fn expired(&self, by: usize, request: &agent::Request) -> Option<(LeaseRecord, Session)> {
         let agent::Request::WriteLease(write) = request else { return None };
-        let before = self.api.leases.get(&write.node).filter(|_| write.node != names::node(by))?;
-        let session = before.session.filter(|session| write.ended.contains(session))?;
+        let stored = self.api.leases.get(&write.node).filter(|lease| lease.session.is_some());
+        let before = stored.or_else(|| self.api.deleted.get(&write.node));
+        let before = before.filter(|_| write.node != names::node(by))?;
+        let was_ended = |session: &Session| {
+            let stored = self.api.leases.get(&write.node);
+            stored.is_some_and(|lease| lease.ended.contains(session))
+        };
+        let is_ended = |session: &Session| write.ended.contains(session) && !was_ended(session);
+        let session = before.session.filter(is_ended)?;
         Some((before.clone(), session))
     }
 
@@ -234,7 +241,7 @@ impl World {
             Request::Reserve(write, known) => {
                 Reply::Reserved(write.clone(), known.clone(), (Outcome::Unknown, None))
             }
-            Request::Status(service, ..) => Reply::Status(service.clone(), false),
+            Request::Status(service, ..) => Reply::Status(service.clone(), Outcome::Unknown),
             Request::Event(_) => Reply::Event(outbox::Outcome::Unknown),
         };
         self.reply(node, life, reply);
@@ -249,7 +256,9 @@ impl World {
                 return self.leader_has_reserved((node, life), write, known.as_deref(), reserved);
             }
             Reply::Event(outcome) => return self.event_written(node, life, outcome),
-            Reply::Status(service, done) => return self.leader_has_written(node, life, service, done),
+            Reply::Status(service, outcome) => {
+                return self.leader_has_written((node, life), service, outcome);
+            }
         };
         let replies = cluster::Input::Replies { replies: vec![reply], new_claims: NEW_CLAIMS };
         self.incoming(node, life, Input::Cluster(replies));

@@ -6,6 +6,7 @@ use vipward_core::{
     agent::{self, cluster::Seen},
     base::time::Monotonic,
     liveness::Finding,
+    ownership::Outcome,
     pools::{ReservationWrite, election::Step},
     records::{ClaimRecord, ServiceName},
     reports::outbox::{self, Write},
@@ -50,8 +51,7 @@ pub(crate) enum Reply {
     Elected(Elected),
     /// A reservation, with the object of the address as the controller knew it when it sent the request.
     Reserved(ReservationWrite, Option<Box<ClaimRecord>>, Reserved),
-    /// A status was written, or was not.
-    Status(ServiceName, bool),
+    Status(ServiceName, Outcome<()>),
     Event(outbox::Outcome),
 }
 

@@ -88,7 +88,7 @@ impl World {
     }
 
     /// Gives a process what it has read.
-    fn seen(&mut self, node: usize, life: u32, seen: Vec<Seen>) {
+    pub(super) fn seen(&mut self, node: usize, life: u32, seen: Vec<Seen>) {
         if names::is_controller(node) {
             return self.leader_sees(node, life, seen);
         }

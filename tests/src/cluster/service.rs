@@ -28,13 +28,19 @@ impl ServiceSpec {
 
     /// Returns a dual-stack Service that requests the VIP of most tests in both families.
     pub fn dual_stack(name: &str) -> Self {
-        Self::with_addresses(name, &Family::vips()).field("ipFamilyPolicy", &json!("PreferDualStack"))
+        Self::with_addresses(name, &Family::vips())
     }
 
-    /// Returns a Service that requests several VIPs with the annotation.
+    /// Returns a Service that requests several VIPs with the annotation. It is dual-stack if one of
+    /// them is IPv6.
     pub fn with_addresses(name: &str, vips: &[IpAddr]) -> Self {
-        let vips: Vec<_> = vips.iter().map(IpAddr::to_string).collect();
-        Self::without_address(name).annotation(ADDRESSES, &vips.join(","))
+        let requested: Vec<_> = vips.iter().map(IpAddr::to_string).collect();
+        let spec = Self::without_address(name).annotation(ADDRESSES, &requested.join(","));
+        if vips.iter().any(IpAddr::is_ipv6) {
+            spec.field("ipFamilyPolicy", &json!("PreferDualStack"))
+        } else {
+            spec
+        }
     }
 
     /// Returns a Service without the annotation, for an address in its status.

@@ -17,8 +17,8 @@ const LONGEST: usize = 6_000;
 const LONGEST_NOTE: usize = 1_024;
 /// The beginning of a line that no process writes.
 const FORGED: &str = "2026-11-27T12:00:00.000000Z ERROR forged";
-/// Annotations with values that are never wrong: any text is a key, and one has no effect.
-const ANYTHING: [&str; 3] = ["metallb.io/allow-shared-ip", "vipward.io/share", "vipward.io/force"];
+/// Annotations with values that are never wrong: any text is a key.
+const ANYTHING: [&str; 2] = ["metallb.io/allow-shared-ip", "vipward.io/share"];
 /// Annotations that only the controller has to find something for.
 const OF_CONTROLLER: [&str; 2] = ["vipward.io/pool", "metallb.io/address-pool"];
 

@@ -7,8 +7,9 @@ use crate::{
     agent::effect::{self, Effect, HeldVip, Line, Request},
     base::{pattern::InterfacePattern, time::Monotonic},
     host::{net::Vital, placement::Entry, stale::Stale},
-    ownership::{self, Command, NewDeadline, Notice, Step, StopReason},
-    services,
+    ownership::{self, Command, NewDeadline, Notice, Outcome, Step, StopReason},
+    records::ServiceName,
+    services::{self, Problem},
 };
 
 /// The part of a step of the interlock that the composed agent carries out.
@@ -114,6 +115,8 @@ impl Cluster {
                 services::Command::ClearIngress { service } => self.statuses.begin(service, None, now),
                 services::Command::LeaveIngress { service } => {
                     self.statuses.leave(&service);
+                    let over = self.news.statuses.end(&service);
+                    self.report_status(&service, over, None);
                     self.emit(effect::Cluster::LeaveStatus(service));
                 }
                 services::Command::Report { service, problem } => {
@@ -129,10 +132,35 @@ impl Cluster {
         self.write_statuses_due(now);
     }
 
+    /// Records the outcome of writing a status. One that was left or changed meanwhile is no problem.
+    pub(super) fn on_status_answered(
+        &mut self,
+        service: &ServiceName,
+        outcome: &Outcome<()>,
+        jitter: f64,
+        now: Monotonic,
+    ) {
+        let done = *outcome == Outcome::Done(());
+        self.statuses.on_result(service, done, jitter, now);
+        if done || self.statuses.failures(service) > 0 {
+            let (over, begins) = self.news.statuses.on_answer(service, outcome);
+            self.report_status(service, over, begins);
+        }
+    }
+
+    fn report_status(&mut self, service: &ServiceName, over: Option<Problem>, begins: Option<Problem>) {
+        if let Some(problem) = over {
+            self.emit(effect::Cluster::ProblemOver(service.clone(), problem));
+        }
+        if let Some(problem) = begins {
+            self.emit(effect::Cluster::Problem(service.clone(), problem));
+        }
+    }
+
     fn write_statuses_due(&mut self, now: Monotonic) {
         for (service, addresses) in self.statuses.due(now) {
-            let from_metallb = self.services.index().is_from_metallb(&service);
-            self.ask(Request::WriteStatus { service, addresses, from_metallb });
+            let over = self.services.index().overwrites(&service);
+            self.ask(Request::WriteStatus { service, addresses, over });
         }
     }
 

@@ -16,6 +16,7 @@ use crate::{
     reports::{
         claim_findings::{Aspect, Finding},
         outbox::Reason,
+        reporting::RENEW,
     },
     segment::conflict::{Conflict, End, Line, What},
     services::Problem,
@@ -41,9 +42,13 @@ impl Cluster {
             return;
         }
         let text = claimants(conflict, view.vlan_of(conflict.key.ifindex));
-        let before = self.showing.conflicted.insert(vip, text.clone());
-        let is_shown = before.as_ref() == Some(&text);
-        if let Some(reason) = before.map_or(Some(Reason::Conflict), |_| changed) {
+        let before = self.showing.conflicted.get(&vip);
+        let is_shown = before.is_some_and(|(shown, _)| *shown == text);
+        let posted = before.map(|(_, at)| *at).filter(|at| now < *at + RENEW);
+        let reason = if posted.is_some() { changed } else { Some(Reason::Conflict) };
+        let posted = posted.filter(|_| reason.is_none()).unwrap_or(now);
+        self.showing.conflicted.insert(vip, (text.clone(), posted));
+        if let Some(reason) = reason {
             let remedy = remedy(conflict, vip, &self.engine.without_agent());
             self.write_event(vip, reason, &format!("{text}; {remedy}"));
         }
@@ -122,7 +127,7 @@ impl Cluster {
     }
 
     fn known_conflict(&self, vip: IpAddr) -> Option<String> {
-        self.conflict_in_words(vip, self.showing.conflicted.get(&vip).map(String::as_str))
+        self.conflict_in_words(vip, self.showing.conflicted.get(&vip).map(|(text, _)| text.as_str()))
     }
 
     fn shows_conflicts_of(&self, vip: IpAddr) -> bool {
@@ -163,8 +168,8 @@ impl Cluster {
         quiet: Duration,
         now: Monotonic,
     ) -> Option<Finding> {
-        let received =
-            self.showing.conflicted.get(&vip).cloned().or_else(|| self.received_of(vip, segment, view));
+        let reported = self.showing.conflicted.get(&vip).map(|(text, _)| text.clone());
+        let received = reported.or_else(|| self.received_of(vip, segment, view));
         let text = self.conflict_in_words(vip, received.as_deref());
         let shows = self.shows_conflicts_of(vip) || self.engine.reports_on(vip, now);
         let finding = Finding::Conflict(text);

@@ -3,8 +3,12 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::{
-    base::retrying::Writes,
-    reports::{claim_findings::Aspect, refusals::Refusals, seldom::Seldom},
+    base::{retrying::Writes, time::Monotonic},
+    reports::{
+        claim_findings::Aspect,
+        refusals::{Refusals, RefusedStatuses},
+        seldom::Seldom,
+    },
 };
 
 /// The most repairs that are logged within a minute. A user or a program may edit a claim as often
@@ -15,12 +19,14 @@ const MOST_REPAIRS: usize = 64;
 #[derive(Debug)]
 pub(super) struct News {
     pub(super) refusals: Refusals,
+    pub(super) statuses: RefusedStatuses,
     pub(super) repairs: Seldom<String, ()>,
 }
 
 impl Default for News {
     fn default() -> Self {
-        Self { refusals: Refusals::default(), repairs: Seldom::start(MOST_REPAIRS) }
+        let repairs = Seldom::start(MOST_REPAIRS);
+        Self { refusals: Refusals::default(), statuses: RefusedStatuses::default(), repairs }
     }
 }
 
@@ -36,7 +42,7 @@ pub(super) enum Show {
 /// The findings on claims.
 #[derive(Debug, Default)]
 pub(super) struct Showing {
-    /// Conflicts that this node has reported, with the reported text.
-    pub(super) conflicted: BTreeMap<IpAddr, String>,
+    /// Conflicts that this node has reported, with the reported text and the time of the last Event.
+    pub(super) conflicted: BTreeMap<IpAddr, (String, Monotonic)>,
     pub(super) writes: Writes<(IpAddr, Aspect), Show>,
 }

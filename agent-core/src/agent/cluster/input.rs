@@ -121,7 +121,7 @@ pub enum Reply {
     /// The outcome of writing the status of a Service.
     Status {
         service: ServiceName,
-        done: bool,
+        outcome: Outcome<()>,
         /// A random number from 0 to 1, for the pause until the next attempt.
         jitter: f64,
     },

@@ -127,8 +127,8 @@ impl Cluster {
                 self.on_shown(vip, &finding, outcome, jitter, now);
                 Some(vip)
             }
-            Reply::Status { service, done, jitter } => {
-                self.statuses.on_result(&service, done, jitter, now);
+            Reply::Status { service, outcome, jitter } => {
+                self.on_status_answered(&service, &outcome, jitter, now);
                 None
             }
         }

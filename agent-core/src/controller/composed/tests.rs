@@ -34,8 +34,8 @@ fn line(effect: Effect) -> String {
             Some(until) => format!("keep {vip} until {until:?}"),
             None => format!("reserve {vip} for {}", it.service.name),
         },
-        Effect::WriteStatus { service, addresses, from_metallb } => {
-            assert!(!from_metallb, "nothing is from MetalLB here");
+        Effect::WriteStatus { service, addresses, over } => {
+            assert_eq!(over, None, "nothing is another manager's here");
             match addresses {
                 Some(addresses) => format!("write {addresses:?} to {}", service.name),
                 None => format!("clear {}", service.name),
@@ -163,8 +163,8 @@ fn reserved(write: &ReservationWrite, reserved: Reserved) -> Reply {
     Reply::Reserved(Box::new(write.clone()), reserved)
 }
 
-fn status_written(done: bool) -> Reply {
-    Reply::Status { service: web(), done, jitter: 0.5 }
+fn status(outcome: Outcome<()>) -> Reply {
+    Reply::Status { service: web(), outcome, jitter: 0.5 }
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn a_service_gets_its_address_reserved_and_then_written() {
     let object = Reserved::Object(Some(written(&write, "1")));
     assert_eq!(world.replied(reserved(&write, object)), ["write [192.0.2.100] to web"]);
     world.millis = 50;
-    assert_eq!(world.replied(status_written(true)), ["assigned in 40 ms"]);
+    assert_eq!(world.replied(status(Outcome::Done(()))), ["assigned in 40 ms"]);
     assert_eq!(world.seen([put(&service(&[VIP]))]), ["leave web"]);
-    assert_eq!(world.replied(status_written(true)), Vec::<String>::new(), "it is measured once");
+    assert_eq!(world.replied(status(Outcome::Done(()))), Vec::<String>::new(), "it is measured once");
 }
 
 #[test]
@@ -218,7 +218,10 @@ fn a_reservation_that_failed_is_tried_again_and_a_refusal_is_reported_once() {
 #[test]
 fn a_refused_reservation_that_is_not_wanted_any_more_is_given_up_and_its_problem_is_over() {
     let named = |pool| ServiceRecord {
-        annotations: Annotations::read(|name| (name == "vipward.io/pool").then_some(pool)),
+        annotations: Annotations::read(
+            |name| (name == "vipward.io/pool").then_some(pool),
+            std::iter::empty(),
+        ),
         ..service(&[])
     };
     let older = ServiceRecord { created: 7, ..service(&[]) };
@@ -285,7 +288,7 @@ fn a_write_that_is_no_longer_wanted_has_its_outcome_before_it_is_given_up() {
 fn a_service_that_is_back_while_its_address_is_freed_keeps_it_if_that_is_refused() {
     let (mut world, write) = World::reserving();
     world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
-    world.replied(status_written(true));
+    world.replied(status(Outcome::Done(())));
     let effects = world.step(Input::Seen(vec![Event::ServiceGone(web()).into()]));
     let [.., Effect::Reserve(free)] = effects.as_slice() else { panic!("{effects:?}") };
     assert_eq!(free.reservation, None);
@@ -330,12 +333,47 @@ fn nothing_is_written_before_everything_is_listed_and_the_slices_if_a_service_ne
 fn the_pools_are_shown_once_a_second_and_a_status_that_failed_is_written_again() {
     let (mut world, write) = World::reserving();
     world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
-    assert_eq!(world.replied(status_written(false)), Vec::<String>::new());
+    assert_eq!(world.replied(status(Outcome::Unknown)), Vec::<String>::new());
     assert_eq!(world.waited(500), Vec::<String>::new());
     let lines = world.waited(1_500);
     assert_eq!(lines, ["write [192.0.2.100] to web", "show the pools"]);
     assert_eq!(world.controller.next_deadline(), at(world.millis + 1_000).at);
     assert_eq!(world.waited(100), Vec::<String>::new());
+}
+
+type Then<'a> = &'a dyn Fn(&mut World) -> Vec<String>;
+
+#[test]
+fn a_status_that_the_api_server_refuses_is_a_problem_of_its_service_for_as_long_as_that_lasts() {
+    let refused = |why: &str| status(Outcome::Refused(why.into()));
+    let problem = |why: &str| Problem::StatusRefused { why: why.into() };
+    let begins = |why| format!("problem of web: {}", problem(why));
+    let over = |why| format!("over for web: {}", problem(why));
+    let done = vec![over("policy a"), "assigned in 20 ms".to_owned()];
+    let rows: [(&str, Vec<String>, Then<'_>); 5] = [
+        ("it is refused again", vec![], &|world| world.replied(refused("policy a"))),
+        ("for another reason", vec![over("policy a"), begins("policy b")], &|world| {
+            world.replied(refused("policy b"))
+        }),
+        ("nothing is known of it", vec![], &|world| world.replied(status(Outcome::Unknown))),
+        ("it is written", done, &|world| world.replied(status(Outcome::Done(())))),
+        ("the Service is gone", vec![over("policy a"), "leave web".to_owned()], &|world| {
+            let mut lines = world.seen([Event::ServiceGone(web())]);
+            lines.retain(|line| !line.starts_with("free"));
+            lines
+        }),
+    ];
+    for (what, expected, then) in rows {
+        let (mut world, write) = World::reserving();
+        world.millis = 30;
+        world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
+        assert_eq!(world.replied(refused("policy a")), [begins("policy a")], "{what}");
+        assert_eq!(then(&mut world), expected, "{what}");
+    }
+    let (mut world, write) = World::reserving();
+    world.replied(reserved(&write, Reserved::Object(Some(written(&write, "1")))));
+    world.seen([Event::ServiceGone(web())]);
+    assert_eq!(world.replied(refused("policy a")), [""; 0], "it was left meanwhile");
 }
 
 #[test]

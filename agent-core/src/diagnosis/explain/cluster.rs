@@ -1,6 +1,6 @@
 //! Steps that the API server shows: from the Service to the holder's life.
 
-use std::{borrow::Cow, net::IpAddr};
+use std::net::IpAddr;
 
 use super::{
     facts::{Cluster, Facts, LeaseSeen},
@@ -15,7 +15,7 @@ use crate::{
     },
     liveness::found::{self, FoundBy},
     ownership::{Disqualified, Eligible, NodeFacts, eligibility},
-    records::{ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeName, NodeRecord, Shown},
+    records::{ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeName, NodeRecord},
     services::{Mention, Place, Problem},
 };
 
@@ -231,53 +231,8 @@ fn candidates(cluster: &Cluster, vip: IpAddr, here: Option<&Here<'_>>) -> Findin
         return Finding::red(link::CANDIDATES, "there is no Node", "see `kubectl get nodes`");
     }
     let first = all.iter().find_map(|(_, found)| found.as_ref().err());
-    let remedy = first.map(remedy).unwrap_or_default();
+    let remedy = first.map(Disqualified::remedy).unwrap_or_default();
     Finding::red(link::CANDIDATES, format!("none of {} nodes can hold it", all.len()), remedy).with(details)
-}
-
-/// Returns the remedy for a node that cannot hold a VIP.
-fn remedy(why: &Disqualified) -> Cow<'static, str> {
-    let words = match why {
-        Disqualified::NoAgent => {
-            "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) and their logs"
-        }
-        Disqualified::NotRenewed => {
-            "see whether the agent runs and reaches the API server: its Pod and its log"
-        }
-        Disqualified::NoInterface => {
-            "give a node an interface with an address in the VIP's subnet, or choose an address of a subnet \
-            that there is"
-        }
-        Disqualified::InterfaceNotNamed { .. } => "change or remove the annotation vipward.io/interface",
-        Disqualified::NoCarrier { .. } => {
-            "check the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` \
-             there says whether it is without contact"
-        }
-        Disqualified::NoNode => "the agent's --node-name must be the name of a Node object",
-        Disqualified::Excluded => "remove the label, or start the agents with --ignore-exclude-label",
-        Disqualified::OutOfService => "remove the taint when the node is well again",
-        Disqualified::NetworkUnavailable => "check the node's network plugin",
-        Disqualified::NoLocalEndpoint => {
-            "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
-        }
-        Disqualified::NotSelected => "change or remove the annotation vipward.io/nodes",
-        Disqualified::NotAdvertised { pool } => {
-            return format!("create an L2Advertisement that announces {}", Shown(pool)).into();
-        }
-        Disqualified::NotSelectedByPool { field } => {
-            return format!(
-                "change {field}, label a node as it requires, or choose an address of another pool"
-            )
-            .into();
-        }
-        Disqualified::InterfaceNotOfPool { field, .. } => {
-            return format!("change {field}, or choose an address of another pool").into();
-        }
-        Disqualified::NewMac | Disqualified::Leaving => "wait: it is over in seconds",
-        Disqualified::NotReady => "see the node (kubectl describe node)",
-        Disqualified::Cordoned => "uncordon a node",
-    };
-    words.into()
 }
 
 fn claim(cluster: &Cluster, unknown_hosts: Fact<Vec<String>>, here: Option<&Here<'_>>) -> Finding {

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use super::{cluster, facts::ServiceFacts, link};
 use crate::{
+    base::time::utc,
     diagnosis::{
         fact::{Fact, Unread},
         finding::Finding,
     },
     records::{Reservation, Shown},
-    services::{AddressRequest, Problem, ServiceAccount},
+    services::{AddressRequest, Clearing, Problem, ServiceAccount},
 };
 
 pub(super) fn steps(facts: &ServiceFacts) -> Vec<Finding> {
@@ -56,7 +57,9 @@ fn request(account: &ServiceAccount) -> Finding {
         }
     };
     // The next step has the addresses that the pools do not give.
-    let problems = account.problems.iter().filter(|problem| !matches!(problem, Problem::Lacking(_)));
+    let is_of_pools =
+        |problem: &&Problem| matches!(problem, Problem::Lacking(lack) if lack.is_of_an_address());
+    let problems = account.problems.iter().filter(|problem| !is_of_pools(problem));
     let problems: Vec<_> = problems.map(ToString::to_string).collect();
     if problems.is_empty() {
         return Finding::green(link::REQUEST, says);
@@ -91,21 +94,15 @@ fn pool(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     {
         return Finding::unknown(link::POOL, &why.of("the pools cannot be read"));
     }
-    if let Some((first, others)) = account.lacks.split_first() {
-        let others = others.iter().map(ToString::to_string);
+    let mut lacks = account.lacks.iter().filter(|lack| lack.is_of_an_address());
+    if let Some(first) = lacks.next() {
+        let others = lacks.map(ToString::to_string);
         let details = given.into_iter().chain(others).chain(details);
         let remedy = "the reason names the remedy; the address then comes by itself";
         return Finding::red(link::POOL, first.to_string(), remedy).with(details);
     }
     if !given.is_empty() {
         return Finding::green(link::POOL, given.join("; ")).with(details);
-    }
-    if account.prospects.is_empty() && matches!(account.request, AddressRequest::Families(..)) {
-        return Finding::red(
-            link::POOL,
-            "it has no address: there is no VIPPool, and no other controller has written its status",
-            "create a VIPPool, or name an address in the annotation vipward.io/addresses",
-        );
     }
     let namespace = &facts.namespace;
     let remedy = format!(
@@ -128,9 +125,12 @@ fn origin(vip: IpAddr, reservation: Option<&Reservation>) -> String {
 
 fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     let written = list(&account.status);
+    let who = account.manager.as_deref().unwrap_or("an unknown manager");
+    let since = account.since.map(|since| format!(" (since {})", utc(since))).unwrap_or_default();
+    let clearing = format!("if {who} is gone, clear what it left: {}", Clearing(&facts.service));
     if account.is_elsewhere {
-        let who = account.manager.as_deref().unwrap_or("another controller");
-        return Finding::green(link::STATUS, format!("{who} has written {written}, which goes first"));
+        let says = format!("{who} has written {written}{since}, which goes first");
+        return Finding::green(link::STATUS, says).with([clearing]);
     }
     if account.given.is_empty() && account.status.is_empty() {
         return Finding::unknown(link::STATUS, &Unread::skipped("there is no address that it could name"));
@@ -138,10 +138,13 @@ fn status(account: &ServiceAccount, facts: &ServiceFacts) -> Finding {
     let missing: Vec<_> =
         account.given.iter().map(|(vip, _)| *vip).filter(|vip| !account.status.contains(vip)).collect();
     if missing.is_empty() {
-        let who = account.manager.as_deref().unwrap_or("an unknown manager");
         return Finding::green(link::STATUS, format!("it names {written}, written by {who}"));
     }
     let says = format!("it does not name {} yet", list(&missing));
+    if account.is_left {
+        let says = format!("{says}: {who} has written {written}{since}");
+        return Finding::red(link::STATUS, says, clearing);
+    }
     let remedy = match &facts.leader {
         Fact::Read(None) => {
             "its holder writes it: see below why no node holds it, or that node's log".to_owned()

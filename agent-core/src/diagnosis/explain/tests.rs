@@ -35,7 +35,7 @@ use crate::{
         Allowance, ClaimRecord, ClaimState, Demand, Epoch, Holder, LeaseRecord, NodeInterface, NodeName,
         NodeRecord, PoolPolicy, ServiceName, Session, Version,
     },
-    services::{Account, Malformed, Mention, Place, Problem, Refusal, Unserved, WayOut},
+    services::{Account, Malformed, Mention, Place, Problem, Refusal, Unserved, WayOut, Writer},
 };
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));

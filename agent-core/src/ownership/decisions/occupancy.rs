@@ -31,11 +31,15 @@ impl Subject<'_> {
     }
 
     /// Returns true if the node that held the VIP has let go of it, or is gone. The node that a claim
-    /// names may not have held it.
+    /// names may not have held it. If this process has never seen that node live, the claim may be of
+    /// another time, or of another cluster.
     fn was_let_go(&self) -> bool {
         let Some(claim) = &self.vip.claim.record else { return false };
-        match claim.state {
-            ClaimState::Held(_) | ClaimState::Offered { .. } | ClaimState::Blank => true,
+        match &claim.state {
+            ClaimState::Held(_) | ClaimState::Offered { .. } => {
+                claim.state.sessions().iter().any(|(node, _)| self.nodes.has_lived(node))
+            }
+            ClaimState::Blank => true,
             ClaimState::Released => claim.note.cause.contains(LET_GO),
         }
     }

@@ -19,6 +19,9 @@ use crate::{
 const AFTER: Duration = Duration::from_secs(1);
 /// Shortest time between two such reports of one VIP.
 const REPEAT: Duration = Duration::from_secs(10);
+/// The time after which a VIP that no node can hold is reported again: an Event is forgotten after an
+/// hour.
+const RENEW: Duration = Duration::from_mins(10);
 /// Longest time by which a candidate that takes no VIPs itself puts off its turn while a
 /// better one takes other VIPs. The better one may never take this VIP.
 const MOST_PATIENT: Duration = Duration::from_secs(10);
@@ -157,11 +160,16 @@ impl Subject<'_> {
             return Some(since + AFTER);
         }
         let why = self.nodes.explain(self.address, demand, self.now);
-        if says(claim, demand, &why) {
+        let is_known = says(claim, demand, &why);
+        if is_known && self.now < since + RENEW {
             return Some(self.now + self.nodes.rest());
         }
         let services = demand.services.clone();
         self.command(Command::Notify(Notice::NoHolder { vip: self.address, services, why: why.clone() }));
+        if is_known {
+            self.vip.waiting.unholdable = Some(self.now);
+            return Some(self.now + self.nodes.rest());
+        }
         self.vip.waiting.unholdable = Some(self.now + REPEAT);
         self.write_unheld(claim, "no node can hold it", why);
         None

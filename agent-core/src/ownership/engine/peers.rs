@@ -55,7 +55,7 @@ impl Engine {
 
     pub(super) fn on_lease_read(&mut self, name: &NodeName, outcome: Outcome<LeaseRecord>) {
         self.nodes.end_expiring(name);
-        let is_read = matches!(outcome, Outcome::Done(_));
+        let is_read = matches!(outcome, Outcome::Done(_) | Outcome::Missing);
         match outcome {
             Outcome::Done(record) => self.take_answer(record),
             Outcome::Missing => self.on_lease_gone(name),

@@ -71,6 +71,7 @@ impl Engine {
         if self.nodes.wire.scale.is_none() {
             return;
         }
+        self.nodes.forget_deleted(self.now);
         for (interface, is_one_way) in self.nodes.judge_contacts(self.now) {
             self.set_one_way(interface, is_one_way);
         }

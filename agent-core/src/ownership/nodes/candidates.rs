@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Largest number of nodes that a message names if none can hold a VIP.
-const MOST_NAMED: usize = 32;
+const MOST_NAMED: usize = 12;
 
 /// A node that can hold a VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,16 +118,20 @@ impl Nodes {
         (candidate.soft.is_some(), unserved, Reverse(preference), !is_beside, Reverse(weight), name)
     }
 
-    /// Returns each node and the reason against it, for messages.
+    /// Returns each node and the reason against it, with a remedy for the first, for messages.
     pub(crate) fn explain(&self, vip: IpAddr, demand: &Demand, now: Monotonic) -> String {
         let nodes = self.iter().filter(|(_, member)| member.node.is_some());
+        let mut remedy = None;
         let lines = nodes.map(|(name, _)| match self.candidate(name, vip, demand, now) {
             Ok(candidate) => match candidate.soft {
                 Some(soft) => format!("{name}: can hold it, but {soft}"),
                 None if candidate.known_at > now => format!("{name}: {}", Disqualified::NewMac),
                 None => format!("{name}: can hold it"),
             },
-            Err(disqualified) => format!("{name}: {disqualified}"),
+            Err(disqualified) => {
+                remedy.get_or_insert_with(|| format!(". For {name}: {}", disqualified.remedy()));
+                format!("{name}: {disqualified}")
+            }
         });
         let mut lines: Vec<String> = lines.collect();
         let more = lines.len().saturating_sub(MOST_NAMED);
@@ -135,6 +139,9 @@ impl Nodes {
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
-        if lines.is_empty() { "there is no Node".to_owned() } else { lines.join("; ") }
+        if lines.is_empty() {
+            return "there is no Node".to_owned();
+        }
+        lines.join("; ") + &remedy.unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! Decision about a node's fitness to hold a VIP, from plain facts.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use crate::{
     base::{address::mix, legible::Legible},
@@ -74,6 +74,49 @@ impl Disqualified {
         } else {
             Self::NotAdvertised { pool: Arc::clone(&policy.pool) }
         }
+    }
+
+    /// Returns the remedy for a node that cannot hold a VIP.
+    pub fn remedy(&self) -> Cow<'static, str> {
+        let words = match self {
+            Self::NoAgent => {
+                "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) and their logs"
+            }
+            Self::NotRenewed => "see whether the agent runs and reaches the API server: its Pod and its log",
+            Self::NoInterface => {
+                "give a node an interface with an address in the VIP's subnet, or choose an address of a subnet \
+                that there is"
+            }
+            Self::InterfaceNotNamed { .. } => "change or remove the annotation vipward.io/interface",
+            Self::NoCarrier { .. } => {
+                "check the cable, the switch port and the interface (ip link); if it is up, `vipward doctor` \
+                 there says whether it is without contact"
+            }
+            Self::NoNode => "the agent's --node-name must be the name of a Node object",
+            Self::Excluded => "remove the label, or start the agents with --ignore-exclude-label",
+            Self::OutOfService => "remove the taint when the node is well again",
+            Self::NetworkUnavailable => "check the node's network plugin",
+            Self::NoLocalEndpoint => {
+                "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
+            }
+            Self::NotSelected => "change or remove the annotation vipward.io/nodes",
+            Self::NotAdvertised { pool } => {
+                return format!("create an L2Advertisement that announces {}", Shown(pool)).into();
+            }
+            Self::NotSelectedByPool { field } => {
+                return format!(
+                    "change {field}, label a node as it requires, or choose an address of another pool"
+                )
+                .into();
+            }
+            Self::InterfaceNotOfPool { field, .. } => {
+                return format!("change {field}, or choose an address of another pool").into();
+            }
+            Self::NewMac | Self::Leaving => "wait: it is over in seconds",
+            Self::NotReady => "see the node (kubectl describe node)",
+            Self::Cordoned => "uncordon a node",
+        };
+        words.into()
     }
 }
 

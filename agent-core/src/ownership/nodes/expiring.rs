@@ -85,15 +85,30 @@ impl Nodes {
     pub(crate) fn expire_dead_nodes(&mut self, now: Monotonic) -> Vec<LeaseWrite> {
         let is_due = |name: &&NodeName| self.expiring_at(name, now).is_some_and(|due| due <= now);
         let due: Vec<NodeName> = self.claimed_nodes().filter(is_due).cloned().collect();
-        due.iter().filter_map(|name| self.expire(name, self.is_expired(name, now))).collect()
+        let expire = |name: &NodeName| {
+            if self.is_expired(name, now) {
+                return self.expire_all(name);
+            }
+            // The node lives in another session. Only those that claims name are over.
+            let kept = self.member(name).and_then(Member::session);
+            self.expire(name, kept, self.sessions_claimed_of(name).collect())
+        };
+        due.iter().filter_map(expire).collect()
     }
 
-    /// Ends the sessions of a dead node by one write to its Lease, at the version that was seen.
-    /// `is_expired` is true if the session that the Lease carries is over too.
-    pub(super) fn expire(&mut self, name: &NodeName, is_expired: bool) -> Option<LeaseWrite> {
-        // If the node lives in another session, only the session that claims name is over.
-        let kept = self.member(name).and_then(Member::session).filter(|_| !is_expired);
-        let claimed: Vec<Session> = self.sessions_claimed_of(name).collect();
+    /// Ends all sessions of a dead node that are known, by one write to its Lease.
+    pub(super) fn expire_all(&mut self, name: &NodeName) -> Option<LeaseWrite> {
+        self.expire(name, None, self.sessions_claimed_of(name).collect())
+    }
+
+    /// Ends sessions of a dead node by one write to its Lease, at the version that was seen. The
+    /// Lease then carries the session `kept`, if any. Another one that it carried is over too.
+    pub(super) fn expire(
+        &mut self,
+        name: &NodeName,
+        kept: Option<Session>,
+        over: Vec<Session>,
+    ) -> Option<LeaseWrite> {
         let default = self.settings.lease;
         let member = self.member_mut(name)?;
         member.expiring = true;
@@ -102,7 +117,7 @@ impl Nodes {
         let carried = lease.and_then(|lease| lease.session);
         // The admission policies take as many in one write. The others follow in the next.
         let known = ended.clone();
-        let new = claimed.into_iter().filter(|session| !known.contains(session)).take(MOST_ENDED - 1);
+        let new = over.into_iter().filter(|session| !known.contains(session)).take(MOST_ENDED - 1);
         for session in new.chain(carried).filter(|session| Some(*session) != kept) {
             if !ended.contains(&session) {
                 ended.push(session);

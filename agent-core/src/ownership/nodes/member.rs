@@ -13,6 +13,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) lease: Option<LeaseRecord>,
+    /// The Lease before it was deleted, with the sessions that have been ended since. None for a node
+    /// that took no part in the failure detector, that has written its Lease since, or whose time is
+    /// over.
+    pub(super) deleted: Option<LeaseRecord>,
+    /// True if this process has seen its Lease carry a session.
+    pub(super) has_lived: bool,
     pub(crate) node: Option<NodeRecord>,
     /// Time at which the present version of the Lease, or its absence, was first seen.
     pub(crate) seen: Monotonic,
@@ -35,6 +41,8 @@ impl Member {
     pub(crate) fn new(now: Monotonic) -> Self {
         Self {
             lease: None,
+            deleted: None,
+            has_lived: false,
             node: None,
             seen: now,
             duration: None,
@@ -55,6 +63,11 @@ impl Member {
         self.lease.as_ref()?.live_session()
     }
 
+    /// Returns the last Lease that its node has written. It may be deleted.
+    pub(super) fn description(&self) -> Option<&LeaseRecord> {
+        self.deleted.as_ref().or(self.lease.as_ref())
+    }
+
     /// Returns true if its Lease states that the node leaves.
     pub(crate) fn is_leaving(&self) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.leaving)
@@ -68,13 +81,20 @@ impl Member {
 
     /// Records that its Lease is gone. Returns false if it had none.
     pub(crate) fn lose_lease(&mut self, now: Monotonic) -> bool {
-        let had_one = self.lease.take().is_some();
-        if had_one {
-            self.seen = now;
-            self.session_seen = now;
-            self.macs.clear();
+        let Some(lease) = self.lease.take() else { return false };
+        self.keep_description(lease);
+        self.seen = now;
+        self.session_seen = now;
+        self.macs.clear();
+        true
+    }
+
+    /// Keeps the Lease that is gone for the failure detector. The node may be dead, or about to write
+    /// it again.
+    fn keep_description(&mut self, gone: LeaseRecord) {
+        if gone.wire.is_some() && gone.live_session().is_some() {
+            self.deleted = Some(gone);
         }
-        had_one
     }
 
     fn version(&self) -> Option<&Version> {
@@ -95,6 +115,17 @@ impl Member {
         }
         if self.duration.is_none_or(|(known, _)| known != record.duration) {
             self.duration = Some((record.duration, now));
+        }
+        self.has_lived |= record.session.is_some();
+        if record.is_anothers() {
+            if let Some(gone) = self.lease.take() {
+                self.keep_description(gone);
+            }
+            if let Some(deleted) = &mut self.deleted {
+                deleted.ended.clone_from(&record.ended);
+            }
+        } else {
+            self.deleted = None;
         }
         self.lease = Some(record);
     }

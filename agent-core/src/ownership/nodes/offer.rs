@@ -22,11 +22,12 @@ fn quorum(others: usize) -> (usize, usize) {
 }
 
 impl Nodes {
-    /// Returns the other nodes that take part, with their live sessions.
+    /// Returns the other nodes that take part, with their live sessions. A deleted Lease counts for a
+    /// while, since it shows neither that the node is dead nor that it lives.
     pub(crate) fn partners(&self) -> impl Iterator<Item = (&NodeName, &Member, Session, &Offer)> {
         self.others().filter_map(|(name, member)| {
-            let offer = member.lease.as_ref()?.wire.as_ref()?;
-            Some((name, member, member.session()?, offer))
+            let lease = member.description()?;
+            Some((name, member, lease.live_session()?, lease.wire.as_ref()?))
         })
     }
 

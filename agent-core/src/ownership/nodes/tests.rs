@@ -124,7 +124,7 @@ fn a_write_ends_eight_sessions_at_most_and_the_next_one_the_others() {
         nodes.take_lease(lease("b", carried, &sessions(ended)), at(0));
         let claimed = sessions(claimed).into_iter().map(|session| (name.clone(), session)).collect();
         nodes.index_claim(VIP, &[], claimed, at(0));
-        let write = nodes.expire(&name, true).expect("a write");
+        let write = nodes.expire_all(&name).expect("a write");
         assert_eq!((write.session, write.ended), (None, sessions(expected)), "{what}");
     }
 }

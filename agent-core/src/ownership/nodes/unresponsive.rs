@@ -18,7 +18,7 @@ use crate::{
 
 /// Returns true if another node has an interface with carrier on the segment of one of this node.
 fn is_there(member: &Member, interface: &NodeInterface) -> bool {
-    let mut theirs = member.lease.iter().flat_map(|lease| &lease.interfaces);
+    let mut theirs = member.description().into_iter().flat_map(|lease| &lease.interfaces);
     theirs.any(|their| their.carrier && interface.shares_a_segment(their))
 }
 
@@ -43,7 +43,7 @@ impl Nodes {
         // Only the nodes of the plan are pinged.
         let pinged = |name: &NodeName| wire.plan.peers.iter().any(|peer| peer.node == *name);
         self.partners().any(|(name, member, ..)| {
-            let offer = member.lease.as_ref().and_then(|lease| lease.wire.as_ref());
+            let offer = member.description().and_then(|lease| lease.wire.as_ref());
             let has_monitor = offer.is_some_and(|offer| offer.mode == Mode::Notice);
             pinged(name)
                 && self.renews(name, now)
@@ -119,8 +119,8 @@ impl Nodes {
     }
 
     /// Expires the session of a suspect whose Lease has just been read. The write rests on that
-    /// version, or on a later one from the watch. So it fails if the node has written its Lease
-    /// since.
+    /// version, on a later one from the watch, or on its absence. So it fails if the node has written
+    /// its Lease since.
     pub(crate) fn expire_suspect(
         &mut self,
         name: &NodeName,
@@ -135,7 +135,13 @@ impl Nodes {
         if !is_read || !self.may_expire(name, &suspect, now) {
             return None;
         }
-        let write = self.expire(name, true)?;
+        let is_carried = self.lease(name).is_some_and(|lease| lease.session == Some(suspect.session));
+        let write = if is_carried {
+            self.expire_all(name)?
+        } else {
+            // The Lease is gone. The node may have begun another session since the one that is known.
+            self.expire(name, None, vec![suspect.session])?
+        };
         self.wire.suspects.nodes.insert(name.clone(), Suspect { step: Step::Writes, ..suspect });
         Some(write)
     }
@@ -144,7 +150,7 @@ impl Nodes {
     /// agree, and this node's own lease deadline lies ahead.
     fn may_expire(&self, name: &NodeName, suspect: &Suspect, now: Monotonic) -> bool {
         let Some(wid) = self.wire.wid else { return false };
-        let lease = self.lease(name).filter(|lease| lease.live_session() == Some(suspect.session));
+        let lease = self.description(name).filter(|lease| lease.live_session() == Some(suspect.session));
         let offer = lease.and_then(|lease| lease.wire.as_ref());
         self.own.is_valid(now)
             && offer.is_some_and(|offer| {

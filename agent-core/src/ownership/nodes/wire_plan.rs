@@ -23,7 +23,7 @@ impl Nodes {
     /// Returns the ways to a node: its MACs, each with this node's interface on the same segment.
     /// Carrier does not matter: frames show if it has returned.
     pub(crate) fn paths(&self, name: &NodeName) -> Vec<Path> {
-        let theirs = self.lease(name).map(|lease| lease.interfaces.as_slice()).unwrap_or_default();
+        let theirs = self.description(name).map(|lease| lease.interfaces.as_slice()).unwrap_or_default();
         let mut paths: Vec<Path> = Vec::new();
         for own in &self.own.interfaces {
             let shared = theirs.iter().filter(|their| own.shares_a_segment(their));
@@ -76,7 +76,7 @@ impl Nodes {
     /// node has invited it, and its Lease carries no other session yet. A node that ends its own
     /// session withdraws its invitations. A program heeds only notices for its own session.
     fn to_notify(&self, wid: Wid, name: &NodeName, member: &Member) -> Vec<Ended> {
-        let lease = member.lease.as_ref().filter(|lease| lease.live_session().is_none());
+        let lease = member.description().filter(|lease| lease.live_session().is_none());
         let is_invited =
             |lease: &&LeaseRecord| lease.wire.as_ref().is_some_and(|offer| offer.invited.contains(&wid));
         let Some(lease) = lease.filter(is_invited) else { return Vec::new() };
@@ -91,7 +91,7 @@ impl Nodes {
     /// has ended and it takes part in the failure detector.
     pub(crate) fn former(&self, state: &ClaimState, now: Monotonic) -> Option<Former> {
         let node = state.answering()?.clone();
-        let is_partner = self.lease(&node).is_some_and(|lease| lease.wire.is_some());
+        let is_partner = self.description(&node).is_some_and(|lease| lease.wire.is_some());
         let may_notify = node != self.settings.node && is_partner && self.wire.key.is_some();
         let to_notify = match state {
             ClaimState::Held(holder) if may_notify && self.has_ended(&node, holder.session, now) => {

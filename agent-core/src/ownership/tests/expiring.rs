@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::world::*;
 use crate::{
-    ownership::Event,
+    ownership::{Event, Probed, Settings},
     records::{ClaimState, LeaseRecord},
 };
 
@@ -144,6 +144,62 @@ fn a_missing_lease_is_created_with_the_sessions_that_are_over() {
     world.delete_lease("b");
     assert_eq!(world.timeline(REST), ["4.500 create lease of b: no session, ended b1, 4s"]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
+}
+
+/// The Lease that was seen before it was gone, if any; if the Node is there; if the VIP is probed; and
+/// the seconds until the session is ended. The program of a node whose agent restarts answers for up to
+/// 57 s, and only a probe can find it.
+#[test]
+fn a_node_without_a_lease_has_the_time_of_its_last_one_and_a_node_that_never_was_has_the_shortest() {
+    let rows = [
+        (Some(LEASE), true, true, "4.500"),
+        (Some(LEASE), false, true, "4.500"),
+        (Some(RESTART_LEASE), true, true, "60.500"),
+        (Some(RESTART_LEASE), false, true, "60.500"),
+        (None, true, true, "60.500"),
+        (None, false, true, "4.500"),
+        (None, true, false, "60.500"),
+        (None, false, false, "60.500"),
+    ];
+    for (seen, has_node, is_probed, after) in rows {
+        let probing = is_probed.then_some(ms(700));
+        let mut world = World::living_with(&Settings { probing, ..settings("a") }, "a", &["c"]);
+        if has_node {
+            world.notify(Event::Node(node("b")));
+        }
+        if let Some(duration) = seen {
+            world.lease(LeaseRecord { duration, ..lease("b", Some(session("b", 1)), &[]) });
+        }
+        world.claim(held("b"), 7);
+        world.want();
+        world.delete_lease("b");
+        let lines = world.timeline(RESTART_LEASE + REST);
+        let expired = format!("{after} create lease of b: no session, ended b1, 4s");
+        assert_eq!(lines, [expired], "seen {seen:?}, Node {has_node}, probed {is_probed}");
+    }
+}
+
+/// A restored claim may be of another cluster, whose node still answers.
+#[test]
+fn the_vip_of_a_node_that_was_never_seen_is_probed() {
+    let (free, in_use) = (Probed::Free, Probed::InUse { mac: mac("b"), by_peer: false });
+    let take = "write claim: held by a1, epoch 8";
+    for (has_lived, probed, taken) in [(true, in_use, true), (false, in_use, false), (false, free, true)] {
+        let mut world =
+            World::living_with(&Settings { probing: Some(ms(700)), ..settings("a") }, "a", &["c"]);
+        world.want();
+        if has_lived {
+            world.lease(lease("b", Some(session("b", 1)), &[]));
+        }
+        world.claim(held("b"), 7);
+        world.delete_lease("b");
+        world.after(REST);
+        let mut lines = world.answer();
+        lines.extend(world.after(ms(700)));
+        lines.extend(world.notify(Event::Probed { vip: VIP, probed }));
+        lines.extend(world.after(REST));
+        assert_eq!(lines.contains(&take.to_owned()), taken, "lived {has_lived}, {probed:?}: {lines:?}");
+    }
 }
 
 #[test]

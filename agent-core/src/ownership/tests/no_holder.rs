@@ -48,6 +48,7 @@ fn every_node_is_named_with_its_reason_to_people_and_in_the_claim() {
         "a: taint node.kubernetes.io/out-of-service",
         "b: externalTrafficPolicy is Local and no endpoint is ready there",
         "c: no agent is running",
+        ". For a: remove the taint when the node is well again",
     ];
     for reason in reasons {
         assert!(notified.contains(reason), "{reason:?} in {notified:?}");
@@ -107,4 +108,23 @@ fn of_a_vip_whose_claim_vanished_while_it_was_held_nothing_is_said_before_its_ho
         let lines = world.after(just_before(REST));
         assert_eq!(lines, [""; 0], "what is said is a claim, and {holder} could not write its own then");
     }
+}
+
+#[test]
+fn it_is_reported_again_every_ten_minutes_while_it_lasts_by_whichever_node_reports_by_then() {
+    let told = |lines: &[String]| lines.iter().filter(|line| line.starts_with("tell: no holder")).count();
+    let mut reported = Vec::new();
+    for us in ["a", "b"] {
+        let mut world = hopeless(us);
+        let is_reporter = told(&world.after_renewals(25 * 60)) > 0;
+        reported.push(is_reporter);
+        if is_reporter {
+            assert_eq!(told(&world.after_renewals(10 * 60)), 1, "it has lasted for 35 minutes");
+        } else {
+            // The reporter dies.
+            world.renewing.clear();
+            assert_eq!(told(&world.after_renewals(60)), 1, "{us} reports it now");
+        }
+    }
+    assert_eq!(reported.iter().filter(|is| **is).count(), 1);
 }

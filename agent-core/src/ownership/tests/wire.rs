@@ -24,6 +24,7 @@ use crate::{
 
 mod choosing;
 mod contact;
+mod deleted;
 mod ending;
 mod notified;
 mod planning;

@@ -34,7 +34,7 @@ pub(super) struct World {
     /// Requests without an answer, the oldest first.
     asked: VecDeque<Command>,
     /// Other nodes that renew their Leases each second.
-    renewing: BTreeSet<NodeName>,
+    pub(super) renewing: BTreeSet<NodeName>,
     next_renewals: Monotonic,
     by_hand: bool,
     lease_deadline: Option<NewDeadline>,

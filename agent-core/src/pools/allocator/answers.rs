@@ -16,7 +16,8 @@ use crate::{
     records::{PoolKind, Port, ServiceName, Shown},
 };
 
-/// An address that a Service lacks, with the reason and the remedy.
+/// An address that a Service lacks, or has against another request of its own, with the reason and the
+/// remedy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Error)]
 pub enum Lack {
     #[error(
@@ -49,6 +50,22 @@ pub enum Lack {
         family.name(), shown(pools)
     )]
     UsedUp { family: Family, pools: Vec<Arc<str>> },
+    #[error("no VIPPool exists; create one, or name an address in the annotation vipward.io/addresses")]
+    NoPoolAtAll,
+    /// Only the agents report it.
+    #[error(
+        "no controller runs, which would give it {}; start it (deployment vipward-controller){}",
+        missed(pool.as_deref(), addresses),
+        if *is_helped_by_name { ", or name an address in the annotation vipward.io/addresses" } else { "" }
+    )]
+    NoController {
+        /// The pool that the Service names.
+        pool: Option<Arc<str>>,
+        /// The addresses that it requests by name.
+        addresses: Vec<IpAddr>,
+        /// True if the agents serve an address that a Service names.
+        is_helped_by_name: bool,
+    },
     #[error(
         "no node can announce an {} address of {}{}. {}. Give the pool addresses of a segment",
         family.name(), shown(pools), if *is_own { " for this Service" } else { "" }, listed(segments)
@@ -93,12 +110,39 @@ pub enum Lack {
         Shown(pool)
     )]
     OutOfPool { vip: IpAddr, pool: Arc<str> },
+    #[error(
+        "it requests {} by name, and so gets none of {}, which it names too. Have it name a pool with \
+         that address, or remove one of the two annotations",
+        addresses(vips),
+        Shown(pool)
+    )]
+    NotOfNamedPool { vips: Vec<IpAddr>, pool: Arc<str> },
 }
 
 impl Lack {
-    /// Returns true unless the Service has an address all the same.
-    pub fn is_missing(&self) -> bool {
-        !matches!(self, Self::AskedByName { .. } | Self::OutOfPool { .. } | Self::Unjoined { .. })
+    /// Returns true if the Service does not have an address that it requests.
+    pub fn is_of_an_address(&self) -> bool {
+        match self {
+            Self::NoSuchPool { .. }
+            | Self::NotServed { .. }
+            | Self::NotServedAddress { .. }
+            | Self::NoPool { .. }
+            | Self::NoPoolAtAll
+            | Self::NoController { .. }
+            | Self::UsedUp { .. }
+            | Self::NotAnnounced { .. }
+            | Self::Reserved { .. }
+            | Self::TooMany { .. } => true,
+            Self::AskedByName { .. }
+            | Self::OutOfPool { .. }
+            | Self::NotOfNamedPool { .. }
+            | Self::Unjoined { .. } => false,
+        }
+    }
+
+    /// Returns true if another controller may be about to give a Service without a class its address.
+    pub fn may_be_anothers(&self) -> bool {
+        matches!(self, Self::NoPoolAtAll | Self::NoController { pool: None, .. })
     }
 }
 
@@ -150,6 +194,18 @@ impl fmt::Display for Prospect {
             }
             Fit::Overlaps => "gives out nothing, since an older pool has some of its addresses",
         })
+    }
+}
+
+fn addresses(vips: &[IpAddr]) -> String {
+    vips.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn missed(pool: Option<&str>, named: &[IpAddr]) -> String {
+    match pool {
+        _ if !named.is_empty() => addresses(named),
+        Some(pool) => format!("an address of {}", Shown(pool)),
+        None => "an address of a VIPPool".to_owned(),
     }
 }
 

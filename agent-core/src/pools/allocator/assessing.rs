@@ -61,10 +61,10 @@ impl Allocator {
             return false;
         }
         let mut lacks = Vec::new();
-        let (addresses, spare) = if request.addresses.is_empty() {
-            self.by_family(service, &request, surroundings, &mut lacks, commands)
-        } else {
+        let (addresses, spare) = if request.is_by_name() {
             self.by_address(service, &request, surroundings, &mut lacks, commands)
+        } else {
+            self.by_family(service, &request, surroundings, &mut lacks, commands)
         };
         // An address that it is to give up is freed when it has all others, and its status does not name
         // the address any more.
@@ -73,7 +73,7 @@ impl Allocator {
                 self.free(vip, commands);
             }
         }
-        let misses = lacks.iter().any(Lack::is_missing);
+        let misses = lacks.iter().any(Lack::is_of_an_address);
         self.assign(service, addresses, lacks, commands);
         // A reservation that is under way may go to another Service.
         misses || self.allocations.is_asking(service)
@@ -333,7 +333,7 @@ impl Allocator {
             }
         }
         self.groups.share(service, shared);
-        if lacks.iter().any(Lack::is_missing) || self.allocations.is_asking(service) {
+        if lacks.iter().any(Lack::is_of_an_address) || self.allocations.is_asking(service) {
             // It gives nothing up for what it does not get, or does not have yet. What is kept it does not have.
             let (had, kept): (Vec<_>, _) = spare
                 .into_iter()
@@ -345,7 +345,17 @@ impl Allocator {
             spare = kept;
             spare.retain(|vip| self.is_kept_no_longer(*vip));
         }
+        lacks.extend(self.not_of_named_pool(&addresses, request));
         (addresses, spare)
+    }
+
+    /// Returns the contradiction of a Service that requests addresses by name, and names a pool that has
+    /// none of them.
+    fn not_of_named_pool(&self, addresses: &[IpAddr], request: &Request) -> Option<Lack> {
+        let pool = Arc::clone(request.pool.as_ref()?);
+        let is_outside = |vip: &&IpAddr| request.addresses.contains(vip) && !self.is_of_named(**vip, request);
+        let vips: Vec<_> = addresses.iter().filter(is_outside).copied().collect();
+        (!vips.is_empty()).then_some(Lack::NotOfNamedPool { vips, pool })
     }
 
     /// Returns true if the time has ended for which an address was kept, or an admin wants it released.

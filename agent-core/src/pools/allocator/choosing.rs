@@ -66,10 +66,15 @@ impl Allocator {
         // An address in the status was the Service's before: another version wrote it, or its object was
         // lost. So was one whose claim names the Service: it was deleted, and is back before its VIP is gone.
         let is_named = |vip: IpAddr| self.pools.is_of(vip, request.pool.as_deref());
-        let in_status = request.status.iter().copied().filter(|vip| is_named(*vip));
+        let is_served = |vip: IpAddr| {
+            let has_it = |pool: &Pool| pool.contains(vip) && self.serves(pool, service, request);
+            is_named(vip) && (request.pool.is_some() || self.pools.automatic().any(has_it))
+        };
+        let in_status = request.status.iter().copied().filter(|vip| {
+            if request.is_left { is_served(*vip) && !surroundings.refuses(*vip) } else { is_named(*vip) }
+        });
         let claimed = self.allocations.claimed_by(service).filter(|vip| {
-            let pool = self.pools.of(*vip).filter(|pool| self.serves(pool, service, request));
-            is_named(*vip) && pool.is_some_and(|pool| request.pool.is_some() || pool.record.auto_assign)
+            is_served(*vip) && self.pools.of(*vip).is_some_and(|pool| self.serves(pool, service, request))
         });
         let own = in_status
             .chain(claimed)
@@ -85,7 +90,10 @@ impl Allocator {
         }
         let pools = match self.candidates(service, request, family) {
             Ok(pools) => pools,
-            Err(lack) => return lacks.extend(lack.filter(|_| self.is_missed(service, request, family))),
+            Err(lack) => {
+                let is_new = self.is_missed(service, request, family) && !lacks.contains(&lack);
+                return lacks.extend(is_new.then_some(lack));
+            }
         };
         let seed = seed(service);
         let found = pools.iter().find_map(|name| {
@@ -133,24 +141,23 @@ impl Allocator {
         request.needs_all || request.families.len() == 1 || !has_other()
     }
 
-    /// Returns the pools that may give an address of a family, the first one first. Where there is no
-    /// pool, other controllers give addresses, and nothing is missed.
+    /// Returns the pools that may give an address of a family, the first one first.
     fn candidates(
         &self,
         service: &ServiceName,
         request: &Request,
         family: Family,
-    ) -> Result<Vec<Arc<str>>, Option<Lack>> {
+    ) -> Result<Vec<Arc<str>>, Lack> {
         if let Some(name) = &request.pool {
             let Some(pool) = self.pools.usable(name) else {
                 let (kind, object) = PoolKind::of(name);
-                return Err(Some(match self.pools.get(name) {
+                return Err(match self.pools.get(name) {
                     Some(_) => Lack::NotServed { pool: Arc::clone(name) },
                     None => Lack::NoSuchPool { kind, name: object.into() },
-                }));
+                });
             };
             if !self.serves(pool, service, request) {
-                return Err(Some(Lack::NotServed { pool: Arc::clone(name) }));
+                return Err(Lack::NotServed { pool: Arc::clone(name) });
             }
             return Ok(vec![Arc::clone(name)]);
         }
@@ -169,7 +176,7 @@ impl Allocator {
                 .then_with(|| pool.record.name.cmp(&other.record.name))
         });
         if pools.is_empty() {
-            return Err((!self.pools.is_empty()).then_some(Lack::NoPool { family }));
+            return Err(if self.pools.is_empty() { Lack::NoPoolAtAll } else { Lack::NoPool { family } });
         }
         Ok(pools.into_iter().map(|(.., pool)| Arc::clone(&pool.record.name)).collect())
     }

@@ -23,8 +23,12 @@ pub struct Request {
     pub pool: Option<Arc<str>>,
     /// The addresses that it requests by name. If there are any, it gets no others.
     pub addresses: Vec<IpAddr>,
+    /// True if it requests others by name too, which it may not have. It gets none in their place.
+    pub names_refused: bool,
     /// The addresses that Vipward has written into its status.
     pub status: Vec<IpAddr>,
+    /// True if another controller has left them there. It keeps one if a pool that serves it has it.
+    pub is_left: bool,
     /// Its keys for sharing.
     pub keys: Vec<ShareKey>,
     pub ports: Box<[Port]>,
@@ -44,6 +48,10 @@ impl Request {
     pub(super) fn whereabouts(&self) -> (&ServiceLabels, &Limits) {
         static ALL: Limits = Limits { nodes: None, interfaces: Vec::new(), endpoints: BTreeMap::new() };
         (&self.labels, self.limits.as_deref().unwrap_or(&ALL))
+    }
+
+    pub(super) fn is_by_name(&self) -> bool {
+        !self.addresses.is_empty() || self.names_refused
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     base::legible::Legible,
     ownership::Notice,
     records::{NodeName, ServiceName, object_name},
-    services::Problem,
+    services::{Problem, ProblemReason},
 };
 
 #[cfg(test)]
@@ -94,7 +94,8 @@ pub enum Reason {
     ConflictOver,
     /// The holder has taken back a VIP that another host announced in a peer's name.
     TakenBack,
-    Problem,
+    /// A problem of a Service, or of an object that another program defines.
+    Problem(ProblemReason),
 }
 
 impl Reason {
@@ -108,7 +109,7 @@ impl Reason {
             Self::ConflictGrows => "ConflictGrows",
             Self::ConflictOver => "ConflictOver",
             Self::TakenBack => "TakenBack",
-            Self::Problem => "Problem",
+            Self::Problem(reason) => reason.name(),
         }
     }
 
@@ -120,7 +121,7 @@ impl Reason {
             | Self::Conflict
             | Self::ConflictGrows
             | Self::TakenBack
-            | Self::Problem => Kind::Warning,
+            | Self::Problem(_) => Kind::Warning,
         }
     }
 }
@@ -160,13 +161,13 @@ impl Message {
     }
 
     pub fn of_problem(service: ServiceName, uid: Option<Arc<str>>, problem: &Problem) -> Self {
-        Self::new(Object::Service(service), uid, Reason::Problem, &problem.to_string())
+        Self::new(Object::Service(service), uid, Reason::Problem(problem.reason()), &problem.to_string())
     }
 
     /// Returns the message about a problem of an object that another program defines.
     pub fn of_foreign(object: ForeignObject, words: &str) -> Self {
         let uid = Some(Arc::clone(&object.uid));
-        Self::new(Object::Foreign(object), uid, Reason::Problem, words)
+        Self::new(Object::Foreign(object), uid, Reason::Problem(ProblemReason::ObjectNotUsed), words)
     }
 
     pub fn note(&self) -> &str {
@@ -196,7 +197,7 @@ impl Message {
             Reason::Conflict | Reason::ConflictGrows | Reason::ConflictOver | Reason::TakenBack => {
                 Topic::Conflict(self.vip)
             }
-            Reason::Problem => Topic::Problem(Arc::clone(&self.note)),
+            Reason::Problem(_) => Topic::Problem(Arc::clone(&self.note)),
         }
     }
 }

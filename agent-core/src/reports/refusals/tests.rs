@@ -108,3 +108,23 @@ fn a_bound_number_is_remembered_and_all_others_are_one_line() {
     assert_eq!(refusals.on_answer(&deleted(20_000, refused("no")), later), Some(notified(20_000, "no")));
     assert_eq!(refusals.said.number(), 1);
 }
+
+#[test]
+fn a_refused_status_is_one_problem_from_the_first_refusal_to_the_next_other_answer() {
+    let web = ServiceName { namespace: "shop".into(), name: "web".into() };
+    let problem = |why: &str| Some(Problem::StatusRefused { why: why.into() });
+    let table = [
+        ("it begins", refused("no permission"), (None, problem("no permission"))),
+        ("it goes on", refused("no permission"), (None, None)),
+        ("no answer says nothing", Outcome::Unknown, (None, None)),
+        ("in other words", refused("a policy"), (problem("no permission"), problem("a policy"))),
+        ("another has written it", Outcome::Conflict, (problem("a policy"), None)),
+        ("it is written", Outcome::Done(()), (None, None)),
+        ("it comes back", refused("a policy"), (None, problem("a policy"))),
+        ("the Service is gone", Outcome::Missing, (problem("a policy"), None)),
+    ];
+    let mut statuses = RefusedStatuses::default();
+    for (about, outcome, expected) in table {
+        assert_eq!(statuses.on_answer(&web, &outcome), expected, "{about}");
+    }
+}

@@ -63,6 +63,20 @@ fn a_problem_that_others_may_not_see_is_reported_by_each_node_that_sees_it() {
 }
 
 #[test]
+fn beside_a_controller_the_agents_report_only_what_it_may_not_see() {
+    let alive = nodes(&["a", "b"]);
+    let table = [
+        ("all see it", seen_by_all(), false),
+        ("a node knows most about it", on_an_interface_of("a"), false),
+        ("only this node sees it", refused(Refusal::NextHop { address: [192, 0, 2, 1].into() }), true),
+        ("only this process is refused", Problem::StatusRefused { why: "no permission".into() }, true),
+    ];
+    for (about, problem, expected) in table {
+        assert_eq!(is_responsible(true, &"a".into(), &problem, [], &alive), Some(expected), "{about}");
+    }
+}
+
+#[test]
 fn it_is_unknown_who_reports_while_it_is_unknown_who_is_alive() {
     let gateway = refused(Refusal::NextHop { address: [192, 0, 2, 1].into() });
     for problem in [seen_by_all(), gateway] {

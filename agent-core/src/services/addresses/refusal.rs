@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::{
     base::address::{NeverAVip, is_host},
+    pools::Family,
     records::{NodeName, ServiceName},
 };
 
@@ -17,7 +18,7 @@ pub enum Refusal {
     #[error(
         "it is an address of Node {node}, and announcing it would cut that node off; give the Service an \
          address of its own. If a controller that lends out the nodes' addresses has written it (k3s's \
-         ServiceLB does), switch that off"
+         ServiceLB does), switch that off: an address of a VIPPool then replaces it"
     )]
     Node { node: NodeName },
     #[error("{}", on_interface(.node, *.net, .interface))]
@@ -85,6 +86,12 @@ pub enum Refusal {
     )]
     NoSegment,
     #[error(
+        "the Service has no {} address (spec.ipFamilies), so kube-proxy delivers nothing for it; name an \
+         address of a family that it has, or change spec.ipFamilies and spec.ipFamilyPolicy",
+        family.name()
+    )]
+    WrongFamily { family: Family },
+    #[error(
         "it is in none of the networks that --allow-address permits ({}); choose one of those, or have its \
          network added",
         join(.allow)
@@ -114,8 +121,17 @@ impl Refusal {
             | Self::ServiceNet { .. }
             | Self::Excluded { .. }
             | Self::NoSegment
+            | Self::WrongFamily { .. }
             | Self::NotAllowed { .. } => false,
         }
+    }
+
+    /// Returns true if the cluster's objects show the reason to all, without a Lease or a setting.
+    pub(crate) fn is_of_the_cluster(&self) -> bool {
+        matches!(
+            self,
+            Self::Node { .. } | Self::ClusterIp { .. } | Self::PodNet { .. } | Self::ServiceNet { .. }
+        )
     }
 
     /// Returns true if the reason comes from a Lease, which the token of its node writes.
@@ -172,6 +188,7 @@ impl Refusal {
             | Self::ServiceNet { .. }
             | Self::Excluded { .. }
             | Self::NoSegment
+            | Self::WrongFamily { .. }
             | Self::NotAllowed { .. } => self.to_string(),
         }
     }

@@ -189,6 +189,10 @@ impl Reserved {
         changed
     }
 
+    pub(crate) fn has_segments(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
     /// Returns true if an address is in the subnet of a segment on which a node announces.
     pub(crate) fn is_on_segment(&self, address: IpAddr) -> bool {
         around(address).any(|net| self.segments.contains_key(&net))

@@ -4,13 +4,15 @@ use std::{net::IpAddr, sync::Arc};
 
 use super::{
     super::{
-        Place, Problem, Refusal, ServiceRecord, Settings, StatusOwner,
+        Place, Problem, Refusal, ServiceRecord, Settings,
         reading::{Unselected, Wanted},
+        statuses::Standing,
     },
     Index, ServiceEntry,
     requesting::named_pool,
 };
 use crate::{
+    base::legible::Excerpt,
     pools::{Allocator, Family, Lack, Prospect},
     records::{Demand, Reservation, ServiceName},
 };
@@ -49,8 +51,12 @@ pub struct ServiceAccount {
     pub status: Vec<IpAddr>,
     /// The field manager of the status. None if it is not known.
     pub manager: Option<Arc<str>>,
-    /// True if the status has addresses, and another controller has written them.
+    /// The time of its last write, in seconds since 1970.
+    pub since: Option<i64>,
+    /// True if the status binds: another controller has written it.
     pub is_elsewhere: bool,
+    /// True if another writer has left the status, and an address of Vipward's replaces it.
+    pub is_left: bool,
     /// Its other addresses, from `spec.externalIPs`, if they are served.
     pub external: Vec<IpAddr>,
     pub problems: Vec<Problem>,
@@ -77,16 +83,19 @@ impl Index {
             ),
         };
         let reservation = |vip: &IpAddr| pools.and_then(|pools| pools.reservation(*vip)).cloned();
+        let standing = self.standing(entry);
         let status: Vec<_> = record.ingress.iter().filter_map(|ingress| ingress.ip).collect();
         Some(ServiceAccount {
             unserved: entry.selection.err().map(|why| unserved(why, record, &self.settings)),
             request,
             given: entry.given.addresses.iter().map(|vip| (*vip, reservation(vip))).collect(),
-            lacks: entry.given.lacks.clone(),
+            lacks: self.lacks(entry).to_vec(),
             prospects: pools.map(|pools| pools.prospects(service)).unwrap_or_default(),
             status,
             manager: record.status_manager.clone(),
-            is_elsewhere: matches!(record.status_owner(), StatusOwner::Other(_)),
+            since: record.status_since,
+            is_elsewhere: standing == Standing::Bound,
+            is_left: matches!(standing, Standing::Left(_)),
             external: if self.settings.external_ips { record.external_ips.clone() } else { Vec::new() },
             problems: entry.problems.clone(),
         })
@@ -105,8 +114,7 @@ impl Index {
     fn mention(&self, name: &ServiceName, entry: &ServiceEntry, address: IpAddr) -> Option<Mention> {
         let place_in = |wanted: &[Wanted]| wanted.iter().find(|one| one.vip == address).map(|one| one.place);
         let unserved = entry.selection.err().map(|why| unserved(why, &entry.record, &self.settings));
-        let wish = || self.role.wish(&entry.reading, &entry.record, &entry.given.addresses, &self.settings);
-        let would_want = || place_in(&wish().wanted);
+        let would_want = || place_in(&self.wish(entry).wanted);
         let is_in_status = || entry.record.has_in_status(address);
         let place = place_in(&entry.wanted).or_else(|| unserved.as_ref().and_then(|_| would_want()));
         let place = place.or_else(|| is_in_status().then_some(Place::Status));
@@ -120,13 +128,16 @@ impl Index {
             | Problem::HandedOver { .. }
             | Problem::TooManyAddresses { .. }
             | Problem::Lacking(_)
-            | Problem::ForceElsewhere => place.is_some(),
+            | Problem::Ineffective { .. }
+            | Problem::Contradiction { .. } => place.is_some(),
+            Problem::ExternalIpsUnserved { unserved } => unserved.contains(&address),
+            Problem::Refused { address: refused, .. } => *refused == address,
             // The address step reports it.
             Problem::ExternalIps
-            // The controller alone knows it.
+            // Only the process that writes knows it.
             | Problem::NotReserved { .. }
+            | Problem::StatusRefused { .. }
             // These are problems of a VIP.
-            | Problem::Refused { .. }
             | Problem::Disputed { .. }
             | Problem::Unconfirmed { .. }
             | Problem::TooManyVips { .. }
@@ -155,7 +166,15 @@ fn unserved(why: Unselected, record: &ServiceRecord, settings: &Settings) -> Uns
         Unselected::NotLoadBalancer => {
             ("its type is not LoadBalancer".to_owned(), "set spec.type to LoadBalancer".to_owned())
         }
-        Unselected::Deleting => ("it is being deleted".to_owned(), "create another one".to_owned()),
+        Unselected::Deleting => match &record.finalizers {
+            Some(held_by) => (
+                format!("it is being deleted, and kept by {}", Excerpt::from(&**held_by)),
+                "have the controller of that finalizer run again, or remove the finalizer (kubectl edit); then \
+                 create another one"
+                    .to_owned(),
+            ),
+            None => ("it is being deleted".to_owned(), "create another one".to_owned()),
+        },
         Unselected::Class => match &record.class {
             Some(other) => (
                 format!("its spec.loadBalancerClass is {other:?}, and {class:?} is served"),

@@ -1,15 +1,20 @@
 //! Evaluation of one Service: the addresses that it wants, and its problems.
 
+use std::net::IpAddr;
+
 use super::{
     super::{
         Command, Problem,
-        reading::{Wanted, Wish, select},
-        statuses,
+        reading::{Wanted, Wish, oversights, select},
+        statuses::{self, Standing},
     },
-    Index,
+    Index, ServiceEntry,
     notifying::notify_change,
 };
-use crate::records::ServiceName;
+use crate::{
+    pools::{Lack, Surroundings as _},
+    records::ServiceName,
+};
 
 impl Index {
     /// Parses a Service's fields, and decides if it is served. Returns the problems of its values.
@@ -22,6 +27,21 @@ impl Index {
         Some(problems)
     }
 
+    pub(super) fn wish(&self, entry: &ServiceEntry) -> Wish {
+        let ServiceEntry { reading, record, given, .. } = entry;
+        self.role.wish(reading, record, self.standing(entry), &given.addresses, &self.settings)
+    }
+
+    /// Returns the addresses of a served Service's `spec.externalIPs` that a node could announce, if that
+    /// is off. No other host is known to have them.
+    fn unserved_external_ips(&self, entry: &ServiceEntry) -> Vec<IpAddr> {
+        if self.settings.external_ips || self.standing(entry) == Standing::Bound {
+            return Vec::new();
+        }
+        let is_announceable = |vip: &&IpAddr| entry.record.has_family(**vip) && !self.refuses(**vip);
+        entry.record.external_ips.iter().filter(is_announceable).copied().collect()
+    }
+
     pub(crate) fn assess(&mut self, name: &ServiceName) -> Vec<Command> {
         let mut commands = Vec::new();
         // What it was just given counts here.
@@ -29,16 +49,29 @@ impl Index {
         // A touched Service may be gone by now.
         let Some(mut problems) = self.read(name) else { return commands };
         self.touched.statuses.insert(name.clone());
-        let Some(entry) = self.entries.get_mut(name) else { return commands };
+        let Some(entry) = self.entries.get(name) else { return commands };
         let wish = if entry.selection.is_ok() {
-            problems.extend(entry.given.lacks.iter().cloned().map(Problem::Lacking));
-            self.role.wish(&entry.reading, &entry.record, &entry.given.addresses, &self.settings)
+            problems.extend(oversights(&entry.record, &self.settings));
+            let lacks = self.lacks(entry).to_vec();
+            let waits = entry.record.class.is_none() && lacks.iter().any(Lack::may_be_anothers);
+            let is_over = self.patience.is_over(name, waits);
+            let entry = self.entries.get(name).expect("invariant: it was there above");
+            let lacks = lacks.into_iter().filter(|lack| is_over || !lack.may_be_anothers());
+            problems.extend(lacks.map(Problem::Lacking));
+            let wish = self.wish(entry);
+            problems.extend(self.insistence(entry, &wish.for_status));
+            let mut unserved = self.unserved_external_ips(entry);
+            unserved.retain(|vip| wish.wanted.iter().all(|wanted| wanted.vip != *vip));
+            problems.extend((!unserved.is_empty()).then_some(Problem::ExternalIpsUnserved { unserved }));
+            wish
         } else {
             // Problems of a Service that is not served are not reported.
             problems.clear();
+            self.patience.is_over(name, false);
             Wish::default()
         };
         problems.extend(wish.problems);
+        let Some(entry) = self.entries.get_mut(name) else { return commands };
         entry.was_ours |= !wish.wanted.is_empty();
         let whose = statuses::control_problems(
             &entry.record,

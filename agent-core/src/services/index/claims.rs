@@ -33,6 +33,7 @@ impl Index {
         let before = self.claims.get(&vip);
         if before.unwrap_or(&ClaimSummary::default()) != &summary {
             self.touched.vips.extend(self.vips.contains_key(&vip).then_some(vip));
+            self.touched.services.extend(self.leftovers.within(vip..=vip).cloned());
         }
         if is_none {
             self.claims.remove(&vip);
@@ -50,6 +51,7 @@ impl Index {
     }
 
     pub(super) fn put_held(&mut self, vip: IpAddr, here: bool) {
+        self.touched.services.extend(self.leftovers.within(vip..=vip).cloned());
         if here || self.vips.contains_key(&vip) && self.held.contains_key(&vip) {
             self.held.insert(vip, here);
         } else {

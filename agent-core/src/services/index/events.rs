@@ -7,7 +7,7 @@ use super::{
         Command, Event, Problem, ServiceRecord, StatusOwner,
         addresses::ClaimSummary,
         reading::{Reading, Unselected},
-        statuses::Turns,
+        statuses::{Turns, is_of_status_only},
     },
     Index, Role, ServiceEntry,
     notifying::{notify_change, notify_changes},
@@ -51,32 +51,34 @@ impl Index {
             }
             Event::NodeAddresses { node, addresses, pod_cidrs, labels: _ } => {
                 let changed = self.reserved.put_node(node, &addresses, &pod_cidrs);
-                self.touch_wanted(&changed);
+                self.touch_reserved(&changed);
             }
             Event::ServiceCidr { name, nets } => {
                 let changed = self.reserved.put_service_cidr(&name, &nets);
-                self.touch_wanted(&changed);
+                self.touch_reserved(&changed);
             }
             Event::NodeInterfaces { node, interfaces, session } => {
                 self.put_session(&node, session);
                 let changed = self.reserved.put_interfaces(node, &interfaces);
-                self.touch_wanted(&changed);
+                self.touch_reserved(&changed);
             }
+            // An agent has it, beside its index.
+            Event::Leader(_) => {}
             Event::Behind(is_behind) => self.holders.is_behind = is_behind,
             Event::Found(vips) => self.found = vips,
             Event::NodeGone(node) => {
                 self.put_session(&node, None);
                 let changed = self.reserved.remove_node(&node);
-                self.touch_wanted(&changed);
+                self.touch_reserved(&changed);
             }
             Event::HostNetwork(network) => {
                 self.holders.put_own(&network.node);
                 let changed = self.reserved.put_host(&network);
-                self.touch_wanted(&changed);
+                self.touch_reserved(&changed);
             }
             Event::ApiServers { slice, addresses } => {
                 let changed = self.reserved.put_api_servers(slice, &addresses);
-                self.touch_wanted(&changed);
+                self.touch_reserved(&changed);
             }
             Event::Claim { vip, was_held, sessions, force, services, reservation, release: _ } => {
                 let (services, sessions) = (services.into(), sessions.into());
@@ -86,7 +88,8 @@ impl Index {
             Event::ClaimGone(vip) => self.put_claim(vip, ClaimSummary::default()),
             Event::Pool(change) => {
                 for range in self.policies.on_change(&change) {
-                    self.touched.vips.extend(self.vips.range(range).map(|(vip, _)| *vip));
+                    self.touched.vips.extend(self.vips.range(range.clone()).map(|(vip, _)| *vip));
+                    self.touched.services.extend(self.leftovers.within(range).cloned());
                 }
             }
             Event::Held { vip, here } => self.put_held(vip, here),
@@ -99,8 +102,8 @@ impl Index {
         commands
     }
 
-    /// Records the time. Ends contests that have been quiet for long enough, and the precedence of VIPs
-    /// without a holder.
+    /// Records the time. Ends contests that have been quiet for long enough, the patience with other
+    /// controllers, and the precedence of VIPs without a holder.
     pub(crate) fn on_time(&mut self, now: Monotonic) {
         if self.next_deadline().is_none_or(|next| now < next) {
             return;
@@ -113,12 +116,13 @@ impl Index {
             }
             stands
         });
+        touched.extend(self.patience.on_time(now));
         self.touched.vips.extend(self.holders.expire(now));
     }
 
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let quiet = self.turns.values().map(Turns::deadline);
-        quiet.chain(self.holders.next_deadline()).min()
+        quiet.chain(self.holders.next_deadline()).chain(self.patience.next_deadline()).min()
     }
 
     /// Has everything evaluated anew that depends on endpoints, if they were unknown until now.
@@ -161,12 +165,18 @@ impl Index {
                     entry.was_ours = false;
                     self.turns.remove(&name);
                 }
+                if !entry.rivals.is_empty() && !is_of_status_only(&entry.record, &record) {
+                    entry.rivals.clear();
+                }
+                self.leftovers.remove(&entry.record);
                 // The key keeps its texts: the new record's texts would be a second copy.
                 record.name = entry.record.name.clone();
+                self.leftovers.put(&record);
                 entry.record = record;
             }
             None => {
                 let was_ours = self.let_go.remove(&name).is_some_and(|uid| uid == record.uid);
+                self.leftovers.put(&record);
                 let entry = ServiceEntry {
                     record,
                     reading: Reading::default(),
@@ -177,6 +187,7 @@ impl Index {
                     problems: Vec::new(),
                     duty: None,
                     was_ours,
+                    rivals: BTreeSet::new(),
                 };
                 self.entries.insert(name.clone(), Box::new(entry));
             }
@@ -203,9 +214,11 @@ impl Index {
     fn forget(&mut self, name: &ServiceName, commands: &mut Vec<Command>) {
         self.end_problems(name, commands);
         let Some(entry) = self.entries.remove(name) else { return };
+        self.leftovers.remove(&entry.record);
         // It requests nothing any more.
         self.touched.services.insert(name.clone());
         self.turns.remove(name);
+        self.patience.is_over(name, false);
         // A Service that left by its class has been reported already.
         if entry.was_ours && entry.selection != Err(Unselected::Class) {
             self.let_go.insert(name.clone(), Arc::clone(&entry.record.uid));

@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use super::{
     super::{
-        Annotations, ServiceRecord, StatusOwner,
+        Annotations, ServiceRecord,
         addresses::{Verdict, judge},
+        statuses::Standing,
     },
     Index, ServiceEntry,
 };
@@ -52,11 +53,13 @@ impl Index {
         self.read(name)?;
         let entry = self.entries.get(name).filter(|entry| entry.selection.is_ok())?;
         let record = &entry.record;
-        let (status, is_elsewhere) = match record.status_owner() {
-            StatusOwner::Absent => (Vec::new(), false),
-            StatusOwner::Vipward => (record.ingress.iter().filter_map(|ingress| ingress.ip).collect(), false),
-            StatusOwner::Other(_) => (Vec::new(), true),
+        let standing = self.standing(entry);
+        let status = match standing {
+            Standing::Own | Standing::Left(_) => record.ingress.iter().filter_map(|it| it.ip).collect(),
+            Standing::Bound => Vec::new(),
         };
+        let (addresses, refused): (Vec<_>, Vec<_>) =
+            entry.reading.asked().iter().partition(|vip| record.has_family(**vip));
         Some(Box::new(Request {
             labels: record.labels.clone(),
             created: record.created,
@@ -70,9 +73,11 @@ impl Index {
                 && record.families.iter().any(|family| self.reach_of(record, *family) == Reach::Unknown),
             limits: self.limits_of(entry),
             // One Service must not take whole pools.
-            addresses: entry.reading.asked().iter().copied().take(self.settings.most_addresses).collect(),
+            addresses: addresses.into_iter().take(self.settings.most_addresses).collect(),
+            names_refused: !refused.is_empty(),
             status,
-            is_elsewhere,
+            is_left: matches!(standing, Standing::Left(_)),
+            is_elsewhere: standing == Standing::Bound,
         }))
     }
 

@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 
 use super::super::{
-    Place, Problem, ServiceRecord, Settings, StatusOwner,
+    Place, Problem, ServiceRecord, Settings,
     addresses::ClaimSummary,
     reading::{Reading, Wish},
     sharing::Kept,
-    statuses::Naming,
+    statuses::{Naming, Standing},
 };
 use crate::records::{Demand, PoolKind, ServiceName};
 
@@ -31,39 +31,46 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Role {
-    pub(super) fn has_controller(self) -> bool {
-        self == Self::Announcer
-    }
-
     /// Returns the addresses that a Service wants if it is served. `given` has those that the
     /// controller gives it, or gave it before the controller was removed.
     pub(super) fn wish(
         self,
         reading: &Reading,
         record: &ServiceRecord,
+        standing: Standing,
         given: &[IpAddr],
         settings: &Settings,
     ) -> Wish {
         let mut wish = Wish::default();
         let asked = reading.asked_at();
-        match (record.status_owner(), self) {
-            (StatusOwner::Other(_), Self::Announcer) => wish.add_status(record, settings),
-            (StatusOwner::Absent | StatusOwner::Vipward, Self::Announcer) => {
-                wish.add_status(record, settings);
+        let place = asked.map_or(Place::Pool, |(place, _)| place);
+        match (standing, self) {
+            (Standing::Bound, _) => wish.add_status(record, settings),
+            (Standing::Own | Standing::Left(_), Self::Announcer) => {
+                if standing == Standing::Own {
+                    wish.add_status(record, settings);
+                }
                 // The controller writes some addresses into the status only once they are held.
-                wish.add(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
+                wish.add(given, place, record, settings);
             }
-            (StatusOwner::Absent | StatusOwner::Vipward, Self::Alone) => {
-                let (place, addresses) = asked.unwrap_or((Place::Pool, given));
-                wish.add_for_status(addresses, place, settings);
+            (Standing::Own | Standing::Left(_), Self::Alone) => {
+                let addresses = asked.map_or(given, |(_, addresses)| addresses);
+                wish.add_for_status(addresses, place, record, settings);
             }
-            (StatusOwner::Absent | StatusOwner::Vipward, Self::Controller) => {
-                wish.add_for_status(given, asked.map_or(Place::Pool, |(place, _)| place), settings);
+            (Standing::Own | Standing::Left(_), Self::Controller) => {
+                wish.add_for_status(given, place, record, settings);
+                // The pools are not asked for them.
+                let asked = asked.map_or(&[][..], |(_, addresses)| addresses);
+                let refused: Vec<_> = asked.iter().filter(|vip| !record.has_family(**vip)).copied().collect();
+                wish.add(&refused, place, record, settings);
             }
-            (StatusOwner::Other(_), Self::Alone | Self::Controller) => {
-                wish.add_status(record, settings);
-                wish.problems.extend(reading.disagreement(record, settings));
-            }
+        }
+        // What is left over serves until there is something else.
+        if matches!(standing, Standing::Left(_)) && wish.wanted.is_empty() {
+            wish.add_status(record, settings);
+        }
+        if standing != Standing::Own && self != Self::Announcer {
+            wish.problems.extend(reading.disagreement(record, standing == Standing::Bound, settings));
         }
         wish.end(record, settings);
         wish

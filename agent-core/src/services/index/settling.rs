@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use super::{
     super::{
-        Command, ServiceRecord,
+        Command, ServiceRecord, StatusOwner,
         addresses::ClaimSummary,
         reading::Unselected,
-        statuses::{Acceptance, Duty, Naming, Turns, due, is_ours, turn},
+        statuses::{Acceptance, Duty, Naming, Standing, Turns, Why, due, is_ours, turn},
     },
     Index, Vip,
     rules::Origin,
@@ -43,7 +43,17 @@ impl Index {
             |address| self.vips.get(address).is_some_and(|vip| vip.accepts(&new.name) != Acceptance::Refused);
         let clears = !entry.for_status.iter().any(is_kept);
         if let Some(turn) = turn(&entry.record, new, clears) {
-            self.turns.entry(new.name.clone()).or_default().add(turn);
+            let turns = self.turns.entry(new.name.clone()).or_default();
+            turns.add(turn);
+            let is_contest = turns.is_contest();
+            let Some(entry) = self.entries.get(&new.name) else { return };
+            let is_overwritten = entry.record.status_owner() == StatusOwner::Vipward;
+            if is_overwritten
+                && (is_contest || self.standing_of(new, entry) == Standing::Left(Why::Unusable))
+                && let Some(entry) = self.entries.get_mut(&new.name)
+            {
+                entry.rivals.insert(new.status_manager.clone());
+            }
         }
     }
 
@@ -75,11 +85,12 @@ impl Index {
     /// node keeps a task that it has begun until the task is done.
     pub(super) fn settle_one(&mut self, name: &ServiceName, listed: bool, commands: &mut Vec<Command>) {
         let is_contested = self.is_contested(name);
-        let Some(entry) = self.entries.get_mut(name) else { return };
+        let Some(entry) = self.entries.get(name) else { return };
         let acceptance =
             |address| self.vips.get(address).map_or(Acceptance::Refused, |vip| vip.accepts(name));
         let for_status = entry.for_status.iter().map(|address| (*address, acceptance(address)));
-        let due = due(&entry.record, &for_status.collect::<Vec<_>>());
+        let due = due(&entry.record, self.standing(entry), &for_status.collect::<Vec<_>>());
+        let due = due.filter(|_| !self.is_insisted_on(entry));
         // Two controllers must not overwrite each other in turns.
         let due = due.filter(|due| !is_contested || *due == Duty::Clear);
         // What is reserved together is written together.
@@ -106,6 +117,8 @@ impl Index {
             Some(Duty::Clear) => Command::ClearIngress { service },
             None => Command::LeaveIngress { service },
         });
-        entry.duty = duty;
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.duty = duty;
+        }
     }
 }

@@ -5,8 +5,14 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use super::super::{IpMode, Malformed, Place, Problem, ServiceRecord, Settings, StatusOwner, WayOut};
-use crate::{base::pattern::InterfacePattern, records::Selector};
+use super::super::{
+    IpMode, Malformed, Place, Problem, Refusal, ServiceRecord, Settings, StatusOwner, WayOut, Writer,
+};
+use crate::{
+    base::{address::NeverAVip, pattern::InterfacePattern},
+    pools::Family,
+    records::Selector,
+};
 
 /// Largest length of a selector or of a list of interfaces, in bytes.
 const MOST_BYTES: usize = 4_096;
@@ -67,9 +73,6 @@ impl Reading {
         read(&mut limits.preferred, preferred, Place::PreferredNodes, selector, &mut problems);
         let interface = annotations.interface.as_deref();
         read(&mut limits.interfaces, interface, Place::Interface, patterns, &mut problems);
-        if annotations.force.as_deref() == Some("true") {
-            problems.push(Problem::ForceElsewhere);
-        }
         self.update_asked(record, &mut problems);
         problems
     }
@@ -110,49 +113,90 @@ impl Reading {
     }
 
     /// Returns the problem of another controller's status beside an annotation or spec.
-    pub(crate) fn disagreement(&self, record: &ServiceRecord, settings: &Settings) -> Option<Problem> {
+    pub(crate) fn disagreement(
+        &self,
+        record: &ServiceRecord,
+        binds: bool,
+        settings: &Settings,
+    ) -> Option<Problem> {
         let RequestedAddresses { place, addresses } = self.asked.as_ref()?;
         // The address 0.0.0.0 leaves the choice to the controller.
         let wanted: Vec<_> = addresses.iter().filter(|address| !address.is_unspecified()).copied().collect();
+        let shared = || Problem::SharedStatus {
+            by: Writer::of(record),
+            status: status_vips(record),
+            place: *place,
+            way_out: WayOut::of(record, &settings.class),
+        };
+        match self.other_manager(record, &wanted, settings) {
+            Some(problem) => binds.then_some(problem),
+            None => record.status_shared.then(shared),
+        }
+    }
+
+    /// Returns the problem of another controller's status, if the Service is to have other addresses.
+    pub(crate) fn other_manager(
+        &self,
+        record: &ServiceRecord,
+        wanted: &[IpAddr],
+        settings: &Settings,
+    ) -> Option<Problem> {
         let status = status_vips(record);
         let set = |addresses: &[IpAddr]| addresses.iter().copied().collect::<BTreeSet<_>>();
-        let (manager, place) = (record.status_manager.clone(), *place);
-        let way_out = WayOut::of(record, &settings.class);
-        if !wanted.is_empty() && set(&wanted) != set(&status) {
-            Some(Problem::OtherManager { manager, status, place, wanted, way_out })
-        } else if record.status_shared {
-            Some(Problem::SharedStatus { manager, status, place, way_out })
-        } else {
-            None
-        }
+        (!wanted.is_empty() && set(wanted) != set(&status)).then(|| Problem::OtherManager {
+            by: Writer::of(record),
+            status,
+            place: self.asked.as_ref().map_or(Place::Pool, |asked| asked.place),
+            wanted: wanted.to_vec(),
+            way_out: WayOut::of(record, &settings.class),
+        })
     }
 }
 
 impl Wish {
-    /// Adds the addresses of a place, as many as the limit leaves room for.
-    pub(crate) fn add(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
-        for address in addresses {
-            if !self.asked.insert(*address) || self.asked.len() > settings.most_addresses {
+    /// Adds the addresses of a place, as many as the limit leaves room for. Those of a family that the
+    /// Service does not have are problems instead.
+    pub(crate) fn add(
+        &mut self,
+        addresses: &[IpAddr],
+        place: Place,
+        record: &ServiceRecord,
+        settings: &Settings,
+    ) {
+        for address in addresses.iter().copied() {
+            if !self.asked.insert(address) {
                 continue;
             }
-            self.wanted.push(Wanted { vip: *address, place });
+            if !record.has_family(address) {
+                let wrong = Refusal::WrongFamily { family: Family::of(address) };
+                let why = NeverAVip::of(address).map_or(wrong, Refusal::Never);
+                self.problems.push(Problem::Refused { address, place, why });
+            } else if self.asked.len() <= settings.most_addresses {
+                self.wanted.push(Wanted { vip: address, place });
+            }
         }
     }
 
     /// Adds the addresses in the status that can be VIPs: traffic for them arrives unchanged.
     pub(crate) fn add_status(&mut self, record: &ServiceRecord, settings: &Settings) {
-        self.add(&status_vips(record), Place::Status, settings);
+        self.add(&status_vips(record), Place::Status, record, settings);
     }
 
-    pub(crate) fn add_for_status(&mut self, addresses: &[IpAddr], place: Place, settings: &Settings) {
-        self.add(addresses, place, settings);
+    pub(crate) fn add_for_status(
+        &mut self,
+        addresses: &[IpAddr],
+        place: Place,
+        record: &ServiceRecord,
+        settings: &Settings,
+    ) {
+        self.add(addresses, place, record, settings);
         self.for_status = self.wanted.iter().map(|wanted| wanted.vip).collect();
     }
 
     /// Adds the addresses of `spec.externalIPs`, if they are served, and the problem of too many.
     pub(crate) fn end(&mut self, record: &ServiceRecord, settings: &Settings) {
         if settings.external_ips {
-            self.add(&record.external_ips, Place::ExternalIps, settings);
+            self.add(&record.external_ips, Place::ExternalIps, record, settings);
             self.problems.extend((!record.external_ips.is_empty()).then_some(Problem::ExternalIps));
         }
         self.problems.extend(self.excess(settings));
@@ -181,6 +225,11 @@ impl ServiceRecord {
 }
 
 fn asking(record: &ServiceRecord) -> Option<(Place, &str)> {
+    address_places(record).next()
+}
+
+/// Returns the places that name addresses, with their texts. The first one counts.
+pub(super) fn address_places(record: &ServiceRecord) -> impl Iterator<Item = (Place, &str)> {
     let annotations = &record.annotations;
     let places = [
         (Place::Addresses, &annotations.addresses),
@@ -188,7 +237,15 @@ fn asking(record: &ServiceRecord) -> Option<(Place, &str)> {
         (Place::MetallbAddresses, &annotations.metallb_addresses),
         (Place::LoadBalancerIp, &record.load_balancer_ip),
     ];
-    places.into_iter().find_map(|(place, value)| Some((place, is_set(value.as_deref())?)))
+    places.into_iter().filter_map(|(place, value)| Some((place, is_set(value.as_deref())?)))
+}
+
+/// Returns the annotations that name a pool, with their texts. The first one counts.
+pub(super) fn pool_places(record: &ServiceRecord) -> impl Iterator<Item = (Place, &str)> {
+    let annotations = &record.annotations;
+    let places =
+        [(Place::PoolAnnotation, &annotations.pool), (Place::MetallbPool, &annotations.metallb_pool)];
+    places.into_iter().filter_map(|(place, value)| Some((place, is_set(value.as_deref())?)))
 }
 
 fn is_set(value: Option<&str>) -> Option<&str> {
@@ -224,7 +281,7 @@ fn patterns(text: &str) -> Result<Vec<InterfacePattern>, Malformed> {
     text.split(',').map(|part| part.trim().parse().map_err(Malformed::Pattern)).collect()
 }
 
-fn addresses(text: &str) -> Result<Vec<IpAddr>, Malformed> {
+pub(super) fn addresses(text: &str) -> Result<Vec<IpAddr>, Malformed> {
     text.split(',').map(str::trim).map(address).collect()
 }
 

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr};
 
-use super::super::{ServiceRecord, StatusOwner};
+use super::{super::ServiceRecord, standing::Standing};
 
 /// Decision about an address in the statuses of the Services that have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,15 +40,22 @@ pub(crate) enum Duty {
 }
 
 /// Returns the task about a status, for whichever node writes it.
-pub(crate) fn due(record: &ServiceRecord, wanted: &[(IpAddr, Acceptance)]) -> Option<Duty> {
-    match record.status_owner() {
-        StatusOwner::Other(_) => return None,
-        StatusOwner::Absent | StatusOwner::Vipward => {}
-    }
+///
+/// What another controller has left is replaced. Without an address in its place, it stays.
+pub(crate) fn due(
+    record: &ServiceRecord,
+    standing: Standing,
+    wanted: &[(IpAddr, Acceptance)],
+) -> Option<Duty> {
+    let is_left = match standing {
+        Standing::Own => false,
+        Standing::Left(_) => true,
+        Standing::Bound => return None,
+    };
     let present = present(record);
     let belongs = |(address, acceptance): &(IpAddr, Acceptance)| match acceptance {
         Acceptance::Accepted => true,
-        Acceptance::Left => present.contains(address),
+        Acceptance::Left => !is_left && present.contains(address),
         Acceptance::Refused => false,
     };
     let target: Vec<_> =
@@ -58,7 +65,7 @@ pub(crate) fn due(record: &ServiceRecord, wanted: &[(IpAddr, Acceptance)]) -> Op
     if is_right {
         None
     } else if target.is_empty() {
-        Some(Duty::Clear)
+        (!is_left).then_some(Duty::Clear)
     } else {
         // A Service that is being deleted gets no address.
         (!record.deleting).then_some(Duty::Write(target))

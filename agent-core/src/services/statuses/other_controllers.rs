@@ -87,11 +87,13 @@ pub(crate) fn turn(old: &ServiceRecord, new: &ServiceRecord, clears: bool) -> Op
     }
 }
 
-fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
-    let ServiceRecord { version, ingress, status_manager, status_shared, status_from_metallb, .. } =
-        old.clone();
-    ServiceRecord { version, ingress, status_manager, status_shared, status_from_metallb, ..new.clone() }
-        == *old
+/// Returns true if two records of a Service differ in its status and version alone.
+pub(crate) fn is_of_status_only(old: &ServiceRecord, new: &ServiceRecord) -> bool {
+    let new = new.clone();
+    let ServiceRecord { version, ingress, status_manager, status_shared, .. } = old.clone();
+    let ServiceRecord { status_since, status_from_metallb, .. } = *old;
+    let status = ServiceRecord { version, ingress, status_manager, status_shared, ..new };
+    ServiceRecord { status_since, status_from_metallb, ..status } == *old
 }
 
 /// Returns the problems of a Service that another controller serves too, or has taken over.

@@ -39,6 +39,7 @@ fn a_service_that_is_not_served_says_why_and_what_to_do() {
     let plain = || service("a/web").addressed("192.0.2.10");
     let other_class = ServiceRecord { class: Some("other".into()), ..plain() };
     let deleting = ServiceRecord { deleting: true, ..plain() };
+    let held = ServiceRecord { finalizers: Some("example.com/lb".into()), ..deleting.clone() };
     let ignored =
         service("a/web").annotated(&[("vipward.io/addresses", "192.0.2.10"), ("vipward.io/ignore", "true")]);
     for (settings, record, why, remedy) in [
@@ -47,6 +48,7 @@ fn a_service_that_is_not_served_says_why_and_what_to_do() {
         (in_namespace, plain(), "namespace a is not served", "move it"),
         (labelled, plain(), "labels are not those", "label it"),
         (Settings::default(), deleting, "being deleted", "another"),
+        (Settings::default(), held, "being deleted, and kept by example.com/lb", "remove the finalizer"),
         (Settings::default(), ignored, "excludes it", "remove that annotation"),
     ] {
         let mut world = World::with(settings);

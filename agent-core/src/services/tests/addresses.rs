@@ -16,14 +16,23 @@ fn the_first_place_that_has_addresses_is_the_one() {
         record
     };
     let all = ["vipward.io/addresses", "kube-vip.io/loadbalancerIPs", "metallb.io/loadBalancerIPs"];
-    let mut proxied = annotated(&all).status("cloud", &["192.0.2.9"]);
+    let mut proxied = annotated(&all[1..]).status("cloud", &["192.0.2.9"]);
     proxied.ingress[0].mode = IpMode::Proxy;
     let mut host_name = service("default/web").status("cloud", &["192.0.2.9"]);
     host_name.ingress.insert(0, Ingress { ip: None, mode: IpMode::Vip });
     let blank = service("default/web")
         .annotated(&[("vipward.io/addresses", " "), ("metallb.io/loadBalancerIPs", "192.0.2.4")]);
-    let table: [(&str, ServiceRecord, &[&str]); 10] = [
-        ("another controller's status", annotated(&all).status("controller", &["192.0.2.9"]), &["192.0.2.9"]),
+    let table: [(&str, ServiceRecord, &[&str]); 11] = [
+        (
+            "our annotation, whatever another controller has written",
+            annotated(&all).status("controller", &["192.0.2.9"]),
+            &["192.0.2.1", "192.0.2.2"],
+        ),
+        (
+            "another controller's status",
+            annotated(&all[1..]).status("controller", &["192.0.2.9"]),
+            &["192.0.2.9"],
+        ),
         ("its addresses elsewhere are not Vipward's", proxied, &[]),
         ("its host names are none", host_name, &["192.0.2.9"]),
         (

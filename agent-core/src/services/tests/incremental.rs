@@ -43,6 +43,7 @@ impl Cluster {
             Event::Held { vip, .. } => format!("held {vip}"),
             Event::Found(_) => "found".to_owned(),
             Event::Behind(_) => "behind".to_owned(),
+            Event::Leader(_) => "leader".to_owned(),
         };
         self.others.insert(key, event.clone());
     }
@@ -319,8 +320,8 @@ proptest! {
         for duty in world.duties.values() {
             match duty {
                 Command::WriteIngress { service, .. } | Command::ClearIngress { service } => {
-                    let foreign = matches!(cluster.services[service].status_owner(), StatusOwner::Other(_));
-                    prop_assert!(!foreign, "another controller's status would be overwritten");
+                    let account = world.account_of(service).expect("it is known");
+                    prop_assert!(!account.is_elsewhere, "another controller's status would be overwritten");
                 }
                 Command::ListSlices { .. }
                 | Command::Demand(..)

@@ -253,18 +253,24 @@ fn without_the_controller_services_keep_the_address_that_they_share() {
 }
 
 #[test]
-fn only_a_status_from_metallb_may_be_overwritten() {
+fn a_status_from_metallb_or_one_that_is_left_over_may_be_overwritten_in_its_version() {
     let mut world = World::of(Role::Controller, settings());
-    let asks = || service("default/web").addressed("192.0.2.105");
+    let asks = || ServiceRecord { load_balancer_ip: Some("192.0.2.105".into()), ..service("default/web") };
     world.notify(pool(PoolKind::VipPool, "lan", &["192.0.2.105"]));
     world.put(asks());
     world.reserve();
     assert!(world.duties.contains_key(&named("default/web")));
     let theirs = || asks().status("controller", &["192.0.2.100"]);
-    for (record, from_metallb) in
-        [(asks(), false), (theirs(), false), (ServiceRecord { status_from_metallb: true, ..theirs() }, true)]
-    {
-        world.put(record);
-        assert_eq!(world.index().is_from_metallb(&named("default/web")), from_metallb);
+    let by_person = asks().status("kubectl-edit", &["192.0.2.100"]);
+    for (record, is_overwritten) in [
+        (asks(), false),
+        (theirs(), false),
+        (by_person, true),
+        (ServiceRecord { status_from_metallb: true, ..theirs() }, true),
+    ] {
+        let version = Version::from("7");
+        world.put(ServiceRecord { version: version.clone(), ..record });
+        let over = world.index().overwrites(&named("default/web"));
+        assert_eq!(over, is_overwritten.then_some(version));
     }
 }

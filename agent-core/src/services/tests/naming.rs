@@ -190,7 +190,7 @@ fn an_agent_beside_a_controller_takes_what_is_reserved_for_a_service_before_its_
     assert_eq!(world.demand("192.0.2.9").services, [named(NAME)]);
     world.reserved("203.0.113.9", false, false);
     assert_eq!(world.vips(), ["192.0.2.9"], "it is outside of the segments");
-    world.put(service(NAME).addressed("192.0.2.9").status("controller", &["192.0.2.10"]));
+    world.put(service(NAME).status("controller", &["192.0.2.10"]));
     assert_eq!(world.vips(), ["192.0.2.10"], "another controller's status goes first");
     world.put(service(NAME));
     assert_eq!(world.vips(), ["192.0.2.9"]);

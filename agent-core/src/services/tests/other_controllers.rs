@@ -9,7 +9,7 @@ type AtTurn = fn(usize) -> ServiceRecord;
 const CLASS_ONLY: &str = "(Vipward: --class-only)";
 
 fn web() -> ServiceRecord {
-    service("a/web").addressed("192.0.2.7")
+    ServiceRecord { load_balancer_ip: Some("192.0.2.7".into()), ..service("a/web") }
 }
 
 fn ours() -> ServiceRecord {
@@ -60,10 +60,11 @@ fn the_way_out_of_two_controllers_depends_on_whether_the_service_has_a_class() {
     ];
     for (description, class, parts) in table {
         let mut world = World::with(settings.clone());
-        world.put(ServiceRecord { class: class.map(Into::into), ..theirs("f5-cis") });
+        let both = ServiceRecord { status_shared: true, ..web().status("f5-cis", &["192.0.2.7"]) };
+        world.put(ServiceRecord { class: class.map(Into::into), ..both });
         let words = world.words();
         assert_eq!(words.len(), 1, "{description}: {words:?}");
-        has(&words[0], &["field manager \"f5-cis\"", "192.0.2.7", "192.0.2.8", "(Vipward: --namespace)"]);
+        has(&words[0], &["field manager \"f5-cis\"", "192.0.2.7", "(Vipward: --namespace)"]);
         has(&words[0], &parts);
         world.put(ServiceRecord { class: class.map(Into::into), ..web() });
         assert_eq!(world.problems, [], "{description}: it has stopped");
@@ -75,11 +76,14 @@ fn a_report_fits_into_an_event() {
     let class = "a".repeat(63);
     let settings = Settings { class: format!("{class}/{class}").into(), ..Settings::default() };
     let mut world = World::with(settings);
+    let name = "n".repeat(63);
     world.put(ServiceRecord {
+        name: ServiceName { namespace: name.as_str().into(), name: name.as_str().into() },
         other_controller: Some(OtherController::F5Address),
+        status_since: Some(0),
         ..theirs(&"m".repeat(128))
     });
-    for words in world.words() {
+    for words in world.problems.iter().map(|(_, problem)| problem.to_string()) {
         assert!(words.len() <= 1_024, "{} bytes: {words}", words.len());
     }
     assert_eq!(world.problems.len(), 2);
@@ -93,7 +97,7 @@ fn a_manager_that_writes_the_same_is_reported_while_both_do() {
     let words = world.words();
     assert_eq!(words.len(), 1, "{words:?}");
     has(&words[0], &["field manager \"f5-cis\" has written 192.0.2.7", "so has Vipward", CLASS_ONLY]);
-    has(&words[0], &["remove annotation vipward.io/addresses"]);
+    has(&words[0], &["remove spec.loadBalancerIP"]);
     assert_eq!((world.vips(), world.duties.len()), (vec!["192.0.2.7".to_owned()], 0), "nothing else changes");
     world.put(web().status("f5-cis", &["192.0.2.7"]));
     assert_eq!(world.problems, [], "it is the other controller's: that one assigns, Vipward announces");

@@ -146,18 +146,23 @@ fn a_status_of_another_controller_is_never_touched_and_is_reported_when_it_disag
     let mut world = World::new();
     world.hold("192.0.2.7", true);
     world.hold("192.0.2.8", true);
-    let rival =
-        |addresses: &'static str| service("a/web").addressed(addresses).status("controller", &["192.0.2.8"]);
+    let rival = |address: &str| ServiceRecord {
+        load_balancer_ip: Some(address.into()),
+        ..service("a/web").status("controller", &["192.0.2.8"])
+    };
     world.put(rival("192.0.2.7"));
     assert_eq!((world.vips(), duty(&world)), (vec!["192.0.2.8".to_owned()], None));
     assert_eq!(
         world.words(),
-        ["a/web: annotation vipward.io/addresses requests 192.0.2.7, but field manager \"controller\" \
-          has written 192.0.2.8 into the status, which Vipward does not change, and which takes precedence. \
-          Let one controller serve each Service: create it anew with a spec.loadBalancerClass, \"vipward.io/l2\" for \
-          Vipward, and have both leave Services without one alone (Vipward: --class-only), or give each \
-          its own namespaces (Vipward: --namespace). Where the other one only assigns addresses, make \
-          both name the same"]
+        [
+            "a/web: it is to have 192.0.2.7 (spec.loadBalancerIP), but field manager \"controller\" has written \
+          192.0.2.8 into the status, and Vipward does not change that. Where the other one only assigns addresses, \
+          make both name the same. Let one controller serve each Service: create it anew with a \
+          spec.loadBalancerClass, \"vipward.io/l2\" for Vipward, and have both leave Services without one alone \
+          (Vipward: --class-only), or give each its own namespaces (Vipward: --namespace). If the other one is \
+          gone, clear what it left: kubectl -n a patch service web --subresource=status --type=merge -p \
+          '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}'"
+        ]
     );
     world.put(rival("192.0.2.8"));
     assert_eq!((world.problems.len(), duty(&world)), (0, None), "they agree");

@@ -72,7 +72,7 @@ fn world(role: Role, is_given: bool, name: &str, value: &str) -> World {
         |record: ServiceRecord| if is_given { record.status("other", &["192.0.2.7"]) } else { record };
     world.put(given(service("default/first").ports(&[81]).created(1)));
     let mut record = given(service("default/web").created(2));
-    record.annotations = Annotations::read(|wanted| (wanted == name).then_some(value));
+    record.annotations = Annotations::read(|wanted| (wanted == name).then_some(value), [name].into_iter());
     world.put(record);
     world.reserve();
     world
@@ -97,7 +97,7 @@ fn no_value_of_an_annotation_makes_a_message_long_or_gives_it_a_line_or_an_order
             }
         }
     }
-    // Any text is a key to share by, and `force` has effect elsewhere.
-    let kinds = ["metallb.io/allow-shared-ip", "vipward.io/force", "vipward.io/share"];
+    // Any text is a key to share by.
+    let kinds = ["metallb.io/allow-shared-ip", "vipward.io/share"];
     assert_eq!(silent, kinds.into(), "the others have messages");
 }

@@ -116,11 +116,11 @@ impl Cluster {
             Request::DeleteClaim(vip, expected) => requests.delete_claim(vip, expected),
             Request::ReadClaim(vip) => requests.read_claim(vip),
             Request::Show(vip, finding) => requests.show(vip, finding),
-            Request::WriteStatus { service, addresses: Some(addresses), from_metallb } => {
-                requests.write_ingress(service, addresses, from_metallb);
+            Request::WriteStatus { service, addresses: Some(addresses), over } => {
+                requests.write_ingress(service, addresses, over);
             }
-            Request::WriteStatus { service, addresses: None, from_metallb } => {
-                requests.clear_ingress(service, from_metallb);
+            Request::WriteStatus { service, addresses: None, over } => {
+                requests.clear_ingress(service, over);
             }
         }
     }

@@ -16,7 +16,7 @@ impl fmt::Display for PoolTables<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PoolList { pools, addresses } = self.list;
         let mut pool_table =
-            table(&["POOL", "FAMILY", "USED", "KEPT", "FREE", "TOTAL", "AUTO", "USABLE", "ADDRESSES"]);
+            table(&["POOL", "FAMILY", "USED", "KEPT", "FREE", "TOTAL", "AUTO", "READY", "ADDRESSES"]);
         for row in pools {
             let none = FamilyRow::default();
             let families = if row.families.is_empty() { &[none][..] } else { &row.families };
@@ -41,7 +41,7 @@ fn pool_cells(row: &PoolRow, numbers: &FamilyRow) -> [String; 9] {
     let FamilyRow { family, used, kept, free, total } = numbers;
     let is_v6 = family == Family::V6.name();
     let of_family = row.addresses.iter().filter(|text| family.is_empty() || text.contains(':') == is_v6);
-    let usable = row.problem.as_ref().map_or_else(|| yes(true), |problem| format!("no: {problem}"));
+    let ready = row.problem.as_ref().map_or_else(|| yes(true), |problem| format!("no: {problem}"));
     let addresses = of_family.cloned().collect::<Vec<_>>().join(", ");
     let number = |text: &String| or_dash(Some(text).filter(|text| !text.is_empty()));
     [
@@ -52,7 +52,7 @@ fn pool_cells(row: &PoolRow, numbers: &FamilyRow) -> [String; 9] {
         number(free),
         number(total),
         yes(row.auto_assign),
-        usable,
+        ready,
         addresses,
     ]
 }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             words,
             [
-                "POOL FAMILY USED KEPT FREE TOTAL AUTO USABLE ADDRESSES",
+                "POOL FAMILY USED KEPT FREE TOTAL AUTO READY ADDRESSES",
                 "lan IPv4 1 1 4 6 yes yes 192.0.2.64/29",
                 "lan IPv6 1 1 18446744073709551613 6 yes yes 2001:db8::/64",
                 "bad - - - - - yes no: addresses[0]: wrong 192.0.2.77/29",

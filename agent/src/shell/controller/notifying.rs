@@ -1,13 +1,13 @@
 //! The log and the Events about Services, reservations and `MetalLB`'s objects.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use tracing::{info, warn};
 use vipward_core::{
     base::time::Monotonic,
     pools::{Allocator, L2Advertisement, L2AdvertisementRecord},
     records::PoolKind,
-    reports::outbox::{ForeignObject, Message, Outcome},
+    reports::outbox::{ForeignObject, Outcome},
     services::Index,
 };
 
@@ -24,46 +24,17 @@ const TAKEN: &str = "the API server accepts the reservation again";
 pub(super) struct Notifying {
     pub(super) reporter: Reporter,
     metallb: Arc<str>,
-    foreign: Foreign,
-}
-
-/// The problem of each of `MetalLB`'s objects that has one.
-#[derive(Default)]
-struct Foreign(BTreeMap<ForeignObject, String>);
-
-impl Foreign {
-    /// Records the problem of an object, or that it has none. Returns true if that is a change.
-    fn put(&mut self, object: &ForeignObject, problem: Option<&str>) -> bool {
-        let known = self.0.get(object).map(String::as_str);
-        if known == problem {
-            return false;
-        }
-        match problem {
-            Some(problem) => _ = self.0.insert(object.clone(), problem.to_owned()),
-            None => _ = self.0.remove(object),
-        }
-        true
-    }
-
-    /// Forgets an object that is gone, whatever its uid was.
-    fn remove(&mut self, gone: &ForeignObject) {
-        self.0.retain(|object, _| (object.kind, &object.name) != (gone.kind, &gone.name));
-    }
 }
 
 impl Notifying {
     pub(super) fn start(kube: &Kube, now: Monotonic) -> Result<Self, ConnectError> {
-        Ok(Self {
-            reporter: Reporter::start(kube, now)?,
-            metallb: kube.metallb_namespace(),
-            foreign: Foreign::default(),
-        })
+        Ok(Self { reporter: Reporter::start(kube, now)?, metallb: kube.metallb_namespace() })
     }
 
     /// Reports an object that Vipward does not serve.
     pub(super) fn unserved(&mut self, object: &ForeignObject, now: Monotonic) {
         let words = format!("Vipward announces at Layer 2; {} is not served", object.kind);
-        self.foreign(object.clone(), Some(words), now);
+        self.foreign(object, Some(words), now);
     }
 
     /// Reports what of an `L2Advertisement` cannot be used.
@@ -75,7 +46,7 @@ impl Notifying {
     ) {
         let faults = L2Advertisement::read(record.clone()).1;
         let words = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        self.foreign(object.clone(), Some(words).filter(|words| !words.is_empty()), now);
+        self.foreign(object, Some(words).filter(|words| !words.is_empty()), now);
     }
 
     /// Reports what of `MetalLB`'s pools cannot be used. They have no condition for that.
@@ -83,19 +54,18 @@ impl Notifying {
         for (pool, state) in allocator.pools() {
             let (PoolKind::IpAddressPool, name) = PoolKind::of(&pool.record.name) else { continue };
             let object = MetalLb::IpAddressPools.object(&self.metallb, name, &pool.record.uid);
-            self.foreign(object, state.problem(allocator.faults(&pool.record.name)), now);
+            self.foreign(&object, state.problem(allocator.faults(&pool.record.name)), now);
         }
     }
 
-    fn foreign(&mut self, object: ForeignObject, problem: Option<String>, now: Monotonic) {
-        if !self.foreign.put(&object, problem.as_deref()) {
+    fn foreign(&mut self, object: &ForeignObject, problem: Option<String>, now: Monotonic) {
+        if !self.reporter.put_foreign(object, problem.as_deref(), now) {
             return;
         }
         if let Some(problem) = problem {
             if self.reporter.admits(Trouble::Is(PROBLEM), now) {
                 warn!(%object, problem, "{PROBLEM}");
             }
-            self.reporter.post(Message::of_foreign(object, &problem), now);
         } else if self.reporter.admits(Trouble::Over(PROBLEM_OVER), now) {
             info!(%object, "{PROBLEM_OVER}");
         }
@@ -103,7 +73,7 @@ impl Notifying {
 
     /// Forgets an object of `MetalLB`'s that is gone.
     pub(super) fn gone(&mut self, of: MetalLb, name: &str) {
-        self.foreign.remove(&of.object(&self.metallb, name, ""));
+        self.reporter.forget_foreign(&of.object(&self.metallb, name, ""));
     }
 
     /// Logs that a reservation was refused, with the reason. Without a reason, the outcome is unknown.
@@ -137,6 +107,3 @@ impl Notifying {
         self.reporter.on_time(services, |_, _| Some(true), now);
     }
 }
-
-#[cfg(test)]
-mod tests;

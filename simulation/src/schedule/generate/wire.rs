@@ -155,7 +155,8 @@ impl Generator {
             let mut add = |what| disturbances.push(Disturbance { when: When::Ms(at), what });
             let who = Who::Holder(vip);
             match self.rng.u8(0..5) {
-                0 | 1 => add(What::PowerOff { who, back_ms: Some(for_ms) }),
+                0 => add(What::PowerOff { who, back_ms: Some(for_ms) }),
+                1 => add(What::Removed { who, back_ms: Some(for_ms) }),
                 2 => {
                     // The monitor is named as long as the holder's claim stands.
                     add(What::PowerOff { who: Who::Monitor(vip, self.rng.u8(0..3)), back_ms: Some(for_ms) });
@@ -266,7 +267,8 @@ impl Generator {
         match self.rng.u8(0..18) {
             0 => What::Freeze { who, for_ms: short_ms, clock_too: self.rng.bool() },
             1 => What::Suspended { who, for_ms: short_ms },
-            2 | 3 => What::PowerOff { who, back_ms: self.back() },
+            2 => What::PowerOff { who, back_ms: self.back() },
+            3 => What::Removed { who, back_ms: self.back() },
             4 => What::Busy { who, by_ms: self.rng.u32(50..1_000), for_ms },
             5 => What::KeyGone { who, for_ms },
             6 => What::Segment(OnSegment::Cut { segment, one: self.holder(), other: who, for_ms }),

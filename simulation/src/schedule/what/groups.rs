@@ -207,6 +207,8 @@ pub(crate) enum Edit {
     ClaimBlanked { vip: u8 },
     /// Another holder, with its session, is written into a claim by hand.
     ClaimEdited { vip: u8, to: Who },
+    /// A claim comes from a backup of another cluster: it names a node that does not exist.
+    ClaimRestored { vip: u8 },
 }
 
 impl Edit {
@@ -218,6 +220,7 @@ impl Edit {
             | Self::LeaseEdited { .. }
             | Self::ClaimDeleted { .. }
             | Self::ClaimBlanked { .. }
+            | Self::ClaimRestored { .. }
             | Self::ClaimEdited { .. } => false,
         }
     }
@@ -229,7 +232,7 @@ impl Edit {
             | Self::LeaseEdited { who }
             | Self::Move { to: who, .. }
             | Self::ClaimEdited { to: who, .. } => *who = name(*who),
-            Self::ClaimDeleted { .. } | Self::ClaimBlanked { .. } => {}
+            Self::ClaimDeleted { .. } | Self::ClaimBlanked { .. } | Self::ClaimRestored { .. } => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use vipward_core::{
     },
     records::ServiceName,
     reports::outbox::{Command, Message, Object, Outbox, Outcome, Reason},
+    services::ProblemReason,
 };
 use vipward_tests::apiserver::{Cut, Effect, Matching, Often};
 
@@ -40,7 +41,7 @@ async fn the_status_of_a_service_is_written_followed_and_taken_back() -> Result<
     let (_reader, mut seen, _) = reading(&scene.kube).await?;
     let mut writing = Writing::start(&scene.kube)?;
     for address in [VIP, IpAddr::from([192, 0, 2, 11])] {
-        writing.requests.write_ingress(web(), vec![address], false);
+        writing.requests.write_ingress(web(), vec![address], None);
         writing.ingress().await??;
         assert_eq!(ingress(&scene).await?[0]["ip"], address.to_string());
         assert_eq!(ingress(&scene).await?.as_array().map(Vec::len), Some(1));
@@ -52,20 +53,20 @@ async fn the_status_of_a_service_is_written_followed_and_taken_back() -> Result<
     .await?;
     assert_eq!(manager.as_deref(), Some("vipward"), "we know that we wrote them");
 
-    writing.requests.clear_ingress(web(), false);
+    writing.requests.clear_ingress(web(), None);
     writing.ingress().await??;
     assert_eq!(ingress(&scene).await?, Value::Null);
 
     delete(&scene.services(), "web").await?;
-    writing.requests.clear_ingress(web(), false);
+    writing.requests.clear_ingress(web(), None);
     writing.ingress().await??;
-    writing.requests.write_ingress(web(), vec![VIP], false);
+    writing.requests.write_ingress(web(), vec![VIP], None);
     assert!(matches!(writing.ingress().await?, Err(IngressError::Failed { .. })));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_status_of_another_controller_is_never_overwritten_and_the_error_names_it() -> Result<()> {
+async fn a_status_of_another_controller_is_overwritten_in_the_named_version_only() -> Result<()> {
     let scene = Scene::new().await?;
     create(&scene.services(), service("web")).await?;
     let theirs = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.99"}]}}});
@@ -73,14 +74,22 @@ async fn a_status_of_another_controller_is_never_overwritten_and_the_error_names
     scene.services().patch_status("web", &params, &Patch::Merge(theirs)).await?;
 
     let mut writing = Writing::start(&scene.kube)?;
-    writing.requests.write_ingress(web(), vec![VIP], false);
+    writing.requests.write_ingress(web(), vec![VIP], None);
     match writing.ingress().await? {
         Err(IngressError::Conflict { managers, .. }) => assert_eq!(managers, ["rival"]),
         other => bail!("{other:?}"),
     }
-    writing.requests.clear_ingress(web(), false);
+    writing.requests.clear_ingress(web(), None);
     writing.ingress().await??;
     assert_eq!(ingress(&scene).await?[0]["ip"], "192.0.2.99");
+
+    let version = scene.services().get("web").await?.metadata.resource_version.context("a version")?;
+    writing.requests.write_ingress(web(), vec![VIP], Some(Version::from("1")));
+    assert!(writing.ingress().await?.is_err(), "it may have another status by now");
+    assert_eq!(ingress(&scene).await?[0]["ip"], "192.0.2.99");
+    writing.requests.write_ingress(web(), vec![VIP], Some(Version::from(version.as_str())));
+    writing.ingress().await??;
+    assert_eq!(ingress(&scene).await?[0]["ip"], VIP.to_string());
     Ok(())
 }
 
@@ -100,7 +109,7 @@ async fn an_agents_statuses_let_many_claims_pass_and_a_controllers_do_not() -> R
         until(&mut seen, "a claim", |seen| matches!(seen, Seen::Claim(_)).then_some(())).await?;
     }
     for writing in [&agent, &controller] {
-        writing.requests.write_ingress(web(), vec![VIP], false);
+        writing.requests.write_ingress(web(), vec![VIP], None);
     }
     tokio::select! {
         result = controller.ingress() => result??,
@@ -173,7 +182,7 @@ async fn a_message_of_two_nodes_is_one_event_and_counted() -> Result<()> {
     let scene = Scene::new().await?;
     for _node in 0..2 {
         let mut outgoing = Outgoing::start(&scene)?;
-        outgoing.post(about_web(Reason::Problem, "no node can hold it"));
+        outgoing.post(about_web(Reason::Problem(ProblemReason::PortClash), "no node can hold it"));
         outgoing.post(about_web(Reason::Announced, &"x".repeat(5_000)));
         outgoing.write().await?;
     }
@@ -190,7 +199,7 @@ async fn an_event_that_could_not_be_written_is_written_when_that_works_again() -
         let creations = Matching::any().user(USER).verb(Verb::Create).resource("events");
         scene.server.trouble(creations, effect, Often::Next(2));
         for note in ["another", "one"] {
-            outgoing.post(about_web(Reason::Problem, note));
+            outgoing.post(about_web(Reason::Problem(ProblemReason::PortClash), note));
         }
         outgoing.write().await?;
         let expected = ["another", "one"].map(|note| (note.to_owned(), None));
@@ -207,7 +216,7 @@ async fn an_event_that_is_refused_is_not_repeated() -> Result<()> {
     let mut outgoing = Outgoing::start(&scene)?;
     let creations = Matching::any().user(USER).verb(Verb::Create).resource("events");
     scene.server.trouble(creations, Effect::Answer(422), Often::Next(1));
-    outgoing.post(about_web(Reason::Problem, "no node can hold it"));
+    outgoing.post(about_web(Reason::Problem(ProblemReason::PortClash), "no node can hold it"));
     let [Command::Write(write)] = &outgoing.outbox.due(outgoing.now())[..] else { bail!("no request") };
     outgoing.recorder.write(write.clone());
     let outcome = timeout(PATIENCE, outgoing.recorder.outcome()).await?;

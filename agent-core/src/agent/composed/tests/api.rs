@@ -46,6 +46,8 @@ pub(super) struct Api {
     pub(super) is_away: bool,
     /// True if each write of a claim is refused.
     pub(super) refuses: bool,
+    /// True if each write of a status is refused.
+    pub(super) refuses_statuses: bool,
 }
 
 impl Api {
@@ -100,7 +102,11 @@ impl Api {
             Request::Show(vip, finding) => {
                 Reply::Shown { vip, outcome: self.show(vip, &finding), finding, jitter: 0.0 }
             }
-            Request::WriteStatus { service, .. } => Reply::Status { service, done: true, jitter: 0.0 },
+            Request::WriteStatus { service, .. } => {
+                let refused = self.refuses_statuses.then(|| Answer::Refused("forbidden".into()));
+                let outcome = refused.unwrap_or(Answer::Done(()));
+                Reply::Status { service, outcome, jitter: 0.0 }
+            }
         };
         Some(News::Replies { replies: vec![reply], new_claims: 32 })
     }

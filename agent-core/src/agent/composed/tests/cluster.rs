@@ -162,6 +162,18 @@ fn what_the_api_server_refuses_is_logged_once_and_its_end_too() {
 }
 
 #[test]
+fn a_status_that_the_api_server_refuses_is_a_problem_of_its_service_until_it_is_written() {
+    let mut world = World::living(&[], &[]);
+    world.api.services = vec![service(14)];
+    world.api.refuses_statuses = true;
+    world.see(vec![seen_service(service(14))]);
+    let lines = world.after_only(Duration::from_secs(40), "problem");
+    assert_eq!(lines, ["problem of default/web-14"], "it is refused again and again");
+    world.api.refuses_statuses = false;
+    assert_eq!(world.after_only(Duration::from_secs(90), "problem"), ["problem over of default/web-14"]);
+}
+
+#[test]
 fn a_new_vip_is_probed_before_its_claim_is_written() {
     let mut world = World::living(&[], &[]);
     let lines = world.see(vec![seen_service(service(14))]);
@@ -203,6 +215,22 @@ fn a_conflict_about_an_address_in_use_is_reported_once_by_the_first_candidate() 
         let lines = answered(&mut world, host, Duration::from_mins(4));
         assert_eq!(lines, alone, "{host}, alone");
     }
+}
+
+#[test]
+fn a_conflict_that_lasts_is_posted_again_every_ten_minutes() {
+    let mut world = World::living(&[10], &[]);
+    let mut posted = Vec::new();
+    for half_minute in 0..50 {
+        let at_once = only(world.event(10, EventKind::Conflict, unknown_host(1)), "post");
+        posted.extend(at_once.into_iter().map(|line| (half_minute / 2, line)));
+        let later = world.after_only(Duration::from_secs(30), "post");
+        posted.extend(later.into_iter().map(|line| ((half_minute + 1) / 2, line)));
+    }
+    // One Event is about the VIP, and one about its Service.
+    let minutes: Vec<_> = posted.iter().map(|(minute, _)| *minute).collect();
+    assert!(posted.iter().all(|(_, line)| line == "post Conflict"), "{posted:?}");
+    assert_eq!(minutes, [0, 0, 10, 10, 20, 20]);
 }
 
 #[test]

@@ -50,13 +50,17 @@ fn what_passes_by_itself_is_in_doubt_and_not_broken() {
             "a Service with a problem",
             elsewhere,
             |facts| {
-                let address: Arc<str> = "other".into();
                 let problem = Problem::OtherManager {
-                    manager: Some(address),
+                    by: Writer { manager: Some("other".into()), since: None },
                     status: Vec::new(),
                     place: Place::Addresses,
                     wanted: vec![VIP],
-                    way_out: WayOut { ours: "vipward.io/l2".into(), is_set: false, is_from_metallb: false },
+                    way_out: WayOut {
+                        service: service(),
+                        ours: "vipward.io/l2".into(),
+                        is_set: false,
+                        is_from_metallb: false,
+                    },
                 };
                 in_cluster(facts).account.mentions[0].problems = vec![problem];
             },

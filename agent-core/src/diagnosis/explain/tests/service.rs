@@ -16,7 +16,9 @@ fn account() -> ServiceAccount {
         prospects: vec![Prospect { pool: "lan".into(), fit: Fit::Serves, priority: 0, counts }],
         status: vec![VIP],
         manager: Some("vipward".into()),
+        since: None,
         is_elsewhere: false,
+        is_left: false,
         external: Vec::new(),
         problems: Vec::new(),
     }
@@ -61,18 +63,13 @@ fn a_service_with_an_address_of_a_pool_is_followed_to_its_status() {
 fn the_reason_for_no_address_is_the_first_broken_step() {
     let lack = Lack::UsedUp { family: Family::V4, pools: vec!["lan".into()] };
     let none = ServiceAccount { given: Vec::new(), status: Vec::new(), ..account() };
-    let no_pool = ServiceAccount { prospects: Vec::new(), ..none.clone() };
+    let no_pool = ServiceAccount { prospects: Vec::new(), lacks: vec![Lack::NoPoolAtAll], ..none.clone() };
     let unserved =
         Unserved { why: "it is being deleted".to_owned(), remedy: "create another one".to_owned() };
     let cases = [
         (Some(ServiceAccount { lacks: vec![lack.clone()], ..none.clone() }), link::POOL, lack.to_string()),
         (Some(none.clone()), link::POOL, "no address is reserved for it yet".to_owned()),
-        (
-            Some(no_pool),
-            link::POOL,
-            "it has no address: there is no VIPPool, and no other controller has written its status"
-                .to_owned(),
-        ),
+        (Some(no_pool), link::POOL, Lack::NoPoolAtAll.to_string()),
         (
             Some(ServiceAccount { unserved: Some(unserved), ..account() }),
             link::SERVICE,
@@ -139,14 +136,37 @@ fn a_status_of_another_controller_goes_first_and_no_pool_is_looked_at() {
     let other = ServiceAccount {
         is_elsewhere: true,
         manager: Some("metallb".into()),
+        since: Some(1_795_443_872),
         given: Vec::new(),
         ..account()
     };
     let explanation = explain_service(&facts(Some(other)), &[]);
     let links: Vec<_> = explanation.steps.iter().map(|step| step.subject).collect();
     assert_eq!(links, [link::SERVICE, link::REQUEST, link::STATUS]);
-    assert_eq!(explanation.steps[2].found, "metallb has written 192.0.2.10, which goes first");
+    let found = "metallb has written 192.0.2.10 (since 2026-11-23T14:24:32Z), which goes first";
+    assert_eq!(explanation.steps[2].found, found);
+    assert_eq!(explanation.steps[2].details, [CLEARING]);
     assert_eq!(explanation.broken, None);
+}
+
+const CLEARING: &str = "if metallb is gone, clear what it left: kubectl -n apps patch service web \
+     --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":{\"ingress\":null}}}'";
+
+#[test]
+fn what_another_writer_has_left_is_the_broken_step_until_it_is_replaced() {
+    let left = ServiceAccount {
+        is_left: true,
+        manager: Some("metallb".into()),
+        status: vec![[192, 0, 2, 11].into()],
+        ..account()
+    };
+    let explanation = explain_service(&facts(Some(left.clone())), &[]);
+    assert_eq!(explanation.broken, Some(link::STATUS));
+    let found = "it does not name 192.0.2.10 yet: metallb has written 192.0.2.11";
+    assert_eq!(explanation.steps[3].found, found);
+    assert_eq!(explanation.remedy.as_deref(), Some(CLEARING));
+    let agrees = ServiceAccount { status: vec![VIP], ..left };
+    assert_eq!(explain_service(&facts(Some(agrees)), &[]).broken, None);
 }
 
 #[test]

@@ -5,7 +5,7 @@ fn service(name: &str) -> Object {
 }
 
 fn message(note: &str) -> Message {
-    Message::new(service("web"), Some("u-1".into()), Reason::Problem, note)
+    Message::new(service("web"), Some("u-1".into()), Reason::Problem(ProblemReason::PortClash), note)
 }
 
 /// Respects the API server's limit: it refuses an Event with a longer note.

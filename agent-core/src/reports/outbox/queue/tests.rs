@@ -1,6 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::{super::message::Reason, *};
+use crate::services::ProblemReason;
 
 const NOW: Monotonic = Monotonic::from_nanos(1_000_000_000_000);
 
@@ -62,7 +63,7 @@ fn news_about_two_vips_of_one_service_wait_side_by_side() {
 #[test]
 fn problems_of_one_service_wait_side_by_side() {
     let mut queue = Queue::default();
-    let problem = |note| message(Reason::Problem, 1, note);
+    let problem = |note| message(Reason::Problem(ProblemReason::PortClash), 1, note);
     for note in ["a", "b", "a"] {
         assert!(queue.push(problem(note), NOW));
     }

@@ -112,9 +112,9 @@ impl Cluster {
                 Reply::Shown { vip, finding, outcome } => {
                     replies.push(AgentReply::Shown { vip, finding, outcome, jitter });
                 }
-                Reply::Ingress { service, result } => {
+                Reply::Ingress { service, outcome, result } => {
                     self.reporter.ingress(&service, &result, now);
-                    replies.push(AgentReply::Status { service, done: result.is_ok(), jitter });
+                    replies.push(AgentReply::Status { service, outcome, jitter });
                 }
                 // Only the controller reserves addresses.
                 Reply::Reserved { .. } => {}
@@ -157,6 +157,7 @@ impl Cluster {
             }
             Seen::Lease(_)
             | Seen::LeaseGone(_)
+            | Seen::Leader(_)
             | Seen::Claim(_)
             | Seen::ClaimGone(_)
             | Seen::Node { .. }

@@ -211,6 +211,7 @@ impl World {
                 self.nodes.remove(node);
             }
             Seen::Pool(_)
+            | Seen::Leader(_)
             | Seen::PoolGone(_)
             | Seen::L2Advertisement(..)
             | Seen::L2AdvertisementGone(_)

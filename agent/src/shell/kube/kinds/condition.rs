@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One aspect of a VIP's state, of the same form as the conditions of built-in types.
+/// One aspect of a state, of the same form as the conditions of built-in types.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, PartialEq, Eq, Debug)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Which aspect: `Held`, `Trouble` or `Conflict`.
+    /// Which aspect: `Held`, `Trouble` or `Conflict` of a VIP, `Ready` of a pool.
     #[serde(rename = "type")]
     #[schemars(length(min = 1, max = 316))]
     pub kind: String,
@@ -22,6 +22,9 @@ pub struct Condition {
     /// When `status` last changed.
     #[schemars(with = "k8s_openapi::apimachinery::pkg::apis::meta::v1::Time")]
     pub last_transition_time: String,
+    /// The `metadata.generation` of the spec that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
 }
 
 /// A condition's status.

@@ -29,6 +29,8 @@ mod tests;
 const DURATION: &str = "vipward.io/duration";
 /// The annotation with the last sessions that have ended, separated by commas.
 const ENDED: &str = "vipward.io/ended";
+/// The Lease by which the controllers elect their leader. It is no node's.
+pub(crate) const LEADER: &str = "vipward-controller";
 const INTERFACES: &str = "vipward.io/interfaces";
 /// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
@@ -87,6 +89,8 @@ pub(crate) struct Read {
     pub(crate) known: Known,
     /// True if an agent has written it: the namespace may have other Leases.
     pub(crate) is_ours: bool,
+    /// True if it is [`LEADER`], and names a controller.
+    pub(crate) leads: bool,
 }
 
 /// Reads an object.
@@ -118,7 +122,8 @@ pub(crate) fn read(object: &str) -> Result<Read, serde_json::Error> {
         wire: metadata.annotation(WIRE).and_then(offer::read),
     };
     let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
-    Ok(Read { record, known, is_ours })
+    let leads = metadata.name == LEADER && spec["holderIdentity"].as_str().is_some_and(|it| !it.is_empty());
+    Ok(Read { record, known, is_ours, leads })
 }
 
 fn duration(metadata: &Meta, spec: &Value) -> Option<Duration> {

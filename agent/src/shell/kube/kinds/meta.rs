@@ -18,6 +18,7 @@ pub(crate) struct Meta {
     pub(crate) namespace: Option<Box<str>>,
     pub(crate) uid: Option<Box<str>>,
     pub(crate) resource_version: String,
+    pub(crate) generation: Option<i64>,
     pub(crate) labels: Option<BTreeMap<String, String>>,
     pub(crate) annotations: Option<BTreeMap<String, String>>,
     pub(crate) finalizers: Option<Vec<String>>,
@@ -33,19 +34,27 @@ impl Meta {
         self.annotations.as_ref()?.get(name).map(String::as_str)
     }
 
+    pub(crate) fn annotation_names(&self) -> impl Iterator<Item = &str> {
+        self.annotations.iter().flatten().map(|(name, _)| name.as_str())
+    }
+
     pub(crate) fn label(&self, name: &str) -> Option<&str> {
         self.labels.as_ref()?.get(name).map(String::as_str)
     }
 
     /// Returns the time of creation in seconds since 1970. An object without one counts as the latest.
     pub(crate) fn created(&self) -> i64 {
-        let created = self.creation_timestamp.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
-        created.map_or(i64::MAX, Timestamp::as_second)
+        self.creation_timestamp.as_deref().and_then(seconds).unwrap_or(i64::MAX)
     }
 
     pub(crate) fn is_deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
+}
+
+/// Returns a time in seconds since 1970.
+fn seconds(text: &str) -> Option<i64> {
+    text.parse::<Timestamp>().ok().map(Timestamp::as_second)
 }
 
 /// Reads a field. A field of another form counts as absent, so that the object is not lost.
@@ -61,11 +70,18 @@ fn if_well_formed<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 pub(crate) struct ManagedFields {
     #[serde(default)]
     pub(crate) manager: Option<Box<str>>,
+    #[serde(default)]
+    time: Option<Box<str>>,
     #[serde(rename = "fieldsV1", default)]
     fields: ManagedRoot,
 }
 
 impl ManagedFields {
+    /// Returns the time of its last write, in seconds since 1970.
+    pub(crate) fn time(&self) -> Option<i64> {
+        seconds(self.time.as_deref()?)
+    }
+
     pub(crate) fn has_written_ingress(&self) -> bool {
         self.fields.status.load_balancer.ingress.is_some()
     }

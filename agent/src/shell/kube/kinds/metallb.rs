@@ -104,11 +104,6 @@ pub(crate) fn is_from_metallb(name: &str, metadata: &Meta) -> bool {
     name == MANAGER && annotation(metadata, FROM_POOL).is_some()
 }
 
-/// Returns true if a status with these field managers may be from `MetalLB`.
-pub(crate) fn may_be_from_metallb(names: &[String]) -> bool {
-    !names.is_empty() && names.iter().all(|name| name == MANAGER)
-}
-
 /// `spec` of an `IPAddressPool`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -140,6 +135,7 @@ pub(crate) fn pool(metadata: &Meta, spec: PoolSpec) -> PoolRecord {
             service_selectors: None,
         });
     PoolRecord {
+        generation: None,
         name: PoolKind::IpAddressPool.key(&metadata.name),
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         labels: metadata.labels.clone().unwrap_or_default(),

@@ -59,16 +59,16 @@ mod tests;
         description = "True if Services get its addresses without naming it"
     ),
     printcolumn(
-        name = "USABLE",
+        name = "READY",
         type_ = "string",
-        json_path = ".status.usable",
-        description = "yes if all of it can be used, else no"
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status",
+        description = "True if all of it can be used"
     ),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(
         name = "PROBLEM",
         type_ = "string",
-        json_path = ".status.problem",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].message",
         description = "What cannot be used, and why",
         priority = 1
     )
@@ -215,16 +215,13 @@ pub struct VipPoolStatus {
     /// The free addresses, for operators.
     #[serde(default)]
     pub free: String,
-    /// `yes` if all of it can be used, else `no`, for operators.
-    #[serde(default)]
-    pub usable: String,
-    /// What cannot be used, and why, for operators.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub problem: Option<String>,
     /// The numbers by family: `IPv4` and `IPv6`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub families: BTreeMap<String, FamilyCounts>,
-    /// `Usable`: whether all of the pool can be used, and if not, what cannot, and why.
+    /// The `metadata.generation` of the spec that the status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`: whether all of the pool can be used, and if not, what cannot, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -261,6 +258,7 @@ pub(crate) fn record(metadata: &Meta, spec: VipPoolSpec) -> PoolRecord {
     PoolRecord {
         name: metadata.name.as_str().into(),
         uid: Arc::default(),
+        generation: metadata.generation,
         labels: BTreeMap::new(),
         created: metadata.created(),
         deleting: metadata.is_deleting(),

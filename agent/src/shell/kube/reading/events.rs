@@ -26,6 +26,7 @@ impl Seen {
         Some(match self {
             Self::Lease(record) => Read::lease(record),
             Self::LeaseGone(node) => Read::lease_gone(node),
+            Self::Leader(version) => Served::Leader(version).into(),
             Self::Claim(record) => Read::claim(record),
             Self::ClaimGone(vip) => Read::claim_gone(vip),
             Self::Node { record, addresses, pod_cidrs } => Read::node(record, addresses, pod_cidrs),

@@ -17,7 +17,7 @@ use vipward_core::{
     records::{NodeName, NodeRecord, PoolKind, ServiceName, Version, object_name, vip_named},
     services::{
         Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, Protocol,
-        ServiceRecord,
+        ServiceRecord, Writer,
     },
 };
 
@@ -141,12 +141,16 @@ pub(crate) fn parse(
             Parsed::new(name, version, Seen::WireKeys { keys, faults })
         }
         Resource::Leases => {
-            let leases::Read { record, known, is_ours } = leases::read(object)?;
+            let leases::Read { record, known, is_ours, leads } = leases::read(object)?;
             if is_ours {
                 kube.leases.learn(&record.node, known);
             }
             let name = format!("{}/{}", kube.namespace, record.node).into();
             let version = record.version.to_string();
+            if record.node.as_str() == leases::LEADER {
+                let leader = Seen::Leader(leads.then_some(record.version));
+                return Ok(Parsed::new(name, version, leader));
+            }
             Parsed { is_used: is_ours, ..Parsed::new(name, version, Seen::Lease(record)) }
         }
     };
@@ -191,7 +195,11 @@ pub(crate) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
         ) => Seen::UnservedGone { of, name: in_namespace()?.1.into() },
         Resource::WireSecret => Seen::WireKeys { keys: Keys::default(), faults: Vec::new() },
         Resource::Leases => {
-            let node = NodeName::from(in_namespace()?.1);
+            let name = in_namespace()?.1;
+            if name == leases::LEADER {
+                return Some(Seen::Leader(None));
+            }
+            let node = NodeName::from(name);
             kube.leases.forget(&node);
             Seen::LeaseGone(node)
         }
@@ -238,43 +246,55 @@ struct ServiceStatus {
     load_balancer: LoadBalancerStatus,
 }
 
+/// The finalizer of a Service for which a cloud controller has made a load balancer.
+const CLOUD_FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+
 pub(crate) fn read_service(object: &str) -> Result<ServiceRecord, serde_json::Error> {
     Ok(service(serde_json::from_str(object)?, Reading::default()))
 }
 
 fn service(Service { metadata, spec, status }: Service, reading: Reading) -> ServiceRecord {
     let name = ServiceName { namespace: namespace_of(&metadata), name: metadata.name.as_str().into() };
-    let (status_manager, status_shared) = status_manager(&metadata);
+    let (Writer { manager: status_manager, since: status_since }, status_shared) = status_manager(&metadata);
     let is_from_metallb = |name: &str| reading.metallb && metallb::is_from_metallb(name, &metadata);
     let status_from_metallb = status_manager.as_deref().is_some_and(is_from_metallb);
     let annotation = |name: &str| {
         if reading.metallb { metallb::annotation(&metadata, name) } else { metadata.annotation(name) }
     };
+    let (families, names_families) = families(
+        spec.ip_families.as_deref().unwrap_or_default(),
+        spec.cluster_ips.as_deref().unwrap_or_default(),
+    );
     let mut ingress: Vec<_> = status.load_balancer.ingress.iter().flatten().map(ingress).collect();
     ingress.shrink_to_fit();
     ServiceRecord {
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
         created: metadata.created(),
-        annotations: Annotations::read(annotation),
+        annotations: Annotations::read(annotation, metadata.annotation_names()),
         cluster_ips: spec.cluster_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         load_balancer: spec.kind == "LoadBalancer",
         class: spec.load_balancer_class.map(Into::into),
-        families: families(
-            spec.ip_families.as_deref().unwrap_or_default(),
-            spec.cluster_ips.as_deref().unwrap_or_default(),
-        ),
+        families,
+        names_families,
         needs_all_families: spec.ip_family_policy.as_deref() == Some("RequireDualStack"),
         load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
         external_ips: spec.external_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         ingress,
         status_manager,
         status_shared,
+        status_since,
         status_from_metallb,
+        has_cloud_balancer: metadata.finalizers.iter().flatten().any(|it| it == CLOUD_FINALIZER),
         other_controller: OtherController::read(|name| metadata.annotation(name).is_some()),
         local: spec.external_traffic_policy.as_deref() == Some("Local"),
         ports: spec.ports.iter().flatten().filter_map(port).collect(),
         deleting: metadata.is_deleting(),
+        finalizers: metadata
+            .finalizers
+            .as_ref()
+            .filter(|all| metadata.is_deleting() && !all.is_empty())
+            .map(|all| all.join(", ").into()),
         name,
         labels: metadata
             .labels
@@ -295,32 +315,37 @@ pub(crate) fn read_metallb_pool(object: &str) -> Result<PoolRecord, serde_json::
     Ok(metallb::pool(&metadata, spec))
 }
 
-/// Returns the families of a Service. An API server without `spec.ipFamilies` has the families of
-/// the cluster IPs; one without any has IPv4.
-fn families(named: &[String], cluster_ips: &[String]) -> Vec<Family> {
+/// Returns the families of a Service, and true if it names them. Without `spec.ipFamilies` it has the
+/// families of the cluster IPs; without any, it has IPv4.
+fn families(named: &[String], cluster_ips: &[String]) -> (Vec<Family>, bool) {
     let mut families: Vec<Family> = named
         .iter()
         .filter_map(|name| [Family::V4, Family::V6].into_iter().find(|family| family.name() == name))
         .collect();
-    if families.is_empty() {
+    let are_named = !families.is_empty();
+    if !are_named {
         let addresses = cluster_ips.iter().filter_map(|ip| ip.parse().ok());
         families.extend(addresses.map(Family::of));
     }
     families.dedup();
-    if families.is_empty() { vec![Family::V4] } else { families }
+    (if families.is_empty() { vec![Family::V4] } else { families }, are_named)
 }
 
 /// Returns the manager that has written the addresses, and true if the agents have written some
 /// too. If there are several managers, returns one other than the agents.
-fn status_manager(metadata: &Meta) -> (Option<Arc<str>>, bool) {
+fn status_manager(metadata: &Meta) -> (Writer, bool) {
     /// The shared text of the agents' name, since most Services have it.
     static OURS: LazyLock<Arc<str>> = LazyLock::new(|| FIELD_MANAGER.into());
-    let managers = metadata.managed_fields.iter().flatten().filter(|entry| entry.has_written_ingress());
-    let (ours, others): (Vec<_>, Vec<_>) =
-        managers.filter_map(|entry| entry.manager.as_deref()).partition(|manager| *manager == FIELD_MANAGER);
-    match others.first() {
-        Some(other) => (Some((*other).into()), !ours.is_empty()),
-        None => ((!ours.is_empty()).then(|| Arc::clone(&OURS)), false),
+    let entries = metadata.managed_fields.iter().flatten().filter(|entry| entry.has_written_ingress());
+    let (ours, others): (Vec<_>, Vec<_>) = entries
+        .filter_map(|entry| Some((entry.manager.as_deref()?, entry.time())))
+        .partition(|(manager, _)| *manager == FIELD_MANAGER);
+    match (others.first(), ours.first()) {
+        (Some((other, since)), ours) => {
+            (Writer { manager: Some((*other).into()), since: *since }, ours.is_some())
+        }
+        (None, Some((_, since))) => (Writer { manager: Some(Arc::clone(&OURS)), since: *since }, false),
+        (None, None) => (Writer { manager: None, since: None }, false),
     }
 }
 

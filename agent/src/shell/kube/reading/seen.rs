@@ -9,7 +9,7 @@ use std::{
 use ipnet::IpNet;
 use vipward_core::{
     pools::{L2AdvertisementRecord, PoolRecord},
-    records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
+    records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName, Version},
     reports::outbox::ForeignObject,
     services::{EndpointsRecord, ServiceRecord},
 };
@@ -24,6 +24,8 @@ use crate::shell::{
 pub enum Seen {
     Lease(LeaseRecord),
     LeaseGone(NodeName),
+    /// The Lease of the controllers was listed, changed or deleted. It has a version if one leads.
+    Leader(Option<Version>),
     Claim(ClaimRecord),
     ClaimGone(IpAddr),
     Node {

@@ -5,14 +5,11 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 use thiserror::Error;
-use vipward_core::records::ServiceName;
+use vipward_core::records::{ServiceName, Version};
 
-use crate::shell::kube::{
-    kinds::metallb,
-    link::{
-        call::{Call, Collection},
-        error::RequestError,
-    },
+use crate::shell::kube::link::{
+    call::{Call, Collection},
+    error::RequestError,
 };
 
 #[cfg(test)]
@@ -42,11 +39,6 @@ fn managers_text(managers: &[String]) -> String {
 }
 
 impl IngressError {
-    /// Returns true if the status may be from `MetalLB`.
-    pub(crate) fn may_be_from_metallb(&self) -> bool {
-        matches!(self, Self::Conflict { managers, .. } if metallb::may_be_from_metallb(managers))
-    }
-
     pub(crate) fn of(source: RequestError, service: &ServiceName) -> Self {
         let service = service.clone();
         match source.status() {
@@ -71,9 +63,10 @@ fn manager(cause: &str) -> Option<String> {
 /// Returns the request that applies these addresses. Without
 /// addresses it takes back the applied ones.
 ///
-/// Unless the request is forced, addresses of another field manager stay. It leaves out the mode of
-/// an address: the API server's default, VIP, is right, and old servers do not know the field.
-pub(crate) fn call(service: &ServiceName, addresses: Option<&[IpAddr]>, force: bool) -> Call {
+/// Addresses of another field manager stay, unless the Service has the version `over`. The request
+/// leaves out the mode of an address: the API server's default, VIP, is right, and old servers do not
+/// know the field.
+pub(crate) fn call(service: &ServiceName, addresses: Option<&[IpAddr]>, over: Option<&Version>) -> Call {
     let ServiceName { namespace, name } = service;
     let mut object = json!({
         "apiVersion": "v1",
@@ -84,5 +77,8 @@ pub(crate) fn call(service: &ServiceName, addresses: Option<&[IpAddr]>, force: b
         let ingress: Vec<_> = addresses.iter().map(|address| json!({"ip": address})).collect();
         object["status"] = json!({"loadBalancer": {"ingress": ingress}});
     }
-    Collection::of::<Service>(Some(namespace)).apply_status(name, &object, force)
+    if let Some(version) = over {
+        object["metadata"]["resourceVersion"] = json!(version.as_str());
+    }
+    Collection::of::<Service>(Some(namespace)).apply_status(name, &object, over.is_some())
 }

@@ -12,7 +12,7 @@ use vipward_core::{
 };
 
 use crate::shell::kube::{
-    kinds::{meta::Meta, text},
+    kinds::{leases::LEADER, meta::Meta, text},
     link::{
         call::{Call, Collection},
         connect::ConnectError,
@@ -21,8 +21,6 @@ use crate::shell::kube::{
     },
     reading::shared::Kube,
 };
-
-const NAME: &str = "vipward-controller";
 
 #[derive(Deserialize)]
 struct Object {
@@ -65,17 +63,17 @@ impl Candidate {
     /// this begins.
     pub async fn run_for_it(&mut self, now: Monotonic) -> Result<(), RequestError> {
         let begun = Instant::now();
-        let ballot = match self.send(self.leases.get(NAME)).await {
+        let ballot = match self.send(self.leases.get(LEADER)).await {
             Ok(object) => Some(ballot(&object)?),
             Err(error) if error.is_status(404) && !error.is_unknown_type() => None,
             Err(error) => return Err(error),
         };
         let call = match self.election.on_read(ballot.as_ref(), now + begun.elapsed()) {
             Step::Wait => return Ok(()),
-            Step::Create => self.leases.create(&self.object(&json!({"name": NAME}), &self.name)),
+            Step::Create => self.leases.create(&self.object(&json!({"name": LEADER}), &self.name)),
             Step::Write(version) => {
                 let metadata = json!({"resourceVersion": version.as_str()});
-                self.leases.merge(NAME, &self.object(&metadata, &self.name))
+                self.leases.merge(LEADER, &self.object(&metadata, &self.name))
             }
         };
         match self.send(call).await {
@@ -92,12 +90,12 @@ impl Candidate {
         if !self.election.leads(now) {
             return;
         }
-        let Ok(object) = self.send(self.leases.get(NAME)).await else { return };
+        let Ok(object) = self.send(self.leases.get(LEADER)).await else { return };
         let Ok(Ballot { version, holder, .. }) = ballot(&object) else { return };
         if holder == self.name {
             let metadata = json!({"resourceVersion": version.as_str()});
             // A Lease that is not given back ends by itself.
-            let _ = self.send(self.leases.merge(NAME, &self.object(&metadata, ""))).await;
+            let _ = self.send(self.leases.merge(LEADER, &self.object(&metadata, ""))).await;
         }
         self.election.on_lost();
     }
@@ -126,7 +124,7 @@ impl Candidate {
 /// controller has run, or the last one has given the lead back.
 pub async fn leader(kube: &Kube) -> Result<Option<String>, RequestError> {
     let connections = Connections::open(&kube.server)?;
-    let call = Collection::of::<Lease>(Some(&kube.namespace)).get(NAME);
+    let call = Collection::of::<Lease>(Some(&kube.namespace)).get(LEADER);
     match connections.send(call, kube.server.limits().request()).await {
         Ok(object) => Ok(Some(ballot(&object)?.holder).filter(|holder| !holder.is_empty())),
         Err(error) if error.is_status(404) && !error.is_unknown_type() => Ok(None),

@@ -31,6 +31,9 @@ use crate::shell::{
     logging::errors::chain,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// The status of a pool, as its kind has it.
 #[derive(Clone, PartialEq, Debug)]
 enum Status {
@@ -120,7 +123,7 @@ impl PoolStatuses {
     }
 }
 
-const USABLE: &str = "Usable";
+const READY: &str = "Ready";
 
 /// Returns what is to be shown of a pool.
 fn status(pool: &Pool, state: &PoolState, faults: &[PoolFault]) -> VipPoolStatus {
@@ -144,14 +147,14 @@ fn status(pool: &Pool, state: &PoolState, faults: &[PoolFault]) -> VipPoolStatus
         used: each(&|counts| format!("{}/{}", counts.allocated + counts.kept, counts.total)),
         free: each(&|counts| counts.available().to_string()),
         families: state.counts.iter().map(|(family, of)| (family.name().to_owned(), counts(of))).collect(),
-        usable: if status == Truth::True { "yes" } else { "no" }.to_owned(),
-        problem: (!message.is_empty()).then(|| legible::message(&message)),
+        observed_generation: pool.record.generation,
         conditions: vec![Condition {
-            kind: USABLE.to_owned(),
+            kind: READY.to_owned(),
             status,
             reason: reason.to_owned(),
             message: legible::message(&message),
             last_transition_time: text::time(text::wall_clock()),
+            observed_generation: pool.record.generation,
         }],
     }
 }
@@ -199,9 +202,6 @@ fn call(pool: &str, status: &Status, metallb: &str) -> Call {
         if status["families"][family.name()].is_null() {
             status["families"][family.name()] = Value::Null;
         }
-    }
-    if let Value::Object(fields) = &mut status {
-        fields.entry("problem").or_insert(Value::Null);
     }
     Collection::of::<VIPPool>(None).merge_status(pool, &json!({"status": status}))
 }

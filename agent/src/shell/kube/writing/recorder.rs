@@ -34,7 +34,9 @@ const CLUSTER_NAMESPACE: &str = "default";
 /// A writer of Events that runs until it is dropped.
 pub struct Recorder {
     writes: mpsc::UnboundedSender<Write>,
-    outcomes: mpsc::UnboundedReceiver<Outcome>,
+    outcomes: mpsc::UnboundedReceiver<(Outcome, Option<String>)>,
+    /// The last error, with its causes.
+    pub(super) last_error: Option<String>,
     _tasks: JoinSet<()>,
 }
 
@@ -52,7 +54,7 @@ impl Recorder {
                 }
             }
         });
-        Ok(Self { writes, outcomes, _tasks: tasks })
+        Ok(Self { writes, outcomes, last_error: None, _tasks: tasks })
     }
 
     /// Sends a request; [`Recorder::outcome`] follows.
@@ -63,7 +65,9 @@ impl Recorder {
 
     /// Returns the outcome of the next request. Safe to cancel.
     pub async fn outcome(&mut self) -> Option<Outcome> {
-        self.outcomes.recv().await
+        let (outcome, error) = self.outcomes.recv().await?;
+        self.last_error = error.or(self.last_error.take());
+        Some(outcome)
     }
 }
 
@@ -73,13 +77,14 @@ struct Writer {
 }
 
 impl Writer {
-    async fn write(&self, write: &Write) -> Outcome {
+    async fn write(&self, write: &Write) -> (Outcome, Option<String>) {
         self.kube.let_claims_pass().await;
         let answer =
             self.connections.send(call(write, &self.kube), self.kube.server.limits().request()).await;
-        let Err(error) = answer else { return Outcome::Done };
-        debug!(event = write.name, error = chain(&error), "failed to write an Event");
-        outcome(&error)
+        let Err(error) = answer else { return (Outcome::Done, None) };
+        let chain = chain(&error);
+        debug!(event = write.name, error = chain, "failed to write an Event");
+        (outcome(&error), Some(chain))
     }
 }
 

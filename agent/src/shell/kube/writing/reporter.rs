@@ -8,14 +8,17 @@ use vipward_core::{
     records::ServiceName,
     reports::{
         events::Events,
-        outbox::{Command, Message, Outcome},
+        outbox::{Command, ForeignObject, Message, Outcome},
     },
     services::{Index, Problem},
 };
 
 use crate::shell::{
     kube::{ConnectError, IngressError, Kube, Recorder},
-    logging::lines::{Lines, Trouble},
+    logging::{
+        errors::chain,
+        lines::{Lines, Trouble},
+    },
 };
 
 pub(crate) const PROBLEM: &str = "a problem has begun";
@@ -79,7 +82,7 @@ impl Reporter {
             Err(error) => {
                 let is_new = self.unwritten.insert(service.clone());
                 if is_new && self.admits(Trouble::Is(UNWRITTEN), now) {
-                    warn!(%service, %error, "{UNWRITTEN}");
+                    warn!(%service, error = chain(error), "{UNWRITTEN}");
                 }
             }
         }
@@ -88,6 +91,20 @@ impl Reporter {
     /// Forgets a Service whose status this process no longer writes.
     pub(crate) fn ingress_left(&mut self, service: &ServiceName) {
         self.unwritten.remove(service);
+    }
+
+    /// Records the problem of another program's object, as [`Events::put_foreign`] does.
+    pub(crate) fn put_foreign(
+        &mut self,
+        object: &ForeignObject,
+        problem: Option<&str>,
+        now: Monotonic,
+    ) -> bool {
+        self.events.put_foreign(object, problem, now)
+    }
+
+    pub(crate) fn forget_foreign(&mut self, gone: &ForeignObject) {
+        self.events.forget_foreign(gone);
     }
 
     /// Posts a message that becomes an Event.
@@ -130,6 +147,7 @@ impl Reporter {
                     if unwritten > 0 {
                         warn!(
                             events = unwritten,
+                            last_error = self.recorder.last_error.take(),
                             "Events were not written: too many warnings, or the API server did not accept them"
                         );
                     }

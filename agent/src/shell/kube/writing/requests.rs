@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 use tokio::{sync::mpsc, task::JoinSet};
 use vipward_core::{
-    ownership::{ClaimWrite, LeaseWrite},
+    ownership::{ClaimWrite, LeaseWrite, Outcome},
     pools::ReservationWrite,
     records::{NodeName, ServiceName, Version},
     reports::claim_findings::Finding,
@@ -26,7 +26,7 @@ pub use self::reply::{Found, Reply};
 use self::{
     claiming::ClaimJob,
     leasing::{LeaseJob, Renewer},
-    worker::{Load, Worker},
+    worker::{Load, Worker, outcome},
 };
 use super::{
     ingress::{self, IngressError},
@@ -34,7 +34,7 @@ use super::{
 };
 use crate::shell::{
     endpoints::metrics::{ApiMetrics, Lane, Pending},
-    kube::{link::connect::ConnectError, reading::shared::Kube},
+    kube::{kinds::resource::Resource, link::connect::ConnectError, reading::shared::Kube},
 };
 
 /// Number of places for claims that cannot wait, besides those for the others.
@@ -58,8 +58,8 @@ struct IngressJob {
     service: ServiceName,
     /// None: Vipward's are taken back.
     addresses: Option<Vec<IpAddr>>,
-    /// True if the status is from `MetalLB`: it is replaced.
-    from_metallb: bool,
+    /// The version of a Service with another manager's addresses, which are overwritten.
+    over: Option<Version>,
 }
 
 /// Turn of the statuses of Services while nodes write very many claims.
@@ -215,16 +215,16 @@ impl Requests {
     }
 
     /// Writes these addresses, as the field manager `vipward`, to the status of a Service;
-    /// [`Reply::Ingress`] follows. With `from_metallb`, they replace what `MetalLB` wrote.
-    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<IpAddr>, from_metallb: bool) {
-        self.ingress(IngressJob { service, addresses: Some(addresses), from_metallb });
+    /// [`Reply::Ingress`] follows. They replace another manager's if the Service has the version `over`.
+    pub fn write_ingress(&self, service: ServiceName, addresses: Vec<IpAddr>, over: Option<Version>) {
+        self.ingress(IngressJob { service, addresses: Some(addresses), over });
     }
 
     /// Takes back the addresses that [`Requests::write_ingress`] wrote to the
-    /// status of a Service; [`Reply::Ingress`] follows. With `from_metallb`, what `MetalLB`
-    /// wrote goes too.
-    pub fn clear_ingress(&self, service: ServiceName, from_metallb: bool) {
-        self.ingress(IngressJob { service, addresses: None, from_metallb });
+    /// status of a Service; [`Reply::Ingress`] follows. Another manager's go too if the Service has the
+    /// version `over`.
+    pub fn clear_ingress(&self, service: ServiceName, over: Option<Version>) {
+        self.ingress(IngressJob { service, addresses: None, over });
     }
 
     fn ingress(&self, job: IngressJob) {
@@ -236,39 +236,42 @@ impl Requests {
 async fn write_ingress(
     worker: &Worker,
     statuses: Statuses,
-    IngressJob { service, addresses, from_metallb }: IngressJob,
+    IngressJob { service, addresses, over }: IngressJob,
 ) -> Reply {
     if addresses.is_some() {
         if statuses == Statuses::AfterClaims {
             worker.kube.let_claims_pass().await;
         }
-    } else if from_metallb {
-        // If Vipward only gave up its own addresses, those that MetalLB wrote too would stay.
-        if let Err(error) = apply(worker, &service, Some(&[]), from_metallb).await {
-            return Reply::Ingress { service, result: Err(error) };
+    } else if over.is_some() {
+        // If Vipward only gave up its own addresses, those that the other manager wrote too would stay.
+        if let Err(error) = apply(worker, &service, Some(&[]), over.as_ref()).await {
+            return ingress_written(service, Err(error));
         }
     }
-    let result = apply(worker, &service, addresses.as_deref(), from_metallb).await;
-    Reply::Ingress { service, result }
+    let over = over.filter(|_| addresses.is_some());
+    let result = apply(worker, &service, addresses.as_deref(), over.as_ref()).await;
+    ingress_written(service, result)
 }
 
-/// Applies the addresses of a status. With `from_metallb`, replaces what `MetalLB` wrote. Otherwise a
-/// conflict is an error, since another program may use `MetalLB`'s field manager.
+fn ingress_written(service: ServiceName, result: Result<(), IngressError>) -> Reply {
+    let outcome = match &result {
+        Ok(()) => Outcome::Done(()),
+        Err(IngressError::Conflict { .. }) => Outcome::Conflict,
+        Err(IngressError::Failed { source, .. }) => outcome(source, Resource::Services, false),
+    };
+    Reply::Ingress { service, outcome, result }
+}
+
 async fn apply(
     worker: &Worker,
     service: &ServiceName,
     addresses: Option<&[IpAddr]>,
-    from_metallb: bool,
+    over: Option<&Version>,
 ) -> Result<(), IngressError> {
-    let send =
-        async |force| match worker.send(ingress::call(service, addresses, force), worker.deadline()).await {
-            Ok(_) => Ok(()),
-            // The status was deleted with the Service.
-            Err(error) if error.is_status(404) && addresses.is_none_or(<[_]>::is_empty) => Ok(()),
-            Err(error) => Err(IngressError::of(error, service)),
-        };
-    match send(false).await {
-        Err(error) if from_metallb && error.may_be_from_metallb() => send(true).await,
-        result => result,
+    match worker.send(ingress::call(service, addresses, over), worker.deadline()).await {
+        Ok(_) => Ok(()),
+        // The status was deleted with the Service.
+        Err(error) if error.is_status(404) && addresses.is_none_or(<[_]>::is_empty) => Ok(()),
+        Err(error) => Err(IngressError::of(error, service)),
     }
 }

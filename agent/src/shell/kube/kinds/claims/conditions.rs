@@ -83,5 +83,6 @@ pub(super) fn condition(
         reason: reason.to_owned(),
         message: legible::message(message),
         last_transition_time: text::time(unchanged.map_or(now, |(_, since)| since)),
+        observed_generation: None,
     }
 }

@@ -44,7 +44,10 @@ fn a_service_is_read_as_far_as_it_is_used() {
         "metadata": {
             "name": "web", "namespace": "shop", "uid": "u-1", "resourceVersion": "12",
             "labels": {"app": "web"}, "creationTimestamp": "2026-11-23T14:24:32Z",
-            "annotations": {"vipward.io/addresses": "192.0.2.10", "example.com/long": "x"},
+            "annotations": {
+                "vipward.io/addresses": "192.0.2.10", "vipward.io/adresses": "192.0.2.11",
+                "example.com/long": "x",
+            },
         },
         "spec": {
             "type": "LoadBalancer", "loadBalancerClass": "vipward.io/l2", "loadBalancerIP": "192.0.2.9",
@@ -70,6 +73,7 @@ fn a_service_is_read_as_far_as_it_is_used() {
     assert_eq!(record.load_balancer_ip.as_deref(), Some("192.0.2.9"));
     assert_eq!(record.external_ips, ["198.51.100.7".parse::<IpAddr>().expect("an address")]);
     assert_eq!(record.annotations.addresses.as_deref(), Some("192.0.2.10"));
+    assert_eq!(record.annotations.ineffective, ["vipward.io/adresses".into()]);
     let ingress = |ip: Option<&str>, mode| Ingress { ip: ip.map(|ip| ip.parse().expect("an address")), mode };
     assert_eq!(
         record.ingress,
@@ -105,6 +109,25 @@ fn a_service_of_unknown_age_is_the_youngest_and_a_headless_one_has_no_address() 
 }
 
 #[test]
+fn a_service_without_ip_families_has_those_of_its_cluster_ips_and_does_not_name_them() {
+    let (four, six) = (Family::V4, Family::V6);
+    let table = [
+        (json!(["IPv6"]), json!(["fd00:96::a"]), vec![six], true),
+        (json!(["IPv6", "IPv4"]), json!(["fd00:96::a", "10.96.0.10"]), vec![six, four], true),
+        (json!(null), json!(["fd00:96::a"]), vec![six], false),
+        (json!([]), json!(["None"]), vec![four], false),
+        (json!(["IPv9"]), json!(null), vec![four], false),
+    ];
+    for (families, cluster_ips, expected, are_named) in table {
+        let record = service_of(&json!({
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"ipFamilies": families, "clusterIPs": cluster_ips},
+        }));
+        assert_eq!((record.families, record.names_families), (expected, are_named), "{families}");
+    }
+}
+
+#[test]
 fn who_has_written_the_addresses_is_read_from_the_managed_fields() {
     let ingress = json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}});
     let conditions = json!({"f:status": {"f:conditions": {}}});
@@ -131,6 +154,30 @@ fn who_has_written_the_addresses_is_read_from_the_managed_fields() {
             (expected, shared),
             "{description}"
         );
+    }
+}
+
+#[test]
+fn the_time_of_the_last_write_and_a_cloud_controllers_mark_are_read() {
+    let entry = |manager: &str, time: Value| {
+        let fields = json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}});
+        json!({"manager": manager, "time": time, "fieldsV1": fields})
+    };
+    let time = json!("2026-11-23T14:24:32Z");
+    let rows = [
+        (json!([entry("k3s", time.clone())]), Some(1_795_443_872)),
+        (json!([entry("vipward", json!(null)), entry("k3s", time.clone())]), Some(1_795_443_872)),
+        (json!([entry("vipward", time), entry("k3s", json!("yesterday"))]), None),
+        (json!(null), None),
+    ];
+    for (managed_fields, since) in rows {
+        let object =
+            json!({"metadata": {"name": "web", "namespace": "shop", "managedFields": managed_fields}});
+        assert_eq!(service_of(&object).status_since, since, "{managed_fields}");
+    }
+    for (finalizer, is_clouds) in [("service.kubernetes.io/load-balancer-cleanup", true), ("x/y", false)] {
+        let object = json!({"metadata": {"name": "web", "namespace": "shop", "finalizers": [finalizer]}});
+        assert_eq!(service_of(&object).has_cloud_balancer, is_clouds);
     }
 }
 
@@ -188,8 +235,12 @@ fn the_controller_that_annotations_name_is_read() {
 fn a_service_of_another_type_is_read_as_such() {
     let object = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": {"type": "ClusterIP"}});
     assert!(!service_of(&object).load_balancer);
-    let object = json!({"metadata": {"name": "web", "namespace": "shop", "deletionTimestamp": "2026-01-01T00:00:00Z"}});
-    assert!(service_of(&object).deleting);
+    let finalizers = ["service.kubernetes.io/load-balancer-cleanup", "example.com/lb"];
+    let mut object = json!({"metadata": {"name": "web", "namespace": "shop", "finalizers": finalizers}});
+    assert_eq!(service_of(&object).finalizers, None);
+    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let record = service_of(&object);
+    assert_eq!((record.deleting, record.finalizers), (true, Some(finalizers.join(", ").into())));
 }
 
 #[test]
@@ -380,6 +431,22 @@ fn an_object_that_is_gone_has_the_name_that_it_was_reported_by() {
         };
         assert!(as_expected, "{resource}");
     }
+}
+
+#[test]
+fn the_controllers_lease_is_no_nodes_and_shows_whether_one_leads() {
+    let lease = |holder: &str| {
+        let metadata = json!({"name": leases::LEADER, "namespace": "vipward-system", "resourceVersion": "7"});
+        json!({"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}})
+    };
+    for (about, holder, version) in [("it leads", "pod_0a", Some("7")), ("it was given back", "", None)] {
+        let Parsed { seen, is_used, .. } = parsed(Resource::Leases, &lease(holder), Reading::default());
+        assert!(is_used, "{about}");
+        let Seen::Leader(leader) = seen else { panic!("{about}: {seen:?}") };
+        assert_eq!(leader, version.map(Version::from), "{about}");
+    }
+    let name = "vipward-system/vipward-controller";
+    assert!(matches!(gone(Resource::Leases, name, &testing::kube()), Some(Seen::Leader(None))));
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn body(call: &Call) -> serde_json::Value {
 #[test]
 fn addresses_are_applied_in_order_and_not_by_force() {
     let addresses = [IpAddr::from([192, 0, 2, 11]), IpAddr::from([192, 0, 2, 10])];
-    let call = call(&service(), Some(&addresses), false);
+    let call = call(&service(), Some(&addresses), None);
     let path = "/api/v1/namespaces/shop/services/web/status?&fieldManager=vipward";
     assert_eq!(call.request.uri(), path);
     assert_eq!(call.request.headers()["content-type"], "application/apply-patch+yaml");
@@ -22,8 +22,16 @@ fn addresses_are_applied_in_order_and_not_by_force() {
 }
 
 #[test]
+fn another_managers_addresses_are_overwritten_in_one_version_only() {
+    let call = call(&service(), Some(&[IpAddr::from([192, 0, 2, 11])]), Some(&Version::from("7")));
+    let path = "/api/v1/namespaces/shop/services/web/status?&force=true&fieldManager=vipward";
+    assert_eq!(call.request.uri(), path);
+    assert_eq!(body(&call)["metadata"]["resourceVersion"], "7");
+}
+
+#[test]
 fn taking_back_applies_nothing() {
-    assert_eq!(body(&call(&service(), None, false))["status"], serde_json::Value::Null);
+    assert_eq!(body(&call(&service(), None, None))["status"], serde_json::Value::Null);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::{
     time::Duration,
 };
 
-use vipward_core::{records::ServiceName, reports::outbox::Reason};
+use vipward_core::{records::ServiceName, reports::outbox::Reason, services::ProblemReason};
 
 use super::*;
 use crate::shell::kube::testing;
@@ -11,7 +11,12 @@ use crate::shell::kube::testing;
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 
 fn write(object: Object) -> Write {
-    let message = Message::new(object, Some("u-1".into()), Reason::Problem, "no node can hold it");
+    let message = Message::new(
+        object,
+        Some("u-1".into()),
+        Reason::Problem(ProblemReason::PortClash),
+        "no node can hold it",
+    );
     Write { message, name: "web.1".to_owned(), count: None, age: Duration::ZERO }
 }
 

@@ -35,6 +35,7 @@ pub enum Reply {
     /// The outcome of writing or clearing the status of a Service.
     Ingress {
         service: ServiceName,
+        outcome: Outcome<()>,
         result: Result<(), IngressError>,
     },
 }

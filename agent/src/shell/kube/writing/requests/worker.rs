@@ -6,12 +6,21 @@ use std::{
 };
 
 use tokio::time::{Instant, sleep};
-use vipward_core::{base::concurrency::Concurrency, ownership::Outcome};
+use tracing::warn;
+use vipward_core::{
+    base::{concurrency::Concurrency, time::Monotonic},
+    ownership::Outcome,
+    reports::seldom::Seldom,
+};
 
-use crate::shell::kube::{
-    kinds::resource::Resource,
-    link::{call::Call, connect::ConnectError, error::RequestError, http::Connections},
-    reading::{read_error::ReadError, shared::Kube},
+use crate::shell::{
+    kernel::clock,
+    kube::{
+        kinds::resource::Resource,
+        link::{call::Call, connect::ConnectError, error::RequestError, http::Connections},
+        reading::{read_error::ReadError, shared::Kube},
+    },
+    logging::errors::chain,
 };
 
 #[cfg(test)]
@@ -29,6 +38,8 @@ pub(super) struct Worker {
     connections: Connections,
     limit: Duration,
     load: Load,
+    /// The last log line about an answer that leaves open what was done.
+    open: Mutex<Seldom<(), ()>>,
 }
 
 /// The number of requests under way that the API server takes. Clones share it.
@@ -77,7 +88,13 @@ impl Load {
 impl Worker {
     pub(super) fn open(kube: &Kube, limit: Duration) -> Result<Self, ConnectError> {
         let connections = Connections::open(&kube.server)?;
-        Ok(Self { kube: kube.clone(), connections, limit, load: Load::new() })
+        Ok(Self {
+            kube: kube.clone(),
+            connections,
+            limit,
+            load: Load::new(),
+            open: Mutex::new(Seldom::start(1)),
+        })
     }
 
     /// Returns the load of the API server, as this worker's requests show it.
@@ -94,12 +111,28 @@ impl Worker {
     pub(super) async fn send(&self, call: Call, deadline: Instant) -> Result<String, RequestError> {
         loop {
             let answer = self.send_once(call.clone(), deadline).await;
-            let Err(RequestError::Refused { status, retry_after }) = &answer else { return answer };
+            let Err(error @ RequestError::Refused { status, retry_after }) = &answer else { return answer };
             let pause = retry_after.unwrap_or(RETRY_AFTER).mul_f64(1.0 + fastrand::f64() / 4.0);
             if status.code != 429 || Instant::now() + pause >= deadline {
+                self.log_open(error, status.code);
                 return answer;
             }
             sleep(pause).await;
+        }
+    }
+
+    /// Logs an answer that leaves open what was done, such as that of a webhook which fails. The core
+    /// does not get its text, and the reader reports connections that fail.
+    fn log_open(&self, error: &RequestError, code: u16) {
+        let now = clock::monotonic_ns().map(Monotonic::from_nanos).unwrap_or_default();
+        let mut open = self.open.lock().expect("invariant: no thread panics with this lock");
+        if let 408 | 429 | 500.. = code
+            && let Some(others) = open.on((), (), now)
+        {
+            warn!(
+                error = chain(error),
+                others, "the API server has failed to carry out a request; trying again"
+            );
         }
     }
 

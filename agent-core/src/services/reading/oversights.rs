@@ -1,0 +1,53 @@
+//! What a Service requests in vain: annotations that have no effect, and a place that another one
+//! overrides.
+
+use std::collections::BTreeSet;
+
+use super::{
+    super::{Annotations, Ineffective, Place, Problem, ServiceRecord, Settings, StatusOwner},
+    fields::{address_places, addresses, pool_places},
+};
+
+/// Returns the problems of a served Service. Where another controller has written the status, its own
+/// annotations are for it.
+pub(crate) fn oversights(record: &ServiceRecord, settings: &Settings) -> Vec<Problem> {
+    let is_elsewhere = matches!(record.status_owner(), StatusOwner::Other(_));
+    let ineffective = record.annotations.ineffective.iter().filter_map(|name| {
+        let why = Ineffective::of(name, Annotations::NAMES, settings.metallb)?;
+        let is_others = is_elsewhere && why.is_foreign();
+        (!is_others).then(|| Problem::Ineffective { annotation: (&**name).into(), why })
+    });
+    let mut problems: Vec<_> = ineffective.collect();
+    if !is_elsewhere {
+        problems.extend(contradictions(address_places(record), names_others));
+        problems.extend(contradictions(pool_places(record), |used, ignored| used.trim() != ignored.trim()));
+    }
+    problems
+}
+
+/// Returns the places after the first that request what the first does not.
+fn contradictions<'a>(
+    mut places: impl Iterator<Item = (Place, &'a str)>,
+    contradicts: fn(&str, &str) -> bool,
+) -> Vec<Problem> {
+    let Some((used, in_effect)) = places.next() else { return Vec::new() };
+    let ignored = places.filter(|(_, value)| contradicts(in_effect, value));
+    let problem = |(ignored, value): (Place, &str)| Problem::Contradiction {
+        used,
+        in_effect: in_effect.into(),
+        ignored,
+        value: value.into(),
+    };
+    ignored.map(problem).collect()
+}
+
+/// Returns true if a text names addresses that the one before it does not. The address 0.0.0.0 leaves
+/// the choice to the controller. A text that counts and cannot be read is a problem of its own.
+fn names_others(in_effect: &str, ignored: &str) -> bool {
+    let set = |text| addresses(text).map(|all| all.into_iter().collect::<BTreeSet<_>>());
+    match (set(in_effect), set(ignored)) {
+        (Err(_), _) => false,
+        (Ok(_), Err(_)) => true,
+        (Ok(used), Ok(ignored)) => ignored.iter().any(|vip| !vip.is_unspecified() && !used.contains(vip)),
+    }
+}
