@@ -14,15 +14,17 @@
 //!
 //! What lasts is visible for as long as it lasts, since the API server forgets Events after an hour:
 //!
-//! |trouble|reported by|and again|
-//! |---|---|---|
-//! |a problem of a Service|the controller; while none leads, the holder or the first node; what only one node's network or token shows: that node|an Event each 10 minutes (`reporting`)|
-//! |no node can hold a VIP|one node, by the VIP's address|an Event each 10 minutes (the engine), the condition `Held`|
-//! |a host claims a VIP|its holder, or the first candidate|an Event each 10 minutes while frames arrive, the condition `Conflict`|
-//! |a holder does not answer|the holder|the condition `Held`|
-//! |a value of a `VIPPool`|the controller|the condition `Ready`|
-//! |an object of `MetalLB`'s|the controller|an Event each 10 minutes (`events`)|
-//! |a VIP was taken back, or cannot move|its holder|once: it is no state|
+//! - A problem of a Service: by the controller. While none leads, by the holder of a VIP of the Service
+//!   or the first node. What only one node's network or rights show: by that node. An Event each ten
+//!   minutes (`reporting`).
+//! - No node can hold a VIP: by one node, which the address determines. An Event each ten minutes (the
+//!   engine), and the condition `Held`.
+//! - A host claims a VIP: by its holder, or by the first candidate. An Event each ten minutes while frames
+//!   arrive, and the condition `Conflict`.
+//! - A holder does not answer: by the holder. The condition `Held`.
+//! - A value of a `VIPPool`: by the controller. The condition `Ready`.
+//! - An object of `MetalLB`'s: by the controller. An Event each ten minutes (`events`).
+//! - A VIP was taken back, or cannot move: by its holder, once. It is no state.
 
 pub mod bursts;
 pub mod claim_findings;

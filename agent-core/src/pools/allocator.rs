@@ -10,6 +10,7 @@ mod answers;
 mod assessing;
 mod choosing;
 mod groups;
+mod joining;
 mod known_pools;
 mod requests;
 mod types;
@@ -105,22 +106,30 @@ impl Allocator {
                 }
             }
             Event::Withdrawn(service) => {
-                self.groups.share(&service, BTreeSet::new());
+                self.set_shared(&service, BTreeSet::new());
+                self.groups.put_unjoined(&service, &[]);
                 self.waiting.remove(&service);
                 self.put_request(service, None);
             }
             Event::Object { vip, reservation, release, services } => {
+                let named = self.allocations.claimed_in(vip);
                 let before = self.allocations.put(vip, reservation, release, services, &mut self.pools);
-                self.touch_changed(vip, before);
+                self.touch_changed(vip, before, &named);
             }
             Event::ObjectGone(vip) => {
+                let named = self.allocations.claimed_in(vip);
                 let before = self.allocations.remove(vip, &mut self.pools);
-                self.touch_changed(vip, before);
+                self.touch_changed(vip, before, &named);
             }
             Event::Permitted(vip) => self.touch_free(vip),
             Event::Answered(vip) => {
-                // The one that has it now may have waited for this answer, to give the address up.
+                // The one that has it now may have waited for this answer, to give the address up; others to
+                // share it.
                 let asking = self.allocations.answered(vip);
+                if let Some(asking) = &asking {
+                    self.note_owner(asking);
+                }
+                self.touched.extend(self.waiting.for_address(vip).cloned());
                 self.touch(vip, asking);
             }
             Event::Failed(vip) => {
@@ -166,33 +175,66 @@ impl Allocator {
 
     /// Records a Service's request, or that it has none any more.
     fn put_request(&mut self, service: ServiceName, request: Option<Box<Request>>) {
-        let keys =
-            |request: Option<&Request>| request.map(|request| request.keys.clone()).unwrap_or_default();
-        self.groups.remove(&service, &keys(self.requests.get(&service).map(Box::as_ref)));
-        self.groups.put(&service, &keys(request.as_deref()));
-        if let Some(request) = request {
-            // Its key or its ports may be others. The heir of one that has left wakes those that share.
-            for vip in self.allocations.all_of(&service) {
-                self.touched.extend(self.groups.sharers(vip).cloned());
+        let before = self.requests.remove(&service);
+        let shares_alike = |one: &Request, other: &Request| {
+            (&one.keys, &one.ports, one.is_local) == (&other.keys, &other.ports, other.is_local)
+        };
+        if let Some(before) = &before {
+            self.groups.remove(&service, &before.keys);
+        }
+        if !before.as_deref().zip(request.as_deref()).is_some_and(|(one, other)| shares_alike(one, other)) {
+            self.touched.extend(self.groups.unjoined(&service).cloned());
+            if request.is_some() {
+                // The heir of one that has left wakes those that share.
+                for vip in self.allocations.all_of(&service) {
+                    self.touched.extend(self.groups.sharers(vip).cloned());
+                }
             }
-            self.touch_group(&request.keys);
+        }
+        if let Some(request) = request {
+            self.groups.put(&service, &request.keys);
+            let is_new = !before.is_some_and(|before| shares_alike(&before, &request));
+            let keys = request.keys.clone();
             self.requests.insert(service.clone(), request);
-        } else {
-            self.requests.remove(&service);
+            self.note_owner(&service);
+            if is_new && !self.allocations.all_of(&service).is_empty() {
+                self.touch_group(&keys);
+            }
         }
         self.reconsidered.insert(service.clone());
         self.touched.insert(service);
     }
 
-    /// Records that a Service with these keys may have an address. Those that wait for any may share it.
+    /// Records the addresses that a Service shares with those that have them.
+    fn set_shared(&mut self, service: &ServiceName, vips: BTreeSet<IpAddr>) {
+        if self.groups.share(service, vips) {
+            self.touch_limited(&service.namespace);
+        }
+    }
+
+    /// Records whether a Service with keys has an address, or is about to.
+    fn note_owner(&mut self, service: &ServiceName) {
+        let Some(request) = self.requests.get(service).filter(|request| !request.keys.is_empty()) else {
+            return;
+        };
+        let has_one = !self.allocations.all_of(service).is_empty();
+        self.groups.put_owner(service, &request.keys, has_one);
+    }
+
+    /// Records that a Service with these keys has an address. Those that lack one may share it.
     fn touch_group(&mut self, keys: &[ShareKey]) {
-        let waiting = self.groups.with(keys).filter(|other| self.waiting.is_for_any(other));
+        let waiting = self.groups.with(keys).filter(|other| self.waiting.has_place(other));
         self.touched.extend(waiting.cloned());
     }
 
     fn touch_namespace(&mut self, name: &Arc<str>) {
-        let of_it = self.requests.keys().filter(|service| service.namespace == *name);
+        let first = ServiceName { namespace: Arc::clone(name), name: "".into() };
+        let of_it = self.requests.range(first..).take_while(|(service, _)| service.namespace == *name);
+        // Another namespace may share, or not any more.
+        let keys: BTreeSet<_> = of_it.clone().flat_map(|(_, request)| request.keys.iter().cloned()).collect();
+        let of_it = of_it.map(|(service, _)| service);
         self.touched.extend(of_it.chain(self.groups.all_sharers()).cloned());
+        self.touch_group(&keys.into_iter().collect::<Vec<_>>());
         self.reconsidered.extend(self.allocations.failing().filter(|it| it.namespace == *name).cloned());
     }
 
@@ -251,14 +293,21 @@ impl Allocator {
 
     /// Records an address whose reservation may have changed. The Services that wait for the
     /// address share it with its new owner, or get the owner's name.
-    fn touch_changed(&mut self, vip: IpAddr, before: Option<Reservation>) {
-        let after = self.allocations.reservation(vip);
-        if after.is_some() && after != before.as_ref() {
-            self.touched.extend(self.waiting.for_address(vip).cloned());
+    fn touch_changed(&mut self, vip: IpAddr, before: Option<Reservation>, named: &BTreeSet<Arc<str>>) {
+        let after = self.allocations.reservation(vip).cloned();
+        if after != before {
+            for service in before.iter().chain(&after).map(|reservation| reservation.service.clone()) {
+                self.note_owner(&service);
+            }
+            if let Some(after) = &after {
+                self.touched.extend(self.waiting.for_address(vip).cloned());
+                let keys = self.requests.get(&after.service).map(|owner| owner.keys.clone());
+                self.touch_group(&keys.unwrap_or_default());
+            }
         }
-        let owner = after.and_then(|after| self.requests.get(&after.service));
-        let keys = owner.map(|owner| owner.keys.clone()).unwrap_or_default();
-        self.touch_group(&keys);
+        // What a claim names counts for its namespace.
+        let now = self.allocations.claimed_in(vip);
+        named.difference(&now).for_each(|namespace| self.touch_limited(namespace));
         self.touch(vip, before.map(|reservation| reservation.service));
     }
 
@@ -266,13 +315,8 @@ impl Allocator {
         let after = self.allocations.reservation(vip).map(|reservation| reservation.service.clone());
         let is_still_in =
             |namespace: &Arc<str>| after.as_ref().is_some_and(|after| after.namespace == *namespace);
-        // Where a namespace may have so many addresses, another of its Services may have one now.
-        if let Some(before) =
-            before.as_ref().filter(|before| self.most.is_some() && !is_still_in(&before.namespace))
-        {
-            let first = ServiceName { namespace: Arc::clone(&before.namespace), name: "".into() };
-            let from = self.requests.range(first..).map(|(service, _)| service);
-            self.touched.extend(from.take_while(|other| other.namespace == before.namespace).cloned());
+        if let Some(before) = before.as_ref().filter(|before| !is_still_in(&before.namespace)) {
+            self.touch_limited(&before.namespace);
         }
         self.touch_free(vip);
         self.touched.extend(before.into_iter().chain(after));
@@ -284,6 +328,16 @@ impl Allocator {
         self.touched.extend(self.waiting.within(first, last).cloned());
         if self.pools.has_free_in(net) {
             self.touched.extend(self.waiting.for_family(Family::of(first)).cloned());
+        }
+    }
+
+    /// Records that a namespace may have fewer addresses than before. Where it may have so many, another of
+    /// its Services may have one now.
+    fn touch_limited(&mut self, namespace: &Arc<str>) {
+        if self.most.is_some() {
+            let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
+            let from = self.requests.range(first..).map(|(service, _)| service);
+            self.touched.extend(from.take_while(|other| other.namespace == *namespace).cloned());
         }
     }
 

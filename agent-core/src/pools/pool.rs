@@ -200,6 +200,13 @@ impl Pool {
         from(start).chain(before).take(MOST_TRIED).find(|address| is_free(*address))
     }
 
+    /// Returns true if the address is one that it gives out.
+    pub(super) fn gives(&self, address: IpAddr) -> bool {
+        let (family, number) = (Family::of(address), number(address));
+        let is_in = |span: Span| (span.first..=span.last).contains(&number);
+        self.free_spans(family).any(is_in) && !(self.avoids_buggy(family) && is_buggy(number))
+    }
+
     /// Returns the addresses of a family that it can give out, in some subnets or in all.
     pub(super) fn spans_in(&self, family: Family, subnets: Option<&BTreeSet<IpNet>>) -> Vec<Span> {
         let Some(subnets) = subnets else { return self.free_spans(family).collect() };

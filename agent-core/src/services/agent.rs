@@ -120,8 +120,11 @@ impl Agent {
         let keys = |record: &ServiceRecord| share_keys(&record.annotations, true);
         let own = keys(record);
         let is_shared = |vip: &IpAddr| {
-            let owner = self.reservations.owner(*vip).and_then(|owner| self.index.record(owner));
-            owner.is_some_and(|owner| keys(owner).iter().any(|key| own.contains(key)))
+            // Where no controller runs, the reservation of one that has left stays.
+            self.reservations.owner(*vip).is_some_and(|owner| match self.index.record(owner) {
+                Some(owner) => keys(owner).iter().any(|key| own.contains(key)),
+                None => !own.is_empty(),
+            })
         };
         let mut addresses = self.reservations.of(service);
         if record.status_owner() == StatusOwner::Vipward {

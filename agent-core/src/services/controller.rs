@@ -183,6 +183,7 @@ fn of_pools(event: &Event) -> Option<pools::Event> {
         Event::NodeInterfaces { node, interfaces, .. } => {
             announcing(Announcing::Interfaces(node.clone(), interfaces.clone()))
         }
+        Event::LeaseGone(node) => announcing(Announcing::Interfaces(node.clone(), Vec::new())),
         Event::NodeGone(node) => announcing(Announcing::NodeGone(node.clone())),
         Event::Service(_)
         | Event::ServiceGone(_)

@@ -16,6 +16,7 @@ mod requesting;
 mod resolving;
 mod rules;
 mod settling;
+mod standing;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -54,6 +55,8 @@ pub(super) struct ServiceEntry {
     for_status: Vec<IpAddr>,
     problems: Vec<Problem>,
     duty: Option<Duty>,
+    /// True if this process has begun to clear the status, and has not seen another one since.
+    is_clearing: bool,
     /// True if it has been served with addresses since this process has known it.
     was_ours: bool,
     /// The field managers that have written over Vipward's addresses, and live. They are not

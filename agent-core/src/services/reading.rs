@@ -5,7 +5,7 @@ mod oversights;
 mod selection;
 
 pub(super) use self::{
-    fields::{Limits, Reading, Wanted, Wish},
+    fields::{Limits, Reading, Wanted, Wish, named_pool},
     oversights::oversights,
     selection::{Selection, Unselected, select},
 };

@@ -59,6 +59,8 @@ pub enum Event {
     /// The Lease of the controller that leads was listed or written, with its version. None: no
     /// controller leads.
     Leader(Option<Version>),
+    /// A node's Lease is gone. Its interfaces stay reserved as long as its Node is there.
+    LeaseGone(NodeName),
     /// This process was cut off, and may see late what happened long ago (true), or no longer.
     Behind(bool),
     /// The VIPs that the process before this one held (true), or guarded for another node, by the

@@ -1,6 +1,7 @@
 //! Bytes as a series of events. Small numbers choose from small pools, so that the objects meet.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
 };
@@ -279,6 +280,7 @@ impl Service {
             local: is(1),
             ports: self.ports.iter().map(port).collect(),
             deleting: kind == 1,
+            finalizers: None,
         }
     }
 }
@@ -308,7 +310,12 @@ impl Step {
             Self::NamespaceGone { name } => Event::NamespaceGone(namespace(*name)),
             Self::NodeAddresses { node: name, addresses, pods } => {
                 let labels = BTreeMap::new();
-                Event::NodeAddresses { node: node(*name), labels, addresses: ips(addresses), pod_cidrs: nets(pods) }
+                Event::NodeAddresses {
+                    node: node(*name),
+                    labels,
+                    addresses: ips(addresses),
+                    pod_cidrs: nets(pods),
+                }
             }
             Self::ServiceCidr { nets: list } => {
                 Event::ServiceCidr { name: "kubernetes".into(), nets: nets(list) }

@@ -165,7 +165,7 @@ impl Oracle {
                 self.consents.insert(Arc::clone(name), share_with.clone());
             }
             Event::NamespaceGone(name) => _ = self.consents.remove(name),
-            Event::NodeAddresses { node, addresses, pod_cidrs } => {
+            Event::NodeAddresses { node, addresses, pod_cidrs, .. } => {
                 let mut taken = single(&mut addresses.iter());
                 taken.nets.extend(pod_cidrs.iter().map(IpNet::trunc));
                 self.put(Source::Node(node.clone()), taken);
@@ -209,6 +209,8 @@ impl Oracle {
             | Event::Slice(_)
             | Event::SliceGone { .. }
             | Event::Found(_)
+            | Event::Leader(_)
+            | Event::LeaseGone(_)
             | Event::Behind(_)
             | Event::Pool(_) => {}
         }

@@ -1,9 +1,9 @@
 //! Checks what the controllers promise: P1 to P6, and E3. The oracle reads the API server's objects, and
 //! follows docs/kubernetes/pools.md.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use vipward_core::records::ServiceName;
+use vipward_core::records::{ClaimRecord, ServiceName};
 
 use super::events::NOTIFIED;
 use crate::{
@@ -120,9 +120,16 @@ impl World {
 
     /// Returns whether the namespace of a Service has as many addresses as it may.
     fn is_full(&self, service: &ServiceName) -> bool {
-        let reserved = self.api.claims.values().filter_map(|claim| claim.reservation.as_ref());
-        let has = reserved.filter(|reservation| reservation.service.namespace == service.namespace).count();
-        self.tenants_plan().most.is_some_and(|most| has >= usize::from(most))
+        let is_in = |other: &ServiceName| other.namespace == service.namespace;
+        let counts = |claim: &&ClaimRecord| match &claim.reservation {
+            Some(reservation) => is_in(&reservation.service),
+            None => claim.note.services.iter().any(is_in),
+        };
+        let reserved = self.api.claims.values().filter(counts).map(|claim| claim.vip);
+        let others = (0..self.desired.tenants.len()).map(names::tenants_service).filter(is_in);
+        let shared = others.filter_map(|other| self.served(&other)).flat_map(Service::status);
+        let has: BTreeSet<IpAddr> = reserved.chain(shared).collect();
+        self.tenants_plan().most.is_some_and(|most| has.len() >= usize::from(most))
     }
 
     /// Returns whether a Service has what it requests.
@@ -313,7 +320,11 @@ impl World {
     fn check_kept(&mut self, number: usize) {
         let Some(Kept { vip, asks, until }) = self.record.tenants.kept[number] else { return };
         let others = (0..self.desired.tenants.len()).filter(|other| *other != number);
-        let is_asked_for = |other: usize| self.asks(other) == Asks::Vip(byte(names::vip_index(vip)));
+        // One that shares it by its key inherits it.
+        let is_asked_for = |other: usize| {
+            self.asks(other) == Asks::Vip(byte(names::vip_index(vip)))
+                || self.tenant(other).is_some_and(|found| found.status().any(|ip| ip == vip))
+        };
         let misses_pools = |it: &Contender| it.faults.stalled[Kind::Pool as usize].any();
         let exists = self.desired.tenants[number].exists();
         let is_over = until.is_some_and(|until| !exists && self.unix_seconds() >= until)

@@ -54,9 +54,7 @@ fn generate(seed: u64) -> Schedule {
     let is_rewritten = disturbances.iter().any(|disturbance| disturbance.what.rewrites_the_store());
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
-    // The addresses of a machine that is removed may stay reserved.
-    let is_removed = disturbances.iter().any(|of| matches!(of.what, What::Removed { .. }));
-    disturbances.extend(hosts(seed, nodes, vips, is_rewritten || is_removed));
+    disturbances.extend(hosts(seed, nodes, vips, is_rewritten));
     disturbances.extend(Generator::denials(seed, nodes, &disturbances));
     let schedule = Schedule {
         seed,

@@ -39,7 +39,7 @@ fn another_controller_is_reported_once_with_its_name_and_what_to_set() -> Result
         let notified = cluster.wait_for_event("web", &parts)?;
         assert_eq!(
             (notified.regarding.as_str(), notified.reason.as_str()),
-            ("Service web", "OtherController")
+            ("Service web", "StatusContested")
         );
         assert_eq!(cluster.ingress("web")?, [SECOND.to_string()]);
         cluster.wait_until_held(VIP)?;

@@ -1,5 +1,8 @@
 //! Services come, change and go.
 
+mod sharing;
+mod waiting;
+
 use std::net::Ipv4Addr;
 use std::time::Duration;
 

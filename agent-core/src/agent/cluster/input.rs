@@ -54,7 +54,8 @@ impl Seen {
     }
 
     pub fn lease_gone(node: NodeName) -> Self {
-        ownership::Event::LeaseGone(node).into()
+        let served = services::Event::LeaseGone(node.clone());
+        Self::Object(Some(ownership::Event::LeaseGone(node)), Some(served))
     }
 
     /// Returns that a claim was listed or has changed.

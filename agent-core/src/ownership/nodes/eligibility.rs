@@ -80,7 +80,8 @@ impl Disqualified {
     pub fn remedy(&self) -> Cow<'static, str> {
         let words = match self {
             Self::NoAgent => {
-                "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) and their logs"
+                "run the agent there: see the DaemonSet's Pods (kubectl -n vipward-system get pods -o wide) \
+                 and their logs"
             }
             Self::NotRenewed => "see whether the agent runs and reaches the API server: its Pod and its log",
             Self::NoInterface => {

@@ -48,7 +48,7 @@ pub(super) struct Allocations {
     entries: BTreeMap<IpAddr, Entry>,
     /// The reserved addresses by Service. Most Services have one, for which a set of its own is large.
     by_service: ByService,
-    /// The addresses that are not reserved, by the Services that their claims name.
+    /// The addresses by the Services that their claims name, and that they are not reserved for.
     claimed: ByService,
     expiries: BTreeSet<(i64, IpAddr)>,
     /// The commands that are under way, each with the Service that it is about.
@@ -76,9 +76,10 @@ impl Allocations {
                 self.expiries.insert((until, vip));
             }
             pools.count(vip, reservation, true);
-        } else {
-            self.claimed.extend(services.iter().map(|service| (service.clone(), vip)));
         }
+        let owner = reservation.as_ref().map(|reservation| &reservation.service);
+        let others = services.iter().filter(|service| Some(*service) != owner);
+        self.claimed.extend(others.map(|service| (service.clone(), vip)));
         self.entries.insert(vip, Entry { reservation, release, services });
         before
     }
@@ -92,12 +93,10 @@ impl Allocations {
     /// Takes the reservation of an address out.
     fn take(&mut self, vip: IpAddr, pools: &mut Pools) -> Option<Reservation> {
         let entry = self.entries.get_mut(&vip)?;
-        let Some(reservation) = entry.reservation.take() else {
-            for service in std::mem::take(&mut entry.services) {
-                self.claimed.remove(&(service, vip));
-            }
-            return None;
-        };
+        for service in std::mem::take(&mut entry.services) {
+            self.claimed.remove(&(service, vip));
+        }
+        let reservation = entry.reservation.take()?;
         pools.count(vip, &reservation, false);
         if let Some(Some(until)) = reservation.kept {
             self.expiries.remove(&(until, vip));
@@ -235,7 +234,7 @@ impl Allocations {
         !self.is_asked(vip) && self.entries.get(&vip).is_none_or(is_its_own)
     }
 
-    /// Returns the addresses that are not reserved, and whose claims name a Service.
+    /// Returns the addresses whose claims name a Service, and that are not reserved for it.
     pub(super) fn claimed_by(&self, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
         vips_of(&self.claimed, service)
     }
@@ -276,11 +275,19 @@ impl Allocations {
         self.of(service).into_iter().chain(reserving).collect()
     }
 
-    /// Returns the number of addresses that a namespace's Services have, or are about to have.
-    pub(super) fn number_of(&self, namespace: &Arc<str>) -> usize {
+    /// Returns the addresses that a namespace's Services have, or are about to have.
+    pub(super) fn in_namespace(&self, namespace: &Arc<str>) -> BTreeSet<IpAddr> {
+        // A Service that is back finds the address that its claim names.
         let is_new = |vip: &IpAddr| self.reservation(*vip).is_none();
-        vips_in(&self.by_service, namespace).count()
-            + vips_in(&self.pending_by_service, namespace).filter(is_new).count()
+        let pending = vips_in(&self.pending_by_service, namespace).filter(is_new);
+        let claimed = vips_in(&self.claimed, namespace).filter(is_new);
+        vips_in(&self.by_service, namespace).chain(pending).chain(claimed).collect()
+    }
+
+    /// Returns the namespaces of the Services that the claim of an address names.
+    pub(super) fn claimed_in(&self, vip: IpAddr) -> BTreeSet<Arc<str>> {
+        let services = self.entries.get(&vip).map_or(&[][..], |entry| &entry.services);
+        services.iter().map(|service| Arc::clone(&service.namespace)).collect()
     }
 
     /// Returns true if a namespace keeps `most` addresses, of those that `counts`, that come before an

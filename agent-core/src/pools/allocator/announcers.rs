@@ -107,6 +107,8 @@ impl Announcers {
             Some((labels, _)) => policy.of_services(&[labels]),
             None => Arc::clone(policy),
         });
+        // What no `L2Advertisement` is about, BGP may announce.
+        let policy = policy.filter(|policy| !policy.allowances.is_empty());
         let limits = service.map(|(_, limits)| limits);
         let nodes =
             self.interfaces.iter().filter(|(node, _)| self.may_hold(node, family, policy.as_deref(), limits));
@@ -134,10 +136,7 @@ impl Announcers {
     ) -> bool {
         let labels = self.labels.get(node);
         let is_selected = |selector: &Selector| labels.is_none_or(|labels| selector.matches(labels));
-        let is_meant = policy.is_none_or(|policy| match labels {
-            Some(labels) => policy.selects(labels),
-            None => !policy.allowances.is_empty(),
-        });
+        let is_meant = policy.zip(labels).is_none_or(|(policy, labels)| policy.selects(labels));
         is_meant
             && limits.is_none_or(|limits| {
                 limits.nodes.as_ref().is_none_or(is_selected)

@@ -50,6 +50,11 @@ pub enum Lack {
         family.name(), shown(pools)
     )]
     UsedUp { family: Family, pools: Vec<Arc<str>> },
+    #[error(
+        "its endpoints are not known, which decide where its VIPs may be (externalTrafficPolicy Local): see why the \
+         controller does not read the EndpointSlices, in its log"
+    )]
+    EndpointsUnknown,
     #[error("no VIPPool exists; create one, or name an address in the annotation vipward.io/addresses")]
     NoPoolAtAll,
     /// Only the agents report it.
@@ -67,8 +72,14 @@ pub enum Lack {
         is_helped_by_name: bool,
     },
     #[error(
-        "no node can announce an {} address of {}{}. {}. Give the pool addresses of a segment",
-        family.name(), shown(pools), if *is_own { " for this Service" } else { "" }, listed(segments)
+        "no node can announce an {} address of {}{}. {}. {}",
+        family.name(), shown(pools), if *is_own { " for this Service" } else { "" }, listed(segments),
+        if *is_own {
+            "Have its endpoints, its annotations for nodes and interfaces, and spec.announce of the pool leave a node \
+             with such a segment"
+        } else {
+            "Give the pool addresses of a segment"
+        }
     )]
     NotAnnounced {
         family: Family,
@@ -128,6 +139,7 @@ impl Lack {
             | Self::NotServedAddress { .. }
             | Self::NoPool { .. }
             | Self::NoPoolAtAll
+            | Self::EndpointsUnknown
             | Self::NoController { .. }
             | Self::UsedUp { .. }
             | Self::NotAnnounced { .. }
@@ -138,6 +150,11 @@ impl Lack {
             | Self::NotOfNamedPool { .. }
             | Self::Unjoined { .. } => false,
         }
+    }
+
+    /// Returns true if it may soon be over: the endpoints are read when the first Service needs them.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::EndpointsUnknown)
     }
 
     /// Returns true if another controller may be about to give a Service without a class its address.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 use super::{
     super::{Family, Keep},
     Allocator, Command, Given, Lack, Request, Surroundings,
-    groups::Joined,
+    joining::Joined,
     known_pools::Pools,
 };
 use crate::records::{Reservation, ServiceName};
@@ -58,6 +58,7 @@ impl Allocator {
             self.assign(service, mine.clone(), Vec::new(), commands);
             let released = mine.into_iter().filter(|vip| self.allocations.is_to_be_released(*vip));
             released.collect::<Vec<_>>().into_iter().for_each(|vip| self.free(vip, commands));
+            self.set_shared(service, BTreeSet::new());
             return false;
         }
         let mut lacks = Vec::new();
@@ -74,6 +75,7 @@ impl Allocator {
             }
         }
         let misses = lacks.iter().any(Lack::is_of_an_address);
+        self.groups.put_unjoined(service, &lacks);
         self.assign(service, addresses, lacks, commands);
         // A reservation that is under way may go to another Service.
         misses || self.allocations.is_asking(service)
@@ -179,9 +181,10 @@ impl Allocator {
                 (self.allocations.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
             };
             let own = mine.iter().filter(of_family).min_by_key(rank).copied();
-            let joined = match own.or_else(|| self.shared(request, *family)) {
+            let joined = match own.or_else(|| self.shared(service, request, *family)) {
                 Some(vip) => Some(Joined::Now(vip)),
                 None if self.allocations.is_asking_for(service, *family) => None,
+                None if self.adoptable(service, request, *family, surroundings).is_some() => None,
                 None => self.join(service, request, *family).unwrap_or_else(|lack| {
                     lacks.push(lack);
                     None
@@ -217,18 +220,22 @@ impl Allocator {
                 addresses.extend(served.filter(|vip| self.allocations.is_asked_by(*vip, service)));
             }
         }
-        self.groups.share(service, shared);
+        self.set_shared(service, shared);
         (addresses, spare)
     }
 
     /// Returns the address of the status that the Service shares, by the key of both, with the one that
     /// it is reserved for. It keeps that whatever becomes of the pool; the index of Services decides whether
     /// both may have it.
-    fn shared(&self, request: &Request, family: Family) -> Option<IpAddr> {
+    fn shared(&self, service: &ServiceName, request: &Request, family: Family) -> Option<IpAddr> {
         let of_family = request.status.iter().copied().filter(|vip| Family::of(*vip) == family);
         let shared = of_family.filter(|vip| {
-            let owner = self.allocations.owner(*vip).and_then(|owner| self.requests.get(owner));
-            owner.is_some_and(|owner| owner.keys.iter().any(|key| request.keys.contains(key)))
+            let Some(owner) = self.allocations.owner(*vip) else { return false };
+            match self.requests.get(owner) {
+                Some(owner) => owner.keys.iter().any(|key| request.keys.contains(key)),
+                // The owner has left, and one that shares the address is about to inherit it.
+                None => self.groups.shares(service, *vip),
+            }
         });
         shared.min_by_key(|vip| !self.is_of_named(*vip, request))
     }
@@ -291,7 +298,12 @@ impl Allocator {
                         && Pools::may_share(pool, &reservation.service, service) =>
                 {
                     addresses.push(vip);
-                    shared.insert(vip);
+                    let owner = &reservation.service;
+                    // The index of Services refuses others, whose ports count for nobody.
+                    if owner.namespace == service.namespace || self.share_a_key(vip, owner, service, request)
+                    {
+                        shared.insert(vip);
+                    }
                     self.waiting.add_address(service, vip);
                 }
                 Some(reservation) => {
@@ -332,18 +344,22 @@ impl Allocator {
                 }
             }
         }
-        self.groups.share(service, shared);
-        if lacks.iter().any(Lack::is_of_an_address) || self.allocations.is_asking(service) {
+        self.set_shared(service, shared);
+        let has_less = request.names_refused || lacks.iter().any(Lack::is_of_an_address);
+        if has_less || self.allocations.is_asking(service) {
             // It gives nothing up for what it does not get, or does not have yet. What is kept it does not have.
             let (had, kept): (Vec<_>, _) = spare
                 .into_iter()
                 .partition(|vip| !self.allocations.is_kept(*vip) || request.status.contains(vip));
+            let (had, gone): (Vec<_>, Vec<_>) =
+                had.into_iter().partition(|vip| request.families.contains(&Family::of(*vip)));
             for vip in &had {
                 self.claim_back(*vip, service, commands);
             }
             addresses.extend(had);
             spare = kept;
             spare.retain(|vip| self.is_kept_no_longer(*vip));
+            spare.extend(gone);
         }
         lacks.extend(self.not_of_named_pool(&addresses, request));
         (addresses, spare)
@@ -367,6 +383,7 @@ impl Allocator {
     pub(super) fn reserve(&mut self, vip: IpAddr, reservation: Reservation, commands: &mut Vec<Command>) {
         let service = reservation.service.clone();
         commands.extend(self.allocations.write(vip, &service, Some(reservation)).map(Command::Write));
+        self.note_owner(&service);
     }
 
     fn free(&mut self, vip: IpAddr, commands: &mut Vec<Command>) {

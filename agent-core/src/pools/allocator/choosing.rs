@@ -1,6 +1,10 @@
 //! Chooses the pool and the address for a Service.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use super::{
     super::{Family, Pool, PoolRecord},
@@ -53,6 +57,34 @@ impl Allocator {
         !pool.spans_in(family, segments.as_ref()).is_empty()
     }
 
+    /// Returns an address of a family that was the Service's before.
+    ///
+    /// One in its status was: another version wrote it, or its object was lost. So was one whose claim names
+    /// the Service: it was deleted, and is back before its VIP is gone.
+    pub(super) fn adoptable(
+        &self,
+        service: &ServiceName,
+        request: &Request,
+        family: Family,
+        surroundings: &impl Surroundings,
+    ) -> Option<IpAddr> {
+        let is_named = |vip: IpAddr| self.pools.is_of(vip, request.pool.as_deref());
+        let is_served = |vip: IpAddr| {
+            let has_it = |pool: &Pool| pool.contains(vip) && self.serves(pool, service, request);
+            is_named(vip) && (request.pool.is_some() || self.pools.automatic().any(has_it))
+        };
+        let in_status = request.status.iter().copied().filter(|vip| {
+            if request.is_left { is_served(*vip) && !surroundings.refuses(*vip) } else { is_named(*vip) }
+        });
+        let is_given = |pool: &Pool, vip| pool.gives(vip) && self.serves(pool, service, request);
+        let claimed = self.allocations.claimed_by(service).filter(|vip| {
+            let pool = self.pools.of(*vip).filter(|pool| is_given(pool, *vip));
+            is_served(*vip) && pool.is_some() && !surroundings.refuses(*vip)
+        });
+        let mut own = in_status.chain(claimed).filter(|vip| Family::of(*vip) == family);
+        own.find(|vip| self.allocations.may_adopt(*vip, service))
+    }
+
     /// Reserves an address of a family for a Service that has none.
     pub(super) fn ask(
         &mut self,
@@ -63,30 +95,14 @@ impl Allocator {
         lacks: &mut Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
-        // An address in the status was the Service's before: another version wrote it, or its object was
-        // lost. So was one whose claim names the Service: it was deleted, and is back before its VIP is gone.
-        let is_named = |vip: IpAddr| self.pools.is_of(vip, request.pool.as_deref());
-        let is_served = |vip: IpAddr| {
-            let has_it = |pool: &Pool| pool.contains(vip) && self.serves(pool, service, request);
-            is_named(vip) && (request.pool.is_some() || self.pools.automatic().any(has_it))
-        };
-        let in_status = request.status.iter().copied().filter(|vip| {
-            if request.is_left { is_served(*vip) && !surroundings.refuses(*vip) } else { is_named(*vip) }
-        });
-        let claimed = self.allocations.claimed_by(service).filter(|vip| {
-            is_served(*vip) && self.pools.of(*vip).is_some_and(|pool| self.serves(pool, service, request))
-        });
-        let own = in_status
-            .chain(claimed)
-            .find(|vip| Family::of(*vip) == family && self.allocations.may_adopt(*vip, service));
-        if let Some(vip) = own {
+        if let Some(vip) = self.adoptable(service, request, family, surroundings) {
             return self.reserve(vip, self.pools.reservation(vip, service), commands);
         }
         if let Some(limit) = self.limit_of(service) {
             return lacks.push(Lack::TooMany { limit });
         }
         if request.awaits_endpoints {
-            return;
+            return lacks.push(Lack::EndpointsUnknown);
         }
         let pools = match self.candidates(service, request, family) {
             Ok(pools) => pools,
@@ -132,7 +148,21 @@ impl Allocator {
 
     /// Returns the limit, if the Service's namespace has as many addresses as it may have.
     pub(super) fn limit_of(&self, service: &ServiceName) -> Option<usize> {
-        self.most.filter(|most| self.allocations.number_of(&service.namespace) >= *most)
+        self.most.filter(|most| self.addresses_in(&service.namespace).len() >= *most)
+    }
+
+    /// Returns true if the Service's namespace may have an address, which another one may have reserved.
+    pub(super) fn has_room(&self, service: &ServiceName, vip: IpAddr) -> bool {
+        self.most.is_none_or(|most| {
+            let all = self.addresses_in(&service.namespace);
+            all.contains(&vip) || all.len() < most
+        })
+    }
+
+    fn addresses_in(&self, namespace: &Arc<str>) -> BTreeSet<IpAddr> {
+        let mut all = self.allocations.in_namespace(namespace);
+        all.extend(self.groups.shared_in(namespace));
+        all
     }
 
     /// Returns true if a Service is not content without an address of a family.

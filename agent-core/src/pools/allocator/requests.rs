@@ -25,7 +25,7 @@ pub struct Request {
     pub addresses: Vec<IpAddr>,
     /// True if it requests others by name too, which it may not have. It gets none in their place.
     pub names_refused: bool,
-    /// The addresses that Vipward has written into its status.
+    /// The addresses in its status that Vipward has written, or that do not bind.
     pub status: Vec<IpAddr>,
     /// True if another controller has left them there. It keeps one if a pool that serves it has it.
     pub is_left: bool,
@@ -135,9 +135,9 @@ impl Waiting {
         self.services.keys()
     }
 
-    /// Returns true if a Service waits for any address of a family.
-    pub(super) fn is_for_any(&self, service: &ServiceName) -> bool {
-        self.services.get(service).is_some_and(|wait| !wait.families.is_empty())
+    /// Returns true if a Service lacks an address, or shares one.
+    pub(super) fn has_place(&self, service: &ServiceName) -> bool {
+        self.services.contains_key(service)
     }
 
     /// Puts Services in the order in which they began to wait. Those that do not wait come last.

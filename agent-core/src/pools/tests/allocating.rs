@@ -515,3 +515,24 @@ fn the_looks_at_ranges_grow_with_their_number_and_not_with_its_square() {
         assert!(looks <= 4 * all, "{what}: {looks} looks at {all} ranges and reservations");
     }
 }
+
+#[test]
+fn services_that_are_created_again_do_not_exceed_the_limit_of_their_namespace() {
+    let mut world = World { allocator: Allocator::start(Some(1), false), ..World::default() };
+    world.notify(Event::Pool(Box::new(pool("a", &["192.0.2.1-192.0.2.9"]))));
+    world.notify(Event::Synced);
+    assert_eq!(world.ask("one", v4()), [ip("192.0.2.1")]);
+    assert_eq!(world.ask("two", v4()), NONE);
+    let vip = ip("192.0.2.1");
+    let commands = world.allocator.on_event(Event::Withdrawn(service("one")), &world.around);
+    let [Command::Write(free)] = &commands[..] else { panic!("{commands:?}") };
+    world.store.objects.insert(free.vip, None);
+    world.notify(Event::Object { vip, reservation: None, release: false, services: vec![service("one")] });
+    world.notify(Event::Answered(vip));
+    assert_eq!(world.has("two"), NONE, "the address of the one that may come back counts");
+    assert_eq!(world.ask("one", v4()), [vip]);
+    world.notify(Event::Withdrawn(service("one")));
+    world.store.objects.clear();
+    world.notify(Event::ObjectGone(vip));
+    assert_eq!(world.has("two"), [vip], "its claim is gone");
+}

@@ -133,3 +133,64 @@ fn a_service_keeps_the_address_of_its_own_when_it_gets_a_key() {
 fn asks(name: &str, request: Request) -> Event {
     Event::Request(service(name), Box::new(request))
 }
+
+#[test]
+fn a_service_that_may_not_share_takes_no_ports_and_many_of_a_key_hide_no_owner() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+    world.ask("zone/tcp", keyed("dns", &[53]));
+    let names = Request { addresses: vec![ip("192.0.2.1")], keys: Vec::new(), ..keyed("", &[54]) };
+    world.ask("evil/names", names);
+    for number in 0..300 {
+        world.ask(&format!("evil/{number}"), Request { is_elsewhere: true, ..keyed("dns", &[54]) });
+    }
+    assert_eq!(world.ask("zone/udp", keyed("dns", &[54])), [ip("192.0.2.1")]);
+}
+
+#[test]
+fn what_a_service_had_comes_before_what_it_may_share() {
+    let rows: [(&str, Request, Option<Vec<ServiceName>>); 2] = [
+        ("its claim names it", keyed("dns", &[54]), Some(vec![service("back")])),
+        ("its status names it", Request { status: vec![ip("192.0.2.7")], ..keyed("dns", &[54]) }, None),
+    ];
+    for (what, request, claimed) in rows {
+        let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+        world.ask("first", keyed("dns", &[53]));
+        if let Some(services) = claimed {
+            world.store.objects.insert(ip("192.0.2.7"), None);
+            world.notify(Event::Object { vip: ip("192.0.2.7"), reservation: None, release: false, services });
+        }
+        assert_eq!(world.ask("back", request), [ip("192.0.2.7")], "{what}");
+    }
+}
+
+#[test]
+fn an_owner_that_is_created_again_shares_its_address_with_the_heir() {
+    let vip = ip("192.0.2.1");
+    let keyless = |ports: &[u16]| Request { keys: Vec::new(), ..keyed("", ports) };
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+    world.ask("owner", keyless(&[53]));
+    world.ask("guest", Request { addresses: vec![vip], ..keyless(&[54]) });
+    let claim = |world: &World| Event::Object {
+        vip,
+        reservation: world.store.objects[&vip].clone(),
+        release: false,
+        services: vec![service("owner"), service("guest")],
+    };
+    world.notify(claim(&world));
+    world.notify(Event::Withdrawn(service("owner")));
+    world.notify(claim(&world));
+    assert_eq!(world.store.objects[&vip].as_ref().map(|it| it.service.clone()), Some(service("guest")));
+    assert_eq!(world.ask("owner", keyless(&[53])), [vip]);
+}
+
+#[test]
+fn a_service_waits_for_no_reservation_that_is_refused() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.4"])]);
+    let ask = |world: &mut World, name: &str, request| {
+        world.allocator.on_event(Event::Request(service(name), Box::new(request)), &world.around)
+    };
+    ask(&mut world, "first", keyed("dns", &[53]));
+    ask(&mut world, "second", keyed("dns", &[54]));
+    world.notify(Event::Failed(ip("192.0.2.1")));
+    assert_eq!(world.has("second"), [ip("192.0.2.2")]);
+}

@@ -333,6 +333,33 @@ fn reasons() -> Vec<Reason> {
                 ("it has the owner's key", |world| _ = world.ask("waits", keyed("web", 53))),
             ],
         ),
+        (
+            "no address is free, and its key is that of a namespace without consent",
+            || {
+                let mut world = World::new([one(Sharing::Key)]);
+                world.ask("shop/owner", keyed("web", 80));
+                world.ask("waits", keyed("web", 53));
+                world
+            },
+            vec![("the namespace consents", |world| {
+                let share_with = ["default".into()].into();
+                world.notify(Event::Namespace { name: "shop".into(), labels: BTreeMap::new(), share_with });
+            })],
+        ),
+        (
+            "no address is free, and another one of its key has its port",
+            || {
+                let mut world = World::new([one(Sharing::Key)]);
+                world.ask("owner", keyed("web", 80));
+                world.ask("waits", keyed("web", 80));
+                world
+            },
+            vec![
+                ("the other one has another port", |world| _ = world.ask("owner", keyed("web", 81))),
+                ("the other one goes", |world| world.notify(gone("owner"))),
+                ("it has another port", |world| _ = world.ask("waits", keyed("web", 53))),
+            ],
+        ),
     ]
 }
 

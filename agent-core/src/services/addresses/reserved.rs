@@ -108,6 +108,11 @@ impl Reserved {
         put_segments(&mut self.confirmed, &source, &now)
     }
 
+    /// Returns true if the Node object of a node is known, with an address.
+    pub(crate) fn has_node(&self, node: &NodeName) -> bool {
+        self.by_source.contains_key(&Source::Node(node.clone()))
+    }
+
     pub(crate) fn remove_node(&mut self, node: &NodeName) -> BTreeSet<IpNet> {
         let mut changed = self.put_node(node.clone(), &[], &[]);
         changed.append(&mut self.put_interfaces(node.clone(), &[]));
@@ -232,20 +237,18 @@ impl Reserved {
 }
 
 /// Decides if an address may be a VIP. The address itself comes first, then the `others` that need
-/// it, then the excluded and allowed networks. `is_kept` returns true if the VIP goes before one of
-/// the others.
+/// it, then the excluded and allowed networks, and last what this node alone sees. `is_kept` returns
+/// true if the VIP goes before one of the others.
 pub(crate) fn judge(
     address: IpAddr,
     settings: &Settings,
     others: Vec<Refusal>,
     is_kept: impl Fn(&Refusal) -> bool,
 ) -> Verdict {
-    let refused = || others.iter().find(|other| !is_kept(other)).cloned();
-    match NeverAVip::of(address)
-        .map(Refusal::Never)
-        .or_else(refused)
-        .or_else(|| not_permitted(address, settings))
-    {
+    let refused = others.iter().find(|other| !is_kept(other));
+    let (here, everywhere) = (refused.filter(|it| it.is_this_nodes_view()), refused.cloned());
+    let of_all = everywhere.filter(|_| here.is_none()).or_else(|| not_permitted(address, settings));
+    match NeverAVip::of(address).map(Refusal::Never).or(of_all).or_else(|| here.cloned()) {
         Some(refusal) => Verdict::Refused(refusal),
         None => others.into_iter().next().map_or(Verdict::Accepted, Verdict::Disputed),
     }

@@ -5,11 +5,10 @@ use std::{net::IpAddr, sync::Arc};
 use super::{
     super::{
         Place, Problem, Refusal, ServiceRecord, Settings,
-        reading::{Unselected, Wanted},
+        reading::{Unselected, Wanted, named_pool},
         statuses::Standing,
     },
     Index, ServiceEntry,
-    requesting::named_pool,
 };
 use crate::{
     base::legible::Excerpt,
@@ -77,10 +76,9 @@ impl Index {
         let record = &entry.record;
         let request = match entry.reading.asked_at() {
             Some((place, addresses)) => AddressRequest::Addresses(place, addresses.to_vec()),
-            None => AddressRequest::Families(
-                record.families.clone(),
-                named_pool(&record.annotations, self.settings.metallb),
-            ),
+            None => {
+                AddressRequest::Families(record.families.clone(), named_pool(record, self.settings.metallb))
+            }
         };
         let reservation = |vip: &IpAddr| pools.and_then(|pools| pools.reservation(*vip)).cloned();
         let standing = self.standing(entry);

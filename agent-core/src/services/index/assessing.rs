@@ -51,12 +51,14 @@ impl Index {
         self.touched.statuses.insert(name.clone());
         let Some(entry) = self.entries.get(name) else { return commands };
         let wish = if entry.selection.is_ok() {
-            problems.extend(oversights(&entry.record, &self.settings));
+            let is_elsewhere = self.standing(entry) == Standing::Bound;
+            problems.extend(oversights(&entry.record, is_elsewhere, &self.settings));
             let lacks = self.lacks(entry).to_vec();
-            let waits = entry.record.class.is_none() && lacks.iter().any(Lack::may_be_anothers);
-            let is_over = self.patience.is_over(name, waits);
+            let has_class = entry.record.class.is_some();
+            let waits = |lack: &Lack| lack.may_pass() || !has_class && lack.may_be_anothers();
+            let is_over = self.patience.is_over(name, lacks.iter().any(waits));
             let entry = self.entries.get(name).expect("invariant: it was there above");
-            let lacks = lacks.into_iter().filter(|lack| is_over || !lack.may_be_anothers());
+            let lacks = lacks.into_iter().filter(|lack| is_over || !waits(lack));
             problems.extend(lacks.map(Problem::Lacking));
             let wish = self.wish(entry);
             problems.extend(self.insistence(entry, &wish.for_status));

@@ -12,7 +12,11 @@ use super::{
     Index, Role, ServiceEntry,
     notifying::{notify_change, notify_changes},
 };
-use crate::{base::time::Monotonic, pools::Given, records::ServiceName};
+use crate::{
+    base::time::Monotonic,
+    pools::Given,
+    records::{NodeName, ServiceName},
+};
 
 impl Index {
     /// Records an event, and touches what depends on it. Returns the commands that follow at once.
@@ -62,15 +66,13 @@ impl Index {
                 let changed = self.reserved.put_interfaces(node, &interfaces);
                 self.touch_reserved(&changed);
             }
-            // An agent has it, beside its index.
-            Event::Leader(_) => {}
+            // Its last Lease may have come after its Node was gone.
+            Event::LeaseGone(node) if !self.reserved.has_node(&node) => self.drop_node(&node),
+            // An agent has the leader, beside its index.
+            Event::Leader(_) | Event::LeaseGone(_) => {}
             Event::Behind(is_behind) => self.holders.is_behind = is_behind,
             Event::Found(vips) => self.found = vips,
-            Event::NodeGone(node) => {
-                self.put_session(&node, None);
-                let changed = self.reserved.remove_node(&node);
-                self.touch_reserved(&changed);
-            }
+            Event::NodeGone(node) => self.drop_node(&node),
             Event::HostNetwork(network) => {
                 self.holders.put_own(&network.node);
                 let changed = self.reserved.put_host(&network);
@@ -100,6 +102,12 @@ impl Index {
             }
         }
         commands
+    }
+
+    fn drop_node(&mut self, node: &NodeName) {
+        self.put_session(node, None);
+        let changed = self.reserved.remove_node(node);
+        self.touch_reserved(&changed);
     }
 
     /// Records the time. Ends contests that have been quiet for long enough, the patience with other
@@ -168,6 +176,7 @@ impl Index {
                 if !entry.rivals.is_empty() && !is_of_status_only(&entry.record, &record) {
                     entry.rivals.clear();
                 }
+                entry.is_clearing &= entry.record.ingress == record.ingress;
                 self.leftovers.remove(&entry.record);
                 // The key keeps its texts: the new record's texts would be a second copy.
                 record.name = entry.record.name.clone();
@@ -186,6 +195,7 @@ impl Index {
                     for_status: Vec::new(),
                     problems: Vec::new(),
                     duty: None,
+                    is_clearing: false,
                     was_ours,
                     rivals: BTreeSet::new(),
                 };

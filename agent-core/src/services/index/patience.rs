@@ -1,5 +1,5 @@
-//! Services without a class that have no address yet. Another controller may be about to give them
-//! one, so that nothing is wrong for a minute.
+//! Services that have no address yet. Another controller may be about to give them one, or their
+//! endpoints are being read, so that nothing is wrong for a minute.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

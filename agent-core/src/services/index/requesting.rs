@@ -1,19 +1,20 @@
 //! The Services' requests to the pools, what they are given, and what the pools must know of
 //! addresses.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr};
 
 use super::{
     super::{
         Annotations, ServiceRecord,
         addresses::{Verdict, judge},
+        reading::named_pool,
         statuses::Standing,
     },
     Index, ServiceEntry,
 };
 use crate::{
     pools::{Family, Given, Limits, Request, ShareKey, Surroundings},
-    records::{PoolKind, Reach, ServiceName},
+    records::{Reach, ServiceName},
 };
 
 impl Surroundings for Index {
@@ -65,7 +66,7 @@ impl Index {
             created: record.created,
             families: record.families.clone(),
             needs_all: record.needs_all_families,
-            pool: named_pool(&record.annotations, self.settings.metallb),
+            pool: named_pool(record, self.settings.metallb),
             keys: share_keys(&record.annotations, self.settings.metallb),
             ports: record.ports.as_slice().into(),
             is_local: record.local,
@@ -130,15 +131,4 @@ pub(crate) fn share_keys(annotations: &Annotations, metallb: bool) -> Vec<ShareK
     own.into_iter()
         .chain(text(&annotations.metallb_share).filter(|_| metallb).map(ShareKey::Metallb))
         .collect()
-}
-
-/// Returns the name, among all pools, of the pool that a Service names. Instead of `MetalLB`, its
-/// annotation names an `IPAddressPool`, and else a `VIPPool`.
-pub(super) fn named_pool(annotations: &Annotations, metallb: bool) -> Option<Arc<str>> {
-    let theirs = if metallb { PoolKind::IpAddressPool } else { PoolKind::VipPool };
-    let named = [(PoolKind::VipPool, &annotations.pool), (theirs, &annotations.metallb_pool)];
-    named.into_iter().find_map(|(kind, pool)| {
-        let name = pool.as_deref().map(str::trim).filter(|pool| !pool.is_empty())?;
-        Some(kind.key(name))
-    })
 }

@@ -41,7 +41,7 @@ impl Index {
         }
         let is_kept =
             |address| self.vips.get(address).is_some_and(|vip| vip.accepts(&new.name) != Acceptance::Refused);
-        let clears = !entry.for_status.iter().any(is_kept);
+        let clears = entry.is_clearing || !entry.for_status.iter().any(is_kept);
         if let Some(turn) = turn(&entry.record, new, clears) {
             let turns = self.turns.entry(new.name.clone()).or_default();
             turns.add(turn);
@@ -118,6 +118,7 @@ impl Index {
             None => Command::LeaveIngress { service },
         });
         if let Some(entry) = self.entries.get_mut(name) {
+            entry.is_clearing |= duty == Some(Duty::Clear);
             entry.duty = duty;
         }
     }

@@ -41,6 +41,7 @@ reasons! {
     NoSuchPool,
     NoPool,
     NoController,
+    EndpointsUnknown,
     PoolExhausted,
     /// No node can announce an address of the pool.
     PoolNotAnnounced,
@@ -109,6 +110,7 @@ fn of_lack(lack: &Lack) -> ProblemReason {
         Lack::NotServed { .. } | Lack::NotServedAddress { .. } => ProblemReason::PoolNotForService,
         Lack::NoPool { .. } | Lack::NoPoolAtAll => ProblemReason::NoPool,
         Lack::NoController { .. } => ProblemReason::NoController,
+        Lack::EndpointsUnknown => ProblemReason::EndpointsUnknown,
         Lack::UsedUp { .. } => ProblemReason::PoolExhausted,
         Lack::NotAnnounced { .. } => ProblemReason::PoolNotAnnounced,
         Lack::Unjoined { .. } => ProblemReason::PortClash,

@@ -3,7 +3,7 @@
 //! A value that cannot be parsed is reported, and the previous value stays
 //! in effect. So a typing error removes no VIP.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use super::super::{
     IpMode, Malformed, Place, Problem, Refusal, ServiceRecord, Settings, StatusOwner, WayOut, Writer,
@@ -11,7 +11,7 @@ use super::super::{
 use crate::{
     base::{address::NeverAVip, pattern::InterfacePattern},
     pools::Family,
-    records::Selector,
+    records::{PoolKind, Selector},
 };
 
 /// Largest length of a selector or of a list of interfaces, in bytes.
@@ -246,6 +246,19 @@ pub(super) fn pool_places(record: &ServiceRecord) -> impl Iterator<Item = (Place
     let places =
         [(Place::PoolAnnotation, &annotations.pool), (Place::MetallbPool, &annotations.metallb_pool)];
     places.into_iter().filter_map(|(place, value)| Some((place, is_set(value.as_deref())?)))
+}
+
+/// Returns the name, among all pools, of the pool that an annotation names. Instead of `MetalLB`, its
+/// annotation names an `IPAddressPool`, and else a `VIPPool`.
+pub(super) fn pool_key(place: Place, name: &str, metallb: bool) -> Arc<str> {
+    let is_theirs = place == Place::MetallbPool && metallb;
+    if is_theirs { PoolKind::IpAddressPool } else { PoolKind::VipPool }.key(name.trim())
+}
+
+/// Returns the name, among all pools, of the pool that a Service names.
+pub(crate) fn named_pool(record: &ServiceRecord, metallb: bool) -> Option<Arc<str>> {
+    let (place, name) = pool_places(record).next()?;
+    Some(pool_key(place, name, metallb))
 }
 
 fn is_set(value: Option<&str>) -> Option<&str> {

@@ -4,14 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    super::{Annotations, Ineffective, Place, Problem, ServiceRecord, Settings, StatusOwner},
-    fields::{address_places, addresses, pool_places},
+    super::{Annotations, Ineffective, Place, Problem, ServiceRecord, Settings},
+    fields::{address_places, addresses, pool_key, pool_places},
 };
 
-/// Returns the problems of a served Service. Where another controller has written the status, its own
-/// annotations are for it.
-pub(crate) fn oversights(record: &ServiceRecord, settings: &Settings) -> Vec<Problem> {
-    let is_elsewhere = matches!(record.status_owner(), StatusOwner::Other(_));
+/// Returns the problems of a served Service. If another controller's status binds (`is_elsewhere`), its
+/// own annotations are for it.
+pub(crate) fn oversights(record: &ServiceRecord, is_elsewhere: bool, settings: &Settings) -> Vec<Problem> {
     let ineffective = record.annotations.ineffective.iter().filter_map(|name| {
         let why = Ineffective::of(name, Annotations::NAMES, settings.metallb)?;
         let is_others = is_elsewhere && why.is_foreign();
@@ -19,8 +18,12 @@ pub(crate) fn oversights(record: &ServiceRecord, settings: &Settings) -> Vec<Pro
     });
     let mut problems: Vec<_> = ineffective.collect();
     if !is_elsewhere {
-        problems.extend(contradictions(address_places(record), names_others));
-        problems.extend(contradictions(pool_places(record), |used, ignored| used.trim() != ignored.trim()));
+        problems.extend(contradictions(address_places(record), |_, used, _, ignored| {
+            names_others(used, ignored)
+        }));
+        let pool = |place, name| pool_key(place, name, settings.metallb);
+        let differ = |at, used, other, ignored| pool(at, used) != pool(other, ignored);
+        problems.extend(contradictions(pool_places(record), differ));
     }
     problems
 }
@@ -28,10 +31,10 @@ pub(crate) fn oversights(record: &ServiceRecord, settings: &Settings) -> Vec<Pro
 /// Returns the places after the first that request what the first does not.
 fn contradictions<'a>(
     mut places: impl Iterator<Item = (Place, &'a str)>,
-    contradicts: fn(&str, &str) -> bool,
+    contradicts: impl Fn(Place, &'a str, Place, &'a str) -> bool,
 ) -> Vec<Problem> {
     let Some((used, in_effect)) = places.next() else { return Vec::new() };
-    let ignored = places.filter(|(_, value)| contradicts(in_effect, value));
+    let ignored = places.filter(|(ignored, value)| contradicts(used, in_effect, *ignored, value));
     let problem = |(ignored, value): (Place, &str)| Problem::Contradiction {
         used,
         in_effect: in_effect.into(),

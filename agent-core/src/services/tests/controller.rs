@@ -318,3 +318,21 @@ fn a_service_that_lacks_an_address_is_counted_while_it_is_served() {
     world.put(service("default/two").annotated(&[("vipward.io/ignore", "true")]));
     assert_eq!(world.index().lacking(), 0);
 }
+
+#[test]
+fn a_status_that_was_cleared_and_is_right_again_is_no_turn_of_another_writer() {
+    let mut world = controller();
+    world.notify(pool("lan", &["192.0.2.100"]));
+    world.put(service("default/web"));
+    world.reserve();
+    for turn in 0..4 {
+        world.put(service("default/web").status("vipward", &["192.0.2.100"]));
+        world.node("node-c", &["192.0.2.100"]);
+        assert_eq!(world.status_of("default/web"), Some(status(&[])), "{turn}: it is to be cleared");
+        world.notify(Event::NodeGone("node-c".into()));
+        // The request was under way.
+        world.put(service("default/web"));
+        assert_eq!(world.words(), [""; 0], "{turn}");
+        assert_eq!(world.status_of("default/web"), Some(status(&["192.0.2.100"])), "{turn}");
+    }
+}

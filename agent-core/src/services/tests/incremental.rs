@@ -31,6 +31,12 @@ impl Cluster {
                 self.others.remove(&format!("interfaces {node}"));
                 return;
             }
+            Event::LeaseGone(node) => {
+                if !self.others.contains_key(&format!("node {node}")) {
+                    self.others.remove(&format!("interfaces {node}"));
+                }
+                return;
+            }
             Event::Slice(record) => format!("slice {} {}", record.service.namespace, record.slice),
             Event::SliceGone { namespace, slice } => format!("slice {namespace} {slice}"),
             Event::Namespace { name, .. } | Event::NamespaceGone(name) => format!("namespace {name}"),
@@ -178,6 +184,7 @@ fn event() -> impl Strategy<Value = Event> {
             nets: vip.map(|vip| format!("{vip}/31").parse().expect("a network")).into_iter().collect(),
         }),
         1 => node().prop_map(|node| Event::NodeGone(node.into())),
+        1 => node().prop_map(|node| Event::LeaseGone(node.into())),
         1 => network,
         1 => interfaces,
         1 => (any::<bool>(), prop::option::of(vip())).prop_map(|(is_slice, vip)| Event::ApiServers {

@@ -276,7 +276,8 @@ const PORTS: [&[u16]; 8] = [&[1], &[2], &[3], &[1, 2], &[2, 3], &[1, 3], &[], &[
 
 fn step() -> impl Strategy<Value = Do> {
     prop_oneof![
-        6 => (prop::sample::select(&NAMES[..]), prop::sample::select(&PORTS[..])).prop_map(|(name, ports)| Do::Put(name, ports)),
+        6 => (prop::sample::select(&NAMES[..]), prop::sample::select(&PORTS[..]))
+            .prop_map(|(name, ports)| Do::Put(name, ports)),
         1 => prop::sample::select(&NAMES[..]).prop_map(Do::Delete),
         3 => Just(Do::Claim),
         1 => Just(Do::Restart),

@@ -219,6 +219,11 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
         ("a node has it, and goes", node("192.0.2.7"), Event::NodeGone("node-c".into())),
         ("a node's interface has it", interfaces("192.0.2.7/24"), interfaces("192.0.2.9/24")),
         ("a node's interface has it, and goes", interfaces("192.0.2.7/24"), Event::NodeGone("node-c".into())),
+        (
+            "the Lease of a node without a Node has it, and goes",
+            interfaces("192.0.2.7/24"),
+            Event::LeaseGone("node-c".into()),
+        ),
         ("our interface gets it", at(host("eth0", &["192.0.2.7/24"]), &[]), at(Vec::new(), &[])),
         ("it becomes a broadcast address", at(host("eth0", &["192.0.2.5/29"]), &[]), at(Vec::new(), &[])),
         ("it becomes a gateway", at(Vec::new(), &["192.0.2.7"]), at(Vec::new(), &["192.0.2.1"])),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Denied, Kind, Refused, Who};
+use super::subjects::{Denied, Kind, Refused, Who};
 use crate::schedule::tenants::{Asks, PoolPlan};
 
 /// A disturbance of a segment.

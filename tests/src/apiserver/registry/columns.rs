@@ -28,14 +28,38 @@ impl Column {
         }]
     }
 
-    /// Returns true if the path leads from field to field, without an index or a condition.
-    pub(crate) fn is_plain(&self) -> bool {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
-        self.path.starts_with('.') && self.path.chars().all(is_plain)
+    /// Returns true if the path leads from field to field, or over the entry of one list that a text
+    /// selects: `.status.conditions[?(@.type=="Ready")].status`.
+    pub(crate) fn is_served(&self) -> bool {
+        let is_plain =
+            |path: &str| path.starts_with('.') && path.chars().all(|c| c.is_ascii_alphanumeric() || c == '.');
+        match self.selection() {
+            Some((list, key, value, field)) => {
+                [list, &format!(".{key}"), field].into_iter().all(is_plain) && !value.contains('"')
+            }
+            None => is_plain(&self.path),
+        }
+    }
+
+    /// Returns the path of the list, the key and the text that select an entry, and the path in it.
+    fn selection(&self) -> Option<(&str, &str, &str, &str)> {
+        let (list, rest) = self.path.split_once("[?(@.")?;
+        let (condition, field) = rest.split_once(")]")?;
+        let (key, value) = condition.split_once("==\"")?;
+        Some((list, key, value.strip_suffix('"')?, field))
+    }
+
+    fn found<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        let at = |path: &str| path.replace('.', "/");
+        let Some((list, key, value, field)) = self.selection() else {
+            return object.pointer(&at(&self.path));
+        };
+        let entries = object.pointer(&at(list))?.as_array()?;
+        entries.iter().find(|entry| entry[key] == value)?.pointer(&at(field))
     }
 
     fn cell(&self, object: &Value) -> Value {
-        let found = object.pointer(&self.path.replace('.', "/")).cloned().unwrap_or_default();
+        let found = self.found(object).cloned().unwrap_or_default();
         match (self.kind.as_str(), &found) {
             ("date", Value::String(time)) => Value::from(age_since(time)),
             _ => found,

@@ -64,12 +64,13 @@ fn read(definition: &Value) -> Result<(Spec, Version), Refusal> {
         Some(version)
             if spec.versions.is_empty()
                 && (version.subresources.is_null() || has_status(&version))
-                && version.additional_printer_columns.iter().all(Column::is_plain) =>
+                && version.additional_printer_columns.iter().all(Column::is_served) =>
         {
             Ok((spec, version))
         }
         Some(_) | None => Err(Refusal::Unserved(
-            "a definition of several versions, with a subresource scale, or with columns that are no plain fields"
+            "a definition of several versions, with a subresource scale, or with columns that are neither plain \
+             fields nor those of one selected entry"
                 .into(),
         )),
     }

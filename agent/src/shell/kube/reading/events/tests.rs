@@ -66,7 +66,11 @@ fn a_node_is_reported_to_both_and_an_object_of_one_to_it_alone() {
             (Some(Owned::Node(record)), Some(served)),
         ),
         ("no Node", Seen::NodeGone(node()), (Some(Owned::NodeGone(node())), Some(Served::NodeGone(node())))),
-        ("no Lease", Seen::LeaseGone(node()), (Some(Owned::LeaseGone(node())), None)),
+        (
+            "no Lease",
+            Seen::LeaseGone(node()),
+            (Some(Owned::LeaseGone(node())), Some(Served::LeaseGone(node()))),
+        ),
         ("no controller leads", Seen::Leader(None), (None, Some(Served::Leader(None)))),
         ("no claim", Seen::ClaimGone(VIP), (Some(Owned::ClaimGone(VIP)), Some(Served::ClaimGone(VIP)))),
         ("no Namespace", Seen::NamespaceGone("a".into()), (None, Some(Served::NamespaceGone("a".into())))),

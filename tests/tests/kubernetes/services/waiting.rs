@@ -100,7 +100,10 @@ fn a_pool_gives_out_only_what_a_node_can_announce_and_says_so() -> Result<()> {
         // What the policy Local needs counts.
         let on = |id| json!({"matchLabels": {"kubernetes.io/hostname": cluster.node_name(id)}});
         let (first, second) = (on(N1), on(N2));
-        let pool = |addresses: &str, nodes| json!({"addresses": [addresses], "announce": {"nodeSelector": nodes}, "priority": 1});
+        let pool = |addresses: &str, nodes| {
+            let announce = json!({"nodeSelector": nodes});
+            json!({"addresses": [addresses], "announce": announce, "priority": 1})
+        };
         let (c, d) = (pool("192.0.2.80-192.0.2.83", first), pool("192.0.2.84-192.0.2.87", second));
         cluster.put_pool("b-good", &json!({"addresses": ["192.0.2.64-192.0.2.71"], "autoAssign": false}))?;
         cluster.put_pool("c-first", &c)?;
