@@ -228,7 +228,7 @@ impl Allocator {
     }
 
     fn touch_namespace(&mut self, name: &Arc<str>) {
-        let first = ServiceName { namespace: Arc::clone(name), name: "".into() };
+        let first = ServiceName::before(name);
         let of_it = self.requests.range(first..).take_while(|(service, _)| service.namespace == *name);
         // Another namespace may share, or not any more.
         let keys: BTreeSet<_> = of_it.clone().flat_map(|(_, request)| request.keys.iter().cloned()).collect();
@@ -305,7 +305,7 @@ impl Allocator {
                 self.touch_group(&keys.unwrap_or_default());
             }
         }
-        // What a claim names counts for its namespace.
+        // An address counts for the namespaces of the Services that its claim names.
         let now = self.allocations.claimed_in(vip);
         named.difference(&now).for_each(|namespace| self.touch_limited(namespace));
         self.touch(vip, before.map(|reservation| reservation.service));
@@ -335,7 +335,7 @@ impl Allocator {
     /// its Services may have one now.
     fn touch_limited(&mut self, namespace: &Arc<str>) {
         if self.most.is_some() {
-            let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
+            let first = ServiceName::before(namespace);
             let from = self.requests.range(first..).map(|(service, _)| service);
             self.touched.extend(from.take_while(|other| other.namespace == *namespace).cloned());
         }

@@ -59,6 +59,18 @@ pub struct ServiceName {
     pub name: Arc<str>,
 }
 
+impl ServiceName {
+    /// Returns the name that comes before those of all Services of a namespace.
+    pub fn before(namespace: &Arc<str>) -> Self {
+        Self { namespace: Arc::clone(namespace), name: "".into() }
+    }
+
+    /// Returns the name that comes before those of all Services.
+    pub fn lowest() -> Self {
+        Self::before(&"".into())
+    }
+}
+
 impl fmt::Display for ServiceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)

@@ -343,7 +343,7 @@ fn vips_of(all: &ByService, service: &ServiceName) -> impl Iterator<Item = IpAdd
 }
 
 fn vips_in(all: &ByService, namespace: &Arc<str>) -> impl Iterator<Item = IpAddr> {
-    let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
+    let first = ServiceName::before(namespace);
     vips_from(all, first, move |service| service.namespace == *namespace)
 }
 

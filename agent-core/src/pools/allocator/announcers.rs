@@ -107,7 +107,7 @@ impl Announcers {
             Some((labels, _)) => policy.of_services(&[labels]),
             None => Arc::clone(policy),
         });
-        // What no `L2Advertisement` is about, BGP may announce.
+        // BGP may announce a pool without an `L2Advertisement`.
         let policy = policy.filter(|policy| !policy.allowances.is_empty());
         let limits = service.map(|(_, limits)| limits);
         let nodes =

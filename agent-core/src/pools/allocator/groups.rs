@@ -71,7 +71,7 @@ impl Groups {
 
     /// Returns the Services that a Service's ports keep from sharing.
     pub(super) fn unjoined(&self, with: &ServiceName) -> impl Iterator<Item = &ServiceName> {
-        let from = self.unjoined.range((with.clone(), lowest())..);
+        let from = self.unjoined.range((with.clone(), ServiceName::lowest())..);
         from.take_while(move |(other, _)| other == with).map(|(_, service)| service)
     }
 
@@ -92,7 +92,7 @@ impl Groups {
 
     /// Returns the addresses that Services of a namespace share.
     pub(super) fn shared_in(&self, namespace: &Arc<str>) -> impl Iterator<Item = IpAddr> {
-        let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
+        let first = ServiceName::before(namespace);
         let from = self.shared.range(first..).take_while(move |(service, _)| service.namespace == *namespace);
         from.flat_map(|(_, vips)| vips.iter().copied())
     }
@@ -103,7 +103,7 @@ impl Groups {
 
     /// Returns the Services that share an address.
     pub(super) fn sharers(&self, vip: IpAddr) -> impl Iterator<Item = &ServiceName> {
-        let from = self.sharers.range((vip, lowest())..);
+        let from = self.sharers.range((vip, ServiceName::lowest())..);
         from.take_while(move |(shared, _)| *shared == vip).map(|(_, service)| service)
     }
 
@@ -123,7 +123,7 @@ impl Groups {
         key: &ShareKey,
         namespace: &Arc<str>,
     ) -> impl Iterator<Item = &ServiceName> {
-        let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
+        let first = ServiceName::before(namespace);
         let from = self.owners.get(key).into_iter().flat_map(move |owners| owners.range(first.clone()..));
         from.take_while(move |owner| owner.namespace == *namespace)
     }
@@ -143,8 +143,4 @@ fn remove(all: &mut ByKey, service: &ServiceName, keys: &[ShareKey]) {
             all.remove(key);
         }
     }
-}
-
-fn lowest() -> ServiceName {
-    ServiceName { namespace: "".into(), name: "".into() }
 }

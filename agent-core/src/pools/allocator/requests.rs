@@ -155,7 +155,7 @@ impl Waiting {
     }
 
     pub(super) fn for_family(&self, family: Family) -> impl Iterator<Item = &ServiceName> {
-        let from = self.by_family.range((family, 0, lowest())..);
+        let from = self.by_family.range((family, 0, ServiceName::lowest())..);
         from.take_while(move |(wanted, ..)| *wanted == family).map(|(.., service)| service)
     }
 
@@ -166,11 +166,7 @@ impl Waiting {
 
     /// Returns the Services that wait for an address of a range, or share it.
     pub(super) fn within(&self, first: IpAddr, last: IpAddr) -> impl Iterator<Item = &ServiceName> {
-        let from = self.by_address.range((first, 0, lowest())..);
+        let from = self.by_address.range((first, 0, ServiceName::lowest())..);
         from.take_while(move |(wanted, ..)| *wanted <= last).map(|(.., service)| service)
     }
-}
-
-fn lowest() -> ServiceName {
-    ServiceName { namespace: "".into(), name: "".into() }
 }

@@ -22,7 +22,7 @@ fn consents(name: &str, with: &[&str]) -> Event {
 
 #[test]
 fn services_of_a_key_get_one_address_ports_permitting() {
-    /// What the second Service is, and whether it shares the address of the first one.
+    /// A case, the second Service, and true if it shares the address of the first one.
     type Row<'a> = (&'a str, &'a str, Request, bool, &'a str);
     let local = Request { is_local: true, ..metallb(&[54]) };
     let both =

@@ -89,7 +89,7 @@ impl Index {
             (known.was_held, known.order.came_first) = (false, false);
             self.holders.left.remove(&vip);
         }
-        // What all nodes read decides, so that they agree.
+        // The claim decides, which all nodes read, so that they agree.
         known.ports.retain(|_, service| known.former.contains(service));
         known.was_held |= summary.was_held;
         summary.was_held = known.was_held;

@@ -33,7 +33,7 @@ impl Index {
     }
 
     fn services_in<'a>(&'a self, namespace: &'a Arc<str>) -> impl Iterator<Item = &'a ServiceName> {
-        let first = ServiceName { namespace: Arc::clone(namespace), name: "".into() };
+        let first = ServiceName::before(namespace);
         let from = self.entries.range(first..).map(|(service, _)| service);
         from.take_while(move |service| service.namespace == *namespace)
     }

@@ -65,7 +65,7 @@ impl Role {
                 wish.add(&refused, place, record, settings);
             }
         }
-        // What is left over serves until there is something else.
+        // A left-over status serves until the Service has another address.
         if matches!(standing, Standing::Left(_)) && wish.wanted.is_empty() {
             wish.add_status(record, settings);
         }
