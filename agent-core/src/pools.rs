@@ -34,7 +34,7 @@ mod tests;
 
 pub use self::{
     allocator::{
-        Allocator, Announcing, Command, Counts, Event, Expected, Fit, Given, Lack, Limits, PoolState,
+        Allocator, Announcing, Apart, Command, Counts, Event, Expected, Fit, Given, Lack, Limits, PoolState,
         Prospect, Request, ReservationWrite, ShareKey, Surroundings,
     },
     announce::AnnounceRecord,

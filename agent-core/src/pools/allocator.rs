@@ -7,6 +7,7 @@
 mod allocations;
 mod announcers;
 mod answers;
+mod apart;
 mod assessing;
 mod choosing;
 mod groups;
@@ -29,6 +30,7 @@ use self::{
 pub use self::{
     announcers::{Announcing, Limits},
     answers::{Fit, Lack, Prospect},
+    apart::Apart,
     groups::ShareKey,
     known_pools::{Counts, PoolState},
     requests::Request,
@@ -84,7 +86,7 @@ impl Allocator {
             }
             Event::Announcing(change) => {
                 if self.announcers.on_change(change) {
-                    self.touched.extend(self.waiting.services().cloned());
+                    self.touched.extend(self.waiting.services().chain(self.groups.all_unjoined()).cloned());
                 }
             }
             Event::Needs(net) => self.touch_needed(net),
@@ -207,7 +209,10 @@ impl Allocator {
 
     /// Records the addresses that a Service shares with those that have them.
     fn set_shared(&mut self, service: &ServiceName, vips: BTreeSet<IpAddr>) {
-        if self.groups.share(service, vips) {
+        let [gone, new] = self.groups.share(service, vips);
+        let owners = gone.iter().chain(&new).filter_map(|vip| self.allocations.owner(*vip));
+        self.touched.extend(owners.filter(|owner| *owner != service).cloned());
+        if !gone.is_empty() {
             self.touch_limited(&service.namespace);
         }
     }
@@ -233,7 +238,9 @@ impl Allocator {
         // Another namespace may share, or not any more.
         let keys: BTreeSet<_> = of_it.clone().flat_map(|(_, request)| request.keys.iter().cloned()).collect();
         let of_it = of_it.map(|(service, _)| service);
-        self.touched.extend(of_it.chain(self.groups.all_sharers()).cloned());
+        let kept_out = of_it.clone().flat_map(|service| self.groups.unjoined(service));
+        let sharers = self.groups.all_sharers();
+        self.touched.extend(of_it.clone().chain(kept_out).chain(sharers).cloned());
         self.touch_group(&keys.into_iter().collect::<Vec<_>>());
         self.reconsidered.extend(self.allocations.failing().filter(|it| it.namespace == *name).cloned());
     }
@@ -298,6 +305,7 @@ impl Allocator {
         if after != before {
             for service in before.iter().chain(&after).map(|reservation| reservation.service.clone()) {
                 self.note_owner(&service);
+                self.touched.extend(self.groups.unjoined(&service).cloned());
             }
             if let Some(after) = &after {
                 self.touched.extend(self.waiting.for_address(vip).cloned());

@@ -10,10 +10,10 @@ use std::{
 use ipnet::IpNet;
 use thiserror::Error;
 
-use super::{super::Family, Counts, known_pools::listed};
+use super::{super::Family, Apart, Counts, known_pools::listed};
 use crate::{
     base::legible::Excerpt,
-    records::{PoolKind, Port, ServiceName, Shown},
+    records::{PoolKind, ServiceName, Shown},
 };
 
 /// An address that a Service lacks, or has against another request of its own, with the reason and the
@@ -90,11 +90,13 @@ pub enum Lack {
         /// The segments of the nodes.
         segments: BTreeSet<IpNet>,
     },
-    #[error(
-        "it does not share {vip} with the Services of its key: its port {port} is that of Service {with}; \
-         change the port, or give it a key of its own"
-    )]
-    Unjoined { vip: IpAddr, port: Port, with: ServiceName },
+    #[error("it does not share {vip} with the Services of its key: {}", why.of(with))]
+    Unjoined {
+        vip: IpAddr,
+        /// The Service that has it, or the one of those that share it that has the port.
+        with: ServiceName,
+        why: Apart,
+    },
     #[error(
         "{vip} is reserved for Service {by}{}; choose another address{}",
         if *is_kept { ", which was deleted, and whose address its pool keeps" } else { "" },

@@ -181,38 +181,45 @@ impl Allocator {
                 (self.allocations.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
             };
             let own = mine.iter().filter(of_family).min_by_key(rank).copied();
-            let joined = match own.or_else(|| self.shared(service, request, *family)) {
-                Some(vip) => Some(Joined::Now(vip)),
-                None if self.allocations.is_asking_for(service, *family) => None,
-                None if self.adoptable(service, request, *family, surroundings).is_some() => None,
-                None => self.join(service, request, *family).unwrap_or_else(|lack| {
+            let has = own.or_else(|| self.shared(service, request, *family));
+            let is_released = own.is_some_and(|vip| self.allocations.is_to_be_released(vip));
+            let keeps = !is_released && has.is_some_and(|vip| self.is_of_named(vip, request));
+            let is_settled = keeps || self.allocations.is_asking_for(service, *family);
+            // What it had comes before what it may share.
+            let adopted =
+                if is_settled { None } else { self.adoptable(service, request, *family, surroundings) };
+            let joined = match adopted {
+                None if !is_settled => self.join(service, request, *family).unwrap_or_else(|lack| {
                     lacks.push(lack);
                     None
                 }),
+                _ => None,
             };
-            if let Some(Joined::Soon(vip)) = joined {
-                self.waiting.add_address(service, vip);
-            } else if let Some(Joined::Now(vip)) = joined {
+            // It keeps what it has until it has another one.
+            if let Some(vip) = has.filter(|_| !matches!(joined, Some(Joined::Now(_)))) {
                 addresses.push(vip);
                 if own.is_some() {
                     spare.retain(|other| *other != vip);
                     self.claim_back(vip, service, commands);
-                    lacks.extend(self.join(service, request, *family).err());
                 } else {
                     self.waiting.add_address(service, vip);
                     shared.insert(vip);
                 }
-                let is_released = own.is_some() && self.allocations.is_to_be_released(vip);
-                if is_released || !self.is_of_named(vip, request) {
-                    // It keeps what it has until it has another one.
-                    if !self.allocations.is_asking_for(service, *family) {
-                        self.ask(service, request, *family, surroundings, lacks, commands);
-                    }
-                } else if let Some(lack) = self.out_of_pool(vip, service, request) {
-                    lacks.push(lack);
+                if keeps {
+                    let unjoined = own.and_then(|_| self.join(service, request, *family).err());
+                    lacks.extend(self.out_of_pool(vip, service, request).into_iter().chain(unjoined));
                 }
-            } else if !self.allocations.is_asking_for(service, *family) {
-                self.ask(service, request, *family, surroundings, lacks, commands);
+            }
+            match (joined, adopted) {
+                (Some(Joined::Now(vip)), _) => {
+                    addresses.push(vip);
+                    self.waiting.add_address(service, vip);
+                    shared.insert(vip);
+                }
+                (Some(Joined::Soon(vip)), _) => self.waiting.add_address(service, vip),
+                (None, Some(vip)) => self.reserve(vip, self.pools.reservation(vip, service), commands),
+                (None, None) if !is_settled => self.ask(service, request, *family, surroundings, lacks, commands),
+                (None, None) => {}
             }
             // The Service keeps an address of its status while the address is being reserved.
             if !addresses.iter().any(|vip| Family::of(*vip) == *family) {

@@ -28,7 +28,7 @@ impl Allocator {
                 Fit::NotFor
             } else if request.pool.is_none() && !pool.record.auto_assign {
                 Fit::NotAutomatic
-            } else if !request.families.iter().any(|family| self.reaches(pool, *family, request)) {
+            } else if !request.families.iter().any(|family| self.reaches(pool, *family, Some(request))) {
                 Fit::NotAnnounced
             } else {
                 Fit::Serves
@@ -51,9 +51,9 @@ impl Allocator {
         pool.serves(service, &request.labels, namespace)
     }
 
-    /// Returns true if a node can announce an address of a pool for a Service.
-    fn reaches(&self, pool: &Pool, family: Family, request: &Request) -> bool {
-        let segments = self.announcers.segments(&pool.record.name, family, Some(request.whereabouts()));
+    /// Returns true if a node can announce an address of a pool for a Service, or for any (none).
+    fn reaches(&self, pool: &Pool, family: Family, request: Option<&Request>) -> bool {
+        let segments = self.announcers.segments(&pool.record.name, family, request.map(Request::whereabouts));
         !pool.spans_in(family, segments.as_ref()).is_empty()
     }
 
@@ -85,7 +85,7 @@ impl Allocator {
         own.find(|vip| self.allocations.may_adopt(*vip, service))
     }
 
-    /// Reserves an address of a family for a Service that has none.
+    /// Reserves any free address of a family for a Service.
     pub(super) fn ask(
         &mut self,
         service: &ServiceName,
@@ -95,9 +95,6 @@ impl Allocator {
         lacks: &mut Vec<Lack>,
         commands: &mut Vec<Command>,
     ) {
-        if let Some(vip) = self.adoptable(service, request, family, surroundings) {
-            return self.reserve(vip, self.pools.reservation(vip, service), commands);
-        }
         if let Some(limit) = self.limit_of(service) {
             return lacks.push(Lack::TooMany { limit });
         }
@@ -130,19 +127,15 @@ impl Allocator {
     /// Returns the reason why none of these pools gives a Service an address.
     fn why_none(&self, request: &Request, family: Family, mut pools: Vec<Arc<str>>) -> Lack {
         pools.sort_unstable();
-        let reaches =
-            |name: &Arc<str>| self.pools.get(name).is_some_and(|pool| self.reaches(pool, family, request));
-        let (reached, unreached): (Vec<_>, Vec<_>) = pools.into_iter().partition(reaches);
+        let reaches = |name: &Arc<str>, request| {
+            self.pools.get(name).is_some_and(|pool| self.reaches(pool, family, request))
+        };
+        let (reached, unreached): (Vec<_>, Vec<_>) =
+            pools.into_iter().partition(|name| reaches(name, Some(request)));
         if !reached.is_empty() {
             return Lack::UsedUp { family, pools: reached };
         }
-        let for_others = |name: &Arc<str>| {
-            let pool = self.pools.get(name);
-            pool.is_some_and(|pool| {
-                !pool.spans_in(family, self.announcers.segments(name, family, None).as_ref()).is_empty()
-            })
-        };
-        let is_own = unreached.iter().any(for_others);
+        let is_own = unreached.iter().any(|name| reaches(name, None));
         Lack::NotAnnounced { family, pools: unreached, is_own, segments: self.announcers.all() }
     }
 

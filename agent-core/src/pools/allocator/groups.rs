@@ -26,7 +26,7 @@ pub(super) struct Groups {
     by_key: ByKey,
     /// Those of them that have an address, or are about to.
     pub(super) owners: ByKey,
-    /// The Services that would share an address but for a port, each behind the Service that has the port.
+    /// The Services that would share an address but for another Service, each behind that one.
     unjoined: BTreeSet<(ServiceName, ServiceName)>,
     /// The same by Service.
     kept_out: BTreeMap<ServiceName, Vec<ServiceName>>,
@@ -53,33 +53,38 @@ impl Groups {
         }
     }
 
-    /// Records the Services whose ports keep a Service from sharing.
+    /// Records the Services that keep a Service from sharing.
     pub(super) fn put_unjoined(&mut self, service: &ServiceName, lacks: &[Lack]) {
         for with in self.kept_out.remove(service).unwrap_or_default() {
             self.unjoined.remove(&(with, service.clone()));
         }
-        let ports_of = |lack: &Lack| match lack {
+        let kept_by = |lack: &Lack| match lack {
             Lack::Unjoined { with, .. } => Some(with.clone()),
             _ => None,
         };
-        let others: Vec<_> = lacks.iter().filter_map(ports_of).collect();
+        let others: Vec<_> = lacks.iter().filter_map(kept_by).collect();
         self.unjoined.extend(others.iter().map(|with| (with.clone(), service.clone())));
         if !others.is_empty() {
             self.kept_out.insert(service.clone(), others);
         }
     }
 
-    /// Returns the Services that a Service's ports keep from sharing.
+    /// Returns all Services that another one keeps from sharing.
+    pub(super) fn all_unjoined(&self) -> impl Iterator<Item = &ServiceName> {
+        self.kept_out.keys()
+    }
+
+    /// Returns the Services that a Service keeps from sharing.
     pub(super) fn unjoined(&self, with: &ServiceName) -> impl Iterator<Item = &ServiceName> {
         let from = self.unjoined.range((with.clone(), ServiceName::lowest())..);
         from.take_while(move |(other, _)| other == with).map(|(_, service)| service)
     }
 
-    /// Records the addresses that a Service shares. Others have them. Returns true if it shares fewer than
-    /// before.
-    pub(super) fn share(&mut self, service: &ServiceName, vips: BTreeSet<IpAddr>) -> bool {
+    /// Records the addresses that a Service shares. Others have them. Returns those that it shares no longer,
+    /// and those that are new.
+    pub(super) fn share(&mut self, service: &ServiceName, vips: BTreeSet<IpAddr>) -> [Vec<IpAddr>; 2] {
         let before = self.shared.remove(service).unwrap_or_default();
-        let is_less = !before.is_subset(&vips);
+        let changes = [&before - &vips, &vips - &before].map(Vec::from_iter);
         for vip in before.difference(&vips) {
             self.sharers.remove(&(*vip, service.clone()));
         }
@@ -87,7 +92,7 @@ impl Groups {
         if !vips.is_empty() {
             self.shared.insert(service.clone(), vips);
         }
-        is_less
+        changes
     }
 
     /// Returns the addresses that Services of a namespace share.

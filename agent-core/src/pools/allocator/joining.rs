@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use super::{super::Family, Allocator, Lack, Namespace, Request, ShareKey, known_pools::Pools};
+use super::{super::Family, Allocator, Apart, Lack, Namespace, Request, ShareKey, known_pools::Pools};
 use crate::records::{PoolKind, ServiceName};
 
 /// Largest number of Services of a key whose addresses are inspected.
@@ -17,8 +17,8 @@ pub(super) enum Joined {
 }
 
 impl Allocator {
-    /// Returns the address of a family that a Service shares with another one by the key of both. Fails if
-    /// it could share one but for a port.
+    /// Returns the address of a family that a Service shares with another one by the key of both. Fails with
+    /// the reason why it shares none, though its key is not its own.
     pub(super) fn join(
         &self,
         service: &ServiceName,
@@ -35,8 +35,8 @@ impl Allocator {
             (Family::of(vip) == family && request.status.is_empty()).then_some((vip, owner))
         });
         let addresses = addresses.chain(claimed);
-        let mut open: Vec<_> =
-            addresses.filter(|(vip, owner)| self.is_open(*vip, owner, service, request)).collect();
+        let is_open = |(vip, owner): &(_, &_)| self.apart(*vip, owner, service, request).is_none();
+        let mut open: Vec<_> = addresses.filter(is_open).collect();
         open.sort_by_key(|(vip, _)| (!self.groups.shares(service, *vip), *vip));
         let mut clash = None;
         for (vip, owner) in open {
@@ -50,7 +50,30 @@ impl Allocator {
                 None => return Ok(Some(Joined::Soon(vip))),
             }
         }
-        clash.map_or(Ok(None), Err)
+        clash.or_else(|| self.why_alone(service, request, family)).map_or(Ok(None), Err)
+    }
+
+    /// Returns the reason why a Service that shares an address of a family with nobody does not share one with
+    /// another Service of its key.
+    fn why_alone(&self, service: &ServiceName, request: &Request, family: Family) -> Option<Lack> {
+        let addresses = |of: &ServiceName| {
+            let all = self.allocations.all_of(of);
+            all.into_iter().filter(move |vip| Family::of(*vip) == family)
+        };
+        if addresses(service).any(|vip| self.groups.sharers(vip).next().is_some()) {
+            return None;
+        }
+        let home = &service.namespace;
+        let near = request.keys.iter().flat_map(|key| self.groups.owners_in(key, home));
+        let all = request.keys.iter().filter_map(|key| self.groups.owners.get(key)).flatten();
+        let far = all.filter(|other| other.namespace != *home);
+        let mut others = near.take(MOST_TRIED).chain(far.take(MOST_TRIED)).filter(|other| *other != service);
+        others.find_map(|with| {
+            addresses(with).find_map(|vip| {
+                let why = self.apart(vip, with, service, request).filter(|why| *why != Apart::Passing)?;
+                Some(Lack::Unjoined { vip, with: with.clone(), why })
+            })
+        })
     }
 
     /// Returns the Services with an address that a Service may share by a key: those of its namespace first.
@@ -80,24 +103,38 @@ impl Allocator {
         owners
     }
 
-    /// Returns true if a Service may share an address of a pool with its owner, ports permitting.
-    fn is_open(&self, vip: IpAddr, owner: &ServiceName, service: &ServiceName, request: &Request) -> bool {
-        let Some(pool) = self.pools.of(vip) else { return false };
+    /// Returns the reason why a Service may not share an address of a pool with its owner, whatever their ports.
+    fn apart(
+        &self,
+        vip: IpAddr,
+        owner: &ServiceName,
+        service: &ServiceName,
+        request: &Request,
+    ) -> Option<Apart> {
+        let Some(pool) = self.pools.of(vip) else { return Some(Apart::Passing) };
         let name = &pool.record.name;
-        let is_meant = match &request.pool {
-            Some(named) => named == name,
-            None => pool.record.auto_assign,
-        };
+        let is_meant = request.pool.as_ref().map_or(pool.record.auto_assign, |named| named == name);
         let segments = || self.announcers.segments(name, Family::of(vip), Some(request.whereabouts()));
-        is_meant
-            && self.allocations.owner(vip) == Some(owner)
-            && !self.allocations.is_to_be_released(vip)
-            && self.serves(pool, service, request)
-            && self.allocations.fails_for(vip).is_none()
-            && self.has_room(service, vip)
-            && Pools::may_share(Some(pool), owner, service)
-            && (owner.namespace == service.namespace || self.share_a_key(vip, owner, service, request))
-            && segments().is_none_or(|segments| segments.iter().any(|net| net.contains(&vip)))
+        let is_at_home = owner.namespace == service.namespace;
+        if self.allocations.owner(vip) != Some(owner)
+            || self.allocations.is_to_be_released(vip)
+            || self.allocations.fails_for(vip).is_some()
+            || !self.has_room(service, vip)
+        {
+            Some(Apart::Passing)
+        } else if !is_meant {
+            Some(Apart::OtherPool { pool: Arc::clone(name), named: request.pool.clone() })
+        } else if !self.serves(pool, service, request) {
+            Some(Apart::NotServed { pool: Arc::clone(name) })
+        } else if !Pools::may_share(Some(pool), owner, service) {
+            Some(Apart::Unshared { pool: Arc::clone(name) })
+        } else if !is_at_home && !self.share_a_key(vip, owner, service, request) {
+            Some(Apart::NoConsent)
+        } else if segments().is_some_and(|segments| !segments.iter().any(|net| net.contains(&vip))) {
+            Some(Apart::NotAnnounced)
+        } else {
+            None
+        }
     }
 
     /// Returns true if two Services may share an address by a key. Across namespaces, the owner's lists the
@@ -131,6 +168,6 @@ impl Allocator {
     fn clash(&self, vip: IpAddr, request: &Request, with: &ServiceName) -> Option<Lack> {
         let theirs = self.requests.get(with)?;
         let port = request.ports.iter().find(|port| theirs.ports.contains(port))?;
-        Some(Lack::Unjoined { vip, port: *port, with: with.clone() })
+        Some(Lack::Unjoined { vip, with: with.clone(), why: Apart::Port(*port) })
     }
 }

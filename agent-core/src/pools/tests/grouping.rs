@@ -29,16 +29,22 @@ fn services_of_a_key_get_one_address_ports_permitting() {
         Request { keys: vec![ShareKey::Own("x".into()), ShareKey::Own("dns".into())], ..keyed("", &[54]) };
     let clash = "it does not share 192.0.2.1 with the Services of its key: its port 53/UDP is that of Service \
                  default/first; change the port, or give it a key of its own";
+    let in_pool = |name: Option<&str>| Request { pool: name.map(Into::into), ..keyed("dns", &[54]) };
+    let foreign = "it does not share 192.0.2.1 with the Services of its key: it is of namespace default; have the \
+                   Namespace default list this Service's namespace in its annotation vipward.io/share-with, and both \
+                   Services have the annotation vipward.io/share, or give it a key of its own";
+    let other_pool = "it does not share 192.0.2.1 with the Services of its key: that is an address of VIPPool a, and \
+                      the Service names VIPPool b; have both name one pool, or give it a key of its own";
     let rows: [Row; 9] = [
         ("the same key", "second", keyed("dns", &[54]), true, ""),
         ("the same port", "second", keyed("dns", &[54, 53]), false, clash),
         ("another key", "second", keyed("web", &[54]), false, ""),
         ("no key", "second", Request { keys: Vec::new(), ..keyed("", &[54]) }, false, ""),
         ("one of its keys", "second", both, true, ""),
-        ("another namespace, without consent", "shop/second", keyed("dns", &[54]), false, ""),
+        ("another namespace, without consent", "shop/second", keyed("dns", &[54]), false, foreign),
         ("another namespace, with consent", "guest/second", keyed("dns", &[54]), true, ""),
         ("MetalLB's key, and not the same", "second", local, false, ""),
-        ("another pool", "second", Request { pool: Some("b".into()), ..keyed("dns", &[54]) }, false, ""),
+        ("another pool", "second", in_pool(Some("b")), false, other_pool),
     ];
     for (what, name, request, shares, lack) in rows {
         let b = PoolRecord { auto_assign: false, ..pool("b", &["192.0.2.9"]) };
@@ -193,4 +199,71 @@ fn a_service_waits_for_no_reservation_that_is_refused() {
     ask(&mut world, "second", keyed("dns", &[54]));
     world.notify(Event::Failed(ip("192.0.2.1")));
     assert_eq!(world.has("second"), [ip("192.0.2.2")]);
+}
+
+/// The reason why the second Service of a key has an address of its own, and what ends it.
+#[test]
+fn a_service_that_shares_with_nobody_of_its_key_says_why_until_it_does() {
+    /// A case, the first Service's pool, the second Service, the reason, an event that ends it, and true if
+    /// it still has its own address.
+    type Row = (&'static str, PoolRecord, &'static str, Request, &'static str, fn(&mut World));
+    let a = || pool("a", &["192.0.2.1-192.0.2.4"]);
+    let rows: [Row; 5] = [
+        ("no consent", a(), "guest/second", keyed("dns", &[54]), "list this Service's namespace", |world| {
+            world.notify(consents("default", &["guest"]));
+        }),
+        (
+            "the pool is shared by nobody",
+            PoolRecord { sharing: Sharing::Never, ..a() },
+            "second",
+            keyed("dns", &[54]),
+            "spec.sharing of VIPPool a forbids it",
+            |world| world.notify(Event::Pool(Box::new(pool("a", &["192.0.2.1-192.0.2.4"])))),
+        ),
+        (
+            "another pool",
+            a(),
+            "second",
+            Request { pool: Some("b".into()), ..keyed("dns", &[54]) },
+            "names VIPPool b",
+            |world| world.notify(asks("second", keyed("dns", &[54]))),
+        ),
+        ("the first one goes", a(), "guest/second", keyed("dns", &[54]), "namespace default", |world| {
+            world.notify(Event::Withdrawn(service("first")));
+        }),
+        (
+            "a third one of its key comes",
+            a(),
+            "guest/second",
+            keyed("dns", &[54]),
+            "namespace default",
+            |world| {
+                let vip = world.ask("guest/third", keyed("dns", &[55]));
+                assert_eq!(vip, world.has("guest/second"));
+            },
+        ),
+    ];
+    for (what, first, name, request, reason, ends) in rows {
+        let b = PoolRecord { auto_assign: false, ..pool("b", &["192.0.2.9"]) };
+        let mut world = World::new([first, b]);
+        world.notify(consents("guest", &[]));
+        world.ask("first", keyed("dns", &[53]));
+        let own = world.ask(name, request);
+        let said = world.lacks(name).concat();
+        assert!(said.contains(reason), "{what}: {said:?}");
+        ends(&mut world);
+        assert_eq!(world.lacks(name), [String::new(); 0], "{what}");
+        assert_eq!(world.has(name), own, "{what}: it keeps its own");
+    }
+}
+
+#[test]
+fn a_service_whose_own_address_is_released_shares_that_of_its_key() {
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+    world.ask("first", keyed("dns", &[53]));
+    world.ask("second", Request { keys: Vec::new(), ..keyed("", &[54]) });
+    world.ask("second", keyed("dns", &[54]));
+    world.release(ip("192.0.2.2"));
+    assert_eq!(world.has("second"), [ip("192.0.2.1")]);
+    assert_eq!(world.store.objects.len(), 1);
 }

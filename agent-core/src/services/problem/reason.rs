@@ -1,7 +1,7 @@
 //! Reasons of problems: one word each, which alerts and queries select.
 
 use super::{super::Refusal, Problem};
-use crate::pools::Lack;
+use crate::pools::{Apart, Lack};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -113,7 +113,8 @@ fn of_lack(lack: &Lack) -> ProblemReason {
         Lack::EndpointsUnknown => ProblemReason::EndpointsUnknown,
         Lack::UsedUp { .. } => ProblemReason::PoolExhausted,
         Lack::NotAnnounced { .. } => ProblemReason::PoolNotAnnounced,
-        Lack::Unjoined { .. } => ProblemReason::PortClash,
+        Lack::Unjoined { why: Apart::Port(_), .. } => ProblemReason::PortClash,
+        Lack::Unjoined { .. } => ProblemReason::NotShared,
         Lack::Reserved { .. } => ProblemReason::AddressReserved,
         Lack::AskedByName { .. } => ProblemReason::ReleaseWaits,
         Lack::TooMany { .. } => ProblemReason::NamespaceLimit,
